@@ -289,7 +289,7 @@ impl Service {
             http: LiveValue::new(config.http_settings().map_err(ServiceError::Setting)?),
             http_ceiling: config.http_ceiling(),
             queue: queue_settings,
-            queue_waker: queue.bell(),
+            queue_waker: queue.waker(),
             upkeep: LiveValue::new(config.upkeep_settings()),
         };
         let deliver =
@@ -350,7 +350,7 @@ impl Service {
         self.rooms.http.set(http);
         self.rooms.http_ceiling.set(config.http.connections, u64::MAX);
         self.rooms.queue.set(queue);
-        self.rooms.queue_waker.ring();
+        self.rooms.queue_waker.wake();
         self.rooms.upkeep.set(config.upkeep_settings());
         self.upkeep.wake();
         self.config = config;

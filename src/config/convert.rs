@@ -188,7 +188,7 @@ impl Config {
         Ok(queue::Settings {
             signer: self.signer()?,
             relay: queue::Relay {
-                place: address,
+                address,
                 protocol: match self.relay.protocol {
                     ProtocolValue::Smtp => queue::Protocol::Smtp,
                     ProtocolValue::Lmtp => queue::Protocol::Lmtp,
@@ -207,17 +207,17 @@ impl Config {
                 tls_name: self.relay.tls_name.clone(),
                 login: self.read_relay_credentials()?,
                 hostname: self.hostname(),
-                patience: self.relay.timeout.0,
-                recipients: self.relay.recipients,
-                messages: self.relay.messages_per_connection,
-                idle: self.relay.idle.0,
+                timeout: self.relay.timeout.0,
+                max_recipients: self.relay.recipients,
+                max_messages: self.relay.messages_per_connection,
+                idle_timeout: self.relay.idle.0,
             },
             concurrency: self.relay.concurrency,
             relay_pause: self.relay.pause.0,
-            pace: outbox::RetrySchedule {
+            retry: outbox::RetrySchedule {
                 first: self.queue.retry_first.0,
                 longest: self.queue.retry_longest.0,
-                kept: self.queue.submissions.0,
+                keep_sent: self.queue.submissions.0,
             },
         })
     }

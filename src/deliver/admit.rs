@@ -1,5 +1,5 @@
-//! At RCPT: is there such an address, does its account take mail, and is there room for what SIZE
-//! announces?
+//! Decides at RCPT: does the address exist, does its account accept mail, and is there room for the
+//! size that the client announced?
 
 use std::sync::Arc;
 
@@ -15,36 +15,37 @@ impl Deliverer {
         recipient: &Recipient,
     ) -> Reply {
         let settings = Arc::clone(session.settings.get_or_insert_with(|| self.settings.get()));
-        let found = match self.directory.resolve(&recipient.address) {
-            Ok(Some(found)) => found,
-            // Where nobody has any, the store is new, or not the one that it should be: a disk that
-            // was not mounted must not have all mail bounce.
+        let target = match self.directory.resolve(&recipient.address) {
+            Ok(Some(target)) => target,
+            // A store without any account is new, or its disk was not mounted. That must not make
+            // all mail bounce.
             Ok(None) if self.directory.is_empty().unwrap_or(true) => {
                 return Reply::new(451, [4, 3, 0], "no account has been made here yet");
             }
             Ok(None) => return Reply::new(550, [5, 1, 1], "nobody here has that address"),
             Err(error) => return outcome::refusal(&error, &settings),
         };
-        if !found.row.active {
+        if !target.row.active {
             return Reply::new(550, [5, 2, 1], "that mailbox takes no mail at present");
         }
-        let account = found.account;
-        if found.row.quota_bytes.is_some() || found.row.quota_emails.is_some() {
+        let account = target.account;
+        if target.row.quota_bytes.is_some() || target.row.quota_emails.is_some() {
             let state = match self.store.snapshot().account_state(account) {
                 Ok(state) => state,
                 Err(error) => return outcome::refusal(&error, &settings),
             };
-            // However many recipients of a transaction are this account's, the message is filed
-            // once.
-            let wanted = envelope.size.unwrap_or(0).max(1);
-            let octets =
-                found.row.quota_bytes.is_some_and(|most| state.bytes.saturating_add(wanted) > most);
-            let emails = found.row.quota_emails.is_some_and(|most| state.emails >= most);
-            if octets || emails {
+            // The message is filed once for an account, also if it has several recipients there.
+            let size = envelope.size.unwrap_or(0).max(1);
+            let lacks_bytes = target
+                .row
+                .quota_bytes
+                .is_some_and(|quota| state.bytes.saturating_add(size) > quota);
+            let lacks_emails = target.row.quota_emails.is_some_and(|quota| state.emails >= quota);
+            if lacks_bytes || lacks_emails {
                 return outcome::over_quota(&settings);
             }
         }
-        session.targets.push(found);
+        session.targets.push(target);
         Reply::new(250, [2, 1, 5], "recipient noted")
     }
 }

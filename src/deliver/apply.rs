@@ -1,4 +1,5 @@
-//! Plans to exactly one commit for each account, all under one sync.
+//! Applies a message: makes one commit for each account, all under one sync, and answers when they
+//! are durable.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,15 +25,17 @@ use crate::trace::count::{self, DeliveryOutcome};
 use crate::vacation::{DueReply, RateCharge, Reason, ReplyDecision, Silence};
 use crate::wire::smtp::Reply;
 
-/// A commit on its way to the disk, and what to answer when it is there.
+/// Queued commits, and what to answer when they are durable.
 pub(super) struct PendingDelivery {
-    /// Of each accepted recipient, in order: its account's outcome.
+    /// For each accepted recipient, in order, the result of its account.
     outcomes: Vec<Result<FilingResult, Error>>,
+    /// For each accepted recipient, in order, its account.
     accounts: Vec<AccountId>,
+    /// The reply to every recipient, if the message itself is refused.
     refusal: Option<Reply>,
     ticket: Option<Ticket>,
-    /// What the commit takes of the rates.
-    spent: RateCharges,
+    /// What the commits charged to the rates.
+    charges: RateCharges,
     queue_id: Option<String>,
     watch: Stopwatch,
     settings: Arc<Settings>,
@@ -44,17 +47,17 @@ struct AccountJob {
     prefix: Vec<u8>,
     mailbox: Option<MailboxUid>,
     plan: ReplyDecision<Box<PlannedReply>>,
-    /// What tells the sender of the delivery, and what it took of the rate.
+    /// The notification that tells the sender of the delivery, and its charge.
     notification: Option<(NewAction, RateCharge)>,
-    /// The submission that the message is a report about.
+    /// If the message is a report: the submission that it is about.
     submission: Option<ObjectId>,
 }
 
 impl Deliverer {
-    /// Parses, plans, and queues the rows. Takes some 100 µs for a usual message.
+    /// Parses the message, plans, and queues the commits. Takes some 100 µs for a usual message.
     ///
-    /// The message is kept from where its header begins: our trace fields stand on top of it, and
-    /// behind a blank line the message's own fields would be text to whoever reads both.
+    /// What stands before the header is removed. The trace fields are put on top, and behind a
+    /// blank line the fields of the message would be read as text.
     pub(super) fn apply(
         &self,
         session: &DeliveryTransaction,
@@ -70,7 +73,7 @@ impl Deliverer {
             accounts: session.targets.iter().map(|target| target.account).collect(),
             refusal: None,
             ticket: None,
-            spent: RateCharges::default(),
+            charges: RateCharges::default(),
             queue_id: trace::queue_id(&header, envelope),
             watch,
             settings: Arc::clone(&settings),
@@ -91,7 +94,7 @@ impl Deliverer {
         let (settings, facts, thread_keys) =
             (&*settings, OnceCell::new(), rows.thread_keys.as_slice());
         let returned = message.as_ref().and_then(returned_report);
-        let whole = DeliveryContext {
+        let context = DeliveryContext {
             settings,
             session,
             envelope,
@@ -108,25 +111,28 @@ impl Deliverer {
             match jobs.get_mut(&target.account) {
                 Some(Ok(job)) => job.recipients.push(recipient.address.clone()),
                 Some(Err(_)) => {}
-                None => drop(jobs.insert(target.account, self.job(&whole, recipient, target))),
+                None => {
+                    let job = self.plan_job(&context, recipient, target);
+                    drop(jobs.insert(target.account, job));
+                }
             }
         }
-        self.notify(&whole, &mut jobs);
+        self.plan_notifications(&context, &mut jobs);
         let accounts: Vec<AccountId> =
             jobs.iter().filter(|(_, job)| job.is_ok()).map(|(account, _)| *account).collect();
         let (results, ticket) =
             self.store.commit_message(&accounts, &encoded, raw, |txn| {
                 match jobs.get(&txn.account()) {
-                    Some(Ok(job)) => file(txn, job, &whole, &encoded),
+                    Some(Ok(job)) => file(txn, job, &context, &encoded),
                     _ => Err(Error::NotFound("account")),
                 }
             });
         let results: BTreeMap<AccountId, Result<FilingResult, Error>> =
             results.into_iter().collect();
-        let (kept, unused) =
+        let (used, unused) =
             sort_charges(jobs.iter().map(|(account, job)| (job, results.get(account))));
         self.rates.lock().refund(&unused);
-        prepared.spent = kept;
+        prepared.charges = used;
         prepared.outcomes = session
             .targets
             .iter()
@@ -140,13 +146,14 @@ impl Deliverer {
         prepared
     }
 
-    fn job(
+    /// Plans what is done for the account of a recipient.
+    fn plan_job(
         &self,
-        whole: &DeliveryContext<'_>,
+        context: &DeliveryContext<'_>,
         recipient: &Recipient,
         target: &ResolvedAddress,
     ) -> Result<AccountJob, Error> {
-        let DeliveryContext { settings, envelope, hash, now, .. } = *whole;
+        let DeliveryContext { settings, envelope, hash, now, .. } = *context;
         let snapshot = self.store.snapshot();
         let account = target.account;
         let id = crate::model::BlobHash(*hash).to_string().chars().take(16).collect::<String>();
@@ -159,16 +166,16 @@ impl Deliverer {
             }
             _ => None,
         };
-        let junk = mailbox.as_ref().is_some_and(|(_, mailbox)| mailbox.role == Some(Role::Junk));
+        let is_junk = mailbox.as_ref().is_some_and(|(_, mailbox)| mailbox.role == Some(Role::Junk));
         let mailbox = mailbox.map(|(uid, _)| uid);
-        let submission = match &whole.returned {
+        let submission = match &context.returned {
             Some(returned) => snapshot.submission_for_report(account, returned)?,
             None => None,
         };
         let response = snapshot.vacation(account)?;
-        // Last, for it takes of the rate: after it nothing may fail.
+        // This comes last because it charges the rate: nothing may fail after it.
         let plan = if response.enabled {
-            self.plan_reply(whole, (recipient, target), &response, junk)?
+            self.plan_reply(context, (recipient, target), &response, is_junk)?
         } else {
             ReplyDecision::Silent(Silence::new(Reason::Disabled, ""))
         };
@@ -182,55 +189,67 @@ impl Deliverer {
         })
     }
 
-    /// NOTIFY=SUCCESS is ours to honour (RFC 3461 §4.1): one notification an account, in the commit
-    /// of its delivery. It goes to the envelope sender, which anybody can write: not to one that
-    /// was found to be forged, and not to more an hour than get replies.
-    fn notify(
+    /// Plans the notifications that the sender asked for with NOTIFY=SUCCESS (RFC 3461 §4.1): one
+    /// for each account, in the commit of its delivery. They go to the envelope sender, which
+    /// anybody can write. So a forged sender gets none, and their rate is limited like that of
+    /// replies.
+    fn plan_notifications(
         &self,
-        whole: &DeliveryContext<'_>,
+        context: &DeliveryContext<'_>,
         jobs: &mut BTreeMap<AccountId, Result<AccountJob, Error>>,
     ) {
-        let Some(sender) = &whole.envelope.sender else { return };
+        let Some(sender) = &context.envelope.sender else { return };
         for (account, job) in jobs
             .iter_mut()
             .filter_map(|(account, job)| job.as_mut().ok().map(|job| (*account, job)))
         {
-            let asked = whole.envelope.recipients.iter().zip(&whole.session.targets);
-            let asked = asked.filter(|(recipient, target)| {
-                recipient.notify.success && target.account == account
-            });
-            let asked: Vec<&Recipient> = asked.map(|(recipient, _)| recipient).collect();
-            if asked.is_empty() {
+            let recipients = context.envelope.recipients.iter().zip(&context.session.targets);
+            let notified: Vec<&Recipient> = recipients
+                .filter(|(recipient, target)| recipient.notify.success && target.account == account)
+                .map(|(recipient, _)| recipient)
+                .collect();
+            if notified.is_empty() {
                 continue;
             }
-            if let Some(why) = &whole.envelope.forged {
-                tracing::info!(%account, %sender, why, "no notification of the delivery: the sender is forged");
+            if let Some(why) = &context.envelope.forged {
+                tracing::info!(
+                    %account,
+                    %sender,
+                    why,
+                    "no notification of the delivery: the sender is forged"
+                );
                 continue;
             }
-            let limits = &whole.settings.vacation.rate;
-            let counted = match self.rates.lock().notifications.charge(
-                whole.steady,
+            let limits = &context.settings.vacation.rate;
+            let charge = match self.rates.lock().notifications.charge(
+                context.steady,
                 account,
                 sender.domain(),
                 limits,
             ) {
-                Ok(counted) => counted,
+                Ok(charge) => charge,
                 Err(why) => {
-                    tracing::info!(%account, %sender, why, "no notification of the delivery: too many in an hour");
+                    tracing::info!(
+                        %account,
+                        %sender,
+                        why,
+                        "no notification of the delivery: too many in an hour"
+                    );
                     continue;
                 }
             };
-            let host = &whole.settings.hostname;
-            let id = format!("d.{:016x}@{host}", nonce(whole.hash, account));
-            let reporter = Reporter { hostname: host, message_id: &id, now: whole.now };
-            match compose_delivered(whole.envelope, &asked, whole.header.raw(), None, &reporter) {
-                Some(made) => job.notification = Some((made, counted)),
-                None => self.rates.lock().notifications.refund(&counted),
+            let host = &context.settings.hostname;
+            let id = format!("d.{:016x}@{host}", nonce(context.hash, account));
+            let reporter = Reporter { hostname: host, message_id: &id, now: context.now };
+            let raw = context.header.raw();
+            match compose_delivered(context.envelope, &notified, raw, None, &reporter) {
+                Some(notification) => job.notification = Some((notification, charge)),
+                None => self.rates.lock().notifications.refund(&charge),
             }
         }
     }
 
-    /// Waits for the disk, and answers.
+    /// Waits until the commits are durable, and returns the reply for each recipient.
     pub(super) async fn replies(&self, prepared: PendingDelivery) -> Vec<Reply> {
         if let Some(reply) = prepared.refusal {
             return vec![reply; prepared.accounts.len()];
@@ -240,22 +259,30 @@ impl Deliverer {
             None => Ok(Vec::new()),
         };
         if durable.is_err() {
-            self.rates.lock().refund(&prepared.spent);
+            self.rates.lock().refund(&prepared.charges);
         }
         let queue_id = prepared.queue_id.as_deref().unwrap_or("-");
-        let took = prepared.watch.elapsed();
-        count::delivery_took(took);
-        let ms = took.as_millis();
+        let duration = prepared.watch.elapsed();
+        count::delivery_took(duration);
+        let ms = duration.as_millis();
         let outcomes = prepared.outcomes.into_iter().zip(prepared.accounts);
         outcomes
-            .map(|(outcome, account)| match written(&durable, account).and(outcome) {
-                Ok(filed) => {
-                    match &filed {
+            .map(|(outcome, account)| match check_written(&durable, account).and(outcome) {
+                Ok(result) => {
+                    match &result {
                         FilingResult::New { email, thread, decision } => {
                             count::delivered(DeliveryOutcome::Filed);
                             count::decided(decision.code());
-                            let decision = outcome::logged(decision);
-                            tracing::info!(queue_id, %account, %email, %thread, decision, ms, "delivered");
+                            let decision = outcome::log_text(decision);
+                            tracing::info!(
+                                queue_id,
+                                %account,
+                                %email,
+                                %thread,
+                                decision,
+                                ms,
+                                "delivered"
+                            );
                         }
                         FilingResult::Again(email) => {
                             count::delivered(DeliveryOutcome::Again);
@@ -263,7 +290,7 @@ impl Deliverer {
                             tracing::info!(queue_id, %account, email, ms, "delivered before");
                         }
                     }
-                    outcome::acceptance(&filed)
+                    outcome::acceptance(&result)
                 }
                 Err(error) => {
                     tracing::warn!(queue_id, %account, %error, ms, "not delivered");
@@ -280,9 +307,9 @@ impl Deliverer {
     }
 }
 
-/// Whether the filing of an account was written, of a commit that says which accounts were
+/// Checks that the commit of an account was written. `durable` lists the accounts that were
 /// overtaken.
-fn written(durable: &Result<Vec<AccountId>, Error>, account: AccountId) -> Result<(), Error> {
+fn check_written(durable: &Result<Vec<AccountId>, Error>, account: AccountId) -> Result<(), Error> {
     match durable {
         Ok(overtaken) if overtaken.contains(&account) => Err(Error::Overtaken(account)),
         Ok(_) => Ok(()),
@@ -290,18 +317,19 @@ fn written(durable: &Result<Vec<AccountId>, Error>, account: AccountId) -> Resul
     }
 }
 
-/// What a report says to who sent what it is about (RFC 8621 §7).
+/// If the message is a report: what it says about a submission (RFC 8621 §7).
 fn returned_report(message: &Message<'_>) -> Option<ReturnedReport> {
     catch_parser_panic("a report", || report::report(message))
         .flatten()
         .map(|report| report.to_returned_report())
 }
 
-/// What the jobs took of the rates: for what was sent, and for what was not.
-fn sort_charges<'a>(
-    jobs: impl Iterator<Item = (&'a Result<AccountJob, Error>, Option<&'a Result<FilingResult, Error>>)>,
-) -> (RateCharges, RateCharges) {
-    let (mut kept, mut unused) = (RateCharges::default(), RateCharges::default());
+/// A job, and what came of it.
+type JobOutcome<'a> = (&'a Result<AccountJob, Error>, Option<&'a Result<FilingResult, Error>>);
+
+/// Splits the charges of the jobs: for what was sent, and for what was not sent.
+fn sort_charges<'a>(jobs: impl Iterator<Item = JobOutcome<'a>>) -> (RateCharges, RateCharges) {
+    let (mut used, mut unused) = (RateCharges::default(), RateCharges::default());
     for (job, result) in jobs.filter_map(|(job, result)| job.as_ref().ok().map(|job| (job, result)))
     {
         let decision = match result {
@@ -309,31 +337,31 @@ fn sort_charges<'a>(
             _ => None,
         };
         if let ReplyDecision::Reply(planned) = &job.plan
-            && let Some(counted) = &planned.counted
+            && let Some(charge) = &planned.charge
         {
             let is_sent = decision.is_some_and(ReplyDecision::is_reply);
-            if is_sent { &mut kept } else { &mut unused }.replies.push(counted.clone());
+            if is_sent { &mut used } else { &mut unused }.replies.push(charge.clone());
         }
-        if let Some((_, counted)) = &job.notification {
-            if decision.is_some() { &mut kept } else { &mut unused }
+        if let Some((_, charge)) = &job.notification {
+            if decision.is_some() { &mut used } else { &mut unused }
                 .notifications
-                .push(counted.clone());
+                .push(charge.clone());
         }
     }
-    (kept, unused)
+    (used, unused)
 }
 
-/// One account's rows.
+/// Files the message for one account, in the account's transaction.
 fn file(
     txn: &mut Txn<'_>,
     job: &AccountJob,
-    whole: &DeliveryContext<'_>,
+    context: &DeliveryContext<'_>,
     message: &EncodedMessage,
 ) -> Result<FilingResult, Error> {
-    let DeliveryContext { envelope, hash, .. } = *whole;
-    if let Some(known) = txn.delivery(hash)? {
-        txn.remember_delivery(hash, known.email, &job.recipients)?;
-        return Ok(FilingResult::Again(known.email));
+    let DeliveryContext { envelope, hash, .. } = *context;
+    if let Some(served) = txn.delivery(hash)? {
+        txn.remember_delivery(hash, served.email, &job.recipients)?;
+        return Ok(FilingResult::Again(served.email));
     }
     let inbox = txn.state().inbox;
     let (email, thread) = txn.create_email(&NewEmail {
@@ -344,10 +372,10 @@ fn file(
         received_at: txn.now(),
     })?;
     txn.remember_delivery(hash, Some(email), &job.recipients)?;
-    if let Some((NewAction { action, octets }, _)) = &job.notification {
-        txn.queue_action(Action { email: Some(email), ..action.clone() }, octets)?;
+    if let Some((NewAction { action, bytes }, _)) = &job.notification {
+        txn.queue_action(Action { email: Some(email), ..action.clone() }, bytes)?;
     }
-    if let (Some(submission), Some(returned)) = (job.submission, &whole.returned) {
+    if let (Some(submission), Some(returned)) = (job.submission, &context.returned) {
         txn.report_submission(submission, returned, email)?;
     }
     let decision = answer(txn, &job.plan, email)?;
@@ -363,14 +391,14 @@ fn file(
     Ok(FilingResult::New { email, thread, decision })
 }
 
-/// The reply, unless the response changed or the sender was told since the plan was made.
+/// Queues the planned reply, unless the response changed or the sender was told since it was
+/// planned.
 fn answer(
     txn: &mut Txn<'_>,
     plan: &ReplyDecision<Box<PlannedReply>>,
     email: EmailId,
 ) -> Result<ReplyDecision<ActionId>, Error> {
-    let PlannedReply { due: DueReply { reply, told, memory }, counted: _, copy: rows } = match plan
-    {
+    let PlannedReply { due: DueReply { reply, told, memory }, charge: _, copy: rows } = match plan {
         ReplyDecision::Reply(planned) => &**planned,
         ReplyDecision::Silent(silence) => return Ok(ReplyDecision::Silent(silence.clone())),
     };
@@ -384,7 +412,7 @@ fn answer(
     if let Some(at) = txn.snapshot().last_told(account, told, memory, now)? {
         return Ok(ReplyDecision::Silent(Silence::new(Reason::AlreadyTold, format!("told {at}"))));
     }
-    let queued = outbox::ReplyAction {
+    let reply_action = outbox::ReplyAction {
         recipient: reply.recipient.clone(),
         email,
         told: Some(*told),
@@ -392,8 +420,8 @@ fn answer(
         message_id: reply.message_id.clone(),
         message: reply.message.clone(),
     };
-    let NewAction { action, octets } = queued.queue(now);
-    let action = txn.queue_action(action, &octets)?;
+    let NewAction { action, bytes } = reply_action.queue(now);
+    let action = txn.queue_action(action, &bytes)?;
     txn.remember_told(told, &reply.recipient, memory)?;
     if let (Some(rows), Some(fcc)) = (rows, &reply.fcc) {
         copy::file(txn, reply, fcc, rows)?;
@@ -401,8 +429,8 @@ fn answer(
     Ok(ReplyDecision::Reply(action))
 }
 
-/// What makes two transactions the same: the envelope sender, its length before it, and the message
-/// as received.
+/// The hash by which a retry of a transaction is recognised: of the envelope sender, preceded by
+/// its length, and of the message as received.
 fn transaction_hash(envelope: &Envelope, blob: &[u8; 32]) -> [u8; 32] {
     let sender = envelope.sender.as_ref().map(ToString::to_string).unwrap_or_default();
     let mut hasher =

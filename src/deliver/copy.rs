@@ -1,8 +1,9 @@
-//! Copies of replies (RFC 8580), filed in the commit of the delivery that gave rise to them.
+//! Files copies of replies (RFC 8580), in the commit of the delivery that is answered.
 //!
-//! Into the mailbox with the use that is asked for, else the one of that name, made if that is
-//! asked for and it can be, else Sent. Where there is none, or no room, there is no copy: the reply
-//! goes out all the same.
+//! - A copy goes to the mailbox with the wanted special use, else to the one with the wanted name
+//!   (which is created if asked for), else to Sent.
+//! - If there is none of these, or the quota is used up, no copy is filed. The reply is sent
+//!   nevertheless.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use crate::model::{MailboxUid, keyword};
 use crate::store::{EncodedMessage, Error, NewEmail, NewMailbox, Txn};
 use crate::vacation::{Fcc, VacationReply};
 
-/// Files the copy of a reply, whose rows are `copy`.
+/// Files the copy of a reply. `copy` has the rows of the copy.
 pub(super) fn file(
     txn: &mut Txn<'_>,
     reply: &VacationReply,
@@ -19,20 +20,20 @@ pub(super) fn file(
 ) -> Result<(), Error> {
     let role =
         fcc.special_use.as_deref().map(|name| name.trim_start_matches('\\').to_ascii_lowercase());
-    let mut found = match role {
-        Some(role) => mailbox(txn, &role)?,
+    let mut target = match role {
+        Some(role) => find_mailbox(txn, &role)?,
         None => None,
     };
-    if found.is_none() {
-        found = mailbox(txn, &fcc.mailbox)?;
+    if target.is_none() {
+        target = find_mailbox(txn, &fcc.mailbox)?;
     }
-    if found.is_none() && fcc.create {
-        found = create_path(txn, &fcc.mailbox)?;
+    if target.is_none() && fcc.create {
+        target = create_path(txn, &fcc.mailbox)?;
     }
-    if found.is_none() {
-        found = mailbox(txn, "sent")?;
+    if target.is_none() {
+        target = find_mailbox(txn, "sent")?;
     }
-    let Some(uid) = found else { return Ok(()) };
+    let Some(uid) = target else { return Ok(()) };
     let filed = txn.create_email(&NewEmail {
         message: copy,
         prefix: b"",
@@ -50,27 +51,27 @@ pub(super) fn file(
     }
 }
 
-fn mailbox(txn: &Txn<'_>, name: &str) -> Result<Option<MailboxUid>, Error> {
-    let found =
+fn find_mailbox(txn: &Txn<'_>, name: &str) -> Result<Option<MailboxUid>, Error> {
+    let mailbox =
         if name.is_empty() { None } else { txn.snapshot().find_mailbox(txn.account(), name)? };
-    Ok(found.map(|(uid, _)| uid))
+    Ok(mailbox.map(|(uid, _)| uid))
 }
 
-/// The mailbox at the end of a path, with all that is missing on the way; none where it cannot be
-/// made.
+/// Creates the mailboxes of a path that are missing, and returns the last one. `None` if one cannot
+/// be created.
 fn create_path(txn: &mut Txn<'_>, path: &str) -> Result<Option<MailboxUid>, Error> {
-    let (mut parent, mut so_far) = (None, String::new());
+    let (mut parent, mut prefix) = (None, String::new());
     for name in path.split('/') {
-        so_far = if so_far.is_empty() { name.to_owned() } else { format!("{so_far}/{name}") };
-        parent = match mailbox(txn, &so_far)? {
-            Some(known) => Some(known),
+        prefix = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}/{name}") };
+        parent = match find_mailbox(txn, &prefix)? {
+            Some(existing) => Some(existing),
             None => match txn.create_mailbox(&NewMailbox {
                 name: name.into(),
                 parent,
                 role: None,
                 sort_order: 0,
             }) {
-                Ok(new) => Some(new),
+                Ok(created) => Some(created),
                 Err(Error::Mailbox { .. } | Error::NotFound(_) | Error::Quota) => return Ok(None),
                 Err(error) => return Err(error),
             },

@@ -1,9 +1,11 @@
-//! The format on disk, row for row: what this version writes, and that it is still read.
+//! Tests of the format on disk: that this version writes the rows of the fixture, and reads stores
+//! of the first version.
 //!
-//! `tests/fixtures/written.rows` is a store of this version as text, one row a line: table, key,
-//! value. A change of it is a change of the format: either a mistake, or something that a later
-//! version must still read, with a version of its own. `RESTANTE_FIXTURE=write` writes it anew.
-//! `v1.rows` is such a store of the first version, and stays as it is.
+//! - `tests/fixtures/written.rows` is a store of this version as text. Each line is a row: table,
+//!   key, value.
+//! - A change of this file is a change of the format: either a mistake, or a new row version,
+//!   besides which the old one must still be read. `RESTANTE_FIXTURE=write` writes the file anew.
+//! - `v1.rows` is a store of the first version, and is never changed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +27,7 @@ use crate::store::{FoldSizes, Options};
 
 const START: UtcMillis = UtcMillis(1_795_251_600_000);
 
-/// The fixtures: of the first version, and of this one.
+/// The fixtures of the first version and of this one.
 const FIRST: &str = "v1.rows";
 const WRITTEN: &str = "written.rows";
 
@@ -33,34 +35,34 @@ fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
-/// A store of a fixture, an hour later.
+/// Opens the store of a fixture, an hour after it was written.
 fn store_of(name: &str) -> Store {
-    let known = std::fs::read_to_string(file(name)).unwrap();
+    let text = std::fs::read_to_string(file(name)).unwrap();
     let clock = Arc::new(FixedClock::at(START.after(Duration::from_secs(3600))));
     let options = Options { ranked_above: Some(2), ..Options::small() };
-    Store::open_engine(engine(known.lines().map(str::to_owned)), &options, clock).unwrap()
+    Store::open_engine(engine(text.lines().map(str::to_owned)), &options, clock).unwrap()
 }
 
-/// Whether a row holds how something is worded, or how long that is.
-fn worded(line: &str) -> bool {
+/// Whether a row depends on the wording of a message.
+fn depends_on_wording(line: &str) -> bool {
     line.starts_with("outbox ") || line.starts_with("outbox_messages ")
 }
 
-fn hex(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn octets(hex: &str) -> Vec<u8> {
+fn unhex(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }
 
 fn dump(engine: &MemoryEngine) -> Vec<String> {
-    let of = |table: &Table| {
+    let lines_of = |table: &Table| {
         let rows = engine.rows(*table).into_iter();
         rows.map(|(key, value)| format!("{} {} {}", table.name(), hex(&key), hex(&value)))
             .collect::<Vec<_>>()
     };
-    Table::ALL.iter().flat_map(of).collect()
+    Table::ALL.iter().flat_map(lines_of).collect()
 }
 
 fn engine(lines: impl Iterator<Item = String>) -> Arc<MemoryEngine> {
@@ -69,14 +71,14 @@ fn engine(lines: impl Iterator<Item = String>) -> Arc<MemoryEngine> {
         let words: Vec<&str> = line.split(' ').collect();
         let table =
             *Table::ALL.iter().find(|table| table.name() == words[0]).expect("a known table");
-        Put { table, key: octets(words[1]), value: Some(octets(words[2])) }
+        Put { table, key: unhex(words[1]), value: Some(unhex(words[2])) }
     });
     engine.write(&[Arc::new(Batch::of(puts.collect()))]).unwrap();
     engine
 }
 
-/// A life in short: two accounts and every kind of row that a delivery leaves.
-fn script(engine: Arc<MemoryEngine>) {
+/// Fills a store with two accounts and every kind of row.
+fn fill_store(engine: Arc<MemoryEngine>) {
     let clock = Arc::new(FixedClock::at(START));
     let options = Options { ranked_above: Some(2), ..Options::small() };
     let store = Store::open_engine(engine, &options, clock.clone()).unwrap();
@@ -130,8 +132,9 @@ fn script(engine: Arc<MemoryEngine>) {
     for n in 0..8u64 {
         clock.advance(Duration::from_millis(1500 * n));
         let text = format!(
-            "From: Eve <eve{}@example.net>\r\nTo: ann@example.org\r\nSubject: Grüße {}\r\nMessage-ID: <{n}@x>\r\n\
-             References: <{}@x>\r\n{}Date: Sat, 21 Nov 2026 09:00:00 +0100\r\n\r\nWörter und words {n}\r\n",
+            "From: Eve <eve{}@example.net>\r\nTo: ann@example.org\r\nSubject: Grüße {}\r\n\
+             Message-ID: <{n}@x>\r\nReferences: <{}@x>\r\n{}\
+             Date: Sat, 21 Nov 2026 09:00:00 +0100\r\n\r\nWörter und words {n}\r\n",
             n % 3,
             n % 2,
             n / 2,
@@ -259,40 +262,40 @@ fn script(engine: Arc<MemoryEngine>) {
 }
 
 #[test]
-fn this_version_writes_the_format_that_it_says() {
-    let known = std::fs::read_to_string(file(FIRST)).unwrap();
-    // The secrets are drawn when a store is made: they are taken from the fixture, all else
-    // follows.
+fn this_version_writes_the_rows_of_the_fixture() {
+    let first = std::fs::read_to_string(file(FIRST)).unwrap();
+    // The secrets are random, so they are taken from the fixture. Everything else follows.
     let engine = engine(
-        known.lines().filter(|line| line.starts_with("site 73746f7265 ")).map(str::to_owned),
+        first.lines().filter(|line| line.starts_with("site 73746f7265 ")).map(str::to_owned),
     );
-    script(Arc::clone(&engine));
+    fill_store(Arc::clone(&engine));
     let written = dump(&engine);
     if std::env::var_os("RESTANTE_FIXTURE").is_some() {
         std::fs::write(file(WRITTEN), written.join("\n") + "\n").unwrap();
         return;
     }
-    let known = std::fs::read_to_string(file(WRITTEN)).unwrap();
-    let known: Vec<&str> = known.lines().collect();
-    // How a reply is worded is not the format.
-    for (ours, theirs) in written.iter().zip(&known).filter(|(ours, _)| !worded(ours)) {
-        assert_eq!(ours.as_str(), *theirs, "the format has changed");
+    let fixture = std::fs::read_to_string(file(WRITTEN)).unwrap();
+    let fixture: Vec<&str> = fixture.lines().collect();
+    // The wording of a reply is not part of the format.
+    let rows = written.iter().zip(&fixture).filter(|(ours, _)| !depends_on_wording(ours));
+    for (ours, expected) in rows {
+        assert_eq!(ours.as_str(), *expected, "the format has changed");
     }
-    assert_eq!(written.len(), known.len());
-    let kinds: std::collections::BTreeSet<&str> =
-        known.iter().filter_map(|line| line.split(' ').next()).collect();
-    assert!(kinds.len() >= 28, "only {} kinds of rows: {kinds:?}", kinds.len());
+    assert_eq!(written.len(), fixture.len());
+    let tables: std::collections::BTreeSet<&str> =
+        fixture.iter().filter_map(|line| line.split(' ').next()).collect();
+    assert!(tables.len() >= 28, "only {} kinds of rows: {tables:?}", tables.len());
 }
 
 #[test]
-fn a_store_of_format_1_is_read_and_written_on() {
+fn store_of_format_1_can_be_read_and_changed() {
     for name in [FIRST, WRITTEN] {
         read_and_write_on(&store_of(name));
     }
 }
 
 #[test]
-fn an_earlier_program_refuses_a_store_once_this_one_has_opened_it() {
+fn store_of_a_later_format_is_refused() {
     let lines = std::fs::read_to_string(file(FIRST)).unwrap();
     let format = |engine: &MemoryEngine| engine.get(Table::Site, b"store").unwrap().unwrap()[0];
     let options = Options { ranked_above: Some(2), ..Options::small() };
@@ -308,7 +311,7 @@ fn an_earlier_program_refuses_a_store_once_this_one_has_opened_it() {
         secrets.threads,
         "nothing else of the row changes"
     );
-    // So it is for the earlier program, to which 2 is what 3 is to this one.
+    // An earlier program refuses format 2 as this one refuses format 3.
     let mut row = first.get(Table::Site, b"store").unwrap().unwrap();
     row[0] = 3;
     let puts = vec![Put { table: Table::Site, key: b"store".to_vec(), value: Some(row) }];
@@ -320,7 +323,7 @@ fn an_earlier_program_refuses_a_store_once_this_one_has_opened_it() {
     );
 }
 
-/// Of the first version an account names no address but its primary one, until it is completed.
+/// In the first version the row of an account names only its primary address.
 #[test]
 fn accounts_of_format_1_name_their_addresses_when_the_service_starts() {
     for (name, completed) in [(FIRST, 2), (WRITTEN, 0)] {
@@ -402,10 +405,9 @@ fn read_and_write_on(store: &Store) {
     assert!(store.clock().now() > START);
 }
 
-/// What this version reads otherwise than the one that filed a message is no damage; after a
-/// rebuild it would be.
+/// Rows that an earlier parser made differently are no damage; after a rebuild they would be.
 #[test]
-fn rows_of_an_earlier_reading_are_not_called_wrong() {
+fn rows_of_an_earlier_parser_are_not_reported() {
     let store = store_of(FIRST);
     let secrets = store.secrets().clone();
     let remake = |raw: &[u8]| {
@@ -415,18 +417,18 @@ fn rows_of_an_earlier_reading_are_not_called_wrong() {
         rows.thread_keys.truncate(1);
         rows
     };
-    let wrong = |remake: &crate::store::check::RemakeFn<'_>| {
+    let count_breaches = |remake: &crate::store::check::RemakeFn<'_>| {
         store.check_deep(Some(remake), &mut |_| true).unwrap().breaches.len()
     };
-    assert_eq!(wrong(&remake), 0);
+    assert_eq!(count_breaches(&remake), 0);
     store.repair(crate::store::repair::RepairScope::Rebuild, None, &remake, &mut |_| true).unwrap();
-    assert_eq!(wrong(&remake), 0);
-    assert!(wrong(&|raw: &[u8]| crate::message::rows(raw, &secrets)) > 0);
+    assert_eq!(count_breaches(&remake), 0);
+    assert!(count_breaches(&|raw: &[u8]| crate::message::rows(raw, &secrets)) > 0);
 }
 
-/// Tokens that an earlier version made are made anew by a reindex, and clients notice nothing.
+/// Clients notice nothing of this.
 #[test]
-fn a_reindex_makes_the_tokens_of_an_earlier_reading_anew() {
+fn reindex_makes_the_tokens_of_an_earlier_parser_anew() {
     let store = store_of(FIRST);
     let secrets = store.secrets().clone();
     let remake = |raw: &[u8]| {

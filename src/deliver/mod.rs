@@ -1,9 +1,10 @@
-//! L4: one message in, as many outcomes out as it has recipients.
+//! L4: Delivers one message to all its recipients.
 //!
-//! The way of a message: `admit` at each RCPT; then, in `deliver`, parse once, plan for each
-//! account (pure: what it needs was read before), and apply all plans in one commit. A 250 is given
-//! only when the commit's ticket is redeemed: filing, thread, decision, told row and reply are
-//! durable together, or none of them is.
+//! - `admit` accepts or refuses a recipient at RCPT.
+//! - `deliver` parses the message once, plans for each account, and applies all plans under one
+//!   sync.
+//! - 250 is answered only when the commit is durable. Email, thread, decision, told row and reply
+//!   of an account are written together, or none of them is.
 
 mod admit;
 mod apply;
@@ -28,12 +29,12 @@ use crate::vacation;
 use crate::wire::smtp::Reply;
 use rates::RateLimiters;
 
-/// What a driver of a protocol needs of deliveries.
+/// What a protocol such as LMTP uses to deliver.
 pub trait DeliveryService: Send + Sync + 'static {
-    /// What one transaction has reserved so far.
+    /// The state of one transaction.
     type Session: Send + Default;
 
-    /// Whether a recipient is taken: a positive reply accepts it.
+    /// Accepts a recipient with a positive reply, or refuses it.
     fn admit(
         &self,
         session: &mut Self::Session,
@@ -41,8 +42,7 @@ pub trait DeliveryService: Send + Sync + 'static {
         recipient: &Recipient,
     ) -> Reply;
 
-    /// Whether somebody may be answered, or told of the delivery, so that it is worth while to find
-    /// out who sent the message.
+    /// Whether the sender may get a reply or a notification, so that the sender must be verified.
     fn may_answer(
         &self,
         session: &Self::Session,
@@ -50,7 +50,7 @@ pub trait DeliveryService: Send + Sync + 'static {
         message: &IncomingMessage,
     ) -> bool;
 
-    /// Delivers a message to the accepted recipients: one reply for each, in order.
+    /// Delivers a message to the accepted recipients. Returns one reply for each, in order.
     fn deliver(
         self: Arc<Self>,
         session: Self::Session,
@@ -59,12 +59,12 @@ pub trait DeliveryService: Send + Sync + 'static {
     ) -> impl Future<Output = Vec<Reply>> + Send;
 }
 
-/// What a site sets.
+/// The site's settings of deliveries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The name in Received fields.
     pub hostname: String,
-    /// Whether over quota is for good (552 5.2.2) or for now (452 4.2.2).
+    /// Whether mail over quota is refused (552 5.2.2) or deferred (452 4.2.2).
     pub quota_is_permanent: bool,
     pub vacation: vacation::Settings,
 }
@@ -88,7 +88,7 @@ pub struct Deliverer {
     rates: Mutex<RateLimiters>,
 }
 
-/// What a transaction's accepted recipients lead to, and the settings that held when it began.
+/// The accounts of the accepted recipients, in order, and the settings when the transaction began.
 #[derive(Debug, Default)]
 pub struct DeliveryTransaction {
     settings: Option<Arc<Settings>>,
@@ -96,8 +96,8 @@ pub struct DeliveryTransaction {
 }
 
 impl Deliverer {
-    /// Deliveries into a store, for the accounts of a directory. A transaction keeps the settings
-    /// that it began with.
+    /// Delivers for the accounts of a directory. A transaction keeps the settings that it began
+    /// with.
     #[must_use]
     pub fn new(store: Store, directory: Directory, settings: LiveValue<Settings>) -> Self {
         Self { store, directory, settings, rates: Mutex::default() }
@@ -116,9 +116,9 @@ impl DeliveryService for Deliverer {
         self.admit_one(session, envelope, recipient)
     }
 
-    /// A response is on, and nothing in the header forbids an answer (RFC 3834 §2): lists and
-    /// machines cost no questions, unless they asked for a notification of the delivery. Scripts
-    /// will answer, too (RFC 5230): then an account with one counts as one with a response.
+    /// True if a response is on and the header does not show a list or a machine (RFC 3834 §2), or
+    /// if a notification of the delivery was asked for. Once scripts can answer (RFC 5230), an
+    /// account with a script will count as one with a response.
     fn may_answer(
         &self,
         session: &DeliveryTransaction,
@@ -126,15 +126,17 @@ impl DeliveryService for Deliverer {
         message: &IncomingMessage,
     ) -> bool {
         let snapshot = self.store.snapshot();
-        let on = |target: &ResolvedAddress| {
+        let is_response_on = |target: &ResolvedAddress| {
             snapshot.vacation(target.account).is_ok_and(|response| response.enabled)
         };
         let is_person = || {
             catch_parser_panic("a header", || AutoReplyFacts::of_header(&message.header()))
                 .is_some_and(|facts| !facts.is_automatic())
         };
-        let is_asked = || envelope.recipients.iter().any(|recipient| recipient.notify.success);
-        envelope.sender.is_some() && (is_asked() || (session.targets.iter().any(on) && is_person()))
+        let wants_notification =
+            || envelope.recipients.iter().any(|recipient| recipient.notify.success);
+        let may_reply = || session.targets.iter().any(is_response_on) && is_person();
+        envelope.sender.is_some() && (wants_notification() || may_reply())
     }
 
     async fn deliver(
@@ -144,11 +146,11 @@ impl DeliveryService for Deliverer {
         message: IncomingMessage,
     ) -> Vec<Reply> {
         let prepared = if message.size() > crate::model::limits::MAX_BODY_BYTES_IN_MEMORY {
-            // Parsing megabytes takes long: other sessions go on meanwhile.
-            let (own, count) = (Arc::clone(&self), session.targets.len());
-            let done =
-                tokio::task::spawn_blocking(move || own.apply(&session, &envelope, &message)).await;
-            match done {
+            // Parsing megabytes takes long and must not hold up other sessions.
+            let (deliverer, count) = (Arc::clone(&self), session.targets.len());
+            let applied =
+                tokio::task::spawn_blocking(move || deliverer.apply(&session, &envelope, &message));
+            match applied.await {
                 Ok(prepared) => prepared,
                 Err(_) => return vec![outcome::trouble(); count],
             }

@@ -1,4 +1,5 @@
-//! Outcomes and errors to replies: one exhaustive match.
+//! Maps the results and errors of a delivery to replies, and decisions to what is stored and
+//! logged.
 
 use super::Settings;
 use crate::model::{ActionId, EmailId, ThreadId, Verdict};
@@ -6,7 +7,7 @@ use crate::store::Error;
 use crate::vacation::{ReplyDecision, Silence};
 use crate::wire::smtp::Reply;
 
-/// A decision as it is stored for the owner.
+/// Converts a decision to the form that is stored for the owner.
 pub(super) fn verdict(decision: &ReplyDecision<ActionId>) -> Verdict {
     match decision {
         ReplyDecision::Reply(action) => Verdict::Answered(*action),
@@ -16,27 +17,23 @@ pub(super) fn verdict(decision: &ReplyDecision<ActionId>) -> Verdict {
     }
 }
 
-/// A decision as it is logged.
-pub(super) fn logged(decision: &ReplyDecision<ActionId>) -> String {
+/// The text of a decision in the log.
+pub(super) fn log_text(decision: &ReplyDecision<ActionId>) -> String {
     match decision {
         ReplyDecision::Reply(action) => format!("answered {action}"),
         ReplyDecision::Silent(silence) => silence.reason.code().to_owned(),
     }
 }
 
-/// What became of a message for one account.
+/// The result of filing a message for one account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FilingResult {
-    /// It is there now.
     New {
-        /// Under this id.
         email: EmailId,
-        /// In this thread.
         thread: ThreadId,
-        /// Whether a reply is owed, or why not.
         decision: ReplyDecision<ActionId>,
     },
-    /// It was there already: the peer did not hear our answer.
+    /// The transaction was served before: the client did not get the answer.
     Again(Option<EmailId>),
 }
 

@@ -1,5 +1,7 @@
-//! The plan for one account: whether a message is answered, and how. All that it reads it reads
-//! here, before the commit; the commit looks again at what may have changed meanwhile.
+//! Plans the reply for one account: whether a message is answered, and how.
+//!
+//! Everything is read here, before the commit and without its lock. The commit checks again what
+//! may have changed meanwhile (`apply::answer`).
 
 use super::Deliverer;
 use super::context::{DeliveryContext, nonce};
@@ -11,22 +13,23 @@ use crate::vacation::{
     DueReply, Input, Notice, RateCharge, Reason, ReplyDecision, Silence, VacationReply, consider,
 };
 
-/// A reply that is owed, if by the time of the commit that still holds.
+/// A reply that is sent if the commit finds the response and the told row unchanged.
 #[derive(Debug, Clone)]
 pub(super) struct PlannedReply {
     pub(super) due: DueReply,
-    /// What it took of the rate; nothing where it was sent before.
-    pub(super) counted: Option<RateCharge>,
-    /// The rows of the reply's copy, where one is filed; it joins the original's thread whatever
-    /// its subject.
+    /// What was charged to the rate; `None` for a retry of a transaction that was served.
+    pub(super) charge: Option<RateCharge>,
+    /// The rows of the copy of the reply, if one is filed. The copy joins the original's thread
+    /// whatever its subject.
     pub(super) copy: Option<EncodedMessage>,
 }
 
 impl Deliverer {
-    /// Whether an account whose response is on answers.
+    /// Decides whether an account whose response is on answers, and composes the reply. Charges the
+    /// reply to the rate.
     pub(super) fn plan_reply(
         &self,
-        whole: &DeliveryContext<'_>,
+        context: &DeliveryContext<'_>,
         (recipient, target): (&Recipient, &ResolvedAddress),
         response: &VacationResponse,
         junk: bool,
@@ -34,54 +37,55 @@ impl Deliverer {
         let (snapshot, secrets, account) =
             (self.store.snapshot(), self.store.secrets(), target.account);
         let identity = self.directory.identity(account)?;
-        let (sender, limits) = (whole.envelope.sender.as_ref(), &whole.settings.vacation.rate);
+        let (sender, limits) = (context.envelope.sender.as_ref(), &context.settings.vacation.rate);
         let own = self.directory.own_addresses(account)?;
         let known_as = known_as(recipient.original.as_ref(), &own);
-        let notice = Notice::of_response(response, &identity, sender, whole.facts(), whole.now);
+        let notice = Notice::of_response(response, &identity, sender, context.facts(), context.now);
         let input = Input {
-            now: whole.now,
+            now: context.now,
             sender,
             recipient: &recipient.address,
             known_as: known_as.as_ref(),
             identity: &identity,
             notice: &notice,
-            facts: whole.facts(),
-            forged: whole.envelope.forged.as_deref(),
+            facts: context.facts(),
+            forged: context.envelope.forged.as_deref(),
             junk,
             secret: &secrets.told,
-            settings: &whole.settings.vacation,
-            nonce: nonce(whole.hash, account),
+            settings: &context.settings.vacation,
+            nonce: nonce(context.hash, account),
         };
-        let world = AccountSnapshot {
+        let lookup = AccountSnapshot {
             snapshot: &snapshot,
             account,
             identity: &identity,
             own: &own,
-            now: whole.now,
+            now: context.now,
             secret: &secrets.told,
         };
-        let due = match consider(&input, &world)? {
+        let due = match consider(&input, &lookup)? {
             ReplyDecision::Reply(due) => *due,
             ReplyDecision::Silent(silence) => return Ok(ReplyDecision::Silent(silence)),
         };
-        // A retry is answered as it was; it takes nothing of the rate.
-        let is_new = snapshot.delivery(account, whole.hash)?.is_none();
-        let counted = match sender.filter(|_| is_new) {
+        // A retry was answered before, and is not charged again.
+        let is_new = snapshot.delivery(account, context.hash)?.is_none();
+        let charge = match sender.filter(|_| is_new) {
             Some(sender) => match self.rates.lock().replies.charge(
-                whole.steady,
+                context.steady,
                 account,
                 sender.domain(),
                 limits,
             ) {
-                Ok(counted) => Some(counted),
+                Ok(charge) => Some(charge),
                 Err(detail) => {
                     return Ok(ReplyDecision::Silent(Silence::new(Reason::RateLimit, detail)));
                 }
             },
             None => None,
         };
-        let copy = due.reply.fcc.as_ref().map(|_| self.encode_copy(&due.reply, whole.thread_keys));
-        Ok(ReplyDecision::Reply(Box::new(PlannedReply { due, counted, copy })))
+        let copy =
+            due.reply.fcc.as_ref().map(|_| self.encode_copy(&due.reply, context.thread_keys));
+        Ok(ReplyDecision::Reply(Box::new(PlannedReply { due, charge, copy })))
     }
 
     fn encode_copy(&self, reply: &VacationReply, original: &[ThreadKey]) -> EncodedMessage {
@@ -95,11 +99,10 @@ impl Deliverer {
     }
 }
 
-/// The address to which the sender wrote (RFC 3461 §4.2), if the directory gives it to this
-/// account: the client that says so may be anybody's. An address of which the directory cannot
-/// tell whose it is counts as none.
+/// The address to which the sender wrote (RFC 3461 §4.2), if the directory resolves it to this
+/// account; the client could claim any address. `None` also if the directory cannot tell.
 fn known_as(original: Option<&OriginalRecipient>, own: &OwnAddresses) -> Option<Address> {
-    let usual =
+    let mail_address =
         original.filter(|original| ["rfc822", "utf-8"].contains(&original.kind.as_str()))?;
-    Address::parse(&usual.address).ok().filter(|address| own.has(address).unwrap_or(false))
+    Address::parse(&mail_address.address).ok().filter(|address| own.has(address).unwrap_or(false))
 }

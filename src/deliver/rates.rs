@@ -1,8 +1,8 @@
-//! What deliveries may send an hour: replies, and notifications of success (RFC 3461 §4.1).
+//! Limits what deliveries send per hour: replies, and notifications of success (RFC 3461 §4.1).
 //!
-//! Both go to an envelope sender that anybody can write. They have the same limits, counted apart:
-//! who asks for many notifications keeps nobody from getting a reply. Both are counted before the
-//! commit, and given back where it does not happen.
+//! - Both go to the envelope sender, which anybody can forge. They have the same limits, counted
+//!   separately, so that many notifications do not use up the replies.
+//! - Both are charged before the commit, and refunded if it does not happen.
 
 use crate::vacation::{RateCharge, RateLimiter};
 
@@ -12,7 +12,7 @@ pub(super) struct RateLimiters {
     pub(super) notifications: RateLimiter,
 }
 
-/// What was counted for one transaction, or for one account of it.
+/// The charges of one transaction.
 #[derive(Debug, Default)]
 pub(super) struct RateCharges {
     pub(super) replies: Vec<RateCharge>,
@@ -20,13 +20,13 @@ pub(super) struct RateCharges {
 }
 
 impl RateLimiters {
-    /// Gives back all of it: nothing was sent.
-    pub(super) fn refund(&mut self, spent: &RateCharges) {
-        for counted in &spent.replies {
-            self.replies.refund(counted);
+    /// Takes back the charges of replies and notifications that were not sent.
+    pub(super) fn refund(&mut self, charges: &RateCharges) {
+        for charge in &charges.replies {
+            self.replies.refund(charge);
         }
-        for counted in &spent.notifications {
-            self.notifications.refund(counted);
+        for charge in &charges.notifications {
+            self.notifications.refund(charge);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Reports on the owner's return: filed into the Inbox once a response that asks for one is over.
+//! Files absence reports into the Inbox when a response that asks for one is over.
 //!
-//! Exactly once: the message and the note that it was filed are one commit, made only if the
-//! response is still the one that the report is of. Killed before, it is filed the next time;
-//! after, never again.
+//! Each report is filed exactly once: the report and the mark that it was filed are one commit,
+//! made only if the response has not changed. If the process dies before, the report is filed the
+//! next time.
 
 use std::collections::BTreeSet;
 
@@ -13,17 +13,18 @@ use crate::model::{AccountId, UtcMillis, VacationResponse};
 use crate::store::{EncodedMessage, Error, NewEmail};
 
 impl Deliverer {
-    /// Files every report that is owed; gives when the next will be, as far as is known now. What
-    /// cannot be filed is said in the log and tried again the next time. May wait for the disk: not
-    /// for an asynchronous task.
+    /// Files every report that is due. Returns when the next one will be due, as far as is known.
+    ///
+    /// A report that cannot be filed is logged, and tried again by the next call. This may wait for
+    /// the disk, so an asynchronous task must not call it.
     ///
     /// # Errors
-    /// Those of reading the store.
+    /// If the store cannot be read.
     pub fn file_reports(&self) -> Result<Option<UtcMillis>, Error> {
         let now = self.store.clock().now();
         let mut next: Option<UtcMillis> = None;
-        let owed = self.store.snapshot().pending_absence_reports()?;
-        for (account, response) in owed {
+        let pending = self.store.snapshot().pending_absence_reports()?;
+        for (account, response) in pending {
             if !response.is_over(now) {
                 let (_, ended) = response.span();
                 next = next.into_iter().chain(ended.filter(|ended| *ended > now)).min();

@@ -7,7 +7,7 @@ use crate::message::report::{self, Report, ReportContent, SendingMode};
 use crate::message::{BodyValue, Message};
 use crate::model::{EmailAddress, UtcMillis, limits};
 use crate::outbox::Reporter;
-use crate::outbox::mdn::{MdnDraft, MdnRequest, notification};
+use crate::outbox::mdn::{MdnDraft, MdnRequest, compose_notification};
 
 /// How a part says that it is encoded; their places are the numbers that `Decoder` knows.
 const ENCODINGS: [&str; 5] = ["8bit", "quoted-printable", "base64", "x-uuencode", "x-odd"];
@@ -145,12 +145,12 @@ pub fn report(data: &[u8]) {
     };
     let reporter =
         Reporter { hostname: "mx.example", message_id: "d.1@mx.example", now: UtcMillis(0) };
-    let raw = notification(made, &reporter);
+    let raw = compose_notification(made, &reporter);
     check_sent(&raw, "");
     let again = report::report(&Message::parse(&raw)).expect("a report");
     assert_eq!(again.content, *about);
     let whole = MdnDraft { original: Some(data.to_vec()), ..rebuilt(&again) };
-    let raw = notification(whole, &reporter);
+    let raw = compose_notification(whole, &reporter);
     assert!(report::report(&Message::parse(&raw)).is_some_and(|back| back.content == *about));
 }
 

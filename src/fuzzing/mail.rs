@@ -154,10 +154,10 @@ fn trace_is_whole(data: &[u8], facts: &AutoReplyFacts) {
     let Some(told) = dsn::compose_delivered(&envelope, &[&recipient], data, None, &reporter) else {
         return;
     };
-    check_sent(&told.octets, &envelope.sender.map(|sender| sender.to_string()).unwrap_or_default());
+    check_sent(&told.bytes, &envelope.sender.map(|sender| sender.to_string()).unwrap_or_default());
     assert!(
-        AutoReplyFacts::of(&told.octets).auto_submitted.is_some()
-            && AutoReplyFacts::of(&told.octets).report.is_some()
+        AutoReplyFacts::of(&told.bytes).auto_submitted.is_some()
+            && AutoReplyFacts::of(&told.bytes).report.is_some()
     );
 }
 

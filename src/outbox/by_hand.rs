@@ -1,15 +1,17 @@
-//! What a person may do with an action that is in the queue.
+//! The changes that a person may make to a queued action: try it now, hold it, release it.
+//!
+//! Each function returns the changed action, which the caller stores.
 
 use super::kind::rules;
 use crate::model::{Action, ActionState, RecipientState, UtcMillis};
 
 const UNDER_WAY: &str = "it is under way just now, and may already have been sent";
 
-/// It is tried now, before the rest: also one that was held, or had failed and was kept. Whoever it
-/// failed for is tried again, with a time of its own.
+/// Makes an action due now and urgent, also one that was held, or that failed and was kept.
+/// Recipients that failed are tried again, and if the lifetime is over, a new one begins.
 ///
 /// # Errors
-/// Why that cannot be.
+/// Why the action cannot be tried now, for people.
 pub fn retry_action(action: &Action, now: UtcMillis) -> Result<Action, &'static str> {
     match action.state {
         ActionState::Attempting => return Err(UNDER_WAY),
@@ -17,15 +19,15 @@ pub fn retry_action(action: &Action, now: UtcMillis) -> Result<Action, &'static 
         ActionState::Sent => return Err("it was sent"),
         ActionState::Waiting | ActionState::Held | ActionState::Failed => {}
     }
-    let mut again = Action {
+    let mut retried = Action {
         state: ActionState::Waiting,
         urgent: true,
         due: now,
         ..renew_lifetime(action, now)
     };
     if action.state == ActionState::Failed {
-        again.attempts = 0;
-        for target in again
+        retried.attempts = 0;
+        for target in retried
             .recipients
             .iter_mut()
             .filter(|target| matches!(target.state, RecipientState::Failed { .. }))
@@ -33,13 +35,13 @@ pub fn retry_action(action: &Action, now: UtcMillis) -> Result<Action, &'static 
             target.state = RecipientState::Waiting;
         }
     }
-    Ok(again)
+    Ok(retried)
 }
 
-/// It is not tried until it is released.
+/// Holds an action: it is not tried until it is released.
 ///
 /// # Errors
-/// Why that cannot be.
+/// Why the action cannot be held, for people.
 pub fn hold_action(action: &Action, _now: UtcMillis) -> Result<Action, &'static str> {
     match action.state {
         ActionState::Waiting | ActionState::Held => {
@@ -51,10 +53,10 @@ pub fn hold_action(action: &Action, _now: UtcMillis) -> Result<Action, &'static 
     }
 }
 
-/// It waits for its time again.
+/// Releases a held action: it waits for its due time again.
 ///
 /// # Errors
-/// Why that cannot be.
+/// Why the action cannot be released, for people.
 pub fn release_action(action: &Action, now: UtcMillis) -> Result<Action, &'static str> {
     match action.state {
         ActionState::Held => {}
@@ -68,7 +70,7 @@ pub fn release_action(action: &Action, now: UtcMillis) -> Result<Action, &'stati
     })
 }
 
-/// With a new lifetime, where its own is over; a reply is stale then, and stays so.
+/// Begins a new lifetime if the old one is over. A reply stays expired: it would come too late.
 fn renew_lifetime(action: &Action, now: UtcMillis) -> Action {
     let rules = rules(action.kind);
     let expires = if rules.at_most_once || now < action.expires {

@@ -1,9 +1,10 @@
-//! Which actions are one deed.
+//! Computes the key by which an equal action is found in the queue, so that it is queued once.
 
 use crate::model::{ActionKind, Address};
 
-/// The digest of a deed: what it is, from whom, to whom in any order, and what about. Every part
-/// has its length before it, so that no two deeds meet by being put together otherwise.
+/// A digest that is equal for equal actions: of the kind, the sender, the recipients in any order,
+/// and `about`. Each part is preceded by its length, so that different parts never give the same
+/// input.
 #[must_use]
 pub fn coalescing_key(
     kind: ActionKind,
@@ -12,9 +13,9 @@ pub fn coalescing_key(
     about: &[u8],
 ) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new_derive_key("restante 2026-11 outbox: one deed");
-    let mut part = |octets: &[u8]| {
-        hasher.update(&(octets.len() as u64).to_be_bytes());
-        hasher.update(octets);
+    let mut part = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_be_bytes());
+        hasher.update(bytes);
     };
     part(kind.name().as_bytes());
     let sender = sender.map(|sender| sender.folded().to_string());

@@ -1,107 +1,108 @@
-//! What is remembered of destinations that refuse, and of the relay: after each refusal it is left
-//! alone for a growing time, and then asked by one action, until one gets through.
+//! Remembers destinations, and the relay, that refuse mail.
 //!
-//! This is memory alone: lost with the process, it is learned again; no setting of the clock makes
-//! a rest longer or shorter. It is bounded; at the bound what rests longest over its time is
-//! forgotten, which costs one attempt.
+//! - After each refusal a destination rests, longer each time. Then one action probes it; the
+//!   others go on only when a probe gets through.
+//! - All of this is in memory, and is learned anew after a restart.
+//! - Rests are measured by monotonic time: setting the clock does not change them.
+//! - The number of destinations is bounded. At the bound, the one whose rest ends (or ended) first
+//!   is forgotten, which costs one attempt.
 
 use std::collections::BTreeMap;
 
 use super::schedule::RetrySchedule;
 use crate::model::MonotonicMillis;
 
-/// A digest that stands for a domain.
+/// A digest of a domain's name.
 pub type DomainDigest = [u8; 8];
 
-/// Destinations that are remembered.
+/// How many destinations are remembered.
 const MAX_DESTINATIONS: usize = 4096;
-/// Refusals of single recipients in a row after which a domain rests as a whole.
+/// After so many refusals of single recipients in a row the whole domain rests.
 const RECIPIENT_REFUSALS_BEFORE_REST: u32 = 5;
 
-/// Whether an action may go to a destination.
+/// Whether an action may be sent to a destination now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendPermission {
     Go,
-    /// One is asking: what comes of it is waited for.
-    Asking,
-    /// Not before then.
-    Not(MonotonicMillis),
+    /// Another action is probing the destination. Its result decides.
+    Probing,
+    NotBefore(MonotonicMillis),
 }
 
-/// The trouble with one destination.
+/// The refusals of one destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Trouble {
     failures: u32,
     until: MonotonicMillis,
-    asking: bool,
+    is_probed: bool,
 }
 
 impl Trouble {
-    /// Whether there is none.
+    /// Whether the destination works.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.failures == 0
     }
 
-    /// Whether an action may go; if so in trouble, it is the one that asks.
+    /// Whether an action may be sent. If the destination refused before, this action is the probe.
     #[must_use]
-    pub fn may(&self, now: MonotonicMillis) -> SendPermission {
+    pub fn permission(&self, now: MonotonicMillis) -> SendPermission {
         if self.failures == 0 {
             SendPermission::Go
-        } else if self.asking {
-            SendPermission::Asking
+        } else if self.is_probed {
+            SendPermission::Probing
         } else if now < self.until {
-            SendPermission::Not(self.until)
+            SendPermission::NotBefore(self.until)
         } else {
             SendPermission::Go
         }
     }
 
-    /// An action goes.
+    /// Notes that an action is sent, which is a probe if the destination refused before.
     pub fn begin_probe(&mut self) {
-        self.asking = self.failures > 0;
+        self.is_probed = self.failures > 0;
     }
 
-    /// It refused, or could not be reached. Of several that were under way when it began only the
-    /// first counts.
+    /// Notes a refusal, or that the destination could not be reached. Of several actions that were
+    /// under way when the trouble began, only the first counts.
     pub fn record_refusal(&mut self, now: MonotonicMillis, pace: &RetrySchedule, jitter: u8) {
         if now < self.until {
             return;
         }
         self.until = now.after(pace.delay(self.failures, jitter));
         self.failures = self.failures.saturating_add(1);
-        self.asking = false;
+        self.is_probed = false;
     }
 
-    /// The one that asked came back without having asked.
+    /// Notes that the probe ended without a result.
     pub fn cancel_probe(&mut self) {
-        self.asking = false;
+        self.is_probed = false;
     }
 }
 
 /// All destinations that refuse.
 #[derive(Debug, Default)]
 pub struct Destinations {
-    known: BTreeMap<DomainDigest, Trouble>,
-    /// Refusals of single recipients in a row.
-    rows: BTreeMap<DomainDigest, u32>,
+    troubles: BTreeMap<DomainDigest, Trouble>,
+    /// How many refusals of single recipients a domain gave in a row.
+    recipient_refusals: BTreeMap<DomainDigest, u32>,
 }
 
 impl Destinations {
-    /// Whether an action may go to this one.
+    /// Whether an action may be sent to a domain.
     #[must_use]
-    pub fn may(&self, domain: DomainDigest, now: MonotonicMillis) -> SendPermission {
-        self.known.get(&domain).map_or(SendPermission::Go, |trouble| trouble.may(now))
+    pub fn permission(&self, domain: DomainDigest, now: MonotonicMillis) -> SendPermission {
+        self.troubles.get(&domain).map_or(SendPermission::Go, |trouble| trouble.permission(now))
     }
 
-    /// An action goes to this one.
+    /// Notes that an action is sent to a domain.
     pub fn begin_probe(&mut self, domain: DomainDigest) {
-        if let Some(trouble) = self.known.get_mut(&domain) {
+        if let Some(trouble) = self.troubles.get_mut(&domain) {
             trouble.begin_probe();
         }
     }
 
-    /// It refused as a whole.
+    /// Notes that a domain refused as a whole.
     pub fn record_refusal(
         &mut self,
         domain: DomainDigest,
@@ -109,19 +110,19 @@ impl Destinations {
         pace: &RetrySchedule,
         jitter: u8,
     ) {
-        if self.known.len() >= MAX_DESTINATIONS && !self.known.contains_key(&domain) {
+        if self.troubles.len() >= MAX_DESTINATIONS && !self.troubles.contains_key(&domain) {
             let oldest = self
-                .known
+                .troubles
                 .iter()
                 .min_by_key(|(_, trouble)| trouble.until)
                 .map(|(domain, _)| *domain);
-            oldest.map(|oldest| self.known.remove(&oldest));
+            oldest.map(|oldest| self.troubles.remove(&oldest));
         }
-        self.known.entry(domain).or_default().record_refusal(now, pace, jitter);
+        self.troubles.entry(domain).or_default().record_refusal(now, pace, jitter);
     }
 
-    /// It refused one recipient for now; `RECIPIENT_REFUSALS_BEFORE_REST` such refusals in a row
-    /// count as a refusal of all.
+    /// Notes that a domain refused one recipient temporarily. `RECIPIENT_REFUSALS_BEFORE_REST` such
+    /// refusals in a row count as a refusal of the whole domain.
     pub fn record_recipient_refusal(
         &mut self,
         domain: DomainDigest,
@@ -129,44 +130,42 @@ impl Destinations {
         pace: &RetrySchedule,
         jitter: u8,
     ) {
-        if self.known.contains_key(&domain) {
+        if self.troubles.contains_key(&domain) {
             return self.record_refusal(domain, now, pace, jitter);
         }
-        if self.rows.len() >= MAX_DESTINATIONS {
-            self.rows.clear();
+        if self.recipient_refusals.len() >= MAX_DESTINATIONS {
+            self.recipient_refusals.clear();
         }
-        let row = self.rows.entry(domain).or_default();
-        *row = row.saturating_add(1);
-        if *row >= RECIPIENT_REFUSALS_BEFORE_REST {
-            self.rows.remove(&domain);
+        let refusals = self.recipient_refusals.entry(domain).or_default();
+        *refusals = refusals.saturating_add(1);
+        if *refusals >= RECIPIENT_REFUSALS_BEFORE_REST {
+            self.recipient_refusals.remove(&domain);
             self.record_refusal(domain, now, pace, jitter);
         }
     }
 
-    /// It took something, or refused it for good: it is there.
+    /// Notes that a domain works: it accepted a message or refused it for good.
     pub fn record_success(&mut self, domain: DomainDigest) {
-        self.known.remove(&domain);
-        self.rows.remove(&domain);
+        self.troubles.remove(&domain);
+        self.recipient_refusals.remove(&domain);
     }
 
-    /// The one that asked came back without having asked.
+    /// Notes that the probe of a domain ended without a result.
     pub fn cancel_probe(&mut self, domain: DomainDigest) {
-        if let Some(trouble) = self.known.get_mut(&domain) {
+        if let Some(trouble) = self.troubles.get_mut(&domain) {
             trouble.cancel_probe();
         }
     }
 
-    /// How many are remembered.
     #[cfg(test)]
     #[must_use]
     pub fn len(&self) -> usize {
-        self.known.len()
+        self.troubles.len()
     }
 
-    /// Whether none is.
     #[cfg(test)]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.known.is_empty()
+        self.troubles.is_empty()
     }
 }

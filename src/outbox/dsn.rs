@@ -1,13 +1,16 @@
-//! Delivery status notifications (RFC 3464, RFC 6533): of the success that a sender asked for by
-//! NOTIFY=SUCCESS (RFC 3461 §4.1; once DSN is announced Postfix leaves it to us), of what we could
-//! not send on, and of what a script refuses.
+//! Composes delivery status notifications (RFC 3464, RFC 6533).
 //!
-//! They go from `<>` to the sender, and so never to `<>`: without a sender there is none to be
-//! made.
+//! - `compose_delivered`: of a success, if the sender asked for it with NOTIFY=SUCCESS (RFC 3461
+//!   §4.1). Once LMTP announces DSN, Postfix leaves this report to the delivery agent.
+//! - `compose_failed`: of recipients of an action that were given up.
+//! - `compose_rejected`: of a message that a script refuses.
+//! - They are sent from `<>` to the envelope sender. Without a sender none is report.
 
 use super::kind::NewAction;
-use super::report::{Reporter, head, original, queued, typed};
-use super::schedule::has_no_report_wish;
+use super::report::{
+    Reporter, address_with_type, original_recipient, report_action, returned_header,
+};
+use super::schedule::wants_no_report;
 use crate::message::compose::{Original, ReportDraft, ReportKind};
 use crate::message::line::{one_line, without_controls};
 use crate::model::{
@@ -21,11 +24,11 @@ struct DsnRecipient<'a> {
     address: &'a Address,
     action: &'static str,
     status: [u8; 3],
-    /// What the next hop said.
+    /// The relay's answer.
     diagnostic: Option<&'a str>,
 }
 
-/// "Delivered": for the recipients that asked for it, to the envelope sender, where there is one.
+/// Reports to the envelope sender that a message was delivered to these recipients.
 #[must_use]
 pub fn compose_delivered(
     envelope: &Envelope,
@@ -44,7 +47,7 @@ pub fn compose_delivered(
     let text = ["Your message was delivered to", "You asked to be told."];
     let subject = "Delivered: your message has arrived";
     let envid = envelope.envid.as_deref();
-    notice(
+    compose(
         envelope.sender.as_ref()?,
         envid,
         &rows.collect::<Vec<_>>(),
@@ -55,8 +58,8 @@ pub fn compose_delivered(
     )
 }
 
-/// "Not delivered": these recipients of an action were given up, and its sender wants to hear of
-/// some of them.
+/// Reports to the sender of an action that these recipients were given up. Those of which the
+/// sender wants no report are left out; `None` if nothing is left.
 #[must_use]
 pub fn compose_failed(
     action: &Action,
@@ -66,7 +69,7 @@ pub fn compose_failed(
 ) -> Option<NewAction> {
     let rows: Vec<DsnRecipient<'_>> = targets
         .iter()
-        .filter(|target| !has_no_report_wish(action, target))
+        .filter(|target| !wants_no_report(action, target))
         .filter_map(|target| match &target.state {
             RecipientState::Failed { status, text } => Some(DsnRecipient {
                 original: target.original.as_ref(),
@@ -80,7 +83,7 @@ pub fn compose_failed(
         .collect();
     let text = ["Your message could not be delivered to", "Nothing more will be tried."];
     let subject = "Not delivered: your message came back";
-    notice(
+    compose(
         action.sender.as_ref()?,
         action.envid.as_deref(),
         &rows,
@@ -91,7 +94,7 @@ pub fn compose_failed(
     )
 }
 
-/// "Refused": a script refuses a message for its recipient after it was taken (RFC 5429 §2.1,
+/// Reports that a script refuses a message for a recipient after it was accepted (RFC 5429 §2.1,
 /// `ereject`).
 #[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 #[must_use]
@@ -111,9 +114,9 @@ pub fn compose_rejected(
         status: [5, 7, 1],
         diagnostic: Some(&reason),
     }];
-    let text = ["Your message was refused by", "What is said of it stands above."];
+    let text = ["Your message was refused by", "The reason is given above."];
     let subject = "Refused: your message was not taken";
-    notice(
+    compose(
         envelope.sender.as_ref()?,
         envelope.envid.as_deref(),
         &rows,
@@ -124,7 +127,7 @@ pub fn compose_rejected(
     )
 }
 
-fn notice(
+fn compose(
     to: &Address,
     envid: Option<&str>,
     rows: &[DsnRecipient<'_>],
@@ -145,22 +148,23 @@ fn notice(
     let mut text = format!("{before}\n\n");
     for row in rows {
         let address = without_controls(&row.address.to_string());
-        let [class, about, detail] = row.status;
+        let [class, subject, detail] = row.status;
         status.push_str("\r\n");
         if let Some(first) = row.original {
-            status.push_str(&format!("Original-Recipient: {}\r\n", original(first)));
+            status.push_str(&format!("Original-Recipient: {}\r\n", original_recipient(first)));
         }
-        status.push_str(&format!("Final-Recipient: {}\r\n", typed(row.address)));
-        status.push_str(&format!("Action: {}\r\nStatus: {class}.{about}.{detail}\r\n", row.action));
+        status.push_str(&format!("Final-Recipient: {}\r\n", address_with_type(row.address)));
+        status.push_str(&format!("Action: {}\r\n", row.action));
+        status.push_str(&format!("Status: {class}.{subject}.{detail}\r\n"));
         text.push_str(&format!("    {address}\n"));
-        if let Some(said) = row.diagnostic {
-            let said = one_line(said);
-            status.push_str(&format!("Diagnostic-Code: smtp; {said}\r\n"));
-            text.push_str(&format!("        {said}\n"));
+        if let Some(diagnostic) = row.diagnostic {
+            let diagnostic = one_line(diagnostic);
+            status.push_str(&format!("Diagnostic-Code: smtp; {diagnostic}\r\n"));
+            text.push_str(&format!("        {diagnostic}\n"));
         }
     }
     text.push_str(&format!("\n{after}\n"));
-    let made = ReportDraft {
+    let draft = ReportDraft {
         from: EmailAddress {
             name: Some("Mail Delivery".into()),
             email: format!("postmaster@{hostname}"),
@@ -172,9 +176,9 @@ fn notice(
         text,
         kind: ReportKind::Delivery,
         status,
-        original: Original::Header(String::from_utf8_lossy(head(raw)).into_owned()),
+        original: Original::Header(String::from_utf8_lossy(returned_header(raw)).into_owned()),
     };
-    Some(queued(ActionKind::Report, to, email, reporter, &made))
+    Some(report_action(ActionKind::Report, to, email, reporter, &draft))
 }
 
 #[cfg(test)]
@@ -207,23 +211,23 @@ mod tests {
         }
     }
 
-    fn has(made: &NewAction, wanted: &[&str]) -> String {
-        let text = String::from_utf8(made.octets.clone()).unwrap();
-        for line in wanted {
-            assert!(text.lines().any(|known| known == *line), "{line}\n---\n{text}");
+    fn assert_has_lines(report: &NewAction, lines: &[&str]) -> String {
+        let text = String::from_utf8(report.bytes.clone()).unwrap();
+        for line in lines {
+            assert!(text.lines().any(|found| found == *line), "{line}\n---\n{text}");
         }
         assert!(text.contains("report-type=") && !text.contains("secret"), "{text}");
-        let facts = AutoReplyFacts::of(&made.octets);
+        let facts = AutoReplyFacts::of(&report.bytes);
         assert!(facts.report.is_some() && facts.auto_submitted.is_some());
-        assert_eq!((&made.action.sender, made.action.kind), (&None, ActionKind::Report));
+        assert_eq!((&report.action.sender, report.action.kind), (&None, ActionKind::Report));
         text
     }
 
     #[test]
-    fn a_success_is_reported_and_never_answered() {
-        let made = compose_delivered(&envelope(), &[&ann()], RAW, None, &reporter()).unwrap();
-        has(
-            &made,
+    fn success_is_reported_unless_there_is_no_sender() {
+        let report = compose_delivered(&envelope(), &[&ann()], RAW, None, &reporter()).unwrap();
+        assert_has_lines(
+            &report,
             &[
                 "To: <bob@example.net>",
                 "Message-ID: <d1@mx.example.org>",
@@ -242,17 +246,20 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_why_and_to_whom() {
-        let made =
+    fn refusal_has_the_reason() {
+        let report =
             compose_rejected(&envelope(), &ann(), "no more\r\nlunches", RAW, None, &reporter())
                 .unwrap();
-        has(&made, &["Action: failed", "Status: 5.7.1", "Diagnostic-Code: smtp; no more lunches"]);
+        assert_has_lines(
+            &report,
+            &["Action: failed", "Status: 5.7.1", "Diagnostic-Code: smtp; no more lunches"],
+        );
     }
 
-    /// RFC 3461 §4.1 and 6.1: no report where NEVER was asked, or other things alone; none to `<>`
-    /// (RFC 5321 §4.5.5).
+    /// RFC 3461 §4.1 and 6.1: no report with NOTIFY=NEVER, or NOTIFY without FAILURE. RFC 5321
+    /// §4.5.5: none to `<>`.
     #[test]
-    fn a_failure_is_reported_to_who_wants_to_hear_of_it() {
+    fn failure_is_reported_unless_the_sender_asked_for_no_report() {
         let target = |name: &str, notify| Target {
             notify,
             state: RecipientState::Failed {
@@ -278,7 +285,7 @@ mod tests {
             blob: crate::model::BlobHash([7; 32]),
         };
         let action = submission.queue(UtcMillis(0)).action;
-        let text = has(
+        let text = assert_has_lines(
             &compose_failed(&action, &targets, RAW, &reporter()).unwrap(),
             &[
                 "To: <ann@example.org>",
@@ -293,10 +300,10 @@ mod tests {
             None
         );
         let to = [Address::from_parts("A", "x"), Address::from_parts("b", "x")];
-        let turned = [to[1].folded(), to[0].folded()];
+        let reordered = [to[1].folded(), to[0].folded()];
         assert_eq!(
             coalescing_key(ActionKind::Redirect, None, &to, b"1"),
-            coalescing_key(ActionKind::Redirect, None, &turned, b"1")
+            coalescing_key(ActionKind::Redirect, None, &reordered, b"1")
         );
         assert_ne!(
             coalescing_key(ActionKind::Redirect, None, &to, b"1"),
@@ -308,14 +315,14 @@ mod tests {
         );
     }
 
-    /// RFC 6533 §3: an address that is not ASCII has a type of its own, and the report passes as
+    /// RFC 6533 §3: an address that is not ASCII has a type of its own, and the report is
     /// ASCII.
     #[test]
-    fn a_report_of_other_letters_is_ascii_itself() {
+    fn report_of_a_non_ascii_address_is_ascii() {
         let recipient = Recipient::plain(Address::from_parts("jürgen", "bücher.example"));
         let raw = "Subject: Grüße\r\n\r\n".as_bytes();
-        let made = compose_delivered(&envelope(), &[&recipient], raw, None, &reporter()).unwrap();
-        let text = String::from_utf8(made.octets).unwrap();
+        let report = compose_delivered(&envelope(), &[&recipient], raw, None, &reporter()).unwrap();
+        let text = String::from_utf8(report.bytes).unwrap();
         assert!(text.is_ascii() && text.contains("message/global-delivery-status"), "{text}");
         assert!(text.contains("message/global-headers"), "{text}");
     }

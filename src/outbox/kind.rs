@@ -1,5 +1,5 @@
-//! The kinds of actions, each a small type of what it needs, and its rules. What it becomes is
-//! `NewAction`: the head, and octets of its own.
+//! The kinds of actions, and the rules of each. A kind is a small type that holds what it needs,
+//! and whose `queue` makes the action.
 
 use std::time::Duration;
 
@@ -9,30 +9,30 @@ use crate::model::{
     ToldKey, UtcMillis, limits,
 };
 
-/// An action that is ready to be queued, and the octets that it brings along.
+/// An action that is ready to be queued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewAction {
-    /// The head; its id is given when it is queued.
+    /// Its id is assigned when it is queued.
     pub action: Action,
-    /// Octets of its own.
-    pub octets: Vec<u8>,
+    /// The bytes to store with the action: the message, or if the action names a blob, what goes
+    /// on top of the blob's message.
+    pub bytes: Vec<u8>,
 }
 
-/// By which rules a kind is tried.
+/// The rules by which actions of a kind are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// At most once: what may have been sent counts as sent. Else at least once.
+    /// Whether an action that may have been sent counts as sent. If not, it is sent again.
     pub at_most_once: bool,
-    /// How long it may wait.
+    /// How long an action is tried.
     pub lifetime: Duration,
-    /// Whether its sender, where there is one, is told of recipients that it does not reach (RFC
+    /// Whether the sender, if there is one, gets a report of recipients that were not reached (RFC
     /// 5321 §6.1).
     pub bounces: bool,
-    /// Whether what became of it is kept for its owner.
+    /// Whether a finished action is kept for a while, so that its owner can see the result.
     pub is_kept: bool,
 }
 
-/// The rules of a kind.
 #[must_use]
 pub fn rules(kind: ActionKind) -> Rules {
     let usual = Rules {
@@ -51,76 +51,72 @@ pub fn rules(kind: ActionKind) -> Rules {
     }
 }
 
-/// A vacation reply (RFC 3834): from `<>`, to one person, and never a report about it.
+/// A vacation reply (RFC 3834): from `<>` to one recipient. Nobody gets a report about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplyAction {
-    /// The envelope sender of what is answered.
+    /// The envelope sender of the answered message.
     pub recipient: Address,
-    /// What is answered.
+    /// The answered email.
     pub email: EmailId,
-    /// The row that says that the recipient was told; none where nobody is tracked.
+    /// The key of the told row of the recipient, if one was written.
     pub told: Option<ToldKey>,
-    /// When it would come too late, if before its time is over anyway.
+    /// From this time on the reply is too late, if that is before the end of its lifetime.
     pub until: Option<UtcMillis>,
-    /// Its Message-ID, without angle brackets.
+    /// Without angle brackets.
     pub message_id: String,
-    /// Its octets.
     pub message: Vec<u8>,
 }
 
-/// Mail that a script sends on (RFC 5228 §4.2): the message as it is, under its own Message-ID.
+/// A message that a script redirects (RFC 5228 §4.2), unchanged and under its own Message-ID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedirectAction {
     /// The envelope sender; `None` is `<>`.
     pub sender: Option<Address>,
     pub recipients: Vec<Address>,
-    /// The email, where it was kept, too.
+    /// The email, if the message was also filed.
     pub email: Option<EmailId>,
-    /// The Message-ID that the message has, for the log.
+    /// The Message-ID of the message, for the log.
     pub message_id: String,
-    /// Trace fields on top.
+    /// Trace fields to put on top of the message.
     pub prefix: Vec<u8>,
-    /// The message in the store.
     pub blob: BlobHash,
 }
 
-/// What we write by ourselves and nobody shall answer: from `<>`, to one person.
+/// A message by this server that nobody shall answer: from `<>` to one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoticeAction {
     /// `Notify`, `Reject` or `Report`.
     pub kind: ActionKind,
-    /// To whom; never `<>`.
     pub recipient: Address,
-    /// The email that it is about.
+    /// The email that the notice is about.
     pub email: Option<EmailId>,
-    /// Its Message-ID, without angle brackets.
+    /// Without angle brackets.
     pub message_id: String,
-    /// Its octets.
     pub message: Vec<u8>,
-    /// What makes another one equal to it: beside kind and recipient. None equals one without.
+    /// Two notices with the same kind, recipient and `about` are queued once. A notice with `None`
+    /// is always queued.
     pub about: Option<Vec<u8>>,
 }
 
-/// A disposition notification that the owner lets go (RFC 9007): from `<>`, to whom the sender of
-/// the email named.
+/// A disposition notification that the owner agreed to send (RFC 9007): from `<>` to those whom
+/// the sender of the email named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceiptAction {
-    /// To whom; at least one.
+    /// At least one.
     pub recipients: Vec<Address>,
-    /// The email that it is about.
+    /// The email that the notification is about.
     pub email: EmailId,
-    /// Its Message-ID, without angle brackets.
+    /// Without angle brackets.
     pub message_id: String,
-    /// Its octets in the store.
     pub blob: BlobHash,
 }
 
-/// What the owner sends (RFC 8621 §7).
+/// A message that the owner sends (RFC 8621 §7).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubmissionAction {
     /// The envelope sender; `None` is `<>`.
     pub sender: Option<Address>,
-    /// To whom, with what the sender wants to hear of each.
+    /// The recipients, each with its DSN parameters.
     pub recipients: Vec<Target>,
     /// RET= (RFC 3461 §4.3).
     pub ret: Option<DsnReturn>,
@@ -128,15 +124,14 @@ pub struct SubmissionAction {
     pub envid: Option<String>,
     /// The email that is sent.
     pub email: EmailId,
-    /// Not before: until then it can be undone.
+    /// The message is not sent before this time, and can be cancelled until then.
     pub not_before: Option<UtcMillis>,
-    /// The submission that must be sent before it.
+    /// The submission that must be sent before this one.
     pub after: Option<ActionId>,
     /// The Message-ID of the email, without angle brackets.
     pub message_id: String,
-    /// Octets on top of the message.
+    /// Bytes to put on top of the message.
     pub prefix: Vec<u8>,
-    /// The message in the store.
     pub blob: BlobHash,
 }
 
@@ -173,7 +168,7 @@ fn new_action(
 }
 
 impl ReplyAction {
-    /// As it is queued.
+    /// Makes the action.
     #[must_use]
     pub fn queue(self, now: UtcMillis) -> NewAction {
         let action = new_action(
@@ -184,13 +179,14 @@ impl ReplyAction {
         );
         let expires = self.until.map_or(action.expires, |until| until.min(action.expires));
         let action = Action { email: Some(self.email), told: self.told, expires, ..action };
-        NewAction { action, octets: self.message }
+        NewAction { action, bytes: self.message }
     }
 }
 
 #[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 impl RedirectAction {
-    /// As it is queued. The same message from the same sender to the same people is one deed.
+    /// Makes the action. The same message from the same sender to the same recipients is queued
+    /// once.
     #[must_use]
     pub fn queue(self, now: UtcMillis) -> NewAction {
         let same = coalescing_key(
@@ -204,12 +200,12 @@ impl RedirectAction {
         let (email, blob) = (self.email, Some(self.blob));
         let action =
             Action { sender: self.sender, email, blob, duplicate_key: Some(same), ..action };
-        NewAction { action, octets: self.prefix }
+        NewAction { action, bytes: self.prefix }
     }
 }
 
 impl NoticeAction {
-    /// As it is queued.
+    /// Makes the action.
     #[must_use]
     pub fn queue(self, now: UtcMillis) -> NewAction {
         let about = self.about.as_deref();
@@ -224,13 +220,13 @@ impl NoticeAction {
         );
         NewAction {
             action: Action { email: self.email, duplicate_key: same, ..action },
-            octets: self.message,
+            bytes: self.message,
         }
     }
 }
 
 impl ReceiptAction {
-    /// As it is queued; nobody hears of it if it does not arrive (RFC 8098 §3).
+    /// Makes the action. Nobody gets a report if the notification does not arrive (RFC 8098 §3).
     #[must_use]
     pub fn queue(self, now: UtcMillis) -> Action {
         let recipients = self.recipients.into_iter().map(Target::without_reports).collect();
@@ -240,7 +236,7 @@ impl ReceiptAction {
 }
 
 impl SubmissionAction {
-    /// As it is queued: a person waits for it.
+    /// Makes the action. It is urgent, because a person waits for it.
     #[must_use]
     pub fn queue(self, now: UtcMillis) -> NewAction {
         let action = new_action(ActionKind::Submission, self.recipients, self.message_id, now);
@@ -257,6 +253,6 @@ impl SubmissionAction {
             blob: Some(self.blob),
             ..action
         };
-        NewAction { action, octets: self.prefix }
+        NewAction { action, bytes: self.prefix }
     }
 }

@@ -1,13 +1,17 @@
-//! Message disposition notifications (RFC 8098): what a recipient, or a program in the recipient's
-//! place, did with a message.
+//! Message disposition notifications (RFC 8098): they report what a recipient, or a program for the
+//! recipient, did with a message.
 //!
-//! They go from `<>`, and so never to `<>`. `MdnRequest` is what the sender of a message asked for,
-//! and whether it may be answered; `notification` writes one that the owner lets go (RFC 9007).
-//! `rejected` is the refusal that a person reads: one of "deleted", as Sieve's `reject` sends it
-//! where the message was taken already (RFC 5429 §2.2).
+//! - They are sent from `<>`, and never to `<>`.
+//! - `MdnRequest` reads what the sender of a message asked for, and says whether it may be
+//!   answered.
+//! - `compose_notification` composes one that the owner agreed to send (RFC 9007).
+//! - `compose_rejection` composes the one that Sieve's `reject` sends if the message was accepted
+//!   before (RFC 5429 §2.2), with the disposition "deleted".
 
 use super::kind::NewAction;
-use super::report::{Reporter, head, original, queued, typed};
+use super::report::{
+    Reporter, address_with_type, original_recipient, report_action, returned_header,
+};
 use crate::message::auto::AutoReplyFacts;
 use crate::message::compose::{Original, ReportDraft, ReportKind, report};
 use crate::message::header::{Field, fields};
@@ -17,43 +21,42 @@ use crate::message::report::{ActionMode, DispositionReport, DispositionType, Sen
 use crate::model::address::fold_domain;
 use crate::model::{ActionKind, Address, EmailAddress, EmailId, Envelope, Recipient};
 
-/// People who are told of one message; more were not asked for by who wants to know.
+/// How many addresses a request may name.
 const MAX_NOTIFIED: usize = 10;
 
-/// What a message asks for (RFC 8098 §2).
+/// What the header of a message asks for (RFC 8098 §2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MdnRequest {
-    /// Disposition-Notification-To: who wants to hear, each once; at least one.
+    /// Disposition-Notification-To: at least one address, without duplicates.
     pub to: Vec<EmailAddress>,
     /// Original-Recipient: type, semicolon, address.
     pub original_recipient: Option<String>,
-    /// Message-ID, in its angle brackets.
+    /// With angle brackets.
     pub message_id: Option<String>,
-    /// Subject, decoded.
     pub subject: Option<String>,
-    /// Every Return-Path; `None` is `<>`, or none that can be read.
+    /// Every Return-Path; `None` for `<>` and for one that cannot be parsed.
     return_paths: Vec<Option<Address>>,
-    /// What must be understood, and is not: attributes of Disposition-Notification-Options.
+    /// The attributes of Disposition-Notification-Options that must be understood; none is.
     required: Vec<String>,
     facts: AutoReplyFacts,
 }
 
 impl MdnRequest {
-    /// What the header of a message asks for, its trace fields included. `None` where it asks for
-    /// nothing, or names nobody who can be told.
+    /// Reads the request from the header of a message with its trace fields. `None` if the message
+    /// asks for nothing, or names no valid address.
     #[must_use]
     pub fn of(raw: &[u8]) -> Option<Self> {
         let all = |name: &'static str| fields(raw).filter(move |field| field.is(name));
         let mut to: Vec<EmailAddress> = Vec::new();
-        let mut known: Vec<Address> = Vec::new();
+        let mut addresses_seen: Vec<Address> = Vec::new();
         for person in all("Disposition-Notification-To")
             .flat_map(|field| addresses(field.readable().as_bytes()))
         {
             let Ok(address) = Address::parse(&person.email) else { continue };
-            if known.len() <= MAX_NOTIFIED
-                && !known.iter().any(|one| is_same_address(one, &address))
+            if addresses_seen.len() <= MAX_NOTIFIED
+                && !addresses_seen.iter().any(|seen| is_same_address(seen, &address))
             {
-                known.push(address);
+                addresses_seen.push(address);
                 to.push(person);
             }
         }
@@ -65,7 +68,7 @@ impl MdnRequest {
             to,
             original_recipient: all("Original-Recipient")
                 .next()
-                .and_then(|field| recipient(&field)),
+                .and_then(|field| parse_recipient(&field)),
             message_id: facts.message_id.as_ref().map(|id| format!("<{id}>")),
             subject: facts.subject.clone(),
             return_paths: all("Return-Path").map(|field| path_address(&field)).collect(),
@@ -76,18 +79,18 @@ impl MdnRequest {
         })
     }
 
-    /// To whom the message says that it goes.
+    /// The addresses that the header names as recipients.
     #[must_use]
     pub fn destinations(&self) -> &[Address] {
         &self.facts.destinations
     }
 
-    /// Why it is not answered; `sending` says whether the owner was asked.
+    /// Why the request must not be answered. `sending` says whether the owner was asked.
     ///
-    /// A report is never answered, nor a request that wants what is not understood (RFC 8098 §2.1,
-    /// §2.2). Where the owner was not asked, only who is the envelope's sender is told, and nobody
-    /// else; and mail of lists and machines is not answered, as with any other automatic answer
-    /// (RFC 3834 §2).
+    /// A report is never answered, nor a request with an option that must be understood (RFC 8098
+    /// §2.1, §2.2). If the owner was not asked, only a request for one address that is the envelope
+    /// sender is answered, and not one in mail of lists and machines, as with any other automatic
+    /// answer (RFC 3834 §2).
     #[must_use]
     pub fn reason_not_to_send(&self, sending: SendingMode) -> Option<String> {
         if self.facts.report.is_some() {
@@ -105,11 +108,11 @@ impl MdnRequest {
         if self.facts.is_automatic() {
             return Some("mail of lists and machines is not answered unasked (RFC 3834 §2)".into());
         }
-        let told = |to: &EmailAddress, path: &Address| {
+        let is_sender = |to: &EmailAddress, path: &Address| {
             Address::parse(&to.email).is_ok_and(|to| is_same_address(&to, path))
         };
         match (self.return_paths.as_slice(), self.to.as_slice()) {
-            ([Some(path)], [to]) if told(to, path) => None,
+            ([Some(path)], [to]) if is_sender(to, path) => None,
             _ => Some(
                 "who is to be told is not who sent it: the owner must be asked (RFC 8098 §2.1)"
                     .into(),
@@ -118,7 +121,7 @@ impl MdnRequest {
     }
 }
 
-/// RFC 8098 §2.1: the case of the local part counts.
+/// Whether two addresses are equal. The case of the local part counts (RFC 8098 §2.1).
 fn is_same_address(one: &Address, other: &Address) -> bool {
     one.local() == other.local() && fold_domain(one.domain()) == fold_domain(other.domain())
 }
@@ -129,64 +132,62 @@ fn path_address(field: &Field<'_>) -> Option<Address> {
     Address::parse(path).ok()
 }
 
-/// RFC 8098 §2.3.
-fn recipient(field: &Field<'_>) -> Option<String> {
-    let said = one_line(&field.without_comments());
-    let (kind, address) = said.split_once(';')?;
+/// Parses Original-Recipient (RFC 8098 §2.3).
+fn parse_recipient(field: &Field<'_>) -> Option<String> {
+    let value = one_line(&field.without_comments());
+    let (kind, address) = value.split_once(';')?;
     let (kind, address) = (kind.trim(), address.trim());
     (!kind.is_empty() && !address.is_empty()).then(|| format!("{kind}; {address}"))
 }
 
 /// The attributes that say `required`: `attribute = importance, value, ...; ...` (RFC 8098 §2.2).
 fn required_attributes(field: &Field<'_>) -> Vec<String> {
-    let said = one_line(&field.without_comments());
-    let parameters = said.split(';').filter_map(|parameter| parameter.split_once('='));
-    let wanted = parameters.filter(|(_, value)| {
+    let options = one_line(&field.without_comments());
+    let parameters = options.split(';').filter_map(|parameter| parameter.split_once('='));
+    let required = parameters.filter(|(_, value)| {
         value
             .split(',')
             .next()
             .is_some_and(|importance| importance.trim().eq_ignore_ascii_case("required"))
     });
-    wanted.map(|(attribute, _)| attribute.trim().chars().take(80).collect()).collect()
+    required.map(|(attribute, _)| attribute.trim().chars().take(80).collect()).collect()
 }
 
-/// A notification that the owner lets go.
+/// A notification that the owner agreed to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MdnDraft {
-    /// Whose it is.
     pub from: EmailAddress,
-    /// Who wants to hear.
     pub to: Vec<EmailAddress>,
     pub subject: String,
-    /// What people read.
+    /// The part for people.
     pub text: String,
-    /// What programs read.
+    /// The part for programs.
     pub disposition: DispositionReport,
-    /// The original, if it goes back with it.
+    /// The original message, if it is to be returned.
     pub original: Option<Vec<u8>>,
 }
 
-/// Its octets.
+/// Composes a notification that the owner agreed to send.
 #[must_use]
-pub fn notification(made: MdnDraft, reporter: &Reporter<'_>) -> Vec<u8> {
+pub fn compose_notification(draft: MdnDraft, reporter: &Reporter<'_>) -> Vec<u8> {
     report(&ReportDraft {
-        from: made.from,
-        to: made.to,
-        subject: made.subject,
+        from: draft.from,
+        to: draft.to,
+        subject: draft.subject,
         date: reporter.now,
         message_id: reporter.message_id.to_owned(),
-        text: made.text,
+        text: draft.text,
         kind: ReportKind::Disposition,
-        status: made.disposition.write(),
-        original: made.original.map_or(Original::Nothing, Original::Whole),
+        status: draft.disposition.write(),
+        original: draft.original.map_or(Original::Nothing, Original::Whole),
     })
 }
 
-/// The refusal of a message for one recipient; `own` is the address by which the sender knew the
-/// recipient.
+/// Composes the notification that a message was refused for one recipient. `own` is the address by
+/// which the sender knew the recipient.
 #[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 #[must_use]
-pub fn rejected(
+pub fn compose_rejection(
     envelope: &Envelope,
     recipient: &Recipient,
     own: &Address,
@@ -196,13 +197,13 @@ pub fn rejected(
     reporter: &Reporter<'_>,
 ) -> Option<NewAction> {
     let to = envelope.sender.as_ref()?;
-    let head = head(raw);
+    let header = returned_header(raw);
     let status = DispositionReport {
         reporting_ua: Some(format!("{}; Restante", one_line(reporter.hostname))),
         gateway: None,
-        original_recipient: recipient.original.as_ref().map(original),
-        final_recipient: typed(&recipient.address),
-        original_message_id: fields(head)
+        original_recipient: recipient.original.as_ref().map(original_recipient),
+        final_recipient: address_with_type(&recipient.address),
+        original_message_id: fields(header)
             .find(|field| field.is("Message-ID"))
             .map(|field| field.unfolded()),
         action: ActionMode::Automatic,
@@ -211,7 +212,7 @@ pub fn rejected(
         errors: Vec::new(),
         extensions: Vec::new(),
     };
-    let made = ReportDraft {
+    let draft = ReportDraft {
         from: EmailAddress { name: None, email: own.to_string() },
         to: vec![EmailAddress { name: None, email: to.to_string() }],
         subject: "Rejected: your message was not taken".into(),
@@ -223,9 +224,9 @@ pub fn rejected(
         ),
         kind: ReportKind::Disposition,
         status: status.write(),
-        original: Original::Header(String::from_utf8_lossy(head).into_owned()),
+        original: Original::Header(String::from_utf8_lossy(header).into_owned()),
     };
-    Some(queued(ActionKind::Reject, to, email, reporter, &made))
+    Some(report_action(ActionKind::Reject, to, email, reporter, &draft))
 }
 
 #[cfg(test)]

@@ -1,25 +1,25 @@
-//! L2: the life of an action, pure: what it is, when it goes, what follows an attempt. What carries
-//! it out is `queue`.
+//! L2: The rules of sending: what an action is, when it is due, and what follows an attempt. Pure:
+//! the room `queue` carries actions out.
 //!
-//! - Stored before it is acted on, in the commit of what gave rise to it.
-//! - A reply is sent at most once: the attempt is recorded durably before the message goes out, and
-//!   one so recorded that was never finished counts as sent. All else is sent at least once, under
-//!   one Message-ID, and not again unless an answer of the next hop was lost. Every attempt is
-//!   recorded before its message goes out, so that nothing is held or taken back that may have been
-//!   sent.
-//! - A temporary failure leaves the action with growing delays, and what depends on it waits; a
-//!   permanent one removes it and what depends on it, and tells a real sender where the kind says
-//!   so; one that can be mended is mended and goes on.
-//! - A reply that fails for good loses its told row, unless it is the sender's own address that is
-//!   bad: so one failure does not silence a person for the whole vacation. A submission is kept for
-//!   its owner.
-//! - Mail of one account to one address goes in the order in which it was queued, for an hour at
-//!   most.
-//! - A time in a row that lies further ahead than the schedule writes any is brought back: the
-//!   clock was set back.
-//! - What concerns us and not the message (connecting, TLS, authentication) is temporary whatever
-//!   its digit.
-//! - A destination that refuses is probed, not hammered.
+//! - An action is stored before it is carried out, in the commit that causes it.
+//! - A reply is sent at most once. The attempt is recorded durably before the message goes out, and
+//!   a recorded attempt without a result counts as sent.
+//! - Every other kind is sent at least once, under one Message-ID, and again only if an answer of
+//!   the relay was lost. These attempts are recorded, too, so that no message is held or taken back
+//!   that may have been sent.
+//! - After a temporary failure the action waits, longer each time, and so do its dependants.
+//! - After a permanent failure the action and its dependants are removed, and the sender gets a
+//!   report if the kind says so. A submission is kept for its owner.
+//! - If only the form of the message was refused (8-bit), it is converted and sent again.
+//! - A reply that fails for good loses its told row, unless the recipient's address itself is bad.
+//!   So one failure does not silence a person for the whole vacation.
+//! - Mail of one account to one address goes in the order in which it was queued; no action waits
+//!   longer than an hour for this.
+//! - A due time further ahead than the schedule ever sets was written before the clock was set
+//!   back; it is corrected.
+//! - A failure that does not concern the message (connection, TLS, authentication) is temporary,
+//!   whatever the first digit of the reply code.
+//! - A destination that refuses gets one probe at a time.
 
 pub mod by_hand;
 mod coalesce;
@@ -39,17 +39,18 @@ pub use kind::{NewAction, ReceiptAction, ReplyAction, rules};
 #[cfg(test)]
 pub use kind::{NoticeAction, RedirectAction, SubmissionAction};
 pub use refusal::{RelayAnswer, SmtpStage, classify};
-pub use report::{Reporter, typed};
+pub use report::{Reporter, address_with_type};
 #[cfg(test)]
-pub use schedule::LostAction;
+pub use schedule::UnsentAction;
 pub use schedule::{
     ActionStep, AttemptOutcome, NO_SMTPUTF8, NOT_SENT, NextStep, RefusalScope, RetrySchedule,
-    clamp_times, in_order_until, is_delayed, next_step, recover, too_late,
+    clamp_times, expire, is_delayed, next_step, order_deadline, recover,
 };
 
-/// What a submission says of a recipient while the whole queue is held. It names no reason: those
-/// are the site's.
-pub const HELD: &str = "451 4.3.2 nothing is sent at this site until its administrator has looked at the queue: it waits";
+/// The `deliveryStatus` of a submission while the whole queue is held. It names no reason, which
+/// concerns only the administrator.
+pub const HELD: &str = "451 4.3.2 nothing is sent at this site until its administrator has looked \
+                        at the queue: it waits";
 
 #[cfg(test)]
 mod tests;

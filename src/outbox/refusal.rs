@@ -1,12 +1,14 @@
-//! What an answer of the next hop means (RFC 5321 §4.2, enhanced codes of RFC 3463): the one place
-//! that tells temporary, permanent and mendable refusals apart, and whom each concerns.
+//! Classifies the answers of the relay (RFC 5321 §4.2, enhanced codes of RFC 3463).
+//!
+//! Only this file decides whether a refusal is temporary, permanent, or avoidable by another form
+//! of the message, and whether it concerns the relay, the destination, the recipient or the
+//! message.
 
 use super::schedule::{AttemptOutcome, RefusalScope};
 
-/// What was asked.
+/// The command that was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SmtpStage {
-    /// MAIL.
     Sender,
     /// RCPT, with the number of recipients of the same message that were accepted before.
     Recipient(usize),
@@ -17,19 +19,18 @@ pub enum SmtpStage {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelayAnswer {
-    /// The three digits.
+    /// The reply code of three digits.
     pub code: u16,
-    /// The enhanced code; zeros where there was none.
+    /// The enhanced code; zeros if the answer has none.
     pub status: [u8; 3],
-    /// What it says.
     pub text: String,
 }
 
-/// Characters of an answer that are kept.
+/// How many characters of an answer are stored.
 const MAX_TEXT_CHARS: usize = 200;
 
 impl RelayAnswer {
-    /// On one line, bounded, without controls.
+    /// The answer as one line of bounded length, without control characters.
     #[must_use]
     pub fn line(&self) -> String {
         let text: String = self
@@ -45,8 +46,8 @@ impl RelayAnswer {
         }
     }
 
-    /// The enhanced code, or what stands for the digit where there was none.
-    fn status_or_plain(&self) -> [u8; 3] {
+    /// The enhanced code, or if there is none, the general one for the reply code.
+    fn status_or_default(&self) -> [u8; 3] {
         match self.status {
             [0, ..] => [if self.code >= 500 { 5 } else { 4 }, 0, 0],
             status => status,
@@ -54,22 +55,22 @@ impl RelayAnswer {
     }
 }
 
-/// What an answer means for the recipients that it is about.
+/// Returns what an answer means for the recipients that it is about.
 #[must_use]
 pub fn classify(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
     let (text, [_, subject, detail]) = (answer.line(), answer.status);
     if (200..300).contains(&answer.code) {
         return AttemptOutcome::Sent(text);
     }
-    if is_ours(answer) {
+    if concerns_relay(answer) {
         return AttemptOutcome::Temporary { text, scope: RefusalScope::Relay };
     }
-    // RFC 6531 §3.5 and RFC 3463's registry: non-ASCII addresses are not permitted here.
+    // RFC 6531 §3.5, and the registry of RFC 3463: the relay permits no non-ASCII addresses.
     if matches!(answer.code, 550 | 553 | 554) && (subject, detail) == (6, 7) {
         return AttemptOutcome::NoSmtpUtf8;
     }
-    if let SmtpStage::Recipient(taken) = stage
-        && is_too_many(answer, taken)
+    if let SmtpStage::Recipient(accepted) = stage
+        && is_too_many(answer, accepted)
     {
         return AttemptOutcome::TooMany;
     }
@@ -78,7 +79,7 @@ pub fn classify(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
         500..600 if matches!((subject, detail), (6, 1 | 3)) && stage != SmtpStage::Recipient(0) => {
             AttemptOutcome::EightBit(text)
         }
-        500..600 => AttemptOutcome::Permanent { status: answer.status_or_plain(), text },
+        500..600 => AttemptOutcome::Permanent { status: answer.status_or_default(), text },
         400..500 => AttemptOutcome::Temporary { text, scope: scope(stage, answer.status) },
         _ => AttemptOutcome::Temporary {
             text: format!("no sense in this answer: {text}"),
@@ -87,27 +88,27 @@ pub fn classify(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
     }
 }
 
-/// Closing the channel (421), and all that is about TLS and authentication (RFC 3207 §4, RFC 4954
-/// §6): that concerns us, whatever its digit, and other messages fare alike.
-fn is_ours(answer: &RelayAnswer) -> bool {
+/// Whether an answer concerns every message alike, whatever its first digit: the relay closes the
+/// connection (421), or refuses for want of TLS or authentication (RFC 3207 §4, RFC 4954 §6).
+fn concerns_relay(answer: &RelayAnswer) -> bool {
     matches!(answer.code, 421 | 432 | 454 | 530 | 534 | 535 | 538) || answer.status == [5, 7, 0]
 }
 
-/// "Too many recipients" (RFC 3463 §3.6), and 552 in its place (RFC 5321 §4.5.3.1.10): those that
-/// were taken go now, the others with the next. Where none was taken it is no matter of number.
-fn is_too_many(answer: &RelayAnswer, taken: usize) -> bool {
-    let named = matches!(answer.status, [4 | 5, 5, 3]);
+/// Whether an answer is "too many recipients" (RFC 3463 §3.6), or 552 in its place (RFC 5321
+/// §4.5.3.1.10). Then the accepted recipients get the message now, and the others with the next
+/// transaction. If none was accepted, the number cannot be the reason.
+fn is_too_many(answer: &RelayAnswer, accepted: usize) -> bool {
+    let has_status = matches!(answer.status, [4 | 5, 5, 3]);
     let [class, ..] = answer.status;
-    taken > 0 && (named || (class == 0 && matches!(answer.code, 452 | 552)))
+    accepted > 0 && (has_status || (class == 0 && matches!(answer.code, 452 | 552)))
 }
 
-/// Whom a temporary refusal concerns.
+/// What a temporary refusal concerns.
 fn scope(stage: SmtpStage, status: [u8; 3]) -> RefusalScope {
     match (stage, status) {
-        // The next hop itself has no room, or no time.
+        // The relay itself has no room, or no time.
         (SmtpStage::Sender, [_, 3, _]) => RefusalScope::Relay,
-        // The destination's system, or the way to it; its name is not known (RFC 3463 §3.2, 3.4,
-        // 3.5).
+        // The destination's system, the network to it, or its name fails (RFC 3463 §3.2, 3.4, 3.5).
         (SmtpStage::Recipient(_), [_, 3 | 4, _] | [_, 1, 2 | 8]) => RefusalScope::Destination,
         (SmtpStage::Recipient(_), _) => RefusalScope::Recipient,
         _ => RefusalScope::Message,

@@ -1,5 +1,6 @@
-//! What reports have in common (RFC 3464, RFC 8098): who reports, how recipients are named, how
-//! much of the original comes back, and that each is queued from `<>` to one person.
+//! The parts that delivery and disposition reports share (RFC 3464, RFC 8098): who reports, how
+//! recipients are named, and how much of the original is returned. Each is queued from `<>` to one
+//! recipient.
 
 use super::kind::{NewAction, NoticeAction};
 use crate::message::compose::{ReportDraft, report};
@@ -7,51 +8,52 @@ use crate::message::header;
 use crate::message::line::{one_line, without_controls};
 use crate::model::{ActionKind, Address, EmailId, OriginalRecipient, UtcMillis};
 
-/// Octets of the original's header that are returned.
+/// How many bytes of the original's header are returned.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
 
-/// Who reports, when, and under which Message-ID (without angle brackets).
+/// The server that reports, and the date and Message-ID of the report.
 #[derive(Debug, Clone, Copy)]
 pub struct Reporter<'a> {
     pub hostname: &'a str,
-    /// The Message-ID of the report.
+    /// The Message-ID of the report, without angle brackets.
     pub message_id: &'a str,
     pub now: UtcMillis,
 }
 
-/// As much of the original's header as is returned.
-pub(super) fn head(raw: &[u8]) -> &[u8] {
+/// The header of the original, cut to the length that a report returns.
+pub(super) fn returned_header(raw: &[u8]) -> &[u8] {
     let raw = header::trimmed(raw);
     raw.get(..header::body_offset(raw).min(MAX_HEADER_BYTES)).unwrap_or_default()
 }
 
-/// A recipient by the address that the sender wrote: type and address (RFC 3464 §2.3.1).
-pub(super) fn original(original: &OriginalRecipient) -> String {
+/// The value of Original-Recipient: type and address, as the sender gave them (RFC 3464 §2.3.1).
+pub(super) fn original_recipient(original: &OriginalRecipient) -> String {
     format!("{}; {}", one_line(&original.kind), without_controls(&original.address))
 }
 
-/// A recipient by the address that we have, with its type (RFC 3464 §2.3.2, RFC 6533 §3).
+/// The value of Final-Recipient: the type of an address, and the address (RFC 3464 §2.3.2, RFC 6533
+/// §3).
 #[must_use]
-pub fn typed(address: &Address) -> String {
+pub fn address_with_type(address: &Address) -> String {
     let address = without_controls(&address.to_string());
     let kind = if address.is_ascii() { "rfc822" } else { "utf-8" };
     format!("{kind}; {address}")
 }
 
-/// A report on its way.
-pub(super) fn queued(
+/// Composes a report, and makes the action that sends it.
+pub(super) fn report_action(
     kind: ActionKind,
     to: &Address,
     email: Option<EmailId>,
     reporter: &Reporter<'_>,
-    made: &ReportDraft,
+    draft: &ReportDraft,
 ) -> NewAction {
     let notice = NoticeAction {
         kind,
         recipient: to.clone(),
         email,
         message_id: reporter.message_id.to_owned(),
-        message: report(made),
+        message: report(draft),
         about: None,
     };
     notice.queue(reporter.now)
@@ -65,12 +67,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_recipient_is_named_unchanged(local in "[ -~]{1,60}", kind in "[a-z0-9]{1,8}") {
+        fn report_names_recipients_unchanged(local in "[ -~]{1,60}", kind in "[a-z0-9]{1,8}") {
             let address = Address::from_parts(local, "example.org");
-            let named = typed(&address);
-            prop_assert_eq!(named.strip_prefix("rfc822; ").map(Address::parse), Some(Ok(address.clone())));
+            let value = address_with_type(&address);
+            let parsed = value.strip_prefix("rfc822; ").map(Address::parse);
+            prop_assert_eq!(parsed, Some(Ok(address.clone())));
             let first = OriginalRecipient { kind: kind.clone(), address: address.to_string() };
-            prop_assert_eq!(original(&first), format!("{kind}; {address}"));
+            prop_assert_eq!(original_recipient(&first), format!("{kind}; {address}"));
         }
     }
 }

@@ -1,43 +1,45 @@
-//! Attempt and outcome to what is next.
+//! Decides what follows an attempt: done, again later, or given up.
+//!
+//! - `next_step` goes from the outcome for each recipient to the next state of the action.
+//! - `recover` does so for an attempt that a crash left without a result, `expire` for an action
+//!   whose lifetime is over.
+//! - `clamp_times` corrects due times that were written before the clock was set back.
 
 use std::time::Duration;
 
 use super::kind::rules;
 use crate::model::{Action, ActionKind, ActionState, RecipientState, Target, UtcMillis, limits};
 
-/// What came of an attempt for one recipient.
+/// The outcome of an attempt for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AttemptOutcome {
-    /// The next hop has it; what it said.
+    /// The relay accepted the message, with this answer.
     Sent(String),
-    /// The message went out and no answer came: it may have been sent.
+    /// The message went out, but no answer came: it may have been sent. Says what happened.
     Unknown(String),
-    /// Not now.
     Temporary {
-        /// What the next hop said, or what broke.
+        /// The relay's answer, or the error.
         text: String,
-        /// Whom it concerns.
         scope: RefusalScope,
     },
-    /// Never.
     Permanent {
         /// The enhanced status (RFC 3463).
         status: [u8; 3],
-        /// What the next hop said.
+        /// The relay's answer.
         text: String,
     },
-    /// Never: an address is not ASCII, and the next hop lacks SMTPUTF8 (RFC 6531 §3.5).
+    /// Permanent: an address is not ASCII, and the relay lacks SMTPUTF8 (RFC 6531 §3.5).
     NoSmtpUtf8,
-    /// Refused for its eight-bit octets: it goes again as seven-bit text.
+    /// The relay refused 8-bit bytes, with this answer. The message is sent again as 7-bit text.
     EightBit(String),
-    /// Not asked, for the next hop takes no more recipients in one go: it goes with the next.
+    /// The relay takes no more recipients in one transaction. This one goes with the next.
     TooMany,
 }
 
-/// Whom a temporary refusal concerns.
+/// What a temporary refusal concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusalScope {
-    /// Us or the next hop: all messages alike.
+    /// The relay, or the connection to it: all messages alike.
     Relay,
     /// The recipient's domain.
     Destination,
@@ -45,56 +47,54 @@ pub enum RefusalScope {
     Message,
 }
 
-/// What is next.
+/// What follows an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextStep {
-    /// What becomes of the action.
     pub step: ActionStep,
-    /// Recipients that were given up by this step.
+    /// Recipients that this step gives up.
     pub failed: Vec<Target>,
-    /// For the log, where it is not plainly sent.
+    /// For the log, if the action was not simply sent.
     pub note: Option<String>,
-    /// That it did not go out to anyone, and why.
-    pub lost: Option<LostAction>,
+    /// Set if the action is over and reached nobody.
+    pub unsent: Option<UnsentAction>,
 }
 
 /// What becomes of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ActionStep {
-    /// It is done: it goes, and what depends on it goes on.
+    /// The action is done and removed. Its dependants may be sent.
     Done,
-    /// It is not done and will not be: it goes, and what depends on it with it.
+    /// The action failed and is removed, with its dependants.
     Dropped,
-    /// It waits, as it is here.
+    /// The action waits for another attempt, in this state.
     Again(Box<Action>),
-    /// It is over, and kept for its owner as it is here.
+    /// The action is over, and kept for its owner in this state.
     Kept(Box<Action>),
 }
 
-/// That an action came to nothing.
+/// Why an action reached nobody.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LostAction {
-    /// The code of the reason, as the owner's log has it.
+pub struct UnsentAction {
+    /// The code of the reason in the owner's log.
     pub reason: &'static str,
-    pub why: String,
-    /// Whether its recipient counts as not told.
+    pub detail: String,
+    /// Whether the told row is removed, so that the recipient may be answered another time.
     pub forget_told: bool,
 }
 
-/// Reason: an address is not ASCII, and the relay lacks SMTPUTF8.
+/// The reason of an action to an address that is not ASCII, if the relay lacks SMTPUTF8.
 pub const NO_SMTPUTF8: &str = "no-smtputf8";
-/// Reason: the relay refused it for good, or it could not be sent in time.
+/// The reason of an action that the relay refused for good, or that could not be sent in time.
 pub const NOT_SENT: &str = "not-sent";
 
-/// How long is waited between attempts, and how long it is kept what was sent.
+/// How long an action waits between attempts, and how long sent submissions are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetrySchedule {
-    /// The first wait; it doubles.
+    /// The wait after the first failure. It doubles with each failure.
     pub first: Duration,
-    /// The longest.
     pub longest: Duration,
     /// How long a submission that was sent is kept for its owner.
-    pub kept: Duration,
+    pub keep_sent: Duration,
 }
 
 impl Default for RetrySchedule {
@@ -102,27 +102,28 @@ impl Default for RetrySchedule {
         Self {
             first: Duration::from_secs(60),
             longest: Duration::from_secs(3600),
-            kept: Duration::from_secs(30 * 24 * 3600),
+            keep_sent: Duration::from_secs(30 * 24 * 3600),
         }
     }
 }
 
 impl RetrySchedule {
-    /// Returns the wait after a number of failures; `jitter` is 0 to 255, and spreads it over a
-    /// quarter more.
+    /// Returns the wait after a number of failures. `jitter` makes it longer by up to a quarter.
     #[must_use]
     pub fn delay(&self, failures: u32, jitter: u8) -> Duration {
         let factor = 1u32.checked_shl(failures.min(20)).unwrap_or(u32::MAX);
-        let whole = self.first.saturating_mul(factor).min(self.longest);
-        whole.saturating_add(whole / 4 * u32::from(jitter) / 255)
+        let delay = self.first.saturating_mul(factor).min(self.longest);
+        delay.saturating_add(delay / 4 * u32::from(jitter) / 255)
     }
 }
 
 const TIMED_OUT: [u8; 3] = [4, 4, 7];
 const NO_UTF8: &str = "the address is not ASCII, and the relay lacks SMTPUTF8";
 
-/// What follows an attempt at `now`, by what came of it for each recipient that waits, in their
-/// order; those behind the last outcome were not asked.
+/// Decides what follows an attempt.
+///
+/// `outcomes` are those of the recipients that wait, in order. Recipients beyond the last outcome
+/// were not tried.
 #[must_use]
 pub fn next_step(
     action: &Action,
@@ -132,19 +133,18 @@ pub fn next_step(
     jitter: u8,
 ) -> NextStep {
     let rules = rules(action.kind);
-    // A time that lies further ahead than any that is written was written by a clock that went
-    // wrong.
+    // A time further ahead than any that is ever set was written while the clock was wrong.
     let expires = action.expires.min(now.after(rules.lifetime));
     let mut after = Action { state: ActionState::Waiting, expires, ..action.clone() };
     let (mut failed, mut note, mut error) = (Vec::new(), None, None);
-    // Whether some recipients are asked at once, for there was no refusal of them.
-    let (mut moved, mut mended) = (false, false);
-    let asked = outcomes.len();
+    // If a recipient was settled, or the message is converted, the next attempt follows at once.
+    let (mut has_progress, mut is_converted) = (false, false);
+    let tried = outcomes.len();
     let mut outcomes = outcomes.into_iter();
     for target in after.recipients.iter_mut().filter(|target| target.waits()) {
         match outcomes.next().unwrap_or(AttemptOutcome::TooMany) {
             AttemptOutcome::Sent(text) => {
-                (target.state, moved) = (RecipientState::Sent(text), true)
+                (target.state, has_progress) = (RecipientState::Sent(text), true)
             }
             AttemptOutcome::Unknown(text) if rules.at_most_once => {
                 note = Some(format!("may have been sent: {text}"));
@@ -157,28 +157,28 @@ pub fn next_step(
                 fail(target, &mut failed, [5, 6, 3], text)
             }
             AttemptOutcome::EightBit(text) => {
-                (note, mended) = (Some(format!("goes as seven-bit text: {text}")), true)
+                (note, is_converted) = (Some(format!("goes as seven-bit text: {text}")), true)
             }
             AttemptOutcome::TooMany => {}
             AttemptOutcome::Permanent { status, text } => {
-                moved = true;
+                has_progress = true;
                 fail(target, &mut failed, status, text);
             }
-            // No other message to that address would fare better.
+            // Every message to this address would fail in the same way.
             AttemptOutcome::NoSmtpUtf8 => fail(target, &mut failed, [5, 6, 7], NO_UTF8.into()),
         }
     }
-    after.seven_bit |= mended;
+    after.seven_bit |= is_converted;
     if !after.recipients.iter().any(Target::waits) {
-        return end(action, after, failed, note, now, pace);
+        return finish(action, after, failed, note, now, pace);
     }
     let due = match &error {
-        // Nobody refused: the rest goes at once. That this ends is seen to by `moved`, which each
-        // such round needs.
-        None if moved || mended => now,
+        // Nothing failed, so the rest goes at once. This comes to an end because each such attempt
+        // settles a recipient, or converts the message (once).
+        None if has_progress || is_converted => now,
         _ => now.after(pace.delay(action.attempts, jitter)),
     };
-    if error.is_some() || !(moved || mended) {
+    if error.is_some() || !(has_progress || is_converted) {
         after.attempts = action.attempts.saturating_add(1);
     }
     if due >= expires {
@@ -187,41 +187,41 @@ pub fn next_step(
     }
     after.due = due;
     after.last_error = error.or(after.last_error);
-    // Who was not asked comes first the next time: else those that are refused would keep the
-    // others from being asked.
+    // Recipients that were not tried come first the next time. Otherwise those that are refused
+    // would keep them from being tried.
     let (mut first, mut last) = (Vec::new(), Vec::new());
-    let mut place = 0;
-    for (target, old) in after.recipients.into_iter().zip(&action.recipients) {
-        let was_asked = !old.waits() || place < asked;
-        place += usize::from(old.waits());
-        let group = if was_asked { &mut last } else { &mut first };
+    let mut waiting_index = 0;
+    for (target, before) in after.recipients.into_iter().zip(&action.recipients) {
+        let was_tried = !before.waits() || waiting_index < tried;
+        waiting_index += usize::from(before.waits());
+        let group = if was_tried { &mut last } else { &mut first };
         group.push(target);
     }
     first.append(&mut last);
     after.recipients = first;
-    NextStep { step: ActionStep::Again(Box::new(after)), failed, note, lost: None }
+    NextStep { step: ActionStep::Again(Box::new(after)), failed, note, unsent: None }
 }
 
-/// What becomes of an action whose time is over.
+/// Decides what becomes of an action whose lifetime is over.
 #[must_use]
-pub fn too_late(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> NextStep {
+pub fn expire(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> NextStep {
     let last = action.last_error.clone().unwrap_or_else(|| "never tried".into());
     give_up(action, action.clone(), Vec::new(), None, &last, now, pace)
 }
 
-/// An action whose time lies further ahead than the schedule puts any, for the clock was set back
-/// since it was written: as it should be. `None` where its time can be right.
+/// Corrects an action that is due later than the schedule ever sets, because the clock was set back
+/// since. `None` if the due time can be right.
 #[must_use]
 pub fn clamp_times(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> Option<Action> {
-    let most = match action.state {
-        ActionState::Sent => now.after(pace.kept),
+    let latest = match action.state {
+        ActionState::Sent => now.after(pace.keep_sent),
         ActionState::Waiting if !is_delayed(action) => now.after(pace.delay(u32::MAX, u8::MAX)),
         _ => return None,
     };
-    (action.due > most).then(|| Action { due: most, ..action.clone() })
+    (action.due > latest).then(|| Action { due: latest, ..action.clone() })
 }
 
-/// Whether an action waits for a time that its owner chose (RFC 4865): nothing has put it off.
+/// Whether an action waits for the time that its owner chose (RFC 4865), and has not been put off.
 #[must_use]
 pub fn is_delayed(action: &Action) -> bool {
     let lifetime = rules(action.kind).lifetime;
@@ -229,15 +229,16 @@ pub fn is_delayed(action: &Action) -> bool {
     action.kind == ActionKind::Submission && action.attempts == 0 && is_chosen
 }
 
-/// Until when an action waits at most for earlier ones to the same address, from the time that it
-/// first was to go.
+/// The time until which an action waits for earlier actions to the same address, at most. It is
+/// counted from the time when the action was first due.
 #[must_use]
-pub fn in_order_until(action: &Action, now: UtcMillis) -> UtcMillis {
-    let first = action.created.max(action.expires.before(rules(action.kind).lifetime)).min(now);
-    first.after(limits::MAX_ORDER_WAIT).min(action.expires)
+pub fn order_deadline(action: &Action, now: UtcMillis) -> UtcMillis {
+    let first_due = action.created.max(action.expires.before(rules(action.kind).lifetime)).min(now);
+    first_due.after(limits::MAX_ORDER_WAIT).min(action.expires)
 }
 
-/// What becomes of an action that was found half attempted.
+/// Decides what becomes of an action whose attempt was recorded but has no result. `None` if there
+/// is no such attempt.
 #[must_use]
 pub fn recover(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> Option<NextStep> {
     if action.state != ActionState::Attempting {
@@ -260,7 +261,7 @@ fn give_up(
     for target in after.recipients.iter_mut().filter(|target| target.waits()) {
         fail(target, &mut failed, TIMED_OUT, format!("not sent in time: {last}"));
     }
-    end(action, after, failed, note, now, pace)
+    finish(action, after, failed, note, now, pace)
 }
 
 fn fail(target: &mut Target, failed: &mut Vec<Target>, status: [u8; 3], text: String) {
@@ -268,8 +269,8 @@ fn fail(target: &mut Target, failed: &mut Vec<Target>, status: [u8; 3], text: St
     failed.push(target.clone());
 }
 
-/// Nobody waits any more.
-fn end(
+/// Ends an action of which no recipient waits any more.
+fn finish(
     action: &Action,
     after: Action,
     failed: Vec<Target>,
@@ -277,24 +278,25 @@ fn end(
     now: UtcMillis,
     pace: &RetrySchedule,
 ) -> NextStep {
-    let worst = after.recipients.iter().find_map(|target| match &target.state {
+    let failure = after.recipients.iter().find_map(|target| match &target.state {
         RecipientState::Failed { status, text } => Some((*status, text.clone())),
         _ => None,
     });
-    let reached =
+    let is_reached =
         after.recipients.iter().any(|target| matches!(target.state, RecipientState::Sent(_)));
-    let lost = worst.as_ref().filter(|_| !reached).map(|([class, subject, detail], text)| {
-        let is_utf8 = [*class, *subject, *detail] == [5, 6, 7];
-        LostAction {
-            reason: if is_utf8 { NO_SMTPUTF8 } else { NOT_SENT },
-            why: text.clone(),
-            // 5.1.x: it is the recipient's own address that is bad (RFC 3463 §3.2).
-            forget_told: !is_utf8 && (*class, *subject) != (5, 1),
-        }
-    });
-    let step = match (rules(action.kind).is_kept, worst) {
+    let unsent =
+        failure.as_ref().filter(|_| !is_reached).map(|([class, subject, detail], text)| {
+            let needs_utf8 = [*class, *subject, *detail] == [5, 6, 7];
+            UnsentAction {
+                reason: if needs_utf8 { NO_SMTPUTF8 } else { NOT_SENT },
+                detail: text.clone(),
+                // 5.1.x: the recipient's address itself is bad (RFC 3463 §3.2).
+                forget_told: !needs_utf8 && (*class, *subject) != (5, 1),
+            }
+        });
+    let step = match (rules(action.kind).is_kept, failure) {
         (true, None) => {
-            let due = now.after(pace.kept);
+            let due = now.after(pace.keep_sent);
             ActionStep::Kept(Box::new(Action {
                 state: ActionState::Sent,
                 due,
@@ -307,19 +309,19 @@ fn end(
             last_error: Some(text),
             ..after
         })),
-        (false, _) if reached => ActionStep::Done,
+        (false, _) if is_reached => ActionStep::Done,
         (false, None) => ActionStep::Done,
         (false, Some(_)) => ActionStep::Dropped,
     };
-    NextStep { step, failed, note, lost }
+    NextStep { step, failed, note, unsent }
 }
 
-/// Whether a failure of this recipient is not to be reported: nobody sent it, or asked not to hear
-/// (RFC 3461 §4.1).
+/// Whether a failure of a recipient is not reported: there is no sender, the kind has no reports,
+/// or the sender asked for none (RFC 3461 §4.1).
 #[must_use]
-pub fn has_no_report_wish(action: &Action, target: &Target) -> bool {
-    let silent = target
+pub fn wants_no_report(action: &Action, target: &Target) -> bool {
+    let asked_for_none = target
         .notify
         .is_some_and(|notify| notify.never || !(notify.failure || notify == Default::default()));
-    action.sender.is_none() || !rules(action.kind).bounces || silent
+    action.sender.is_none() || !rules(action.kind).bounces || asked_for_none
 }

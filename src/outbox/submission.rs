@@ -1,12 +1,12 @@
-//! From the envelope that a client gives to what is sent (RFC 8621 §7, §7.5).
+//! Reads the envelope that a JMAP client gives, or derives it from the message (RFC 8621 §7, §7.5).
 //!
-//! Parameters are those of the extensions that we speak: DSN (RFC 3461), FUTURERELEASE (RFC 4865),
-//! 8BITMIME, SIZE and SMTPUTF8, the last three of which the way out sees to by itself. Names are
-//! alike in any case; values come without xtext. Whose address the sender is, and what may be sent
-//! as whom, is not asked here.
-//!
-//! Where the client gave no ENVID, the Message-ID is it: a report that brings nothing of the
-//! message back still says which one it is about (`model::EmailSubmission::matches_report`).
+//! - The parameters are those of the supported extensions: DSN (RFC 3461), FUTURERELEASE (RFC
+//!   4865), 8BITMIME, SIZE and SMTPUTF8. The last three are checked and ignored, because the queue
+//!   sets them by what the message is.
+//! - Names of parameters match in any case. Values are not encoded as xtext.
+//! - Without an ENVID, the Message-ID is used, so that a report without any part of the message
+//!   still names it (`model::EmailSubmission::matches_report`).
+//! - Whether the account may send as the sender is not checked here.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,48 +17,47 @@ use crate::model::{
     OriginalRecipient, Target, UtcMillis, limits,
 };
 
-/// Digits of HOLDFOR (RFC 4865 §4.2).
+/// The most digits of HOLDFOR (RFC 4865 §4.2).
 const MAX_HOLDFOR_DIGITS: usize = 9;
 
-/// What is sent to whom, and when.
+/// A checked envelope, and when its message is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubmissionOrder {
     /// MAIL FROM; `None` is `<>`.
     pub sender: Option<Address>,
-    /// RCPT TO, each once.
+    /// RCPT TO, without duplicates.
     pub recipients: Vec<Target>,
     /// RET= (RFC 3461 §4.3).
     pub ret: Option<DsnReturn>,
     /// ENVID= (RFC 3461 §4.4).
     pub envid: Option<String>,
-    /// Not before.
+    /// The message is not sent before this time.
     pub send_at: UtcMillis,
 }
 
-/// Why an envelope cannot be taken.
+/// Why an envelope is refused, with the error of JMAP that says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BadEnvelope {
-    /// This property of it, and why (`invalidProperties`).
+    /// `invalidProperties`: the path of the property, and why it is invalid.
     Property(String, String),
-    /// `noRecipients`.
     NoRecipients,
-    /// `tooManyRecipients`: more than this number.
+    /// `tooManyRecipients`: there are more than this number.
     TooMany(usize),
-    /// `invalidRecipients`: these.
+    /// `invalidRecipients`: the addresses that cannot be parsed.
     Recipients(Vec<String>),
 }
 
-/// Reads an envelope as an order to send, within the bounds on recipients and delay
-/// (`maxDelayedSend`).
+/// Checks an envelope: addresses, parameters, at most `max_recipients` recipients, and a delay of
+/// at most `max_delay` (`maxDelayedSend`).
 ///
 /// # Errors
-/// What is wrong with it.
-pub fn order(
+/// If the envelope is invalid: says how.
+pub fn parse_envelope(
     mail_from: &EnvelopeAddress,
     rcpt_to: &[EnvelopeAddress],
     now: UtcMillis,
-    most: usize,
-    delay: Duration,
+    max_recipients: usize,
+    max_delay: Duration,
 ) -> Result<SubmissionOrder, BadEnvelope> {
     let sender = match mail_from.email.as_str() {
         "" => None,
@@ -72,40 +71,41 @@ pub fn order(
     if rcpt_to.is_empty() {
         return Err(BadEnvelope::NoRecipients);
     }
-    if rcpt_to.len() > most {
-        return Err(BadEnvelope::TooMany(most));
+    if rcpt_to.len() > max_recipients {
+        return Err(BadEnvelope::TooMany(max_recipients));
     }
     let mut order =
         SubmissionOrder { sender, recipients: Vec::new(), ret: None, envid: None, send_at: now };
-    order.sender_parameters(mail_from, now, delay)?;
-    let mut wrong = Vec::new();
-    for (at, to) in rcpt_to.iter().enumerate() {
+    order.apply_sender_parameters(mail_from, now, max_delay)?;
+    let mut invalid = Vec::new();
+    for (index, to) in rcpt_to.iter().enumerate() {
         match Address::parse(&to.email) {
             Ok(address) => {
-                let target = recipient(address, to, at)?;
+                let target = parse_recipient(address, to, index)?;
                 if !order
                     .recipients
                     .iter()
-                    .any(|known| known.address.folded() == target.address.folded())
+                    .any(|other| other.address.folded() == target.address.folded())
                 {
                     order.recipients.push(target);
                 }
             }
-            Err(_) => wrong.push(to.email.clone()),
+            Err(_) => invalid.push(to.email.clone()),
         }
     }
-    if wrong.is_empty() { Ok(order) } else { Err(BadEnvelope::Recipients(wrong)) }
+    if invalid.is_empty() { Ok(order) } else { Err(BadEnvelope::Recipients(invalid)) }
 }
 
-/// The envelope of a message for which none was given (RFC 8621 §7): from its Sender, else its
-/// From, to everyone in To, Cc and Bcc, once.
+/// Derives the envelope from the header if the client gave none (RFC 8621 §7): from the address in
+/// Sender, else in From; to every address in To, Cc and Bcc, without duplicates.
 ///
 /// # Errors
-/// `Property` where it is not one address that it is from.
+/// `Property` if Sender (or From) is not exactly one address.
 pub fn derive_envelope(
     content: &EmailContent,
 ) -> Result<(EnvelopeAddress, Vec<EnvelopeAddress>), BadEnvelope> {
-    let plain = |email: &str| EnvelopeAddress { email: email.to_owned(), parameters: None };
+    let without_parameters =
+        |email: &str| EnvelopeAddress { email: email.to_owned(), parameters: None };
     let from = if content.sender.is_empty() { &content.from } else { &content.sender };
     let [from] = from.as_slice() else {
         return Err(bad_property(
@@ -116,19 +116,19 @@ pub fn derive_envelope(
     let mut to: Vec<EnvelopeAddress> = Vec::new();
     for person in content.to.iter().chain(&content.cc).chain(&content.bcc) {
         let folded = |text: &str| Address::parse(text).map(|address| address.folded());
-        if !to.iter().any(|known| {
-            known.email == person.email
-                || folded(&known.email).is_ok_and(|one| Ok(one) == folded(&person.email))
+        if !to.iter().any(|other| {
+            other.email == person.email
+                || folded(&other.email).is_ok_and(|address| Ok(address) == folded(&person.email))
         }) {
-            to.push(plain(&person.email));
+            to.push(without_parameters(&person.email));
         }
     }
-    Ok((plain(&from.email), to))
+    Ok((without_parameters(&from.email), to))
 }
 
 impl SubmissionOrder {
-    /// As it is queued, with the message that goes out: `message` names its octets, which have no
-    /// Bcc any more (`message::header::without_fields`).
+    /// Makes the action. `message` is the message to send, from which Bcc was removed
+    /// (`message::header::without_fields`).
     #[must_use]
     pub fn queue(
         self,
@@ -138,9 +138,9 @@ impl SubmissionOrder {
         now: UtcMillis,
     ) -> NewAction {
         let Self { sender, recipients, ret, envid, send_at } = self;
-        let fits =
+        let can_be_envid =
             is_printable(&message_id) && (1..=limits::MAX_ENVID_BYTES).contains(&message_id.len());
-        let envid = envid.or_else(|| fits.then(|| message_id.clone()));
+        let envid = envid.or_else(|| can_be_envid.then(|| message_id.clone()));
         let submission = SubmissionAction {
             sender,
             recipients,
@@ -156,15 +156,15 @@ impl SubmissionOrder {
         submission.queue(now)
     }
 
-    fn sender_parameters(
+    fn apply_sender_parameters(
         &mut self,
         from: &EnvelopeAddress,
         now: UtcMillis,
-        delay: Duration,
+        max_delay: Duration,
     ) -> Result<(), BadEnvelope> {
-        let mut held = false;
+        let mut is_held = false;
         for (name, (path, value)) in parameters(from, "mailFrom")? {
-            let wrong = |why: &str| bad_property(&path, why.to_owned());
+            let invalid = |why: &str| bad_property(&path, why.to_owned());
             match (name.as_str(), value) {
                 ("RET", Some(value)) if value.eq_ignore_ascii_case("FULL") => {
                     self.ret = Some(DsnReturn::Full)
@@ -178,8 +178,8 @@ impl SubmissionOrder {
                 {
                     self.envid = Some(value.to_owned());
                 }
-                ("HOLDFOR" | "HOLDUNTIL", _) if held => {
-                    return Err(wrong("HOLDFOR and HOLDUNTIL exclude one another (RFC 4865 §4)"));
+                ("HOLDFOR" | "HOLDUNTIL", _) if is_held => {
+                    return Err(invalid("HOLDFOR and HOLDUNTIL exclude one another (RFC 4865 §4)"));
                 }
                 ("HOLDFOR", Some(value)) => {
                     let is_number = (1..=MAX_HOLDFOR_DIGITS).contains(&value.len())
@@ -188,52 +188,56 @@ impl SubmissionOrder {
                         .parse()
                         .ok()
                         .filter(|_| is_number)
-                        .ok_or_else(|| wrong("not a number of seconds"))?;
-                    self.hold_until(now.after(Duration::from_secs(seconds)), now, delay)
-                        .ok_or_else(|| wrong(TOO_LATE))?;
-                    held = true;
+                        .ok_or_else(|| invalid("not a number of seconds"))?;
+                    self.hold_until(now.after(Duration::from_secs(seconds)), now, max_delay)
+                        .ok_or_else(|| invalid(TOO_LATE))?;
+                    is_held = true;
                 }
                 ("HOLDUNTIL", Some(value)) => {
                     let at = UtcMillis::parse_rfc3339(value)
-                        .ok_or_else(|| wrong("not a date and time of RFC 3339"))?;
-                    self.hold_until(at, now, delay).ok_or_else(|| wrong(TOO_LATE))?;
-                    held = true;
+                        .ok_or_else(|| invalid("not a date and time of RFC 3339"))?;
+                    self.hold_until(at, now, max_delay).ok_or_else(|| invalid(TOO_LATE))?;
+                    is_held = true;
                 }
-                // The way out sees to these by itself, by what the message is.
+                // Checked and ignored: the queue sets these by what the message is.
                 ("BODY", Some(value))
-                    if ["7BIT", "8BITMIME"]
-                        .iter()
-                        .any(|known| value.eq_ignore_ascii_case(known)) => {}
+                    if ["7BIT", "8BITMIME"].iter().any(|body| value.eq_ignore_ascii_case(body)) => {
+                }
                 ("SIZE", Some(value))
                     if value.len() <= 20 && value.bytes().all(|b| b.is_ascii_digit()) => {}
                 ("SMTPUTF8", None) => {}
                 ("RET" | "ENVID" | "HOLDFOR" | "HOLDUNTIL" | "BODY" | "SIZE" | "SMTPUTF8", _) => {
-                    return Err(wrong("no such value"));
+                    return Err(invalid("no such value"));
                 }
-                _ => return Err(wrong("no such parameter")),
+                _ => return Err(invalid("no such parameter")),
             }
         }
         Ok(())
     }
 
-    /// What is due already goes at once.
-    fn hold_until(&mut self, at: UtcMillis, now: UtcMillis, delay: Duration) -> Option<()> {
+    /// Sets the time of sending, or returns `None` if it is too far ahead. A time
+    /// in the past means now.
+    fn hold_until(&mut self, at: UtcMillis, now: UtcMillis, max_delay: Duration) -> Option<()> {
         self.send_at = at.max(now);
-        (at <= now.after(delay)).then_some(())
+        (at <= now.after(max_delay)).then_some(())
     }
 }
 
 const TOO_LATE: &str = "nothing is held for so long";
 
-fn recipient(address: Address, to: &EnvelopeAddress, at: usize) -> Result<Target, BadEnvelope> {
+fn parse_recipient(
+    address: Address,
+    to: &EnvelopeAddress,
+    index: usize,
+) -> Result<Target, BadEnvelope> {
     let mut target = Target::plain(address);
-    for (name, (path, value)) in parameters(to, &format!("rcptTo/{at}"))? {
-        let wrong = |why: &str| bad_property(&path, why.to_owned());
+    for (name, (path, value)) in parameters(to, &format!("rcptTo/{index}"))? {
+        let invalid = |why: &str| bad_property(&path, why.to_owned());
         match (name.as_str(), value) {
             ("NOTIFY", Some(value)) => {
                 target.notify = Some(
                     DsnNotify::parse(value)
-                        .ok_or_else(|| wrong("not NEVER, or some of SUCCESS, FAILURE, DELAY"))?,
+                        .ok_or_else(|| invalid("not NEVER, or some of SUCCESS, FAILURE, DELAY"))?,
                 );
             }
             ("ORCPT", Some(value)) => {
@@ -245,37 +249,39 @@ fn recipient(address: Address, to: &EnvelopeAddress, at: usize) -> Result<Target
                         && value.len() <= limits::MAX_ORCPT_BYTES
                         && !value.chars().any(char::is_control)
                 });
-                let (kind, address) = parts.ok_or_else(|| wrong("not a type and an address"))?;
+                let (kind, address) = parts.ok_or_else(|| invalid("not a type and an address"))?;
                 let (kind, address) = (kind.to_ascii_lowercase(), address.to_owned());
                 target.original = Some(OriginalRecipient { kind, address });
             }
-            ("NOTIFY" | "ORCPT", None) => return Err(wrong("it needs a value")),
-            _ => return Err(wrong("no such parameter")),
+            ("NOTIFY" | "ORCPT", None) => return Err(invalid("it needs a value")),
+            _ => return Err(invalid("no such parameter")),
         }
     }
     Ok(target)
 }
 
+/// Parameters by name in capitals: the JSON pointer within the submission, and the value.
 type EnvelopeParameters<'a> = BTreeMap<String, (String, Option<&'a str>)>;
 
-/// By name in capitals: where each stands in the envelope, and its value.
+/// Returns the parameters of an address. `property` is the path of the address in the envelope.
 fn parameters<'a>(
     address: &'a EnvelopeAddress,
-    place: &str,
+    property: &str,
 ) -> Result<EnvelopeParameters<'a>, BadEnvelope> {
-    let mut all = EnvelopeParameters::new();
+    let mut parameters = EnvelopeParameters::new();
     for (name, value) in address.parameters.iter().flatten() {
-        let path =
-            format!("envelope/{place}/parameters/{}", name.replace('~', "~0").replace('/', "~1"));
-        if all.insert(name.to_ascii_uppercase(), (path.clone(), value.as_deref())).is_some() {
+        let name_in_path = name.replace('~', "~0").replace('/', "~1");
+        let path = format!("envelope/{property}/parameters/{name_in_path}");
+        let entry = (path.clone(), value.as_deref());
+        if parameters.insert(name.to_ascii_uppercase(), entry).is_some() {
             return Err(bad_property(&path, "it is there twice".into()));
         }
     }
-    Ok(all)
+    Ok(parameters)
 }
 
 fn is_printable(text: &str) -> bool {
-    text.bytes().all(|octet| (32..127).contains(&octet))
+    text.bytes().all(|byte| (32..127).contains(&byte))
 }
 
 fn bad_property(path: &str, why: String) -> BadEnvelope {

@@ -1,4 +1,4 @@
-//! The rules as tables, and over random histories.
+//! Tests of the rules of sending: as tables, and over random histories.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -59,11 +59,11 @@ fn action(kind: ActionKind, recipients: &[&str]) -> Action {
     queued.action
 }
 
-fn later(text: &str) -> AttemptOutcome {
+fn temporary(text: &str) -> AttemptOutcome {
     AttemptOutcome::Temporary { text: text.into(), scope: RefusalScope::Message }
 }
 
-fn never(status: [u8; 3]) -> AttemptOutcome {
+fn permanent(status: [u8; 3]) -> AttemptOutcome {
     AttemptOutcome::Permanent { status, text: "550 no".into() }
 }
 
@@ -71,26 +71,26 @@ fn sent() -> AttemptOutcome {
     AttemptOutcome::Sent("250".into())
 }
 
-fn after(action: &Action, outcomes: Vec<AttemptOutcome>) -> NextStep {
+fn step_after(action: &Action, outcomes: Vec<AttemptOutcome>) -> NextStep {
     next_step(action, outcomes, UtcMillis(0), &RetrySchedule::default(), 0)
 }
 
-fn again(next: &NextStep) -> &Action {
+fn waiting_action(next: &NextStep) -> &Action {
     match &next.step {
         ActionStep::Again(action) => action,
         other => panic!("{other:?}"),
     }
 }
 
-/// RFC 5321 §4.2, RFC 3463: what the digits mean, at which stage.
+/// RFC 5321 §4.2, RFC 3463.
 #[test]
-fn answers_are_told_apart() {
+fn answers_are_classified_by_code_status_and_stage() {
     use SmtpStage::{Data, End, Recipient, Sender};
     let relay = "relay";
     let table: &[(SmtpStage, u16, [u8; 3], &str)] = &[
         (End, 250, [2, 0, 0], "sent"),
         (Recipient(0), 251, [0; 3], "sent"),
-        // What concerns us is temporary whatever its digit.
+        // A refusal that concerns every message is temporary, whatever its first digit.
         (Sender, 421, [4, 3, 2], relay),
         (End, 421, [0; 3], relay),
         (Sender, 530, [5, 7, 0], relay),
@@ -104,8 +104,8 @@ fn answers_are_told_apart() {
         (Recipient(0), 450, [4, 2, 1], "recipient"),
         (Recipient(0), 451, [4, 7, 1], "recipient"),
         (Recipient(0), 450, [0; 3], "recipient"),
-        (Recipient(0), 550, [5, 1, 1], "never"),
-        (Recipient(0), 554, [0; 3], "never"),
+        (Recipient(0), 550, [5, 1, 1], "permanent"),
+        (Recipient(0), 554, [0; 3], "permanent"),
         (Recipient(0), 553, [5, 6, 7], "utf8"),
         // The recipient's domain.
         (Recipient(0), 450, [4, 1, 2], "destination"),
@@ -118,37 +118,37 @@ fn answers_are_told_apart() {
         (Recipient(3), 552, [0; 3], "many"),
         (Recipient(0), 452, [4, 5, 3], "recipient"),
         (Recipient(3), 452, [4, 2, 2], "recipient"),
-        (Recipient(3), 552, [5, 2, 2], "never"),
+        (Recipient(3), 552, [5, 2, 2], "permanent"),
         // The message.
         (End, 451, [4, 3, 0], "message"),
         (Data, 451, [0; 3], "message"),
-        (End, 554, [5, 6, 0], "never"),
+        (End, 554, [5, 6, 0], "permanent"),
         (End, 554, [5, 6, 3], "eight"),
         (End, 550, [5, 6, 1], "eight"),
         (Sender, 554, [5, 6, 3], "eight"),
-        (End, 552, [5, 3, 4], "never"),
+        (End, 552, [5, 3, 4], "permanent"),
         (End, 550, [5, 6, 7], "utf8"),
         // No answer at all.
         (End, 354, [0; 3], "message"),
         (Sender, 0, [0; 3], "message"),
         (Sender, 999, [9, 9, 9], "message"),
     ];
-    for (stage, code, status, meant) in table {
+    for (stage, code, status, expected) in table {
         let answer = RelayAnswer { code: *code, status: *status, text: "said\r\nso".into() };
         let outcome = classify(*stage, &answer);
-        let found = match &outcome {
+        let name = match &outcome {
             AttemptOutcome::Sent(_) => "sent",
             AttemptOutcome::Unknown(_) => "unknown",
             AttemptOutcome::Temporary { scope: RefusalScope::Relay, .. } => "relay",
             AttemptOutcome::Temporary { scope: RefusalScope::Destination, .. } => "destination",
             AttemptOutcome::Temporary { scope: RefusalScope::Recipient, .. } => "recipient",
             AttemptOutcome::Temporary { scope: RefusalScope::Message, .. } => "message",
-            AttemptOutcome::Permanent { .. } => "never",
+            AttemptOutcome::Permanent { .. } => "permanent",
             AttemptOutcome::NoSmtpUtf8 => "utf8",
             AttemptOutcome::EightBit(_) => "eight",
             AttemptOutcome::TooMany => "many",
         };
-        assert_eq!(found, *meant, "{stage:?} {code} {status:?}: {outcome:?}");
+        assert_eq!(name, *expected, "{stage:?} {code} {status:?}: {outcome:?}");
         if let AttemptOutcome::Permanent { text, .. } | AttemptOutcome::Temporary { text, .. } =
             outcome
         {
@@ -158,12 +158,20 @@ fn answers_are_told_apart() {
 }
 
 proptest! {
-    /// Whatever a relay says is judged, and what is kept of it is short and one line.
     #[test]
-    fn any_answer_means_something(code in any::<u16>(), status in any::<[u8; 3]>(), text in ".{0,400}", taken in 0usize..3) {
+    fn any_answer_is_classified_with_a_short_text_of_one_line(
+        code in any::<u16>(),
+        status in any::<[u8; 3]>(),
+        text in ".{0,400}",
+        accepted in 0usize..3,
+    ) {
         let answer = RelayAnswer { code, status, text };
-        for stage in [SmtpStage::Sender, SmtpStage::Recipient(taken), SmtpStage::Data, SmtpStage::End] {
-            if let AttemptOutcome::Sent(text) | AttemptOutcome::Permanent { text, .. } | AttemptOutcome::Temporary { text, .. } = classify(stage, &answer) {
+        let recipient = SmtpStage::Recipient(accepted);
+        for stage in [SmtpStage::Sender, recipient, SmtpStage::Data, SmtpStage::End] {
+            if let AttemptOutcome::Sent(text)
+            | AttemptOutcome::Permanent { text, .. }
+            | AttemptOutcome::Temporary { text, .. } = classify(stage, &answer)
+            {
                 prop_assert!(!text.chars().any(char::is_control) && text.chars().count() < 300);
             }
         }
@@ -171,69 +179,77 @@ proptest! {
 }
 
 #[test]
-fn delays_grow_to_an_hour_and_end() {
+fn delays_double_up_to_an_hour_until_the_reply_is_given_up() {
     let mut waits = Vec::new();
     for attempts in 0..8 {
         let reply = Action { attempts, ..action(ActionKind::Reply, &["bob"]) };
-        let next = after(&reply, vec![later("x")]);
-        let kept = again(&next);
-        assert_eq!((kept.state, kept.attempts), (ActionState::Waiting, attempts + 1));
-        waits.push(kept.due.0 / 60_000);
+        let next = step_after(&reply, vec![temporary("x")]);
+        let waiting = waiting_action(&next);
+        assert_eq!((waiting.state, waiting.attempts), (ActionState::Waiting, attempts + 1));
+        waits.push(waiting.due.0 / 60_000);
     }
     assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
     let reply = action(ActionKind::Reply, &["bob"]);
-    let at_the_end =
-        next_step(&reply, vec![later("x")], UtcMillis(86_399_000), &RetrySchedule::default(), 0);
+    let at_the_end = next_step(
+        &reply,
+        vec![temporary("x")],
+        UtcMillis(86_399_000),
+        &RetrySchedule::default(),
+        0,
+    );
     assert_eq!(at_the_end.step, ActionStep::Dropped);
-    let lost = at_the_end.lost.unwrap();
+    let unsent = at_the_end.unsent.unwrap();
     assert!(
-        lost.forget_told && lost.reason == NOT_SENT && lost.why.contains("not sent in time"),
-        "{lost:?}"
+        unsent.forget_told
+            && unsent.reason == NOT_SENT
+            && unsent.detail.contains("not sent in time"),
+        "{unsent:?}"
     );
     assert!(RetrySchedule::default().delay(0, 255) > RetrySchedule::default().delay(0, 0));
     assert_eq!(RetrySchedule::default().delay(u32::MAX, 0), Duration::from_secs(3600));
 }
 
 #[test]
-fn a_reply_goes_once_at_most_and_all_else_once_at_least() {
+fn interrupted_attempt_counts_as_sent_only_for_a_reply() {
     for kind in ActionKind::ALL {
-        let begun = Action { state: ActionState::Attempting, ..action(kind, &["bob"]) };
-        let next = recover(&begun, UtcMillis(0), &RetrySchedule::default()).unwrap();
+        let interrupted = Action { state: ActionState::Attempting, ..action(kind, &["bob"]) };
+        let next = recover(&interrupted, UtcMillis(0), &RetrySchedule::default()).unwrap();
         match kind {
             ActionKind::Reply => {
                 assert_eq!(next.step, ActionStep::Done);
-                assert!(next.note.unwrap().contains("may have been sent") && next.lost.is_none());
+                assert!(next.note.unwrap().contains("may have been sent") && next.unsent.is_none());
             }
-            _ => assert_eq!(again(&next).state, ActionState::Waiting),
+            _ => assert_eq!(waiting_action(&next).state, ActionState::Waiting),
         }
         assert_eq!(recover(&action(kind, &["bob"]), UtcMillis(0), &RetrySchedule::default()), None);
     }
 }
 
 #[test]
-fn a_bad_address_stays_told() {
+fn told_row_stays_only_if_the_address_itself_is_bad() {
     let reply = action(ActionKind::Reply, &["bob"]);
     for (status, forget_told) in [([5, 1, 1], false), ([5, 7, 1], true), ([5, 0, 0], true)] {
-        let next = after(&reply, vec![never(status)]);
+        let next = step_after(&reply, vec![permanent(status)]);
         assert_eq!((next.step, next.failed.len()), (ActionStep::Dropped, 1));
         assert_eq!(
-            next.lost,
-            Some(LostAction { reason: NOT_SENT, why: "550 no".into(), forget_told })
+            next.unsent,
+            Some(UnsentAction { reason: NOT_SENT, detail: "550 no".into(), forget_told })
         );
     }
-    let lost = after(&reply, vec![AttemptOutcome::NoSmtpUtf8]).lost.unwrap();
-    assert_eq!((lost.reason, lost.forget_told), (NO_SMTPUTF8, false));
+    let unsent = step_after(&reply, vec![AttemptOutcome::NoSmtpUtf8]).unsent.unwrap();
+    assert_eq!((unsent.reason, unsent.forget_told), (NO_SMTPUTF8, false));
 }
 
 #[test]
-fn an_hour_of_refusals_costs_few_attempts_and_no_reply() {
+fn reply_survives_an_hour_of_refusals_with_few_attempts() {
     let mut reply = action(ActionKind::Reply, &["bob"]);
     let mut attempts = 0;
     while reply.due < UtcMillis(3_600_000) {
         attempts += 1;
         let before = reply.due;
-        let next = next_step(&reply, vec![later("451")], reply.due, &RetrySchedule::default(), 128);
-        reply = again(&next).clone();
+        let next =
+            next_step(&reply, vec![temporary("451")], reply.due, &RetrySchedule::default(), 128);
+        reply = waiting_action(&next).clone();
         let waited = reply.due.since(before);
         assert!(waited >= Duration::from_secs(60) && waited <= Duration::from_secs(4500));
     }
@@ -242,165 +258,180 @@ fn an_hour_of_refusals_costs_few_attempts_and_no_reply() {
 }
 
 #[test]
-fn each_recipient_has_an_outcome_of_his_own() {
+fn each_recipient_has_its_own_outcome() {
     let redirect = action(ActionKind::Redirect, &["a", "b", "c", "d"]);
-    let next = after(&redirect, vec![sent(), never([5, 1, 1]), later("busy")]);
-    let kept = again(&next);
-    // Who was not asked goes first the next time; who is refused does not keep the others from
-    // being asked.
-    let names: Vec<(&str, bool)> =
-        kept.recipients.iter().map(|one| (one.address.local(), one.waits())).collect();
-    assert_eq!(names, [("d", true), ("a", false), ("b", false), ("c", true)]);
-    assert_eq!((next.failed.len(), next.lost.is_none(), kept.attempts), (1, true, 1));
-    assert!(kept.due > UtcMillis(0));
-    // Where nobody refused, the rest goes at once.
-    let next = after(&redirect, vec![sent(), sent()]);
-    assert_eq!((again(&next).due, again(&next).attempts), (UtcMillis(0), 0));
-    let next = after(&redirect, vec![sent(), sent(), sent(), never([5, 1, 1])]);
-    assert_eq!((next.step, next.failed.len(), next.lost), (ActionStep::Done, 1, None));
+    let next = step_after(&redirect, vec![sent(), permanent([5, 1, 1]), temporary("busy")]);
+    let waiting = waiting_action(&next);
+    // A recipient that was not tried goes first the next time, so that those that are refused do
+    // not keep it from being tried.
+    let recipients: Vec<(&str, bool)> =
+        waiting.recipients.iter().map(|target| (target.address.local(), target.waits())).collect();
+    assert_eq!(recipients, [("d", true), ("a", false), ("b", false), ("c", true)]);
+    assert_eq!((next.failed.len(), next.unsent.is_none(), waiting.attempts), (1, true, 1));
+    assert!(waiting.due > UtcMillis(0));
+    // If nothing was refused, the rest goes at once.
+    let next = step_after(&redirect, vec![sent(), sent()]);
+    assert_eq!((waiting_action(&next).due, waiting_action(&next).attempts), (UtcMillis(0), 0));
+    let next = step_after(&redirect, vec![sent(), sent(), sent(), permanent([5, 1, 1])]);
+    assert_eq!((next.step, next.failed.len(), next.unsent), (ActionStep::Done, 1, None));
 }
 
 #[test]
-fn what_can_be_mended_is_mended_once() {
+fn refused_8_bit_message_is_converted_once() {
     let redirect = action(ActionKind::Redirect, &["bob"]);
-    let next = after(&redirect, vec![AttemptOutcome::EightBit("554 5.6.3".into())]);
-    let kept = again(&next);
-    assert_eq!((kept.seven_bit, kept.due, kept.attempts), (true, UtcMillis(0), 0));
-    let next = after(kept, vec![AttemptOutcome::EightBit("554 5.6.3".into())]);
+    let next = step_after(&redirect, vec![AttemptOutcome::EightBit("554 5.6.3".into())]);
+    let waiting = waiting_action(&next);
+    assert_eq!((waiting.seven_bit, waiting.due, waiting.attempts), (true, UtcMillis(0), 0));
+    let next = step_after(waiting, vec![AttemptOutcome::EightBit("554 5.6.3".into())]);
     assert_eq!((next.step, next.failed.len()), (ActionStep::Dropped, 1));
 }
 
 #[test]
-fn a_submission_is_kept_whatever_becomes_of_it() {
+fn submission_is_kept_when_sent_and_when_failed() {
     let submission = action(ActionKind::Submission, &["a", "b"]);
     assert!(submission.urgent);
-    // Refused for now, it goes before the rest still.
-    assert!(again(&after(&submission, vec![later("x"), later("x")])).urgent);
-    let ActionStep::Kept(kept) = after(&submission, vec![sent(), sent()]).step else { panic!() };
+    // It stays urgent after a temporary refusal.
+    assert!(waiting_action(&step_after(&submission, vec![temporary("x"), temporary("x")])).urgent);
+    let ActionStep::Kept(kept) = step_after(&submission, vec![sent(), sent()]).step else {
+        panic!()
+    };
     assert_eq!(
         (kept.state, kept.due),
-        (ActionState::Sent, UtcMillis(0).after(RetrySchedule::default().kept))
+        (ActionState::Sent, UtcMillis(0).after(RetrySchedule::default().keep_sent))
     );
-    let next = after(&submission, vec![sent(), never([5, 1, 1])]);
+    let next = step_after(&submission, vec![sent(), permanent([5, 1, 1])]);
     let ActionStep::Kept(kept) = next.step else { panic!() };
-    assert_eq!((kept.state, next.lost), (ActionState::Failed, None));
+    assert_eq!((kept.state, next.unsent), (ActionState::Failed, None));
     assert!(matches!(&kept.recipients[1].state, RecipientState::Failed { status: [5, 1, 1], .. }));
-    let late = too_late(&submission, UtcMillis(0), &RetrySchedule::default());
+    let late = expire(&submission, UtcMillis(0), &RetrySchedule::default());
     assert!(matches!(late.step, ActionStep::Kept(kept) if kept.state == ActionState::Failed));
-    // Whoever asks for it is tried again, and only who was not reached.
-    let again = by_hand::retry_action(&kept, UtcMillis(i64::MAX / 2)).unwrap();
-    assert!(again.expires > again.due && again.urgent && again.attempts == 0);
-    assert_eq!(again.recipients.iter().map(Target::waits).collect::<Vec<_>>(), [false, true]);
-    let held = by_hand::hold_action(&again, UtcMillis(0)).unwrap();
+    // On demand it is tried again, only for the recipient that was not reached.
+    let retried = by_hand::retry_action(&kept, UtcMillis(i64::MAX / 2)).unwrap();
+    assert!(retried.expires > retried.due && retried.urgent && retried.attempts == 0);
+    assert_eq!(retried.recipients.iter().map(Target::waits).collect::<Vec<_>>(), [false, true]);
+    let held = by_hand::hold_action(&retried, UtcMillis(0)).unwrap();
     assert_eq!(by_hand::release_action(&held, UtcMillis(5)).unwrap().state, ActionState::Waiting);
     assert!(
-        by_hand::release_action(&again, UtcMillis(0)).is_err()
+        by_hand::release_action(&retried, UtcMillis(0)).is_err()
             && by_hand::hold_action(&kept, UtcMillis(0)).is_err()
     );
 }
 
 #[test]
-fn a_destination_that_refuses_is_asked_by_one_at_a_time() {
-    let (mut all, pace) = (Destinations::default(), RetrySchedule::default());
-    let (down, well) = ([1; 8], [2; 8]);
+fn destination_that_refuses_gets_one_probe_at_a_time() {
+    let (mut destinations, pace) = (Destinations::default(), RetrySchedule::default());
+    let (down, healthy) = ([1; 8], [2; 8]);
     let at = |minutes: u64| MonotonicMillis(minutes * 60_000);
-    all.record_refusal(down, at(0), &pace, 0);
-    // Others that were under way when it began count as one.
-    all.record_refusal(down, at(0), &pace, 0);
+    destinations.record_refusal(down, at(0), &pace, 0);
+    // Refusals of others that were under way at the time count as one.
+    destinations.record_refusal(down, at(0), &pace, 0);
     assert_eq!(
-        (all.may(down, at(0)), all.may(well, at(0))),
-        (SendPermission::Not(at(1)), SendPermission::Go)
+        (destinations.permission(down, at(0)), destinations.permission(healthy, at(0))),
+        (SendPermission::NotBefore(at(1)), SendPermission::Go)
     );
-    assert_eq!(all.may(down, at(1)), SendPermission::Go);
-    all.begin_probe(down);
-    assert_eq!(all.may(down, at(1)), SendPermission::Asking);
-    all.record_refusal(down, at(1), &pace, 0);
-    assert_eq!(all.may(down, at(1)), SendPermission::Not(at(3)));
-    all.record_success(down);
-    assert_eq!((all.may(down, at(1)), all.is_empty()), (SendPermission::Go, true));
-    // One recipient is no domain; five in a row are.
+    assert_eq!(destinations.permission(down, at(1)), SendPermission::Go);
+    destinations.begin_probe(down);
+    assert_eq!(destinations.permission(down, at(1)), SendPermission::Probing);
+    destinations.record_refusal(down, at(1), &pace, 0);
+    assert_eq!(destinations.permission(down, at(1)), SendPermission::NotBefore(at(3)));
+    destinations.record_success(down);
+    assert_eq!(
+        (destinations.permission(down, at(1)), destinations.is_empty()),
+        (SendPermission::Go, true)
+    );
+    // One refused recipient does not stop the domain; five in a row do.
     for n in 0..5 {
-        assert_eq!(all.may(well, at(2)), SendPermission::Go, "{n}");
-        all.record_recipient_refusal(well, at(2), &pace, 0);
+        assert_eq!(destinations.permission(healthy, at(2)), SendPermission::Go, "{n}");
+        destinations.record_recipient_refusal(healthy, at(2), &pace, 0);
     }
-    assert_eq!(all.may(well, at(2)), SendPermission::Not(at(3)));
+    assert_eq!(destinations.permission(healthy, at(2)), SendPermission::NotBefore(at(3)));
     for n in 0..10_000u64 {
-        all.record_refusal(n.to_be_bytes(), at(4), &pace, 0);
+        destinations.record_refusal(n.to_be_bytes(), at(4), &pace, 0);
     }
-    assert!(all.len() <= 4096);
+    assert!(destinations.len() <= 4096);
 }
 
 fn outcome() -> impl Strategy<Value = AttemptOutcome> {
     prop_oneof![
         3 => Just(sent()),
         2 => Just(AttemptOutcome::Unknown("lost".into())),
-        3 => Just(later("451")),
-        1 => Just(never([5, 1, 1])),
+        3 => Just(temporary("451")),
+        1 => Just(permanent([5, 1, 1])),
         1 => Just(AttemptOutcome::EightBit("554 5.6.3".into())),
         2 => Just(AttemptOutcome::TooMany),
     ]
 }
 
 proptest! {
-    /// Over any history of answers: nobody gets a reply twice, nobody who has the message gets it
-    /// again, each recipient ends as sent or failed within the lifetime, and is told of once.
+    /// Over any history of answers: no recipient gets a message again that it has, or a reply that
+    /// it may have; each ends as sent or failed within the lifetime; a failure is reported once.
     #[test]
-    fn any_history_comes_to_an_end_and_repeats_nothing(
+    fn any_history_ends_within_the_lifetime_and_repeats_nothing(
         kind in 0usize..6,
         people in 1usize..5,
-        rounds in proptest::collection::vec((proptest::collection::vec(outcome(), 0..5), any::<u8>()), 1..40),
+        rounds in proptest::collection::vec(
+            (proptest::collection::vec(outcome(), 0..5), any::<u8>()),
+            1..40,
+        ),
     ) {
         let kind = ActionKind::ALL[kind];
         let names: Vec<String> = (0..people).map(|n| format!("u{n}")).collect();
-        let mut now = action(kind, &names.iter().map(String::as_str).collect::<Vec<_>>());
-        let (created, people) = (now.created, now.recipients.len());
+        let mut current = action(kind, &names.iter().map(String::as_str).collect::<Vec<_>>());
+        let (created, people) = (current.created, current.recipients.len());
         let mut sent_to: BTreeMap<String, u32> = BTreeMap::new();
         let mut failed: BTreeMap<String, u32> = BTreeMap::new();
         let mut at = UtcMillis(0);
-        let mut over = false;
+        let mut is_over = false;
         for (outcomes, jitter) in rounds.iter().cycle().take(2000) {
-            let next = if at >= now.expires {
-                too_late(&now, at, &RetrySchedule::default())
+            let next = if at >= current.expires {
+                expire(&current, at, &RetrySchedule::default())
             } else {
-                let asked: Vec<String> = now
+                let is_unknown =
+                    |outcome: &AttemptOutcome| matches!(outcome, AttemptOutcome::Unknown(_));
+                let may_be_sent = |outcome: &AttemptOutcome| {
+                    matches!(outcome, AttemptOutcome::Sent(_)) || is_unknown(outcome)
+                };
+                let reached: Vec<String> = current
                     .recipients
                     .iter()
-                    .filter(|one| one.waits())
+                    .filter(|target| target.waits())
                     .zip(outcomes)
-                    .filter(|(_, outcome)| matches!(outcome, AttemptOutcome::Sent(_) | AttemptOutcome::Unknown(_)))
-                    .map(|(one, _)| one.address.local().to_owned())
+                    .filter(|(_, outcome)| may_be_sent(outcome))
+                    .map(|(target, _)| target.address.local().to_owned())
                     .collect();
-                for name in asked {
-                    let unsure = outcomes.iter().any(|outcome| matches!(outcome, AttemptOutcome::Unknown(_)));
-                    *sent_to.entry(name).or_default() += u32::from(!unsure || rules(kind).at_most_once);
+                for name in reached {
+                    let counts = !outcomes.iter().any(is_unknown) || rules(kind).at_most_once;
+                    *sent_to.entry(name).or_default() += u32::from(counts);
                 }
-                next_step(&now, outcomes.clone(), at, &RetrySchedule::default(), *jitter)
+                next_step(&current, outcomes.clone(), at, &RetrySchedule::default(), *jitter)
             };
             for target in &next.failed {
                 *failed.entry(target.address.local().to_owned()).or_default() += 1;
             }
             match next.step {
-                ActionStep::Again(again) => {
-                    prop_assert!(again.due >= at && again.due < again.expires);
-                    prop_assert!(again.recipients.iter().any(Target::waits));
-                    prop_assert_eq!(again.recipients.len(), people);
-                    // Time goes on, also where the rest goes at once.
-                    at = again.due.after(Duration::from_millis(1));
-                    now = *again;
+                ActionStep::Again(next_action) => {
+                    prop_assert!(next_action.due >= at);
+                    prop_assert!(next_action.due < next_action.expires);
+                    prop_assert!(next_action.recipients.iter().any(Target::waits));
+                    prop_assert_eq!(next_action.recipients.len(), people);
+                    // Time passes, also if the rest goes at once.
+                    at = next_action.due.after(Duration::from_millis(1));
+                    current = *next_action;
                 }
                 ActionStep::Kept(kept) => {
-                    prop_assert!(kind == ActionKind::Submission && kept.recipients.iter().all(|one| !one.waits()));
-                    over = true;
+                    prop_assert!(kind == ActionKind::Submission);
+                    prop_assert!(kept.recipients.iter().all(|target| !target.waits()));
+                    is_over = true;
                     break;
                 }
                 ActionStep::Done | ActionStep::Dropped => {
                     prop_assert!(kind != ActionKind::Submission);
-                    over = true;
+                    is_over = true;
                     break;
                 }
             }
         }
-        prop_assert!(over || at < created.after(limits::QUEUE_LIFETIME), "{:?}", now);
+        prop_assert!(is_over || at < created.after(limits::QUEUE_LIFETIME), "{:?}", current);
         prop_assert!(sent_to.values().all(|times| *times <= 1), "{:?}", sent_to);
         prop_assert!(failed.values().all(|times| *times == 1), "{:?}", failed);
     }

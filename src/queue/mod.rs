@@ -1,14 +1,15 @@
-//! L4: carries out due actions: hands them to the relay, and records what came of it.
+//! L4: Sends the due actions of all accounts to the relay, and records the results.
 //!
-//! `start` proves that the queue is whole; `round` decides what goes next, and holds no more than a
-//! window of what is due; `order` says what must wait for earlier mail; `attempt` carries out one
-//! action and keeps the store true to what was done; `entitled` asks whether the account may still
-//! send it; `send` makes the bytes that go out and speaks SMTP and LMTP; `pool` keeps connections.
+//! `start` checks that the queue is complete; `round` chooses the next actions; `order` keeps mail
+//! to one address in order; `attempt` carries out one action and `record` records the result;
+//! `entitled` checks that the account may still send it; `send` makes the final bytes and speaks
+//! SMTP and LMTP; `pool` keeps idle connections.
 
 mod attempt;
 mod entitled;
 mod order;
 mod pool;
+mod record;
 mod relay;
 mod round;
 mod send;

@@ -1,26 +1,26 @@
 //! Keeps the order of mail from one account to one address.
 //!
-//! - An action that was refused for now, or put off, is remembered with the addresses that it still
-//!   goes to. What was queued later for one of them waits until its next attempt, and is remembered
-//!   itself; the other recipients of a message do not wait for the one that must.
-//! - Nothing waits longer for its place than `limits::MAX_ORDER_WAIT`, nor beyond its own lifetime.
-//! - This is memory alone: what the store says of an action decides, and after a start it is read
-//!   from there. At its bound (`limits::MAX_POSTPONED_ACTIONS`) newcomers are not remembered, which
-//!   costs their order and nothing else.
+//! - An action that waits for another attempt is remembered with the addresses that it still goes
+//!   to. A later action to one of them waits until that attempt, and is remembered itself. Its
+//!   other recipients do not wait.
+//! - No action waits longer for its turn than `limits::MAX_ORDER_WAIT`, nor beyond its lifetime.
+//! - This state is in memory only. The rows of the actions decide, and it is read from them at the
+//!   start. Beyond `limits::MAX_POSTPONED_ACTIONS` further actions are not remembered, so that only
+//!   their order may be lost.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::model::{AccountId, ActionId, UtcMillis, limits};
 use crate::outbox::DomainDigest;
 
-/// A due action that is being carried out.
+/// The account and the id of an action.
 pub(super) type ActionKey = (AccountId, ActionId);
 
 /// Actions that wait for another attempt.
 #[derive(Debug, Default)]
 pub(super) struct RetryOrder {
     waiting: HashMap<ActionKey, WaitingAction>,
-    /// Those of each address, in the order in which they were queued.
+    /// The waiting actions of each lane, in the order in which they were queued.
     lanes: HashMap<(AccountId, DomainDigest), BTreeSet<ActionId>>,
 }
 
@@ -31,8 +31,7 @@ struct WaitingAction {
 }
 
 impl RetryOrder {
-    /// Remembers that an action waits until a time, and holds back what was queued later for these
-    /// addresses.
+    /// Remembers that an action waits until a time. Later actions in these lanes wait for it.
     pub(super) fn wait(&mut self, key: ActionKey, lanes: Vec<DomainDigest>, until: UtcMillis) {
         self.forget(key);
         if self.waiting.len() >= limits::MAX_POSTPONED_ACTIONS {
@@ -44,20 +43,20 @@ impl RetryOrder {
         self.waiting.insert(key, WaitingAction { until, lanes });
     }
 
-    /// Forgets an action: it is done, or waits no more.
+    /// Forgets an action that is done or waits no more.
     pub(super) fn forget(&mut self, key: ActionKey) {
         for lane in self.waiting.remove(&key).into_iter().flat_map(|waiting| waiting.lanes) {
-            let place = (key.0, lane);
-            if let Some(of) = self.lanes.get_mut(&place) {
-                of.remove(&key.1);
-                if of.is_empty() {
-                    self.lanes.remove(&place);
+            let lane_key = (key.0, lane);
+            if let Some(actions) = self.lanes.get_mut(&lane_key) {
+                actions.remove(&key.1);
+                if actions.is_empty() {
+                    self.lanes.remove(&lane_key);
                 }
             }
         }
     }
 
-    /// The first action before this one that waits for an address.
+    /// The first action before this one that waits in a lane.
     pub(super) fn before(
         &self,
         (account, action): ActionKey,
@@ -67,13 +66,14 @@ impl RetryOrder {
         (*first < action).then_some((account, *first))
     }
 
-    /// Whether somebody wants an action to go now: it is here, and is to wait by what was decided
-    /// for it last; or nothing was ever decided.
+    /// Whether a person asked for an urgent action to be sent now: it is due although by the last
+    /// decision it should wait, or nothing was decided yet.
     pub(super) fn is_wanted_now(&self, key: ActionKey, now: UtcMillis) -> bool {
         self.waiting.get(&key).is_none_or(|waiting| now < waiting.until)
     }
 
-    /// Whether an action is before its time by what was decided for it last: a person asked for it.
+    /// Whether an action should still wait by the last decision. If it is due nevertheless, a
+    /// person asked for it.
     pub(super) fn is_early(&self, key: ActionKey, now: UtcMillis) -> bool {
         self.waiting.get(&key).is_some_and(|waiting| now < waiting.until)
     }
@@ -86,7 +86,7 @@ mod tests {
     const ANN: AccountId = AccountId(1);
 
     #[test]
-    fn what_was_queued_later_waits_for_what_was_queued_first() {
+    fn later_action_waits_for_the_first_one_in_its_lane() {
         let mut order = RetryOrder::default();
         let (bob, eve) = ([1; 8], [2; 8]);
         let (first, second, third) = ((ANN, ActionId(1)), (ANN, ActionId(2)), (ANN, ActionId(3)));
@@ -97,7 +97,7 @@ mod tests {
             (order.before(third, bob), order.before(third, eve)),
             (Some(first), Some(second))
         );
-        // Another account's mail is in no order with it.
+        // Mail of another account does not wait.
         assert_eq!(order.before((AccountId(2), ActionId(9)), bob), None);
         order.wait(second, vec![eve], UtcMillis(60));
         order.forget(first);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_remembered_than_there_is_room_for() {
+    fn number_of_remembered_actions_is_bounded() {
         let mut order = RetryOrder::default();
         (0..2 * limits::MAX_POSTPONED_ACTIONS as u64)
             .for_each(|id| order.wait((ANN, ActionId(id)), vec![[1; 8]], UtcMillis(1)));

@@ -1,4 +1,4 @@
-//! Connections that wait for their next message.
+//! Keeps idle connections to the relay for the next message.
 
 use std::time::Duration;
 
@@ -24,37 +24,36 @@ impl std::fmt::Debug for RelayPool {
 }
 
 impl RelayPool {
-    /// One that is open, the last used first; or a new one.
+    /// Returns the idle connection that was used last, or opens a new one.
     ///
     /// # Errors
-    /// Why there is none.
+    /// If no connection can be opened: says why.
     pub(super) async fn take(&self, relay: &Relay) -> Result<RelayConnection, String> {
         let idle = self.0.lock().pop();
-        match idle.filter(|idle| idle.since.elapsed() < relay.idle) {
+        match idle.filter(|idle| idle.since.elapsed() < relay.idle_timeout) {
             Some(idle) => Ok(idle.connection),
             None => RelayConnection::open(relay).await,
         }
     }
 
-    /// Takes one back, unless it has carried its share.
-    pub(super) async fn give(&self, relay: &Relay, connection: RelayConnection) {
-        if connection.carried >= relay.messages || relay.idle.is_zero() {
+    /// Takes a connection back, unless it has carried as many messages as it may.
+    pub(super) async fn give_back(&self, relay: &Relay, connection: RelayConnection) {
+        if connection.carried >= relay.max_messages || relay.idle_timeout.is_zero() {
             return connection.quit().await;
         }
         self.0.lock().push(IdleConnection { connection, since: Stopwatch::start() });
     }
 
-    /// Whether any waits.
     pub(super) fn is_empty(&self) -> bool {
         self.0.lock().is_empty()
     }
 
-    /// Ends those that nobody used for so long.
+    /// Closes the connections that have been idle for this time.
     pub(super) async fn expire(&self, idle: Duration) {
-        let old: Vec<IdleConnection> =
-            self.0.lock().extract_if(.., |one| one.since.elapsed() >= idle).collect();
-        for one in old {
-            one.connection.quit().await;
+        let expired: Vec<IdleConnection> =
+            self.0.lock().extract_if(.., |waiting| waiting.since.elapsed() >= idle).collect();
+        for expired in expired {
+            expired.connection.quit().await;
         }
     }
 }

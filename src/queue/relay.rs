@@ -1,56 +1,48 @@
-//! The way out, as a site sets it.
+//! The relay as the site configures it: address, protocol, TLS, login and limits.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The next hop.
+/// The server to which everything is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Relay {
-    /// Where it is.
-    pub place: RelayAddress,
-    /// What it speaks.
+    pub address: RelayAddress,
     pub protocol: Protocol,
-    /// TLS or not.
     pub tls: Tls,
-    /// Certificates (DER) that are believed in the place of the machine's own; empty: the
-    /// machine's.
+    /// Certificates (DER) of the authorities to trust. If empty, those of the machine are trusted.
     pub authorities: Vec<Vec<u8>>,
-    /// The name that its certificate must hold; `None` is its host.
+    /// The name that the relay's certificate must hold; `None` is the host.
     pub tls_name: Option<String>,
-    /// Who we are to it.
     pub login: Option<RelayCredentials>,
-    /// The name that we give in EHLO.
+    /// The name that this server gives in EHLO.
     pub hostname: String,
-    /// Longest wait for one answer.
-    pub patience: Duration,
-    /// Recipients of one message in one go.
-    pub recipients: usize,
-    /// Messages of one connection.
-    pub messages: u32,
-    /// How long a connection is kept that nobody uses.
-    pub idle: Duration,
+    /// The longest wait for one answer.
+    pub timeout: Duration,
+    /// How many recipients one transaction may have.
+    pub max_recipients: usize,
+    /// How many messages one connection may carry.
+    pub max_messages: u32,
+    /// How long an idle connection is kept.
+    pub idle_timeout: Duration,
 }
 
-/// Where a next hop is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RelayAddress {
-    /// A host and port.
     Tcp {
-        /// Its name or address.
+        /// A name or an IP address.
         host: String,
         port: u16,
     },
-    /// A Unix socket.
+    /// The path of a Unix socket.
     Unix(PathBuf),
 }
 
-/// What a next hop speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// RFC 5321.
+    /// SMTP (RFC 5321).
     Smtp,
-    /// RFC 2033: an answer for each recipient.
+    /// LMTP (RFC 2033): the relay answers for each recipient.
     Lmtp,
 }
 
@@ -58,20 +50,20 @@ pub enum Protocol {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tls {
     None,
-    /// STARTTLS where it is offered, whatever the certificate says.
+    /// STARTTLS if the relay offers it, with any certificate.
     Opportunistic,
-    /// STARTTLS with a certificate that holds, or nothing is sent.
+    /// STARTTLS with a valid certificate. Without, nothing is sent.
     Required,
-    /// TLS from the first octet, with a certificate that holds.
+    /// TLS from the first byte, with a valid certificate.
     Implicit,
 }
 
-/// Who we are to the relay (RFC 4954).
+/// The login at the relay (RFC 4954).
 #[derive(Clone, PartialEq, Eq)]
 pub struct RelayCredentials {
     pub user: String,
     pub password: String,
-    /// Whether it may go over a connection that is neither encrypted nor of this machine.
+    /// Whether the password may be sent unencrypted to another machine.
     pub in_the_clear: bool,
 }
 

@@ -1,16 +1,19 @@
-//! What goes next. Of what is due a window is held, and no more: the wake-ups, without any message.
+//! The scheduler: chooses which actions are attempted next.
 //!
-//! - What a person waits for goes first, also after it was refused for now; else what is due first.
-//! - To one recipient from one account one after the other (`order`); all else at once, as many as
-//!   the site allows.
-//! - The relay is one for all: while it is out of order nothing is tried, and no action's own
-//!   attempts are spent on it; then one action asks.
-//! - A domain that refuses rests likewise: what would go there is put off until one has got
-//!   through. What a person asks for just now is tried nevertheless.
-//! - Rests are measured by this process's own time; times in rows that a clock which was set back
-//!   left too far ahead are brought back.
+//! - It holds a bounded window of the wake-ups that are due, and no messages (`window`).
+//! - Urgent actions go first, also after a temporary refusal; the others go by due time.
+//! - In each lane one action goes at a time. The lanes go side by side, as many as the site allows.
+//! - While the relay is down nothing is tried, which costs the actions no attempts. After each rest
+//!   one action probes the relay.
+//! - A domain that refuses mail rests in the same way: its actions are put off until a probe gets
+//!   through. An action that a person asks for just now is tried nevertheless.
+//! - Rests are measured by monotonic time. Due times that are too far ahead, because the wall clock
+//!   was set back, are corrected (`clock`).
+//! - `results` takes in the results of attempts.
 
 mod clock;
+mod results;
+mod window;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -19,68 +22,62 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::task::{Id, JoinSet};
-use tokio::time::timeout;
 
-use super::attempt::{AttemptContext, AttemptResult, DestinationHealth, RelayHealth, lanes};
+use super::attempt::{AttemptContext, AttemptResult};
 use super::order::{ActionKey, RetryOrder};
 use super::pool::RelayPool;
 use super::settings::Settings;
 use crate::account::Directory;
-use crate::model::{
-    AccountId, ActionId, ActionState, LiveValue, MonotonicMillis, RelayTrouble, UtcMillis, limits,
-};
-use crate::outbox::{
-    Destinations, DomainDigest, RetrySchedule, SendPermission, Trouble, is_delayed,
-};
-use crate::store::{Error, Store, WakeCondition, Wakeup};
+use crate::model::{AccountId, ActionId, LiveValue, MonotonicMillis, RelayTrouble, UtcMillis};
+use crate::outbox::{Destinations, DomainDigest, SendPermission, Trouble};
+use crate::store::{Store, WakeCondition, Wakeup};
 
-/// Wake-ups that are held, beside those under way.
+/// How many wake-ups are read into the window at once.
 const MAX_HELD_WAKEUPS: usize = 256;
-/// The longest sleep: whatever else may have happened is seen then.
+/// The longest sleep, so that no change goes unnoticed for longer.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
-/// How far behind the first wake-up the next look begins: a commit may be visible later than one
-/// that began after it.
-const VISIBILITY_LAG: Duration = Duration::from_secs(5);
-/// Actions that were half attempted when the service ended: no more than were under way.
-const MAX_HALF_ATTEMPTED: usize = 10_000;
 
-/// The state of the work.
+/// The state of the scheduler.
 pub(super) struct Scheduler {
     store: Store,
     directory: Directory,
-    live: LiveValue<Settings>,
+    live_settings: LiveValue<Settings>,
     settings: Arc<Settings>,
     pool: Arc<RelayPool>,
     under_way: JoinSet<AttemptResult>,
-    tasks: HashMap<Id, Wakeup>,
-    lanes: HashSet<DomainDigest>,
+    wakeups_by_task: HashMap<Id, Wakeup>,
+    /// The lanes of the actions under way.
+    busy_lanes: HashSet<DomainDigest>,
     ready: VecDeque<Wakeup>,
+    /// Wake-ups that are left alone until a time.
     resting: HashMap<ActionKey, (MonotonicMillis, Wakeup)>,
-    /// All of the above.
-    known: HashSet<ActionKey>,
-    relay: Trouble,
-    /// The same for those who look at the queue.
-    trouble: LiveValue<Option<RelayTrouble>>,
+    /// The actions that are ready, resting or under way.
+    held: HashSet<ActionKey>,
+    relay_trouble: Trouble,
+    /// The trouble of the relay, for those who look at the queue.
+    published_trouble: LiveValue<Option<RelayTrouble>>,
     destinations: Destinations,
     order: Arc<Mutex<RetryOrder>>,
-    /// What was found to wait for earlier mail, and until when.
-    behind: Vec<(UtcMillis, Wakeup)>,
-    /// Whether a person asks for something that waits for the relay: it is asked before its time.
-    asked_for: bool,
-    /// What the wall clock shows beyond the process's own time: less than before where it was set
+    /// Wake-ups that must wait for earlier mail in their lane, and until when.
+    waiting_for_earlier: Vec<(UtcMillis, Wakeup)>,
+    /// Whether a person asked for an action that waits for the relay. Then the relay is probed at
+    /// once.
+    is_probe_requested: bool,
+    /// The wall clock minus the monotonic time, in milliseconds. It falls when the clock is set
     /// back.
-    ahead: Option<i64>,
-    /// Whether another look may find more.
-    more: bool,
-    next: Option<UtcMillis>,
-    /// Where the next look begins.
-    from: UtcMillis,
-    swept: Option<MonotonicMillis>,
-    most: Arc<AtomicUsize>,
+    clock_offset: Option<i64>,
+    /// Whether another read of the queue may find more due wake-ups.
+    may_have_more: bool,
+    /// The earliest due time of those that are not due yet.
+    next_due: Option<UtcMillis>,
+    /// The due time at which the next read of the queue begins.
+    scan_from: UtcMillis,
+    last_sweep: Option<MonotonicMillis>,
+    /// The largest number of actions that were held at once.
+    max_held: Arc<AtomicUsize>,
 }
 
-/// The time of one look: what o'clock it is, for times in rows, and the process's own time, for
-/// rests.
+/// One point in time: the wall clock for times in rows, and the monotonic time for rests.
 #[derive(Debug, Clone, Copy)]
 struct CurrentTime {
     wall: UtcMillis,
@@ -94,35 +91,35 @@ fn action_key(wakeup: &Wakeup) -> ActionKey {
 impl Scheduler {
     pub(super) fn new(
         (store, directory): (Store, Directory),
-        live: LiveValue<Settings>,
-        trouble: LiveValue<Option<RelayTrouble>>,
-        most: Arc<AtomicUsize>,
+        live_settings: LiveValue<Settings>,
+        published_trouble: LiveValue<Option<RelayTrouble>>,
+        max_held: Arc<AtomicUsize>,
     ) -> Self {
-        let settings = live.get();
+        let settings = live_settings.get();
         Self {
             store,
             directory,
-            live,
+            live_settings,
             settings,
             pool: Arc::default(),
             under_way: JoinSet::new(),
-            tasks: HashMap::new(),
-            lanes: HashSet::new(),
+            wakeups_by_task: HashMap::new(),
+            busy_lanes: HashSet::new(),
             ready: VecDeque::new(),
             resting: HashMap::new(),
-            known: HashSet::new(),
-            relay: Trouble::default(),
-            trouble,
+            held: HashSet::new(),
+            relay_trouble: Trouble::default(),
+            published_trouble,
             destinations: Destinations::default(),
             order: Arc::default(),
-            behind: Vec::new(),
-            asked_for: false,
-            ahead: None,
-            more: true,
-            next: None,
-            from: UtcMillis(0),
-            swept: None,
-            most,
+            waiting_for_earlier: Vec::new(),
+            is_probe_requested: false,
+            clock_offset: None,
+            may_have_more: true,
+            next_due: None,
+            scan_from: UtcMillis(0),
+            last_sweep: None,
+            max_held,
         }
     }
 
@@ -131,45 +128,15 @@ impl Scheduler {
         CurrentTime { wall: clock.now(), steady: clock.steady() }
     }
 
-    /// What an earlier run of the service left half attempted is looked at first; and what it put
-    /// off is remembered.
-    pub(super) fn recover(&mut self) {
-        let half = self
-            .store
-            .snapshot()
-            .wakeups(WakeCondition::Attempting(UtcMillis(0)), MAX_HALF_ATTEMPTED);
-        match half {
-            Ok(half) => half.into_iter().for_each(|wakeup| self.add_wakeup(wakeup, false)),
-            Err(error) => tracing::error!(%error, "what was half attempted cannot be read"),
-        }
-        if let Err(error) = self.remember() {
-            tracing::error!(%error, "what was put off cannot be read: later mail may go before it");
-        }
-    }
-
-    fn remember(&self) -> Result<(), Error> {
-        let (now, view) = (self.store.clock().now(), self.store.snapshot());
-        for from in [WakeCondition::Urgent(now), WakeCondition::Due(now)] {
-            for wakeup in view.wakeups(from, limits::MAX_POSTPONED_ACTIONS)? {
-                let (account, id) = action_key(&wakeup);
-                if let Some(action) = view.action(account, id)?.filter(|action| !is_delayed(action))
-                {
-                    self.order.lock().wait((account, id), lanes(account, &action), action.due);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Something was queued or changed.
+    /// Notes that an action was queued or changed.
     pub(super) fn note_work(&mut self) {
-        self.more = true;
+        self.may_have_more = true;
     }
 
-    /// Begins what may begin now; says how long nothing else will.
+    /// Starts the attempts that may start now. Returns how long it may sleep afterwards.
     pub(super) async fn begin(&mut self) -> Duration {
         let now = self.now();
-        self.settle(now.steady);
+        self.refresh(now.steady);
         let mark = self.store.snapshot().queue_mark();
         match mark {
             Ok(mark) if mark.as_ref().is_none_or(|mark| mark.held.is_none()) => {}
@@ -179,50 +146,58 @@ impl Scheduler {
                 return MAX_SLEEP;
             }
         }
-        self.pool.expire(self.settings.relay.idle).await;
-        self.bring_back(now).await;
-        if self.swept.is_none_or(|last| now.steady.since(last) >= MAX_SLEEP) {
+        self.pool.expire(self.settings.relay.idle_timeout).await;
+        self.correct_due_times(now).await;
+        if self.last_sweep.is_none_or(|last| now.steady.since(last) >= MAX_SLEEP) {
             self.sweep(now).await;
         }
-        if self.more || self.next.is_some_and(|next| next <= now.wall) {
+        if self.may_have_more || self.next_due.is_some_and(|next| next <= now.wall) {
             self.fill_window(now.wall);
         }
-        let mut put_off = self.pick(now);
-        put_off.append(&mut self.behind);
-        self.put_off(put_off, now).await;
-        self.most.fetch_max(self.known.len(), Ordering::Relaxed);
-        self.sleep(now)
+        let mut deferred = self.pick(now);
+        deferred.append(&mut self.waiting_for_earlier);
+        self.defer(deferred, now).await;
+        self.max_held.fetch_max(self.held.len(), Ordering::Relaxed);
+        self.sleep_time(now)
     }
 
-    fn sleep(&self, now: CurrentTime) -> Duration {
-        let mut wait =
-            if self.pool.is_empty() { MAX_SLEEP } else { self.settings.relay.idle.min(MAX_SLEEP) };
-        let room = self.under_way.len() < self.settings.concurrency.max(1);
-        if self.more && room && self.ready.len() < MAX_HELD_WAKEUPS / 2 && self.relay.is_none() {
+    fn sleep_time(&self, now: CurrentTime) -> Duration {
+        let mut wait = if self.pool.is_empty() {
+            MAX_SLEEP
+        } else {
+            self.settings.relay.idle_timeout.min(MAX_SLEEP)
+        };
+        let has_room = self.under_way.len() < self.settings.concurrency.max(1);
+        let is_relay_well = self.relay_trouble.is_none();
+        if self.may_have_more
+            && has_room
+            && self.ready.len() < MAX_HELD_WAKEUPS / 2
+            && is_relay_well
+        {
             return Duration::ZERO;
         }
-        if let SendPermission::Not(until) = self.relay.may(now.steady) {
+        if let SendPermission::NotBefore(until) = self.relay_trouble.permission(now.steady) {
             return wait.min(until.since(now.steady));
         }
-        if room {
-            wait = self.next.map_or(wait, |next| wait.min(next.since(now.wall)));
+        if has_room {
+            wait = self.next_due.map_or(wait, |next| wait.min(next.since(now.wall)));
         }
         self.resting.values().map(|(until, _)| until.since(now.steady)).fold(wait, Duration::min)
     }
 
-    fn relay_is_well(&mut self) {
-        self.relay = Trouble::default();
-        if self.trouble.get().is_some() {
-            self.trouble.set(None);
+    fn clear_relay_trouble(&mut self) {
+        self.relay_trouble = Trouble::default();
+        if self.published_trouble.get().is_some() {
+            self.published_trouble.set(None);
         }
     }
 
-    /// Takes new settings, and what has rested.
-    fn settle(&mut self, now: MonotonicMillis) {
-        let newest = self.live.get();
+    /// Takes over new settings, and makes wake-ups ready whose rest is over.
+    fn refresh(&mut self, now: MonotonicMillis) {
+        let newest = self.live_settings.get();
         if newest.relay != self.settings.relay {
-            // What was found out about the old relay says nothing about the new one.
-            self.relay_is_well();
+            // What was learned about the old relay does not hold for the new one.
+            self.clear_relay_trouble();
             self.destinations = Destinations::default();
             self.pool = Arc::default();
         }
@@ -243,195 +218,88 @@ impl Scheduler {
         }
     }
 
-    /// Forgets what was kept for its time, and looks from the beginning again.
-    async fn sweep(&mut self, now: CurrentTime) {
-        (self.swept, self.from, self.more) = (Some(now.steady), UtcMillis(0), true);
-        let now = now.wall;
-        let over = self
-            .store
-            .snapshot()
-            .wakeups(WakeCondition::Forget(UtcMillis(0)), MAX_HELD_WAKEUPS)
-            .unwrap_or_default();
-        for wakeup in over
-            .iter()
-            .filter(|wakeup| matches!(wakeup.wake, WakeCondition::Forget(at) if at <= now))
-        {
-            let (account, id) = action_key(wakeup);
-            let done = self.store.commit(account, |txn| {
-                let action = txn.action(id)?;
-                if action.state == ActionState::Sent && action.due <= now {
-                    txn.complete_action(id)?;
-                }
-                Ok(())
-            });
-            if let Ok(((), ticket)) = done
-                && let Err(error) = ticket.wait().await
-            {
-                tracing::error!(%account, action = %id, %error, "what was sent long ago could not be forgotten");
-            }
-        }
-    }
-
-    /// Fills the window: what a person waits for, then the rest, by time. While it is half full the
-    /// rest is not looked for.
-    fn fill_window(&mut self, now: UtcMillis) {
-        let is_filled = self.ready.len() >= MAX_HELD_WAKEUPS / 2;
-        let known_next = self.next.filter(|_| is_filled);
-        (self.more, self.next) = (is_filled, known_next);
-        let mut later = |at: UtcMillis| self.next = Some(self.next.map_or(at, |next| next.min(at)));
-        let limit = MAX_HELD_WAKEUPS.saturating_add(self.known.len());
-        let snapshot = self.store.snapshot();
-        let found =
-            snapshot.wakeups(WakeCondition::Urgent(UtcMillis(0)), limit).and_then(|urgent| {
-                let limit = if is_filled { 0 } else { limit };
-                snapshot.wakeups(WakeCondition::Due(self.from), limit).map(|usual| (urgent, usual))
-            });
-        let (urgent, usual) = match found {
-            Ok(found) => found,
-            Err(error) => {
-                tracing::error!(%error, "the queue cannot be read");
-                return later(now.after(self.settings.relay_pause));
-            }
-        };
-        // Beyond one that is not due there is none that is.
-        let is_full = |found: &[Wakeup]| {
-            found.len() >= limit
-                && found.last().is_none_or(
-                    |last| matches!(last.wake, WakeCondition::Urgent(at) | WakeCondition::Due(at) if at <= now),
-                )
-        };
-        let full = is_full(&usual) || is_full(&urgent);
-        if let Some(Wakeup { wake: WakeCondition::Due(first), .. }) = usual.first() {
-            // What is queued from now on is due now, and stands before what waits for later.
-            self.from = (*first).min(now).before(VISIBILITY_LAG);
-        }
-        let mut due: Vec<(Wakeup, bool)> = Vec::new();
-        for (wakeup, is_urgent) in urgent
-            .into_iter()
-            .map(|wakeup| (wakeup, true))
-            .chain(usual.into_iter().map(|wakeup| (wakeup, false)))
-        {
-            match wakeup.wake {
-                WakeCondition::Urgent(at) | WakeCondition::Due(at) if at > now => later(at),
-                _ => due.push((wakeup, is_urgent)),
-            }
-        }
-        drop(snapshot);
-        for (wakeup, _) in due.iter().filter(|(_, is_urgent)| *is_urgent) {
-            let place = self
-                .ready
-                .iter()
-                .position(|one| action_key(one) == action_key(wakeup) && one.wake != wakeup.wake);
-            if place.and_then(|at| self.ready.remove(at)).is_some() {
-                // It waited here already, and a person asks for it now.
-                self.known.remove(&action_key(wakeup));
-                self.asked_for = true;
-            }
-        }
-        let due: Vec<(Wakeup, bool)> = due
-            .into_iter()
-            .filter(|(wakeup, _)| !self.known.contains(&action_key(wakeup)))
-            .collect();
-        // What does not fit is looked for when there is room again.
-        let room = (2 * MAX_HELD_WAKEUPS).saturating_sub(self.ready.len());
-        self.more |= full || due.len() > room;
-        for (wakeup, is_urgent) in due.into_iter().take(room) {
-            self.add_wakeup(wakeup, is_urgent);
-        }
-    }
-
-    fn add_wakeup(&mut self, wakeup: Wakeup, is_urgent: bool) {
-        if !self.known.insert(action_key(&wakeup)) {
-            return;
-        }
-        if is_urgent {
-            let place = self
-                .ready
-                .iter()
-                .take_while(|one| matches!(one.wake, WakeCondition::Urgent(_)))
-                .count();
-            self.ready.insert(place, wakeup);
-        } else {
-            self.ready.push_back(wakeup);
-        }
-    }
-
-    /// Begins as many as may be under way; gives those that are to be put off, and until when.
+    /// Starts as many attempts as may be under way. Returns the wake-ups that are to be put off,
+    /// and until when.
     fn pick(&mut self, now: CurrentTime) -> Vec<(UtcMillis, Wakeup)> {
         let mut room = self.settings.concurrency.max(1).saturating_sub(self.under_way.len());
-        let mut put_off = Vec::new();
-        match self.relay.may(now.steady) {
-            // After a failure of the relay one action is enough to find out whether it is back.
-            SendPermission::Go if !self.relay.is_none() => {
+        let mut deferred = Vec::new();
+        match self.relay_trouble.permission(now.steady) {
+            // After a failure of the relay, one action is enough to find out whether it is back.
+            SendPermission::Go if !self.relay_trouble.is_none() => {
                 room = usize::from(self.under_way.is_empty())
             }
             SendPermission::Go => {}
-            SendPermission::Not(_) if self.asked_for && self.under_way.is_empty() => room = 1,
-            SendPermission::Asking | SendPermission::Not(_) => return put_off,
+            SendPermission::NotBefore(_)
+                if self.is_probe_requested && self.under_way.is_empty() =>
+            {
+                room = 1
+            }
+            SendPermission::Probing | SendPermission::NotBefore(_) => return deferred,
         }
-        self.asked_for = false;
-        let mut at = 0;
-        while let Some(wakeup) = self.ready.get(at).copied().filter(|_| room > 0) {
+        self.is_probe_requested = false;
+        let mut index = 0;
+        while let Some(wakeup) = self.ready.get(index).copied().filter(|_| room > 0) {
             let is_wanted = matches!(wakeup.wake, WakeCondition::Urgent(_))
                 && self.order.lock().is_wanted_now(action_key(&wakeup), now.wall);
-            let may = if is_wanted {
+            let permission = if is_wanted {
                 SendPermission::Go
             } else {
-                self.destinations.may(wakeup.domain, now.steady)
+                self.destinations.permission(wakeup.domain, now.steady)
             };
-            match may {
-                _ if self.lanes.contains(&wakeup.lane) => at += 1,
-                // They fill the window, while others could go.
-                SendPermission::Asking if at > MAX_HELD_WAKEUPS / 2 => {
-                    self.ready.remove(at);
-                    put_off.push((now.wall.after(self.settings.pace.first), wakeup));
+            match permission {
+                _ if self.busy_lanes.contains(&wakeup.lane) => index += 1,
+                // So many wait for probes that they would keep others out of the window.
+                SendPermission::Probing if index > MAX_HELD_WAKEUPS / 2 => {
+                    self.ready.remove(index);
+                    deferred.push((now.wall.after(self.settings.retry.first), wakeup));
                 }
-                SendPermission::Asking => at += 1,
-                SendPermission::Not(until) => {
-                    self.ready.remove(at);
-                    put_off.push((now.wall.after(until.since(now.steady)), wakeup));
+                SendPermission::Probing => index += 1,
+                SendPermission::NotBefore(until) => {
+                    self.ready.remove(index);
+                    deferred.push((now.wall.after(until.since(now.steady)), wakeup));
                 }
                 SendPermission::Go => {
-                    self.ready.remove(at);
+                    self.ready.remove(index);
                     self.destinations.begin_probe(wakeup.domain);
-                    self.relay.begin_probe();
-                    self.lanes.insert(wakeup.lane);
-                    let office = AttemptContext {
+                    self.relay_trouble.begin_probe();
+                    self.busy_lanes.insert(wakeup.lane);
+                    let context = AttemptContext {
                         store: self.store.clone(),
                         directory: self.directory.clone(),
                         settings: Arc::clone(&self.settings),
                         pool: Arc::clone(&self.pool),
                         order: Arc::clone(&self.order),
                     };
-                    let task = self.under_way.spawn(office.carry_out(action_key(&wakeup)));
-                    self.tasks.insert(task.id(), wakeup);
-                    room = if self.relay.is_none() { room - 1 } else { 0 };
+                    let task = self.under_way.spawn(context.carry_out(action_key(&wakeup)));
+                    self.wakeups_by_task.insert(task.id(), wakeup);
+                    room = if self.relay_trouble.is_none() { room - 1 } else { 0 };
                 }
             }
         }
-        put_off
+        deferred
     }
 
-    /// What goes to a domain that rests waits with it.
-    async fn put_off(&mut self, all: Vec<(UtcMillis, Wakeup)>, now: CurrentTime) {
+    /// Puts actions off: stores their new due times, and lets go of their wake-ups.
+    async fn defer(&mut self, deferred: Vec<(UtcMillis, Wakeup)>, now: CurrentTime) {
         let mut groups: BTreeMap<(AccountId, UtcMillis), Vec<(ActionId, Wakeup)>> = BTreeMap::new();
-        for (until, wakeup) in all {
+        for (until, wakeup) in deferred {
             groups.entry((wakeup.account, until)).or_default().push((wakeup.action, wakeup));
         }
         for ((account, until), actions) in groups {
-            let seen: Vec<(ActionId, WakeCondition)> =
+            let conditions: Vec<(ActionId, WakeCondition)> =
                 actions.iter().map(|(id, wakeup)| (*id, wakeup.wake)).collect();
-            let done = match self.store.commit(account, |txn| txn.defer_actions(&seen, until)) {
+            let committed = self.store.commit(account, |txn| txn.defer_actions(&conditions, until));
+            let result = match committed {
                 Ok(((), ticket)) => ticket.wait().await,
                 Err(error) => Err(error),
             };
-            if let Err(error) = &done {
-                tracing::error!(%account, %error, "what waits for a domain could not be put off");
+            if let Err(error) = &result {
+                tracing::error!(%account, %error, "waiting actions could not be put off");
             }
             for (_, wakeup) in actions {
-                match &done {
+                match &result {
                     Ok(()) => {
-                        self.known.remove(&action_key(&wakeup));
+                        self.held.remove(&action_key(&wakeup));
                         let mut order = self.order.lock();
                         if !order
                             .is_early(action_key(&wakeup), until.before(Duration::from_millis(1)))
@@ -442,98 +310,12 @@ impl Scheduler {
                     Err(_) => self.set_to_rest(wakeup, now.steady),
                 }
             }
-            self.next = Some(self.next.map_or(until, |next| next.min(until)));
+            self.next_due = Some(self.next_due.map_or(until, |next| next.min(until)));
         }
     }
 
     fn set_to_rest(&mut self, wakeup: Wakeup, now: MonotonicMillis) {
-        self.resting.insert(
-            action_key(&wakeup),
-            (now.after(self.settings.relay_pause.saturating_mul(4)), wakeup),
-        );
-    }
-
-    /// Waits for one that is under way, and takes notice of what came of it. Nothing is lost where
-    /// the wait is broken off.
-    pub(super) async fn wait_for_attempt(&mut self) {
-        match self.under_way.join_next_with_id().await {
-            None => std::future::pending().await,
-            Some(Ok((id, came))) => self.apply_result(id, came),
-            Some(Err(error)) => {
-                tracing::error!(%error, "an attempt ended badly");
-                self.apply_result(error.id(), AttemptResult::Unrecorded);
-            }
-        }
-    }
-
-    fn apply_result(&mut self, id: Id, came: AttemptResult) {
-        let Some(wakeup) = self.tasks.remove(&id) else { return };
-        self.lanes.remove(&wakeup.lane);
-        let now = self.store.clock().steady();
-        let (pace, jitter) = (self.settings.pace, wakeup.lane[0]);
-        let relay_pace = RetrySchedule {
-            first: self.settings.relay_pause,
-            longest: self.settings.relay_pause.saturating_mul(64),
-            ..pace
-        };
-        self.relay.cancel_probe();
-        self.destinations.cancel_probe(wakeup.domain);
-        match came {
-            AttemptResult::Recorded(heard, word) => {
-                self.known.remove(&action_key(&wakeup));
-                // It may be due again, and whoever looked while it was under way did not see it.
-                self.more = true;
-                for (domain, heard) in heard {
-                    match heard {
-                        DestinationHealth::Reached => self.destinations.record_success(domain),
-                        DestinationHealth::RefusedOne => {
-                            self.destinations.record_recipient_refusal(domain, now, &pace, jitter);
-                        }
-                        DestinationHealth::Refused => {
-                            self.destinations.record_refusal(domain, now, &pace, jitter)
-                        }
-                    }
-                }
-                match word {
-                    RelayHealth::None => {}
-                    RelayHealth::Well => self.relay_is_well(),
-                    RelayHealth::Refused => self.relay.record_refusal(now, &relay_pace, 0),
-                }
-            }
-            AttemptResult::RelayDown(error) => {
-                // Its turn stays: it is the first again.
-                self.ready.push_front(wakeup);
-                self.relay.record_refusal(now, &relay_pace, 0);
-                if let SendPermission::Not(until) = self.relay.may(now) {
-                    self.trouble.set(Some(RelayTrouble { error, until }));
-                }
-            }
-            AttemptResult::Rests => self.set_to_rest(wakeup, now),
-            AttemptResult::Behind(until) => self.behind.push((until, wakeup)),
-            AttemptResult::Unrecorded => {
-                // A store that takes nothing would have every action begun in vain, one after
-                // another.
-                self.relay.record_refusal(
-                    now,
-                    &RetrySchedule { longest: self.settings.relay_pause, ..relay_pace },
-                    0,
-                );
-                self.set_to_rest(wakeup, now);
-            }
-        }
-    }
-
-    /// Waits for what is under way, within its bounds.
-    pub(super) async fn finish(mut self) {
-        let bound = self.settings.relay.patience;
-        if timeout(bound, async { while self.under_way.join_next().await.is_some() {} })
-            .await
-            .is_err()
-        {
-            tracing::warn!(
-                "some actions were under way at the end: replies among them count as sent"
-            );
-        }
-        self.pool.expire(Duration::ZERO).await;
+        let until = now.after(self.settings.relay_pause.saturating_mul(4));
+        self.resting.insert(action_key(&wakeup), (until, wakeup));
     }
 }

@@ -1,4 +1,4 @@
-//! What a site sets of sending.
+//! The site's settings of sending.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,17 +7,15 @@ use super::relay::Relay;
 use crate::outbox::RetrySchedule;
 use crate::proof::Signer;
 
-/// What a site sets.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The way out.
     pub relay: Relay,
-    /// Actions under way at once.
+    /// How many actions may be under way at once.
     pub concurrency: usize,
-    /// First wait after the relay was found out of order; it doubles up to 64 times this.
+    /// The first wait after the relay failed. It doubles with each failure, up to 64 times this.
     pub relay_pause: Duration,
-    /// How long is waited between attempts at one action.
-    pub pace: RetrySchedule,
-    /// Signs what goes out.
+    /// The waits between attempts at one action.
+    pub retry: RetrySchedule,
+    /// Signs outgoing messages with DKIM.
     pub signer: Option<Arc<Signer>>,
 }

@@ -1,28 +1,29 @@
-//! Whether the queue is what the store says that it should be, before anything is sent.
+//! Checks at the start that the queue is complete, before anything is sent.
 //!
-//! Two things are looked at: that each account has as many actions as its row says, all of them
-//! woken; and that the store is of the line of history in which its queue was last worked on. A
-//! store that was restored from a backup is not: what it would send was perhaps sent since.
-//! Whatever is wrong is said aloud, also by every submission that waits, and nothing is sent until
-//! an administrator accepts it (`restante queue accept-loss`).
+//! - Each account must have as many actions as its row says, and each action its wake-up.
+//! - The epoch of the store must be the one in which the queue was last worked on. It differs after
+//!   a backup was restored: the actions in it may have been sent since the backup was made.
+//! - If anything is wrong, the queue is held: it is logged, every waiting submission says so, and
+//!   nothing is sent until an administrator accepts it (`restante queue accept-loss`).
 
 use crate::model::{AccountId, Action};
 use crate::outbox::HELD;
 use crate::store::{Error, QueueMark, Store};
 
-/// Actions of one look, and of one commit.
+/// How many actions are read at once, and changed by one commit.
 const ACTIONS_PER_COMMIT: usize = 256;
 
-/// Looks, and says in the store why nothing may be sent, if so.
+/// Checks the queue, and stores the result in its mark.
 pub(super) async fn audit(store: &Store) -> Result<(), Error> {
-    let own = store.clone();
-    let found = tokio::task::spawn_blocking(move || find_new_mark(&own)).await;
-    let mark = found.map_err(|error| Error::Io(error.to_string()))??;
+    let cloned = store.clone();
+    let checked = tokio::task::spawn_blocking(move || find_new_mark(&cloned)).await;
+    let mark = checked.map_err(|error| Error::Io(error.to_string()))??;
     if let Some(mark) = mark {
         if let Some(why) = &mark.held {
             tracing::error!(
                 why,
-                "nothing is sent: the queue is not what it should be. `restante queue accept-loss` goes on"
+                "nothing is sent: the queue is not what it should be. \
+                 `restante queue accept-loss` makes it go on"
             );
         }
         let ((), ticket) = store.commit(AccountId::SITE, |txn| {
@@ -31,12 +32,12 @@ pub(super) async fn audit(store: &Store) -> Result<(), Error> {
         })?;
         ticket.wait().await?;
     }
-    let own = store.clone();
-    let done = tokio::task::spawn_blocking(move || notify_held_submissions(&own)).await;
-    done.map_err(|error| Error::Io(error.to_string()))?
+    let cloned = store.clone();
+    let notified = tokio::task::spawn_blocking(move || notify_held_submissions(&cloned)).await;
+    notified.map_err(|error| Error::Io(error.to_string()))?
 }
 
-/// While the queue is held, every submission that waits says so to its owner.
+/// If the queue is held, sets the status of every waiting submission to say so.
 fn notify_held_submissions(store: &Store) -> Result<(), Error> {
     let mark = store.snapshot().queue_mark()?;
     if mark.is_none_or(|mark| mark.held.is_none()) {
@@ -45,29 +46,33 @@ fn notify_held_submissions(store: &Store) -> Result<(), Error> {
     for account in store.snapshot().account_ids()? {
         if let Err(error) = notify_account(store, account) {
             store.health()?;
-            tracing::warn!(%account, %error, "the owner of an account cannot be told that the queue is held");
+            tracing::warn!(
+                %account,
+                %error,
+                "the submissions of an account cannot be marked as held"
+            );
         }
     }
     Ok(())
 }
 
 fn notify_account(store: &Store, account: AccountId) -> Result<(), Error> {
-    let mut behind = None;
+    let mut last = None;
     loop {
-        let page = store.snapshot().actions(account, behind, ACTIONS_PER_COMMIT)?;
-        behind = page.last().map(|action| action.id);
-        let is_silent = |action: &&Action| {
+        let page = store.snapshot().actions(account, last, ACTIONS_PER_COMMIT)?;
+        last = page.last().map(|action| action.id);
+        let is_unmarked = |action: &&Action| {
             action.submission.is_some()
                 && action.state.is_open()
                 && action.last_error.as_deref() != Some(HELD)
         };
-        let silent: Vec<&Action> = page.iter().filter(is_silent).collect();
-        if !silent.is_empty() {
+        let unmarked: Vec<&Action> = page.iter().filter(is_unmarked).collect();
+        if !unmarked.is_empty() {
             let ((), ticket) = store.commit(account, |txn| {
-                silent.iter().try_for_each(|action| {
-                    let told = Action { last_error: Some(HELD.into()), ..(*action).clone() };
-                    match txn.update_action(action, &told) {
-                        // What was done with it since was done by hand.
+                unmarked.iter().try_for_each(|action| {
+                    let marked = Action { last_error: Some(HELD.into()), ..(*action).clone() };
+                    match txn.update_action(action, &marked) {
+                        // A person changed or removed it meanwhile.
                         Err(Error::NotFound(_) | Error::Conflict(_)) => Ok(()),
                         done => done,
                     }
@@ -81,7 +86,7 @@ fn notify_account(store: &Store, account: AccountId) -> Result<(), Error> {
     }
 }
 
-/// What is to be said from now on, where it is not said already.
+/// Checks the queue and returns its new mark; `None` if the mark stays as it is.
 fn find_new_mark(store: &Store) -> Result<Option<QueueMark>, Error> {
     let snapshot = store.snapshot();
     let repaired: Vec<AccountId> =
@@ -89,31 +94,31 @@ fn find_new_mark(store: &Store) -> Result<Option<QueueMark>, Error> {
     let audit = match snapshot.audit_queue(&repaired) {
         Ok(audit) => audit,
         Err(error @ Error::Io(_)) => return Err(error),
-        // What cannot be read cannot be trusted.
+        // A queue that cannot be read is held.
         Err(error) => crate::store::QueueAudit { problems: vec![error.to_string()], actions: 1 },
     };
     let epoch = store.epoch();
-    let known = snapshot.queue_mark()?;
-    let mut wrong = audit.problems;
-    match &known {
-        Some(mark) if mark.epoch != epoch && audit.actions > 0 => wrong.push(format!(
-            "the store was restored from a backup: its {} actions may have been sent since that was made",
+    let old_mark = snapshot.queue_mark()?;
+    let mut problems = audit.problems;
+    match &old_mark {
+        Some(mark) if mark.epoch != epoch && audit.actions > 0 => problems.push(format!(
+            "the store was restored from a backup: its {} actions may have been sent since that \
+                 was made",
             audit.actions
         )),
-        None if audit.actions > 0 => wrong.push("the queue's own mark is lost".into()),
+        None if audit.actions > 0 => problems.push("the queue's own mark is lost".into()),
         _ => {}
     }
-    let held = known.as_ref().and_then(|mark| mark.held.clone());
-    let mark = match (wrong.is_empty(), held) {
-        // What was held stays held, until it is accepted.
+    let held = old_mark.as_ref().and_then(|mark| mark.held.clone());
+    let mark = match (problems.is_empty(), held) {
+        // A held queue stays held until an administrator accepts the loss.
         (true, Some(_)) => return Ok(None),
         (true, None) => QueueMark { epoch, held: None },
-        // The epoch stays what it was: that is how it is known later that replies are not to be
-        // sent again.
+        // The mark keeps its old epoch, which later tells that replies must not be sent again.
         (false, _) => {
-            let epoch = known.as_ref().map_or(0, |mark| mark.epoch);
-            QueueMark { epoch, held: Some(wrong.join("; ")) }
+            let epoch = old_mark.as_ref().map_or(0, |mark| mark.epoch);
+            QueueMark { epoch, held: Some(problems.join("; ")) }
         }
     };
-    Ok((known.as_ref() != Some(&mark)).then_some(mark))
+    Ok((old_mark.as_ref() != Some(&mark)).then_some(mark))
 }

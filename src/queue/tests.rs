@@ -1,4 +1,4 @@
-//! The worker over a store, against relays on real sockets that behave and misbehave.
+//! Tests of the worker: over a store, against scripted relays on real sockets.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,8 +31,9 @@ mod lives;
 mod order;
 mod relays;
 mod scripted_relay;
+mod submissions;
 
-use scripted_relay::{ScriptedRelay, ScriptedRelaySettings};
+use scripted_relay::{RelayBehaviour, ScriptedRelay};
 
 const ANN: AccountId = AccountId(1);
 
@@ -60,11 +61,11 @@ fn commit<T>(store: &Store, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>
     result
 }
 
-fn at_home(local: &str) -> Address {
+fn at_example_net(local: &str) -> Address {
     Address::from_parts(local, "example.net")
 }
 
-fn key_of(to: &str) -> ToldKey {
+fn told_key(to: &str) -> ToldKey {
     let mut key = [0; 32];
     key[..to.len().min(32)].copy_from_slice(&to.as_bytes()[..to.len().min(32)]);
     ToldKey(key)
@@ -72,9 +73,9 @@ fn key_of(to: &str) -> ToldKey {
 
 fn reply(to: &str, now: UtcMillis) -> NewAction {
     let reply = ReplyAction {
-        recipient: at_home(to),
+        recipient: at_example_net(to),
         email: EmailId(1),
-        told: Some(key_of(to)),
+        told: Some(told_key(to)),
         until: None,
         message_id: format!("{to}@example.org"),
         message: b"Subject: x\r\n\r\n.dot\r\n".to_vec(),
@@ -82,16 +83,16 @@ fn reply(to: &str, now: UtcMillis) -> NewAction {
     reply.queue(now)
 }
 
-/// Queues a reply, and that its recipient was told.
+/// Queues a reply, and writes the told row of its recipient.
 fn queue_reply(store: &Store, to: &str, state: ActionState) -> ActionId {
-    let NewAction { action, octets } = reply(to, store.clock().now());
+    let NewAction { action, bytes } = reply(to, store.clock().now());
     commit(store, |txn| {
-        txn.remember_told(&key_of(to), &at_home(to), &ToldLifetime::of(0))?;
-        txn.queue_action(Action { state, ..action.clone() }, &octets)
+        txn.remember_told(&told_key(to), &at_example_net(to), &ToldLifetime::of(0))?;
+        txn.queue_action(Action { state, ..action.clone() }, &bytes)
     })
 }
 
-/// An email of ann's, which actions may send.
+/// Files an email for ann, which actions may send.
 fn file(store: &Store, raw: &[u8]) -> (EmailId, BlobHash) {
     let blob = BlobHash(*blake3::hash(raw).as_bytes());
     let rows = MessageRows { blob, size: raw.len() as u64, ..MessageRows::default() };
@@ -114,9 +115,9 @@ fn file(store: &Store, raw: &[u8]) -> (EmailId, BlobHash) {
             received_at: txn.now(),
         })
     });
-    let made = results.pop().unwrap().1.unwrap();
+    let created = results.pop().unwrap().1.unwrap();
     std::thread::scope(|scope| scope.spawn(|| ticket.wait_blocking().unwrap()).join().unwrap());
-    (made.0, blob)
+    (created.0, blob)
 }
 
 fn submission(store: &Store, to: &[&str]) -> NewAction {
@@ -124,7 +125,7 @@ fn submission(store: &Store, to: &[&str]) -> NewAction {
         file(store, format!("Subject: to {to:?}\r\nMessage-ID: <s@x>\r\n\r\nhello\r\n").as_bytes());
     let submission = SubmissionAction {
         sender: Some(Address::from_parts("ann", "example.org")),
-        recipients: to.iter().map(|name| Target::plain(at_home(name))).collect(),
+        recipients: to.iter().map(|name| Target::plain(at_example_net(name))).collect(),
         ret: None,
         envid: None,
         email,
@@ -138,46 +139,46 @@ fn submission(store: &Store, to: &[&str]) -> NewAction {
 }
 
 fn queue(store: &Store, queued: &NewAction) -> ActionId {
-    commit(store, |txn| txn.queue_action(queued.action.clone(), &queued.octets))
+    commit(store, |txn| txn.queue_action(queued.action.clone(), &queued.bytes))
 }
 
 fn settings(port: u16) -> Settings {
     Settings {
         relay: Relay {
-            place: RelayAddress::Tcp { host: "127.0.0.1".into(), port },
+            address: RelayAddress::Tcp { host: "127.0.0.1".into(), port },
             protocol: Protocol::Smtp,
             tls: Tls::Opportunistic,
             authorities: Vec::new(),
             tls_name: None,
             login: None,
             hostname: "mx.example".into(),
-            patience: Duration::from_secs(5),
-            recipients: 100,
-            messages: 100,
-            idle: Duration::from_millis(200),
+            timeout: Duration::from_secs(5),
+            max_recipients: 100,
+            max_messages: 100,
+            idle_timeout: Duration::from_millis(200),
         },
         concurrency: 4,
         relay_pause: Duration::from_millis(20),
-        pace: RetrySchedule::default(),
+        retry: RetrySchedule::default(),
         signer: None,
     }
 }
 
-/// A worker at work.
-struct Working {
+/// A worker that runs.
+struct RunningWorker {
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
-    bell: QueueWaker,
-    held: Arc<std::sync::atomic::AtomicUsize>,
+    waker: QueueWaker,
+    max_held: Arc<std::sync::atomic::AtomicUsize>,
 }
 
-impl Working {
+impl RunningWorker {
     fn start(store: &Store, settings: Settings) -> Self {
         let (stop, stopped) = oneshot::channel();
         let queue = QueueWorker::new(store.clone(), directory(store), LiveValue::new(settings));
-        let (bell, held) = (queue.bell(), queue.held_at_most());
+        let (waker, max_held) = (queue.waker(), queue.max_held());
         let task = tokio::spawn(queue.run(async { drop(stopped.await) }));
-        Self { stop: Some(stop), task, bell, held }
+        Self { stop: Some(stop), task, waker, max_held }
     }
 
     async fn stop(mut self) {
@@ -186,51 +187,52 @@ impl Working {
     }
 }
 
-async fn until(what: &str, mut done: impl FnMut() -> bool) {
+/// Waits until `is_reached`; panics after 15 seconds.
+async fn until(what: &str, mut is_reached: impl FnMut() -> bool) {
     for _ in 0..1500 {
-        if done() {
+        if is_reached() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("{what} did not come to pass");
+    panic!("waited in vain: {what}");
 }
 
-fn left(store: &Store) -> Vec<Action> {
+fn queued_actions(store: &Store) -> Vec<Action> {
     store.snapshot().outbox(ANN).unwrap()
 }
 
 fn is_told(store: &Store, to: &str) -> bool {
     store
         .snapshot()
-        .last_told(ANN, &key_of(to), &ToldLifetime::of(0), UtcMillis(0))
+        .last_told(ANN, &told_key(to), &ToldLifetime::of(0), UtcMillis(0))
         .unwrap()
         .is_some()
 }
 
-fn clean(store: &Store) {
+fn assert_store_is_clean(store: &Store) {
     assert_eq!(store.check().unwrap(), []);
     assert_eq!(store.snapshot().audit_queue(&[]).unwrap().problems, Vec::<String>::new());
 }
 
-/// What stands before the header of a draft that was imported is neither sent nor signed.
+/// An imported draft may have a blank line or a mark before its header.
 #[test]
-fn a_message_goes_out_from_where_its_header_begins() {
+fn bytes_before_the_header_are_neither_sent_nor_signed() {
     let action = submission(&store(), &["bob"]).action;
     let pem = generate(Algorithm::Ed25519, 0).unwrap();
     let signer = Signer::new(vec![SigningKey::new("example.org", "s", pem.as_bytes()).unwrap()]);
     let signing = Settings { signer: Some(Arc::new(signer)), ..settings(1) };
     for subject in ["lunch", "Gr\u{fc}\u{df}e"] {
         let header = format!("From: ann@example.org\r\nSubject: {subject}\r\n\r\nAt noon?\r\n");
-        let offers = RelayExtensions { eight_bit: true, ..RelayExtensions::default() };
+        let extensions = RelayExtensions { eight_bit: true, ..RelayExtensions::default() };
         for before in ["", "\r\n", "\u{feff}", "From ann Sat Nov 21 10:00:00 2026\r\n"] {
             let raw = format!("{before}{header}");
-            let dressed = |settings: &Settings| {
-                let made = send::prepare(settings, &action, raw.as_bytes(), offers);
-                String::from_utf8(made.unwrap_or_default()).unwrap()
+            let prepare = |settings: &Settings| {
+                let prepared = send::prepare(settings, &action, raw.as_bytes(), extensions);
+                String::from_utf8(prepared.unwrap_or_default()).unwrap()
             };
-            assert_eq!(dressed(&settings(1)), header, "{before:?}");
-            let signed = dressed(&signing);
+            assert_eq!(prepare(&settings(1)), header, "{before:?}");
+            let signed = prepare(&signing);
             assert!(
                 signed.starts_with("DKIM-Signature:") && signed.ends_with(&format!("\r\n{header}")),
                 "{signed}"

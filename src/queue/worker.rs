@@ -1,4 +1,7 @@
-//! The worker: woken by commits that queue something and by due times; ends in order.
+//! The worker of the queue: runs the scheduler when a commit queues something or an action is due.
+//!
+//! Nothing is sent before `start::audit` has succeeded. When the worker is stopped, attempts under
+//! way may finish within their time-outs.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,37 +17,36 @@ use crate::account::Directory;
 use crate::model::{DataType, LiveValue, RelayTrouble};
 use crate::store::Store;
 
-/// The queue's worker.
 #[derive(Debug)]
 pub struct QueueWorker {
     store: Store,
     directory: Directory,
     settings: LiveValue<Settings>,
     wake: Arc<Notify>,
-    held: Arc<AtomicUsize>,
+    max_held: Arc<AtomicUsize>,
     trouble: LiveValue<Option<RelayTrouble>>,
 }
 
-/// Wakes the worker, as after its settings were changed.
+/// Wakes the worker, for example after its settings were changed.
 #[derive(Debug, Clone)]
 pub struct QueueWaker(Arc<Notify>);
 
 impl QueueWaker {
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         self.0.notify_one();
     }
 }
 
 impl QueueWorker {
-    /// A worker over a store, whose directory says who may send as whom; it is woken by the store's
-    /// commits. An attempt keeps the settings that it began with.
+    /// Makes a worker, and has the store's commits wake it. `directory` says who may send as which
+    /// address. A change of the settings applies from the next attempt on.
     #[must_use]
     pub fn new(store: Store, directory: Directory, settings: LiveValue<Settings>) -> Self {
         let wake = Arc::new(Notify::new());
-        let bell = Arc::clone(&wake);
+        let notify = Arc::clone(&wake);
         store.on_change(move |change| {
             if change.types.iter().any(|(data, _)| *data == DataType::Outbox) {
-                bell.notify_one();
+                notify.notify_one();
             }
         });
         Self {
@@ -52,32 +54,30 @@ impl QueueWorker {
             directory,
             settings,
             wake,
-            held: Arc::default(),
+            max_held: Arc::default(),
             trouble: LiveValue::default(),
         }
     }
 
-    /// What wakes it.
     #[must_use]
-    pub fn bell(&self) -> QueueWaker {
+    pub fn waker(&self) -> QueueWaker {
         QueueWaker(Arc::clone(&self.wake))
     }
 
-    /// Why nothing is sent, while the relay is out of order.
+    /// The error of the relay while it is down and nothing is sent.
     #[must_use]
     pub fn trouble(&self) -> LiveValue<Option<RelayTrouble>> {
         self.trouble.clone()
     }
 
-    /// The most actions that it has held in memory at once, whatever waited in the store: for tests
-    /// and figures.
+    /// The largest number of actions that the worker has held in memory at once.
     #[cfg(test)]
     #[must_use]
-    pub fn held_at_most(&self) -> Arc<AtomicUsize> {
-        Arc::clone(&self.held)
+    pub fn max_held(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.max_held)
     }
 
-    /// Works until `stop`; what is under way then is finished, within its own time-outs.
+    /// Works until `stop`. Attempts that are under way then may finish, within their time-outs.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let mut stop = pin!(stop);
         let mut wait = Duration::from_millis(100);
@@ -85,7 +85,10 @@ impl QueueWorker {
             match audit(&self.store).await {
                 Ok(()) => break,
                 Err(error) => {
-                    tracing::error!(%error, "whether the queue is whole cannot be seen: nothing is sent yet")
+                    tracing::error!(
+                        %error,
+                        "the queue cannot be checked: nothing is sent before it has been"
+                    )
                 }
             }
             tokio::select! {
@@ -93,18 +96,22 @@ impl QueueWorker {
                 () = tokio::time::sleep(wait) => wait = (wait * 2).min(Duration::from_secs(60)),
             }
         }
-        let mut round =
-            Scheduler::new((self.store, self.directory), self.settings, self.trouble, self.held);
-        round.recover();
+        let mut scheduler = Scheduler::new(
+            (self.store, self.directory),
+            self.settings,
+            self.trouble,
+            self.max_held,
+        );
+        scheduler.recover();
         loop {
-            let wait = round.begin().await;
+            let wait = scheduler.begin().await;
             tokio::select! {
                 () = &mut stop => break,
-                () = self.wake.notified() => round.note_work(),
+                () = self.wake.notified() => scheduler.note_work(),
                 () = tokio::time::sleep(wait.max(Duration::from_millis(5))) => {}
-                () = round.wait_for_attempt() => {}
+                () = scheduler.wait_for_attempt() => {}
             }
         }
-        round.finish().await;
+        scheduler.finish().await;
     }
 }

@@ -1,49 +1,50 @@
-//! To whom which words are said: people of the organisation and others, each in a language that
-//! they read.
+//! Chooses the text of a reply by the sender's circle and languages.
 //!
-//! Where there are words for the sender's own circle, only those are said: what is meant for the
-//! organisation never reaches a stranger, nor the other way round. Of these the first in a language
-//! that the sender reads (RFC 4647 §3.4), else the first of all.
+//! - If the response has texts for the sender's circle, only these are used. A text for the
+//!   organisation never reaches a stranger, nor a text for strangers the organisation.
+//! - Of the texts that remain, the first in a language that the sender reads is used (RFC 4647
+//!   §3.4), else the first of all.
 
 use super::sender::layers;
 use crate::model::address::fold_domain;
 use crate::model::{Address, Circle, Identity, VacationResponse};
 
-/// What is said to one sender.
+/// The text of the reply to one sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ReplyText<'a> {
-    /// The language that it is in, where that is known.
+    /// The language of the text, if known.
     pub(super) language: Option<&'a str>,
     pub(super) subject: Option<&'a str>,
     pub(super) text: Option<&'a str>,
     pub(super) html: Option<&'a str>,
 }
 
-/// Where a sender stands: in the organisation are the domains of the account's own addresses, those
-/// that stand for them, and those that the response names; not those below them.
+/// The circle of a sender.
 ///
-/// The reply goes to the sender's own domain, so it must be one of these; and where the sender is a
-/// forwarder's address (SRS), so must be the domain of whom the forwarder sends it on to.
+/// The organisation has the domains of the account's own addresses, their alias domains, and the
+/// domains that the response names; not their subdomains. The domain of the sender must be one of
+/// them, because the reply goes there. If the sender is an address with tags (such as a forwarder's
+/// SRS address), the domain of each address within them must be one, too.
 #[must_use]
 pub fn circle(sender: &Address, identity: &Identity, response: &VacationResponse) -> Circle {
     let is_inside = |domain: &str| {
         let mut addresses = identity.addresses.iter().chain([&identity.primary]);
-        let stands_for = |(alias, real): &(String, String)| {
+        let is_alias_of_own = |(alias, real): &(String, String)| {
             alias == domain && identity.addresses.iter().any(|address| address.domain() == real)
         };
         addresses.any(|address| fold_domain(address.domain()) == domain)
-            || identity.alias_domains.iter().any(stands_for)
-            || response.organisation.iter().any(|known| known == domain)
+            || identity.alias_domains.iter().any(is_alias_of_own)
+            || response.organisation.iter().any(|named| named == domain)
     };
-    if layers(sender).all(|one| is_inside(one.domain())) {
+    if layers(sender).all(|address| is_inside(address.domain())) {
         Circle::Organisation
     } else {
         Circle::Outside
     }
 }
 
-/// The words for somebody of a circle who reads these languages, the best first.
-pub(super) fn words<'a>(
+/// The text for a sender of `circle` who reads `languages`, the preferred one first.
+pub(super) fn reply_text<'a>(
     response: &'a VacationResponse,
     circle: Circle,
     languages: &[String],
@@ -55,35 +56,38 @@ pub(super) fn words<'a>(
         html: response.html_body.as_deref(),
     };
     let variants = response.variants.iter().map(|variant| {
-        let words = ReplyText {
+        let text = ReplyText {
             language: variant.language.as_deref(),
             subject: variant.subject.as_deref(),
             text: variant.text_body.as_deref(),
             html: variant.html_body.as_deref(),
         };
-        (variant.circle, words)
+        (variant.circle, text)
     });
-    let all: Vec<(Option<Circle>, ReplyText<'_>)> =
+    let texts: Vec<(Option<Circle>, ReplyText<'_>)> =
         std::iter::once((None, own)).chain(variants).collect();
-    let special = all.iter().any(|(of, _)| *of == Some(circle));
-    let wanted = if special { Some(circle) } else { None };
-    let fitting: Vec<ReplyText<'_>> =
-        all.into_iter().filter(|(of, _)| *of == wanted).map(|(_, words)| words).collect();
-    let read = languages.iter().find_map(|range| {
-        fitting.iter().find(|words| matches_language_range(words.language, range))
+    let has_own_text = texts.iter().any(|(for_circle, _)| *for_circle == Some(circle));
+    let wanted_circle = if has_own_text { Some(circle) } else { None };
+    let candidates: Vec<ReplyText<'_>> = texts
+        .into_iter()
+        .filter(|(for_circle, _)| *for_circle == wanted_circle)
+        .map(|(_, text)| text)
+        .collect();
+    let in_language_read = languages.iter().find_map(|range| {
+        candidates.iter().find(|text| matches_language_range(text.language, range))
     });
-    read.or(fitting.first()).copied().unwrap_or_default()
+    in_language_read.or(candidates.first()).copied().unwrap_or_default()
 }
 
-/// Whether a tag is of a language range: the range is cut at its end until they are the same (RFC
-/// 4647 §3.4); and a tag that says more than the range serves, too.
+/// Whether a language tag matches a range: the tag is a shortened form of the range (RFC 4647
+/// §3.4), or the range of the tag.
 fn matches_language_range(tag: Option<&str>, range: &str) -> bool {
     let Some(tag) = tag.map(str::to_ascii_lowercase) else { return false };
-    is_start(&tag, range) || is_start(range, &tag)
+    is_subtag_prefix(&tag, range) || is_subtag_prefix(range, &tag)
 }
 
-fn is_start(start: &str, whole: &str) -> bool {
-    whole.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+fn is_subtag_prefix(prefix: &str, tag: &str) -> bool {
+    tag.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 #[cfg(test)]
@@ -101,12 +105,12 @@ mod tests {
         circle: Circle,
         languages: &[&str],
     ) -> &'a str {
-        let languages: Vec<String> = languages.iter().map(|one| (*one).to_owned()).collect();
-        words(response, circle, &languages).text.unwrap_or_default()
+        let languages: Vec<String> = languages.iter().map(|range| (*range).to_owned()).collect();
+        reply_text(response, circle, &languages).text.unwrap_or_default()
     }
 
     #[test]
-    fn in_a_language_that_is_read_else_in_the_first() {
+    fn text_is_in_a_language_that_the_sender_reads_else_the_first() {
         let mut response =
             VacationResponse { text_body: Some("away".into()), ..VacationResponse::default() };
         response.variants =
@@ -117,7 +121,7 @@ mod tests {
             (&["de-ch"], "weg"),
             (&["den"], "away"),
             (&["pt"], "fora"),
-            // Who reads another Portuguese has no word for it here.
+            // A text in pt-br is none for a reader of pt-pt.
             (&["pt-pt"], "away"),
             (&["fr", "de"], "weg"),
             (&["*", "de"], "weg"),
@@ -125,7 +129,7 @@ mod tests {
         ] {
             assert_eq!(chosen_text(&response, Circle::Outside, languages), text, "{languages:?}");
         }
-        // The first words are in a language, too, once it is said which.
+        // The first text has a language, too, once the response says which.
         response.language = Some("en".into());
         assert_eq!(chosen_text(&response, Circle::Outside, &["en-gb", "de"]), "away");
     }
@@ -146,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_organisation_is_its_domains() {
+    fn organisation_is_own_alias_and_named_domains() {
         let identity = Identity {
             primary: Address::from_parts("ann", "example.org"),
             name: None,

@@ -1,33 +1,32 @@
-//! One message and one notice, to a reply or a reason for none: the whole of the engine in one
-//! call, for deliveries, for scripts, and for trying a message out. What is remembered is asked of
-//! an `AccountLookup`; nothing is written here.
+//! `consider`: the responder's entry point, which decides about one message and composes the reply.
+//!
+//! Deliveries, scripts and the dry run use it. It reads the account through an `AccountLookup` and
+//! writes nothing.
 
 use super::decide::{AccountLookup, Addressee, Input, ReplyDecision, decide};
 use super::reply::{VacationReply, reply};
 use crate::model::{Address, ToldKey, ToldLifetime};
 
-/// A reply that is owed. Once it is queued, `told` is stored for `memory`, so that the sender is
-/// not answered again.
+/// A reply that is to be sent. Once it is queued, the caller stores `told` for `memory`, so that
+/// the sender is not answered again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueReply {
     pub reply: VacationReply,
-    /// Under which key it is remembered.
     pub told: ToldKey,
-    /// For how long.
     pub memory: ToldLifetime,
 }
 
-/// Decides, and composes the reply where one is owed.
+/// Decides whether a message is answered, and composes the reply if it is.
 ///
 /// # Errors
-/// Those of the look-ups.
+/// Returns the errors of `lookup`.
 pub fn consider<L: AccountLookup>(
     input: &Input<'_>,
     lookup: &L,
 ) -> Result<ReplyDecision<Box<DueReply>>, L::Error> {
     Ok(match decide(input, lookup)? {
         ReplyDecision::Reply(Addressee { sender, told }) => {
-            // Where the directory cannot tell whose an address is, it is no reply's From.
+            // An address that the directory cannot look up is not used as From.
             let is_own = |address: &Address| lookup.is_own(address).unwrap_or(false);
             let reply = reply(input, sender, is_own);
             ReplyDecision::Reply(Box::new(DueReply { reply, told, memory: input.notice.memory }))

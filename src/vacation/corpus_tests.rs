@@ -1,19 +1,19 @@
-//! Decides over the corpus of real mail and compares with its column `vacation_reply`: supposing
-//! that the recipient is named, that nobody was told before, and that the owner is away.
+//! Decides about each message of the corpus of real mail, and compares with the corpus's column
+//! `vacation_reply`. The owner is away, the recipient is named, and nobody was told before.
 
-use super::tests::{TestLookup, decided};
+use super::tests::{TestLookup, decide_with};
 use super::{Input, Notice, ReplyDecision, Settings, Silence};
 use crate::message::auto::AutoReplyFacts;
 use crate::message::parse;
 use crate::model::{Address, Identity, UtcMillis, VacationResponse};
 
-/// Reasons of ours that the table has no column for, each looked at and told in `docs/corpus.md`:
-/// (file, reason).
-const OTHERWISE: &[(&str, &str)] =
+/// Expected differences, as (file, reason): reasons that the table does not have. `docs/corpus.md`
+/// explains each.
+const KNOWN_DIFFERENCES: &[(&str, &str)] =
     &[("auto/flanker.aol.eml", "list"), ("auto/mox.example.eml", "system-sender")];
 
-/// The envelope sender as Postfix would hand it over: a bare local part gets a domain, and where
-/// the table took a whole mailbox out of the header, its address counts.
+/// The envelope sender as Postfix would give it. A bare local part gets a domain; of a whole
+/// mailbox that the table took from the header, the address is used.
 fn envelope_sender(cell: &str) -> Option<Address> {
     let bare = || {
         (!cell.is_empty() && !cell.contains('@'))
@@ -29,20 +29,18 @@ fn decisions_agree_with_the_table() {
     let table = std::fs::read_to_string(dir.join("expect.tsv")).unwrap();
     let mut lines = table.lines();
     let names: Vec<&str> = lines.next().unwrap().split('\t').collect();
-    let (mut wrong, mut looked) = (Vec::new(), 0);
+    let (mut problems, mut decisions) = (Vec::new(), 0);
     for line in lines {
         let cells: Vec<&str> = line.split('\t').collect();
-        let cell = |name: &str| cells[names.iter().position(|known| *known == name).unwrap()];
+        let cell = |name: &str| cells[names.iter().position(|column| *column == name).unwrap()];
         let (file, wanted) = (cell("file"), cell("vacation_reply"));
         if cell("confidence") != "high" || !["yes", "no"].contains(&wanted) {
             continue;
         }
         let facts = AutoReplyFacts::of(&std::fs::read(dir.join(file)).unwrap());
         let sender = envelope_sender(cell("env_from"));
-        // The recipient is named: whoever is; where nobody is, the owner's own list of addresses
-        // says who it is.
-        let recipient =
-            facts.destinations.iter().find(|one| Some(*one) != sender.as_ref()).cloned();
+        // The recipient is the first addressee other than the sender.
+        let recipient = facts.destinations.iter().find(|to| Some(*to) != sender.as_ref()).cloned();
         let Some(recipient) = recipient else { continue };
         let identity = Identity {
             primary: recipient.clone(),
@@ -58,7 +56,6 @@ fn decisions_agree_with_the_table() {
             sender: sender.as_ref(),
             recipient: &recipient,
             known_as: None,
-
             identity: &identity,
             notice: &Notice::of_response(
                 &response,
@@ -70,7 +67,6 @@ fn decisions_agree_with_the_table() {
             facts: &facts,
             forged: None,
             junk: false,
-
             secret: &[0; 32],
             settings: &Settings { trust_spam_fields: false, ..Settings::default() },
             nonce: 7,
@@ -80,20 +76,21 @@ fn decisions_agree_with_the_table() {
             told: None,
             knows: false,
         };
-        let outcome = decided(&input, &lookup);
-        looked += 1;
-        let ours = if outcome.is_reply() { "yes" } else { "no" };
+        let decision = decide_with(&input, &lookup);
+        decisions += 1;
+        let ours = if decision.is_reply() { "yes" } else { "no" };
         if ours != wanted {
-            wrong.push(format!("{file}: table {wanted} ({}), ours {outcome:?}", cell("reasons")));
+            problems
+                .push(format!("{file}: table {wanted} ({}), ours {decision:?}", cell("reasons")));
         }
-        // A reason of ours is one of the table's, where ours is a rule that the table knows.
-        if let (ReplyDecision::Silent(Silence { reason, .. }), "no") = (&outcome, wanted) {
-            let known = cell("reasons").split(',').any(|one| one == reason.code());
-            if !known && !OTHERWISE.contains(&(file, reason.code())) {
-                wrong.push(format!("{file}: table {}, ours {}", cell("reasons"), reason.code()));
+        // The reason must be one of the table's.
+        if let (ReplyDecision::Silent(Silence { reason, .. }), "no") = (&decision, wanted) {
+            let is_in_table = cell("reasons").split(',').any(|code| code == reason.code());
+            if !is_in_table && !KNOWN_DIFFERENCES.contains(&(file, reason.code())) {
+                problems.push(format!("{file}: table {}, ours {}", cell("reasons"), reason.code()));
             }
         }
     }
-    assert!(looked > 200, "only {looked} decisions were looked at");
-    assert!(wrong.is_empty(), "{}\n", wrong.join("\n"));
+    assert!(decisions > 200, "only {decisions} decisions were compared");
+    assert!(problems.is_empty(), "{}\n", problems.join("\n"));
 }

@@ -1,10 +1,10 @@
-//! The decision: facts, settings and what is remembered, to a reply or a reason for none.
+//! `decide`: whether one message is answered, or by which rule it is not.
 //!
-//! The rules stand in the order in which they are asked; the first that applies is the one that is
-//! recorded. First whether there is a vacation at all, then who sent it, then what kind of mail it
-//! is, then whether it was for this person, and last whether the owner wants this sender answered,
-//! and whether the sender was told already. The rate is the caller's to ask, after this, for asking
-//! counts.
+//! - The rules are checked in a fixed order, and the first that applies is recorded: is the owner
+//!   away; who sent the message; what kind of mail is it; is it spam or forged; is it addressed to
+//!   the owner; does the owner answer this sender; was the sender told already.
+//! - The rate is not checked here. The caller does so afterwards, because a check counts as a
+//!   reply.
 
 use super::notice::Notice;
 use super::own_id::is_own_id;
@@ -15,14 +15,13 @@ use super::told::told_key;
 use crate::message::auto::AutoReplyFacts;
 use crate::model::{Address, Audience, Circle, Identity, ToldKey, ToldLifetime, UtcMillis};
 
-/// What a site sets.
+/// The site's settings of the responder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// More local parts that are machines, lower case.
+    /// Further local parts of machines, in lower case.
     pub system_senders: Vec<String>,
-    /// Replies an hour.
     pub rate: super::RateLimits,
-    /// Whether what a spam filter wrote into the header is believed.
+    /// Whether the header fields of spam filters are believed.
     pub trust_spam_fields: bool,
 }
 
@@ -36,63 +35,60 @@ impl Default for Settings {
     }
 }
 
-/// One message, who got it, and what is to be told: all of which a reply is decided and made.
+/// Everything that decides about one message and goes into its reply, besides what `AccountLookup`
+/// finds.
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
     pub now: UtcMillis,
     /// The envelope sender.
     pub sender: Option<&'a Address>,
-    /// The envelope recipient as given; it led to the account.
+    /// The envelope recipient as given, which the directory resolved to the account.
     pub recipient: &'a Address,
-    /// By which address the sender knew the account, where the directory gives it to the account.
+    /// The address to which the sender wrote, if the directory resolves that to the account, too.
     pub known_as: Option<&'a Address>,
-    /// Who the account is.
     pub identity: &'a Identity,
-    /// What is to be told, and when.
     pub notice: &'a Notice<'a>,
     /// What the header says.
     pub facts: &'a AutoReplyFacts,
-    /// Why the sender is taken for forged, if it is.
+    /// Why the sender is considered forged, if so.
     pub forged: Option<&'a str>,
-    /// Whether it is filed in Junk. A script that files it there and answers nevertheless is obeyed
-    /// (RFC 5230 §4.7).
+    /// Whether the message is filed in Junk. A script that files it there may answer it
+    /// nevertheless (RFC 5230 §4.7).
     pub junk: bool,
-    /// The key of our own ids, and of who was told.
+    /// The key for hashing the Message-IDs of replies, and the told keys.
     pub secret: &'a [u8; 32],
-    /// What the site sets.
     pub settings: &'a Settings,
-    /// A number of this reply's own.
+    /// A number that only this reply has.
     pub nonce: u64,
 }
 
-/// What is remembered of an account, as far as it bears on this.
+/// Looks up what the account remembers about a sender.
 pub trait AccountLookup {
-    /// Why it could not be read.
     type Error;
 
-    /// Whether the directory leads mail for an address to this account.
+    /// Whether the directory resolves an address to this account.
     ///
     /// # Errors
-    /// Those of a directory that cannot tell.
+    /// If the directory cannot be read.
     fn is_own(&self, address: &Address) -> Result<bool, Self::Error>;
 
-    /// When a sender was told, if that still counts.
+    /// When a sender was told, if the told row still counts by `memory`.
     ///
     /// # Errors
-    /// Those of reading.
-    fn told(&self, who: &ToldKey, memory: &ToldLifetime) -> Result<Option<UtcMillis>, Self::Error>;
+    /// If the account cannot be read.
+    fn told(&self, key: &ToldKey, memory: &ToldLifetime) -> Result<Option<UtcMillis>, Self::Error>;
 
     /// Whether the owner has written to a sender.
     ///
     /// # Errors
-    /// Those of reading.
+    /// If the account cannot be read.
     fn knows(&self, sender: &Address) -> Result<bool, Self::Error>;
 }
 
-/// The decision about a reply, from the rules to the log: `R` is what is known of the reply so far.
+/// Whether a message is answered. `R` holds the data of the reply at the current step: the
+/// addressee, then the composed message, then what the log needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplyDecision<R> {
-    /// A reply is owed.
     Reply(R),
     Silent(Silence),
 }
@@ -101,18 +97,17 @@ pub enum ReplyDecision<R> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Silence {
     pub reason: Reason,
-    /// What gave rise to it.
+    /// The evidence, for people.
     pub detail: String,
 }
 
 impl<R> ReplyDecision<R> {
-    /// Whether a reply is owed.
     #[must_use]
     pub fn is_reply(&self) -> bool {
         matches!(self, Self::Reply(_))
     }
 
-    /// Its name in the log and among the counts: `answered`, or the code of the reason.
+    /// The name of the decision in the log and the metrics: `answered`, or the code of the reason.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -123,13 +118,12 @@ impl<R> ReplyDecision<R> {
 }
 
 impl Silence {
-    /// By a rule, for what gave rise to it.
     pub fn new(reason: Reason, detail: impl Into<String>) -> Self {
         Self { reason, detail: detail.into() }
     }
 }
 
-/// To whom a reply is owed, and under which key it is remembered.
+/// The sender who gets a reply, and the key of the told row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addressee<'a> {
     /// The envelope sender.
@@ -137,10 +131,10 @@ pub struct Addressee<'a> {
     pub told: ToldKey,
 }
 
-/// Decides.
+/// Decides whether a message is answered.
 ///
 /// # Errors
-/// Those of the look-ups.
+/// Returns the errors of `lookup.told` and `lookup.knows`.
 pub fn decide<'a, L: AccountLookup>(
     input: &Input<'a>,
     lookup: &L,
@@ -151,7 +145,7 @@ pub fn decide<'a, L: AccountLookup>(
     };
     let key = told_key(input.secret, &input.notice.handle, sender);
     let told = lookup.told(&key, &input.notice.memory)?;
-    // Where the directory cannot tell, silence is the safe answer.
+    // If the directory cannot tell, silence is the safe answer.
     let may_be_own = |address: &Address| lookup.is_own(address).unwrap_or(true);
     let silence = silence_by_window(input)
         .or_else(|| silence_by_sender(input, sender, may_be_own))
@@ -163,19 +157,19 @@ pub fn decide<'a, L: AccountLookup>(
     if let Some(silence) = silence {
         return Ok(ReplyDecision::Silent(silence));
     }
-    // Asked last, and only where it decides: it looks through the owner's mail.
+    // Checked last, and only if needed: this searches the owner's mail.
     let only_known =
         input.notice.terms.as_ref().is_some_and(|terms| terms.audience == Audience::Known);
     Ok(if only_known && !lookup.knows(sender)? {
-        let why = "only people whom the owner has written to are answered";
-        ReplyDecision::Silent(Silence::new(Reason::NotInAudience, why))
+        let detail = "only people whom the owner has written to are answered";
+        ReplyDecision::Silent(Silence::new(Reason::NotInAudience, detail))
     } else {
         ReplyDecision::Reply(Addressee { sender, told: key })
     })
 }
 
 fn silence_by_window(input: &Input<'_>) -> Option<Silence> {
-    let (reason, detail) = input.notice.terms.as_ref()?.away.clone().err()?;
+    let (reason, detail) = input.notice.terms.as_ref()?.absence.clone().err()?;
     Some(Silence { reason, detail })
 }
 
@@ -187,37 +181,39 @@ fn silence_by_sender(
     if sender.domain().is_empty() || Address::parse(&sender.to_string()).is_err() {
         return Some(Silence::new(Reason::BadSender, sender.to_string()));
     }
-    // What stands within a tag was written by whoever sends, and is heeded only here, where it
-    // silences the reply to them.
-    let all: Vec<Address> = layers(sender).collect();
+    // An address within a tag is the sender's own claim. It counts here because it can only
+    // prevent a reply.
+    let addresses: Vec<Address> = layers(sender).collect();
     let (identity, own) = (input.identity, [Some(input.recipient), input.known_as]);
-    let is_recipient = |one: &Address| {
-        own.iter().flatten().any(|own| identity.canonical(own) == identity.canonical(one))
+    let is_recipient = |address: &Address| {
+        own.iter().flatten().any(|own| identity.canonical(own) == identity.canonical(address))
     };
-    let is_named = |one: &Address| input.notice.names(identity, one);
-    if is_from_self(sender, may_be_own) || all.iter().any(|one| is_recipient(one) || is_named(one))
+    let is_listed = |address: &Address| input.notice.lists_address(identity, address);
+    if is_from_self(sender, may_be_own)
+        || addresses.iter().any(|address| is_recipient(address) || is_listed(address))
     {
         return Some(Silence::new(Reason::OwnAddress, sender.to_string()));
     }
-    let system = all.iter().find_map(|one| system_sender(one, &input.settings.system_senders));
-    system.map(|why| Silence::new(Reason::SystemSender, why))
+    let site_names = &input.settings.system_senders;
+    let rule = addresses.iter().find_map(|address| system_sender(address, site_names));
+    rule.map(|rule| Silence::new(Reason::SystemSender, rule))
 }
 
 fn silence_by_automation(input: &Input<'_>) -> Option<Silence> {
     let facts = input.facts;
-    let said = [
+    let header_evidence = [
         (Reason::AutoSubmitted, &facts.auto_submitted),
         (Reason::List, &facts.list),
         (Reason::Precedence, &facts.precedence),
         (Reason::SuppressAsked, &facts.suppress),
         (Reason::Report, &facts.report),
     ];
-    let said = said.into_iter().find_map(|(reason, evidence)| {
+    let by_header = header_evidence.into_iter().find_map(|(reason, evidence)| {
         evidence.clone().map(|evidence| Silence::new(reason, evidence))
     });
-    let ours =
+    let own_reply =
         facts.in_reply_to.iter().chain(&facts.references).find(|id| is_own_id(id, input.secret));
-    said.or_else(|| ours.map(|id| Silence::new(Reason::OurOwnReply, id.clone())))
+    by_header.or_else(|| own_reply.map(|id| Silence::new(Reason::OurOwnReply, id.clone())))
 }
 
 fn silence_by_junk(input: &Input<'_>) -> Option<Silence> {
@@ -230,12 +226,13 @@ fn silence_by_junk(input: &Input<'_>) -> Option<Silence> {
 
 fn silence_by_addressees(input: &Input<'_>) -> Option<Silence> {
     let canonical = |address: &Address| input.identity.canonical(address);
-    let meant: Vec<Address> =
+    let recipients: Vec<Address> =
         [input.recipient].into_iter().chain(input.known_as).map(canonical).collect();
-    let is_meant =
-        |to: &Address| input.notice.is_me(input.identity, to) || meant.contains(&canonical(to));
-    let named = input.facts.destinations.iter().any(is_meant);
-    (!named).then(|| {
+    let is_owner = |to: &Address| {
+        input.notice.is_me(input.identity, to) || recipients.contains(&canonical(to))
+    };
+    let is_addressed = input.facts.destinations.iter().any(is_owner);
+    (!is_addressed).then(|| {
         Silence::new(
             Reason::NotAddressed,
             format!("{} is not among the addressees", input.recipient),
@@ -245,8 +242,8 @@ fn silence_by_addressees(input: &Input<'_>) -> Option<Silence> {
 
 fn silence_by_audience(input: &Input<'_>, sender: &Address) -> Option<Silence> {
     let terms = input.notice.terms.as_ref()?;
-    let covered = |address: Address| terms.except.iter().find(|except| except.covers(&address));
-    if let Some(except) = layers(sender).find_map(covered) {
+    let exception = |address: Address| terms.except.iter().find(|except| except.covers(&address));
+    if let Some(except) = layers(sender).find_map(exception) {
         return Some(Silence::new(Reason::NotInAudience, format!("excepted: {except}")));
     }
     let is_stranger = terms.audience == Audience::Organisation && terms.circle == Circle::Outside;

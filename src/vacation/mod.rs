@@ -1,11 +1,14 @@
-//! L2: the vacation responder: who is answered, how, and how often. Pure: facts in, a decision out.
+//! L2: Decides which messages the vacation responder answers, and composes the replies.
 //!
-//! RFC 3834 §2 in short: answer a person's mail that was addressed to this person, once in a while;
-//! never a list, a robot, a bounce or a forgery; to the envelope sender, from the null sender; and
-//! say what is answered. `notice` is what is told, by the account's response or by a script;
-//! `reason` has every rule by which no answer is given, `decide` their order; `window` says when
-//! the owner is away, `audience` who is told what, `reply` what an answer looks like, `sender` who
-//! counts as the same sender.
+//! - Pure: the caller supplies the facts and stores the result. Nothing is read or written here.
+//! - RFC 3834 §2: a message is answered only if a person sent it to an address of the owner. Lists,
+//!   robots, bounces and forgeries are never answered.
+//! - The reply goes to the envelope sender, with a null envelope sender, and names the message that
+//!   it answers. A sender is answered once per vacation.
+//!
+//! `notice` holds what senders are told; `window` says when the owner is away; `audience` chooses
+//! the text for a sender; `sender` recognises a sender under changing tags; `reason` lists the
+//! rules by which no reply is sent, and `decide` puts them in order; `reply` composes the message.
 
 mod audience;
 mod consider;

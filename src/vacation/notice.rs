@@ -1,18 +1,18 @@
-//! What senders are told, and how often, as data: the one thing that the engine works by. The
-//! account's own response is one instance of it (`of_response`), each `vacation` of a Sieve script
-//! another (`of_script`; RFC 5230, RFC 6131, RFC 8580).
+//! `Notice`: what senders are told, to whom it applies, and how often.
 //!
-//! The script's engine hands over its arguments expanded, and beside them as they stand in the
-//! script, for by these two actions are the same where no handle says so (RFC 5230 §4.2). It runs
-//! nothing twice and knows nothing of what was told.
+//! - `Notice::of_response` makes one of the account's own response.
+//! - `Notice::of_script` makes one of a `vacation` action of a Sieve script (RFC 5230, RFC 6131,
+//!   RFC 8580). The script engine supplies the arguments twice: expanded, for the reply, and as
+//!   they are written in the script. Two actions without a handle are the same if their written
+//!   arguments are (RFC 5230 §4.2).
 
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::audience::{ReplyText, circle, words};
+use super::audience::{ReplyText, circle, reply_text};
 use super::reason::Reason;
 use super::told::Handle;
-use super::window::{CurrentAbsence, away};
+use super::window::{CurrentAbsence, current_absence};
 use crate::message::auto::AutoReplyFacts;
 use crate::message::parse;
 use crate::model::{
@@ -20,44 +20,44 @@ use crate::model::{
     VacationResponse, keyword,
 };
 
-/// Days between two answers to one sender where a script says nothing (RFC 5230 §4.1).
+/// Days between two replies to one sender if the script does not say (RFC 5230 §4.1).
 const DEFAULT_DAYS: u64 = 7;
-/// Days at most; RFC 5230 §4.1 lets a site bound them, to no less than 7.
+/// The most days between two replies. RFC 5230 §4.1 allows a bound of 7 or more.
 const MAX_DAYS: u64 = 365;
-const DAY: u64 = 24 * 3600;
-/// Addresses of one action that are looked at.
+const DAY_SECONDS: u64 = 24 * 3600;
+/// How many addresses of one action are read.
 const MAX_ADDRESSES: usize = 1000;
 
 /// What one sender is told, and under which conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice<'a> {
-    /// Under what it is remembered who was told.
+    /// Senders who were told under the same handle are not told again.
     pub handle: Handle<'a>,
     pub memory: ToldLifetime,
     /// More addresses that count as the owner's (RFC 5230 §4.5).
     pub addresses: Cow<'a, [Address]>,
     /// The reply's From.
     pub from: Option<EmailAddress>,
-    /// Its Reply-To.
     pub reply_to: Option<EmailAddress>,
     pub subject: Option<&'a str>,
-    /// What it says.
     pub body: ReplyBody<'a>,
-    /// The language of that, where it is known.
+    /// The language of the body, if known.
     pub language: Option<&'a str>,
     /// Where a copy of the reply is filed (RFC 8580).
     pub fcc: Option<Fcc>,
-    /// After this the reply is not sent any more.
+    /// From this time on the reply is not sent any more.
     pub until: Option<UtcMillis>,
-    /// What the owner said besides; a script says all that by its own tests.
+    /// Further conditions of the account's response. `None` for a script, which has its own tests.
     pub terms: Option<Terms<'a>>,
 }
 
-/// What a reply says.
+/// The content of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyBody<'a> {
-    /// Text and HTML, as far as there is either.
-    Words { text: Option<&'a str>, html: Option<&'a str> },
+    Alternatives {
+        text: Option<&'a str>,
+        html: Option<&'a str>,
+    },
     /// A MIME entity: header fields, an empty line, and content (RFC 5230 §4.8).
     Entity(&'a str),
 }
@@ -65,13 +65,13 @@ pub enum ReplyBody<'a> {
 /// The conditions of the account's own response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms<'a> {
-    /// Whether the owner is away now, and if not, why.
-    pub away: Result<CurrentAbsence, (Reason, String)>,
+    /// The absence that is under way, or the reason why there is none, with a detail.
+    pub absence: Result<CurrentAbsence, (Reason, String)>,
     /// Who is never answered.
     pub except: &'a [ExcludedSender],
     /// Who is answered.
     pub audience: Audience,
-    /// Where the sender stands.
+    /// The circle of the sender.
     pub circle: Circle,
 }
 
@@ -79,9 +79,10 @@ pub struct Terms<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fcc {
     pub mailbox: String,
-    /// The mailbox with this use instead, where there is one (RFC 8579): `\Sent`.
+    /// If a mailbox with this special use exists, the copy is filed there instead (RFC 8579):
+    /// `\Sent`.
     pub special_use: Option<String>,
-    /// Whether the mailbox is made where it is not there (RFC 5490).
+    /// Whether a missing mailbox is created (RFC 5490).
     pub create: bool,
     /// The copy's keywords (RFC 5232).
     pub keywords: Vec<String>,
@@ -90,60 +91,55 @@ pub struct Fcc {
 /// A `vacation` action of a Sieve script.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Script {
-    /// `:handle`.
     pub handle: Option<String>,
     /// `:days` or `:seconds`.
     pub period: Period,
-    /// `:addresses`.
     pub addresses: Vec<String>,
-    /// `:from`.
     pub from: Option<String>,
-    /// `:subject`.
     pub subject: Option<String>,
     /// `:mime`: the reason is a MIME entity.
     pub mime: bool,
     pub reason: String,
     /// `:fcc`, with its `:flags`, `:create` and `:specialuse`.
     pub fcc: Option<Fcc>,
-    /// Subject, from and reason as they stand in the script, no variable expanded (RFC 5230 §4.2).
+    /// Subject, from and reason as written in the script, without expanding variables (RFC 5230
+    /// §4.2).
     pub unexpanded: ScriptArguments,
 }
 
-/// Arguments as they stand in the script.
+/// Arguments as they are written in the script.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScriptArguments {
-    /// `:from`.
     pub from: Option<String>,
-    /// `:subject`.
     pub subject: Option<String>,
     pub reason: String,
 }
 
-/// How long somebody who was told is not told again.
+/// How long a sender who was told is not told again.
 #[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Period {
-    /// As long as the site has it.
+    /// The script does not say.
     #[default]
-    Usual,
+    Unset,
     /// `:days`: at least one.
     Days(u64),
-    /// `:seconds` (RFC 6131 §2); 0 remembers nobody.
+    /// `:seconds` (RFC 6131 §2). With 0, every message is answered.
     Seconds(u64),
 }
 
 impl Period {
     fn duration(self) -> Duration {
         Duration::from_secs(match self {
-            Self::Usual => DEFAULT_DAYS * DAY,
-            Self::Days(days) => days.clamp(1, MAX_DAYS) * DAY,
-            Self::Seconds(seconds) => seconds.min(MAX_DAYS * DAY),
+            Self::Unset => DEFAULT_DAYS * DAY_SECONDS,
+            Self::Days(days) => days.clamp(1, MAX_DAYS) * DAY_SECONDS,
+            Self::Seconds(seconds) => seconds.min(MAX_DAYS * DAY_SECONDS),
         })
     }
 }
 
 impl<'a> Notice<'a> {
-    /// What an account's own response has for a sender, now.
+    /// Makes the notice of an account's own response for a sender, at the time `now`.
     #[must_use]
     pub fn of_response(
         response: &'a VacationResponse,
@@ -152,11 +148,12 @@ impl<'a> Notice<'a> {
         facts: &AutoReplyFacts,
         now: UtcMillis,
     ) -> Self {
-        let away = away(response, identity.zone.as_deref(), now);
+        let absence = current_absence(response, identity.zone.as_deref(), now);
         let circle = sender.map_or(Circle::Outside, |sender| circle(sender, identity, response));
-        let ReplyText { language, subject, text, html } = words(response, circle, &facts.languages);
-        let CurrentAbsence { since, until } = away.clone().unwrap_or_default();
-        // Only where its days come again do those who were told before it began count as not told.
+        let ReplyText { language, subject, text, html } =
+            reply_text(response, circle, &facts.languages);
+        let CurrentAbsence { since, until } = absence.clone().unwrap_or_default();
+        // Only with recurring days is a sender who was told in an earlier absence told again.
         let since = since.filter(|_| !response.days.is_empty());
         Self {
             handle: Handle::Response,
@@ -165,12 +162,12 @@ impl<'a> Notice<'a> {
             from: response.from.clone(),
             reply_to: response.reply_to.clone(),
             subject,
-            body: ReplyBody::Words { text, html },
+            body: ReplyBody::Alternatives { text, html },
             language,
-            fcc: response.copies.then(Fcc::sent),
+            fcc: response.copies.then(Fcc::to_sent),
             until,
             terms: Some(Terms {
-                away,
+                absence,
                 except: &response.except,
                 audience: response.audience,
                 circle,
@@ -178,7 +175,7 @@ impl<'a> Notice<'a> {
         }
     }
 
-    /// What an action of a script has.
+    /// Makes the notice of a script's action.
     #[cfg_attr(
         not(any(test, feature = "internals")),
         expect(dead_code, reason = "filtering by Sieve will use it")
@@ -188,7 +185,7 @@ impl<'a> Notice<'a> {
         let handle = script
             .handle
             .as_deref()
-            .map_or_else(|| Handle::Arguments(script.arguments()), Handle::Named);
+            .map_or_else(|| Handle::Arguments(script.hash_arguments()), Handle::Named);
         let addresses = script
             .addresses
             .iter()
@@ -207,7 +204,7 @@ impl<'a> Notice<'a> {
             subject: script.subject.as_deref(),
             body: match script.mime {
                 true => ReplyBody::Entity(&script.reason),
-                false => ReplyBody::Words { text: Some(&script.reason), html: None },
+                false => ReplyBody::Alternatives { text: Some(&script.reason), html: None },
             },
             language: None,
             fcc: script.fcc.clone(),
@@ -216,24 +213,24 @@ impl<'a> Notice<'a> {
         }
     }
 
-    /// Whether an address is the owner's: one of the account's, or one that the owner named.
+    /// Whether an address belongs to the account or is one of `addresses`.
     #[must_use]
     pub fn is_me(&self, identity: &Identity, address: &Address) -> bool {
-        identity.is_me(address) || self.names(identity, address)
+        identity.is_me(address) || self.lists_address(identity, address)
     }
 
-    /// Whether an address is one that the owner named beside those of the account. Mail to it is
-    /// for the owner, but the directory does not know it: no reply is from it.
+    /// Whether an address is one of `addresses`. Mail to such an address is for the owner, but the
+    /// directory does not know the address, so it is never the From of a reply.
     #[must_use]
-    pub fn names(&self, identity: &Identity, address: &Address) -> bool {
+    pub fn lists_address(&self, identity: &Identity, address: &Address) -> bool {
         let folded = identity.canonical(address);
         self.addresses.iter().any(|own| own.folded() == folded)
     }
 }
 
 impl Fcc {
-    /// Into Sent, seen.
-    fn sent() -> Self {
+    /// A copy in Sent, marked as seen.
+    fn to_sent() -> Self {
         Self {
             mailbox: "Sent".into(),
             special_use: Some("\\Sent".into()),
@@ -244,8 +241,9 @@ impl Fcc {
 }
 
 impl Script {
-    /// What makes two actions without a handle the same; every part has its length before it.
-    fn arguments(&self) -> [u8; 32] {
+    /// Hashes the arguments that make two actions without a handle the same. Each part is preceded
+    /// by its length, so that different arguments never give the same input.
+    fn hash_arguments(&self) -> [u8; 32] {
         let mut hasher =
             blake3::Hasher::new_derive_key("restante 2026-11 vacation: arguments of an action");
         let ScriptArguments { from, subject, reason } = &self.unexpanded;

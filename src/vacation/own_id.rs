@@ -1,6 +1,7 @@
-//! The Message-IDs of our replies, which are known again wherever they are answered.
+//! The Message-IDs of replies. An answer to a reply refers to one, and is not answered.
 
-/// An id by which our own replies are known again without a look-up: a nonce and its keyed hash.
+/// Makes the Message-ID of a reply: a nonce and its keyed hash, so that `is_own_id` recognises the
+/// id without a look-up.
 pub(super) fn own_id(nonce: u64, domain: &str, secret: &[u8; 32]) -> String {
     let nonce = format!("{nonce:016x}");
     format!("r.{nonce}.{}@{domain}", mac(&nonce, secret))
@@ -13,7 +14,7 @@ fn mac(nonce: &str, secret: &[u8; 32]) -> String {
     hasher.finalize().to_hex().chars().take(16).collect()
 }
 
-/// Whether a message id is one that we gave a reply.
+/// Whether a Message-ID was made by `own_id` with this secret.
 #[must_use]
 pub fn is_own_id(id: &str, secret: &[u8; 32]) -> bool {
     let parts =

@@ -1,9 +1,10 @@
-//! How many replies an hour: for an account, to a domain, for the site. Counted in memory, in two
-//! half-hour buckets a key.
+//! Limits the replies per hour: of an account, to a domain, and of the site.
 //!
-//! A reply is counted before it is committed, so that no two replies take the last place. What is
-//! not sent after all is given back: a delivery that is refused later must not use up the replies
-//! to those who write next.
+//! - The counts are in memory: for each key those of the current and the previous half hour.
+//! - A reply is counted before it is committed, so that two replies cannot both take the last
+//!   place.
+//! - The count of a reply that is not sent after all is refunded, so that a delivery that is
+//!   refused does not use up replies to others.
 
 use std::collections::HashMap;
 
@@ -11,17 +12,18 @@ use crate::model::address::fold_domain;
 use crate::model::{AccountId, MonotonicMillis};
 
 const HALF_HOUR: u64 = 30 * 60 * 1000;
-/// Keys remembered; beyond it the oldest half hour is forgotten at once.
+/// How many keys of a half hour are counted. With more, the older half hour is forgotten at once.
 const MAX_TRACKED_KEYS: usize = 100_000;
 
 #[derive(Debug, Default)]
 pub struct RateLimiter {
+    /// The number of the current half hour.
     slot: u64,
-    now: HashMap<RateKey, u32>,
-    before: HashMap<RateKey, u32>,
+    current: HashMap<RateKey, u32>,
+    previous: HashMap<RateKey, u32>,
 }
 
-/// A reply that was counted. It is given back (`refund`) where no reply is sent after all.
+/// A reply that was counted. `RateLimiter::refund` takes it back if no reply is sent after all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateCharge {
     slot: u64,
@@ -35,14 +37,14 @@ enum RateKey {
     Site,
 }
 
-/// The most of each in an hour.
+/// How many replies may be sent in an hour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimits {
-    /// Of one account.
+    /// By one account.
     pub account: u32,
     /// To one domain.
     pub domain: u32,
-    /// Of all accounts.
+    /// By all accounts together.
     pub site: u32,
 }
 
@@ -56,7 +58,7 @@ impl RateLimiter {
     /// Counts a reply.
     ///
     /// # Errors
-    /// Which of the limits is reached; then nothing is counted.
+    /// If a limit is reached: says which. Nothing is counted then.
     pub fn charge(
         &mut self,
         now: MonotonicMillis,
@@ -65,38 +67,38 @@ impl RateLimiter {
         limits: &RateLimits,
     ) -> Result<RateCharge, String> {
         let slot = now.0 / HALF_HOUR;
-        if slot != self.slot || self.now.len() > MAX_TRACKED_KEYS {
-            let old = std::mem::take(&mut self.now);
-            self.before = if slot == self.slot + 1 { old } else { HashMap::new() };
+        if slot != self.slot || self.current.len() > MAX_TRACKED_KEYS {
+            let last = std::mem::take(&mut self.current);
+            self.previous = if slot == self.slot + 1 { last } else { HashMap::new() };
             self.slot = slot;
         }
         let keys = [RateKey::Account(account), RateKey::Domain(fold_domain(domain)), RateKey::Site];
-        let most = [
+        let key_limits = [
             (limits.account, "the account"),
             (limits.domain, "the sender's domain"),
             (limits.site, "the site"),
         ];
-        for (key, (most, whose)) in keys.iter().zip(most) {
-            let count = |of: &HashMap<RateKey, u32>| of.get(key).copied().unwrap_or(0);
-            if count(&self.now) + count(&self.before) >= most {
-                return Err(format!("{most} replies an hour for {whose}"));
+        for (key, (limit, limited)) in keys.iter().zip(key_limits) {
+            let count = |counts: &HashMap<RateKey, u32>| counts.get(key).copied().unwrap_or(0);
+            if count(&self.current) + count(&self.previous) >= limit {
+                return Err(format!("{limit} replies an hour for {limited}"));
             }
         }
         for key in &keys {
-            *self.now.entry(key.clone()).or_default() += 1;
+            *self.current.entry(key.clone()).or_default() += 1;
         }
         Ok(RateCharge { slot, keys })
     }
 
-    /// Counts a reply no more that is not sent after all.
-    pub fn refund(&mut self, counted: &RateCharge) {
-        let bucket = match self.slot.saturating_sub(counted.slot) {
-            0 => &mut self.now,
-            1 => &mut self.before,
+    /// Takes back the count of a reply that is not sent after all.
+    pub fn refund(&mut self, charge: &RateCharge) {
+        let counts = match self.slot.saturating_sub(charge.slot) {
+            0 => &mut self.current,
+            1 => &mut self.previous,
             _ => return,
         };
-        for key in &counted.keys {
-            if let Some(count) = bucket.get_mut(key) {
+        for key in &charge.keys {
+            if let Some(count) = counts.get_mut(key) {
                 *count = count.saturating_sub(1);
             }
         }
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_hour_holds_so_many() {
+    fn replies_beyond_a_limit_wait_for_an_hour() {
         let mut rate = RateLimiter::default();
         let limits = RateLimits { account: 2, domain: 3, site: 4 };
         let mut take = |minute: u64, account, domain: &str| {
@@ -130,18 +132,18 @@ mod tests {
         let mut rate = RateLimiter::default();
         let limits = RateLimits { account: 1, domain: 9, site: 9 };
         let at = |minute: u64| MonotonicMillis(minute * 60_000);
-        let mut counted = Vec::new();
+        let mut charges = Vec::new();
         for minute in [0, 1, 2] {
-            counted = vec![rate.charge(at(minute), AccountId(1), "a.example", &limits).unwrap()];
-            rate.refund(&counted[0]);
+            charges = vec![rate.charge(at(minute), AccountId(1), "a.example", &limits).unwrap()];
+            rate.refund(&charges[0]);
         }
-        // Once more than it was taken: nothing is below none.
-        rate.refund(&counted[0]);
+        // A refund too many does not make a count negative.
+        rate.refund(&charges[0]);
         let last = rate.charge(at(29), AccountId(1), "a.example", &limits).unwrap();
         assert!(rate.charge(at(31), AccountId(1), "a.example", &limits).is_err());
         rate.refund(&last);
         let late = rate.charge(at(32), AccountId(1), "a.example", &limits).unwrap();
-        // Long after, it is forgotten anyway.
+        // After a long time the count is forgotten anyway, and a refund has no effect.
         assert!(rate.charge(at(200), AccountId(1), "a.example", &limits).is_ok());
         rate.refund(&late);
         assert!(rate.charge(at(201), AccountId(1), "a.example", &limits).is_err());

@@ -1,4 +1,5 @@
-//! Why no reply is sent. Each code is recorded with the message, shown to the owner, and counted.
+//! `Reason`: the rules by which no reply is sent. Each code is recorded with the message, shown to
+//! the owner, and counted in the metrics.
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident = $code:literal),* $(,)?) => {
@@ -20,38 +21,39 @@ macro_rules! reasons {
 reasons! {
     /// The response is off.
     Disabled = "disabled",
-    /// Before its first or after its last instant (RFC 8621 §8).
+    /// The message came before `fromDate`, not before `toDate`, or on no day of the response
+    /// (RFC 8621 §8).
     OutsideWindow = "outside-window",
     /// The envelope sender is `<>` (RFC 3834 §2, RFC 5230 §4.6).
     NullSender = "null-sender",
-    /// The envelope sender is no deliverable address.
+    /// The envelope sender is not a deliverable address.
     BadSender = "bad-sender",
     /// The envelope sender is the account itself (RFC 5230 §4.6).
     OwnAddress = "own-address",
     /// The envelope sender is a robot, a list or a bounce address (RFC 5230 §4.6).
     SystemSender = "system-sender",
-    /// Auto-Submitted says so (RFC 3834 §5).
+    /// Auto-Submitted says that a program sent the message (RFC 3834 §5).
     AutoSubmitted = "auto-submitted",
-    /// A list field is there (RFC 2369, RFC 2919; RFC 5230 §4.6).
+    /// The message has a field of a mailing list (RFC 2369, RFC 2919; RFC 5230 §4.6).
     List = "list",
-    /// Precedence says so (RFC 3834 §2).
+    /// Precedence says that the message is bulk mail (RFC 3834 §2).
     Precedence = "precedence",
-    /// It asks for no automatic answer.
+    /// The message asks for no automatic answer.
     SuppressAsked = "suppress-asked",
-    /// It is a report: a bounce, a receipt (RFC 6522).
+    /// The message is a report: a bounce or a receipt (RFC 6522).
     Report = "report",
-    /// It answers a reply of ours.
+    /// The message answers a reply of this responder.
     OurOwnReply = "our-own-reply",
-    /// A filter called it spam.
+    /// A filter marked the message as spam, or it was filed in Junk.
     Spam = "spam",
-    /// Its sender is likely forged (RFC 8601).
+    /// The sender is likely forged (RFC 8601).
     Unauthenticated = "unauthenticated",
-    /// No address of the account is among those it is addressed to (RFC 5230 §4.5).
+    /// The message is not addressed to an address of the account (RFC 5230 §4.5).
     NotAddressed = "not-addressed",
-    /// The owner answers only others (`except`).
+    /// The owner excluded the sender (`except`), or answers only a narrower audience.
     NotInAudience = "not-in-audience",
-    /// The same sender was told in this vacation (RFC 5230 §4.2).
+    /// The sender was told already in this vacation (RFC 5230 §4.2).
     AlreadyTold = "already-told",
-    /// More replies than the site allows in an hour.
+    /// The site's limit of replies per hour is reached.
     RateLimit = "rate-limit",
 }

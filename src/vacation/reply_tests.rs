@@ -1,6 +1,6 @@
-//! Replies in the odd cases: what strangers put into a header, what owners and scripts ask for, and
-//! from whom a reply is. They are read back by our own parser here, and by another one in the
-//! end-to-end test.
+//! Tests of replies in unusual cases: what strangers put into a header, what owners and scripts ask
+//! for, and which From a reply gets. Replies are read back by Restante's parser here, and by
+//! another one in the end-to-end test.
 
 use super::*;
 use crate::message::auto::AutoReplyFacts;
@@ -42,14 +42,13 @@ impl SentReply {
         parse::addresses(first(self.text.as_bytes(), "From").unwrap().value).remove(0).email
     }
 
-    fn says(&self) -> String {
+    fn body_text(&self) -> String {
         Message::parse(self.text.as_bytes()).texts(1 << 20).join("")
     }
 }
 
-/// What a notice has for a message of this sender; every reply is checked for what all replies must
-/// be.
-fn sent_by(
+/// Replies to a message by a notice, and checks what every reply must have.
+fn reply_by_notice(
     notice: &Notice<'_>,
     header: &[u8],
     sender: &str,
@@ -73,8 +72,7 @@ fn sent_by(
         settings: &Settings::default(),
         nonce: 7,
     };
-    // The directory leads all of shop.example to the account, and nothing else that it does not
-    // have by itself.
+    // The directory resolves the account's own addresses and all of shop.example to it.
     let reply = reply(&input, &sender, |address| {
         identity.is_me(address) || address.domain() == "shop.example"
     });
@@ -105,10 +103,10 @@ fn sent_by(
     SentReply { reply, text }
 }
 
-fn sent(response: &VacationResponse, header: &str, sender: &str) -> SentReply {
+fn reply_by_response(response: &VacationResponse, header: &str, sender: &str) -> SentReply {
     let facts = AutoReplyFacts::of(format!("{header}\r\n\r\nx").as_bytes());
     let notice = Notice::of_response(response, &identity(), Some(&address(sender)), &facts, NOW);
-    sent_by(&notice, header.as_bytes(), sender, ("ann@example.org", None))
+    reply_by_notice(&notice, header.as_bytes(), sender, ("ann@example.org", None))
 }
 
 fn away() -> VacationResponse {
@@ -120,7 +118,7 @@ fn away() -> VacationResponse {
 }
 
 #[test]
-fn no_value_of_a_stranger_begins_a_field() {
+fn value_of_a_stranger_cannot_begin_a_header_field() {
     for header in [
         "Subject: =?utf-8?q?x=0D=0AX-Evil:_1=0D=0A=0D=0Abody?=",
         "Subject: =?utf-8?b?eA0KWC1FdmlsOiAx?=",
@@ -133,10 +131,10 @@ fn no_value_of_a_stranger_begins_a_field() {
         "References: <a@x\r\n\tX-Evil: 1> <b@x>\r\nMessage-ID: <c@x>\r\nSubject: x",
         "In-Reply-To: <=?utf-8?q?=0D=0AX-Evil:_1?=@x>\r\nMessage-ID: <c@x>",
     ] {
-        let reply = sent(&away(), header, "bob@example.net");
+        let reply = reply_by_response(&away(), header, "bob@example.net");
         assert!(!reply.text.contains("\nX-Evil"), "{header:?}\n{}", reply.text);
     }
-    // Nor one of the owner's, who may have copied it from somewhere.
+    // Neither can a value of the owner, who may have copied it from somewhere.
     let response = VacationResponse {
         subject: Some("Away\r\nX-Evil: 1".into()),
         from: Some(EmailAddress {
@@ -150,14 +148,14 @@ fn no_value_of_a_stranger_begins_a_field() {
         language: Some("de\r\nX-Evil: 1".into()),
         ..away()
     };
-    sent(&response, "Subject: x", "bob@example.net");
+    reply_by_response(&response, "Subject: x", "bob@example.net");
 }
 
 #[test]
-fn long_and_foreign_subjects_and_names() {
+fn long_and_non_ascii_subjects_and_names_are_encoded_and_folded() {
     let long = "Übergrößenträger ".repeat(60);
     let header = format!("Subject: {long}\r\nFrom: {long} <bob@example.net>");
-    let reply = sent(&away(), &header, "bob@example.net");
+    let reply = reply_by_response(&away(), &header, "bob@example.net");
     let subject = reply.field("Subject").unwrap();
     assert!(
         subject.starts_with("Auto: Übergrößenträger Übergrößenträger") && subject.len() <= 420,
@@ -169,18 +167,18 @@ fn long_and_foreign_subjects_and_names() {
         "{}",
         reply.text
     );
-    // Raw octets of another charset are shown as what they are not, but never sent raw.
+    // Raw bytes of an unknown charset may be shown wrongly, but are never sent raw.
     let raw = b"Subject: Gr\xfc\xdfe \x80\xff\r\nTo: ann@example.org";
     let response = away();
     let notice = Notice::of_response(&response, &identity(), None, &AutoReplyFacts::default(), NOW);
-    let reply = sent_by(&notice, raw, "bob@example.net", ("ann@example.org", None));
+    let reply = reply_by_notice(&notice, raw, "bob@example.net", ("ann@example.org", None));
     assert!(reply.field("Subject").unwrap().starts_with("Auto: Gr"), "{}", reply.text);
-    // An existing `Auto:` is not repeated, and a subject of blanks is none.
+    // An existing `Auto:` is not repeated, and a subject of blanks counts as empty.
     for (given, wanted) in
         [("AUTO: x", "AUTO: x"), (" \t ", "Automated reply"), ("=?utf-8?q?_?=", "Automated reply")]
     {
         assert_eq!(
-            sent(&away(), &format!("Subject: {given}"), "bob@example.net")
+            reply_by_response(&away(), &format!("Subject: {given}"), "bob@example.net")
                 .field("Subject")
                 .unwrap(),
             wanted
@@ -189,34 +187,38 @@ fn long_and_foreign_subjects_and_names() {
 }
 
 #[test]
-fn long_lines_and_every_character_of_a_text() {
+fn long_lines_and_non_ascii_characters_survive_in_the_text() {
     let text = format!("{}\nGrüße 🌴\n.\n..dots\nFrom here\n--\nAnn", "x".repeat(5000));
     let html = format!("<p>{}</p>", "Übersee ".repeat(700));
     let both = VacationResponse { text_body: Some(text.clone()), html_body: Some(html), ..away() };
-    let reply = sent(&both, "Subject: x", "bob@example.net");
+    let reply = reply_by_response(&both, "Subject: x", "bob@example.net");
     assert!(reply.text.is_ascii() && reply.text.contains("multipart/alternative"));
-    assert_eq!(reply.says().replace("\r\n", "\n").trim_end(), text);
-    // HTML alone has a text beside it, and without either there is a text, too (RFC 8621 §8).
+    assert_eq!(reply.body_text().replace("\r\n", "\n").trim_end(), text);
+    // A text is made from HTML alone, and there is a default text without either (RFC 8621 §8).
     let html = VacationResponse {
         text_body: None,
         html_body: Some("<p>Fort &amp; weg</p>".into()),
         ..away()
     };
-    let reply = sent(&html, "Subject: x", "bob@example.net");
+    let reply = reply_by_response(&html, "Subject: x", "bob@example.net");
     assert!(
-        reply.text.contains("multipart/alternative") && reply.says().contains("Fort & weg"),
+        reply.text.contains("multipart/alternative") && reply.body_text().contains("Fort & weg"),
         "{}",
         reply.text
     );
     let neither = VacationResponse { text_body: None, ..away() };
-    assert!(sent(&neither, "Subject: x", "bob@example.net").says().contains("I am away"));
+    assert!(
+        reply_by_response(&neither, "Subject: x", "bob@example.net")
+            .body_text()
+            .contains("I am away")
+    );
 }
 
 #[test]
 fn references_keep_the_first_and_the_last() {
     let many: String = (0..300).map(|n| format!("<{n}@x>\r\n ")).collect();
     let header = format!("References: {many}\r\nIn-Reply-To: <299@x>\r\nMessage-ID: <own@x>");
-    let reply = sent(&away(), &header, "bob@example.net");
+    let reply = reply_by_response(&away(), &header, "bob@example.net");
     let ids = crate::message::refs::message_ids(
         first(reply.text.as_bytes(), "References").unwrap().value,
     );
@@ -225,24 +227,28 @@ fn references_keep_the_first_and_the_last() {
         (20, "0@x", "299@x", "own@x")
     );
     assert_eq!(reply.field("In-Reply-To").unwrap(), "<own@x>");
-    let of = |header: &str| sent(&away(), header, "bob@example.net").field("References");
-    assert_eq!(of("In-Reply-To: <1@x>\r\nMessage-ID: <2@x>").unwrap(), "<1@x> <2@x>");
-    assert_eq!(of("In-Reply-To: <0@x> <1@x>\r\nMessage-ID: <2@x>").unwrap(), "<2@x>");
-    assert_eq!(of("References: <1@x>"), None);
-    // An id that no line holds is none.
+    let references =
+        |header: &str| reply_by_response(&away(), header, "bob@example.net").field("References");
+    assert_eq!(references("In-Reply-To: <1@x>\r\nMessage-ID: <2@x>").unwrap(), "<1@x> <2@x>");
+    assert_eq!(references("In-Reply-To: <0@x> <1@x>\r\nMessage-ID: <2@x>").unwrap(), "<2@x>");
+    assert_eq!(references("References: <1@x>"), None);
+    // An id that does not fit into a line is left out.
     let long = format!("Message-ID: <{}@x>\r\nSubject: x", "y".repeat(985));
     assert_eq!(
-        (of(&long), sent(&away(), &long, "bob@example.net").field("In-Reply-To")),
+        (
+            references(&long),
+            reply_by_response(&away(), &long, "bob@example.net").field("In-Reply-To")
+        ),
         (None, None)
     );
 }
 
 #[test]
-fn from_the_address_that_the_sender_knows() {
+fn reply_is_from_the_own_address_that_the_sender_used() {
     let response = away();
     let notice = Notice::of_response(&response, &identity(), None, &AutoReplyFacts::default(), NOW);
     let from = |header: &str, recipient: &str, known_as| {
-        sent_by(&notice, header.as_bytes(), "bob@example.net", (recipient, known_as)).from()
+        reply_by_notice(&notice, header.as_bytes(), "bob@example.net", (recipient, known_as)).from()
     };
     assert_eq!(
         from("To: x@example.net\r\nCc: A.Lee@Example.Org", "ann@example.org", None),
@@ -252,37 +258,40 @@ fn from_the_address_that_the_sender_knows() {
         from("To: ann+shop@example.com", "ann+shop@example.com", None),
         "ann+shop@example.com"
     );
-    // A catch-all, and a Bcc to an address that the directory gives to the account.
+    // A catch-all, and a Bcc to an address that the directory resolves to the account.
     assert_eq!(from("To: any@shop.example", "any@shop.example", None), "any@shop.example");
     assert_eq!(from("Subject: x", "ann@example.org", Some("old@shop.example")), "old@shop.example");
-    // What a stranger wrote into To is no address of ours.
+    // An address of somebody else in To is never used.
     assert_eq!(from("To: boss@example.net", "ann@example.org", None), "ann@example.org");
-    // What the owner set; but not once the directory does not lead that address to the account any
-    // more.
+    // The address that the owner set is used only while the directory resolves it to the account.
     let mut set = away();
     for (from, wanted) in
         [("desk@shop.example", "desk@shop.example"), ("desk@example.net", "a.lee@example.org")]
     {
         set.from = Some(EmailAddress { name: Some("Desk".into()), email: from.into() });
-        assert_eq!(sent(&set, "To: a.lee@example.org", "bob@example.net").from(), wanted);
+        assert_eq!(
+            reply_by_response(&set, "To: a.lee@example.org", "bob@example.net").from(),
+            wanted
+        );
     }
 }
 
 #[test]
-fn to_the_envelope_sender_by_the_name_that_he_gives_himself() {
-    let header = "From: Bob B. <bob@example.net>\r\nReply-To: eve@example.com\r\nSender: eve@example.com\r\nSubject: x";
+fn reply_is_to_the_envelope_sender_with_the_name_in_from() {
+    let header = "From: Bob B. <bob@example.net>\r\nReply-To: eve@example.com\r\n\
+                  Sender: eve@example.com\r\nSubject: x";
     for (sender, to) in [
         ("bob@example.net", "\"Bob B.\" <bob@example.net>"),
         ("prvs=0123456789=bob@example.net", "\"Bob B.\" <prvs=0123456789=bob@example.net>"),
         ("other@example.net", "<other@example.net>"),
-        // An address that stands within a tag of another domain is not the sender's.
+        // An address within a tag of another domain is not the sender's.
         (
             "SRS0=ab12=XY=example.net=bob@attacker.example",
             "<SRS0=ab12=XY=example.net=bob@attacker.example>",
         ),
         ("bob@b\u{fc}cher.example", "<bob@xn--bcher-kva.example>"),
     ] {
-        let reply = sent(&away(), header, sender);
+        let reply = reply_by_response(&away(), header, sender);
         assert_eq!(reply.field("To").unwrap(), to);
         assert_eq!(reply.reply.recipient, address(sender));
     }
@@ -301,16 +310,20 @@ fn words_by_circle_and_language() {
         variant(Some("de"), None, "Weg."),
         variant(None, Some(Circle::Organisation), "In Rome, ask Bob, extension 7."),
     ];
-    let reply =
-        sent(&response, "Accept-Language: de-AT, en;q=0.5\r\nSubject: x", "bob@example.net");
+    let reply = reply_by_response(
+        &response,
+        "Accept-Language: de-AT, en;q=0.5\r\nSubject: x",
+        "bob@example.net",
+    );
     assert_eq!(
-        (reply.says().trim_end(), reply.field("Content-Language").as_deref()),
+        (reply.body_text().trim_end(), reply.field("Content-Language").as_deref()),
         ("Weg.", Some("de"))
     );
-    let reply = sent(&response, "Accept-Language: de\r\nSubject: x", "bob@example.com");
-    assert!(reply.says().starts_with("In Rome") && reply.field("Content-Language").is_none());
-    // The reply goes to the outermost domain, whatever stands within a tag (RFC 3834 §6); and of a
-    // forwarder's address, on to the one within it.
+    let reply =
+        reply_by_response(&response, "Accept-Language: de\r\nSubject: x", "bob@example.com");
+    assert!(reply.body_text().starts_with("In Rome") && reply.field("Content-Language").is_none());
+    // The reply goes to the outermost domain, whatever is within a tag (RFC 3834 §6), and a
+    // forwarder sends it on to the address within. So each of them must be of the organisation.
     for (sender, is_inside) in [
         ("prvs=0123456789=bob@example.org", true),
         ("SRS0=ab12=XY=example.com=bob@example.org", true),
@@ -322,27 +335,29 @@ fn words_by_circle_and_language() {
         ("boss+example.org=x@attacker.example", false),
     ] {
         assert_eq!(
-            sent(&response, "Subject: x", sender).says().starts_with("In Rome"),
+            reply_by_response(&response, "Subject: x", sender).body_text().starts_with("In Rome"),
             is_inside,
             "{sender}"
         );
     }
     assert_eq!(
-        sent(&response, "Subject: x", "bob@example.net").field("Content-Language").as_deref(),
+        reply_by_response(&response, "Subject: x", "bob@example.net")
+            .field("Content-Language")
+            .as_deref(),
         Some("en")
     );
 }
 
 #[test]
-fn days_that_come_again_end_the_reply_and_what_was_told() {
+fn recurring_days_bound_the_reply_and_the_told_row() {
     let response = VacationResponse {
         days: vec!["saturday".parse().unwrap()],
         text_body: Some("Back after {until}.".into()),
         generation: 3,
         ..away()
     };
-    let reply = sent(&response, "Subject: x", "bob@example.net");
-    assert_eq!(reply.says().trim_end(), "Back after 2026-11-21.");
+    let reply = reply_by_response(&response, "Subject: x", "bob@example.net");
+    assert_eq!(reply.body_text().trim_end(), "Back after 2026-11-21.");
     assert_eq!(reply.reply.until, UtcMillis::parse_rfc3339("2026-11-21T23:00:00Z"));
     let notice = Notice::of_response(&response, &identity(), None, &AutoReplyFacts::default(), NOW);
     let since = UtcMillis::parse_rfc3339("2026-11-20T23:00:00Z");
@@ -358,22 +373,22 @@ fn script(reason: &str) -> Script {
 }
 
 #[test]
-fn a_script_says_what_it_says() {
+fn reply_of_a_script_has_the_arguments_of_its_action() {
     let reply = |script: &Script| {
-        sent_by(
+        reply_by_notice(
             &Notice::of_script(script),
             b"To: ann@example.org\r\nSubject: x",
             "bob@example.net",
             ("ann@example.org", None),
         )
     };
-    // Variables are the script's own affair (RFC 5229): braces are braces.
+    // A script has variables of its own (RFC 5229), so braces stay as they are.
     let plain = reply(&script("Away, {from}: {until}"));
     assert_eq!(
-        (plain.says().trim_end(), plain.field("Subject").unwrap().as_str()),
+        (plain.body_text().trim_end(), plain.field("Subject").unwrap().as_str()),
         ("Away, {from}: {until}", "Auto: x")
     );
-    // `:from` is one of the account's own, or it is not heeded (RFC 5230 §5.1).
+    // `:from` is ignored unless it is an own address (RFC 5230 §5.1).
     let from = |from: &str| reply(&Script { from: Some(from.into()), ..script("Away") }).from();
     assert_eq!(from("Ann <a.lee@example.org>"), "a.lee@example.org");
     assert_eq!(from("boss@example.net"), "ann@example.org");
@@ -384,13 +399,14 @@ fn a_script_says_what_it_says() {
     assert_eq!(
         reply(&named).from(),
         "ann@example.org",
-        "`:addresses` makes nothing an address of the account"
+        "`:addresses` does not make an address the account's own"
     );
     // `:mime` (RFC 5230 §4.8).
     let mime = Script {
         mime: true,
         ..script(
-            "Content-Type: text/html; charset=utf-8\r\nX-Evil: 1\r\n\r\n<p>Fort: Gr\u{fc}\u{df}e</p>",
+            "Content-Type: text/html; charset=utf-8\r\nX-Evil: 1\r\n\r\n\
+             <p>Fort: Gr\u{fc}\u{df}e</p>",
         )
     };
     let mime = reply(&mime);
@@ -399,8 +415,8 @@ fn a_script_says_what_it_says() {
         "{}",
         mime.text
     );
-    assert!(mime.says().contains("Fort: Gr\u{fc}\u{df}e"), "{}", mime.text);
-    // A copy (RFC 8580) is named with the reply.
+    assert!(mime.body_text().contains("Fort: Gr\u{fc}\u{df}e"), "{}", mime.text);
+    // The reply names where its copy is filed (RFC 8580).
     let fcc = Fcc { mailbox: "Answers".into(), keywords: vec!["$seen".into()], ..Fcc::default() };
     assert_eq!(reply(&Script { fcc: Some(fcc.clone()), ..script("Away") }).reply.fcc, Some(fcc));
 }
@@ -413,7 +429,7 @@ fn a_script_is_remembered_by_its_handle_or_by_its_arguments() {
     assert_eq!(
         key(&away),
         key(&Script { reason: "Away, Bob".into(), ..away.clone() }),
-        "expanded, it is the same action"
+        "an action is the same whatever its variables expand to"
     );
     let mut others = vec![away.clone(), script("Gone"), Script { mime: true, ..away.clone() }];
     for (subject, from) in
@@ -432,15 +448,19 @@ fn a_script_is_remembered_by_its_handle_or_by_its_arguments() {
     let keys: std::collections::BTreeSet<_> = others.iter().map(|script| key(script).0).collect();
     assert_eq!(keys.len(), others.len());
     assert!(!keys.contains(&told_key(&SECRET, &Handle::Response, &bob).0));
-    let handled = |reason: &str| key(&Script { handle: Some("h".into()), ..script(reason) });
-    assert_eq!(handled("Away"), handled("Gone"), "a handle is all that counts");
+    let key_by_handle = |reason: &str| key(&Script { handle: Some("h".into()), ..script(reason) });
+    assert_eq!(
+        key_by_handle("Away"),
+        key_by_handle("Gone"),
+        "with a handle, the arguments do not count"
+    );
 }
 
 #[test]
-fn how_long_a_script_remembers() {
+fn period_of_a_script_is_bounded() {
     let memory = |period| Notice::of_script(&Script { period, ..script("Away") }).memory;
     let days = |days: u64| ToldLifetime::For(std::time::Duration::from_secs(days * 24 * 3600));
-    assert_eq!(memory(Period::Usual), days(7));
+    assert_eq!(memory(Period::Unset), days(7));
     assert_eq!(memory(Period::Days(0)), days(1));
     assert_eq!(memory(Period::Days(30)), days(30));
     assert_eq!(memory(Period::Days(u64::MAX)), days(365));

@@ -1,90 +1,90 @@
-//! What came while the owner was away, for the owner's return: by correspondent and thread, people
-//! before machines, newest first in each. Pure: what arrived is handed in; text and HTML come out,
-//! and `compose` makes a message of them.
+//! The absence report: what came while the owner was away.
 //!
-//! Everything in it is strangers' data: one line each in the text, escaped in the HTML, bounded in
-//! number.
+//! - It is ordered by correspondent and thread: people before machines, the newest first.
+//! - Pure: the caller supplies what arrived, and gets text, HTML or a message.
+//! - Names and subjects are strangers' data. Each is cut to one short line, and escaped in the
+//!   HTML; their number is bounded.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::reason::Reason;
+use super::reply::escape_html;
 use crate::message::compose::{Draft, build};
 use crate::message::line::one_line;
 use crate::model::{Address, EmailAddress, EmailId, Identity, ThreadId, UtcMillis};
 
-/// A message that came.
+/// A message that arrived during the absence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
-    /// Which; a destroyed one is still counted.
+    /// A destroyed email is still counted.
     pub email: EmailId,
-    /// Its thread; none where it is destroyed.
+    /// `None` if the email is destroyed.
     pub thread: Option<ThreadId>,
     pub at: UtcMillis,
-    /// Its From, or what is known of its sender.
+    /// The From field, or else the envelope sender.
     pub from: EmailAddress,
     pub subject: String,
-    /// Whether it is still unread.
     pub unread: bool,
-    /// The reason for which it was not answered; none where it was.
+    /// The code of the reason why the message was not answered; `None` if it was.
     pub silent: Option<String>,
 }
 
-/// What came, in order.
+/// A summary of the messages that arrived during an absence.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AbsenceReport {
     pub began: Option<UtcMillis>,
-    /// Until when; none where the owner is still away.
+    /// `None` if the owner is still away.
     pub ended: Option<UtcMillis>,
     pub messages: usize,
-    /// Those that were answered.
+    /// How many messages were answered.
     pub answered: usize,
-    /// Those that were not, by reason.
+    /// How many messages were not answered, by the code of the reason.
     pub silent: BTreeMap<String, usize>,
-    /// Who wrote: people first.
+    /// People first, then machines; in each group, the one who wrote last first.
     pub correspondents: Vec<Correspondent>,
-    /// Whether there was more than is looked at.
+    /// Whether older messages were left out.
     pub cut: bool,
 }
 
-/// Somebody who wrote.
+/// A person or machine that wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Correspondent {
     pub person: EmailAddress,
-    /// Whether all that came from there is mail of machines: lists, notices, spam.
+    /// Whether every message from this address is automatic: lists, notices, spam.
     pub machine: bool,
     /// Whether a reply was sent.
     pub answered: bool,
-    /// What about, newest first.
+    /// The newest first.
     pub threads: Vec<Topic>,
 }
 
 /// A thread of one correspondent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topic {
-    /// Which; none of messages that are destroyed.
+    /// `None` for messages that are destroyed.
     pub thread: Option<ThreadId>,
     /// The subject of the newest message.
     pub subject: String,
-    /// Its messages, newest first.
+    /// The newest first.
     pub emails: Vec<EmailId>,
-    /// How many of them are still unread.
+    /// How many of the emails are unread.
     pub unread: usize,
-    /// When the first came.
+    /// When the first message came.
     pub first: UtcMillis,
-    /// When the last came.
+    /// When the last message came.
     pub last: UtcMillis,
 }
 
-/// Correspondents that a text shows; the rest is counted.
+/// How many correspondents a text shows; it only counts the rest.
 const MAX_CORRESPONDENTS: usize = 500;
-/// Threads of each.
+/// How many threads of one correspondent a text shows.
 const MAX_THREADS_EACH: usize = 50;
-/// Threads in all.
+/// How many threads a text shows in all.
 const MAX_THREADS: usize = 2000;
-/// Characters of a subject or a name.
+/// How many characters of a subject or a name are shown.
 const MAX_LINE_CHARS: usize = 120;
 
-/// The reasons by which mail is known to be of machines.
+/// The reasons that mark a message as automatic.
 const AUTOMATIC_REASONS: [Reason; 9] = [
     Reason::NullSender,
     Reason::SystemSender,
@@ -98,7 +98,7 @@ const AUTOMATIC_REASONS: [Reason; 9] = [
 ];
 
 impl AbsenceReport {
-    /// Of what arrived, newest first.
+    /// Makes the report of `arrivals`, which are sorted newest first.
     #[must_use]
     pub fn of(
         arrivals: &[Arrival],
@@ -106,7 +106,7 @@ impl AbsenceReport {
         cut: bool,
     ) -> Self {
         let mut report = Self { began, ended, cut, messages: arrivals.len(), ..Self::default() };
-        let mut known: HashMap<String, usize> = HashMap::new();
+        let mut index_by_address: HashMap<String, usize> = HashMap::new();
         let mut topics: HashMap<(usize, Option<ThreadId>), usize> = HashMap::new();
         for arrival in arrivals {
             match &arrival.silent {
@@ -116,12 +116,12 @@ impl AbsenceReport {
             let machine = arrival
                 .silent
                 .as_ref()
-                .is_some_and(|reason| AUTOMATIC_REASONS.iter().any(|known| known.code() == reason));
+                .is_some_and(|code| AUTOMATIC_REASONS.iter().any(|reason| reason.code() == code));
             let key = Address::parse(&arrival.from.email).map_or_else(
                 |_| arrival.from.email.to_lowercase(),
                 |address| address.folded().to_string(),
             );
-            let at = *known.entry(key).or_insert_with(|| {
+            let index = *index_by_address.entry(key).or_insert_with(|| {
                 let (person, threads) = (arrival.from.clone(), Vec::new());
                 report.correspondents.push(Correspondent {
                     person,
@@ -131,12 +131,13 @@ impl AbsenceReport {
                 });
                 report.correspondents.len() - 1
             });
-            let Some(one) = report.correspondents.get_mut(at) else { continue };
-            one.machine &= machine;
-            one.answered |= arrival.silent.is_none();
-            one.person.name = one.person.name.take().or_else(|| arrival.from.name.clone());
-            let topic = *topics.entry((at, arrival.thread)).or_insert_with(|| {
-                one.threads.push(Topic {
+            let Some(correspondent) = report.correspondents.get_mut(index) else { continue };
+            correspondent.machine &= machine;
+            correspondent.answered |= arrival.silent.is_none();
+            let person = &mut correspondent.person;
+            person.name = person.name.take().or_else(|| arrival.from.name.clone());
+            let topic = *topics.entry((index, arrival.thread)).or_insert_with(|| {
+                correspondent.threads.push(Topic {
                     thread: arrival.thread,
                     subject: arrival.subject.clone(),
                     emails: Vec::new(),
@@ -144,35 +145,35 @@ impl AbsenceReport {
                     first: arrival.at,
                     last: arrival.at,
                 });
-                one.threads.len() - 1
+                correspondent.threads.len() - 1
             });
-            let Some(topic) = one.threads.get_mut(topic) else { continue };
+            let Some(topic) = correspondent.threads.get_mut(topic) else { continue };
             topic.emails.push(arrival.email);
             topic.unread += usize::from(arrival.unread);
             topic.first = topic.first.min(arrival.at);
             topic.last = topic.last.max(arrival.at);
         }
-        // Stable: who wrote last stays first.
-        report.correspondents.sort_by_key(|one| one.machine);
+        // The sort is stable: in each group, the one who wrote last stays first.
+        report.correspondents.sort_by_key(|correspondent| correspondent.machine);
         report
     }
 
-    /// What it is about, in a line.
+    /// Summarises the report in one line.
     #[must_use]
     pub fn title(&self) -> String {
         let people = self.correspondents.iter().filter(|one| !one.machine).count();
-        let many = |count: usize, one: &str, more: &str| {
-            format!("{count} {}", if count == 1 { one } else { more })
+        let counted = |count: usize, singular: &str, plural: &str| {
+            format!("{count} {}", if count == 1 { singular } else { plural })
         };
-        let messages = many(self.messages, "message", "messages");
-        format!("While you were away: {messages}, {} wrote", many(people, "person", "people"))
+        let messages = counted(self.messages, "message", "messages");
+        format!("While you were away: {messages}, {} wrote", counted(people, "person", "people"))
     }
 
-    /// As text, with times in the zone of that IANA name.
+    /// Returns the report as text. Times are in the zone of this IANA name.
     #[must_use]
     pub fn text(&self, zone: Option<&str>) -> String {
         let mut out = format!("{}\n{}\n", self.title(), self.summary(zone));
-        let mut left = MAX_THREADS;
+        let mut threads_left = MAX_THREADS;
         for (heading, machine) in HEADINGS {
             let part: Vec<&Correspondent> =
                 self.correspondents.iter().filter(|one| one.machine == machine).collect();
@@ -183,25 +184,26 @@ impl AbsenceReport {
             for one in part.iter().take(MAX_CORRESPONDENTS) {
                 let answered = if one.answered { " (told that you are away)" } else { "" };
                 push_line(&mut out, &format!("\n  {}{answered}", person_text(&one.person)));
-                let some = one.shown_threads(&mut left);
-                for topic in some {
+                let shown = one.take_shown_threads(&mut threads_left);
+                for topic in shown {
                     push_line(&mut out, &format!("    {}", topic.to_line(zone)));
                 }
-                push_more(&mut out, "    ", one.threads.len(), some.len(), "threads");
+                push_more(&mut out, "    ", one.threads.len(), shown.len(), "threads");
             }
             push_more(&mut out, "\n  ", part.len(), MAX_CORRESPONDENTS, "senders");
         }
         out
     }
 
-    /// As an HTML document.
+    /// Returns the report as an HTML document. Times are in the zone of this IANA name.
     #[must_use]
     pub fn html(&self, zone: Option<&str>) -> String {
         let title = escape_html(&self.title());
         let mut out = format!(
-            "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>{title}</title></head><body>\n<h1>{title}</h1>\n"
+            "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>{title}</title></head>\
+             <body>\n<h1>{title}</h1>\n"
         );
-        let mut left = MAX_THREADS;
+        let mut threads_left = MAX_THREADS;
         for part in self.summary(zone).lines() {
             push_line(&mut out, &format!("<p>{}</p>", escape_html(part)));
         }
@@ -218,11 +220,11 @@ impl AbsenceReport {
                     &mut out,
                     &format!("<h3>{}{answered}</h3>\n<ul>", escape_html(&person_text(&one.person))),
                 );
-                let some = one.shown_threads(&mut left);
-                for topic in some {
+                let shown = one.take_shown_threads(&mut threads_left);
+                for topic in shown {
                     push_line(&mut out, &format!("<li>{}</li>", escape_html(&topic.to_line(zone))));
                 }
-                push_more(&mut out, "<li>", one.threads.len(), some.len(), "threads");
+                push_more(&mut out, "<li>", one.threads.len(), shown.len(), "threads");
                 out.push_str("</ul>\n");
             }
             push_more(&mut out, "<p>", part.len(), MAX_CORRESPONDENTS, "senders");
@@ -231,7 +233,7 @@ impl AbsenceReport {
         out
     }
 
-    /// As a message from the owner to the owner.
+    /// Composes the report as a message from the owner to the owner.
     #[must_use]
     pub fn message(&self, identity: &Identity, now: UtcMillis, id: &str) -> Vec<u8> {
         let owner =
@@ -254,32 +256,32 @@ impl AbsenceReport {
     }
 
     fn summary(&self, zone: Option<&str>) -> String {
-        let when = |at: Option<UtcMillis>| at.map(|at| at.local_in(zone));
-        let span = match (when(self.began), when(self.ended)) {
+        let local_time = |at: Option<UtcMillis>| at.map(|at| at.local_in(zone));
+        let span = match (local_time(self.began), local_time(self.ended)) {
             (Some(began), Some(ended)) => format!("From {began} until {ended}. "),
             (Some(began), None) => format!("Since {began}. "),
             _ => String::new(),
         };
         let silent: Vec<String> =
             self.silent.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
-        let not = if silent.is_empty() {
+        let not_answered = if silent.is_empty() {
             String::new()
         } else {
             format!(" Not answered: {}.", silent.join(", "))
         };
         let cut = if self.cut { "\nThere was more: only the newest is counted here." } else { "" };
-        format!("{span}Answered: {}.{not}{cut}", self.answered)
+        format!("{span}Answered: {}.{not_answered}{cut}", self.answered)
     }
 }
 
 const HEADINGS: [(&str, bool); 2] = [("People", false), ("Lists and automatic mail", true)];
 
 impl Correspondent {
-    /// Returns the threads that are shown, and takes them from the number that may still be shown.
-    fn shown_threads(&self, left: &mut usize) -> &[Topic] {
-        let most = self.threads.len().min(MAX_THREADS_EACH).min(*left);
-        *left = left.saturating_sub(most);
-        self.threads.get(..most).unwrap_or_default()
+    /// Returns the threads to show, and subtracts their number from `threads_left`.
+    fn take_shown_threads(&self, threads_left: &mut usize) -> &[Topic] {
+        let shown = self.threads.len().min(MAX_THREADS_EACH).min(*threads_left);
+        *threads_left = threads_left.saturating_sub(shown);
+        self.threads.get(..shown).unwrap_or_default()
     }
 }
 
@@ -290,13 +292,13 @@ impl Topic {
         } else {
             shorten(&self.subject)
         };
-        let many = match self.emails.len() {
+        let count = match self.emails.len() {
             1 => String::new(),
-            many => format!(", {many} messages"),
+            count => format!(", {count} messages"),
         };
         let unread = if self.unread > 0 { ", unread" } else { "" };
-        let gone = if self.thread.is_none() { ", destroyed" } else { "" };
-        format!("{} ({}{many}{unread}{gone})", subject, self.last.local_in(zone))
+        let destroyed = if self.thread.is_none() { ", destroyed" } else { "" };
+        format!("{} ({}{count}{unread}{destroyed})", subject, self.last.local_in(zone))
     }
 }
 
@@ -305,10 +307,10 @@ fn push_line(out: &mut String, line: &str) {
     out.push('\n');
 }
 
-fn push_more(out: &mut String, before: &str, have: usize, shown: usize, what: &str) {
-    let left = have.saturating_sub(shown);
-    if left > 0 {
-        push_line(out, &format!("{before}and {left} more {what}"));
+fn push_more(out: &mut String, prefix: &str, total: usize, shown: usize, noun: &str) {
+    let hidden = total.saturating_sub(shown);
+    if hidden > 0 {
+        push_line(out, &format!("{prefix}and {hidden} more {noun}"));
     }
 }
 
@@ -325,10 +327,6 @@ fn shorten(text: &str) -> String {
         Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
         None => line,
     }
-}
-
-fn escape_html(text: &str) -> String {
-    super::reply::as_html(text)
 }
 
 #[cfg(test)]
@@ -374,14 +372,14 @@ mod tests {
     }
 
     #[test]
-    fn by_correspondent_and_thread_and_people_first() {
+    fn report_is_by_correspondent_and_thread_with_people_first() {
         let report = sample_report();
         assert_eq!(report.title(), "While you were away: 6 messages, 2 people wrote");
         assert_eq!((report.messages, report.answered, report.silent["already-told"]), (6, 1, 2));
-        let who: Vec<&str> =
+        let addresses: Vec<&str> =
             report.correspondents.iter().map(|one| one.person.email.as_str()).collect();
         assert_eq!(
-            who,
+            addresses,
             ["bob@example.net", "zoe@example.net", "news@lists.example", "eve@example.net"]
         );
         let bob = &report.correspondents[0];
@@ -398,15 +396,21 @@ mod tests {
     }
 
     #[test]
-    fn what_strangers_wrote_does_no_harm_in_it() {
+    fn names_and_subjects_of_strangers_are_escaped_and_kept_on_one_line() {
         let report = sample_report();
         let text = report.text(Some("Europe/Berlin"));
         for wanted in [
             "From 2026-11-18 12:06 until 2026-11-21 23:26. Answered: 1.",
             "Not answered: already-told 2, list 1, not-addressed 1, spam 1.",
-            "\nPeople\n\n  Bob <bob@example.net> (told that you are away)\n    Re: Lunch (2026-11-21 09:59, 2 messages)\n",
+            concat!(
+                "\nPeople\n\n  Bob <bob@example.net> (told that you are away)\n",
+                "    Re: Lunch (2026-11-21 09:59, 2 messages)\n",
+            ),
             "    (no subject) (2026-11-21 09:55)\n",
-            "\nLists and automatic mail\n\n  news@lists.example\n    Weekly (2026-11-21 10:00, unread)\n",
+            concat!(
+                "\nLists and automatic mail\n\n  news@lists.example\n",
+                "    Weekly (2026-11-21 10:00, unread)\n",
+            ),
             "    <script> Bcc: x (2026-11-21 09:58, unread, destroyed)\n",
         ] {
             assert!(text.contains(wanted), "{wanted}\n---\n{text}");
@@ -417,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_bounded_and_becomes_a_message() {
+    fn report_is_bounded_and_becomes_a_valid_message() {
         let many: Vec<Arrival> = (0..3000)
             .map(|n| {
                 let from = if n < 1000 {
@@ -468,6 +472,6 @@ mod tests {
             Some("While you were away: 6 messages, 2 people wrote")
         );
         assert_eq!(facts.message_id.as_deref(), Some("away.7@example.org"));
-        assert!(message.split(|octet| *octet == b'\n').all(|line| line.len() <= 998));
+        assert!(message.split(|byte| *byte == b'\n').all(|line| line.len() <= 998));
     }
 }

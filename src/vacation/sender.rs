@@ -1,67 +1,73 @@
-//! Who a sender is: the same person under daily tags, or a machine.
+//! Recognises senders: the same person under changing tags (BATV, SRS, VERP), and machines.
 
 use crate::model::Address;
 use crate::model::address::fold_domain;
 
-/// Tags within one another that are taken off: a forwarder's, a list's, and the sender's own.
+/// How many nested tags are removed: a forwarder's, a list's, and the sender's own.
 const MAX_NESTED_TAGS: usize = 4;
 
-/// The form in which senders are the same, as text: who a sender is without tags, and the domain
-/// that the reply goes to where that is another one. So no sender can use up the reply to somebody
-/// else.
+/// The text that is equal for two addresses of the same sender: the address without tags, and the
+/// domain that the reply goes to if it differs. Because of the domain, no sender can use up the
+/// reply to somebody else.
 #[must_use]
 pub fn sender_key(sender: &Address) -> String {
-    let (plain, outer) = (plain_sender(sender), fold_domain(sender.domain()));
-    // No address has a blank in its domain: no two senders have one key.
-    if plain.domain() == outer { plain.to_string() } else { format!("{plain} by {outer}") }
+    let (plain, reply_domain) = (plain_sender(sender), fold_domain(sender.domain()));
+    // No domain has a blank in it, so two senders never have the same key.
+    if plain.domain() == reply_domain {
+        plain.to_string()
+    } else {
+        format!("{plain} by {reply_domain}")
+    }
 }
 
-/// The sender, folded, and what stands within its tags, one after the other.
+/// The sender, then the address within its outermost tag, and so on; each folded.
 pub(super) fn layers(sender: &Address) -> impl Iterator<Item = Address> {
-    unfolded_layers(sender).map(|one| one.folded())
+    unfolded_layers(sender).map(|address| address.folded())
 }
 
-/// Whether mail comes from the account itself: its sender, or an address within the sender's tags,
-/// is the account's. `is_own` asks the directory, which may tell addresses apart by their case:
-/// each is asked for as it is written, and folded.
+/// Whether the sender, or an address within the sender's tags, belongs to the account.
+///
+/// `is_own` asks the directory, which may tell addresses apart by their case. So each address is
+/// looked up both as it is written and folded.
 pub(super) fn is_from_self(sender: &Address, is_own: impl Fn(&Address) -> bool) -> bool {
-    unfolded_layers(sender).any(|one| is_own(&one) || is_own(&one.folded()))
+    unfolded_layers(sender).any(|address| is_own(&address) || is_own(&address.folded()))
 }
 
-/// The sender, and what stands within its tags, one after the other: those that would make one
-/// person look new every day. They are BATV (`prvs=tag=user`), SRS
+/// The sender, then the address within its outermost tag, and so on, as they are written.
+///
+/// The tags are those that change from message to message: BATV (`prvs=tag=user`), SRS
 /// (`SRS0=hash=time=domain=user` and the SRS1 around it), and VERP (`user+...=...`).
 ///
-/// What stands within a tag was written by whoever sends. It may give a reason for silence, but
-/// never one for an answer, nor for more than a stranger is told.
+/// An address within a tag is not proven: the sender wrote it. It may be a reason for silence, but
+/// never for a reply, nor for telling the sender more than a stranger is told.
 fn unfolded_layers(sender: &Address) -> impl Iterator<Item = Address> {
     std::iter::successors(Some(sender.clone()), strip_tag).take(MAX_NESTED_TAGS.saturating_add(1))
 }
 
-/// The sender without any tag: lower case, A-labels.
+/// The sender without any tag, in lower case and with A-labels.
 fn plain_sender(sender: &Address) -> Address {
     layers(sender).last().unwrap_or_else(|| sender.folded())
 }
 
-/// The sender without the tags within which its domain is the one that the reply goes to.
+/// The sender without those tags whose removal leaves the domain unchanged.
 #[must_use]
 pub fn plain_in_domain(sender: &Address) -> Address {
     let outer = sender.folded();
     layers(sender).take_while(|inner| inner.domain() == outer.domain()).last().unwrap_or(outer)
 }
 
-/// Without its outermost tag, if there is one and what is left is an address.
+/// Removes the outermost tag. `None` if there is none, or if no valid address would be left.
 fn strip_tag(tagged: &Address) -> Option<Address> {
     let (local, domain) = (tagged.local(), tagged.domain());
     let address = |user: &str, domain: &str| {
-        let found = Address::from_parts(user, domain);
-        Address::parse(&found.to_string()).ok()
+        let untagged = Address::from_parts(user, domain);
+        Address::parse(&untagged.to_string()).ok()
     };
-    let behind = |tag: &str| {
+    let strip_start = |tag: &str| {
         let (start, rest) = local.split_at_checked(tag.len())?;
         start.eq_ignore_ascii_case(tag).then_some(rest)
     };
-    if let Some(rest) = behind("prvs=").or_else(|| behind("msprvs1=")) {
+    if let Some(rest) = strip_start("prvs=").or_else(|| strip_start("msprvs1=")) {
         // An early draft of BATV has `user/tag`.
         let user = rest
             .split_once('=')
@@ -69,7 +75,7 @@ fn strip_tag(tagged: &Address) -> Option<Address> {
             .or_else(|| rest.split_once('/').map(|(user, _)| user));
         return address(user?, domain);
     }
-    if let Some(rest) = behind("btv1==") {
+    if let Some(rest) = strip_start("btv1==") {
         return address(rest.split_once("==")?.1, domain);
     }
     let srs0 = |rest: &str| {
@@ -79,11 +85,11 @@ fn strip_tag(tagged: &Address) -> Option<Address> {
         address(user, domain)
     };
     let separators = ['=', '+', '-'];
-    if let Some(rest) = behind("srs0").and_then(|rest| rest.strip_prefix(separators)) {
+    if let Some(rest) = strip_start("srs0").and_then(|rest| rest.strip_prefix(separators)) {
         return srs0(rest);
     }
-    if let Some(rest) = behind("srs1").and_then(|rest| rest.strip_prefix(separators)) {
-        // Hash and first forwarder, and then what that one had made, from its separator on.
+    if let Some(rest) = strip_start("srs1").and_then(|rest| rest.strip_prefix(separators)) {
+        // SRS1 is hash, first forwarder, and the forwarder's SRS0 address from its separator on.
         return srs0(rest.splitn(3, '=').nth(2)?.strip_prefix(separators)?);
     }
     match local.split_once('+') {
@@ -92,7 +98,8 @@ fn strip_tag(tagged: &Address) -> Option<Address> {
     }
 }
 
-/// Local parts that are machines; `postmaster` is not: people read and write there (RFC 5230 §4.6).
+/// Local parts of machines. `postmaster` is not one of them: people read and write as postmaster
+/// (RFC 5230 §4.6).
 const MACHINE_NAMES: [&str; 22] = [
     "mailer-daemon",
     "listserv",
@@ -130,13 +137,12 @@ const MACHINE_SUFFIXES: [&str; 9] = [
     "-return",
 ];
 
-/// Words that say that no answer is wanted.
+/// Words in a local part that say that no answer is wanted.
 const NO_REPLY_WORDS: [&str; 6] =
     ["noreply", "donotreply", "dontreply", "donotrespond", "nepasrepondre", "noresponse"];
 
-/// What list managers put behind a plus, alone (`list+owner`) or, of those that are `true`, with a
-/// tail behind a hyphen (`list+confsub-0123abcd`, `list+bounces-77-ann=example.org`): mlmmj's
-/// control addresses.
+/// The control addresses of the list manager mlmmj: what it writes behind a plus (`list+owner`).
+/// `true`: the word may have a tail (`list+confsub-0123abcd`, `list+bounces-77-ann=example.org`).
 const LIST_MANAGER_TAGS: [(&str, bool); 7] = [
     ("bounces", true),
     ("bounce", true),
@@ -147,34 +153,36 @@ const LIST_MANAGER_TAGS: [(&str, bool); 7] = [
     ("confunsub", true),
 ];
 
-/// Labels of domains that only take bounces.
+/// Labels of domains that only receive bounces.
 const BOUNCE_LABELS: [&str; 3] = ["bounce", "bounces", "bounced"];
 
-/// Which rule says that a sender is no person, if any does. `more` are local parts that the site
-/// adds, in lower case.
-pub(super) fn system_sender(sender: &Address, more: &[String]) -> Option<String> {
+/// Says by which rule the sender is a machine; `None` if none applies. `site_names` are further
+/// local parts of machines, in lower case, that the site configured.
+pub(super) fn system_sender(sender: &Address, site_names: &[String]) -> Option<String> {
     let sender = sender.folded();
     let local = sender.local();
     if sender.domain().split('.').any(|label| BOUNCE_LABELS.contains(&label)) {
         return Some(format!("envelope sender in {}", sender.domain()));
     }
-    // A VERP tail hides what kind of address it is: `list-bounces+ann=example.org`.
+    // A VERP tail hides the kind of the address: `list-bounces+ann=example.org`.
     let (base, detail) = local.split_once('+').unwrap_or((local, ""));
     let bounce_tail = ["bounces", "bounce"].iter().any(|word| {
         let tail = base.strip_prefix(word).unwrap_or_default();
         tail.starts_with(|c: char| "-.=_".contains(c) || c.is_ascii_digit())
     });
     let system = MACHINE_NAMES.contains(&base)
-        || more.iter().any(|word| word == base)
-        || MACHINE_PREFIXES.iter().any(|start| base.starts_with(start))
-        || MACHINE_SUFFIXES.iter().any(|end| base.ends_with(end) || has_recipient_tail(base, end))
+        || site_names.iter().any(|name| name == base)
+        || MACHINE_PREFIXES.iter().any(|prefix| base.starts_with(prefix))
+        || MACHINE_SUFFIXES
+            .iter()
+            .any(|suffix| base.ends_with(suffix) || has_recipient_tail(base, suffix))
         || bounce_tail
         || refuses_answers(base)
         || detail.split('+').any(is_list_detail);
     system.then(|| format!("envelope sender {local}@"))
 }
 
-/// Whether what stands behind a plus is a list manager's word.
+/// Whether the text behind a plus is a word of `LIST_MANAGER_TAGS`.
 fn is_list_detail(detail: &str) -> bool {
     LIST_MANAGER_TAGS.iter().any(|(word, with_tail)| {
         let tail = detail.strip_prefix(word);
@@ -182,26 +190,26 @@ fn is_list_detail(detail: &str) -> bool {
     })
 }
 
-/// Whether `end` stands there with a tail that a list makes for each recipient or message:
+/// Whether `suffix` is followed by a tail that a list makes for each recipient or message:
 /// `-return-77-ann=example.org`.
-fn has_recipient_tail(base: &str, end: &str) -> bool {
-    base.match_indices(end).any(|(at, _)| {
-        let tail = base.get(at.saturating_add(end.len())..).unwrap_or_default();
+fn has_recipient_tail(base: &str, suffix: &str) -> bool {
+    base.match_indices(suffix).any(|(at, _)| {
+        let tail = base.get(at.saturating_add(suffix.len())..).unwrap_or_default();
         let numbered = tail.chars().nth(1).is_some_and(|c| c.is_ascii_digit());
         tail.starts_with(['-', '=', '_', '.']) && (numbered || tail.contains('='))
     })
 }
 
-/// Whether it says, in any usual spelling, that no answer is wanted. The words must stand for
-/// themselves: `piano-reply` does not say so.
+/// Whether a local part says, in any usual spelling, that no answer is wanted. The words must be
+/// whole: `piano-reply` is answered.
 fn refuses_answers(base: &str) -> bool {
     let words: Vec<&str> =
         base.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    let says =
+    let is_no_reply =
         |text: &str| NO_REPLY_WORDS.contains(&text.trim_end_matches(|c: char| c.is_ascii_digit()));
     words.iter().any(|word| {
-        NO_REPLY_WORDS.iter().any(|deaf| word.starts_with(deaf) || word.ends_with(deaf))
-    }) || (2..=3).any(|count| words.windows(count).any(|some| says(&some.concat())))
+        NO_REPLY_WORDS.iter().any(|no_reply| word.starts_with(no_reply) || word.ends_with(no_reply))
+    }) || (2..=3).any(|count| words.windows(count).any(|run| is_no_reply(&run.concat())))
 }
 
 #[cfg(test)]
@@ -210,7 +218,7 @@ mod tests {
     use crate::vacation::told::{Handle, told_key};
 
     #[test]
-    fn mail_from_oneself_is_known_where_addresses_differ_by_case() {
+    fn own_sender_is_recognised_where_addresses_differ_by_case() {
         let address = |text: &str| Address::parse(text).unwrap();
         let own = [address("Boss@example.org"), address("max@example.org")];
         for (sender, is_self) in [
@@ -223,7 +231,7 @@ mod tests {
             ("bob@example.net", false),
         ] {
             assert_eq!(
-                is_from_self(&address(sender), |one| own.contains(one)),
+                is_from_self(&address(sender), |address| own.contains(address)),
                 is_self,
                 "{sender}"
             );
@@ -231,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_person_under_daily_tags() {
+    fn sender_under_changing_tags_has_one_key() {
         let key = |text: &str| plain_sender(&Address::parse(text).unwrap()).to_string();
         assert_eq!(key("Bob@Example.NET"), "bob@example.net");
         assert_eq!(key("prvs=0123abcd=bob@example.net"), "bob@example.net");
@@ -254,7 +262,7 @@ mod tests {
         assert_eq!(key("prvs=bob/0123abcd@example.net"), "bob@example.net");
         assert_eq!(key("btv1==0123==bob@example.net"), "bob@example.net");
         assert_eq!(key("Bob@Bücher.example"), "bob@xn--bcher-kva.example");
-        // What is no tag, and what would leave no address, stays.
+        // A text that is no tag stays, and so does a tag whose removal would leave no address.
         for whole in [
             "prvs=bob@example.net",
             "srs0=a=b=c@example.net",
@@ -267,7 +275,8 @@ mod tests {
             |handle, sender: &str| told_key(&[7; 32], &handle, &Address::parse(sender).unwrap());
         let named = Handle::Named;
         assert_eq!(told(named("a"), "bob@example.net"), told(named("a"), "prvs=1=bob@example.net"));
-        // One who forwards is told once for each person; nobody uses up the reply to somebody else.
+        // A forwarder is told once for each person that it forwards for, and nobody uses up the
+        // reply to somebody else.
         let forwarded = "SRS0=ab12=XY=example.net=bob@forwarder.example";
         assert_eq!(
             told(named("a"), forwarded),
@@ -282,19 +291,19 @@ mod tests {
         }
         let handles =
             [named("a"), named("b"), named(""), Handle::Response, Handle::Arguments([0; 32])];
-        for (at, one) in handles.iter().enumerate() {
+        for (at, handle) in handles.iter().enumerate() {
             for other in handles.iter().skip(at + 1) {
                 assert_ne!(
-                    told(*one, "bob@example.net"),
+                    told(*handle, "bob@example.net"),
                     told(*other, "bob@example.net"),
-                    "{one:?} {other:?}"
+                    "{handle:?} {other:?}"
                 );
             }
         }
     }
 
     #[test]
-    fn machines_and_people() {
+    fn machines_are_recognised_and_people_are_not_taken_for_them() {
         let at = |local: &str| Address::from_parts(local, "example.net");
         for local in [
             "MAILER-DAEMON",

@@ -1,5 +1,6 @@
-//! The table of decisions, `tests/vacation/cases.txt`: every rule by what it catches, in every odd
-//! form, and by the near misses that it must let through. What a line means is said at its head.
+//! Runs the table of decisions, `tests/vacation/cases.txt`. For each rule the table has messages
+//! that the rule catches, in every unusual form, and near misses that it must let through. The head
+//! of the table explains its format.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,8 +15,8 @@ const NOW: UtcMillis = UtcMillis(1_795_251_600_000); // 2026-11-21T09:00:00Z
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// The reasons that are not decided of a message and its response alone, and so have no lines.
-const ELSEWHERE: [Reason; 1] = [Reason::RateLimit];
+/// Reasons that have no lines in the table, because `decide` does not decide them.
+const REASONS_WITHOUT_LINES: [Reason; 1] = [Reason::RateLimit];
 
 struct TableCase {
     wanted: String,
@@ -24,41 +25,43 @@ struct TableCase {
     raw: String,
     response: VacationResponse,
     junk: bool,
-    known: bool,
+    owner_wrote: bool,
     told: Option<UtcMillis>,
     forged: Option<String>,
-    /// Domains that the account takes whole.
-    whole: Vec<String>,
-    /// Addresses that the directory gives to somebody else.
-    taken: Vec<String>,
+    /// Domains for which the account is the catch-all.
+    catch_all: Vec<String>,
+    /// Addresses that the directory resolves to another account.
+    others: Vec<String>,
 }
 
 impl TableCase {
-    /// Whether the directory leads an address to the account.
+    /// Whether the directory resolves an address to the account.
     fn is_own(&self, identity: &Identity, address: &Address) -> bool {
         let real = identity.canonical(address);
-        !self.taken.contains(&real.to_string())
-            && (identity.is_me(&real) || self.whole.iter().any(|domain| domain == real.domain()))
+        !self.others.contains(&real.to_string())
+            && (identity.is_me(&real)
+                || self.catch_all.iter().any(|domain| domain == real.domain()))
     }
 }
 
-fn unescaped(text: &str, own: &str) -> String {
+/// Replaces the escapes of the table, and `$OWN` by the Message-ID of a reply.
+fn unescape(text: &str, own_id: &str) -> String {
     let text =
         text.replace("\\n", "\r\n").replace("\\t", "\t").replace("\\r", "\r").replace("\\0", "\0");
-    text.replace("$OWN", own)
+    text.replace("$OWN", own_id)
 }
 
 fn sender(text: &str) -> Option<Address> {
     if text == "<>" {
         return None;
     }
-    let text = unescaped(text, "");
-    // What is no address comes as its parts.
+    let text = unescape(text, "");
+    // A text that is not an address is split at its last `@`.
     let parts = || text.rsplit_once('@').unwrap_or((&text, ""));
     Some(Address::parse(&text).unwrap_or_else(|_| Address::from_parts(parts().0, parts().1)))
 }
 
-fn case(line: &str, own: &str) -> TableCase {
+fn parse_case(line: &str, own_id: &str) -> TableCase {
     let (wanted, rest) = line.split_once(' ').unwrap();
     let (from, mut rest) = rest.split_once(' ').unwrap();
     let mut case = TableCase {
@@ -73,11 +76,11 @@ fn case(line: &str, own: &str) -> TableCase {
             ..VacationResponse::default()
         },
         junk: false,
-        known: false,
+        owner_wrote: false,
         told: None,
         forged: None,
-        whole: Vec::new(),
-        taken: Vec::new(),
+        catch_all: Vec::new(),
+        others: Vec::new(),
     };
     while let Some((option, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once("] "))
     {
@@ -94,12 +97,12 @@ fn case(line: &str, own: &str) -> TableCase {
             "end" => response.to_date = Some(NOW),
             "told" => case.told = Some(NOW.before(HOUR)),
             "junk" => case.junk = true,
-            "known" => case.known = true,
+            "known" => case.owner_wrote = true,
             "audience" => response.audience = Audience::from_name(value).unwrap(),
             "organisation" => response.organisation.push(value.into()),
             "day" => response.days.push(value.parse().unwrap()),
-            "catch-all" => case.whole.push(value.into()),
-            "taken" => case.taken.push(value.into()),
+            "catch-all" => case.catch_all.push(value.into()),
+            "taken" => case.others.push(value.into()),
             "forged" => case.forged = Some(value.into()),
             "except" => response.except.push(value.parse().unwrap()),
             "address" => response.addresses.push(Address::parse(value).unwrap()),
@@ -107,22 +110,20 @@ fn case(line: &str, own: &str) -> TableCase {
         }
     }
     if rest != "-" {
-        case.raw.push_str(&unescaped(rest, own));
+        case.raw.push_str(&unescape(rest, own_id));
         case.raw.push_str("\r\n");
     }
     case.raw.push_str("\r\nHello\r\n");
     case
 }
 
-fn decided(case: &TableCase, identity: &Identity) -> ReplyDecision<()> {
+fn decide_case(case: &TableCase, identity: &Identity) -> ReplyDecision<()> {
     let (sender, facts) = (case.sender.as_ref(), AutoReplyFacts::of(case.raw.as_bytes()));
-
     let input = Input {
         now: NOW,
         sender,
         recipient: &case.recipient,
         known_as: None,
-
         identity,
         notice: &Notice::of_response(&case.response, identity, sender, &facts, NOW),
         facts: &facts,
@@ -132,8 +133,9 @@ fn decided(case: &TableCase, identity: &Identity) -> ReplyDecision<()> {
         settings: &Settings::default(),
         nonce: 7,
     };
-    let own = |one: &Address| case.is_own(identity, one);
-    tests::decided(&input, &tests::TestLookup { own, told: case.told, knows: case.known })
+    let own = |address: &Address| case.is_own(identity, address);
+    let lookup = tests::TestLookup { own, told: case.told, knows: case.owner_wrote };
+    tests::decide_with(&input, &lookup)
 }
 
 #[test]
@@ -167,31 +169,31 @@ fn every_case_is_decided_as_the_table_has_it() {
         settings: &Settings::default(),
         nonce: 7,
     };
-    let own = reply(&input, &bob, |address| identity.is_me(address)).message_id;
-    let (mut wrong, mut seen) = (Vec::new(), BTreeMap::<String, usize>::new());
+    let own_id = reply(&input, &bob, |address| identity.is_me(address)).message_id;
+    let (mut problems, mut lines_by_reason) = (Vec::new(), BTreeMap::<String, usize>::new());
     let lines =
         TABLE.lines().zip(1..).filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
     for (line, number) in lines {
-        let case = case(line, &own);
-        *seen.entry(case.wanted.clone()).or_default() += 1;
-        let ours = decided(&case, &identity);
+        let case = parse_case(line, &own_id);
+        *lines_by_reason.entry(case.wanted.clone()).or_default() += 1;
+        let ours = decide_case(&case, &identity);
         let code = match &ours {
             ReplyDecision::Reply(()) => "answer",
             ReplyDecision::Silent(silence) => silence.reason.code(),
         };
         if code != case.wanted {
-            wrong.push(format!("{number}: {line}\n    ours: {ours:?}"));
+            problems.push(format!("{number}: {line}\n    ours: {ours:?}"));
         }
     }
-    assert!(wrong.is_empty(), "{} lines:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(seen.values().sum::<usize>() >= 300, "{seen:?}");
-    for reason in Reason::ALL.iter().filter(|reason| !ELSEWHERE.contains(reason)) {
-        assert!(seen.contains_key(reason.code()), "no line has {}", reason.code());
+    assert!(problems.is_empty(), "{} lines:\n{}", problems.len(), problems.join("\n"));
+    assert!(lines_by_reason.values().sum::<usize>() >= 300, "{lines_by_reason:?}");
+    for reason in Reason::ALL.iter().filter(|reason| !REASONS_WITHOUT_LINES.contains(reason)) {
+        assert!(lines_by_reason.contains_key(reason.code()), "no line has {}", reason.code());
     }
-    for known in seen.keys() {
+    for code in lines_by_reason.keys() {
         assert!(
-            known == "answer" || Reason::ALL.iter().any(|reason| reason.code() == known),
-            "{known}"
+            code == "answer" || Reason::ALL.iter().any(|reason| reason.code() == code),
+            "{code}"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! What the table (`table_tests`) does not have: generations, details of reasons; and the reply
-//! under fixed values.
+//! Tests of decisions that the table (`table_tests`) does not have: told senders, details of
+//! reasons; and of the reply under fixed values.
 
 use super::*;
 use crate::message::auto::AutoReplyFacts;
@@ -33,7 +33,7 @@ fn response() -> VacationResponse {
     }
 }
 
-/// What is remembered of an account, made up. `own` says which addresses are its own.
+/// An account with made-up memory. `own` says which addresses belong to it.
 pub(super) struct TestLookup<F> {
     pub(super) own: F,
     pub(super) told: Option<UtcMillis>,
@@ -56,8 +56,8 @@ impl<F: Fn(&Address) -> bool> AccountLookup for TestLookup<F> {
     }
 }
 
-/// The decision without the addressee.
-pub(super) fn decided<F: Fn(&Address) -> bool>(
+/// Decides, and drops the addressee from the decision.
+pub(super) fn decide_with<F: Fn(&Address) -> bool>(
     input: &Input<'_>,
     lookup: &TestLookup<F>,
 ) -> ReplyDecision<()> {
@@ -74,7 +74,7 @@ struct Case {
     header: &'static str,
 }
 
-fn outcome(
+fn decide_case(
     case: &Case,
     edit: impl FnOnce(&mut VacationResponse),
     told: Option<UtcMillis>,
@@ -102,28 +102,29 @@ fn outcome(
     };
     let lookup =
         TestLookup { own: |address: &Address| identity.is_me(address), told, knows: false };
-    decided(&input, &lookup)
+    decide_with(&input, &lookup)
 }
 
 fn code(sender: &'static str, header: &'static str) -> &'static str {
-    match outcome(&Case { sender, recipient: "ann@example.org", header }, |_| {}, None, None) {
+    match decide_case(&Case { sender, recipient: "ann@example.org", header }, |_| {}, None, None) {
         ReplyDecision::Reply(()) => "answer",
         ReplyDecision::Silent(silence) => silence.reason.code(),
     }
 }
 
 #[test]
-fn the_window_is_half_open_and_generations_count() {
+fn window_excludes_its_end_and_told_or_forged_senders_are_not_answered() {
     let case = Case {
         sender: "bob@example.net",
         recipient: "ann@example.org",
         header: "To: ann@example.org",
     };
-    let reason =
-        |edit: fn(&mut VacationResponse), told, forged| match outcome(&case, edit, told, forged) {
-            ReplyDecision::Reply(()) => "answer",
-            ReplyDecision::Silent(silence) => silence.reason.code(),
-        };
+    let reason = |edit: fn(&mut VacationResponse), told, forged| match decide_case(
+        &case, edit, told, forged,
+    ) {
+        ReplyDecision::Reply(()) => "answer",
+        ReplyDecision::Silent(silence) => silence.reason.code(),
+    };
     assert_eq!(reason(|r| r.enabled = false, None, None), "disabled");
     assert_eq!(reason(|r| r.from_date = Some(NOW), None, None), "answer");
     assert_eq!(reason(|r| r.from_date = Some(UtcMillis(NOW.0 + 1)), None, None), "outside-window");
@@ -138,26 +139,28 @@ fn the_window_is_half_open_and_generations_count() {
 }
 
 #[test]
-fn a_catch_all_recipient_counts_as_addressed() {
+fn message_to_a_catch_all_recipient_is_answered() {
     let case = Case {
         sender: "bob@example.net",
         recipient: "any@shop.example",
         header: "To: any@shop.example",
     };
-    assert_eq!(outcome(&case, |_| {}, None, None), ReplyDecision::Reply(()));
+    assert_eq!(decide_case(&case, |_| {}, None, None), ReplyDecision::Reply(()));
 }
 
-fn made(header: &str, edit: impl FnOnce(&mut VacationResponse)) -> (VacationReply, String) {
+fn reply_to_header(
+    header: &str,
+    edit: impl FnOnce(&mut VacationResponse),
+) -> (VacationReply, String) {
     let mut response = response();
     edit(&mut response);
     let facts = AutoReplyFacts::of(format!("{header}\r\n\r\nx").as_bytes());
     let (identity, bob) = (identity(), Address::from_parts("bob", "example.net"));
     let notice = Notice::of_response(&response, &identity, Some(&bob), &facts, NOW);
-    said(&notice, &identity, &facts, None)
+    reply_to_bob(&notice, &identity, &facts, None)
 }
 
-/// What is replied to bob.
-fn said(
+fn reply_to_bob(
     notice: &Notice<'_>,
     identity: &Identity,
     facts: &AutoReplyFacts,
@@ -184,9 +187,10 @@ fn said(
 }
 
 #[test]
-fn a_reply_is_what_the_rfc_asks_for() {
-    let (reply, text) = made(
-        "From: Bob B <bob@example.net>\r\nTo: a.lee@example.org\r\nSubject: Lunch?\r\nMessage-ID: <3@example.net>\r\n\
+fn reply_has_the_fields_of_rfc_3834() {
+    let (reply, text) = reply_to_header(
+        "From: Bob B <bob@example.net>\r\nTo: a.lee@example.org\r\nSubject: Lunch?\r\n\
+         Message-ID: <3@example.net>\r\n\
          References: <1@example.net> <2@example.net>",
         |response| response.text_body = Some("About \"{subject}\": away. {unknown} {".into()),
     );
@@ -202,7 +206,7 @@ fn a_reply_is_what_the_rfc_asks_for() {
         "MIME-Version: 1.0",
         "About \"Lunch?\": away. {unknown} {",
     ] {
-        assert!(text.lines().any(|known| known.starts_with(line)), "{line}\n---\n{text}");
+        assert!(text.lines().any(|found| found.starts_with(line)), "{line}\n---\n{text}");
     }
     let unfolded = text.replace("\r\n ", " ").replace("\r\n\t", " ");
     assert!(
@@ -213,10 +217,10 @@ fn a_reply_is_what_the_rfc_asks_for() {
     assert!(
         !is_own_id(&reply.message_id, &[6; 32]) && !is_own_id("r.0000000000000007.0@x", &SECRET)
     );
-    // And so an answer to it is not answered, even by a responder that marks nothing.
+    // An answer to the reply is not answered, even if nothing else marks it as automatic.
     let back = format!("To: ann@example.org\r\nIn-Reply-To: <{}>", reply.message_id);
     assert_eq!(code("bob@example.net", Box::leak(back.into_boxed_str())), "our-own-reply");
-    // Nor is the reply itself.
+    // Neither is the reply itself.
     let facts = AutoReplyFacts::of(&reply.message);
     assert!(
         facts.auto_submitted.is_some() && facts.precedence.is_some() && facts.suppress.is_some()
@@ -224,9 +228,9 @@ fn a_reply_is_what_the_rfc_asks_for() {
 }
 
 #[test]
-fn subjects_of_every_kind() {
+fn subject_of_the_original_is_marked_decoded_and_cut() {
     let subject = |header: &str| {
-        let (_, text) = made(header, |_| {});
+        let (_, text) = reply_to_header(header, |_| {});
         crate::message::header::first(text.as_bytes(), "Subject").unwrap().decoded()
     };
     assert_eq!(subject("To: ann@example.org"), "Automated reply");
@@ -239,8 +243,8 @@ fn subjects_of_every_kind() {
 }
 
 #[test]
-fn html_alone_gets_its_text_and_nothing_gets_a_default() {
-    let (_, both) = made("To: ann@example.org", |response| {
+fn missing_text_comes_from_the_html_or_is_a_default() {
+    let (_, both) = reply_to_header("To: ann@example.org", |response| {
         response.text_body = None;
         response.html_body = Some("<p>Out of <b>office</b></p>".into());
     });
@@ -249,9 +253,9 @@ fn html_alone_gets_its_text_and_nothing_gets_a_default() {
             && both.contains("Out of office")
             && both.contains("<b>office</b>")
     );
-    let (_, none) = made("To: ann@example.org", |response| response.text_body = None);
-    assert!(none.contains("I am away"));
-    let (_, set) = made("To: ann@example.org", |response| {
+    let (_, without) = reply_to_header("To: ann@example.org", |response| response.text_body = None);
+    assert!(without.contains("I am away"));
+    let (_, with_fields) = reply_to_header("To: ann@example.org", |response| {
         response.from = Some(EmailAddress {
             name: Some("Desk".into()),
             email: "a.lee+desk@example.org".into(),
@@ -260,41 +264,44 @@ fn html_alone_gets_its_text_and_nothing_gets_a_default() {
         response.subject = Some("Out".into());
     });
     assert!(
-        set.contains("From: \"Desk\" <a.lee+desk@example.org>")
-            && set.contains("Reply-To: <help@example.org>")
+        with_fields.contains("From: \"Desk\" <a.lee+desk@example.org>")
+            && with_fields.contains("Reply-To: <help@example.org>")
     );
-    assert!(set.contains("\r\nSubject: Out\r\n"));
+    assert!(with_fields.contains("\r\nSubject: Out\r\n"));
 }
 
 #[test]
-fn who_is_excepted_is_not_answered() {
+fn excepted_sender_is_not_answered() {
     let reason = |sender: &'static str, except: &[&str]| {
         let case = Case { sender, recipient: "ann@example.org", header: "To: ann@example.org" };
         let except: Vec<_> = except.iter().map(|text| text.parse().unwrap()).collect();
-        match outcome(&case, |response| response.except = except, Some(NOW), None) {
+        match decide_case(&case, |response| response.except = except, Some(NOW), None) {
             ReplyDecision::Reply(()) => "answer".to_owned(),
             ReplyDecision::Silent(Silence { reason, detail }) => {
                 format!("{} {detail}", reason.code())
             }
         }
     };
-    let only = ["boss@example.com", "example.net"];
-    assert_eq!(reason("Bob@EXAMPLE.net", &only), "not-in-audience excepted: example.net");
-    assert_eq!(reason("boss@example.com", &only), "not-in-audience excepted: boss@example.com");
-    // The same person under a daily tag (BATV).
+    let except = ["boss@example.com", "example.net"];
+    assert_eq!(reason("Bob@EXAMPLE.net", &except), "not-in-audience excepted: example.net");
+    assert_eq!(reason("boss@example.com", &except), "not-in-audience excepted: boss@example.com");
+    // The same person under a changing tag (BATV).
     assert_eq!(
-        reason("prvs=1234567890=boss@example.com", &only),
+        reason("prvs=1234567890=boss@example.com", &except),
         "not-in-audience excepted: boss@example.com"
     );
-    assert!(reason("eve@example.com", &only).starts_with("already-told"));
-    assert!(reason("bob@sub.example.net", &only).starts_with("already-told"));
+    assert!(reason("eve@example.com", &except).starts_with("already-told"));
+    assert!(reason("bob@sub.example.net", &except).starts_with("already-told"));
 }
 
 #[test]
-fn what_is_put_in_for_placeholders_is_data() {
-    let header = "From: bob@example.net\r\nTo: ann@example.org\r\n\
-                  Subject: =?utf-8?q?=3Cb=3E_=7Bfrom=7D_=7Buntil=7D=0D=0ABcc:_x@example.net_&_\"q\"?=";
-    let (_, text) = made(header, |response| {
+fn values_of_placeholders_are_escaped_and_not_expanded_again() {
+    let header = concat!(
+        "From: bob@example.net\r\nTo: ann@example.org\r\n",
+        "Subject: =?utf-8?q?=3Cb=3E_=7Bfrom=7D_=7Buntil=7D=0D=0A",
+        "Bcc:_x@example.net_&_\"q\"?=",
+    );
+    let (_, text) = reply_to_header(header, |response| {
         response.subject = Some("Re: {subject}".into());
         response.text_body = Some("{subject}|{from}|{until}|{x}|{sub{from}|{".into());
         response.html_body = Some("<p>{subject}</p>".into());
@@ -306,14 +313,17 @@ fn what_is_put_in_for_placeholders_is_data() {
     assert_eq!(subject, "Re: <b> {from} {until}Bcc: x@example.net & \"q\"");
     let body = body.replace("=\r\n", "").replace("=3D", "=");
     // The end is exclusive, at midnight in the owner's zone: the last day is the 24th.
-    let wanted = "<b> {from} {until}Bcc: x@example.net & \"q\"|bob@example.net|2026-12-24|{x}|{subbob@example.net|{";
+    let wanted = concat!(
+        "<b> {from} {until}Bcc: x@example.net & \"q\"",
+        "|bob@example.net|2026-12-24|{x}|{subbob@example.net|{",
+    );
     assert!(body.contains(wanted), "{body}");
     assert!(
         body.contains("<p>&lt;b&gt; {from} {until}Bcc: x@example.net &amp; &quot;q&quot;</p>"),
         "{body}"
     );
-    // Without an end `{until}` stays, and a long subject is cut each time.
-    let (_, text) = made(&format!("Subject: {}", "x".repeat(5000)), |response| {
+    // Without an end `{until}` stays, and a long subject is cut in each place.
+    let (_, text) = reply_to_header(&format!("Subject: {}", "x".repeat(5000)), |response| {
         response.text_body = Some("{until} {subject}{subject}".into());
     });
     assert!(text.contains("{until} x") && text.len() < 2000, "{text}");

@@ -1,26 +1,27 @@
-//! Under which keys it is remembered who was told.
+//! Computes the keys of told rows, which remember the senders who were told.
 
 use super::sender::sender_key;
 use crate::model::{Address, ToldKey};
 
-/// Under what it is remembered who was told.
+/// Says which replies count as the same: a sender who was told under a handle is not told again
+/// under it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Handle<'a> {
     /// The account's own response.
     Response,
-    /// A handle of a script.
+    /// The `:handle` of a script.
     Named(&'a str),
-    /// The arguments of an action without a handle, hashed.
+    /// A hash of the arguments of an action that has no handle.
     Arguments([u8; 32]),
 }
 
-/// Under which key a sender is remembered for a handle. Both are hashed by themselves, each part
-/// with its length before it, so that no two pairs have one key.
+/// The key under which a sender is remembered for a handle. Handle and sender are hashed each on
+/// its own, preceded by their length, so that two pairs never share a key.
 #[must_use]
 pub fn told_key(secret: &[u8; 32], handle: &Handle<'_>, sender: &Address) -> ToldKey {
-    let hash = |context: u8, value: &[u8]| {
+    let hash = |kind: u8, value: &[u8]| {
         let mut hasher = blake3::Hasher::new_keyed(secret);
-        hasher.update(&[context]);
+        hasher.update(&[kind]);
         hasher.update(&(value.len() as u64).to_be_bytes());
         hasher.update(value);
         let mut out = [0u8; 16];

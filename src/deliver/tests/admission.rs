@@ -1,29 +1,28 @@
-//! What is accepted at RCPT, put off or refused.
+//! Tests of which recipients are accepted, deferred or refused at RCPT.
 
 use super::*;
 
-/// Mail for somebody whose row is damaged or lost waits, and nobody else's does.
 #[test]
-fn a_damaged_row_of_the_directory_bounces_nothing() {
+fn mail_is_deferred_only_for_the_account_whose_directory_row_is_damaged() {
     let later = "451 trouble with the mail store: try again later";
     for (table, key) in
         [(Table::Addresses, &b"lee@example.org"[..]), (Table::Accounts, &[0, 0, 0, 1])]
     {
         for damaged in [None, Some(vec![99])] {
             let engine = Arc::new(MemoryEngine::new());
-            let bed = bed_over(engine.clone());
-            let eve = bed
+            let fixture = fixture_over(engine.clone());
+            let eve = fixture
                 .directory
                 .add(&NewAccount::at(Address::parse("eve@example.org").unwrap()))
                 .unwrap();
-            let sent = |to: &str| bed.send("bob@example.net", &[to], HELLO)[0].clone();
+            let sent = |to: &str| fixture.send("bob@example.net", &[to], HELLO)[0].clone();
             let puts = vec![Put { table, key: key.to_vec(), value: damaged }];
             engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
-            // First as the directory in memory has it, then as it is read anew.
+            // First with the directory in memory, then after the directory was read anew.
             if table == Table::Accounts {
                 assert_eq!(sent("lee@example.org"), later);
             }
-            bed.directory.update(eve, |row| row.active = true).unwrap();
+            fixture.directory.update(eve, |row| row.active = true).unwrap();
             assert_eq!(
                 (sent("lee@example.org"), sent("lee+x@example.org")),
                 (later.to_owned(), later.to_owned())
@@ -36,48 +35,49 @@ fn a_damaged_row_of_the_directory_bounces_nothing() {
 }
 
 #[test]
-fn where_nobody_has_an_account_mail_waits_instead_of_bouncing() {
-    let bed = bed();
-    assert!(bed.send("bob@example.net", &["nobody@example.org"], HELLO)[0].starts_with("550"));
-    bed.directory.remove(bed.ann).unwrap();
-    assert!(bed.send("bob@example.net", &["ann@example.org"], HELLO)[0].starts_with("451"));
+fn without_any_account_mail_is_deferred_and_not_refused() {
+    let fixture = fixture();
+    assert!(fixture.send("bob@example.net", &["nobody@example.org"], HELLO)[0].starts_with("550"));
+    fixture.directory.remove(fixture.ann).unwrap();
+    assert!(fixture.send("bob@example.net", &["ann@example.org"], HELLO)[0].starts_with("451"));
 }
 
 #[test]
-fn room_is_asked_for_when_the_size_is_announced() {
-    let bed = bed();
-    bed.directory.update(bed.ann, |row| row.quota_bytes = Some(1000)).unwrap();
+fn announced_size_is_checked_against_the_quota() {
+    let fixture = fixture();
+    fixture.directory.update(fixture.ann, |row| row.quota_bytes = Some(1000)).unwrap();
     let ask = |size| {
         let envelope = Envelope { size, ..Envelope::default() };
         let mut session = DeliveryTransaction::default();
-        let admit = |session: &mut DeliveryTransaction, who: &str| {
-            bed.deliver
-                .admit(session, &envelope, &Recipient::plain(Address::parse(who).unwrap()))
+        let admit = |session: &mut DeliveryTransaction, to: &str| {
+            fixture
+                .deliver
+                .admit(session, &envelope, &Recipient::plain(Address::parse(to).unwrap()))
                 .code
         };
         (admit(&mut session, "ann@example.org"), admit(&mut session, "lee@example.org"))
     };
-    // The message is filed once, whichever of the two is asked.
+    // Both addresses belong to one account, where the message is filed once.
     assert_eq!((ask(None), ask(Some(900)), ask(Some(1001))), ((250, 250), (250, 250), (452, 452)));
 }
 
 #[test]
-fn mail_to_an_account_that_is_repaired_waits_and_mail_to_others_does_not() {
-    let bed = bed();
-    bed.directory.add(&NewAccount::at(Address::parse("ben@example.org").unwrap())).unwrap();
-    bed.away("Away");
-    bed.send("bob@example.net", &["ann@example.org"], HELLO);
-    let remake = |raw: &[u8]| crate::message::rows_or_bare(raw, bed.store.secrets());
+fn mail_is_deferred_only_for_the_account_under_repair() {
+    let fixture = fixture();
+    fixture.directory.add(&NewAccount::at(Address::parse("ben@example.org").unwrap())).unwrap();
+    fixture.enable_response("Away");
+    fixture.send("bob@example.net", &["ann@example.org"], HELLO);
+    let remake = |raw: &[u8]| crate::message::rows_or_bare(raw, fixture.store.secrets());
     let mut n = 0;
-    let mut heard = Vec::new();
-    let done = bed.store.repair(
+    let mut all_replies = Vec::new();
+    let done = fixture.store.repair(
         store::repair::RepairScope::Rebuild,
-        Some(&[bed.ann]),
+        Some(&[fixture.ann]),
         &remake,
         &mut |_| {
-            if !bed.store.accounts_under_repair().unwrap().is_empty() && n < 3 {
+            if !fixture.store.accounts_under_repair().unwrap().is_empty() && n < 3 {
                 n += 1;
-                heard.push(bed.send(
+                all_replies.push(fixture.send(
                     "eve@example.net",
                     &["ann@example.org", "ben@example.org"],
                     &format!("{HELLO}{n}\n"),
@@ -86,40 +86,44 @@ fn mail_to_an_account_that_is_repaired_waits_and_mail_to_others_does_not() {
             true
         },
     );
-    assert_eq!((done.unwrap().renewed, heard.len()), (vec![bed.ann], 3));
-    for replies in heard {
+    assert_eq!((done.unwrap().renewed, all_replies.len()), (vec![fixture.ann], 3));
+    for replies in all_replies {
         assert!(replies[0].starts_with("451 ") && replies[1].starts_with("250 "), "{replies:?}");
     }
-    // Postfix tries again, and each is filed once and answered once.
+    // Postfix tries again, and each message is filed once and answered once.
     for n in 1..=3 {
         let message = format!("{HELLO}{n}\n");
         let replies =
-            bed.send("eve@example.net", &["ann@example.org", "ben@example.org"], &message);
+            fixture.send("eve@example.net", &["ann@example.org", "ben@example.org"], &message);
         assert!(
             replies[0].starts_with("250 filed as") && replies[1].starts_with("250 filed already"),
             "{replies:?}"
         );
     }
-    assert_eq!(bed.store.snapshot().outbox(bed.ann).unwrap().len(), 2, "bob and eve");
-    let found = bed.store.check_deep(Some(&remake), &mut |_| true).unwrap();
+    assert_eq!(fixture.store.snapshot().outbox(fixture.ann).unwrap().len(), 2, "bob and eve");
+    let found = fixture.store.check_deep(Some(&remake), &mut |_| true).unwrap();
     assert_eq!(found.breaches, []);
 }
 
 #[test]
-fn quota_and_inactive_accounts_and_loops() {
-    let bed = bed();
-    bed.directory.update(bed.ann, |row| row.quota_emails = Some(1)).unwrap();
-    assert!(bed.send("bob@example.net", &["ann@example.org"], HELLO)[0].starts_with("250"));
+fn mail_over_quota_to_inactive_accounts_or_in_a_loop_is_refused() {
+    let fixture = fixture();
+    fixture.directory.update(fixture.ann, |row| row.quota_emails = Some(1)).unwrap();
+    assert!(fixture.send("bob@example.net", &["ann@example.org"], HELLO)[0].starts_with("250"));
     assert_eq!(
-        bed.send("bob@example.net", &["ann@example.org"], "x: y\n\n"),
+        fixture.send("bob@example.net", &["ann@example.org"], "x: y\n\n"),
         ["452 the mailbox is full"]
     );
-    bed.directory.update(bed.ann, |row| row.active = false).unwrap();
+    fixture.directory.update(fixture.ann, |row| row.active = false).unwrap();
     assert!(
-        bed.send("bob@example.net", &["ann@example.org"], HELLO)[0].starts_with("550 that mailbox")
+        fixture.send("bob@example.net", &["ann@example.org"], HELLO)[0]
+            .starts_with("550 that mailbox")
     );
-    bed.directory.update(bed.ann, |row| (row.active, row.quota_emails) = (true, None)).unwrap();
+    fixture
+        .directory
+        .update(fixture.ann, |row| (row.active, row.quota_emails) = (true, None))
+        .unwrap();
     let loops = "Received: x\n".repeat(100) + HELLO;
-    assert!(bed.send("bob@example.net", &["ann@example.org"], &loops)[0].starts_with("554"));
-    bed.clean();
+    assert!(fixture.send("bob@example.net", &["ann@example.org"], &loops)[0].starts_with("554"));
+    fixture.assert_clean();
 }

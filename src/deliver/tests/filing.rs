@@ -1,30 +1,31 @@
-//! Where a message is filed, and that a retry files it once.
+//! Tests of where a message is filed, and that a retry files it once.
 
 use super::*;
 
 #[test]
-fn a_retry_gets_the_same_id_and_adds_nothing() {
-    let bed = bed();
-    let first = bed.send("bob@example.net", &["ann@example.org"], HELLO);
+fn retry_gets_the_same_id_and_adds_nothing() {
+    let fixture = fixture();
+    let first = fixture.send("bob@example.net", &["ann@example.org"], HELLO);
     let id = first[0].rsplit(' ').next().unwrap().to_owned();
-    let again = bed.send("bob@example.net", &["ann@example.org"], HELLO);
+    let again = fixture.send("bob@example.net", &["ann@example.org"], HELLO);
     assert_eq!(again, [format!("250 filed already as {id}")]);
-    // Another envelope sender, or other octets, is another message, whatever its Message-ID says.
+    // With another envelope sender or other bytes it is another message, also with the same
+    // Message-ID.
     assert!(
-        bed.send("eve@example.net", &["ann@example.org"], HELLO)[0].starts_with("250 filed as")
+        fixture.send("eve@example.net", &["ann@example.org"], HELLO)[0].starts_with("250 filed as")
     );
     assert!(
-        bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}more\n"))[0]
+        fixture.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}more\n"))[0]
             .starts_with("250 filed as")
     );
-    assert_eq!(bed.store.snapshot().emails(bed.ann, None, 99).unwrap().len(), 3);
-    bed.clean();
+    assert_eq!(fixture.store.snapshot().emails(fixture.ann, None, 99).unwrap().len(), 3);
+    fixture.assert_clean();
 }
 
-/// Behind our trace fields what stood before the header ended it, or lost its first field: whoever
-/// reads the whole message saw the rest of the header as text.
+/// Behind the trace fields, a blank line before the header would end the header, and another line
+/// would spoil its first field.
 #[test]
-fn what_stands_before_the_header_is_not_kept_behind_the_trace_fields() {
+fn bytes_before_the_header_are_not_kept_behind_the_trace_fields() {
     for before in [
         "\n",
         " \t\n\n",
@@ -32,14 +33,16 @@ fn what_stands_before_the_header_is_not_kept_behind_the_trace_fields() {
         "From bob Sat Jan  1 00:00:00 2026\n",
         "\u{feff}\n>From bob\n",
     ] {
-        let bed = bed();
+        let fixture = fixture();
         assert!(
-            bed.send("bob@example.net", &["ann@example.org"], &format!("{before}{HELLO}"))[0]
+            fixture.send("bob@example.net", &["ann@example.org"], &format!("{before}{HELLO}"))[0]
                 .starts_with("250")
         );
-        let (id, email) = bed.store.snapshot().emails(bed.ann, None, 9).unwrap().pop().unwrap();
+        let (id, email) =
+            fixture.store.snapshot().emails(fixture.ann, None, 9).unwrap().pop().unwrap();
         let whole =
-            String::from_utf8(bed.store.snapshot().message(bed.ann, id).unwrap().unwrap()).unwrap();
+            String::from_utf8(fixture.store.snapshot().message(fixture.ann, id).unwrap().unwrap())
+                .unwrap();
         let (header, text) = whole.split_once("\r\n\r\n").unwrap();
         assert_eq!(text, "Hi\r\n", "{before:?}");
         let names: Vec<&str> =
@@ -51,18 +54,20 @@ fn what_stands_before_the_header_is_not_kept_behind_the_trace_fields() {
             "{before:?}"
         );
         assert_eq!(email.size, whole.len() as u64, "{before:?}");
-        let again = bed.send("bob@example.net", &["ann@example.org"], &format!("{before}{HELLO}"));
+        let again =
+            fixture.send("bob@example.net", &["ann@example.org"], &format!("{before}{HELLO}"));
         assert_eq!(again, [format!("250 filed already as {id}")]);
-        bed.clean();
+        fixture.assert_clean();
     }
-    // A text that looks like no header is kept as it came.
-    let bed = bed();
-    bed.send("bob@example.net", &["ann@example.org"], "\nA text.\n");
-    let (id, _) = bed.store.snapshot().emails(bed.ann, None, 9).unwrap().pop().unwrap();
+    // A text without a header is kept as it came.
+    let fixture = fixture();
+    fixture.send("bob@example.net", &["ann@example.org"], "\nA text.\n");
+    let (id, _) = fixture.store.snapshot().emails(fixture.ann, None, 9).unwrap().pop().unwrap();
     assert!(
-        bed.store
+        fixture
+            .store
             .snapshot()
-            .message(bed.ann, id)
+            .message(fixture.ann, id)
             .unwrap()
             .unwrap()
             .ends_with(b"\r\n\r\nA text.\r\n")
@@ -70,81 +75,89 @@ fn what_stands_before_the_header_is_not_kept_behind_the_trace_fields() {
 }
 
 #[test]
-fn what_was_served_long_ago_is_no_retry_and_what_is_kept_for_a_time_goes() {
-    let bed = bed();
+fn deliveries_and_decisions_are_forgotten_after_their_time() {
+    let fixture = fixture();
     for n in 0..60 {
-        bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}{n}\n"));
+        fixture.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}{n}\n"));
     }
-    let kept = || {
+    let remembered = || {
         (
-            bed.store.snapshot().deliveries(bed.ann).unwrap(),
-            bed.store.snapshot().decisions(bed.ann, 999).unwrap(),
+            fixture.store.snapshot().deliveries(fixture.ann).unwrap(),
+            fixture.store.snapshot().decisions(fixture.ann, 999).unwrap(),
         )
     };
-    assert_eq!((kept().0.len(), kept().1.len()), (60, 60));
-    bed.clock.advance(Duration::from_secs(13 * 24 * 3600));
+    assert_eq!((remembered().0.len(), remembered().1.len()), (60, 60));
+    fixture.clock.advance(Duration::from_secs(13 * 24 * 3600));
     assert!(
-        bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}1\n"))[0]
+        fixture.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}1\n"))[0]
             .contains("filed already")
     );
-    bed.clock.advance(Duration::from_secs(2 * 24 * 3600));
+    fixture.clock.advance(Duration::from_secs(2 * 24 * 3600));
     assert!(
-        bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}1\n"))[0]
+        fixture.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}1\n"))[0]
             .contains("filed as")
     );
-    bed.clock.advance(Duration::from_secs(90 * 24 * 3600));
-    let now = bed.clock.now();
+    fixture.clock.advance(Duration::from_secs(90 * 24 * 3600));
+    let now = fixture.clock.now();
     for n in 100..200 {
-        bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}{n}\n"));
+        fixture.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}{n}\n"));
     }
     assert!(
-        kept().0.len() == 100 && kept().0.iter().all(|served| served.at >= now),
+        remembered().0.len() == 100 && remembered().0.iter().all(|served| served.at >= now),
         "{}",
-        kept().0.len()
+        remembered().0.len()
     );
     assert!(
-        kept().1.len() == 100 && kept().1.iter().all(|decision| decision.at >= now),
+        remembered().1.len() == 100 && remembered().1.iter().all(|decision| decision.at >= now),
         "{}",
-        kept().1.len()
+        remembered().1.len()
     );
-    bed.clean();
+    fixture.assert_clean();
 }
 
 #[test]
-fn two_aliases_of_one_person_get_one_copy_and_two_answers() {
-    let bed = bed();
-    let said = bed.send(
+fn several_recipients_of_one_account_get_one_email_and_a_reply_each() {
+    let fixture = fixture();
+    let answers = fixture.send(
         "bob@example.net",
         &["ann@example.org", "lee@example.org", "ann+x@example.org"],
         HELLO,
     );
-    assert_eq!(said.len(), 3);
+    assert_eq!(answers.len(), 3);
     assert!(
-        said.iter().all(|reply| *reply == said[0] && reply.starts_with("250 filed as")),
-        "{said:?}"
+        answers.iter().all(|reply| *reply == answers[0] && reply.starts_with("250 filed as")),
+        "{answers:?}"
     );
-    assert_eq!(bed.store.snapshot().emails(bed.ann, None, 99).unwrap().len(), 1);
+    assert_eq!(fixture.store.snapshot().emails(fixture.ann, None, 99).unwrap().len(), 1);
     assert_eq!(
-        bed.send("bob@example.net", &["nobody@example.org"], HELLO),
+        fixture.send("bob@example.net", &["nobody@example.org"], HELLO),
         ["550 nobody here has that address"]
     );
-    bed.clean();
+    fixture.assert_clean();
 }
 
 #[test]
-fn a_detail_files_where_the_owner_allows_it() {
-    let bed = bed();
-    let counts = |bed: &Fixture, name: &str| {
-        bed.store.snapshot().find_mailbox(bed.ann, name).unwrap().unwrap().1.counts.total_emails
+fn detail_names_the_mailbox_if_the_owner_allows_it() {
+    let fixture = fixture();
+    let counts = |fixture: &Fixture, name: &str| {
+        fixture
+            .store
+            .snapshot()
+            .find_mailbox(fixture.ann, name)
+            .unwrap()
+            .unwrap()
+            .1
+            .counts
+            .total_emails
     };
-    bed.send("bob@example.net", &["ann+archive@example.org"], HELLO);
-    assert_eq!((counts(&bed, "inbox"), counts(&bed, "archive")), (1, 0));
-    bed.directory.update(bed.ann, |row| row.detail_files = true).unwrap();
-    bed.send("bob@example.net", &["ann+archive@example.org"], &format!("{HELLO}2\n"));
-    bed.send("bob@example.net", &["ann+no.such@example.org"], &format!("{HELLO}3\n"));
-    assert_eq!((counts(&bed, "inbox"), counts(&bed, "archive")), (2, 1));
-    // A dot leads down.
-    let made = bed.store.commit(bed.ann, |txn| {
+    fixture.send("bob@example.net", &["ann+archive@example.org"], HELLO);
+    assert_eq!((counts(&fixture, "inbox"), counts(&fixture, "archive")), (1, 0));
+    fixture.directory.update(fixture.ann, |row| row.detail_files = true).unwrap();
+    fixture.send("bob@example.net", &["ann+archive@example.org"], &format!("{HELLO}2\n"));
+    fixture.send("bob@example.net", &["ann+no.such@example.org"], &format!("{HELLO}3\n"));
+    assert_eq!((counts(&fixture, "inbox"), counts(&fixture, "archive")), (2, 1));
+    // A dot in the detail separates the names of a path.
+    let committed = fixture.store.commit(fixture.ann, |txn| {
         let new = |name: &str, parent| NewMailbox {
             name: name.into(),
             parent,
@@ -154,18 +167,18 @@ fn a_detail_files_where_the_owner_allows_it() {
         let lists = txn.create_mailbox(&new("Lists", None))?;
         txn.create_mailbox(&new("rust", Some(lists)))
     });
-    made.unwrap().1.wait_blocking().unwrap();
-    bed.send("bob@example.net", &["ann+Lists.Rust@example.org"], &format!("{HELLO}4\n"));
-    assert_eq!((counts(&bed, "Lists/rust"), counts(&bed, "inbox")), (1, 2));
+    committed.unwrap().1.wait_blocking().unwrap();
+    fixture.send("bob@example.net", &["ann+Lists.Rust@example.org"], &format!("{HELLO}4\n"));
+    assert_eq!((counts(&fixture, "Lists/rust"), counts(&fixture, "inbox")), (1, 2));
 }
 
 #[test]
-fn mail_whose_parser_panics_is_filed_unread_and_not_answered() {
+fn mail_whose_parser_panics_is_filed_with_its_bytes() {
     assert!(catch_parser_panic("a test", || panic!("on purpose")).is_none());
-    let bed = bed();
+    let fixture = fixture();
     let raw = b"Subject: x\r\n\r\nbody\r\n";
     let encoded = EncodedMessage::new(&bare_rows(raw));
-    let (_, ticket) = bed.store.commit_message(&[bed.ann], &encoded, raw, |txn| {
+    let (_, ticket) = fixture.store.commit_message(&[fixture.ann], &encoded, raw, |txn| {
         let (mailboxes, received_at) = ([txn.state().inbox].into(), txn.now());
         let new = NewEmail {
             message: &encoded,
@@ -177,21 +190,21 @@ fn mail_whose_parser_panics_is_filed_unread_and_not_answered() {
         txn.create_email(&new)
     });
     ticket.wait_blocking().unwrap();
-    let (id, _) = bed.store.snapshot().emails(bed.ann, None, 1).unwrap().pop().unwrap();
-    assert_eq!(bed.store.snapshot().message(bed.ann, id).unwrap().unwrap(), raw);
-    bed.clean();
+    let (id, _) = fixture.store.snapshot().emails(fixture.ann, None, 1).unwrap().pop().unwrap();
+    assert_eq!(fixture.store.snapshot().message(fixture.ann, id).unwrap().unwrap(), raw);
+    fixture.assert_clean();
 }
 
 #[test]
 fn broken_mail_is_filed_as_it_came() {
-    let bed = bed();
+    let fixture = fixture();
     let broken = "\u{0}\u{1}no header\n\nContent-Type: multipart/mixed; boundary=x\n--x";
-    assert!(bed.send("", &["ann@example.org"], broken)[0].starts_with("250"));
-    let (id, _) = bed.store.snapshot().emails(bed.ann, None, 1).unwrap().pop().unwrap();
-    let message = bed.store.snapshot().message(bed.ann, id).unwrap().unwrap();
+    assert!(fixture.send("", &["ann@example.org"], broken)[0].starts_with("250"));
+    let (id, _) = fixture.store.snapshot().emails(fixture.ann, None, 1).unwrap().pop().unwrap();
+    let message = fixture.store.snapshot().message(fixture.ann, id).unwrap().unwrap();
     assert!(
         message.starts_with(b"Return-Path: <>\r\n")
             && message.ends_with(broken.replace('\n', "\r\n").as_bytes())
     );
-    bed.clean();
+    fixture.assert_clean();
 }

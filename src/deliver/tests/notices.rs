@@ -1,10 +1,10 @@
-//! Notifications of success (RFC 3461 §4.1), and what counts against the rates.
+//! Tests of notifications of success (RFC 3461 §4.1), and of what counts against the rates.
 
 use super::*;
 
 #[test]
-fn a_success_notice_is_queued_once_where_it_was_asked_for() {
-    let bed = bed();
+fn success_notification_is_queued_once_for_the_recipients_that_asked_for_it() {
+    let fixture = fixture();
     let mut envelope = Envelope {
         sender: Address::parse("bob@example.net").ok(),
         lhlo: "mx".into(),
@@ -22,12 +22,12 @@ fn a_success_notice_is_queued_once_where_it_was_asked_for() {
     for _ in 0..2 {
         let mut session = DeliveryTransaction::default();
         for recipient in &envelope.recipients {
-            assert!(bed.deliver.admit(&mut session, &envelope, recipient).is_positive());
+            assert!(fixture.deliver.admit(&mut session, &envelope, recipient).is_positive());
         }
         let body = HELLO.replace('\n', "\r\n").into_bytes();
         assert_eq!(
             runtime
-                .block_on(Arc::clone(&bed.deliver).deliver(
+                .block_on(Arc::clone(&fixture.deliver).deliver(
                     session,
                     envelope.clone(),
                     IncomingMessage::new(body)
@@ -36,21 +36,22 @@ fn a_success_notice_is_queued_once_where_it_was_asked_for() {
             2
         );
     }
-    let actions = bed.store.snapshot().outbox(bed.ann).unwrap();
+    let actions = fixture.store.snapshot().outbox(fixture.ann).unwrap();
     assert_eq!((actions.len(), actions[0].kind), (1, crate::model::ActionKind::Report));
-    let text =
-        String::from_utf8(bed.store.snapshot().action_message(bed.ann, &actions[0]).unwrap())
-            .unwrap();
+    let text = String::from_utf8(
+        fixture.store.snapshot().action_message(fixture.ann, &actions[0]).unwrap(),
+    )
+    .unwrap();
     assert!(
         text.contains("Final-Recipient: rfc822; ann@example.org") && !text.contains("lee@"),
         "{text}"
     );
-    bed.clean();
+    fixture.assert_clean();
 }
 
 impl Fixture {
-    /// Delivers a message whose sender wants to be told of it.
-    fn ask_for_notice(&self, sender: &str, forged: Option<&str>, body: &str) -> Vec<Reply> {
+    /// Delivers a message whose sender asks for a notification of success.
+    fn send_with_notify(&self, sender: &str, forged: Option<&str>, body: &str) -> Vec<Reply> {
         let mut envelope = Envelope {
             sender: Address::parse(sender).ok(),
             lhlo: "mx".into(),
@@ -67,7 +68,7 @@ impl Fixture {
         let body = body.replace('\n', "\r\n").into_bytes();
         assert!(
             self.deliver.may_answer(&session, &envelope, &IncomingMessage::new(body.clone())),
-            "who sent it must be found out first"
+            "the sender must be verified first"
         );
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(Arc::clone(&self.deliver).deliver(
@@ -77,8 +78,8 @@ impl Fixture {
         ))
     }
 
-    /// To whom actions of ann's go.
-    fn queued(&self) -> Vec<String> {
+    /// The recipients of the actions of ann.
+    fn action_recipients(&self) -> Vec<String> {
         self.store
             .snapshot()
             .outbox(self.ann)
@@ -96,80 +97,80 @@ impl Fixture {
 }
 
 #[test]
-fn a_success_notice_goes_to_no_forged_sender_and_not_to_more_than_get_replies() {
-    let bed = bed();
-    bed.limit(2);
-    // Also where the header is one of a machine: it is the notification that is asked for.
+fn success_notifications_are_limited_and_a_forged_sender_gets_none() {
+    let fixture = fixture();
+    fixture.limit(2);
+    // Automatic mail gets a notification, too, if it asks for one.
     let message = |n: u32| format!("Auto-Submitted: auto-generated\n{HELLO}{n}\n");
-    let forged = bed.ask_for_notice("eve@example.net", Some("spf=fail"), &message(0));
-    assert_eq!((forged[0].code, bed.queued()), (250, Vec::<String>::new()));
-    // What is refused was not sent: it is not counted.
-    bed.directory.update(bed.ann, |row| row.quota_bytes = Some(400)).unwrap();
+    let forged = fixture.send_with_notify("eve@example.net", Some("spf=fail"), &message(0));
+    assert_eq!((forged[0].code, fixture.action_recipients()), (250, Vec::<String>::new()));
+    // A refused delivery is not counted.
+    fixture.directory.update(fixture.ann, |row| row.quota_bytes = Some(400)).unwrap();
     for n in 1..5 {
         let long = message(n) + &"x".repeat(4000);
-        assert_eq!(bed.ask_for_notice("zoe@example.net", None, &long)[0].code, 452);
+        assert_eq!(fixture.send_with_notify("zoe@example.net", None, &long)[0].code, 452);
     }
-    bed.directory.update(bed.ann, |row| row.quota_bytes = None).unwrap();
+    fixture.directory.update(fixture.ann, |row| row.quota_bytes = None).unwrap();
     for n in 10..14 {
         let again = message(n);
         for _ in 0..2 {
             assert_eq!(
-                bed.ask_for_notice(&format!("bob{n}@example.net"), None, &again)[0].code,
+                fixture.send_with_notify(&format!("bob{n}@example.net"), None, &again)[0].code,
                 250
             );
         }
     }
-    assert_eq!(bed.queued(), ["bob10@example.net", "bob11@example.net"]);
-    // Replies have a count of their own.
-    bed.away("Away");
-    bed.send("max@example.net", &["ann@example.org"], HELLO);
-    assert_eq!(bed.queued().last().map(String::as_str), Some("max@example.net"));
-    bed.clock.advance(Duration::from_secs(2 * 3600));
-    bed.ask_for_notice("tom@example.net", None, &message(20));
-    assert_eq!(bed.queued().len(), 4);
-    bed.clean();
+    assert_eq!(fixture.action_recipients(), ["bob10@example.net", "bob11@example.net"]);
+    // Replies are counted separately.
+    fixture.enable_response("Away");
+    fixture.send("max@example.net", &["ann@example.org"], HELLO);
+    assert_eq!(fixture.action_recipients().last().map(String::as_str), Some("max@example.net"));
+    fixture.clock.advance(Duration::from_secs(2 * 3600));
+    fixture.send_with_notify("tom@example.net", None, &message(20));
+    assert_eq!(fixture.action_recipients().len(), 4);
+    fixture.assert_clean();
 }
 
 #[test]
-fn a_delivery_that_is_refused_takes_nothing_of_the_rate() {
-    let bed = bed();
-    bed.limit(2);
-    bed.away("Away");
-    bed.directory.update(bed.ann, |row| row.quota_bytes = Some(400)).unwrap();
+fn refused_delivery_is_not_charged_to_the_rate() {
+    let fixture = fixture();
+    fixture.limit(2);
+    fixture.enable_response("Away");
+    fixture.directory.update(fixture.ann, |row| row.quota_bytes = Some(400)).unwrap();
     let long = format!("{HELLO}{}", "x".repeat(4000));
     for n in 0..5 {
         let sender = format!("zoe{n}@example.net");
-        assert_eq!(bed.send(&sender, &["ann@example.org"], &long), ["452 the mailbox is full"]);
+        assert_eq!(fixture.send(&sender, &["ann@example.org"], &long), ["452 the mailbox is full"]);
     }
-    bed.directory.update(bed.ann, |row| row.quota_bytes = None).unwrap();
+    fixture.directory.update(fixture.ann, |row| row.quota_bytes = None).unwrap();
     let mut reasons = Vec::new();
     for n in 0..3 {
-        bed.clock.advance(Duration::from_millis(1));
-        bed.send(&format!("bob{n}@example.net"), &["ann@example.org"], HELLO);
-        reasons.push(bed.last_reason());
+        fixture.clock.advance(Duration::from_millis(1));
+        fixture.send(&format!("bob{n}@example.net"), &["ann@example.org"], HELLO);
+        reasons.push(fixture.last_reason());
     }
     assert_eq!(reasons, ["answered", "answered", "rate-limit"]);
-    bed.clean();
+    fixture.assert_clean();
 }
 
 #[test]
-fn a_commit_that_is_not_durable_takes_nothing_of_the_rate() {
+fn failed_commit_is_not_charged_to_the_rate() {
     let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
-    let bed = bed_over(engine.clone());
-    bed.limit(1);
-    bed.away("Away");
+    let fixture = fixture_over(engine.clone());
+    fixture.limit(1);
+    fixture.enable_response("Away");
     engine.fail_after(0, Error::Full);
     for n in 0..3 {
-        let replies = bed.ask_for_notice(&format!("zoe{n}@example.net"), None, HELLO);
+        let replies = fixture.send_with_notify(&format!("zoe{n}@example.net"), None, HELLO);
         assert!((400..500).contains(&replies[0].code), "{}", replies[0].code);
     }
     engine.heal();
-    assert_eq!(bed.ask_for_notice("bob@example.net", None, HELLO)[0].code, 250);
-    assert_eq!(bed.last_reason(), "answered");
+    assert_eq!(fixture.send_with_notify("bob@example.net", None, HELLO)[0].code, 250);
+    assert_eq!(fixture.last_reason(), "answered");
     assert_eq!(
-        bed.queued(),
+        fixture.action_recipients(),
         ["bob@example.net", "bob@example.net"],
         "the notification and the reply"
     );
-    bed.clean();
+    fixture.assert_clean();
 }

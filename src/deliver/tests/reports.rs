@@ -1,27 +1,28 @@
-//! Reports that come back reach the submission that they are about (RFC 8621 §7).
+//! Tests that reports update the submission that they are about (RFC 8621 §7).
 
 use super::*;
 use crate::model::{
     Action, BlobHash, Change, DataType, DeliveryState, EmailId, EmailSubmission, EnvelopeAddress,
     ObjectId, RecipientState, SubmissionRecipient, Target, limits,
 };
-use crate::outbox::submission::order;
+use crate::outbox::submission::parse_envelope;
 use crate::outbox::{NewAction, Reporter, dsn};
 
 const SENT: &[u8] =
     b"From: ann@example.org\r\nMessage-ID: <s1@example.org>\r\nSubject: lunch\r\n\r\nAt noon?\r\n";
 
 impl Fixture {
-    /// Ann sends this to these, and the relay has it.
-    fn submitted(&self, to: &[&str]) -> ObjectId {
+    /// Creates a submission by ann to these recipients that the relay has accepted.
+    fn create_sent_submission(&self, to: &[&str]) -> ObjectId {
         let path = |email: &str| EnvelopeAddress { email: email.into(), parameters: None };
         let (from, rcpt_to) =
             (path("ann@example.org"), to.iter().map(|to| path(to)).collect::<Vec<_>>());
         let now = self.clock.now();
         let order =
-            order(&from, &rcpt_to, now, limits::MAX_RECIPIENTS, limits::MAX_DELAYED_SEND).unwrap();
+            parse_envelope(&from, &rcpt_to, now, limits::MAX_RECIPIENTS, limits::MAX_DELAYED_SEND)
+                .unwrap();
         let hash = BlobHash(*blake3::hash(SENT).as_bytes());
-        let NewAction { action, octets } =
+        let NewAction { action, bytes } =
             order.queue(Default::default(), hash, "s1@example.org".into(), now);
         assert_eq!(action.envid.as_deref(), Some("s1@example.org"));
         let rcpt_to = rcpt_to
@@ -30,9 +31,9 @@ impl Fixture {
         let (message_id, rcpt_to) = ("s1@example.org".to_owned(), rcpt_to.collect());
         let submission =
             EmailSubmission { mail_from: from, rcpt_to, message_id, ..EmailSubmission::default() };
-        self.done(|txn| {
+        self.commit(|txn| {
             let (id, action) =
-                txn.submit(&submission, action.clone(), &octets, Some((&hash, SENT)))?;
+                txn.submit(&submission, action.clone(), &bytes, Some((&hash, SENT)))?;
             let read = txn.action(action)?;
             let mut action = read.clone();
             for target in &mut action.recipients {
@@ -43,23 +44,23 @@ impl Fixture {
         })
     }
 
-    fn done<T>(&self, change: impl FnMut(&mut store::Txn<'_>) -> Result<T, Error>) -> T {
-        let (made, ticket) = self.store.commit(self.ann, change).unwrap();
+    fn commit<T>(&self, change: impl FnMut(&mut store::Txn<'_>) -> Result<T, Error>) -> T {
+        let (result, ticket) = self.store.commit(self.ann, change).unwrap();
         ticket.wait_blocking().unwrap();
-        made
+        result
     }
 
     fn submission(&self, id: ObjectId) -> EmailSubmission {
         self.store.snapshot().object(self.ann, id).unwrap().unwrap()
     }
 
-    fn said(&self, id: ObjectId) -> Vec<(DeliveryState, bool)> {
+    fn delivery_status(&self, id: ObjectId) -> Vec<(DeliveryState, bool)> {
         let status = |to: SubmissionRecipient| (to.status.delivered, to.status.displayed);
         self.submission(id).rcpt_to.into_iter().map(status).collect()
     }
 
-    /// A report comes, a while after the last one.
-    fn report(&self, text: &str) -> String {
+    /// Delivers a report, a second after the last one.
+    fn send_report(&self, text: &str) -> String {
         self.clock.advance(Duration::from_secs(1));
         self.send("", &["ann@example.org"], text).remove(0)
     }
@@ -69,7 +70,7 @@ impl Fixture {
     }
 }
 
-/// A report about that message, as another site writes it.
+/// A report about the message, as another site writes it.
 fn report(kind: &str, fields: &str, original: &str) -> String {
     format!(
         "From: mx@example.net\nTo: ann@example.org\nSubject: report\n\
@@ -81,15 +82,15 @@ fn report(kind: &str, fields: &str, original: &str) -> String {
 const HEADERS: &str = "Content-Type: text/rfc822-headers\n\nMessage-ID: <s1@example.org>\n\n";
 
 #[test]
-fn what_comes_back_is_told_by_the_submission() {
-    let bed = bed();
-    let id = bed.submitted(&["bob@example.net", "cy@example.net"]);
+fn submission_shows_what_reports_say() {
+    let fixture = fixture();
+    let id = fixture.create_sent_submission(&["bob@example.net", "cy@example.net"]);
     let unknown = (DeliveryState::Unknown, false);
-    assert_eq!(bed.said(id), [unknown, unknown]);
-    let moved = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&moved);
-    bed.store.on_change(move |change: &Change| {
-        seen.lock().extend(
+    assert_eq!(fixture.delivery_status(id), [unknown, unknown]);
+    let changes = Arc::new(Mutex::new(Vec::new()));
+    let listener_changes = Arc::clone(&changes);
+    fixture.store.on_change(move |change: &Change| {
+        listener_changes.lock().extend(
             change
                 .types
                 .iter()
@@ -97,85 +98,97 @@ fn what_comes_back_is_told_by_the_submission() {
                 .filter(|data| *data == DataType::EmailSubmission),
         );
     });
-    // RFC 3464 §2.3.3: delayed says nothing, failed and delivered do.
+    // RFC 3464 §2.3.3: "delayed" changes nothing, "failed" and "delivered" do.
     let dsn = |to: &str, action: &str, status: &str| {
         let fields = format!(
-            "Reporting-MTA: dns; mx\n\nFinal-Recipient: rfc822; {to}\nAction: {action}\nStatus: {status}\n"
+            "Reporting-MTA: dns; mx\n\n\
+             Final-Recipient: rfc822; {to}\nAction: {action}\nStatus: {status}\n"
         );
-        bed.report(&report("delivery-status", &fields, HEADERS))
+        fixture.send_report(&report("delivery-status", &fields, HEADERS))
     };
     assert!(dsn("bob@example.net", "delayed", "4.4.1").starts_with("250 filed as"));
     assert_eq!(
-        (bed.said(id), bed.submission(id).dsn.as_slice()),
-        (vec![unknown, unknown], [bed.newest()].as_slice())
+        (fixture.delivery_status(id), fixture.submission(id).dsn.as_slice()),
+        (vec![unknown, unknown], [fixture.newest()].as_slice())
     );
     dsn("BOB@example.net", "failed", "5.1.1");
     dsn("cy@example.net", "delivered", "2.0.0");
-    assert_eq!(bed.said(id), [(DeliveryState::No, false), (DeliveryState::Yes, false)]);
-    assert_eq!(bed.submission(id).rcpt_to[0].status.smtp_reply, "550 5.1.1 failed");
+    assert_eq!(
+        fixture.delivery_status(id),
+        [(DeliveryState::No, false), (DeliveryState::Yes, false)]
+    );
+    assert_eq!(fixture.submission(id).rcpt_to[0].status.smtp_reply, "550 5.1.1 failed");
     let mdn = |id: &str, what: &str| {
         let fields = format!(
             "Final-Recipient: rfc822; cy@example.net\nOriginal-Message-ID: <{id}>\n\
              Disposition: manual-action/MDN-sent-manually; {what}\n"
         );
-        bed.report(&report("disposition-notification", &fields, ""))
+        fixture.send_report(&report("disposition-notification", &fields, ""))
     };
     mdn("s1@example.org", "deleted");
-    assert_eq!(bed.said(id)[1], (DeliveryState::Yes, false));
+    assert_eq!(fixture.delivery_status(id)[1], (DeliveryState::Yes, false));
     mdn("s1@example.org", "displayed");
-    assert_eq!(bed.said(id)[1], (DeliveryState::Yes, true));
-    let now = bed.submission(id);
-    assert_eq!((now.dsn.len(), now.mdn.len(), now.mdn[1]), (3, 2, bed.newest()));
+    assert_eq!(fixture.delivery_status(id)[1], (DeliveryState::Yes, true));
+    let now = fixture.submission(id);
+    assert_eq!((now.dsn.len(), now.mdn.len(), now.mdn[1]), (3, 2, fixture.newest()));
     assert!(now.mdn[0].received_at() < now.mdn[1].received_at(), "the oldest first");
-    assert_eq!(moved.lock().len(), 5, "each is a change that is pushed");
+    assert_eq!(changes.lock().len(), 5, "each is a change that is pushed");
 
-    // Of another message, of nobody whom it went to, and no report at all.
+    // About another message, about somebody else, and an incomplete report.
     mdn("s2@example.org", "displayed");
     dsn("eve@example.net", "failed", "5.0.0");
-    bed.report(&report("delivery-status", "Action: failed\n", HEADERS));
-    assert_eq!(bed.submission(id), now);
-    // What becomes of the action afterwards takes nothing of it back.
+    fixture.send_report(&report("delivery-status", "Action: failed\n", HEADERS));
+    assert_eq!(fixture.submission(id), now);
+    // What becomes of the action afterwards does not change the status back.
     let action = now.action.unwrap();
-    bed.done(|txn| {
+    fixture.commit(|txn| {
         let action = txn.action(action)?;
         txn.update_action(
             &action,
             &Action { state: crate::model::ActionState::Sent, ..action.clone() },
         )
     });
-    bed.done(|txn| txn.remove_action(action));
-    assert_eq!(bed.said(id), [(DeliveryState::No, false), (DeliveryState::Yes, true)]);
-    // It was destroyed: reports are mail like any other.
-    bed.done(|txn| txn.destroy_object::<EmailSubmission>(id));
+    fixture.commit(|txn| txn.remove_action(action));
+    assert_eq!(
+        fixture.delivery_status(id),
+        [(DeliveryState::No, false), (DeliveryState::Yes, true)]
+    );
+    // After the submission is destroyed, reports are mail like any other.
+    fixture.commit(|txn| txn.destroy_object::<EmailSubmission>(id));
     assert!(dsn("cy@example.net", "failed", "5.2.2").starts_with("250 filed as"));
-    bed.clean();
+    fixture.assert_clean();
 }
 
-/// A report that brings nothing of the message back names it by the envelope id that we gave it
-/// (RFC 3461 §4.4).
+/// A report that returns nothing of the message names it by its envelope id (RFC 3461 §4.4).
 #[test]
-fn our_own_reports_are_understood_and_the_envelope_id_is_enough() {
-    let bed = bed();
-    let id = bed.submitted(&["bob@example.net"]);
-    let fields = "Original-Envelope-Id: s1@example.org\n\nOriginal-Recipient: rfc822;bob@example.net\n\
-                  Final-Recipient: rfc822; robert@inside.example.net\nAction: delivered\nStatus: 2.0.0\n";
-    bed.report(&report("delivery-status", fields, ""));
-    assert_eq!(bed.said(id), [(DeliveryState::Yes, false)]);
+fn own_reports_and_reports_with_only_an_envelope_id_are_understood() {
+    let fixture = fixture();
+    let id = fixture.create_sent_submission(&["bob@example.net"]);
+    let fields = "Original-Envelope-Id: s1@example.org\n\n\
+                  Original-Recipient: rfc822;bob@example.net\n\
+                  Final-Recipient: rfc822; robert@inside.example.net\n\
+                  Action: delivered\nStatus: 2.0.0\n";
+    fixture.send_report(&report("delivery-status", fields, ""));
+    assert_eq!(fixture.delivery_status(id), [(DeliveryState::Yes, false)]);
     let failed =
         RecipientState::Failed { status: [5, 1, 1], text: "550 5.1.1 no such user".into() };
     let bob = Target { state: failed, ..Target::plain(Address::parse("bob@example.net").unwrap()) };
-    let action =
-        bed.store.snapshot().action(bed.ann, bed.submission(id).action.unwrap()).unwrap().unwrap();
+    let action = fixture
+        .store
+        .snapshot()
+        .action(fixture.ann, fixture.submission(id).action.unwrap())
+        .unwrap()
+        .unwrap();
     let reporter = Reporter {
         hostname: "mx.example.org",
         message_id: "d1@mx.example.org",
-        now: bed.clock.now(),
+        now: fixture.clock.now(),
     };
     let told = dsn::compose_failed(&action, &[bob], SENT, &reporter).unwrap();
-    let text = String::from_utf8(told.octets).unwrap().replace("\r\n", "\n");
-    bed.report(&text);
-    assert_eq!(bed.said(id), [(DeliveryState::No, false)]);
-    assert_eq!(bed.submission(id).rcpt_to[0].status.smtp_reply, "550 5.1.1 no such user");
-    assert_eq!(bed.submission(id).dsn.len(), 2);
-    bed.clean();
+    let text = String::from_utf8(told.bytes).unwrap().replace("\r\n", "\n");
+    fixture.send_report(&text);
+    assert_eq!(fixture.delivery_status(id), [(DeliveryState::No, false)]);
+    assert_eq!(fixture.submission(id).rcpt_to[0].status.smtp_reply, "550 5.1.1 no such user");
+    assert_eq!(fixture.submission(id).dsn.len(), 2);
+    fixture.assert_clean();
 }

@@ -21,8 +21,8 @@ use crate::model::{
     Address, BlobHash, EmailAddress, EmailId, EmailMetadata, ObjectId, SenderIdentity, keyword,
     limits,
 };
-use crate::outbox::mdn::{MdnDraft, MdnRequest, notification};
-use crate::outbox::{ReceiptAction, Reporter, typed};
+use crate::outbox::mdn::{MdnDraft, MdnRequest, compose_notification};
+use crate::outbox::{ReceiptAction, Reporter, address_with_type};
 use crate::store::Error;
 use crate::wire::jmap::json::{members, or_null};
 use crate::wire::jmap::{Answer, JsonObject, MethodError, SetError};
@@ -254,7 +254,8 @@ impl MdnSender<'_> {
         let (message_id, _) = email::new_message_id(account).map_err(SetFailure::Call)?;
         let recipients = draft.to.iter().filter_map(|to| Address::parse(&to.email).ok()).collect();
         let now = context.store.clock().now();
-        let raw = notification(draft, &Reporter { hostname: "", message_id: &message_id, now });
+        let raw =
+            compose_notification(draft, &Reporter { hostname: "", message_id: &message_id, now });
         if raw.len() as u64 > limits::MAX_MESSAGE_BYTES {
             return Err(too_large().into());
         }
@@ -307,7 +308,7 @@ fn draft(
         reporting_ua: mdn.reporting_ua.clone(),
         gateway: None,
         original_recipient: request.original_recipient.clone(),
-        final_recipient: typed(recipient),
+        final_recipient: address_with_type(recipient),
         original_message_id: request.message_id.clone(),
         action: mdn.action,
         sending: mdn.sending,

@@ -26,7 +26,7 @@ use crate::model::{
     SubmissionRecipient, UndoStatus, limits,
 };
 use crate::outbox::HELD;
-use crate::outbox::submission::{SubmissionOrder, order};
+use crate::outbox::submission::{SubmissionOrder, parse_envelope};
 use crate::store::Txn;
 use crate::wire::jmap::standard::{SetAnswer, SetArgs};
 use crate::wire::jmap::{JsonObject, MethodError, Patch, SetError, With};
@@ -141,7 +141,7 @@ impl NewSubmission {
         let queued = order.clone().queue(submission.email, *blob, message_id.clone(), txn.now());
         let action = Action { last_error: is_held.then(|| HELD.into()), ..queued.action };
         let message = bytes.as_deref().map(|bytes| (blob, bytes));
-        let (id, _) = txn.submit(submission, action, &queued.octets, message)?;
+        let (id, _) = txn.submit(submission, action, &queued.bytes, message)?;
         let stored = txn.snapshot().object::<EmailSubmission>(txn.account(), id)?;
         Ok((id, stored.unwrap_or_else(|| submission.clone())))
     }
@@ -206,8 +206,9 @@ fn prepare(
         checked_envelope(senders, identity, (&raw, &content), properties.get("envelope"))?;
     problems.finish()?;
     let now = context.store.clock().now();
-    let order = order(&mail_from, &rcpt_to, now, limits::MAX_RECIPIENTS, limits::MAX_DELAYED_SEND)
-        .map_err(envelope_error)?;
+    let order =
+        parse_envelope(&mail_from, &rcpt_to, now, limits::MAX_RECIPIENTS, limits::MAX_DELAYED_SEND)
+            .map_err(envelope_error)?;
     let (blob, bytes) = match header::without_fields(&raw, &["Bcc"]) {
         Cow::Borrowed(_) => (metadata.blob, None),
         Cow::Owned(bytes) => {

@@ -1,3 +1,5 @@
+//! Tests of reading requests for notifications, and of composing notifications.
+
 use super::*;
 use crate::message::Message;
 use crate::message::report::{ReportContent, report as read};
@@ -9,16 +11,23 @@ fn reporter() -> Reporter<'static> {
 }
 
 #[test]
-fn a_rejection_is_a_disposition_notification() {
+fn rejection_is_a_disposition_notification() {
     let envelope =
         Envelope { sender: Some(Address::from_parts("bob", "example.net")), ..Envelope::default() };
     let ann = Recipient::plain(Address::from_parts("ann", "example.org"));
     let raw = b"Subject: x\r\nMessage-ID: <1@x>\r\n\r\nsecret\r\n";
     let own = Address::from_parts("ann", "example.org");
-    let made =
-        rejected(&envelope, &ann, &own, "I take no\nlunches.", raw, Some(EmailId(1)), &reporter())
-            .unwrap();
-    let text = String::from_utf8(made.octets.clone()).unwrap();
+    let made = compose_rejection(
+        &envelope,
+        &ann,
+        &own,
+        "I take no\nlunches.",
+        raw,
+        Some(EmailId(1)),
+        &reporter(),
+    )
+    .unwrap();
+    let text = String::from_utf8(made.bytes.clone()).unwrap();
     for line in [
         "Disposition: automatic-action/MDN-sent-automatically; deleted",
         "Final-Recipient: rfc822; ann@example.org",
@@ -26,35 +35,35 @@ fn a_rejection_is_a_disposition_notification() {
         "lunches.",
         "From: <ann@example.org>",
     ] {
-        assert!(text.lines().any(|known| known == line), "{line}\n---\n{text}");
+        assert!(text.lines().any(|found| found == line), "{line}\n---\n{text}");
     }
     assert!(text.contains("disposition-notification") && !text.contains("secret"), "{text}");
-    let facts = AutoReplyFacts::of(&made.octets);
+    let facts = AutoReplyFacts::of(&made.bytes);
     assert!(facts.report.is_some() && facts.auto_submitted.is_some());
     let nobody = Envelope { sender: None, ..envelope };
-    assert_eq!(rejected(&nobody, &ann, &own, "no", raw, None, &reporter()), None);
+    assert_eq!(compose_rejection(&nobody, &ann, &own, "no", raw, None, &reporter()), None);
 }
 
-fn request(more: &str) -> Option<MdnRequest> {
+fn request(header: &str) -> Option<MdnRequest> {
     MdnRequest::of(
-        format!("{more}\r\n\r\nbody\r\n").replace("\r\n", "\n").replace('\n', "\r\n").as_bytes(),
+        format!("{header}\r\n\r\nbody\r\n").replace("\r\n", "\n").replace('\n', "\r\n").as_bytes(),
     )
 }
 
-/// RFC 8098 §2.1: who is told, and of what the owner must be asked.
+/// RFC 8098 §2.1.
 #[test]
-fn who_is_told_unasked_is_who_sent_it() {
+fn only_the_envelope_sender_is_notified_without_asking_the_owner() {
     let manual = |header: &str| {
         request(header).map(|request| request.reason_not_to_send(SendingMode::Manual).is_none())
     };
-    let unasked = |header: &str| {
+    let automatic = |header: &str| {
         request(header).map(|request| request.reason_not_to_send(SendingMode::Automatic).is_none())
     };
     assert_eq!(manual("Subject: x"), None);
     assert_eq!(manual("Disposition-Notification-To: <>"), None);
     assert_eq!(manual("Disposition-Notification-To: nobody"), None);
     let both = "Return-Path: <Bob@example.net>\nDisposition-Notification-To: Bob <Bob@EXAMPLE.net>";
-    assert_eq!((manual(both), unasked(both)), (Some(true), Some(true)));
+    assert_eq!((manual(both), automatic(both)), (Some(true), Some(true)));
     for (from, to) in [
         ("<Bob@example.net>\n", "<bob@example.net>\n"),
         ("<Bob@example.net>\n", "<>\n"),
@@ -67,7 +76,7 @@ fn who_is_told_unasked_is_who_sent_it() {
     ] {
         let header = both.replacen(from, to, 1);
         assert_ne!(header, both, "{from}");
-        assert_eq!((manual(&header), unasked(&header)), (Some(true), Some(false)), "{header}");
+        assert_eq!((manual(&header), automatic(&header)), (Some(true), Some(false)), "{header}");
     }
     for never in [
         "Content-Type: multipart/report; boundary=x",
@@ -88,13 +97,14 @@ fn who_is_told_unasked_is_who_sent_it() {
 }
 
 #[test]
-fn what_is_said_of_the_original_is_taken_from_it() {
+fn request_has_original_recipient_message_id_and_subject() {
     let request = request(
-        "Disposition-Notification-To: b@x.example, B <b@X.example>\nOriginal-Recipient: rfc822;team@example.org (us)\n\
+        "Disposition-Notification-To: b@x.example, B <b@X.example>\n\
+         Original-Recipient: rfc822;team@example.org (us)\n\
          Message-ID: <1@x>\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=",
     )
     .unwrap();
-    assert_eq!(request.to.len(), 1, "the same person once");
+    assert_eq!(request.to.len(), 1, "an address that is named twice counts once");
     assert_eq!(request.original_recipient.as_deref(), Some("rfc822; team@example.org"));
     assert_eq!(
         (request.message_id.as_deref(), request.subject.as_deref()),
@@ -102,10 +112,9 @@ fn what_is_said_of_the_original_is_taken_from_it() {
     );
 }
 
-/// RFC 2046 §5.2.1, RFC 6532 §3.7: a message within is not encoded, unless it is one of those that
-/// may be.
+/// RFC 2046 §5.2.1: message/rfc822 is not encoded. RFC 6532 §3.7: message/global may be.
 #[test]
-fn the_original_goes_back_as_it_came() {
+fn returned_original_is_unchanged() {
     let disposition = DispositionReport {
         reporting_ua: None,
         gateway: None,
@@ -119,7 +128,7 @@ fn the_original_goes_back_as_it_came() {
         extensions: vec![("X-Y".into(), "z".into())],
     };
     let person = |email: &str| EmailAddress { name: None, email: email.into() };
-    let made = |original: Option<&str>| MdnDraft {
+    let draft = |original: Option<&str>| MdnDraft {
         from: person("ann@example.org"),
         to: vec![person("bob@example.net"), person("cy@example.net")],
         subject: "Read: x\r\nBcc: eve@example.net".into(),
@@ -127,13 +136,13 @@ fn the_original_goes_back_as_it_came() {
         disposition: disposition.clone(),
         original: original.map(|text| text.as_bytes().to_vec()),
     };
-    let octets = |original| notification(made(original), &reporter());
+    let compose = |original| compose_notification(draft(original), &reporter());
     for (original, kind) in [
         ("Subject: x\r\n\r\nplain\r\n", Some("message/rfc822")),
         ("Subject: x\r\n\r\nGr\u{fc}\u{df}e\r\n", Some("message/rfc822")),
         ("Subject: Gr\u{fc}\u{df}e\r\n\r\nGr\u{fc}\u{df}e\r\n", Some("message/global")),
     ] {
-        let raw = octets(Some(original));
+        let raw = compose(Some(original));
         let message = Message::parse(&raw);
         let whole = read(&message).unwrap();
         assert_eq!(whole.content, ReportContent::Disposition(disposition.clone()));
@@ -143,7 +152,7 @@ fn the_original_goes_back_as_it_came() {
         let third = structure.root.children.get(2).unwrap();
         assert_eq!(Some(third.media_type.as_str()), kind);
         assert_eq!(message.decoded(third.number).unwrap().as_ref(), original.as_bytes());
-        // It passes where only seven-bit text is taken.
+        // The notification can be converted for a relay that takes only 7-bit text.
         let seven = to_seven_bit(&raw).unwrap();
         assert!(seven.is_ascii() && read(&Message::parse(&seven)).is_some());
         let names: Vec<String> =
@@ -153,8 +162,11 @@ fn the_original_goes_back_as_it_came() {
                 && !names.iter().any(|name| name.starts_with("Disposition-"))
         );
         assert_eq!(AutoReplyFacts::of(&raw).destinations.len(), 2);
-        assert!(MdnRequest::of(&raw).is_none(), "no notification asks for one (RFC 8098 §2.1)");
+        assert!(
+            MdnRequest::of(&raw).is_none(),
+            "a notification does not ask for one (RFC 8098 §2.1)"
+        );
     }
-    let none = octets(None);
-    assert!(!read(&Message::parse(&none)).unwrap().has_original && none.is_ascii());
+    let without = compose(None);
+    assert!(!read(&Message::parse(&without)).unwrap().has_original && without.is_ascii());
 }

@@ -1,3 +1,5 @@
+//! Tests of reading and deriving the envelope of a submission.
+
 use super::*;
 use crate::model::EmailAddress;
 
@@ -11,16 +13,23 @@ fn address(email: &str, parameters: &[(&str, Option<&str>)]) -> EnvelopeAddress 
 }
 
 fn from(parameters: &[(&str, Option<&str>)]) -> Result<SubmissionOrder, BadEnvelope> {
-    order(&address("ann@example.org", parameters), &[address("bob@example.net", &[])], NOW, 9, YEAR)
+    parse_envelope(
+        &address("ann@example.org", parameters),
+        &[address("bob@example.net", &[])],
+        NOW,
+        9,
+        YEAR,
+    )
 }
 
 fn to(parameters: &[(&str, Option<&str>)]) -> Result<Target, BadEnvelope> {
-    let all = order(&address("", &[]), &[address("bob@example.net", parameters)], NOW, 9, YEAR);
-    all.map(|mut order| order.recipients.remove(0))
+    let order =
+        parse_envelope(&address("", &[]), &[address("bob@example.net", parameters)], NOW, 9, YEAR);
+    order.map(|mut order| order.recipients.remove(0))
 }
 
-fn path(refused: &BadEnvelope) -> &str {
-    match refused {
+fn path(error: &BadEnvelope) -> &str {
+    match error {
         BadEnvelope::Property(path, why) => {
             assert!(!why.is_empty());
             path
@@ -31,7 +40,7 @@ fn path(refused: &BadEnvelope) -> &str {
 
 /// RFC 3461 §4, RFC 4865 §4.
 #[test]
-fn parameters_of_the_sender_are_taken_or_refused_with_their_place() {
+fn sender_parameters_are_accepted_or_refused_with_their_path() {
     let good = from(&[
         ("ret", Some("hdrs")),
         ("ENVID", Some("QQ 314+x")),
@@ -54,7 +63,7 @@ fn parameters_of_the_sender_are_taken_or_refused_with_their_place() {
     assert_eq!(
         at(("HOLDUNTIL", Some("2020-01-01T00:00:00Z"))),
         Ok(NOW),
-        "what is due already goes at once"
+        "a time in the past means now"
     );
     let long = "x".repeat(limits::MAX_ENVID_BYTES + 1);
     for (name, value) in [
@@ -92,7 +101,7 @@ fn parameters_of_the_sender_are_taken_or_refused_with_their_place() {
 }
 
 #[test]
-fn parameters_of_a_recipient_are_taken_or_refused_with_their_place() {
+fn recipient_parameters_are_accepted_or_refused_with_their_path() {
     let good =
         to(&[("NOTIFY", Some("success,FAILURE")), ("ORCPT", Some("RFC822;bob+x@example.net"))])
             .unwrap();
@@ -118,13 +127,13 @@ fn parameters_of_a_recipient_are_taken_or_refused_with_their_place() {
     }
 }
 
-/// RFC 8621 §7.5: which refusal it is.
+/// RFC 8621 §7.5: each mistake has an error of its own.
 #[test]
-fn recipients_are_counted_and_read_and_each_is_one() {
+fn missing_surplus_and_invalid_recipients_are_refused_and_duplicates_dropped() {
     let sender = address("ann@example.org", &[]);
-    let to = |all: &[&str]| {
-        let all: Vec<EnvelopeAddress> = all.iter().map(|email| address(email, &[])).collect();
-        order(&sender, &all, NOW, 3, YEAR).map(|order| order.recipients.len())
+    let to = |emails: &[&str]| {
+        let to: Vec<EnvelopeAddress> = emails.iter().map(|email| address(email, &[])).collect();
+        parse_envelope(&sender, &to, NOW, 3, YEAR).map(|order| order.recipients.len())
     };
     assert_eq!(to(&[]), Err(BadEnvelope::NoRecipients));
     assert_eq!(to(&["a@x.example", "b@x.example", "A@X.example"]), Ok(2));
@@ -134,18 +143,22 @@ fn recipients_are_counted_and_read_and_each_is_one() {
         Err(BadEnvelope::Recipients(vec!["b".into(), "c\r\n@x.example".into()]))
     );
     let bad =
-        order(&address("ann", &[]), &[address("bob@example.net", &[])], NOW, 3, YEAR).unwrap_err();
+        parse_envelope(&address("ann", &[]), &[address("bob@example.net", &[])], NOW, 3, YEAR)
+            .unwrap_err();
     assert_eq!(path(&bad), "envelope/mailFrom/email");
     assert_eq!(
-        order(&address("", &[]), &[address("bob@example.net", &[])], NOW, 3, YEAR).unwrap().sender,
+        parse_envelope(&address("", &[]), &[address("bob@example.net", &[])], NOW, 3, YEAR)
+            .unwrap()
+            .sender,
         None
     );
 }
 
 #[test]
-fn an_envelope_that_was_not_given_is_made_of_the_header() {
-    let people = |all: &[&str]| {
-        all.iter()
+fn missing_envelope_is_derived_from_the_header() {
+    let people = |emails: &[&str]| {
+        emails
+            .iter()
             .map(|email| EmailAddress { name: None, email: (*email).into() })
             .collect::<Vec<EmailAddress>>()
     };
@@ -163,10 +176,10 @@ fn an_envelope_that_was_not_given_is_made_of_the_header() {
         ("ann@example.org", vec!["bob@example.net", "eve@example.net", "zoe@example.net"])
     );
     assert_eq!((from.parameters, &to[0].parameters), (None, &None));
-    let two =
+    let two_authors =
         EmailContent { from: people(&["ann@example.org", "lee@example.org"]), ..content.clone() };
-    assert_eq!(path(&derive_envelope(&two).unwrap_err()), "emailId");
-    let sent = EmailContent { sender: people(&["lee@example.org"]), ..two };
-    assert_eq!(derive_envelope(&sent).unwrap().0.email, "lee@example.org");
+    assert_eq!(path(&derive_envelope(&two_authors).unwrap_err()), "emailId");
+    let with_sender = EmailContent { sender: people(&["lee@example.org"]), ..two_authors };
+    assert_eq!(derive_envelope(&with_sender).unwrap().0.email, "lee@example.org");
     assert!(derive_envelope(&EmailContent::default()).is_err());
 }

@@ -1,14 +1,15 @@
-//! Times in rows that a clock left too far ahead, for it was set back since.
+//! Corrects due times that are too far ahead because the wall clock was set back.
 
 use super::{CurrentTime, MAX_HELD_WAKEUPS, Scheduler, action_key};
 use crate::model::UtcMillis;
 use crate::outbox::clamp_times;
 use crate::store::WakeCondition;
 
-/// A wall clock that lost more than this, in milliseconds, was set back.
+/// If the wall clock loses more than this against monotonic time, in milliseconds, it was set back.
 const SET_BACK_THRESHOLD_MS: i64 = 10_000;
-/// The wake-ups of a class behind one of them.
-fn behind(wake: WakeCondition) -> Option<WakeCondition> {
+
+/// The condition right after `wake` in the order of wake-ups, within the same class.
+fn condition_after(wake: WakeCondition) -> Option<WakeCondition> {
     let next = |at: UtcMillis| UtcMillis(at.0.saturating_add(1));
     match wake {
         WakeCondition::Urgent(at) => Some(WakeCondition::Urgent(next(at))),
@@ -19,47 +20,49 @@ fn behind(wake: WakeCondition) -> Option<WakeCondition> {
 }
 
 impl Scheduler {
-    /// At the start, and after the wall clock was set back: no action waits longer than the
-    /// schedule ever lets one wait.
-    pub(super) async fn bring_back(&mut self, now: CurrentTime) {
-        let ahead = now.wall.0.saturating_sub(i64::try_from(now.steady.0).unwrap_or(i64::MAX));
-        let is_back =
-            self.ahead.is_none_or(|known| ahead < known.saturating_sub(SET_BACK_THRESHOLD_MS));
-        self.ahead = Some(ahead);
-        if !is_back {
+    /// At the start, and after the wall clock was set back: corrects the actions that are due later
+    /// than the schedule ever sets.
+    pub(super) async fn correct_due_times(&mut self, now: CurrentTime) {
+        let offset = now.wall.0.saturating_sub(i64::try_from(now.steady.0).unwrap_or(i64::MAX));
+        let is_set_back = self
+            .clock_offset
+            .is_none_or(|last| offset < last.saturating_sub(SET_BACK_THRESHOLD_MS));
+        self.clock_offset = Some(offset);
+        if !is_set_back {
             return;
         }
-        (self.from, self.more) = (UtcMillis(0), true);
-        let (wall, pace) = (now.wall, self.settings.pace);
-        let longest = wall.after(pace.delay(u32::MAX, u8::MAX));
-        let mut left = vec![
+        (self.scan_from, self.may_have_more) = (UtcMillis(0), true);
+        let (wall, retry) = (now.wall, self.settings.retry);
+        let longest = wall.after(retry.delay(u32::MAX, u8::MAX));
+        let mut starts = vec![
             WakeCondition::Urgent(longest),
             WakeCondition::Due(longest),
-            WakeCondition::Forget(wall.after(pace.kept)),
+            WakeCondition::Forget(wall.after(retry.keep_sent)),
         ];
-        while let Some(from) = left.pop() {
-            let found = self.store.snapshot().wakeups(from, MAX_HELD_WAKEUPS).unwrap_or_default();
-            let mut changed = false;
-            for (account, id) in found.iter().map(action_key) {
-                let done = self.store.commit(account, |txn| {
+        while let Some(from) = starts.pop() {
+            let wakeups = self.store.snapshot().wakeups(from, MAX_HELD_WAKEUPS).unwrap_or_default();
+            let mut has_changed = false;
+            for (account, id) in wakeups.iter().map(action_key) {
+                let committed = self.store.commit(account, |txn| {
                     let action = txn.action(id)?;
-                    let clamped = clamp_times(&action, wall, &pace);
+                    let clamped = clamp_times(&action, wall, &retry);
                     clamped
                         .as_ref()
                         .map_or(Ok(()), |clamped| txn.update_action(&action, clamped))?;
                     Ok(clamped.is_some())
                 });
-                if let Ok((is_changed, ticket)) = done {
-                    changed |= is_changed && ticket.wait().await.is_ok();
+                if let Ok((is_clamped, ticket)) = committed {
+                    has_changed |= is_clamped && ticket.wait().await.is_ok();
                     self.order.lock().forget((account, id));
                 }
             }
-            let last =
-                found.last().filter(|_| found.len() >= MAX_HELD_WAKEUPS).map(|last| last.wake);
-            left.extend(if changed {
-                Some(from).filter(|_| found.len() >= MAX_HELD_WAKEUPS)
+            let is_full = wakeups.len() >= MAX_HELD_WAKEUPS;
+            // Corrected wake-ups have left the range, so the read begins at the same place again.
+            starts.extend(if has_changed {
+                Some(from).filter(|_| is_full)
             } else {
-                last.and_then(behind)
+                let last = wakeups.last().filter(|_| is_full);
+                last.and_then(|last| condition_after(last.wake))
             });
         }
     }

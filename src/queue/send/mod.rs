@@ -1,8 +1,9 @@
-//! One action over SMTP or LMTP to the relay; the one place that knows mail-send.
+//! Sends one action to the relay by SMTP or LMTP. Only this module uses the crate mail-send.
 //!
-//! The conversation is driven command by command, so that the attempt can be recorded durably at
-//! the last moment before the message goes out. Every wait is bounded, and so is every answer. A
-//! connection carries many messages.
+//! - The dialogue is driven command by command, so that the attempt can be recorded durably at the
+//!   last moment before the message goes out.
+//! - Every wait is bounded, and so is the number of answers that are read.
+//! - One connection carries many messages.
 
 mod open;
 mod outgoing;
@@ -25,7 +26,7 @@ use crate::store::Error as StoreError;
 
 pub(super) use outgoing::prepare;
 
-/// Octets both ways.
+/// A byte stream to the relay, encrypted or not.
 trait RelayStream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> RelayStream for T {}
 
@@ -33,12 +34,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> RelayStream for T {}
 pub(super) struct RelayConnection {
     client: SmtpClient<Box<dyn RelayStream>>,
     protocol: Protocol,
-    offers: RelayExtensions,
-    /// Messages that it carried.
+    extensions: RelayExtensions,
+    /// How many messages the connection has carried.
     pub(super) carried: u32,
 }
 
-/// What the relay offers.
+/// The extensions that the relay announced.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RelayExtensions {
     pub(super) dsn: bool,
@@ -51,59 +52,62 @@ pub(super) struct RelayExtensions {
 /// Whether the attempt could be recorded.
 pub(super) type RecordResult = Result<(), StoreError>;
 
-/// What came of handing a message over.
+/// The result of handing a message over.
 pub(super) enum SendResult {
-    /// Of each recipient that waits, in order, what came of it; those behind the last were not
-    /// asked.
-    Made {
-        /// What came of it.
+    Finished {
+        /// The outcomes for the recipients that wait, in order. Recipients beyond the last one were
+        /// not tried.
         outcomes: Vec<AttemptOutcome>,
-        /// The connection, where it may carry another message.
+        /// The connection, if it may carry another message.
         connection: Option<RelayConnection>,
     },
-    /// The connection was over when it was taken up again; nothing was asked.
+    /// The idle connection was closed by the relay. Nothing was tried.
     Stale,
-    /// It was not tried: that it would be could not be recorded.
+    /// The attempt could not be recorded, so nothing was sent.
     Unrecorded(StoreError),
 }
 
 impl RelayConnection {
-    /// Opens one.
+    /// Opens a connection.
     ///
     /// # Errors
-    /// Why there is none: that concerns us, and no message.
+    /// If no connection can be opened: says why. The reason concerns no single message.
     pub(super) async fn open(relay: &Relay) -> Result<Self, String> {
         open::open(relay).await
     }
 
-    /// Hands a message over, to the first `most` of the action's recipients that wait. `prepare`
-    /// makes its final bytes for what the relay offers, or says that it cannot; `record` is awaited
-    /// right before the message goes out, and if it fails nothing goes.
+    /// Hands a message over to the first `max_recipients` of the action's recipients that wait.
+    ///
+    /// `prepare` makes the final bytes for the extensions of the relay, or fails with an outcome
+    /// for all recipients. `record` is awaited right before the message goes out; if it fails,
+    /// nothing is sent.
     pub(super) async fn hand_over<F: Future<Output = RecordResult>>(
         mut self,
         relay: &Relay,
-        (action, most): (&Action, usize),
+        (action, max_recipients): (&Action, usize),
         prepare: impl FnOnce(RelayExtensions) -> Result<Vec<u8>, AttemptOutcome>,
         record: impl FnOnce() -> F,
     ) -> SendResult {
-        self.client.timeout = relay.patience;
+        self.client.timeout = relay.timeout;
         let waiting: Vec<&Target> =
             action.recipients.iter().filter(|target| target.waits()).collect();
-        let asked = waiting.get(..relay.recipients.min(most).max(1)).unwrap_or(&waiting);
-        let octets = match prepare(self.offers) {
-            Ok(octets) => octets,
+        let count = relay.max_recipients.min(max_recipients).max(1);
+        let recipients = waiting.get(..count).unwrap_or(&waiting);
+        let message = match prepare(self.extensions) {
+            Ok(message) => message,
             Err(outcome) => {
-                let outcomes = vec![outcome; asked.len()];
-                return SendResult::Made { outcomes, connection: Some(self) };
+                let outcomes = vec![outcome; recipients.len()];
+                return SendResult::Finished { outcomes, connection: Some(self) };
             }
         };
-        let mut transaction = RelayTransaction::new(action, asked, &octets, self.offers);
+        let mut transaction = RelayTransaction::new(action, recipients, &message, self.extensions);
         match self.transact(&mut transaction, record).await {
             Ok(()) | Err(TransactionEnd::Idle) => self.into_result(transaction.outcomes, true),
             Err(TransactionEnd::Open) => {
                 self.carried = self.carried.saturating_add(1);
                 let is_reset = self.send_commands(&["RSET\r\n".to_owned()]).await;
-                let is_alive = is_reset.is_ok_and(|all| all.iter().all(|reply| reply.code == 250));
+                let is_alive =
+                    is_reset.is_ok_and(|replies| replies.iter().all(|reply| reply.code == 250));
                 self.into_result(transaction.outcomes, is_alive)
             }
             Err(TransactionEnd::Broken) => self.into_result(transaction.outcomes, false),
@@ -112,7 +116,7 @@ impl RelayConnection {
         }
     }
 
-    /// One transaction, from MAIL to the answers to the message.
+    /// Runs one transaction, from MAIL to the answers to the message.
     async fn transact<F: Future<Output = RecordResult>>(
         &mut self,
         transaction: &mut RelayTransaction<'_>,
@@ -123,25 +127,26 @@ impl RelayConnection {
         }
         let accepted = self.send_envelope(transaction).await?;
         self.begin_data(transaction).await?;
-        // Where it fails nothing of the message went out: the connection is dropped in the middle
-        // of DATA, and the relay forgets it.
+        // If this fails, nothing of the message went out: the connection is dropped in the middle
+        // of DATA, and the relay forgets the transaction.
         record().await.map_err(TransactionEnd::Unrecorded)?;
         let is_alive =
-            self.send_message(transaction.octets, &accepted, &mut transaction.outcomes).await;
+            self.send_message(transaction.message, &accepted, &mut transaction.outcomes).await;
         self.carried = self.carried.saturating_add(1);
         if is_alive { Ok(()) } else { Err(TransactionEnd::Broken) }
     }
 
-    /// MAIL, and RCPT for each recipient that has no outcome yet. Returns those that were accepted.
+    /// Sends MAIL, and RCPT for each recipient that has no outcome yet. Returns the indices of the
+    /// recipients that were accepted.
     async fn send_envelope(
         &mut self,
         transaction: &mut RelayTransaction<'_>,
     ) -> Result<Vec<usize>, TransactionEnd> {
-        let (commands, going) = transaction.envelope_commands(self.offers);
+        let (commands, indices) = transaction.envelope_commands(self.extensions);
         let replies = match self.send_commands(&commands).await {
             Ok(replies) => replies,
-            // It was well a moment ago. What it breaks off over is this message, unless it had been
-            // lying idle.
+            // If a used connection breaks before any answer, it went stale while it was idle.
+            // Otherwise the relay breaks off over this message.
             Err(BrokenConversation { answered: 0, .. }) if self.carried > 0 => {
                 return Err(TransactionEnd::Stale);
             }
@@ -153,10 +158,10 @@ impl RelayConnection {
             return Err(transaction.refuse(&refusal));
         }
         let mut accepted: Vec<usize> = Vec::new();
-        for (at, reply) in going.iter().zip(replies) {
+        for (index, reply) in indices.iter().zip(replies) {
             match classify(SmtpStage::Recipient(accepted.len()), reply) {
-                AttemptOutcome::Sent(_) => accepted.push(*at),
-                outcome => set_outcome(&mut transaction.outcomes, *at, outcome),
+                AttemptOutcome::Sent(_) => accepted.push(*index),
+                outcome => set_outcome(&mut transaction.outcomes, *index, outcome),
             }
         }
         if !accepted.is_empty() {
@@ -176,7 +181,7 @@ impl RelayConnection {
             Err(BrokenConversation { text, .. }) => return Err(transaction.break_off(text)),
         };
         let Some(reply) = reply.filter(|reply| reply.code != 354) else { return Ok(()) };
-        // A plain yes to DATA is no answer that anything can be done with.
+        // A success instead of 354 makes no sense: try again later.
         let outcome = match classify(SmtpStage::Data, &reply) {
             AttemptOutcome::Sent(text) => {
                 AttemptOutcome::Temporary { text, scope: RefusalScope::Message }
@@ -187,83 +192,83 @@ impl RelayConnection {
         Err(if reply.code < 400 { TransactionEnd::Broken } else { end })
     }
 
-    /// The message, and its answers: one, or one for each recipient that was taken (RFC 2033 §4.2).
-    /// Says whether the connection is good for more.
+    /// Sends the message and reads the answers: one, or over LMTP one for each recipient that was
+    /// accepted (RFC 2033 §4.2). Returns whether the connection can carry another message.
     async fn send_message(
         &mut self,
-        octets: &[u8],
-        taken: &[usize],
+        message: &[u8],
+        accepted: &[usize],
         outcomes: &mut [Option<AttemptOutcome>],
     ) -> bool {
-        // RFC 5321 §4.5.3.2: minutes for a command, ten for the answer to a message, which may be
-        // scanned first.
-        let patience = self.client.timeout.saturating_mul(10);
-        let answers = if self.protocol == Protocol::Lmtp { taken.len() } else { 1 };
+        // RFC 5321 §4.5.3.2: the answer to a message may take ten minutes, where a command may take
+        // a few, because the message may be scanned first.
+        let limit = self.client.timeout.saturating_mul(10);
+        let answers = if self.protocol == Protocol::Lmtp { accepted.len() } else { 1 };
         let mut replies = Vec::new();
-        let answered = timeout(patience, async {
+        let answered = timeout(limit, async {
             use tokio::io::AsyncWriteExt as _;
-            // mail-send stuffs every dot but the one that a message begins with: that would end it
+            // mail-send stuffs every dot but one at the very beginning, which would end the message
             // (RFC 5321 §4.5.2).
-            if octets.starts_with(b".") {
+            if message.starts_with(b".") {
                 self.client.stream.write_all(b".").await.map_err(|error| error.to_string())?;
             }
-            // It ends the message with CRLF of its own.
+            // mail-send ends the message with a CRLF of its own.
             self.client
-                .write_message(octets.strip_suffix(b"\r\n").unwrap_or(octets))
+                .write_message(message.strip_suffix(b"\r\n").unwrap_or(message))
                 .await
                 .map_err(|e| e.to_string())?;
-            read(&mut self.client.stream, answers, &mut replies).await
+            read_answers(&mut self.client.stream, answers, &mut replies).await
         });
-        let broken = match answered.await {
+        let error = match answered.await {
             Ok(Ok(())) => None,
             Ok(Err(text)) => Some(text),
             Err(_) => Some("no answer in time".to_owned()),
         };
         let unknown =
-            || AttemptOutcome::Unknown(broken.clone().unwrap_or_else(|| "no answer".into()));
-        let mut alive = broken.is_none();
-        for (place, at) in taken.iter().enumerate() {
-            let reply = replies.get(if answers == 1 { 0 } else { place });
+            || AttemptOutcome::Unknown(error.clone().unwrap_or_else(|| "no answer".into()));
+        let mut is_alive = error.is_none();
+        for (position, index) in accepted.iter().enumerate() {
+            let reply = replies.get(if answers == 1 { 0 } else { position });
             let outcome = reply.map_or_else(unknown, |reply| classify(SmtpStage::End, reply));
-            alive &= !is_relay_refusal(&outcome);
-            set_outcome(outcomes, *at, outcome);
+            is_alive &= !is_relay_refusal(&outcome);
+            set_outcome(outcomes, *index, outcome);
         }
-        alive
+        is_alive
     }
 
-    /// Commands, all at once where the relay allows it (RFC 2920), and their answers.
+    /// Sends commands, all at once if the relay allows it (RFC 2920), and reads their answers.
     async fn send_commands(
         &mut self,
         commands: &[String],
     ) -> Result<Vec<RelayAnswer>, BrokenConversation> {
-        let (mut replies, patience) = (Vec::with_capacity(commands.len()), self.client.timeout);
+        let (mut replies, limit) = (Vec::with_capacity(commands.len()), self.client.timeout);
         let batches: Vec<&[String]> =
-            if self.offers.pipelining { vec![commands] } else { commands.chunks(1).collect() };
+            if self.extensions.pipelining { vec![commands] } else { commands.chunks(1).collect() };
         for batch in batches {
             let stream = &mut self.client.stream;
-            let exchange = timeout(patience, async {
+            let exchange = timeout(limit, async {
                 use tokio::io::AsyncWriteExt as _;
                 stream
                     .write_all(batch.concat().as_bytes())
                     .await
                     .map_err(|error| error.to_string())?;
                 stream.flush().await.map_err(|error| error.to_string())?;
-                read(stream, batch.len(), &mut replies).await
+                read_answers(stream, batch.len(), &mut replies).await
             });
-            let done = exchange.await.unwrap_or_else(|_| Err("no answer in time".into()));
-            if let Err(text) = done {
+            let result = exchange.await.unwrap_or_else(|_| Err("no answer in time".into()));
+            if let Err(text) = result {
                 return Err(BrokenConversation { text, answered: replies.len() });
             }
         }
         Ok(replies)
     }
 
-    fn into_result(self, outcomes: Vec<Option<AttemptOutcome>>, alive: bool) -> SendResult {
+    fn into_result(self, outcomes: Vec<Option<AttemptOutcome>>, is_alive: bool) -> SendResult {
         let outcomes = outcomes
             .into_iter()
             .map(|outcome| outcome.unwrap_or(AttemptOutcome::TooMany))
             .collect();
-        SendResult::Made { outcomes, connection: alive.then_some(self) }
+        SendResult::Finished { outcomes, connection: is_alive.then_some(self) }
     }
 
     pub(super) async fn quit(mut self) {
@@ -275,24 +280,24 @@ impl RelayConnection {
     }
 }
 
-/// What is handed over, and what came of it for each recipient.
+/// One message for several recipients, and the outcomes so far.
 struct RelayTransaction<'a> {
     action: &'a Action,
-    asked: &'a [&'a Target],
-    octets: &'a [u8],
-    /// One for each recipient, in order; `None` is still to be asked.
+    recipients: &'a [&'a Target],
+    message: &'a [u8],
+    /// One for each recipient, in order; `None` if it is not decided yet.
     outcomes: Vec<Option<AttemptOutcome>>,
 }
 
-/// How a transaction ended whose message was not sent, or not answered.
+/// How a transaction ended in which the message was not sent, or not answered.
 enum TransactionEnd {
-    /// Nothing was asked.
+    /// No command was sent.
     Idle,
-    /// It is still open: it must be reset before the connection carries another message.
+    /// The transaction must be reset before the connection can carry another message.
     Open,
-    /// The connection carries no other message.
+    /// The connection cannot carry another message.
     Broken,
-    /// The connection was over when it was taken up again; nothing was asked.
+    /// The idle connection was closed by the relay. Nothing was tried.
     Stale,
     /// The attempt could not be recorded.
     Unrecorded(StoreError),
@@ -301,44 +306,46 @@ enum TransactionEnd {
 impl<'a> RelayTransaction<'a> {
     fn new(
         action: &'a Action,
-        asked: &'a [&'a Target],
-        octets: &'a [u8],
-        offers: RelayExtensions,
+        recipients: &'a [&'a Target],
+        message: &'a [u8],
+        extensions: RelayExtensions,
     ) -> Self {
-        let mut transaction = Self { action, asked, octets, outcomes: Vec::new() };
-        let refused = |target: &&Target| {
-            (transaction.needs_utf8(target) && !offers.utf8).then_some(AttemptOutcome::NoSmtpUtf8)
+        let mut transaction = Self { action, recipients, message, outcomes: Vec::new() };
+        let refusal = |target: &&Target| {
+            (transaction.needs_utf8(target) && !extensions.utf8)
+                .then_some(AttemptOutcome::NoSmtpUtf8)
         };
-        transaction.outcomes = asked.iter().map(refused).collect();
+        transaction.outcomes = recipients.iter().map(refusal).collect();
         transaction
     }
 
-    /// Whether the address of a recipient, or the sender's, can be named by SMTPUTF8 alone.
+    /// Whether the address of the recipient, or of the sender, needs SMTPUTF8.
     fn needs_utf8(&self, target: &Target) -> bool {
         self.action.sender.as_ref().is_some_and(Address::needs_smtputf8)
             || target.address.needs_smtputf8()
     }
 
-    /// MAIL and RCPT, and the places of the recipients that these name.
-    fn envelope_commands(&self, offers: RelayExtensions) -> (Vec<String>, Vec<usize>) {
-        let going: Vec<(usize, &Target)> = self
-            .asked
+    /// Returns MAIL and the RCPT commands, and the indices of the recipients in these.
+    fn envelope_commands(&self, extensions: RelayExtensions) -> (Vec<String>, Vec<usize>) {
+        let undecided: Vec<(usize, &Target)> = self
+            .recipients
             .iter()
             .zip(&self.outcomes)
             .enumerate()
             .filter(|(_, (_, outcome))| outcome.is_none())
-            .map(|(at, (target, _))| (at, *target))
+            .map(|(index, (target, _))| (index, *target))
             .collect();
-        // A header that is not ASCII is said to be so (RFC 6531 §3.6), where that can be said.
-        let header = self.octets.get(..body_offset(self.octets)).unwrap_or(self.octets);
-        let utf8 = offers.utf8 && !header.is_ascii()
-            || going.iter().any(|(_, target)| self.needs_utf8(target));
-        let mut commands = vec![mail(self.action, offers, utf8, self.octets)];
-        commands.extend(going.iter().map(|(_, target)| rcpt(target, offers)));
-        (commands, going.into_iter().map(|(at, _)| at).collect())
+        // A header that is not ASCII is declared by SMTPUTF8 (RFC 6531 §3.6), if the relay
+        // offers it.
+        let header = self.message.get(..body_offset(self.message)).unwrap_or(self.message);
+        let utf8 = extensions.utf8 && !header.is_ascii()
+            || undecided.iter().any(|(_, target)| self.needs_utf8(target));
+        let mut commands = vec![mail_command(self.action, extensions, utf8, self.message)];
+        commands.extend(undecided.iter().map(|(_, target)| rcpt_command(target, extensions)));
+        (commands, undecided.into_iter().map(|(index, _)| index).collect())
     }
 
-    /// The conversation broke off: recipients without an outcome are tried again.
+    /// Ends a dialogue that broke off: recipients without an outcome are tried again.
     fn break_off(&mut self, text: String) -> TransactionEnd {
         fill_undecided(
             &mut self.outcomes,
@@ -347,43 +354,43 @@ impl<'a> RelayTransaction<'a> {
         TransactionEnd::Broken
     }
 
-    /// The relay refused the whole message.
+    /// Ends a transaction whose whole message the relay refused.
     fn refuse(&mut self, refusal: &AttemptOutcome) -> TransactionEnd {
         fill_undecided(&mut self.outcomes, refusal);
         if is_relay_refusal(refusal) { TransactionEnd::Broken } else { TransactionEnd::Open }
     }
 }
 
-/// A conversation that broke off.
+/// Why a dialogue broke off.
 struct BrokenConversation {
     text: String,
-    /// Answers that came before.
+    /// How many answers came before.
     answered: usize,
 }
 
-/// Reads one answer for each command, and keeps those that came where the connection breaks off.
-/// What comes beyond them belongs to nobody: the next reader would take it for its own answer, so
-/// it is an error.
-async fn read(
+/// Reads `count` answers. If the connection breaks, those that came stay in `answers`.
+///
+/// Bytes beyond the last answer are an error: the next read would take them for its own answer.
+async fn read_answers(
     stream: &mut Box<dyn RelayStream>,
-    many: usize,
-    out: &mut Vec<RelayAnswer>,
+    count: usize,
+    answers: &mut Vec<RelayAnswer>,
 ) -> Result<(), String> {
-    let wanted = out.len().saturating_add(many);
+    let wanted = answers.len().saturating_add(count);
     let (mut buffer, mut parser) = ([0u8; 1024], ResponseReceiver::default());
-    while out.len() < wanted {
-        let count = stream.read(&mut buffer).await.map_err(|error| error.to_string())?;
-        if count == 0 {
+    while answers.len() < wanted {
+        let length = stream.read(&mut buffer).await.map_err(|error| error.to_string())?;
+        if length == 0 {
             return Err("the relay hung up".into());
         }
-        let mut octets = buffer.get(..count).unwrap_or_default().iter();
-        while !octets.as_slice().is_empty() {
-            if out.len() >= wanted {
+        let mut bytes = buffer.get(..length).unwrap_or_default().iter();
+        while !bytes.as_slice().is_empty() {
+            if answers.len() >= wanted {
                 return Err("the relay answered more than it was asked".into());
             }
-            match parser.parse(&mut octets) {
+            match parser.parse(&mut bytes) {
                 Ok(reply) => {
-                    out.push(answer(&reply));
+                    answers.push(to_answer(&reply));
                     parser = ResponseReceiver::default();
                 }
                 Err(smtp_proto::Error::NeedsMoreData { .. }) => break,
@@ -394,7 +401,7 @@ async fn read(
     Ok(())
 }
 
-fn answer(reply: &Response<String>) -> RelayAnswer {
+fn to_answer(reply: &Response<String>) -> RelayAnswer {
     RelayAnswer { code: reply.code, status: reply.esc, text: reply.message.clone() }
 }
 
@@ -402,35 +409,40 @@ fn is_relay_refusal(outcome: &AttemptOutcome) -> bool {
     matches!(outcome, AttemptOutcome::Temporary { scope: RefusalScope::Relay, .. })
 }
 
-fn set_outcome(outcomes: &mut [Option<AttemptOutcome>], at: usize, outcome: AttemptOutcome) {
-    if let Some(place) = outcomes.get_mut(at) {
-        *place = Some(outcome);
+fn set_outcome(outcomes: &mut [Option<AttemptOutcome>], index: usize, outcome: AttemptOutcome) {
+    if let Some(entry) = outcomes.get_mut(index) {
+        *entry = Some(outcome);
     }
 }
 
-/// All that were not decided.
+/// Sets the outcomes that are not decided yet.
 fn fill_undecided(outcomes: &mut [Option<AttemptOutcome>], outcome: &AttemptOutcome) {
-    for place in outcomes.iter_mut().filter(|place| place.is_none()) {
-        *place = Some(outcome.clone());
+    for entry in outcomes.iter_mut().filter(|entry| entry.is_none()) {
+        *entry = Some(outcome.clone());
     }
 }
 
-/// `MAIL` (RFC 5321 §3.3) with what the relay offers of SIZE (RFC 1870), 8BITMIME (RFC 6152),
-/// SMTPUTF8 (RFC 6531) and DSN (RFC 3461).
-fn mail(action: &Action, offers: RelayExtensions, utf8: bool, octets: &[u8]) -> String {
+/// Returns `MAIL` (RFC 5321 §3.3) with the parameters that the relay offers: SIZE (RFC 1870),
+/// 8BITMIME (RFC 6152), SMTPUTF8 (RFC 6531) and DSN (RFC 3461).
+fn mail_command(
+    action: &Action,
+    extensions: RelayExtensions,
+    utf8: bool,
+    message: &[u8],
+) -> String {
     let sender =
         action.sender.as_ref().map(|sender| sender.wire_form().to_string()).unwrap_or_default();
     let mut line = format!("MAIL FROM:<{sender}>");
-    if offers.size {
-        line.push_str(&format!(" SIZE={}", octets.len()));
+    if extensions.size {
+        line.push_str(&format!(" SIZE={}", message.len()));
     }
-    if offers.eight_bit && !octets.is_ascii() {
+    if extensions.eight_bit && !message.is_ascii() {
         line.push_str(" BODY=8BITMIME");
     }
     if utf8 {
         line.push_str(" SMTPUTF8");
     }
-    if offers.dsn {
+    if extensions.dsn {
         line.push_str(match action.ret {
             Some(DsnReturn::Full) => " RET=FULL",
             Some(DsnReturn::Headers) => " RET=HDRS",
@@ -443,11 +455,11 @@ fn mail(action: &Action, offers: RelayExtensions, utf8: bool, octets: &[u8]) -> 
     line + "\r\n"
 }
 
-fn rcpt(target: &Target, offers: RelayExtensions) -> String {
+fn rcpt_command(target: &Target, extensions: RelayExtensions) -> String {
     let mut line = format!("RCPT TO:<{}>", target.address.wire_form());
-    if offers.dsn {
+    if extensions.dsn {
         if let Some(notify) = &target.notify {
-            line.push_str(&notify_words(notify));
+            line.push_str(&notify_parameter(notify));
         }
         if let Some(original) = &target.original {
             line.push_str(&format!(
@@ -460,7 +472,7 @@ fn rcpt(target: &Target, offers: RelayExtensions) -> String {
     line + "\r\n"
 }
 
-fn notify_words(notify: &DsnNotify) -> String {
+fn notify_parameter(notify: &DsnNotify) -> String {
     let words = [(notify.success, "SUCCESS"), (notify.failure, "FAILURE"), (notify.delay, "DELAY")];
     let words: Vec<&str> =
         words.iter().filter(|(is_set, _)| *is_set).map(|(_, word)| *word).collect();

@@ -1,5 +1,5 @@
-//! Opening a connection: place, greeting, TLS, login. What goes wrong here concerns us or the
-//! relay, never a message.
+//! Opens a connection to the relay: address, greeting, TLS, login. Errors here concern no single
+//! message.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -18,122 +18,121 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::{RelayConnection, RelayExtensions, RelayStream, answer};
+use super::{RelayConnection, RelayExtensions, RelayStream, to_answer};
 use crate::queue::relay::{Protocol, Relay, RelayAddress, RelayCredentials, Tls};
 
 type RelayClient = SmtpClient<Box<dyn RelayStream>>;
 
 pub(super) async fn open(relay: &Relay) -> Result<RelayConnection, String> {
-    let wrong = |what: &dyn Display| format!("{}: {what}", relay.place);
-    // Of what is read before a message the whole is bounded, too: a relay that speaks an octet a
-    // minute is none.
-    let opening = timeout(relay.patience.saturating_mul(4), open_connection(relay));
+    let with_address = |error: &dyn Display| format!("{}: {error}", relay.address);
+    // The whole opening is bounded, too, for a relay that sends a byte a minute.
+    let opening = timeout(relay.timeout.saturating_mul(4), open_connection(relay));
     match opening.await {
-        Ok(done) => done.map_err(|error| wrong(&error)),
-        Err(_) => Err(wrong(&"it does not come to an end with greeting and EHLO")),
+        Ok(opened) => opened.map_err(|error| with_address(&error)),
+        Err(_) => Err(with_address(&"it does not come to an end with greeting and EHLO")),
     }
 }
 
 async fn open_connection(relay: &Relay) -> Result<RelayConnection, String> {
     let (stream, is_local) = connect(relay).await?;
-    let mut client = SmtpClient { stream, timeout: relay.patience };
-    let mut encrypted = false;
+    let mut client = SmtpClient { stream, timeout: relay.timeout };
+    let mut is_encrypted = false;
     if relay.tls == Tls::Implicit {
         client = encrypt(client, relay).await?;
-        encrypted = true;
+        is_encrypted = true;
     }
-    let greeting = timeout(relay.patience, client.read())
+    let greeting = timeout(relay.timeout, client.read())
         .await
         .map_err(|_| "no greeting in time".to_owned())?;
     let greeting = greeting.map_err(|error| error.to_string())?;
     if greeting.code != 220 {
-        return Err(answer(&greeting).line());
+        return Err(to_answer(&greeting).line());
     }
-    let mut said = hello(&mut client, relay).await?;
-    let offered = said.capabilities & EXT_START_TLS != 0;
+    let mut greeted = hello(&mut client, relay).await?;
+    let offers_tls = greeted.capabilities & EXT_START_TLS != 0;
     match relay.tls {
-        Tls::Required if !offered => return Err("it offers no TLS".into()),
-        Tls::Opportunistic | Tls::Required if offered => {
+        Tls::Required if !offers_tls => return Err("it offers no TLS".into()),
+        Tls::Opportunistic | Tls::Required if offers_tls => {
             let reply = client.cmd(b"STARTTLS\r\n").await.map_err(|error| error.to_string())?;
             if reply.code == 220 {
                 client = encrypt(client, relay).await?;
-                encrypted = true;
-                // What was said before is forgotten: anyone may have said it (RFC 3207 §4.2).
-                said = hello(&mut client, relay).await?;
+                is_encrypted = true;
+                // What the relay said before is discarded: it may have been forged (RFC 3207 §4.2).
+                greeted = hello(&mut client, relay).await?;
             } else if relay.tls == Tls::Required {
-                return Err(answer(&reply).line());
+                return Err(to_answer(&reply).line());
             }
         }
         _ => {}
     }
     if let Some(login) = &relay.login {
-        if !(encrypted || is_local || login.in_the_clear) {
+        if !(is_encrypted || is_local || login.in_the_clear) {
             return Err(
                 "the password would go in the clear over the network: set [relay] tls".into()
             );
         }
-        authenticate(&mut client, login, said.auth_mechanisms).await?;
+        authenticate(&mut client, login, greeted.auth_mechanisms).await?;
     }
-    let has = |bit: u32| said.capabilities & bit != 0;
-    let offers = RelayExtensions {
+    let has = |bit: u32| greeted.capabilities & bit != 0;
+    let extensions = RelayExtensions {
         dsn: has(EXT_DSN),
         utf8: has(EXT_SMTP_UTF8),
         eight_bit: has(EXT_8BIT_MIME),
         pipelining: has(EXT_PIPELINING),
         size: has(EXT_SIZE),
     };
-    Ok(RelayConnection { client, protocol: relay.protocol, offers, carried: 0 })
+    Ok(RelayConnection { client, protocol: relay.protocol, extensions, carried: 0 })
 }
 
-/// The stream, and whether both its ends are on this machine.
+/// Connects to the relay. Returns the stream, and whether both ends are on this machine.
 async fn connect(relay: &Relay) -> Result<(Box<dyn RelayStream>, bool), String> {
-    let connected = timeout(relay.patience, async {
-        let made: std::io::Result<(Box<dyn RelayStream>, bool)> = match &relay.place {
+    let connected = timeout(relay.timeout, async {
+        let stream: std::io::Result<(Box<dyn RelayStream>, bool)> = match &relay.address {
             RelayAddress::Unix(path) => {
                 UnixStream::connect(path).await.map(|stream| (Box::new(stream) as _, true))
             }
             RelayAddress::Tcp { host, port } => {
                 TcpStream::connect((host.as_str(), *port)).await.map(|stream| {
                     let is_local = stream.peer_addr().is_ok_and(|peer| peer.ip().is_loopback());
-                    // Commands are short, and each waits for its answer.
+                    // Commands are short, and each waits for its answer: send them at once.
                     drop(stream.set_nodelay(true));
                     (Box::new(stream) as _, is_local)
                 })
             }
         };
-        made
+        stream
     });
     let connected = connected.await.map_err(|_| "no connection in time".to_owned())?;
     connected.map_err(|error| error.to_string())
 }
 
 async fn hello(client: &mut RelayClient, relay: &Relay) -> Result<EhloResponse<String>, String> {
-    let said = match relay.protocol {
+    let greeted = match relay.protocol {
         Protocol::Smtp => client.ehlo(&relay.hostname).await,
         Protocol::Lmtp => client.lhlo(&relay.hostname).await,
     };
-    said.map_err(|error| error.to_string())
+    greeted.map_err(|error| error.to_string())
 }
 
 async fn encrypt(client: RelayClient, relay: &Relay) -> Result<RelayClient, String> {
     let connector = connector(relay)?;
-    let name = match (&relay.tls_name, &relay.place) {
+    let name = match (&relay.tls_name, &relay.address) {
         (Some(name), _) => name.clone(),
         (None, RelayAddress::Tcp { host, .. }) => host.clone(),
         (None, RelayAddress::Unix(_)) => "localhost".into(),
     };
     let name = ServerName::try_from(name).map_err(|error| format!("no name for TLS: {error}"))?;
-    let secured = timeout(relay.patience, connector.connect(name, client.stream)).await;
-    let stream = secured
+    let encrypted = timeout(relay.timeout, connector.connect(name, client.stream)).await;
+    let stream = encrypted
         .map_err(|_| "no TLS in time".to_owned())?
         .map_err(|error| format!("TLS: {error}"))?;
     Ok(SmtpClient { stream: Box::new(stream), timeout: client.timeout })
 }
 
 fn connector(relay: &Relay) -> Result<TlsConnector, String> {
-    let believes_all = relay.tls == Tls::Opportunistic;
-    if believes_all || relay.authorities.is_empty() {
-        return build_tls_connector(believes_all);
+    let accepts_any = relay.tls == Tls::Opportunistic;
+    if accepts_any || relay.authorities.is_empty() {
+        return build_tls_connector(accepts_any);
     }
     let mut roots = RootCertStore::empty();
     for authority in &relay.authorities {
@@ -145,16 +144,16 @@ fn connector(relay: &Relay) -> Result<TlsConnector, String> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// PLAIN, else LOGIN (RFC 4954 §4, RFC 4616). mail-send begins with mechanisms that it was not
-/// built for, and then speaks into the middle of their exchange.
+/// Logs in with PLAIN, else LOGIN (RFC 4954 §4, RFC 4616). The login of mail-send is not used: it
+/// begins with mechanisms that it was not built for, and then fails in the middle of the exchange.
 async fn authenticate(
     client: &mut RelayClient,
     login: &RelayCredentials,
     offered: u64,
 ) -> Result<(), String> {
     let reply = if offered & AUTH_PLAIN != 0 {
-        let both = BASE64.encode(format!("\0{}\0{}", login.user, login.password));
-        client.cmd(format!("AUTH PLAIN {both}\r\n")).await
+        let credentials = BASE64.encode(format!("\0{}\0{}", login.user, login.password));
+        client.cmd(format!("AUTH PLAIN {credentials}\r\n")).await
     } else if offered & AUTH_LOGIN != 0 {
         let mut reply = client.cmd("AUTH LOGIN\r\n").await;
         for word in [&login.user, &login.password] {
@@ -168,5 +167,5 @@ async fn authenticate(
         return Err("it takes neither AUTH PLAIN nor LOGIN here".into());
     };
     let reply = reply.map_err(|error| error.to_string())?;
-    if reply.code == 235 { Ok(()) } else { Err(format!("AUTH: {}", answer(&reply).line())) }
+    if reply.code == 235 { Ok(()) } else { Err(format!("AUTH: {}", to_answer(&reply).line())) }
 }

@@ -1,5 +1,5 @@
-//! The bytes that go out, made for what the relay offers, with our DKIM signatures on top where the
-//! domain of their From has keys.
+//! Makes the final bytes of a message: in a form that the relay accepts, with DKIM signatures on
+//! top if the site has keys for the domain in From.
 
 use super::RelayExtensions;
 use crate::message::header;
@@ -9,31 +9,37 @@ use crate::outbox::AttemptOutcome;
 use crate::proof::Signer;
 use crate::queue::settings::Settings;
 
-/// The final octets of an action's message, from where its header begins: behind a blank line every
-/// field would be text to whoever receives it. They are as they were stored, but where the relay
-/// takes seven-bit text alone (RFC 6152 §3): and what stands in a signature must be what goes out,
-/// so a signature is made here, last, over them.
+/// Makes the final bytes of an action's message.
+///
+/// - They begin with the header. What stands before it is removed, because behind a blank line
+///   every field would be text to the recipient.
+/// - Otherwise they are as stored, unless the relay accepts only 7-bit text (RFC 6152 §3).
+/// - The signature is made last, because it must cover what goes out.
+///
+/// # Errors
+/// A permanent failure if the message cannot be converted to 7-bit text, and must be.
 pub(in crate::queue) fn prepare(
     settings: &Settings,
     action: &Action,
-    octets: &[u8],
-    offers: RelayExtensions,
+    message: &[u8],
+    extensions: RelayExtensions,
 ) -> Result<Vec<u8>, AttemptOutcome> {
-    let octets = header::trimmed(octets);
-    let as_it_is = octets.is_ascii() || (offers.eight_bit && !action.seven_bit);
-    let octets = if as_it_is { Some(octets.to_vec()) } else { to_seven_bit(octets) };
-    let octets = octets.ok_or_else(|| AttemptOutcome::Permanent {
+    let message = header::trimmed(message);
+    let is_accepted = message.is_ascii() || (extensions.eight_bit && !action.seven_bit);
+    let message = if is_accepted { Some(message.to_vec()) } else { to_seven_bit(message) };
+    let message = message.ok_or_else(|| AttemptOutcome::Permanent {
         status: [5, 6, 3],
         text: "it cannot be put into seven-bit text, and the relay takes nothing else".into(),
     })?;
-    // Kept is what was composed: each attempt signs anew, with the keys of its time.
-    Ok(sign(settings.signer.as_deref(), action, octets))
+    // The stored message is unsigned: each attempt signs anew, with the current keys.
+    Ok(sign(settings.signer.as_deref(), action, message))
 }
 
-/// The octets to send of an action whose message is `message`. Only what was composed here is
-/// signed: what is sent on for somebody else may bear our domain in its From without being ours.
-/// Where a key fails it goes unsigned, with a warning: a reply that waits for an administrator is
-/// no reply any more, and an unsigned one is what every site without keys sends.
+/// Puts signatures on top of a message.
+///
+/// A redirected message is not signed: it may name a domain of the site in From without being from
+/// the site. If a key fails, the message goes unsigned, with a warning, as on every site without
+/// keys: a reply that waited for an administrator would come too late.
 fn sign(signer: Option<&Signer>, action: &Action, message: Vec<u8>) -> Vec<u8> {
     let signer = signer.filter(|_| action.kind != ActionKind::Redirect);
     match signer.map(|signer| signer.sign(&message)) {

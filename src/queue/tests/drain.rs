@@ -1,5 +1,5 @@
-//! Many actions: their order, what is held of them, destinations that refuse, and a relay that is
-//! down for an hour.
+//! Tests with many actions: how many are held in memory, their order, destinations that refuse, and
+//! a relay that is down for an hour.
 
 use super::*;
 
@@ -9,9 +9,9 @@ fn queue_many(store: &Store, count: usize, name: impl Fn(usize) -> Address) {
     for first in (0..count).step_by(500) {
         commit(store, |txn| {
             for n in first..count.min(first + 500) {
-                let NewAction { action, octets } = reply(&format!("u{n}"), now);
+                let NewAction { action, bytes } = reply(&format!("u{n}"), now);
                 let recipients = vec![Target::without_reports(name(n))];
-                txn.queue_action(Action { recipients, told: None, ..action }, &octets)?;
+                txn.queue_action(Action { recipients, told: None, ..action }, &bytes)?;
             }
             Ok(())
         });
@@ -19,40 +19,42 @@ fn queue_many(store: &Store, count: usize, name: impl Fn(usize) -> Address) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn thousands_drain_while_few_are_held() {
-    let (store, rogue) = (store(), ScriptedRelay::default());
-    let (port, _server) = rogue.start().await;
+async fn queue_of_thousands_drains_while_few_are_held_in_memory() {
+    let (store, relay) = (store(), ScriptedRelay::default());
+    let (port, _server) = relay.start().await;
     const COUNT: usize = 1500;
-    queue_many(&store, COUNT, |n| at_home(&format!("u{n}")));
-    let working = Working::start(&store, Settings { concurrency: 8, ..settings(port) });
+    queue_many(&store, COUNT, |n| at_example_net(&format!("u{n}")));
+    let worker = RunningWorker::start(&store, Settings { concurrency: 8, ..settings(port) });
     for _ in 0..10 {
-        let before = rogue.seen.lock().len();
+        let before = relay.received.lock().len();
         tokio::time::sleep(Duration::from_secs(2)).await;
         if before >= COUNT {
             break;
         }
     }
-    until("all sent", || rogue.seen.lock().len() >= COUNT && left(&store).is_empty()).await;
-    let held = working.held.load(Ordering::SeqCst);
-    assert!(held <= 600, "{held} were held at once");
-    working.stop().await;
-    let mut to: Vec<String> = rogue.seen.lock().iter().map(|seen| seen.rcpt[0].clone()).collect();
+    until("all sent", || relay.received.lock().len() >= COUNT && queued_actions(&store).is_empty())
+        .await;
+    let max_held = worker.max_held.load(Ordering::SeqCst);
+    assert!(max_held <= 600, "{max_held} were held at once");
+    worker.stop().await;
+    let mut to: Vec<String> =
+        relay.received.lock().iter().map(|mail| mail.rcpt[0].clone()).collect();
     to.sort();
     to.dedup();
-    assert_eq!((to.len(), rogue.seen.lock().len()), (COUNT, COUNT), "each once");
-    assert!(rogue.connections.load(Ordering::SeqCst) < COUNT / 20);
-    clean(&store);
+    assert_eq!((to.len(), relay.received.lock().len()), (COUNT, COUNT), "each once");
+    assert!(relay.connections.load(Ordering::SeqCst) < COUNT / 20);
+    assert_store_is_clean(&store);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn to_one_recipient_they_go_in_order_and_to_others_beside_them() {
-    let (store, rogue) = (store(), ScriptedRelay::default());
-    let (port, _server) = rogue.start().await;
+async fn mail_to_one_recipient_goes_in_order_and_to_others_at_the_same_time() {
+    let (store, relay) = (store(), ScriptedRelay::default());
+    let (port, _server) = relay.start().await;
     let now = store.clock().now();
-    let order = |seen: &scripted_relay::RelayedMail| -> Option<usize> {
-        seen.rcpt[0]
+    let number_to_bob = |mail: &scripted_relay::RelayedMail| -> Option<usize> {
+        mail.rcpt[0]
             .contains("<bob@")
-            .then(|| seen.message.lines().next()?.strip_prefix("Subject: ")?.parse().ok())?
+            .then(|| mail.message.lines().next()?.strip_prefix("Subject: ")?.parse().ok())?
     };
     commit(&store, |txn| {
         for n in 0..60 {
@@ -61,114 +63,122 @@ async fn to_one_recipient_they_go_in_order_and_to_others_beside_them() {
         }
         Ok(())
     });
-    let working = Working::start(&store, settings(port));
-    until("all sent", || left(&store).is_empty()).await;
-    working.stop().await;
-    let order: Vec<usize> = rogue.seen.lock().iter().filter_map(order).collect();
+    let worker = RunningWorker::start(&store, settings(port));
+    until("all sent", || queued_actions(&store).is_empty()).await;
+    worker.stop().await;
+    let order: Vec<usize> = relay.received.lock().iter().filter_map(number_to_bob).collect();
     assert_eq!(order, (0..60).step_by(2).collect::<Vec<_>>());
-    // The two were served side by side, and not one behind the other.
-    let last = rogue.seen.lock().iter().position(|seen| seen.rcpt[0].contains("<eve@")).unwrap();
-    assert!(last < 20, "the other one began at {last}");
+    // The two lanes go side by side, and not one after the other.
+    let first_to_eve =
+        relay.received.lock().iter().position(|mail| mail.rcpt[0].contains("<eve@")).unwrap();
+    assert!(first_to_eve < 20, "the other lane began at {first_to_eve}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_domain_that_refuses_is_probed_and_the_others_go_on() {
+async fn domain_that_refuses_is_probed_and_the_others_go_on() {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
     let store = store_over(Arc::new(MemoryEngine::new()), clock.clone());
     let refuses = Some(("down.example", "451 4.4.1 no way there\r\n"));
-    let rogue =
-        ScriptedRelay::of(ScriptedRelaySettings { refuses, ..ScriptedRelaySettings::default() });
-    let (port, _server) = rogue.start().await;
+    let relay = ScriptedRelay::of(RelayBehaviour { refuses, ..RelayBehaviour::default() });
+    let (port, _server) = relay.start().await;
     queue_many(&store, 400, |n| {
         Address::from_parts(
             format!("u{n}"),
             if n % 4 == 0 { "well.example" } else { "down.example" },
         )
     });
-    let working = Working::start(&store, settings(port));
-    until("those that can be sent", || rogue.seen.lock().len() == 100).await;
+    let worker = RunningWorker::start(&store, settings(port));
+    until("what can be sent is sent", || relay.received.lock().len() == 100).await;
     until("the others are put off", || {
-        left(&store).len() == 300
-            && left(&store).iter().all(|action| action.due > store.clock().now())
+        queued_actions(&store).len() == 300
+            && queued_actions(&store).iter().all(|action| action.due > store.clock().now())
     })
     .await;
-    let tried = || rogue.heard.lock().iter().filter(|line| line.contains("@down.example")).count();
+    let tried =
+        || relay.commands.lock().iter().filter(|line| line.contains("@down.example")).count();
     assert!(tried() <= 4, "{} were tried at once", tried());
-    let attempts: u32 = left(&store).iter().map(|action| action.attempts).sum();
+    let attempts: u32 = queued_actions(&store).iter().map(|action| action.attempts).sum();
     assert!(attempts <= 4, "{attempts} attempts were spent");
-    // A probe when it has rested, and no more.
+    // After the rest comes one probe, and no more.
     let before = tried();
     clock.advance(Duration::from_secs(200));
-    working.bell.ring();
+    worker.waker.wake();
     until("it is probed", || tried() > before).await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(tried(), before + 1);
-    // And when it is well again all go, in a while.
-    rogue.manners.lock().refuses = None;
+    // When the domain works again, everything is sent after a while.
+    relay.behaviour.lock().refuses = None;
     for _ in 0..20 {
         clock.advance(Duration::from_secs(600));
-        working.bell.ring();
+        worker.waker.wake();
         tokio::time::sleep(Duration::from_millis(100)).await;
-        if left(&store).is_empty() {
+        if queued_actions(&store).is_empty() {
             break;
         }
     }
-    until("all sent", || left(&store).is_empty()).await;
-    assert_eq!(rogue.seen.lock().len(), 400);
-    working.stop().await;
-    clean(&store);
+    until("all sent", || queued_actions(&store).is_empty()).await;
+    assert_eq!(relay.received.lock().len(), 400);
+    worker.stop().await;
+    assert_store_is_clean(&store);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_relay_that_is_down_for_an_hour_loses_and_repeats_nothing() {
+async fn relay_that_is_down_for_an_hour_loses_and_repeats_nothing() {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
     let store = store_over(Arc::new(MemoryEngine::new()), clock.clone());
-    let rogue = ScriptedRelay::default();
+    let relay = ScriptedRelay::default();
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
-    queue_many(&store, 150, |n| at_home(&format!("u{n}")));
+    queue_many(&store, 150, |n| at_example_net(&format!("u{n}")));
     for n in 0..50 {
         queue(&store, &submission(&store, &[&format!("s{n}")]));
     }
     let relay_pause = Duration::from_secs(15);
-    let working = Working::start(&store, Settings { relay_pause, ..settings(port) });
+    let worker = RunningWorker::start(&store, Settings { relay_pause, ..settings(port) });
     for _ in 0..60 {
         tokio::time::sleep(Duration::from_millis(10)).await;
         clock.advance(Duration::from_secs(60));
-        working.bell.ring();
+        worker.waker.wake();
     }
-    assert_eq!(left(&store).len(), 200);
+    assert_eq!(queued_actions(&store).len(), 200);
     assert!(
-        left(&store)
+        queued_actions(&store)
             .iter()
             .all(|action| action.attempts == 0 && action.state == ActionState::Waiting)
     );
-    let _server = rogue.serve(TcpListener::bind(("127.0.0.1", port)).await.unwrap());
+    let _server = relay.serve(TcpListener::bind(("127.0.0.1", port)).await.unwrap());
     for _ in 0..40 {
         clock.advance(Duration::from_secs(60));
-        working.bell.ring();
+        worker.waker.wake();
         tokio::time::sleep(Duration::from_millis(50)).await;
-        if rogue.seen.lock().len() >= 200 {
+        if relay.received.lock().len() >= 200 {
             break;
         }
     }
-    until("all sent", || left(&store).iter().all(|action| action.state == ActionState::Sent)).await;
-    let mut to: Vec<String> = rogue.seen.lock().iter().map(|seen| seen.rcpt[0].clone()).collect();
+    until("all sent", || {
+        queued_actions(&store).iter().all(|action| action.state == ActionState::Sent)
+    })
+    .await;
+    let mut to: Vec<String> =
+        relay.received.lock().iter().map(|mail| mail.rcpt[0].clone()).collect();
     to.sort();
     to.dedup();
-    assert_eq!((to.len(), rogue.seen.lock().len(), left(&store).len()), (200, 200, 50));
-    // What was sent is known for its time, and then forgotten.
-    clock.advance(RetrySchedule::default().kept + Duration::from_secs(60));
-    working.bell.ring();
-    until("forgotten", || left(&store).is_empty()).await;
-    working.stop().await;
-    clean(&store);
+    assert_eq!(
+        (to.len(), relay.received.lock().len(), queued_actions(&store).len()),
+        (200, 200, 50)
+    );
+    // Sent submissions are kept for a time, and then removed.
+    clock.advance(RetrySchedule::default().keep_sent + Duration::from_secs(60));
+    worker.waker.wake();
+    until("forgotten", || queued_actions(&store).is_empty()).await;
+    worker.stop().await;
+    assert_store_is_clean(&store);
 }
 
-/// What the process holds in memory, in KiB.
+/// The resident memory of the process, in KiB.
 #[cfg(feature = "rocksdb")]
-fn resident() -> u64 {
+fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
     line.and_then(|line| line.split_whitespace().nth(1))
@@ -176,8 +186,8 @@ fn resident() -> u64 {
         .unwrap_or(0)
 }
 
-/// The figures of docs/performance.md: `RESTANTE_ACTIONS` queued replies on RocksDB, drained to a
-/// relay on loopback.
+/// Measures the figures of docs/performance.md: `RESTANTE_ACTIONS` queued replies on RocksDB, sent
+/// to a relay on loopback.
 #[cfg(feature = "rocksdb")]
 #[ignore = "takes minutes: run by hand for the figures"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -192,31 +202,31 @@ async fn a_hundred_thousand_drain_in_flat_memory() {
     let engine =
         Arc::new(RocksEngine::open(&dir.path().join("store"), &Options::default()).unwrap());
     let store = store_over(engine, Arc::new(SystemClock));
-    let rogue = ScriptedRelay::default();
-    *rogue.keeps.lock() = false;
-    let (port, _server) = rogue.start().await;
-    queue_many(&store, count, |n| at_home(&format!("u{n}")));
-    let (before, watch) = (resident(), Stopwatch::start());
-    let working = Working::start(&store, Settings { concurrency: 8, ..settings(port) });
-    let (mut most, mut taken) = (before, 0);
-    while taken < count {
+    let relay = ScriptedRelay::default();
+    *relay.is_recording.lock() = false;
+    let (port, _server) = relay.start().await;
+    queue_many(&store, count, |n| at_example_net(&format!("u{n}")));
+    let (before, watch) = (resident_kib(), Stopwatch::start());
+    let worker = RunningWorker::start(&store, Settings { concurrency: 8, ..settings(port) });
+    let (mut peak, mut accepted) = (before, 0);
+    while accepted < count {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        most = most.max(resident());
-        taken = rogue.taken.load(Ordering::SeqCst);
+        peak = peak.max(resident_kib());
+        accepted = relay.accepted.load(Ordering::SeqCst);
         println!(
-            "{taken} after {:.0} s, {} MB resident",
+            "{accepted} after {:.0} s, {} MB resident",
             watch.elapsed().as_secs_f64(),
-            resident() / 1024
+            resident_kib() / 1024
         );
     }
-    until("all recorded", || left(&store).is_empty()).await;
+    until("all recorded", || queued_actions(&store).is_empty()).await;
     let rate = count as f64 / watch.elapsed().as_secs_f64();
-    let held = working.held.load(Ordering::SeqCst);
+    let max_held = worker.max_held.load(Ordering::SeqCst);
     println!(
-        "{count} actions: {rate:.0}/s, {held} held at most, {} MB before, {} MB at most",
+        "{count} actions: {rate:.0}/s, {max_held} held at most, {} MB before, {} MB at most",
         before / 1024,
-        most / 1024
+        peak / 1024
     );
-    working.stop().await;
-    clean(&store);
+    worker.stop().await;
+    assert_store_is_clean(&store);
 }

@@ -1,5 +1,5 @@
-//! A relay for tests: it answers, and misbehaves, as its settings and the local part of a recipient
-//! tell it.
+//! A relay for tests. Its settings, and the local part of a recipient, say how it answers or
+//! misbehaves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,45 +11,44 @@ use tokio::io::{
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
 
-/// A message that went out to it, whether or not it said so.
+/// A message that the relay received, whether or not it accepted it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RelayedMail {
     /// The MAIL line.
     pub(super) mail: String,
-    /// The RCPT lines that it took.
+    /// The RCPT lines that were accepted.
     pub(super) rcpt: Vec<String>,
-    /// The message, its dots unstuffed.
+    /// The message without dot stuffing.
     pub(super) message: String,
-    /// Which connection it came by.
+    /// The number of the connection.
     pub(super) connection: usize,
-    /// Whether it was taken, and said so.
-    pub(super) taken: bool,
+    pub(super) is_accepted: bool,
 }
 
-/// How it behaves towards all.
+/// How the relay behaves towards every message.
 #[derive(Debug, Clone)]
-pub(super) struct ScriptedRelaySettings {
+pub(super) struct RelayBehaviour {
     pub(super) greeting: &'static str,
     pub(super) offers: Vec<&'static str>,
-    /// Recipients that it takes of one message.
-    pub(super) most: usize,
-    /// What it says to RCPT of this domain.
+    /// How many recipients of one message it accepts.
+    pub(super) max_recipients: usize,
+    /// A domain, and the answer to RCPT for it.
     pub(super) refuses: Option<(&'static str, &'static str)>,
-    /// What it says to MAIL.
+    /// The answer to MAIL.
     pub(super) sender: &'static str,
-    /// What it says to AUTH, at its end.
+    /// The last answer to AUTH.
     pub(super) auth: &'static str,
     pub(super) lmtp: bool,
-    /// Whether it has trouble with octets beyond ASCII.
+    /// Whether it refuses messages that are not ASCII.
     pub(super) seven_bit: bool,
 }
 
-impl Default for ScriptedRelaySettings {
+impl Default for RelayBehaviour {
     fn default() -> Self {
         Self {
-            greeting: "220 rogue\r\n",
+            greeting: "220 relay\r\n",
             offers: vec!["DSN", "8BITMIME", "PIPELINING", "SIZE 10000000"],
-            most: 100,
+            max_recipients: 100,
             refuses: None,
             sender: "250 2.1.0 fine\r\n",
             auth: "235 2.7.0 fine\r\n",
@@ -59,37 +58,37 @@ impl Default for ScriptedRelaySettings {
     }
 }
 
-/// How long it waits where it is slow.
+/// How long it waits before a slow answer.
 const SLOW_RELAY_PAUSE: std::time::Duration = std::time::Duration::from_millis(400);
 
 #[derive(Debug, Clone)]
 pub(super) struct ScriptedRelay {
-    pub(super) manners: Arc<Mutex<ScriptedRelaySettings>>,
-    pub(super) seen: Arc<Mutex<Vec<RelayedMail>>>,
+    pub(super) behaviour: Arc<Mutex<RelayBehaviour>>,
+    pub(super) received: Arc<Mutex<Vec<RelayedMail>>>,
     /// Every command line.
-    pub(super) heard: Arc<Mutex<Vec<String>>>,
+    pub(super) commands: Arc<Mutex<Vec<String>>>,
     pub(super) connections: Arc<AtomicUsize>,
-    /// Messages that it took.
-    pub(super) taken: Arc<AtomicUsize>,
-    /// Whether it keeps what it sees and hears.
-    pub(super) keeps: Arc<Mutex<bool>>,
+    /// How many messages it accepted.
+    pub(super) accepted: Arc<AtomicUsize>,
+    /// Whether messages and commands are recorded.
+    pub(super) is_recording: Arc<Mutex<bool>>,
 }
 
 impl Default for ScriptedRelay {
     fn default() -> Self {
-        Self::of(ScriptedRelaySettings::default())
+        Self::of(RelayBehaviour::default())
     }
 }
 
 impl ScriptedRelay {
-    pub(super) fn of(manners: ScriptedRelaySettings) -> Self {
+    pub(super) fn of(behaviour: RelayBehaviour) -> Self {
         Self {
-            manners: Arc::new(Mutex::new(manners)),
-            seen: Arc::default(),
-            heard: Arc::default(),
+            behaviour: Arc::new(Mutex::new(behaviour)),
+            received: Arc::default(),
+            commands: Arc::default(),
             connections: Arc::default(),
-            taken: Arc::default(),
-            keeps: Arc::new(Mutex::new(true)),
+            accepted: Arc::default(),
+            is_recording: Arc::new(Mutex::new(true)),
         }
     }
 
@@ -100,38 +99,39 @@ impl ScriptedRelay {
     }
 
     pub(super) fn serve(&self, listener: TcpListener) -> JoinHandle<()> {
-        let rogue = self.clone();
+        let relay = self.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                // It answers each of several commands by itself: without this the second waits for
-                // the other side's ACK.
+                // It answers each of several commands separately. Without this, the second answer
+                // would wait for the ACK of the first.
                 drop(stream.set_nodelay(true));
-                tokio::spawn(rogue.clone().talk(stream));
+                tokio::spawn(relay.clone().talk(stream));
             }
         })
     }
 
     pub(super) fn serve_unix(&self, listener: UnixListener) -> JoinHandle<()> {
-        let rogue = self.clone();
+        let relay = self.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(rogue.clone().talk(stream));
+                tokio::spawn(relay.clone().talk(stream));
             }
         })
     }
 
-    /// The messages to this local part, taken or perhaps taken.
+    /// How many messages to this local part were received.
     pub(super) fn to(&self, local: &str) -> usize {
-        let mark = format!("<{local}@");
-        self.seen
+        let path_start = format!("<{local}@");
+        self.received
             .lock()
             .iter()
-            .filter(|seen| seen.rcpt.iter().any(|line| line.contains(&mark)))
+            .filter(|mail| mail.rcpt.iter().any(|line| line.contains(&path_start)))
             .count()
     }
 
-    pub(super) fn heard(&self, begin: &str) -> usize {
-        self.heard.lock().iter().filter(|line| line.starts_with(begin)).count()
+    /// How many command lines began with this text.
+    pub(super) fn count_commands(&self, begin: &str) -> usize {
+        self.commands.lock().iter().filter(|line| line.starts_with(begin)).count()
     }
 
     pub(super) async fn talk(self, stream: impl AsyncRead + AsyncWrite + Send) {
@@ -139,7 +139,7 @@ impl ScriptedRelay {
         let (read, write) = tokio::io::split(stream);
         let mut write = Box::pin(write);
         let mut input = Box::pin(BufReader::new(read));
-        let greeting = self.manners.lock().greeting;
+        let greeting = self.behaviour.lock().greeting;
         if write.write_all(greeting.as_bytes()).await.is_err() || !greeting.starts_with("220") {
             return;
         }
@@ -150,31 +150,32 @@ impl ScriptedRelay {
                 return;
             }
             let line = String::from_utf8_lossy(&line).trim_end().to_owned();
-            let keeps = *self.keeps.lock();
-            if keeps {
-                self.heard.lock().push(line.clone());
+            let is_recording = *self.is_recording.lock();
+            if is_recording {
+                self.commands.lock().push(line.clone());
             }
-            let manners = self.manners.lock().clone();
+            let behaviour = self.behaviour.lock().clone();
             let local = line
                 .split_once('<')
                 .and_then(|(_, rest)| rest.split(['@', '>']).next())
                 .unwrap_or_default();
             let answer: String = match line.split(' ').next().unwrap_or_default() {
-                "EHLO" | "LHLO" if manners.lmtp == line.starts_with("LHLO") => {
-                    let mut all = String::from("250-rogue\r\n");
-                    manners
+                "EHLO" | "LHLO" if behaviour.lmtp == line.starts_with("LHLO") => {
+                    let mut answer = String::from("250-relay\r\n");
+                    behaviour
                         .offers
                         .iter()
-                        .for_each(|offer| all.push_str(&format!("250-{offer}\r\n")));
-                    all + "250 HELP\r\n"
+                        .for_each(|offer| answer.push_str(&format!("250-{offer}\r\n")));
+                    answer + "250 HELP\r\n"
                 }
                 "MAIL" => {
                     (mail, rcpt) = (line.clone(), Vec::new());
-                    manners.sender.into()
+                    behaviour.sender.into()
                 }
                 "RCPT" => {
-                    let refused =
-                        manners.refuses.filter(|(domain, _)| line.contains(&format!("@{domain}>")));
+                    let refused = behaviour
+                        .refuses
+                        .filter(|(domain, _)| line.contains(&format!("@{domain}>")));
                     match local {
                         _ if refused.is_some() => refused.map_or("", |(_, answer)| answer).into(),
                         "bad" => "550 5.1.1 no such user\r\n".into(),
@@ -199,7 +200,9 @@ impl ScriptedRelay {
                             tokio::time::sleep(SLOW_RELAY_PAUSE).await;
                             "451 4.7.1 later\r\n".into()
                         }
-                        _ if rcpt.len() >= manners.most => "452 4.5.3 too many\r\n".into(),
+                        _ if rcpt.len() >= behaviour.max_recipients => {
+                            "452 4.5.3 too many\r\n".into()
+                        }
                         _ => {
                             rcpt.push(line.clone());
                             "250 2.1.5 fine\r\n".into()
@@ -210,22 +213,22 @@ impl ScriptedRelay {
                     if write.write_all(b"354 go on\r\n").await.is_err() {
                         return;
                     }
-                    let Some(message) = body(&mut input).await else { return };
+                    let Some(message) = read_message(&mut input).await else { return };
                     if rcpt.iter().any(|line| line.contains("<slow@")) {
                         tokio::time::sleep(SLOW_RELAY_PAUSE).await;
                     }
-                    let (answer, goes_on) = after(&manners, &rcpt, &message);
-                    let taken = answer.starts_with("250");
-                    let seen = RelayedMail {
+                    let (answer, goes_on) = answer_to_message(&behaviour, &rcpt, &message);
+                    let accepted = answer.starts_with("250");
+                    let received = RelayedMail {
                         mail: mail.clone(),
                         rcpt: rcpt.clone(),
                         message,
                         connection,
-                        taken,
+                        is_accepted: accepted,
                     };
-                    self.taken.fetch_add(usize::from(taken), Ordering::SeqCst);
-                    if keeps {
-                        self.seen.lock().push(seen);
+                    self.accepted.fetch_add(usize::from(accepted), Ordering::SeqCst);
+                    if is_recording {
+                        self.received.lock().push(received);
                     }
                     if !goes_on {
                         drop(write.write_all(answer.as_bytes()).await);
@@ -238,13 +241,13 @@ impl ScriptedRelay {
                         drop(write.write_all(b"334 VXNlcm5hbWU6\r\n").await);
                         let mut word = Vec::new();
                         drop(input.read_until(b'\n', &mut word).await);
-                        self.heard
+                        self.commands
                             .lock()
                             .push(String::from_utf8_lossy(&word).trim_end().to_owned());
                     }
-                    manners.auth.into()
+                    behaviour.auth.into()
                 }
-                "AUTH" => manners.auth.into(),
+                "AUTH" => behaviour.auth.into(),
                 "QUIT" => {
                     drop(write.write_all(b"221 2.0.0 bye\r\n").await);
                     return;
@@ -259,10 +262,10 @@ impl ScriptedRelay {
     }
 }
 
-/// What it says after the dot, and whether it goes on.
-fn after(manners: &ScriptedRelaySettings, rcpt: &[String], message: &str) -> (String, bool) {
+/// The answer after the final dot, and whether the connection goes on.
+fn answer_to_message(behaviour: &RelayBehaviour, rcpt: &[String], message: &str) -> (String, bool) {
     let to = |name: &str| rcpt.iter().any(|line| line.contains(&format!("<{name}@")));
-    if manners.seven_bit && !message.is_ascii() {
+    if behaviour.seven_bit && !message.is_ascii() {
         return ("554 5.6.3 eight bits\r\n".into(), true);
     }
     if to("lost") {
@@ -271,7 +274,7 @@ fn after(manners: &ScriptedRelaySettings, rcpt: &[String], message: &str) -> (St
     if to("torn") {
         return ("250 2.0".into(), false);
     }
-    let one = |line: &String| {
+    let answer_to = |line: &String| {
         if line.contains("<refused@") {
             "554 5.6.0 I do not like it\r\n"
         } else if line.contains("<defer@") {
@@ -280,17 +283,17 @@ fn after(manners: &ScriptedRelaySettings, rcpt: &[String], message: &str) -> (St
             "250 2.0.0 taken\r\n"
         }
     };
-    if manners.lmtp {
-        let all: Vec<&str> = rcpt.iter().map(one).collect();
+    if behaviour.lmtp {
+        let answers: Vec<&str> = rcpt.iter().map(answer_to).collect();
         if to("cut") {
-            return (all.first().map(|first| (*first).to_owned()).unwrap_or_default(), false);
+            return (answers.first().map(|first| (*first).to_owned()).unwrap_or_default(), false);
         }
-        return (all.concat(), true);
+        return (answers.concat(), true);
     }
-    (rcpt.first().map_or("250 2.0.0 taken\r\n", one).to_owned(), true)
+    (rcpt.first().map_or("250 2.0.0 taken\r\n", answer_to).to_owned(), true)
 }
 
-async fn body(input: &mut (impl AsyncBufRead + Unpin)) -> Option<String> {
+async fn read_message(input: &mut (impl AsyncBufRead + Unpin)) -> Option<String> {
     let mut message = Vec::new();
     loop {
         let mut line = Vec::new();

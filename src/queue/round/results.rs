@@ -1,0 +1,100 @@
+//! Takes in the results of attempts: what they say of the relay and of destinations, and what
+//! becomes of the wake-up.
+
+use std::time::Duration;
+
+use tokio::task::Id;
+use tokio::time::timeout;
+
+use super::{Scheduler, action_key};
+use crate::model::RelayTrouble;
+use crate::outbox::{RetrySchedule, SendPermission};
+use crate::queue::attempt::{AttemptResult, DestinationHealth, RelayHealth};
+
+impl Scheduler {
+    /// Waits for an attempt to end, and takes in its result. Nothing is lost if the wait is
+    /// cancelled.
+    pub(in crate::queue) async fn wait_for_attempt(&mut self) {
+        match self.under_way.join_next_with_id().await {
+            None => std::future::pending().await,
+            Some(Ok((id, result))) => self.apply_result(id, result),
+            Some(Err(error)) => {
+                tracing::error!(%error, "an attempt ended badly");
+                self.apply_result(error.id(), AttemptResult::Unrecorded);
+            }
+        }
+    }
+
+    fn apply_result(&mut self, id: Id, result: AttemptResult) {
+        let Some(wakeup) = self.wakeups_by_task.remove(&id) else { return };
+        self.busy_lanes.remove(&wakeup.lane);
+        let now = self.store.clock().steady();
+        let (retry, jitter) = (self.settings.retry, wakeup.lane[0]);
+        let relay_retry = RetrySchedule {
+            first: self.settings.relay_pause,
+            longest: self.settings.relay_pause.saturating_mul(64),
+            ..retry
+        };
+        self.relay_trouble.cancel_probe();
+        self.destinations.cancel_probe(wakeup.domain);
+        match result {
+            AttemptResult::Recorded(destinations, relay) => {
+                self.held.remove(&action_key(&wakeup));
+                // The action may be due again, which a read during the attempt did not see.
+                self.may_have_more = true;
+                for (domain, health) in destinations {
+                    match health {
+                        DestinationHealth::Well => self.destinations.record_success(domain),
+                        DestinationHealth::RefusedRecipient => {
+                            self.destinations.record_recipient_refusal(domain, now, &retry, jitter);
+                        }
+                        DestinationHealth::Refused => {
+                            self.destinations.record_refusal(domain, now, &retry, jitter)
+                        }
+                    }
+                }
+                match relay {
+                    RelayHealth::Unknown => {}
+                    RelayHealth::Well => self.clear_relay_trouble(),
+                    RelayHealth::Refused => self.relay_trouble.record_refusal(now, &relay_retry, 0),
+                }
+            }
+            AttemptResult::RelayDown(error) => {
+                // The action keeps its turn: it is the first again.
+                self.ready.push_front(wakeup);
+                self.relay_trouble.record_refusal(now, &relay_retry, 0);
+                if let SendPermission::NotBefore(until) = self.relay_trouble.permission(now) {
+                    self.published_trouble.set(Some(RelayTrouble { error, until }));
+                }
+            }
+            AttemptResult::Rests => self.set_to_rest(wakeup, now),
+            AttemptResult::WaitsForEarlier(until) => {
+                self.waiting_for_earlier.push((until, wakeup));
+            }
+            AttemptResult::Unrecorded => {
+                // With a store that refuses all commits, every action would be begun in vain, one
+                // after another. So everything rests, as if the relay were down.
+                self.relay_trouble.record_refusal(
+                    now,
+                    &RetrySchedule { longest: self.settings.relay_pause, ..relay_retry },
+                    0,
+                );
+                self.set_to_rest(wakeup, now);
+            }
+        }
+    }
+
+    /// Waits for the attempts under way, at most as long as the relay may take for one answer.
+    pub(in crate::queue) async fn finish(mut self) {
+        let bound = self.settings.relay.timeout;
+        if timeout(bound, async { while self.under_way.join_next().await.is_some() {} })
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                "some actions were under way at the end: replies among them count as sent"
+            );
+        }
+        self.pool.expire(Duration::ZERO).await;
+    }
+}

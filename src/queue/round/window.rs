@@ -1,0 +1,164 @@
+//! Fills the window: reads the wake-ups that are due, at the start and in each round.
+
+use super::{CurrentTime, MAX_HELD_WAKEUPS, Scheduler, action_key};
+use crate::model::{ActionState, UtcMillis, limits};
+use crate::outbox::is_delayed;
+use crate::queue::attempt::lanes;
+use crate::store::{Error, WakeCondition, Wakeup};
+
+/// How far before the first due wake-up the next read begins. A commit may become visible later
+/// than one that began after it.
+const VISIBILITY_LAG: std::time::Duration = std::time::Duration::from_secs(5);
+/// How many interrupted attempts are read at the start. There are no more than were under way.
+const MAX_INTERRUPTED: usize = 10_000;
+
+impl Scheduler {
+    /// At the start: takes in the attempts that an earlier run left without a result, which are
+    /// handled first, and the order of the actions that it put off.
+    pub(in crate::queue) fn recover(&mut self) {
+        let interrupted =
+            self.store.snapshot().wakeups(WakeCondition::Attempting(UtcMillis(0)), MAX_INTERRUPTED);
+        match interrupted {
+            Ok(wakeups) => wakeups.into_iter().for_each(|wakeup| self.add_wakeup(wakeup, false)),
+            Err(error) => tracing::error!(%error, "interrupted attempts cannot be read"),
+        }
+        if let Err(error) = self.recover_order() {
+            tracing::error!(%error, "what was put off cannot be read: later mail may go before it");
+        }
+    }
+
+    fn recover_order(&self) -> Result<(), Error> {
+        let (now, snapshot) = (self.store.clock().now(), self.store.snapshot());
+        for from in [WakeCondition::Urgent(now), WakeCondition::Due(now)] {
+            for wakeup in snapshot.wakeups(from, limits::MAX_POSTPONED_ACTIONS)? {
+                let (account, id) = action_key(&wakeup);
+                let action = snapshot.action(account, id)?;
+                if let Some(action) = action.filter(|action| !is_delayed(action)) {
+                    self.order.lock().wait((account, id), lanes(account, &action), action.due);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes sent actions that were kept long enough, and has the next read of the queue begin at
+    /// its start.
+    pub(super) async fn sweep(&mut self, now: CurrentTime) {
+        self.last_sweep = Some(now.steady);
+        (self.scan_from, self.may_have_more) = (UtcMillis(0), true);
+        let now = now.wall;
+        let kept = self
+            .store
+            .snapshot()
+            .wakeups(WakeCondition::Forget(UtcMillis(0)), MAX_HELD_WAKEUPS)
+            .unwrap_or_default();
+        for wakeup in kept
+            .iter()
+            .filter(|wakeup| matches!(wakeup.wake, WakeCondition::Forget(at) if at <= now))
+        {
+            let (account, id) = action_key(wakeup);
+            let committed = self.store.commit(account, |txn| {
+                let action = txn.action(id)?;
+                if action.state == ActionState::Sent && action.due <= now {
+                    txn.complete_action(id)?;
+                }
+                Ok(())
+            });
+            if let Ok(((), ticket)) = committed
+                && let Err(error) = ticket.wait().await
+            {
+                tracing::error!(
+                    %account,
+                    action = %id,
+                    %error,
+                    "what was sent long ago could not be forgotten"
+                );
+            }
+        }
+    }
+
+    /// Fills the window with the wake-ups that are due: urgent ones, then the others by due time.
+    /// While the window is half full, only urgent ones are read.
+    pub(super) fn fill_window(&mut self, now: UtcMillis) {
+        let is_half_full = self.ready.len() >= MAX_HELD_WAKEUPS / 2;
+        let next_due = self.next_due.filter(|_| is_half_full);
+        (self.may_have_more, self.next_due) = (is_half_full, next_due);
+        let mut note_later =
+            |at: UtcMillis| self.next_due = Some(self.next_due.map_or(at, |next| next.min(at)));
+        let limit = MAX_HELD_WAKEUPS.saturating_add(self.held.len());
+        let snapshot = self.store.snapshot();
+        let wakeups =
+            snapshot.wakeups(WakeCondition::Urgent(UtcMillis(0)), limit).and_then(|urgent| {
+                let limit = if is_half_full { 0 } else { limit };
+                let ordinary = snapshot.wakeups(WakeCondition::Due(self.scan_from), limit)?;
+                Ok((urgent, ordinary))
+            });
+        let (urgent, ordinary) = match wakeups {
+            Ok(wakeups) => wakeups,
+            Err(error) => {
+                tracing::error!(%error, "the queue cannot be read");
+                return note_later(now.after(self.settings.relay_pause));
+            }
+        };
+        let is_due = |wakeup: &Wakeup| match wakeup.wake {
+            WakeCondition::Urgent(at) | WakeCondition::Due(at) => at <= now,
+            _ => false,
+        };
+        // Wake-ups are sorted by time: behind one that is not due there is none that is.
+        let is_cut =
+            |wakeups: &[Wakeup]| wakeups.len() >= limit && wakeups.last().is_none_or(is_due);
+        let is_cut = is_cut(&ordinary) || is_cut(&urgent);
+        if let Some(Wakeup { wake: WakeCondition::Due(first), .. }) = ordinary.first() {
+            // Actions that are queued from now on are due now, before those that wait.
+            self.scan_from = (*first).min(now).before(VISIBILITY_LAG);
+        }
+        let mut due: Vec<(Wakeup, bool)> = Vec::new();
+        for (wakeup, is_urgent) in urgent
+            .into_iter()
+            .map(|wakeup| (wakeup, true))
+            .chain(ordinary.into_iter().map(|wakeup| (wakeup, false)))
+        {
+            match wakeup.wake {
+                WakeCondition::Urgent(at) | WakeCondition::Due(at) if at > now => note_later(at),
+                _ => due.push((wakeup, is_urgent)),
+            }
+        }
+        drop(snapshot);
+        for (wakeup, _) in due.iter().filter(|(_, is_urgent)| *is_urgent) {
+            let index = self.ready.iter().position(|ready| {
+                action_key(ready) == action_key(wakeup) && ready.wake != wakeup.wake
+            });
+            if index.and_then(|index| self.ready.remove(index)).is_some() {
+                // The action was ready already, and now a person asks for it.
+                self.held.remove(&action_key(wakeup));
+                self.is_probe_requested = true;
+            }
+        }
+        let due: Vec<(Wakeup, bool)> = due
+            .into_iter()
+            .filter(|(wakeup, _)| !self.held.contains(&action_key(wakeup)))
+            .collect();
+        // What does not fit is read again when there is room.
+        let room = (2 * MAX_HELD_WAKEUPS).saturating_sub(self.ready.len());
+        self.may_have_more |= is_cut || due.len() > room;
+        for (wakeup, is_urgent) in due.into_iter().take(room) {
+            self.add_wakeup(wakeup, is_urgent);
+        }
+    }
+
+    fn add_wakeup(&mut self, wakeup: Wakeup, is_urgent: bool) {
+        if !self.held.insert(action_key(&wakeup)) {
+            return;
+        }
+        if is_urgent {
+            let index = self
+                .ready
+                .iter()
+                .take_while(|ready| matches!(ready.wake, WakeCondition::Urgent(_)))
+                .count();
+            self.ready.insert(index, wakeup);
+        } else {
+            self.ready.push_back(wakeup);
+        }
+    }
+}
