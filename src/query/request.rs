@@ -43,7 +43,7 @@ impl QuerySpec {
 /// The arguments of Email/query.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Query {
-    /// All results.
+    /// The results as a whole.
     pub results: QuerySpec,
     /// The section of the results that is returned.
     pub window: Window,
@@ -100,7 +100,7 @@ pub struct QueryAnswer {
 /// The arguments of Email/queryChanges.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueryChanges {
-    /// All results.
+    /// The results as a whole.
     pub results: QuerySpec,
     /// The state that the client has (`sinceQueryState`).
     pub since: ModSeq,

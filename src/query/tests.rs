@@ -1,4 +1,5 @@
-//! Queries against the naive account, over random histories. `RESTANTE_CASES` sets how many.
+//! Compares the answers of queries with those of the naive account, over random histories.
+//! `RESTANTE_CASES` sets their number.
 
 mod client;
 mod delivered;
@@ -28,7 +29,7 @@ use crate::query::tests::driver::{ACCOUNT, EPOCH, Op, TIMES, TestDriver, ops};
 use crate::query::tests::naive::{KEYWORDS, NaiveDraft, splice};
 use crate::query::*;
 
-/// A query of every email, in batches so small that a few emails take several of them.
+/// Returns a query of every email, with batches so small that a few emails need several.
 fn small_batches() -> QuerySpec {
     QuerySpec { options: QueryOptions::small(), ..QuerySpec::default() }
 }
@@ -123,8 +124,10 @@ fn condition() -> impl Strategy<Value = Condition> {
         2 => text().prop_map(Condition::Subject),
         2 => text().prop_map(Condition::Body),
         1 => text().prop_map(Condition::AttachmentName),
-        1 => proptest::sample::select(vec!["application/pdf", "application/", "application", "text", "application/p"])
-            .prop_map(|kind| Condition::AttachmentType(kind.into())),
+        1 => proptest::sample::select(
+            vec!["application/pdf", "application/", "application", "text", "application/p"],
+        )
+        .prop_map(|kind| Condition::AttachmentType(kind.into())),
         2 => header,
     ]
 }
@@ -184,7 +187,7 @@ fn window() -> impl Strategy<Value = (Begin, Option<usize>)> {
     (begin, proptest::option::of(0usize..8))
 }
 
-/// Every way that applies answers as the naive account does.
+/// Checks that every access path that applies gives the answer of the naive account.
 fn check_query(
     drive: &TestDriver,
     results: &QuerySpec,
@@ -220,8 +223,9 @@ fn check_query(
     }
 }
 
-/// From every past state, by every way: replayed on the whole old list it gives the new one, and on
-/// its first part what is known of it is true. A listing names no more than the least.
+/// Checks the changes from every past state by every access path: applied to the old results they
+/// must give the new ones, and applied to the first part of the old results they must give a
+/// correct first part. A listing must report no more than the minimum.
 fn check_changes(drive: &TestDriver, results: &QuerySpec) {
     let snapshot = drive.store.snapshot();
     let new = drive.now.list(results);
@@ -233,13 +237,12 @@ fn check_changes(drive: &TestDriver, results: &QuerySpec) {
     }
 }
 
-/// Whether changes that are found this way are the least.
+/// Whether this access path must report the minimum of changes.
 fn is_exact(path: AccessPath) -> bool {
     matches!(path, AccessPath::Listing(_) | AccessPath::Pinned(..) | AccessPath::AllMail)
 }
 
-/// The least, by a way that tells it: `upToId` is honoured where the order of what is shown never
-/// changes.
+/// Returns the minimum of changes. `upToId` is honoured if the order of the results never changes.
 fn least_by(
     plan: &QueryPlan,
     results: &QuerySpec,
@@ -311,7 +314,7 @@ fn check_changes_by(
         let gone = |ids: &[EmailId], other: &[EmailId]| {
             ids.iter().copied().filter(|id| !other.contains(id)).collect::<Vec<_>>()
         };
-        // Of what was destroyed less is known: it may be named though it was not there.
+        // Destroyed emails may be reported although they were not in the old results.
         let (live, dead): (Vec<EmailId>, Vec<EmailId>) =
             found.removed.iter().partition(|id| drive.now.mails.iter().any(|mail| mail.id == **id));
         assert_eq!(live, [], "{asked:?}");
@@ -340,7 +343,7 @@ fn check_changes_by(
         let is_true =
             replayed.iter().zip(&wanted).all(|(known, id)| known.is_none() || known == id);
         assert!(is_true, "{old:?} to {new:?} by {part:?} gave {replayed:?} for {asked:?}");
-        // What the client had up to there it still has, if that one stayed in its place.
+        // The client's results up to this email are correct, if the email stayed in its position.
         if new.contains(up_to) && !found.removed.contains(up_to) {
             let known = replayed.iter().take_while(|known| known.is_some()).count();
             assert!(
@@ -350,8 +353,7 @@ fn check_changes_by(
         }
     }
     if exact {
-        // Of an id that was in neither list nothing is cut off, nor of one that came since and is
-        // in the new alone.
+        // An id that was not in the old results cuts off nothing.
         for id in drive.ids.iter().filter(|id| !old.contains(id)) {
             least(
                 &run(&QueryChanges { up_to: Some(*id), ..asked.clone() }).unwrap().answer,
@@ -400,7 +402,7 @@ proptest! {
     }
 }
 
-/// What is there and what it comes to; and the checker agrees.
+/// Compares the contents and counts of the store with the naive account, and runs the checker.
 fn check_account(drive: &TestDriver) {
     check_facts(drive);
     let remake = |raw: &[u8]| rows_or_bare(raw, drive.store.secrets());
@@ -408,7 +410,7 @@ fn check_account(drive: &TestDriver) {
     assert_eq!(found.breaches, Vec::new());
 }
 
-/// Counts, marks, emails with their octets, threads, quota.
+/// Compares counts, marks, emails with their bytes, threads and quota.
 fn check_facts(drive: &TestDriver) {
     let snapshot = drive.store.snapshot();
     let boxes = snapshot.mailboxes(ACCOUNT).unwrap();
@@ -507,7 +509,7 @@ fn a_state_of_the_future_is_refused_and_bounds_are_checked_first() {
 fn windows_at_their_ends() {
     let mut drive = TestDriver::new();
     let draft = NaiveDraft::default();
-    // More than one step of the walk, so that its seams are crossed.
+    // Enough emails that the walk reads several batches.
     for n in 0..270 {
         let boxes = [MailboxUid(1)].into();
         drive.apply(&Op::Create {

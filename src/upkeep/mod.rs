@@ -76,17 +76,17 @@ pub struct RoundReport {
     pub accounts: usize,
     /// Steps that did something.
     pub steps: usize,
-    /// Purged emails.
+    /// Emails that were purged.
     pub emails: usize,
     /// Threads purged with their last email.
     pub threads: usize,
     /// Purged references from message ids to threads.
     pub thread_refs: usize,
-    /// Dropped listings.
+    /// Listings that were dropped.
     pub dropped_listings: usize,
     /// Listings that were completed.
     pub completed_listings: usize,
-    /// Deleted messages.
+    /// Messages that were deleted.
     pub messages: usize,
     /// Bytes of the deleted messages.
     pub bytes: u64,

@@ -22,7 +22,7 @@ use crate::query::walk::EmailWalk;
 use crate::query::{Error, QueryChanges, QueryChangesAnswer, Scope, sort};
 use crate::store::Snapshot;
 
-/// Answers Email/queryChanges.
+/// Answers Email/queryChanges for any filter and sort.
 pub(in crate::query) fn changes(
     snapshot: &Snapshot<'_>,
     matcher: &Matcher,

@@ -15,7 +15,8 @@ use std::collections::BTreeSet;
 
 use crate::model::{DataType, EmailId, limits};
 use crate::query::id_range::IdRange;
-use crate::query::listing::parts::{ResultDelta, ResultParts};
+use crate::query::listing::changes::ResultDelta;
+use crate::query::listing::parts::ResultParts;
 use crate::query::plan::QueryPlan;
 use crate::query::sort::Direction;
 use crate::query::walk::scan::EmailScan;

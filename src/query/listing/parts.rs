@@ -12,15 +12,15 @@
 //!
 //! Only rows of listings are read, never emails.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 use crate::model::{AccountId, EmailId, Listing, ModSeq, Shape, ThreadId};
+use crate::query::Error;
 use crate::query::listing::range::ListingRange;
 use crate::query::plan::{AccessPath, QueryPlan};
 use crate::query::sort::{Direction, SortPin};
 use crate::query::walk::scan::read_page;
-use crate::query::{Error, QueryChanges};
-use crate::store::{CountedListing, ListingMoves, Snapshot};
+use crate::store::{CountedListing, Snapshot};
 
 /// The number of rows that are read at once.
 const READ_BATCH: usize = 256;
@@ -30,7 +30,7 @@ const MAX_HELD_THREADS: u64 = 4096;
 
 /// How the emails outside the pinned part are found.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum RestKind {
+pub(super) enum RestKind {
     /// The pinned listing does not show the email.
     ById,
     /// The pinned listing shows no email of the thread.
@@ -48,27 +48,12 @@ enum ResultPart {
 
 /// The results of a query, as parts of listings.
 pub(in crate::query) struct ResultParts<'v> {
-    snapshot: &'v Snapshot<'v>,
-    account: AccountId,
-    all: ListingRange<'v>,
-    pin: Option<(SortPin, ListingRange<'v>)>,
-    kind: RestKind,
+    pub(super) snapshot: &'v Snapshot<'v>,
+    pub(super) account: AccountId,
+    pub(super) all: ListingRange<'v>,
+    pub(super) pin: Option<(SortPin, ListingRange<'v>)>,
+    pub(super) kind: RestKind,
     direction: Direction,
-}
-
-/// The emails to remove from the old results and to insert into them.
-pub(in crate::query) struct ResultDelta {
-    pub(in crate::query) removed: BTreeSet<EmailId>,
-    pub(in crate::query) added: BTreeSet<EmailId>,
-    /// `upToId` if it can be honoured, whether it was in the old results, and whether it is in the
-    /// new ones.
-    pub(in crate::query) up_to: Option<(EmailId, bool, bool)>,
-}
-
-/// The emails that came to a listing since a state, and the emails that left it.
-struct Events {
-    came: BTreeMap<EmailId, ThreadId>,
-    gone: BTreeMap<EmailId, ThreadId>,
 }
 
 impl<'v> ResultParts<'v> {
@@ -348,7 +333,7 @@ impl<'v> ResultParts<'v> {
     }
 
     /// Returns the newest or the oldest email of a thread in the uncollapsed listing.
-    fn end_of(
+    pub(super) fn end_of(
         &self,
         shown: &ListingRange<'_>,
         thread: ThreadId,
@@ -363,150 +348,5 @@ impl<'v> ResultParts<'v> {
             oldest,
             is_wanted,
         )?)
-    }
-
-    /// Returns what changed since a state that is not below the low mark.
-    pub(in crate::query) fn changes(
-        &self,
-        asked: &QueryChanges,
-        most: usize,
-    ) -> Result<ResultDelta, Error> {
-        let all = self.events(&self.all, asked.since, most)?;
-        let pinned = match &self.pin {
-            Some((_, shown)) => Some(self.events(shown, asked.since, most)?),
-            None => None,
-        };
-        if self.kind == RestKind::ById {
-            self.changes_by_id(asked, &all, pinned.as_ref())
-        } else {
-            self.changes_by_thread(&all, pinned.as_ref())
-        }
-    }
-
-    fn events(
-        &self,
-        shown: &ListingRange<'_>,
-        since: ModSeq,
-        most: usize,
-    ) -> Result<Events, Error> {
-        let moves =
-            self.snapshot.listing_moves(self.account, shown.counted.listing, since, most)?;
-        let ListingMoves { came, gone, .. } = moves.ok_or(Error::CannotCalculateChanges)?;
-        let within = |all: Vec<(EmailId, ThreadId, ModSeq)>| {
-            let pairs = all.into_iter().map(|(id, thread, _)| (id, thread));
-            pairs.filter(|(id, _)| shown.range.holds(*id)).collect()
-        };
-        Ok(Events { came: within(came), gone: within(gone) })
-    }
-
-    fn changes_by_id(
-        &self,
-        asked: &QueryChanges,
-        all: &Events,
-        pinned: Option<&Events>,
-    ) -> Result<ResultDelta, Error> {
-        let (entered, left) = (all.added(), all.removed());
-        let (mut removed, mut added) = (left.clone(), entered.clone());
-        if let Some(pinned) = pinned {
-            // An email that moved between the parts is removed, unless it is new, and added, unless
-            // it left.
-            let (pinned, unpinned) = (pinned.added(), pinned.removed());
-            let moved = || pinned.iter().chain(&unpinned).copied();
-            removed.extend(moved().filter(|id| !entered.contains(id)));
-            added.extend(moved().filter(|id| !left.contains(id)));
-        }
-        let up_to = match asked.up_to.filter(|id| self.pin.is_none() && self.all.range.holds(*id)) {
-            Some(id) => {
-                let is_there = self.all.has(id)?;
-                let was_there =
-                    all.gone.contains_key(&id) || is_there && !all.came.contains_key(&id);
-                Some((id, was_there, is_there))
-            }
-            None => None,
-        };
-        Ok(ResultDelta { removed, added, up_to })
-    }
-
-    fn changes_by_thread(
-        &self,
-        all: &Events,
-        pinned: Option<&Events>,
-    ) -> Result<ResultDelta, Error> {
-        let mut touched =
-            ResultDelta { removed: BTreeSet::new(), added: BTreeSet::new(), up_to: None };
-        let events = || std::iter::once(all).chain(pinned);
-        let threads =
-            |of: &'_ BTreeMap<EmailId, ThreadId>| of.values().copied().collect::<Vec<_>>();
-        let threads: BTreeSet<ThreadId> = events()
-            .flat_map(|events| [threads(&events.came), threads(&events.gone)])
-            .flatten()
-            .collect();
-        let (all, pinned) = (all.by_thread(), pinned.map(Events::by_thread));
-        for thread in threads {
-            let (then, now) = match (&self.pin, &pinned) {
-                (Some((_, shown)), Some(events)) => {
-                    let (was_pinned, is_pinned) = self.newest(shown, events, thread)?;
-                    let (was_there, is_there) = self.newest(&self.all, &all, thread)?;
-                    let side = |pinned: Option<EmailId>, other: Option<EmailId>| {
-                        pinned.map(|id| (true, id)).or(other.map(|id| (false, id)))
-                    };
-                    (side(was_pinned, was_there), side(is_pinned, is_there))
-                }
-                _ => {
-                    let now = self.end_of(&self.all, thread, true, |_| true)?;
-                    let (came, gone) =
-                        all.get(&thread).map_or((&[][..], &[][..]), |(came, gone)| (came, gone));
-                    let stayed = self.end_of(&self.all, thread, true, |id| !came.contains(&id))?;
-                    let then = stayed.into_iter().chain(gone.iter().copied()).max();
-                    (then.map(|id| (false, id)), now.map(|id| (false, id)))
-                }
-            };
-            if then != now {
-                touched.removed.extend(then.map(|(_, id)| id));
-                touched.added.extend(now.map(|(_, id)| id));
-            }
-        }
-        Ok(touched)
-    }
-
-    /// Returns the email that a collapsed listing showed of a thread, and the one that it shows
-    /// now.
-    fn newest(
-        &self,
-        shown: &ListingRange<'_>,
-        events: &BTreeMap<ThreadId, (Vec<EmailId>, Vec<EmailId>)>,
-        thread: ThreadId,
-    ) -> Result<(Option<EmailId>, Option<EmailId>), Error> {
-        let now = self.end_of(shown, thread, false, |_| true)?;
-        // A collapsed listing shows at most one email of a thread at a time.
-        let then = match events.get(&thread) {
-            Some((_, gone)) => gone.first().copied(),
-            None => now,
-        };
-        Ok((then, now))
-    }
-}
-
-impl Events {
-    /// Returns the emails that are in the listing now and were not before.
-    fn added(&self) -> BTreeSet<EmailId> {
-        self.came.keys().filter(|id| !self.gone.contains_key(id)).copied().collect()
-    }
-
-    /// Returns the emails that were in the listing and are not now.
-    fn removed(&self) -> BTreeSet<EmailId> {
-        self.gone.keys().filter(|id| !self.came.contains_key(id)).copied().collect()
-    }
-
-    /// Returns the emails that came and the emails that left, by thread.
-    fn by_thread(&self) -> BTreeMap<ThreadId, (Vec<EmailId>, Vec<EmailId>)> {
-        let mut threads: BTreeMap<ThreadId, (Vec<EmailId>, Vec<EmailId>)> = BTreeMap::new();
-        for (id, thread) in &self.came {
-            threads.entry(*thread).or_default().0.push(*id);
-        }
-        for (id, thread) in &self.gone {
-            threads.entry(*thread).or_default().1.push(*id);
-        }
-        threads
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn exact_listing(
         ),
     };
     if !filter.is_email_filter() && !results.collapse {
-        return Err("views of threads are kept collapsed only");
+        return Err("listings of thread filters are collapsed");
     }
     if results.collapse && conjuncts.range.first > IdRange::ALL.first {
         return Err("with collapseThreads, `before` selects other emails of the threads");
@@ -58,7 +58,7 @@ pub(super) fn exact_listing(
             return Err("the filter and the order have different listing filters");
         }
         if !pin.filter.is_email_filter() && !results.collapse {
-            return Err("views of threads are kept collapsed only");
+            return Err("listings of thread filters are collapsed");
         }
         if !pin.filter.is_email_filter() && results.scope.is_some() {
             return Err("thread filters count emails that the guest may not see");

@@ -1,5 +1,5 @@
-//! Clients that know an account as it was and catch up by changes alone, over random histories.
-//! `RESTANTE_CASES` sets how many.
+//! Tests that a client which knows an old state catches up by /changes alone, over random
+//! histories. `RESTANTE_CASES` sets their number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::query::tests::driver::{ACCOUNT, TestDriver, ops};
 use crate::query::tests::naive;
 use crate::store::{Changes, ClientState};
 
-/// What clients know of an object, by its id.
+/// The objects that a client knows, by id.
 type KnownStates<Id, What> = BTreeMap<Id, What>;
 
 fn emails_of(
@@ -32,14 +32,14 @@ fn threads_of(account: &naive::NaiveAccount) -> KnownStates<ThreadId, BTreeSet<E
     out
 }
 
-/// A client that takes an answer and reads what it names, as it is now. Nothing that it does not
-/// have is called updated, nothing that it was told of as updated or destroyed before is called
-/// created, and nothing that was destroyed comes back (RFC 8620 §5.2).
+/// A client that applies answers of /changes and reads the named objects. It checks that no unknown
+/// object is reported as updated, that no object reported before is reported as created, and that
+/// no destroyed object is reported again (RFC 8620 §5.2).
 #[derive(Debug)]
 struct Follower<Id, What> {
     known: KnownStates<Id, What>,
     state: ClientState,
-    /// Since it was last up to date: what was said of an object, and whether that was its end.
+    /// The objects reported since the client was last up to date, and whether as destroyed.
     said: BTreeMap<Id, (bool, bool)>,
 }
 
@@ -50,7 +50,7 @@ impl<Id: Ord + Copy + std::fmt::Debug, What: Clone + PartialEq + std::fmt::Debug
         Self { known, state: ClientState::at(since), said: BTreeMap::new() }
     }
 
-    /// Takes one answer of `most` objects at most; says whether there is more.
+    /// Applies one answer of at most `most` objects. Returns whether there is more.
     fn take(&mut self, told: &Changes<Id>, most: usize, now: &KnownStates<Id, What>) -> bool {
         let count = told.created.len() + told.updated.len() + told.destroyed.len();
         assert!(
@@ -86,7 +86,7 @@ impl<Id: Ord + Copy + std::fmt::Debug, What: Clone + PartialEq + std::fmt::Debug
     }
 }
 
-/// Catches up from a state in steps of `most`; whether that could be told.
+/// Catches up from a state in steps of `most`. Returns whether the changes could be calculated.
 fn catch_up<Id: Ord + Copy + std::fmt::Debug, What: Clone + PartialEq + std::fmt::Debug>(
     old: KnownStates<Id, What>,
     since: ModSeq,
@@ -103,7 +103,7 @@ fn catch_up<Id: Ord + Copy + std::fmt::Debug, What: Clone + PartialEq + std::fmt
     }
 }
 
-/// From every state that there was.
+/// Catches up from every past state.
 pub(super) fn check_catching_up(drive: &TestDriver, most: usize) {
     let snapshot = drive.store.snapshot();
     let marks = snapshot.account_state(ACCOUNT).unwrap();
@@ -125,7 +125,10 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn changes_from_every_past_state_are_told_or_refused_and_never_wrong(ops in ops(40), most in 1usize..5) {
+    fn changes_from_every_past_state_are_told_or_refused_and_never_wrong(
+        ops in ops(40),
+        most in 1usize..5,
+    ) {
         let mut drive = TestDriver::new();
         drive.run(&ops);
         check_catching_up(&drive, most);
@@ -140,7 +143,10 @@ proptest! {
         let first = drive.state();
         let mut of_emails = Follower::new(emails_of(&drive.now), first);
         let mut of_threads = Follower::new(threads_of(&drive.now), first);
-        let follow = |drive: &TestDriver, of_emails: &mut Follower<_, _>, of_threads: &mut Follower<_, _>, most| {
+        let follow = |drive: &TestDriver,
+                      of_emails: &mut Follower<_, _>,
+                      of_threads: &mut Follower<_, _>,
+                      most| {
             let snapshot = drive.store.snapshot();
             let (emails, threads) = (emails_of(&drive.now), threads_of(&drive.now));
             let more = match snapshot.email_changes(ACCOUNT, of_emails.state, most).unwrap() {
@@ -153,7 +159,8 @@ proptest! {
             more | match snapshot.thread_changes(ACCOUNT, of_threads.state, most).unwrap() {
                 Some(told) => of_threads.take(&told, most, &threads),
                 None => {
-                    *of_threads = Follower::new(threads, snapshot.state(ACCOUNT, DataType::Thread).unwrap());
+                    let state = snapshot.state(ACCOUNT, DataType::Thread).unwrap();
+                    *of_threads = Follower::new(threads, state);
                     false
                 }
             }

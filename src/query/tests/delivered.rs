@@ -1,5 +1,5 @@
-//! Conditions on Delivered-To against a plain reading of the headers, over emails of this version
-//! and of earlier ones, in whatever folds and merges.
+//! Compares conditions on Delivered-To with a plain reading of the headers, for emails filed by
+//! this version and by earlier ones, folded and merged in random steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ const ALIASES: [&str; 6] = [
 ];
 const HOPS: [&str; 2] = ["shop@example.org", "list@old.example"];
 
-/// The addresses of an email's Delivered-To fields: its own delivery's, and that of an earlier hop.
+/// The addresses in an email's Delivered-To fields: of its delivery here, and of an earlier hop.
 type Places = (Option<usize>, Option<usize>);
 
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ enum Act {
         steps: usize,
         rows: usize,
     },
-    /// All that is there is as an earlier version left it.
+    /// Turns all rows into rows of an earlier version.
     Age,
     Reindex,
     Rebuild,
@@ -154,8 +154,8 @@ impl Bed {
         self.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
     }
 
-    /// Rows of content and tokens become those of version 2 and 1, and folds lose what such rows do
-    /// not have.
+    /// Turns rows of content and tokens into rows of version 2 and 1, and removes from folds what
+    /// such rows do not have.
     fn age(&self) {
         let put = |table, key: Vec<u8>, value| Put { table, key, value: Some(value) };
         let name = WordHash::new(self.store.secrets()).of("delivered-to");
@@ -307,7 +307,7 @@ fn emails_that_an_earlier_version_filed_are_found() {
     }
 }
 
-/// A tenth of the usual cases, each of which asks many times.
+/// A tenth of the usual number of cases, because each case makes many queries.
 fn few() -> ProptestConfig {
     let usual = config();
     ProptestConfig { cases: usual.cases.div_ceil(10), ..usual }
@@ -324,7 +324,8 @@ proptest! {
             if !matches!(act, Act::Deliver(_)) {
                 bed.assert_answers();
                 let remake = |raw: &[u8]| rows(raw, bed.store.secrets());
-                prop_assert_eq!(bed.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches, []);
+                let report = bed.store.check_deep(Some(&remake), &mut |_| true).unwrap();
+                prop_assert_eq!(report.breaches, []);
             }
         }
         bed.assert_answers();
@@ -334,18 +335,22 @@ proptest! {
 proptest! {
     #![proptest_config(config())]
 
-    /// What the store reads out of trace fields is what conditions on header fields compare.
+    /// `DeliveredTo::parse` gives the value that conditions on header fields compare.
     #[test]
     fn the_text_of_a_delivery_is_what_the_header_says(
-        value in "[ -~\t]{0,12}|(=\\?utf-8\\?q\\?)?[a-zA-Zé\\\\\"@. ]{0,9}(\\?=)?", name in "(?i)delivered-to ?:? ?",
-        before in "(Return-Path: <>\r\n|From x\r\n|\u{feff}|\r\n| x\r\n|X: 1\n){0,2}", after in "(\r\n| y\r\n|\nDelivered-To: z\r\n){0,3}",
+        value in "[ -~\t]{0,12}|(=\\?utf-8\\?q\\?)?[a-zA-Zé\\\\\"@. ]{0,9}(\\?=)?",
+        name in "(?i)delivered-to ?:? ?",
+        before in "(Return-Path: <>\r\n|From x\r\n|\u{feff}|\r\n| x\r\n|X: 1\n){0,2}",
+        after in "(\r\n| y\r\n|\nDelivered-To: z\r\n){0,3}",
     ) {
         use crate::message::header::{fields, folded};
         use crate::model::DeliveredTo;
 
         let trace = format!("{before}{name}{value}{after}");
-        let found: Vec<String> =
-            fields(trace.as_bytes()).filter(|field| field.is("Delivered-To")).map(|field| folded(&field.decoded())).collect();
+        let found: Vec<String> = fields(trace.as_bytes())
+            .filter(|field| field.is("Delivered-To"))
+            .map(|field| folded(&field.decoded()))
+            .collect();
         match DeliveredTo::parse(trace.as_bytes()) {
             DeliveredTo::Absent => prop_assert_eq!(found, Vec::<String>::new()),
             DeliveredTo::Value(value) => prop_assert_eq!(found, [value]),

@@ -1,4 +1,4 @@
-//! Which emails came to an alias, in rows: what is found, and no header.
+//! Tests how many rows a search for the emails of an alias reads: the hits, and no header.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,7 +37,8 @@ fn deliver(store: &Store, alias: &str, hop: &str, at: i64) -> EmailId {
     id
 }
 
-/// So many emails, folded: eight to the shop's alias, all others to another.
+/// Returns a store with `emails` folded emails: eight to the shop's alias, all others to another
+/// one.
 fn bed(emails: i64) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
     bed_of(emails, |_| "ann@example.org".to_owned())
 }
@@ -111,7 +112,7 @@ fn no_header_is_read_for_what_is_known_of_deliveries() {
     assert!(unread(&store, delivered(Some("ann@"))).unwrap().contains(&forwarded));
 }
 
-/// An address that takes whatever local part strangers make up has as many texts as emails.
+/// A catch-all address, for which strangers invent local parts, has as many texts as emails.
 #[test]
 fn addresses_that_are_looked_through_count_as_rows_walked_over() {
     let (_, one, _) = bed(400);

@@ -1,6 +1,6 @@
-//! The same on a disk: random histories over RocksDB, opened anew in the middle as a crash left it,
-//! with every question, every change from every past state, and the checker. A twentieth as many
-//! cases, for each opens some databases.
+//! Runs random histories over RocksDB, with a reopening in the middle as after a crash, and
+//! compares every query, every change from every past state, and the checker. A twentieth of the
+//! usual number of cases, because each case opens several databases.
 
 use proptest::prelude::*;
 

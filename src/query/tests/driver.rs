@@ -1,7 +1,7 @@
-//! Random changes of an account, done to a store and to the naive account alike, with every state
-//! that there was.
+//! Applies random changes to a store and to the naive account, and records every state.
 //!
-//! Upkeep takes from the store what it may forget, and from the past what can be told no more.
+//! Upkeep purges the store, and removes the recorded states from which changes can no longer be
+//! reported.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::store::{
     EncodedMessage, Error, FoldSizes, NewEmail, NewMailbox, Options, Store, Ticket, Txn,
 };
 
-/// Whose account it is.
+/// The account of all tests.
 pub(super) const ACCOUNT: AccountId = AccountId(1);
 /// When the earliest email is received; the others in the milliseconds after.
 pub(super) const EPOCH: i64 = 1_790_000_000_000;
@@ -43,9 +43,9 @@ struct DestroyedMail {
 pub(super) struct TestDriver {
     pub(super) store: Store,
     pub(super) now: naive::NaiveAccount,
-    /// Every state of the past and the present one, with its change number.
+    /// Every past state and the present one, with its change number.
     pub(super) past: Vec<(ModSeq, naive::NaiveAccount)>,
-    /// Every email that there ever was.
+    /// Every email that ever existed.
     pub(super) ids: Vec<EmailId>,
     /// The newest change of a purged email.
     pub(super) low: ModSeq,
@@ -160,7 +160,8 @@ impl TestDriver {
         }
     }
 
-    /// Does one change to both; a change of nothing takes no change number, any other exactly one.
+    /// Applies one change to both. A change of nothing takes no change number, any other exactly
+    /// one.
     pub(super) fn apply(&mut self, op: &Op) {
         if let Op::Several { acts, queued } = op {
             return self.several(acts, *queued);

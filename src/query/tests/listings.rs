@@ -1,6 +1,6 @@
-//! The fast ways: that they are taken where they should be, and that they answer as the generic way
-//! and the naive account do, while views come and go, ranked and not. `RESTANTE_CASES` sets how
-//! many histories.
+//! Tests that the listing paths are chosen where they apply, and give the same answers as the
+//! generic path and the naive account, while listings are made and dropped, with ranks and without.
+//! `RESTANTE_CASES` sets the number of histories.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::query::tests::{
 use crate::query::*;
 use crate::store::engine::memory::MemoryEngine;
 
-/// A question that a view may answer.
+/// A query that a listing may answer.
 #[derive(Debug, Clone)]
 pub(super) struct ListingQuery {
     uid: Option<MailboxUid>,
@@ -80,7 +80,7 @@ impl ListingQuery {
         QuerySpec { account: ACCOUNT, filter, sort, collapse: self.collapse, ..small_batches() }
     }
 
-    /// The way that answers it whole, if its listings are kept.
+    /// Returns the path that answers the query, if its listings are maintained.
     fn path(&self) -> Option<AccessPath> {
         let uid = self.uid.unwrap_or(MailboxUid::ALL);
         let (pin, receipt) = match self.sort.as_slice() {
@@ -127,7 +127,7 @@ impl ListingQuery {
         }
     }
 
-    /// The views that its way needs.
+    /// Returns the listing filters that the path needs.
     fn views(&self) -> Vec<ListingFilter> {
         match self.path() {
             Some(AccessPath::Pinned(listing, pin)) => vec![listing.filter, pin.filter],
@@ -137,7 +137,8 @@ impl ListingQuery {
     }
 }
 
-/// Who comes first by a sort: with `isAscending` those for whom it is false (RFC 8621 §4.4.2).
+/// Returns the emails that come first by a comparator: with `isAscending` those for which the
+/// property is false (RFC 8621 §4.4.2).
 fn pin(comparator: &Comparator) -> Option<SortPin> {
     let up = comparator.ascending;
     let of = |filter, first| Some(SortPin { filter, first });
@@ -189,7 +190,10 @@ pub(super) fn question() -> impl Strategy<Value = ListingQuery> {
     ];
     let time = || proptest::option::weighted(0.2, -1..=TIMES);
     let uid = proptest::option::weighted(0.8, (1u32..4).prop_map(MailboxUid));
-    let filter = prop_oneof![1 => Just(ListingFilter::Every), 1 => proptest::sample::select(ListingFilter::ALL.to_vec())];
+    let filter = prop_oneof![
+        1 => Just(ListingFilter::Every),
+        1 => proptest::sample::select(ListingFilter::ALL.to_vec()),
+    ];
     (uid, filter, 0u8..6, time(), time(), more, sort, any::<bool>()).prop_map(
         |(uid, filter, spelling, before, after, more, sort, collapse)| ListingQuery {
             uid,

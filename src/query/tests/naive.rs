@@ -1,8 +1,8 @@
-//! The naive account: vectors and full scans, the sentences of RFC 8621 and RFC 8620 as code. It
-//! says what is right; the store and the queries over it are driven beside it.
+//! The naive account: implements RFC 8621 and RFC 8620 with vectors and full scans. Tests compare
+//! the store and its queries with it.
 //!
-//! Its mail is made of a small universe, so that people, subjects, words, ids and times meet often.
-//! What is known of a message comes from the choices that made it, never from parsing.
+//! Its mail is made from a few people, subjects, words, ids and times, so that they coincide often.
+//! The properties of a message come from the choices that made it, never from parsing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ pub(super) const PEOPLE: [(&str, &str); 4] = [
     ("lee cook", "zoe@a.example"),
     ("Bob", "b.ann@c.example"),
 ];
-/// Subject, base subject, what threads see of it.
+/// Subject, base subject, and the folded subject that threads use.
 pub(super) const SUBJECTS: [(&str, &str, &str); 6] = [
     ("Lunch big", "Lunch big", "lunchbig"),
     ("Re: lunch BIG", "lunch BIG", "lunchbig"),
@@ -38,7 +38,7 @@ pub(super) const MARKS: [&str; 3] = ["one", "ONE  two", "5.1"];
 /// Addresses that emails are delivered to. The index has no text for the last.
 pub(super) const ALIASES: [&str; 4] =
     ["me@a.example", "Shop@a.example", "me+list@b.example", "jürgen@a.example"];
-/// Where earlier hops delivered a message.
+/// Addresses to which earlier hops delivered a message.
 pub(super) const HOPS: [&str; 2] = ["shop@a.example", "Old@c.example"];
 pub(super) const KEYWORDS: [&str; 4] = ["$seen", "$flagged", "$draft", "work"];
 /// The mailbox with role trash: the accounts of these tests have 1 Inbox, 2 Trash, 3 Archive.
@@ -59,7 +59,8 @@ pub(super) struct NaiveDraft {
     pub(super) mark: Option<usize>,
     pub(super) message_id: Option<u8>,
     pub(super) references: Vec<u8>,
-    /// Delivered to this alias, with a trace prefix; else appended.
+    /// The alias to which the message was delivered, with a trace prefix; `None` if it was
+    /// appended.
     pub(super) alias: Option<usize>,
     pub(super) hop: Option<usize>,
 }
@@ -162,18 +163,18 @@ impl NaiveMail {
     }
 }
 
-/// One state of an account, and what it remembers of the past.
+/// One state of an account, with what is needed of its past.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct NaiveAccount {
     pub(super) mails: Vec<NaiveMail>,
-    /// The last change of each email that there ever was.
+    /// The last change of each email that ever existed.
     pub(super) changed: BTreeMap<EmailId, ModSeq>,
     refs: BTreeMap<(u8, &'static str), ThreadId>,
     last_thread: u64,
 }
 
 impl NaiveAccount {
-    /// The thread of a new message: the oldest live one that shares an id and a topic with it.
+    /// Returns the thread of a new message: the oldest live one with a common id and subject.
     pub(super) fn thread_for(&mut self, draft: &NaiveDraft) -> ThreadId {
         let keys: Vec<_> = draft
             .message_id
@@ -332,7 +333,7 @@ impl NaiveAccount {
         }
     }
 
-    /// RFC 8620 §5.5: the section, and the index of its first; nothing stands for `anchorNotFound`.
+    /// RFC 8620 §5.5: the section and the index of its first result; `None` for `anchorNotFound`.
     pub(super) fn page(&self, query: &Query) -> Option<(Vec<EmailId>, usize)> {
         let list = self.list(&query.results);
         let signed = |number: usize| i64::try_from(number).unwrap();
@@ -349,7 +350,7 @@ impl NaiveAccount {
     }
 
     /// RFC 8621 §2: an email that is only in the Trash does not make its thread unread elsewhere,
-    /// and in the Trash only what is there counts.
+    /// and in the Trash only emails in the Trash count.
     pub(super) fn counts(&self, uid: MailboxUid) -> MailboxCounts {
         let here: Vec<&NaiveMail> =
             self.mails.iter().filter(|mail| mail.mailboxes.contains(&uid)).collect();
@@ -374,8 +375,9 @@ impl NaiveAccount {
     }
 }
 
-/// What RFC 8620 §5.6 tells a client to do with what it has of a list (`None`: not cached), with
-/// erratum 6604: where it has not what was removed, all behind its first gap may have moved.
+/// Applies changes to the cached part of results (`None`: not cached) as RFC 8620 §5.6 tells a
+/// client, with erratum 6604: if a removed email was not cached, everything after the first gap may
+/// have moved.
 pub(super) fn splice(
     cached: &[Option<EmailId>],
     changes: &QueryChangesAnswer,
@@ -404,8 +406,8 @@ pub(super) fn splice(
     list
 }
 
-/// The least that turns one list into the other: who left, and who came with its index; who `moved`
-/// to another place both left and came. Behind `up_to` nothing is told of a list that it is in.
+/// Returns the minimum of changes from one list to the other: the emails that left, and those that
+/// came with their index. Emails in `moved` both left and came. Changes after `up_to` are left out.
 pub(super) fn least(
     old: &[EmailId],
     new: &[EmailId],
@@ -420,7 +422,7 @@ pub(super) fn least(
     (gone.copied().collect(), came.filter(|(_, id)| !old.contains(id) || moved(*id)).collect())
 }
 
-/// Pieces in single or double quotes are phrases, white space divides the rest (RFC 8621 §4.4.1).
+/// Divides a text: quoted pieces are phrases, and white space divides the rest (RFC 8621 §4.4.1).
 fn phrases(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     let mut rest = text.trim();

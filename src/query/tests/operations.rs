@@ -1,4 +1,4 @@
-//! What may befall an account in a random history.
+//! The random changes of an account.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ pub(super) enum Op {
         acts: Vec<(usize, Option<EmailPlacement>)>,
         queued: bool,
     },
-    /// A second email of the same octets, elsewhere.
+    /// Files a second email of the same message in another place.
     Copy {
         which: usize,
         mailboxes: BTreeSet<MailboxUid>,

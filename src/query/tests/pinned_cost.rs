@@ -1,5 +1,5 @@
-//! What "flagged first" and "oldest first" read, in rows: a page, however many emails are on either
-//! side.
+//! Tests how many rows "flagged first" and "oldest first" read: about a page, however many emails
+//! are before or after it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ fn flagged() -> SortProperty {
     SortProperty::HasKeyword("$flagged".into())
 }
 
-/// The rows that a page of ten takes, which must be these emails.
+/// Returns the number of rows that a page of ten reads. The page must be these emails.
 fn rows(
     engine: &CountingEngine,
     store: &Store,
@@ -145,7 +145,7 @@ fn a_page_of_flagged_first_reads_no_more_of_a_larger_mailbox() {
     }
 }
 
-/// The worst case of a walk that passes over flagged emails: nearly all are flagged.
+/// The worst case for a walk that skips flagged emails: nearly all are flagged.
 #[test]
 fn a_page_of_the_few_unflagged_reads_no_run_of_flagged_emails() {
     let read = |emails: i64| {

@@ -1,5 +1,5 @@
-//! Within a scope every answer is that of a naive account that has no other mail, and nothing else
-//! is named.
+//! Tests that every answer within a scope is that of a naive account without other mail, and names
+//! no email outside the scope.
 
 use std::collections::BTreeSet;
 
@@ -175,7 +175,8 @@ proptest! {
         drive.run(&ops);
         let scope: Scope = scope.into_iter().collect();
         check_scope(&drive, &scope);
-        let questions = questions.iter().map(|(question, window)| (question.results(), window.clone()));
+        let questions =
+            questions.iter().map(|(question, window)| (question.results(), window.clone()));
         for (results, window) in asked.into_iter().chain(questions) {
             check_query(&drive, &results, &scope, &window);
             check_changes(&drive, &results, &scope);

@@ -1,4 +1,4 @@
-//! What a search reads, in rows: what it finds, and not what there is.
+//! Tests how many rows a search reads: in proportion to the hits, not to the mail.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use crate::store::{FoldSizes, NewMailbox, Options, Store};
 const SIZES: FoldSizes =
     FoldSizes { rows: 32, row_octets: 1 << 20, block: 1024, fan: 4, piece: 8 << 10, last_level: 2 };
 
-/// So many emails, folded: each has "lunch" and "dinner", each 400th "rare" before "dinner".
+/// Returns a store with `emails` folded emails: each has "lunch" and "dinner", each 400th "rare"
+/// before "dinner".
 fn bed(emails: i64, sizes: &FoldSizes) -> (Arc<CountingEngine>, Store) {
     let engine = Arc::new(CountingEngine::default());
     let store = Store::open_engine(

@@ -1,4 +1,4 @@
-//! Snippets of ordinary, hostile and real mail (RFC 8621 §5).
+//! Tests snippets of ordinary, hostile and real mail (RFC 8621 §5).
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::message::content::content;
 
 impl Finder {
-    /// The snippet of a message that no store holds.
+    /// Returns the snippet of a message that is in no store.
     fn of(&self, raw: &[u8]) -> Snippet {
         let message = Message::parse(raw);
         let subject =
@@ -38,7 +38,7 @@ fn body(what: &str, body: &str) -> Option<String> {
     of(&Filter::Is(Condition::Body(what.into())), &format!("{head}\r\n\r\n{body}\r\n")).preview
 }
 
-/// What a reader sees: without tags, entities resolved.
+/// Returns the text that a reader sees, without tags and with entities resolved.
 fn plain(html: &str) -> String {
     let bare = html.replace(OPEN, "").replace(CLOSE, "");
     assert!(!bare.contains(['<', '>', '"', '\'']), "{html}");
@@ -56,7 +56,7 @@ fn plain(html: &str) -> String {
     bare.replace("&amp;", "&")
 }
 
-/// Marks come in pairs, with something between them.
+/// Returns the marked texts. Checks that marks come in pairs and are not empty.
 fn marks(html: &str) -> Vec<String> {
     let mut out = Vec::new();
     let mut rest = html;
@@ -159,7 +159,8 @@ fn null_where_nothing_is_found_or_nothing_is_looked_for() {
 
 #[test]
 fn html_is_shown_as_its_text() {
-    let raw = "Content-Type: text/html\r\n\r\n<p title=lunch>Come &lt;b&gt; to <b>lunch</b></p><script>lunch</script>\r\n";
+    let raw = "Content-Type: text/html\r\n\r\n\
+               <p title=lunch>Come &lt;b&gt; to <b>lunch</b></p><script>lunch</script>\r\n";
     assert_eq!(
         of(&text("lunch"), raw).preview.as_deref(),
         Some("Come &lt;b&gt; to <mark>lunch</mark>")
@@ -203,16 +204,17 @@ proptest! {
             prop_assert!(!marks(html).is_empty());
             plain(html);
         }
-        // Shown if and only if a phrase of it is there.
+        // There is a snippet whenever the text has a match.
         let term = SearchTerm::new(&what, tokens::BODY, &Secrets::default());
-        let head = "Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\n";
+        let head = "Content-Type: text/plain; charset=utf-8\r\n\
+                    Content-Transfer-Encoding: 8bit\r\n\r\n";
         if !term.is_empty() && term.matches_raw(format!("{head}{given}\r\n").as_bytes()) {
             prop_assert!(found.is_some(), "{:?} in {:?}", what, given);
         }
     }
 }
 
-/// Mail that none of us wrote: a word of it is found where the filter finds it, and shown.
+/// A word of real mail that the filter finds is shown in the snippet.
 #[test]
 fn the_shared_corpus() {
     let Some(folder) = crate::needs::corpus() else { return };

@@ -1,4 +1,4 @@
-//! What searches may read, and how a search is refused that would read more.
+//! Tests the allowance of searches, and that a search that would read more is refused.
 
 use super::*;
 use crate::query::{Allowance, Error as Refused, QueryChanges, changes};

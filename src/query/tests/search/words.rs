@@ -1,5 +1,5 @@
-//! What is found of a message: scripts without spaces, HTML, header fields, addresses, attachments;
-//! before it is folded and after.
+//! Tests which parts of a message are found: scripts without spaces, HTML, header fields, addresses
+//! and attachments, before and after folding.
 
 use super::*;
 
@@ -72,8 +72,9 @@ fn scripts_without_spaces_are_found_by_any_part_of_a_text() {
 
 #[test]
 fn html_is_searched_as_its_text() {
-    let html = "<html><head><style>.hidden {color: red}</style></head><body><p class=\"frame\">Gr&uuml;&szlig;e aus \
-                <b>K&ouml;ln</b></p><!-- secret --><p>Lunch&nbsp;at<br>noon</p><img src=cid:x alt='The cathedral' \
+    let html = "<html><head><style>.hidden {color: red}</style></head><body><p class=\"frame\">\
+                Gr&uuml;&szlig;e aus <b>K&ouml;ln</b></p><!-- secret -->\
+                <p>Lunch&nbsp;at<br>noon</p><img src=cid:x alt='The cathedral' \
                 title=\"by night\"></body></html>";
     let asked: Vec<(Filter, &[usize])> = [
         ("Grüße", &[0][..]),
@@ -130,7 +131,8 @@ fn header_fields_are_found_by_name_and_by_id() {
 fn addresses_are_found_by_their_domain_and_attachments_by_name_and_type() {
     let with = |name: &str, kind: &str| {
         format!(
-            "From: Ann <ann@mail.example.org>\r\nCc: bob@example.net\r\nContent-Type: multipart/mixed; boundary=cut\r\n\r\n\
+            "From: Ann <ann@mail.example.org>\r\nCc: bob@example.net\r\n\
+             Content-Type: multipart/mixed; boundary=cut\r\n\r\n\
              --cut\r\n\r\ntext\r\n--cut\r\nContent-Type: {kind}\r\n\
              Content-Disposition: attachment; filename=\"{name}\"\r\n\r\nxyz\r\n--cut--\r\n"
         )
