@@ -72,7 +72,7 @@ pub(in crate::cli) async fn back_up(
             meter.show(&JobStage::Backup { octets });
             true
         });
-        admin::backed_up(&made.map_err(|error| job::store_failure(&error))?)
+        admin::backup_facts(&made.map_err(|error| job::store_failure(&error))?)
     };
     drop(meter);
     if context.json {
@@ -108,7 +108,7 @@ fn list(dir: &Path, verify: bool, context: &CommandContext) -> Result<(), Failur
             damaged += usize::from(damage.is_some());
             state = Some(damage.map_or_else(|| "whole".to_owned(), |error| error.to_string()));
         }
-        rows.push(ListedBackup { backup: admin::backed_up(backup), state });
+        rows.push(ListedBackup { backup: admin::backup_facts(backup), state });
     }
     if context.json {
         output::json(&rows);
@@ -152,10 +152,10 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
         meter.show(&JobStage::Store(at.into()));
         true
     });
-    let found = admin::checked(&found.map_err(|error| job::store_failure(&error))?);
+    let found = admin::check_findings(&found.map_err(|error| job::store_failure(&error))?);
     drop(meter);
     if context.json {
-        output::json(&json!({"backup": admin::backed_up(&made), "check": found}));
+        output::json(&json!({"backup": admin::backup_facts(&made), "check": found}));
     } else {
         let at = made.at.local(&jiff::tz::TimeZone::system());
         output::line(&format!("backup {} of {at} is in {}", made.id, args.to.display()));

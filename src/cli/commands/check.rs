@@ -41,7 +41,7 @@ pub(in crate::cli) async fn run(args: &CheckArgs, context: &CommandContext) -> R
             meter.show(&JobStage::Store(at.into()));
             true
         });
-        admin::store::checked(
+        admin::store::check_findings(
             &found.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))?,
         )
     };

@@ -78,7 +78,7 @@ fn repair_store(
         meter.show(&JobStage::Store(at.into()));
         true
     });
-    Ok(admin::repaired(&done.map_err(|error| job::store_failure(&error))?))
+    Ok(admin::repair_outcome(&done.map_err(|error| job::store_failure(&error))?))
 }
 
 fn print(done: &RepairOutcome) {

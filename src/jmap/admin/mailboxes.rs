@@ -1,5 +1,5 @@
-//! The mailboxes of an account: listed, made, changed, destroyed. A mailbox is named by its path
-//! (names with `/` between them), its role or its id.
+//! The vendor methods that list, create, change and destroy mailboxes. A mailbox is named by its
+//! path (names separated by `/`), its role or its id.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ use crate::wire::jmap::admin::mailboxes::{
 use crate::wire::jmap::admin::{AccountRef, OfAccount};
 use crate::wire::jmap::{MethodError, With};
 
-/// Emails that are taken out of a mailbox in one commit.
+/// How many emails one commit removes from a mailbox.
 const EMAILS_PER_COMMIT: usize = 64;
 
-/// The mailbox of that name.
+/// Finds a mailbox by its path, role or id.
 pub(super) fn find(
     context: &Context,
     account: AccountId,
@@ -31,7 +31,7 @@ pub(super) fn find(
     let found = snapshot.find_mailbox(account, name)?;
     let by_id =
         || name.parse::<MailboxUid>().ok().and_then(|uid| known(context, account, uid).ok());
-    found.or_else(by_id).ok_or_else(|| MethodError::NotFound(format!("no mailbox {name}")))
+    found.or_else(by_id).ok_or_else(|| MethodError::NotFound(format!("there is no mailbox {name}")))
 }
 
 fn known(
@@ -40,7 +40,9 @@ fn known(
     uid: MailboxUid,
 ) -> Result<(MailboxUid, Mailbox), MethodError> {
     let found = context.store.snapshot().mailbox(account, uid)?;
-    found.map(|row| (uid, row)).ok_or_else(|| MethodError::NotFound("no such mailbox".into()))
+    found
+        .map(|row| (uid, row))
+        .ok_or_else(|| MethodError::NotFound("there is no such mailbox".into()))
 }
 
 impl AdminMethod for MailboxList {
@@ -61,7 +63,7 @@ impl AdminMethod for MailboxList {
 
 fn path(all: &[(MailboxUid, Mailbox)], mailbox: &Mailbox) -> String {
     let (mut path, mut parent) = (mailbox.name.clone(), mailbox.parent);
-    // Bounded even where rows were damaged into a circle.
+    // The loop ends even if damaged rows form a circle.
     for _ in 0..all.len() {
         let Some((_, above)) = parent.and_then(|uid| all.iter().find(|(other, _)| *other == uid))
         else {
@@ -73,7 +75,7 @@ fn path(all: &[(MailboxUid, Mailbox)], mailbox: &Mailbox) -> String {
     path
 }
 
-/// With whom it is shared is told by names of accounts, and of rights.
+/// Returns the facts of a mailbox. Shares are given by the names of accounts and rights.
 fn describe(
     context: &Context,
     all: &[(MailboxUid, Mailbox)],
@@ -108,15 +110,16 @@ pub(super) fn totals(counts: MailboxCounts) -> MailboxTotals {
     MailboxTotals { total_emails, unread_emails, total_threads, unread_threads }
 }
 
-/// A commit, and the mailbox after it. Who has other rights in it now is told.
-fn done(
+/// Runs a commit that changes a mailbox. Notifies the users whose rights changed, and returns the
+/// mailbox.
+fn commit_change(
     context: &Context,
     account: AccountId,
     mut change: impl FnMut(&mut Txn<'_>) -> Result<MailboxUid, Error>,
 ) -> Result<MailboxFacts, MethodError> {
-    let done =
+    let committed =
         context.store.commit(account, |txn| change(txn).map(|uid| (uid, txn.take_share_changes())));
-    let ((uid, shared), ticket) = done?;
+    let ((uid, shared), ticket) = committed?;
     ticket.wait_blocking()?;
     share::notify(context, account, shared);
     let all = context.store.snapshot().mailboxes(account)?;
@@ -124,13 +127,14 @@ fn done(
     describe(context, &all, uid, &mailbox)
 }
 
-/// A role by its name; "" is none.
+/// Reads the name of a role; "" stands for no role.
 fn role(name: Option<&str>) -> Result<Option<Option<Role>>, MethodError> {
     let Some(name) = name else { return Ok(None) };
     if name.is_empty() {
         return Ok(Some(None));
     }
-    let unknown = || MethodError::InvalidArguments(format!("role: `{name}` is none (RFC 8621 §2)"));
+    let unknown =
+        || MethodError::InvalidArguments(format!("role: `{name}` is not a role (RFC 8621 §2)"));
     Role::from_name(&name.to_lowercase()).map(|role| Some(Some(role))).ok_or_else(unknown)
 }
 
@@ -151,7 +155,7 @@ impl AdminMethod for MailboxAdd {
             role,
             sort_order: args.sort_order.unwrap_or(0),
         };
-        done(context, account, |txn| {
+        commit_change(context, account, |txn| {
             let uid = txn.create_mailbox(&new)?;
             txn.update_mailbox(uid, |row| patch(row, &args.attributes))?;
             Ok(uid)
@@ -169,7 +173,7 @@ impl AdminMethod for MailboxChange {
         let shares = shares(context, account, &old, &args.share_with)?;
         if args.name.as_ref().is_some_and(|name| name.contains('/')) {
             return Err(MethodError::InvalidArguments(
-                "name: the last part of a path alone; parent moves it".into(),
+                "name: only the last part of a path is expected; parent moves the mailbox".into(),
             ));
         }
         let parent = match args.parent.as_deref() {
@@ -178,7 +182,7 @@ impl AdminMethod for MailboxChange {
             Some(above) => Some(Some(find(context, account, above)?.0)),
         };
         let role = role(args.role.as_deref())?;
-        done(context, account, |txn| {
+        commit_change(context, account, |txn| {
             txn.update_mailbox(uid, |row| {
                 patch(row, &args.attributes);
                 for (&with, &rights) in &shares {
@@ -201,8 +205,8 @@ impl AdminMethod for MailboxChange {
     }
 }
 
-/// With whom else a mailbox is to be shared, and with which rights, 0 for none: the accounts that
-/// `shareWith` names, each with the names of its rights between commas, or null.
+/// Reads `shareWith`: the names of accounts, each with the names of its rights separated by commas,
+/// or null. Returns the rights by account; 0 ends a share.
 fn shares(
     context: &Context,
     account: AccountId,
@@ -215,18 +219,20 @@ fn shares(
         let found = context.directory.find_account(name)?;
         // To a caller who may not see an account, the answer is the same as if the account did not
         // exist.
-        let stranger = || bad(format!("no account {name} to share with"));
+        let stranger = || bad(format!("there is no account {name} to share with"));
         let (with, _) = found.filter(|(id, _)| *id != account).ok_or_else(stranger)?;
-        let may = mailbox.shares.contains_key(&with)
+        let may_share = mailbox.shares.contains_key(&with)
             || principal::may_share_with(context, account, with)?;
-        if !may {
+        if !may_share {
             return Err(stranger());
         }
         let mut bits = 0;
         for name in
             rights.iter().flat_map(|rights| rights.split(',')).filter(|name| !name.is_empty())
         {
-            bits |= Right::from_name(name).ok_or_else(|| bad(format!("no right {name}")))?.bit();
+            bits |= Right::from_name(name)
+                .ok_or_else(|| bad(format!("there is no right {name}")))?
+                .bit();
         }
         shares.insert(with, bits);
     }
@@ -243,8 +249,9 @@ fn patch(row: &mut Mailbox, attributes: &BTreeMap<String, Option<String>>) {
 }
 
 impl AdminMethod for MailboxRemove {
-    /// With its emails: those that are in no other mailbox are destroyed, in steps; a stop in
-    /// between leaves a mailbox that holds fewer.
+    /// Destroys a mailbox. With `emails`, its emails are first removed in steps, and those in no
+    /// other mailbox are destroyed. If the service stops in between, the mailbox stays with fewer
+    /// emails.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<MailboxRemoveArguments>,
@@ -253,12 +260,12 @@ impl AdminMethod for MailboxRemove {
         let (uid, mailbox) = find(context, account, &args.mailbox)?;
         let mut emails = 0;
         if args.emails {
-            // What would refuse it in the end refuses it before anything is touched.
+            // A mailbox that cannot be destroyed is refused before emails are removed.
             let all = context.store.snapshot().mailboxes(account)?;
             if mailbox.role == Some(Role::Inbox)
                 || all.iter().any(|(_, other)| other.parent == Some(uid))
             {
-                let why = "the Inbox stays, and so does a mailbox with mailboxes under it";
+                let why = "the Inbox, or a mailbox with mailboxes under it, cannot be destroyed";
                 return Err(MethodError::Conflict(why.into()));
             }
             emails = mailbox.counts.total_emails;
@@ -283,8 +290,9 @@ impl AdminMethod for MailboxRemove {
 }
 
 impl AdminMethod for MailboxEnsure {
-    /// The mailbox at the end of a way, which is made where it is not there. A name is found in any
-    /// case where none is equal; a mailbox that is not there is the one that has its role, if any.
+    /// Returns the mailbox at the end of a path, and creates the missing ones. If no name is equal,
+    /// one that differs only in case is used; instead of a missing last mailbox, the one with the
+    /// role.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, MailboxEnsureArguments { inbox, names, role }): OfAccount<
@@ -292,12 +300,13 @@ impl AdminMethod for MailboxEnsure {
         >,
     ) -> Result<MailboxEnsureAnswer, MethodError> {
         let (account, _) = context.account_of(&account_ref)?;
-        let unknown = |name: String| MethodError::InvalidArguments(format!("role: {name}"));
+        let unknown =
+            |name: String| MethodError::InvalidArguments(format!("role: there is no role {name}"));
         let role =
             role.map(|name| Role::from_name(&name).ok_or_else(|| unknown(name))).transpose()?;
         let role = role.filter(|role| *role != Role::Inbox);
         if names.is_empty() && !inbox {
-            return Err(MethodError::InvalidArguments("names: a way is wanted".into()));
+            return Err(MethodError::InvalidArguments("names: a path is expected".into()));
         }
         let made = context.store.commit(account, |txn| ensure(txn, inbox, &names, role));
         let (uid, ticket) = made?;

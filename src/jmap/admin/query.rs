@@ -1,5 +1,5 @@
-//! Mail/query: a question in the words of Email/query (RFC 8621 §4.4), with what a list shows of
-//! each email found; or how the question would be answered.
+//! Mail/query: Email/query (RFC 8621 §4.4) with the rows of a list for the emails found; or the
+//! query plan without running it.
 
 use super::{AdminMethod, charge_row, mail, mailboxes};
 use crate::jmap::context::Context;
@@ -19,14 +19,15 @@ use crate::wire::jmap::admin::mail::{
 use crate::wire::jmap::arguments::Nullable;
 use crate::wire::jmap::{MethodError, With};
 
-/// Emails of an answer, where no limit is given.
+/// How many emails an answer has if no limit is given.
 const DEFAULT_LIMIT: u64 = 50;
 
 impl AdminMethod for MailQuery {
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(account_ref, With(args, Nullable(MailQueryLimit { limit }))): <Self as VendorMethod>::Args,
+        With(account_ref, With(args, limit)): <Self as VendorMethod>::Args,
     ) -> Result<MailQueryAnswer, MethodError> {
+        let Nullable(MailQueryLimit { limit }) = limit;
         let (account, _) = context.account_of(&account_ref)?;
         let snapshot = context.store.snapshot();
         let secrets = context.store.secrets();
@@ -41,8 +42,8 @@ impl AdminMethod for MailQuery {
         let window = section.window(limits::MAX_LISTED_ROWS)?;
         let shape = if args.collapse_threads { Shape::Threads } else { Shape::Emails };
         let finder = args.snippets.then(|| Finder::new(&results.filter, secrets));
-        let asked = Query { results, window, total: args.calculate_total };
-        let found = query(&snapshot, secrets, &asked)?;
+        let request = Query { results, window, total: args.calculate_total };
+        let found = query(&snapshot, secrets, &request)?;
         context.request_listings(account, |now| found.plan.listing_requests(now));
         let answer = found.answer;
         let mut list = Vec::with_capacity(answer.ids.len());
@@ -84,8 +85,7 @@ fn spec(
     })
 }
 
-/// What a list shows of an email, and of its thread where threads are listed, and what was found in
-/// the email.
+/// Returns the row of an email in a list, with snippets if `finder` is given.
 fn row(
     context: &Context,
     snapshot: &Snapshot<'_>,

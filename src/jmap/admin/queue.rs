@@ -1,4 +1,4 @@
-//! The queued actions: looked at, and done with by hand.
+//! The vendor methods that list and show queued actions, and retry, hold, release and remove them.
 
 use super::mail::charge;
 use super::{AdminMethod, charge_row};
@@ -19,15 +19,15 @@ use crate::wire::jmap::admin::queue::{
 use crate::wire::jmap::admin::{AccountRef, EmptyArguments, OfAccount};
 use crate::wire::jmap::{MethodError, With, octets};
 
-/// Actions of one commit, and of one look.
+/// How many actions are read or changed at once.
 const ACTIONS_PER_COMMIT: usize = 256;
 
-/// Which actions are meant.
+/// Selects queued actions.
 struct QueueFilter {
     kind: Option<ActionKind>,
     state: Option<ActionState>,
     domain: Option<String>,
-    /// Queued at this time or before.
+    /// Only actions that were queued at this time or before.
     until: Option<UtcMillis>,
 }
 
@@ -44,7 +44,7 @@ impl QueueFilter {
         });
         let until = selection.queued_before.as_ref().map(|at| {
             UtcMillis::parse_rfc3339(at)
-                .ok_or_else(|| bad("queuedBefore: a UTCDate is wanted".into()))
+                .ok_or_else(|| bad("queuedBefore: a UTCDate is expected".into()))
         });
         Ok(Self {
             kind: kind.transpose()?,
@@ -54,7 +54,7 @@ impl QueueFilter {
         })
     }
 
-    fn takes(&self, action: &Action) -> bool {
+    fn matches(&self, action: &Action) -> bool {
         let to = |domain: &String| {
             action.recipients.iter().any(|target| fold_domain(target.address.domain()) == *domain)
         };
@@ -65,7 +65,7 @@ impl QueueFilter {
     }
 }
 
-/// The account that is named, or all of them for who may see them.
+/// Returns the named account; without a name, all accounts, for an administrator.
 fn accounts(
     context: &Context,
     account_ref: &AccountRef,
@@ -79,22 +79,23 @@ fn accounts(
     Ok(all.into_iter().map(|(id, row, _)| (id, row.name)).collect())
 }
 
-/// The actions that a filter takes, a step at a time; `each` says whether to go on.
+/// Passes the actions that match a filter to `each`, in batches. `each` returns whether to go on.
 fn walk(
     context: &Context,
     account: AccountId,
     filter: &QueueFilter,
     mut each: impl FnMut(Vec<Action>) -> Result<bool, MethodError>,
 ) -> Result<(), MethodError> {
-    let mut behind = None;
+    let mut after = None;
     loop {
-        let page = context.store.snapshot().actions(account, behind, ACTIONS_PER_COMMIT)?;
+        let page = context.store.snapshot().actions(account, after, ACTIONS_PER_COMMIT)?;
         let (count, last) = (page.len(), page.last().map(|action| action.id));
-        let taken: Vec<Action> = page.into_iter().filter(|action| filter.takes(action)).collect();
-        if !taken.is_empty() && !each(taken)? || count < ACTIONS_PER_COMMIT {
+        let matching: Vec<Action> =
+            page.into_iter().filter(|action| filter.matches(action)).collect();
+        if !matching.is_empty() && !each(matching)? || count < ACTIONS_PER_COMMIT {
             return Ok(());
         }
-        behind = last;
+        after = last;
     }
 }
 
@@ -127,12 +128,12 @@ impl AdminMethod for QueueList {
     }
 }
 
-/// Why nothing is sent, if so: the queue is not what it should be.
+/// Returns why the whole queue is held, if it is: its rows are not as they should be.
 pub(super) fn held(context: &Context) -> Result<Option<String>, MethodError> {
     Ok(context.store.snapshot().queue_mark()?.and_then(|mark| mark.held))
 }
 
-/// What is the matter with the relay, if anything is, and when it is asked again.
+/// Returns the error of the relay, if it does not work, and when it is tried again.
 pub(super) fn relay(context: &Context) -> Option<RelayOutage> {
     let (trouble, clock) = (context.relay.get(), context.store.clock());
     let trouble = trouble.as_ref().as_ref()?;
@@ -168,7 +169,7 @@ fn describe(account: AccountId, name: &str, action: &Action) -> QueuedAction {
 }
 
 fn recipient(target: &Target) -> QueuedRecipient {
-    let (state, said) = match &target.state {
+    let (state, reply) = match &target.state {
         RecipientState::Waiting => ("waiting", None),
         RecipientState::Sent(text) => ("sent", Some(text)),
         RecipientState::Failed { text, .. } => ("failed", Some(text)),
@@ -176,12 +177,12 @@ fn recipient(target: &Target) -> QueuedRecipient {
     QueuedRecipient {
         address: target.address.to_string(),
         state: state.to_owned(),
-        said: said.cloned(),
+        said: reply.cloned(),
     }
 }
 
 fn read_id(text: &str) -> Result<ActionId, MethodError> {
-    text.parse().map_err(|_| MethodError::NotFound("no such action".into()))
+    text.parse().map_err(|_| MethodError::NotFound("there is no such action".into()))
 }
 
 impl AdminMethod for QueueShow {
@@ -193,7 +194,8 @@ impl AdminMethod for QueueShow {
         let id = read_id(&args.id)?;
         let snapshot = context.store.snapshot();
         let action = snapshot.action(account, id)?;
-        let action = action.ok_or_else(|| MethodError::NotFound("no such action".into()))?;
+        let action =
+            action.ok_or_else(|| MethodError::NotFound("there is no such action".into()))?;
         let message = if args.with_message && action.state != ActionState::Sent {
             charge(context, snapshot.action_size(&action)?)?;
             Some(octets(&snapshot.action_message(account, &action)?))
@@ -243,7 +245,8 @@ impl AdminMethod for QueueRemove {
         args: QueueChangeArguments,
     ) -> Result<QueueChangeAnswer, MethodError> {
         change(context, args, |txn, action| {
-            // What is under way may arrive: that it was not sent would be untrue.
+            // A message that is being sent may arrive, so the log must not say that it was not
+            // sent.
             if action.state == ActionState::Attempting {
                 return txn.remove_action(action.id).map(drop);
             }
@@ -263,9 +266,9 @@ fn put(
     txn.update_action(read, &changed.map_err(|why| Error::Conflict(why.into()))?)
 }
 
-/// Changes one action (`id`), or `all` that the selection takes: of those, what cannot be changed
-/// is left as it is. The answer counts them, and those that were under way, which may have been
-/// sent already.
+/// Changes one action (`id`), or `all` actions of the selection. Of the latter, those that cannot
+/// be changed are left as they are. The answer counts them, and the actions that were being sent,
+/// which may have been sent already.
 fn change(
     context: &Context,
     With(account_ref, With(selection, QueueTarget { id, all })): QueueChangeArguments,
@@ -273,7 +276,7 @@ fn change(
 ) -> Result<QueueChangeAnswer, MethodError> {
     if !all {
         let (account, _) = context.account_of(&account_ref)?;
-        let id = id.ok_or_else(|| MethodError::InvalidArguments("id is wanted".into()))?;
+        let id = id.ok_or_else(|| MethodError::InvalidArguments("id is required".into()))?;
         let id = read_id(&id)?;
         let done = context.store.commit(account, |txn| {
             let action = txn.action(id)?;
@@ -290,8 +293,7 @@ fn change(
             let done = context.store.commit(account, |txn| {
                 let mut counts = QueueChangeAnswer { changed: 0, left: 0, under_way: 0 };
                 for seen in &actions {
-                    // Anything may have become of it since it was seen; and it may hang on one
-                    // before it.
+                    // The action may be gone since it was read, or with one before it in this loop.
                     let Ok(action) = txn.action(seen.id) else { continue };
                     counts.under_way += u64::from(action.state == ActionState::Attempting);
                     match act(txn, &action) {
@@ -323,14 +325,16 @@ impl AdminMethod for QueueAcceptLoss {
     }
 }
 
-/// What is lost or may have been sent is taken as it is: the counts are those of what there is,
-/// whatever waits is woken, and of a store that was restored the replies are dropped, for they may
+/// Accepts a damaged or restored queue as it is, and lets sending go on. Recounts the actions and
+/// writes their wake-ups again. If the store was restored, replies are dropped, because they may
 /// have been sent since the backup was made.
 fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> {
     let epoch = context.store.epoch();
     let mark = context.store.snapshot().queue_mark()?;
     let Some(QueueMark { epoch: of, held: Some(why) }) = mark else {
-        return Err(MethodError::Conflict("nothing is held: there is no loss to accept".into()));
+        return Err(MethodError::Conflict(
+            "the queue is not held: there is no loss to accept".into(),
+        ));
     };
     let restored = of != epoch;
     let (mut dropped, mut kept) = (0u64, 0u64);
@@ -351,10 +355,10 @@ fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> 
                             dropped += 1;
                         }
                     } else {
-                        // As it is: what wakes it is written anew, and its owner hears that it is
-                        // not held any more.
-                        let told = action.last_error.as_deref() != Some(HELD);
-                        let last_error = action.last_error.clone().filter(|_| told);
+                        // The action stays as it is. Updating it writes its wake-up again, and
+                        // removes the text that it is held.
+                        let is_other_error = action.last_error.as_deref() != Some(HELD);
+                        let last_error = action.last_error.clone().filter(|_| is_other_error);
                         txn.update_action(&action, &Action { last_error, ..action.clone() })?;
                         kept += 1;
                     }
@@ -376,7 +380,7 @@ fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> 
     Ok(QueueAcceptLossAnswer { accepted: why, dropped, kept })
 }
 
-/// What a commit gave, once it is durable.
+/// Waits until a commit is durable, and returns its value.
 fn durable<T>(done: Result<(T, crate::store::Ticket), Error>) -> Result<T, MethodError> {
     let (value, ticket) = done?;
     ticket.wait_blocking()?;

@@ -1,4 +1,4 @@
-//! The service itself.
+//! Service/status: the version, the counts and the health of the service.
 
 use super::{AdminMethod, queue};
 use crate::jmap::method::Call;

@@ -1,4 +1,5 @@
-//! The store's upkeep by hand: check, repair, backup. Each is a job; `Job/get` says how far it is.
+//! The vendor methods that check, repair and back up the store. Each starts a job; Job/get returns
+//! its progress and result.
 
 use std::path::PathBuf;
 
@@ -29,14 +30,14 @@ impl AdminMethod for StoreCheck {
             let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
             let found = store
                 .check_deep(args.blobs.then_some(&remake), &mut |at| progress.report_store(at))?;
-            Ok(JobResult::Check(checked(&found)))
+            Ok(JobResult::Check(check_findings(&found)))
         })
     }
 }
 
-/// What a check found.
+/// Returns the findings of a check.
 #[must_use]
-pub fn checked(found: &CheckReport) -> CheckFindings {
+pub fn check_findings(found: &CheckReport) -> CheckFindings {
     CheckFindings {
         breaches: lines(&found.breaches),
         count: found.count,
@@ -57,7 +58,7 @@ impl AdminMethod for StoreRepair {
         args: StoreRepairArguments,
     ) -> Result<JobRef, MethodError> {
         let scope = scope_of(&args.scope).ok_or_else(|| {
-            MethodError::InvalidArguments(format!("scope: no \"{}\"", args.scope))
+            MethodError::InvalidArguments(format!("scope: there is no scope \"{}\"", args.scope))
         })?;
         let mut accounts: Vec<AccountId> = Vec::new();
         for name in &args.accounts {
@@ -70,12 +71,12 @@ impl AdminMethod for StoreRepair {
             let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
             let some = (!accounts.is_empty()).then_some(accounts.as_slice());
             let done = store.repair(scope, some, &remake, &mut |at| progress.report_store(at))?;
-            Ok(JobResult::Repair(repaired(&done)))
+            Ok(JobResult::Repair(repair_outcome(&done)))
         })
     }
 }
 
-/// The scope of that name.
+/// Finds a repair scope by its name.
 #[must_use]
 pub fn scope_of(name: &str) -> Option<RepairScope> {
     match name {
@@ -86,9 +87,9 @@ pub fn scope_of(name: &str) -> Option<RepairScope> {
     }
 }
 
-/// What a repair did.
+/// Returns the outcome of a repair.
 #[must_use]
-pub fn repaired(done: &RepairReport) -> RepairOutcome {
+pub fn repair_outcome(done: &RepairReport) -> RepairOutcome {
     let ids = |accounts: &[AccountId]| accounts.iter().map(ToString::to_string).collect();
     RepairOutcome {
         accounts: done.accounts as u64,
@@ -109,21 +110,21 @@ impl AdminMethod for StoreBackup {
     ) -> Result<JobRef, MethodError> {
         let dir = PathBuf::from(args.dir);
         if !dir.is_absolute() {
-            return Err(MethodError::InvalidArguments("dir: an absolute path is wanted".into()));
+            return Err(MethodError::InvalidArguments("dir: an absolute path is expected".into()));
         }
         let keep = args.keep.map(|keep| usize::try_from(keep).unwrap_or(usize::MAX));
         let store = context.store.clone();
         context.jobs.start("backup", move |progress| {
             let made = store
                 .backup(&dir, keep, &mut |octets| progress.report(JobStage::Backup { octets }))?;
-            Ok(JobResult::Backup(backed_up(&made)))
+            Ok(JobResult::Backup(backup_facts(&made)))
         })
     }
 }
 
-/// A backup that was made.
+/// Returns the facts of a finished backup.
 #[must_use]
-pub fn backed_up(made: &Backup) -> BackupFacts {
+pub fn backup_facts(made: &Backup) -> BackupFacts {
     let Backup { id, at, bytes, files, written } = *made;
     BackupFacts { id, at: at.rfc3339(), octets: bytes, files, written }
 }

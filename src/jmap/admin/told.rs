@@ -1,4 +1,5 @@
-//! Who was told: by the account's own response, in its present generation, and by its scripts.
+//! The vendor methods for told senders: those who were sent a reply by the account's response, in
+//! its current generation, or by its scripts.
 
 use super::{AdminMethod, charge_row};
 use crate::jmap::context::parse_address;
@@ -39,24 +40,26 @@ impl AdminMethod for ToldList {
 }
 
 impl AdminMethod for ToldForget {
-    /// Who is forgotten is answered anew.
+    /// Forgets told senders, so that they get a reply again.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<ToldForgetArguments>,
     ) -> Result<ToldForgetAnswer, MethodError> {
         let (account, _) = context.account_of(&account_ref)?;
         let sender = args.sender.map(|text| parse_address(&text)).transpose()?;
-        let who = match (args.all, sender) {
+        let key = match (args.all, sender) {
             (true, None) => None,
             (false, Some(sender)) => {
                 Some(told_key(&context.store.secrets().told, &Handle::Response, &sender))
             }
             _ => {
-                return Err(MethodError::InvalidArguments("either sender or all is wanted".into()));
+                return Err(MethodError::InvalidArguments(
+                    "either sender or all is expected".into(),
+                ));
             }
         };
-        let done = context.store.commit(account, |txn| match &who {
-            Some(who) => txn.remove_told(who).map(u64::from),
+        let done = context.store.commit(account, |txn| match &key {
+            Some(key) => txn.remove_told(key).map(u64::from),
             None => {
                 let told = txn.state().told;
                 txn.forget_told().map(|()| told)
@@ -65,7 +68,9 @@ impl AdminMethod for ToldForget {
         let (forgotten, ticket) = done?;
         ticket.wait_blocking()?;
         if forgotten == 0 && !args.all {
-            return Err(MethodError::NotFound("that sender was not told in this vacation".into()));
+            return Err(MethodError::NotFound(
+                "this sender was not sent a reply in this vacation".into(),
+            ));
         }
         Ok(ToldForgetAnswer { forgotten })
     }

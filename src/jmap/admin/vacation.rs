@@ -1,5 +1,5 @@
-//! Vacation/get and Vacation/set: the standard methods over the whole object, of an account as
-//! vendor methods name it.
+//! Vacation/get and Vacation/set: the standard methods over the vacation response with the vendor's
+//! properties. The account is named as in all vendor methods.
 
 use super::AdminMethod;
 use crate::jmap::context::Account;
