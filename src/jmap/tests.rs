@@ -72,7 +72,7 @@ pub(super) fn error(context: &Context, name: &str, arguments: &Value) -> String 
 }
 
 #[test]
-fn without_a_name_it_is_the_account_of_who_asks() {
+fn method_without_account_uses_the_account_of_the_caller() {
     let mut context = context();
     assert_eq!(error(&context, "Account/get", &json!({})), "invalidArguments");
     context.caller = Caller { user: Some("ann".into()), ..Caller::default() };
@@ -92,7 +92,7 @@ fn without_a_name_it_is_the_account_of_who_asks() {
 }
 
 #[test]
-fn who_may_do_what() {
+fn unix_user_manages_only_the_own_account() {
     let mut context = context();
     context.caller = Caller { user: Some("ann".into()), ..Caller::default() };
     assert_eq!(
@@ -124,7 +124,7 @@ fn who_may_do_what() {
 }
 
 #[test]
-fn an_account_that_logged_in_is_itself_and_no_administrator() {
+fn logged_in_account_reaches_only_itself_and_is_no_administrator() {
     let mut context = context();
     let ann = context.directory.find_account("ann@example.org").unwrap().unwrap().0;
     context.caller = Caller { account: Some(ann), ..Caller::default() };
@@ -133,7 +133,7 @@ fn an_account_that_logged_in_is_itself_and_no_administrator() {
     {
         assert_eq!(call(&context, "Account/get", &arguments).1["id"], ann.to_string());
     }
-    // Whether there is another account is not said.
+    // The error does not reveal whether another account exists.
     for other in ["bob@example.org", "nobody@example.org", "0"] {
         assert_eq!(
             error(&context, "Account/get", &json!({"account": other})),
@@ -151,7 +151,7 @@ fn an_account_that_logged_in_is_itself_and_no_administrator() {
 }
 
 #[test]
-fn errors_of_methods() {
+fn invalid_call_gets_its_error_type() {
     let context = context();
     assert_eq!(error(&context, "No/such", &json!({})), "unknownMethod");
     assert_eq!(error(&context, "Mail/list", &json!({})), "invalidArguments");
@@ -176,7 +176,7 @@ fn errors_of_methods() {
     assert_eq!(error(&context, "VacationResponse/set", &stale), "stateMismatch");
     let (_, now) = call(&context, "VacationResponse/get", &json!({"accountId": ann}));
     assert_eq!(now["list"][0]["isEnabled"], false);
-    // A method whose capability the request does not use is not known.
+    // A method of a capability that the request does not use is unknown.
     let request =
         json!({"using": ["urn:ietf:params:jmap:core"], "methodCalls": [["Store/check", {}, "0"]]});
     let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
@@ -191,7 +191,7 @@ fn errors_of_methods() {
 }
 
 #[test]
-fn a_creation_id_stands_for_what_an_earlier_call_made() {
+fn creation_id_resolves_in_later_calls_and_requests() {
     let context = context();
     let ann = account_of(&context);
     let ask = |calls: Value, known: Value| {
@@ -201,9 +201,12 @@ fn a_creation_id_stands_for_what_an_earlier_call_made() {
     let made = ask(
         json!([
             ["Mailbox/set", {"accountId": ann, "create": {"a": {"name": "A"}}}, "0"],
-            ["Mailbox/set", {"accountId": ann, "create": {"b": {"name": "B", "parentId": "#a"}}}, "1"],
-            ["Mailbox/get", {"accountId": ann, "ids": ["#a", "#none", "#b"], "properties": ["parentId"]}, "2"],
-            ["Mailbox/set", {"accountId": ann, "update": {"#b": {"name": "C"}}, "destroy": ["#none"]}, "3"],
+            ["Mailbox/set", {"accountId": ann, "create": {"b": {"name": "B", "parentId": "#a"}}},
+                "1"],
+            ["Mailbox/get", {"accountId": ann, "ids": ["#a", "#none", "#b"],
+                "properties": ["parentId"]}, "2"],
+            ["Mailbox/set", {"accountId": ann, "update": {"#b": {"name": "C"}},
+                "destroy": ["#none"]}, "3"],
         ]),
         json!({}),
     );
@@ -218,7 +221,7 @@ fn a_creation_id_stands_for_what_an_earlier_call_made() {
         made["methodResponses"][3][1]["notDestroyed"],
         json!({"#none": {"type": "notFound"}})
     );
-    // What the client says of an earlier request counts, and comes back with what is new.
+    // `createdIds` of the request resolves too, and is returned with the new ids.
     let known = json!({"x": a});
     let gone = ask(
         json!([["Mailbox/set", {"accountId": ann, "destroy": ["#x", b, "#x"]}, "0"]]),
@@ -229,12 +232,14 @@ fn a_creation_id_stands_for_what_an_earlier_call_made() {
 }
 
 #[test]
-fn calls_may_refer_to_earlier_answers() {
+fn result_reference_reads_an_earlier_answer() {
     let context = context();
     let request = json!({"using": CAPABILITIES, "methodCalls": [
         ["Account/get", {"account": "bob@example.org"}, "0"],
-        ["VacationResponse/get", {"#accountId": {"resultOf": "0", "name": "Account/get", "path": "/id"}}, "1"],
-        ["VacationResponse/get", {"#accountId": {"resultOf": "9", "name": "Account/get", "path": "/id"}}, "2"],
+        ["VacationResponse/get",
+            {"#accountId": {"resultOf": "0", "name": "Account/get", "path": "/id"}}, "1"],
+        ["VacationResponse/get",
+            {"#accountId": {"resultOf": "9", "name": "Account/get", "path": "/id"}}, "2"],
     ]});
     let answer =
         run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json();
@@ -242,12 +247,12 @@ fn calls_may_refer_to_earlier_answers() {
     assert_eq!(answer["methodResponses"][2][1]["type"], "invalidResultReference");
 }
 
-/// The id of Ann's account.
+/// Returns the id of Ann's account.
 pub(super) fn account_of(context: &Context) -> String {
     context.directory.find_account("ann@example.org").unwrap().unwrap().0.to_string()
 }
 
-/// Does what upkeep does for the listings of an account that queries asked for.
+/// Makes the listings that queries of an account requested, as upkeep does.
 pub(super) fn serve_listing_requests(context: &Context, account: &str) {
     let account = account.parse().unwrap();
     while let Some(request) = context.store.take_listing_request(account) {
@@ -256,14 +261,16 @@ pub(super) fn serve_listing_requests(context: &Context, account: &str) {
     }
 }
 
-/// Mail of ann's, oldest first: its subjects are the numbers.
+/// Files `count` messages into Ann's Inbox, oldest first, with their number in the subject. Returns
+/// the id of the account.
 pub(super) fn letters(context: &Context, count: u32) -> String {
     let (_, account) = call(context, "Account/get", &json!({"account": "ann@example.org"}));
     let id = account["id"].as_str().unwrap().to_owned();
     let account = id.parse().unwrap();
     for n in 0..count {
         let raw = format!(
-            "From: bob@example.org\r\nSubject: no. {n} <b>\r\nMessage-ID: <{n}@x>\r\n\r\nlunch {n} & more\r\n"
+            "From: bob@example.org\r\nSubject: no. {n} <b>\r\nMessage-ID: <{n}@x>\r\n\r\n\
+                lunch {n} & more\r\n"
         );
         let message = EncodedMessage::new(&rows(raw.as_bytes(), context.store.secrets()));
         let (mut results, ticket) =
@@ -286,7 +293,7 @@ pub(super) fn letters(context: &Context, count: u32) -> String {
 }
 
 #[test]
-fn mail_is_found_with_what_was_found_in_it_and_how() {
+fn mail_query_returns_rows_snippets_and_the_plan() {
     let context = context();
     let id = letters(&context, 300);
     let ask = |more: Value| {
@@ -327,10 +334,10 @@ fn mail_is_found_with_what_was_found_in_it_and_how() {
 }
 
 #[test]
-fn questions_that_are_none_are_refused_by_their_names() {
+fn invalid_mail_query_gets_its_error_type() {
     let context = context();
     let id = letters(&context, 1);
-    for (wrong, kind) in [
+    for (invalid, kind) in [
         (json!({"filter": {"colour": "red"}}), "unsupportedFilter"),
         (json!({"filter": {"text": 5}}), "invalidArguments"),
         (json!({"sort": [{"property": "colour"}]}), "unsupportedSort"),
@@ -340,13 +347,14 @@ fn questions_that_are_none_are_refused_by_their_names() {
         (json!({"mailbox": "nowhere"}), "notFound"),
     ] {
         let mut arguments = json!({"accountId": id});
-        arguments.as_object_mut().unwrap().extend(wrong.as_object().unwrap().clone());
-        assert_eq!(error(&context, "Mail/query", &arguments), kind, "{wrong}");
+        arguments.as_object_mut().unwrap().extend(invalid.as_object().unwrap().clone());
+        assert_eq!(error(&context, "Mail/query", &arguments), kind, "{invalid}");
     }
     assert_eq!(error(&context, "Mail/query", &json!({"accountId": "a0000000"})), "accountNotFound");
 }
 
-/// Files messages of these subjects into Ann's inbox; gives her id and theirs.
+/// Files messages with these subjects into Ann's Inbox. Returns the ids of the account and the
+/// emails.
 pub(super) fn filed(context: &Context, subjects: &[&str]) -> (String, Vec<String>) {
     let (ann, _) = context.directory.find_account("ann@example.org").unwrap().unwrap();
     let ids = subjects.iter().map(|subject| {
@@ -369,7 +377,7 @@ pub(super) fn filed(context: &Context, subjects: &[&str]) -> (String, Vec<String
 }
 
 #[test]
-fn of_each_email_it_is_said_what_became_of_it() {
+fn mail_methods_report_the_outcome_of_each_email() {
     let context = context();
     let (ann, ids) = filed(&context, &["one", "two", "three"]);
     let ask = |name: &str, arguments: Value| {
@@ -414,7 +422,7 @@ fn of_each_email_it_is_said_what_became_of_it() {
         ask("Mail/restore", json!({"ids": [ids[1]]}))["notRestored"][&ids[1]]["type"],
         "conflict"
     );
-    // At once, one and all.
+    // Purge by ids, and purge everything.
     assert_eq!(ask("Mail/purge", json!({}))["type"], "invalidArguments");
     let purged = ask("Mail/purge", json!({"ids": [ids[0], ids[2]]}));
     assert_eq!(
@@ -425,7 +433,7 @@ fn of_each_email_it_is_said_what_became_of_it() {
     assert_eq!(
         ask("Mail/purge", json!({"all": true})),
         json!({"count": 2}),
-        "the end of the old id, too"
+        "the restored email left a tombstone under its old id"
     );
     assert_eq!(ask("Mail/destroyed", json!({}))["list"], json!([]));
     let too_many: Vec<String> = (0..10_001).map(|n| n.to_string()).collect();
@@ -433,7 +441,7 @@ fn of_each_email_it_is_said_what_became_of_it() {
 }
 
 #[test]
-fn mailboxes_are_made_changed_and_removed() {
+fn mailboxes_are_added_changed_and_removed_by_path() {
     let context = context();
     let (ann, _) = filed(&context, &["one"]);
     let ask = |name: &str, arguments: Value| {
@@ -450,8 +458,8 @@ fn mailboxes_are_made_changed_and_removed() {
             .map(|row| row["path"].as_str().unwrap().to_owned())
             .collect::<Vec<_>>()
     };
-    let usual = paths();
-    assert_eq!(usual, ["Archive", "Drafts", "Inbox", "Junk", "Sent", "Trash"]);
+    let default_paths = paths();
+    assert_eq!(default_paths, ["Archive", "Drafts", "Inbox", "Junk", "Sent", "Trash"]);
     assert_eq!(ask("Mailbox/add", json!({"path": "Work/2026"}))["type"], "notFound");
     ask("Mailbox/add", json!({"path": "Work", "sortOrder": 7}));
     let made = ask("Mailbox/add", json!({"path": "Work/2026"}));
@@ -485,8 +493,11 @@ fn mailboxes_are_made_changed_and_removed() {
         ask("Mailbox/add", json!({"path": "Play", "attributes": {"A": "x"}}))["type"],
         "conflict"
     );
-    assert!(!paths().contains(&"Play".to_owned()), "all or nothing");
-    // With mail in it, or others below it, it stays.
+    assert!(
+        !paths().contains(&"Play".to_owned()),
+        "a mailbox with invalid attributes is not created"
+    );
+    // A mailbox with emails or children is not removed without `emails`.
     let inbox = ask("Mail/list", json!({}))["list"][0]["id"].clone();
     ask("Mail/move", json!({"ids": [inbox], "mailbox": "Work/2027"}));
     let remove = |arguments: Value| ask("Mailbox/remove", arguments);
@@ -495,15 +506,15 @@ fn mailboxes_are_made_changed_and_removed() {
     assert_eq!(remove(json!({"mailbox": "Inbox", "emails": true}))["type"], "conflict");
     assert_eq!(remove(json!({"mailbox": "Work/2027", "emails": true})), json!({"emails": 1}));
     assert_eq!(remove(json!({"mailbox": "Work"})), json!({"emails": 0}));
-    assert_eq!(paths(), usual);
-    // What was in it can be restored: into the Inbox, for its own is gone.
-    let dead = ask("Mail/destroyed", json!({}))["list"][0]["id"].clone();
-    ask("Mail/restore", json!({"ids": [dead]}));
+    assert_eq!(paths(), default_paths);
+    // Its email can be restored, into the Inbox because the mailbox no longer exists.
+    let destroyed = ask("Mail/destroyed", json!({}))["list"][0]["id"].clone();
+    ask("Mail/restore", json!({"ids": [destroyed]}));
     assert_eq!(ask("Mail/list", json!({"mailbox": "inbox"}))["list"].as_array().unwrap().len(), 1);
 }
 
 #[test]
-fn long_work_is_looked_in_on_and_comes_one_at_a_time() {
+fn jobs_report_progress_and_run_one_at_a_time() {
     let context = context();
     let result = |job: &Value| loop {
         let (_, now) = call(&context, "Job/get", &json!({"job": job["job"]}));
@@ -527,7 +538,11 @@ fn long_work_is_looked_in_on_and_comes_one_at_a_time() {
         (&json!(1), Some(1)),
         "{done}"
     );
-    assert_eq!(error(&context, "Job/get", &first), "notFound", "another followed");
+    assert_eq!(
+        error(&context, "Job/get", &first),
+        "notFound",
+        "only the last job can be asked for"
+    );
     assert_eq!(
         error(&context, "Store/repair", &json!({"scope": "everything"})),
         "invalidArguments"
@@ -537,7 +552,7 @@ fn long_work_is_looked_in_on_and_comes_one_at_a_time() {
         "accountNotFound"
     );
     assert_eq!(error(&context, "Store/backup", &json!({"dir": "here"})), "invalidArguments");
-    // What is under way is the only one, until it is told to stop.
+    // While a job runs no other can start. Stopping the jobs ends it.
     let (begun, wait) = std::sync::mpsc::channel();
     let slow = context.jobs.start("test", move |progress| {
         begun.send(()).unwrap();
@@ -554,7 +569,7 @@ fn long_work_is_looked_in_on_and_comes_one_at_a_time() {
     while call(&context, "Job/get", &slow).1["progress"]["rows"] != 7 {}
     context.jobs.stop(std::time::Duration::from_secs(20));
     assert_eq!(error(&context, "Job/get", &slow), "serverUnavailable");
-    // A store in memory says honestly that there is nothing to back up.
+    // A store in memory cannot be backed up.
     let dir = tempfile::tempdir().unwrap();
     let backup = call(&context, "Store/backup", &json!({"dir": dir.path().join("b")})).1;
     while call(&context, "Job/get", &backup).1["done"] == false {}

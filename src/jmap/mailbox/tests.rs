@@ -1,5 +1,5 @@
-//! Mailboxes over JMAP (RFC 8621 §2), and with them what the standard methods have in common (RFC
-//! 8620 §5).
+//! The methods of Mailbox (RFC 8621 §2), which also test the standard methods in general (RFC 8620
+//! §5).
 
 mod changes;
 mod query;
@@ -13,8 +13,8 @@ use crate::jmap::tests::{account_of, call, context, error};
 use crate::jmap::{CAPABILITIES, run};
 use crate::wire::jmap::{ADMIN, CORE, MAIL, parse};
 
-/// A made account with an Inbox and nothing else by name.
-fn made() -> (crate::jmap::Context, String) {
+/// A context, and the id of Ann's account.
+fn context_and_account() -> (crate::jmap::Context, String) {
     let context = context();
     let id = account_of(&context);
     (context, id)
@@ -34,8 +34,8 @@ fn set(context: &crate::jmap::Context, account: &str, mut arguments: Value) -> V
 }
 
 #[test]
-fn a_mailbox_has_all_its_properties() {
-    let (context, account) = made();
+fn mailbox_get_returns_all_properties() {
+    let (context, account) = context_and_account();
     let all = get(&context, &account);
     let inbox = &all["Inbox"];
     let mut names: Vec<&String> = inbox.as_object().unwrap().keys().collect();
@@ -77,7 +77,9 @@ fn a_mailbox_has_all_its_properties() {
         (json!({"accountId": account, "properties": ["name", "size"]}), "invalidArguments"),
         (json!({"accountId": account, "ids": "x"}), "invalidArguments"),
         (
-            json!({"accountId": account, "ids": vec!["x".to_owned(); 1001].iter().enumerate().map(|(n, x)| format!("{x}{n}")).collect::<Vec<_>>()}),
+            json!({"accountId": account,
+                "ids": vec!["x".to_owned(); 1001].iter().enumerate().map(|(n, x)|
+                format!("{x}{n}")).collect::<Vec<_>>()}),
             "requestTooLarge",
         ),
     ] {
@@ -86,8 +88,8 @@ fn a_mailbox_has_all_its_properties() {
 }
 
 #[test]
-fn attributes_of_mailboxes_belong_to_our_capability() {
-    let (context, account) = made();
+fn mailbox_attributes_require_the_vendor_capability() {
+    let (context, account) = context_and_account();
     let ask = |using: &[&str], name: &str, mut arguments: Value| {
         arguments["accountId"] = account.clone().into();
         let request = json!({"using": using, "methodCalls": [[name, arguments, "0"]]});
@@ -108,8 +110,8 @@ fn attributes_of_mailboxes_belong_to_our_capability() {
         ask(ours, "Mailbox/set", json!({"update": patch}))["updated"],
         json!({&inbox: null})
     );
-    let told = ask(ours, "Mailbox/get", json!({"ids": [inbox]}))["list"][0]["attributes"].clone();
-    assert_eq!(told, json!({"color": "#ff0000", "note": "first"}));
+    let stored = ask(ours, "Mailbox/get", json!({"ids": [inbox]}))["list"][0]["attributes"].clone();
+    assert_eq!(stored, json!({"color": "#ff0000", "note": "first"}));
     assert!(
         ask(plain, "Mailbox/get", json!({"ids": [inbox]}))["list"][0].get("attributes").is_none()
     );
@@ -117,20 +119,20 @@ fn attributes_of_mailboxes_belong_to_our_capability() {
     assert_eq!(ask(plain, "Mailbox/get", named.clone())["type"], "invalidArguments");
     assert_eq!(
         ask(ours, "Mailbox/get", named)["list"][0],
-        json!({"id": inbox, "attributes": told})
+        json!({"id": inbox, "attributes": stored})
     );
-    for wrong in [
+    for invalid in [
         json!({"color": "red"}),
         json!({"Color": "#ff0000"}),
         json!({"note": 1}),
         json!([]),
         json!({"n": ""}),
     ] {
-        let create = json!({"c": {"name": "C", "attributes": wrong}});
-        let update = json!({&inbox: {"attributes": wrong}});
+        let create = json!({"c": {"name": "C", "attributes": invalid}});
+        let update = json!({&inbox: {"attributes": invalid}});
         let refused = ask(ours, "Mailbox/set", json!({"create": create, "update": update}));
         for refused in [&refused["notCreated"]["c"], &refused["notUpdated"][&inbox]] {
-            assert_eq!(refused["properties"], json!(["attributes"]), "{wrong}: {refused}");
+            assert_eq!(refused["properties"], json!(["attributes"]), "{invalid}: {refused}");
         }
     }
     let made = ask(
@@ -141,7 +143,7 @@ fn attributes_of_mailboxes_belong_to_our_capability() {
     let id = made["created"]["c"]["id"].clone();
     assert!(
         made["created"]["c"].get("attributes").is_none(),
-        "the client knows what it said: {made}"
+        "a value that the client sent is not returned: {made}"
     );
     assert_eq!(
         ask(ours, "Mailbox/get", json!({"ids": [id]}))["list"][0]["attributes"]["color"],

@@ -1,4 +1,4 @@
-//! Arguments that a method does not take are refused.
+//! A method refuses arguments that it does not have.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{account_of, call, context, error};
 
 /// RFC 8620 §3.9.
 #[test]
-fn an_argument_that_is_not_known_is_invalid() {
+fn unknown_argument_is_invalid() {
     let context = context();
     let ann = account_of(&context);
     for method in [
@@ -32,8 +32,8 @@ fn an_argument_that_is_not_known_is_invalid() {
         "Blob/upload",
         "MDN/send",
     ] {
-        let wrong = json!({"accountId": ann, "colour": "red"});
-        let (_, refused) = call(&context, method, &wrong);
+        let unknown = json!({"accountId": ann, "colour": "red"});
+        let (_, refused) = call(&context, method, &unknown);
         assert_eq!(refused["type"], "invalidArguments", "{method}");
         assert!(
             refused["description"].as_str().unwrap().ends_with(" has no argument colour"),
@@ -47,14 +47,14 @@ fn an_argument_that_is_not_known_is_invalid() {
             .1["ids"],
         json!([])
     );
-    // An echo takes whatever it is given, and those of others are the others'.
+    // Core/echo takes any argument. An argument of one method is unknown to another.
     assert_eq!(call(&context, "Core/echo", &json!({"colour": "red"})).1, json!({"colour": "red"}));
     assert_eq!(
         error(&context, "PushSubscription/set", &json!({"ifInState": "x"})),
         "invalidArguments"
     );
-    let asked =
+    let arguments =
         json!({"accountId": ann, "collapseThreads": true, "sort": null, "calculateTotal": false});
-    assert_eq!(call(&context, "Email/query", &asked).0, "Email/query");
-    assert_eq!(error(&context, "Mailbox/query", &asked), "invalidArguments");
+    assert_eq!(call(&context, "Email/query", &arguments).0, "Email/query");
+    assert_eq!(error(&context, "Mailbox/query", &arguments), "invalidArguments");
 }

@@ -1,4 +1,4 @@
-//! One request has one budget, however many calls it holds.
+//! One budget bounds all calls of a request together.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::jmap::{CAPABILITIES, Caller, Context, run};
 use crate::model::limits;
 use crate::wire::jmap::parse;
 
-/// The answers to the calls of one request, within a budget or the usual one.
+/// Runs the calls as one request, with the given budget or the default one. Returns the answers.
 fn ask(context: &Context, budget: Option<Budget>, calls: &Value) -> Vec<Value> {
     let request = json!({"using": CAPABILITIES, "methodCalls": calls});
     let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
@@ -26,20 +26,22 @@ fn ask(context: &Context, budget: Option<Budget>, calls: &Value) -> Vec<Value> {
 fn message(text: usize) -> String {
     let lines = "Sphinx of black quartz, judge my vow.\r\n".repeat(text / 39);
     format!(
-        "From: bob@example.net\r\nTo: ann@example.org\r\nSubject: s\r\nMessage-ID: <1@x>\r\n\r\n{lines}"
+        "From: bob@example.net\r\nTo: ann@example.org\r\nSubject: s\r\nMessage-ID: <1@x>\r\n\r\n\
+            {lines}"
     )
 }
 
-/// What MDN/send is asked for, with the original.
+/// Arguments of MDN/send that include the original message.
 fn mdn(email: &str) -> Value {
-    let disposition = json!({"actionMode": "manual-action", "sendingMode": "mdn-sent-manually", "type": "displayed"});
-    let wish =
+    let disposition = json!({"actionMode": "manual-action", "sendingMode": "mdn-sent-manually",
+        "type": "displayed"});
+    let send =
         json!({"forEmailId": email, "includeOriginalMessage": true, "disposition": disposition});
-    json!({"send": {"k": wish}, "onSuccessUpdateEmail": {"#k": {"keywords/$mdnsent": true}}})
+    json!({"send": {"k": send}, "onSuccessUpdateEmail": {"#k": {"keywords/$mdnsent": true}}})
 }
 
 #[test]
-fn texts_of_all_calls_together_are_bounded() {
+fn answers_of_all_calls_together_are_bounded() {
     let mut context = context();
     let (ann, id) = (account_of(&context), filed(&context, message(4_000_000).as_bytes()));
     let administrator = context.clone();
@@ -57,18 +59,18 @@ fn texts_of_all_calls_together_are_bounded() {
     assert!(given > limits::MAX_ANSWER_BYTES / 2 && given < limits::MAX_ANSWER_BYTES, "{given}");
     assert_eq!((&answers[0][0], &answers[23][0]), (&json!("Email/get"), &json!("error")));
     assert_eq!(answers[23][1]["type"], "requestTooLarge");
-    // The vendor's methods have no other bound: 5.3 MB of base64 each.
+    // Mail/show has no other bound: each answer has 5.3 MB of base64.
     let show = |n: usize| json!(["Mail/show", {"accountId": ann, "id": id}, n.to_string()]);
     let shown = |context: &Context| {
         let answers = ask(context, None, &(0..24).map(show).collect());
         answers.iter().filter(|answer| answer[0] == "Mail/show").count()
     };
-    // An administrator asks by the control socket, and may be told more.
+    // An administrator, who uses the control socket, may get larger answers.
     assert_eq!((shown(&context), shown(&administrator)), (14, 24));
 }
 
-/// The largest message is shown to its owner, and to an administrator; 10,000 long rows are listed
-/// to the latter.
+/// The owner and an administrator can be shown the largest message, and an administrator a list of
+/// 10,000 long rows.
 #[test]
 fn largest_answers_of_the_command_line_fit() {
     let largest = usize::try_from(limits::MAX_MESSAGE_BYTES.div_ceil(3) * 4).unwrap() + 100_000;
@@ -83,34 +85,34 @@ fn largest_answers_of_the_command_line_fit() {
     );
 }
 
-/// Lists of the vendor's methods are refused where they are too large; what tells of changes never.
+/// A list of the vendor's methods that is too large is refused. A report of changes is never.
 #[test]
-fn vendor_methods_are_bounded_by_what_they_tell() {
+fn vendor_lists_are_bounded_but_reports_of_changes_are_not() {
     let context = context();
     let ann = account_of(&context);
     letters(&context, 40);
-    let told = |method: &str, more: &Value, answer: usize| {
+    let answer = |method: &str, more: &Value, max_bytes: usize| {
         let mut arguments = json!({"accountId": ann});
         arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let budget = Budget::with(
             limits::MAX_READ_BYTES_PER_REQUEST,
             limits::MAX_FILED_BYTES_PER_REQUEST,
-            answer,
+            max_bytes,
         );
         ask(&context, Some(budget), &json!([[method, arguments, "c"]]))[0].clone()
     };
-    let listed = told("Mail/list", &json!({}), limits::MAX_ANSWER_BYTES);
+    let listed = answer("Mail/list", &json!({}), limits::MAX_ANSWER_BYTES);
     let ids: Vec<&Value> =
         listed[1]["list"].as_array().unwrap().iter().map(|row| &row["id"]).collect();
     assert_eq!(ids.len(), 40);
-    let destroyed = told("Mail/destroy", &json!({"ids": ids[..20]}), 0);
+    let destroyed = answer("Mail/destroy", &json!({"ids": ids[..20]}), 0);
     assert_eq!(destroyed[1]["destroyed"].as_object().unwrap().len(), 20, "{destroyed}");
     for method in ["Mail/list", "Mail/query", "Mail/index", "Mail/destroyed", "Mailbox/list"] {
-        let rows = told(method, &json!({}), limits::MAX_ANSWER_BYTES)[1]["list"]
+        let rows = answer(method, &json!({}), limits::MAX_ANSWER_BYTES)[1]["list"]
             .as_array()
             .map_or(0, Vec::len);
         assert!(rows > 0, "{method}");
-        let refused = told(method, &json!({}), 300);
+        let refused = answer(method, &json!({}), 300);
         assert_eq!(
             (&refused[0], &refused[1]["type"]),
             (&json!("error"), &json!("requestTooLarge")),
@@ -120,14 +122,15 @@ fn vendor_methods_are_bounded_by_what_they_tell() {
 }
 
 #[test]
-fn header_fields_and_parts_count_as_texts_do() {
+fn header_fields_and_parts_count_towards_the_answer() {
     let context = context();
     let ann = account_of(&context);
     let fields =
         "X-Long: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\r\n".repeat(2000);
     let parts = "--b\r\nContent-Type: text/x\r\n\r\nx\r\n".repeat(500);
     let raw = format!(
-        "{fields}Subject: s\r\nFrom: bob@example.net\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n{parts}--b--\r\n"
+        "{fields}Subject: s\r\nFrom: bob@example.net\r\nContent-Type: multipart/mixed; \
+            boundary=b\r\n\r\n{parts}--b--\r\n"
     );
     let id = filed(&context, raw.as_bytes());
     let headers: Vec<String> = (0..200).map(|n| format!("header:X-{n}")).collect();
@@ -156,9 +159,9 @@ fn header_fields_and_parts_count_as_texts_do() {
     }
 }
 
-/// The methods that read no message and no upload. The searches of Email/query and of
-/// Email/queryChanges have an allowance of their own; EmailSubmission/set reads the header, of
-/// which it knows no size before. Mail/deliver and Vacation/test take a message from the request.
+/// The methods that are not charged for reading messages or uploads. The searches of Email/query
+/// and Email/queryChanges have an allowance of their own. EmailSubmission/set reads a header, whose
+/// size is not known before. Mail/deliver and Vacation/test take the message from the request.
 const READ_NO_MESSAGES: &str = "
     Core/echo PushSubscription/get PushSubscription/set Mailbox/get Mailbox/changes Mailbox/query
     Mailbox/queryChanges Mailbox/set Thread/get Thread/changes Email/changes Email/query
@@ -176,7 +179,6 @@ const READ_NO_MESSAGES: &str = "
     Queue/list Queue/retry Queue/hold Queue/release Queue/remove Queue/acceptLoss Store/check
     Store/repair Store/backup Job/get Service/status";
 
-/// Whatever reads messages or uploads is charged for it.
 #[test]
 fn every_method_that_reads_messages_is_charged() {
     let context = context();
@@ -186,7 +188,8 @@ fn every_method_that_reads_messages_is_charged() {
     let asking = filed(&context, format!("{asking}{}", message(300_000)).as_bytes());
     let destroyed = filed(&context, message(300_100).as_bytes());
     assert!(
-        call(&context, "Mail/destroy", &json!({"accountId": ann, "ids": [destroyed]})).1["destroyed"][&destroyed]
+        call(&context, "Mail/destroy",
+            &json!({"accountId": ann, "ids": [destroyed]})).1["destroyed"][&destroyed]
             .is_null()
     );
     let identity =
@@ -252,14 +255,16 @@ fn every_method_that_reads_messages_is_charged() {
             "Email/copy",
             of(
                 &bob,
-                json!({"fromAccountId": ann, "create": {"k": {"id": id, "mailboxIds": {&others: true}}}}),
+                json!({"fromAccountId": ann,
+                    "create": {"k": {"id": id, "mailboxIds": {&others: true}}}}),
             ),
         ),
         (
             "Email/set",
             of(
                 &ann,
-                json!({"create": {"k": {"mailboxIds": {&inbox: true}, "attachments": [{"blobId": uploads[4]}]}}}),
+                json!({"create": {"k": {"mailboxIds": {&inbox: true},
+                    "attachments": [{"blobId": uploads[4]}]}}}),
             ),
         ),
         ("Email/set", of(&ann, json!({"update": {&id: {"htmlBody": []}}}))),
@@ -269,30 +274,31 @@ fn every_method_that_reads_messages_is_charged() {
         ("Mail/restore", of(&ann, json!({"ids": [destroyed]}))),
         ("Queue/show", of(&ann, json!({"id": queued, "withMessage": true}))),
     ];
-    // A new method belongs into one of the two lists.
+    // Every method is in one of the two lists.
     let mut known: BTreeSet<&str> = calls.iter().map(|(method, _)| *method).collect();
     known.extend(READ_NO_MESSAGES.split_whitespace());
     assert_eq!(known, names().map(|(name, _)| name).collect());
     for (method, arguments) in calls {
-        let told = |read: u64| {
+        let answer = |read: u64| {
             let budget =
                 Budget::with(read, limits::MAX_FILED_BYTES_PER_REQUEST, limits::MAX_ANSWER_BYTES);
             ask(&context, Some(budget), &json!([[method, arguments, "c"]]))[0][1].to_string()
         };
-        let (poor, rich) = (told(1000), told(limits::MAX_READ_BYTES_PER_REQUEST));
+        let (poor, rich) = (answer(1000), answer(limits::MAX_READ_BYTES_PER_REQUEST));
         let is_refused =
-            |told: &str| told.contains("requestTooLarge") || told.contains("rateLimit");
+            |answer: &str| answer.contains("requestTooLarge") || answer.contains("rateLimit");
         assert!(is_refused(&poor) && !is_refused(&rich), "{method} {arguments}: {poor}");
     }
 }
 
 #[test]
-fn what_all_calls_store_is_bounded() {
+fn bytes_stored_by_all_calls_together_are_bounded() {
     let context = context();
     let ann = account_of(&context);
     let upload = |n: usize| {
         json!(["Blob/upload", {
-            "accountId": ann, "create": {"k": {"data": [{"data:asText": n.to_string().repeat(400)}]}},
+            "accountId": ann, "create": {
+                "k": {"data": [{"data:asText": n.to_string().repeat(400)}]}},
         }, n.to_string()])
     };
     let budget = Budget::with(limits::MAX_READ_BYTES_PER_REQUEST, 1000, limits::MAX_ANSWER_BYTES);
@@ -303,10 +309,10 @@ fn what_all_calls_store_is_bounded() {
     assert_eq!(answers[3][1]["notCreated"]["k"]["type"], "rateLimit");
 }
 
-/// An answer that tells of changes is given, and takes what room there is; nothing of what can be
-/// asked again has any then.
+/// An answer about changes is returned even if it is too large, and uses up the budget, so that an
+/// answer that can be asked for again is refused.
 #[test]
-fn answers_about_changes_are_given_whatever_their_size() {
+fn answers_about_changes_are_returned_whatever_their_size() {
     let context = context();
     let ann = account_of(&context);
     let create: Value =
@@ -322,13 +328,13 @@ fn answers_about_changes_are_given_whatever_their_size() {
     assert_eq!(answers[0][1]["created"].as_object().unwrap().len(), 50);
 }
 
-/// What is asked for many times is looked at once.
 #[test]
-fn repeated_properties_are_one() {
+fn repeated_properties_are_read_once() {
     let context = context();
     let (ann, id) = (account_of(&context), filed(&context, message(1000).as_bytes()));
     let names = |name: &str| Value::from(vec![name; 20_000]);
-    let get = json!({"accountId": ann, "ids": [id], "properties": names("subject"), "bodyProperties": names("size")});
+    let get = json!({"accountId": ann, "ids": [id], "properties": names("subject"),
+        "bodyProperties": names("size")});
     assert_eq!(call(&context, "Email/get", &get).1["list"][0], json!({"id": id, "subject": "s"}));
     let blob = format!("o{}", &id[1..]);
     let digests = json!({"accountId": ann, "ids": [blob], "properties": names("digest:sha-512")});
@@ -340,9 +346,9 @@ fn repeated_properties_are_one() {
     );
 }
 
-/// Header fields are read without the rest of the message, whatever the length of the header.
+/// The length of the header makes no difference.
 #[test]
-fn header_properties_read_the_header_alone() {
+fn header_properties_read_only_the_header() {
     let context = context();
     let ann = account_of(&context);
     let long = format!(
@@ -369,7 +375,7 @@ fn header_properties_read_the_header_alone() {
         assert_eq!(shown[1]["list"][0]["header:X-Last"], " seen", "{shown}");
         assert_eq!(shown[1]["list"][0]["header:Subject:asText"], "s");
         assert_eq!(ask(id, &json!(["headers"]), read)[0], "Email/get");
-        // The body is far beyond that.
+        // The body alone is larger than the budget.
         assert_eq!(
             ask(id, &json!(["header:X-Last", "textBody"]), read)[1]["type"],
             "requestTooLarge"
@@ -378,8 +384,8 @@ fn header_properties_read_the_header_alone() {
     assert_eq!(ask(&ids[1], &properties, 1000)[1]["type"], "requestTooLarge");
 }
 
-/// The rows of all walks of a request are counted: none begins where too many were read, and one
-/// that began is finished.
+/// The rows of all walks of a request count together. No walk begins after too many rows, but a
+/// walk that has begun is finished.
 #[test]
 fn walks_of_all_calls_together_are_bounded() {
     let context = context();
@@ -394,8 +400,8 @@ fn walks_of_all_calls_together_are_bounded() {
     };
     let sorted = json!([{"property": "subject"}]);
     let later = of(json!({"sinceQueryState": state, "sort": sorted}));
-    // How many rows each reads: the metadata of 80 emails, what it is sorted or decided by, and of
-    // changes those that changed. Each thread has two of them.
+    // The number of rows that each call reads: the metadata of 80 emails, the rows that the sort or
+    // filter needs, and for changes the emails that changed. Each thread has two emails.
     for (method, arguments, rows) in [
         ("Email/query", of(json!({"sort": sorted})), 160),
         ("Email/query", of(json!({"sort": [{"property": "size"}]})), 80),

@@ -1,5 +1,5 @@
-//! A client that only ever asks what changed (RFC 8620 §5.2, §5.6) holds, whatever others do
-//! meanwhile, exactly what one holds who fetches everything anew.
+//! A client that only asks for changes (RFC 8620 §5.2, §5.6) ends up with the same objects and
+//! lists as a client that fetches everything, whatever others change meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::jmap::{Caller, Context};
 use crate::model::AccountId;
 use crate::store::Txn;
 
-/// What others do.
+/// A change by somebody other than the client.
 #[derive(Debug, Clone)]
 enum ForeignChange {
     Deliver(u32),
@@ -25,12 +25,14 @@ enum ForeignChange {
     Share(usize, u16),
 }
 
-fn deed() -> impl Strategy<Value = ForeignChange> {
+fn foreign_change() -> impl Strategy<Value = ForeignChange> {
     let word = prop::sample::select(vec!["$seen", "$flagged", "$draft", "work"]);
     prop_oneof![
         3 => (1u32..3).prop_map(ForeignChange::Deliver),
-        4 => (0usize..9, word, any::<bool>()).prop_map(|(at, word, on)| ForeignChange::Flag(at, word, on)),
-        3 => (0usize..9, 0usize..6, any::<bool>()).prop_map(|(at, to, also)| ForeignChange::Move(at, to, also)),
+        4 => (0usize..9, word, any::<bool>()).prop_map(|(at, word, on)|
+            ForeignChange::Flag(at, word, on)),
+        3 => (0usize..9, 0usize..6, any::<bool>()).prop_map(|(at, to, also)|
+            ForeignChange::Move(at, to, also)),
         2 => (0usize..9).prop_map(ForeignChange::Destroy),
         1 => (0u8..4).prop_map(ForeignChange::Make),
         1 => (0usize..6, 0u8..4).prop_map(|(at, name)| ForeignChange::Rename(at, name)),
@@ -39,31 +41,33 @@ fn deed() -> impl Strategy<Value = ForeignChange> {
     ]
 }
 
-/// With mailboxes opened and closed, but for the Inbox.
-fn deed_beside_a_guest() -> impl Strategy<Value = ForeignChange> {
+/// Also shares mailboxes other than the Inbox, and ends the shares.
+fn foreign_change_with_sharing() -> impl Strategy<Value = ForeignChange> {
     let share = (0usize..6, prop::sample::select(vec![0, 1, 1, 2, 9]))
         .prop_map(|(at, rights)| ForeignChange::Share(at, rights));
-    prop_oneof![9 => deed(), 1 => share]
+    prop_oneof![9 => foreign_change(), 1 => share]
 }
 
-/// The service as one who works beside the client uses it.
+/// An account, as the client and as the others use it.
 struct ServiceActor {
+    /// The context of the others, who make the changes.
     context: Context,
     account: String,
-    /// As the client uses it: the owner's, or a guest's.
+    /// The context of the client, which is the owner or a guest.
     client: Context,
     guest: Option<AccountId>,
 }
 
 impl ServiceActor {
+    /// Calls a method as the others.
     fn ask(&self, name: &str, arguments: Value) -> (String, Value) {
         let mut arguments = arguments;
         arguments["accountId"] = self.account.clone().into();
         call(&self.context, name, &arguments)
     }
 
-    /// Asked by the client.
-    fn look(&self, name: &str, mut arguments: Value) -> (String, Value) {
+    /// Calls a method as the client.
+    fn ask_as_client(&self, name: &str, mut arguments: Value) -> (String, Value) {
         arguments["accountId"] = self.account.clone().into();
         call(&self.client, name, &arguments)
     }
@@ -73,13 +77,13 @@ impl ServiceActor {
         answer["ids"].as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect()
     }
 
-    /// Does it, where it can be done.
-    fn work(&self, deed: &ForeignChange) {
+    /// Makes a change, if it is possible.
+    fn apply(&self, change: &ForeignChange) {
         let (emails, boxes) = (self.ids("Email/query"), self.ids("Mailbox/query"));
         let email = |at: usize| emails.get(at % emails.len().max(1)).cloned();
         let mailbox = |at: usize| boxes[at % boxes.len()].clone();
         let set = |arguments: Value| drop(self.ask("Mailbox/set", arguments));
-        match deed {
+        match change {
             ForeignChange::Deliver(count) => drop(letters(&self.context, *count)),
             ForeignChange::Flag(at, word, on) => {
                 let Some(id) = email(*at) else { return };
@@ -124,7 +128,7 @@ impl ServiceActor {
     }
 
     fn get(&self, kind: &str, arguments: Value) -> (BTreeMap<String, Value>, Value) {
-        let (name, answer) = self.look(&format!("{kind}/get"), arguments);
+        let (name, answer) = self.ask_as_client(&format!("{kind}/get"), arguments);
         assert_eq!(name, format!("{kind}/get"), "{answer}");
         let list = answer["list"].as_array().unwrap();
         let list =
@@ -151,7 +155,7 @@ const KINDS: [(&str, &[&str]); 3] = [
     ("Email", &["mailboxIds", "keywords", "threadId"]),
 ];
 
-fn questions() -> Vec<(&'static str, Value)> {
+fn queries() -> Vec<(&'static str, Value)> {
     let newest = json!([{"property": "receivedAt", "isAscending": false}]);
     vec![
         ("Email", json!({"sort": newest})),
@@ -168,13 +172,13 @@ fn questions() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What the client knows: of each type its objects and their state, of each question its list and
-/// its state.
+/// What the client holds: the objects and the state of each type, and the list and the state of
+/// each query.
 struct ModelClient {
     objects: BTreeMap<&'static str, (BTreeMap<String, Value>, Value)>,
     lists: Vec<(Vec<Value>, Value)>,
-    /// How often it had to ask a question anew.
-    anew: usize,
+    /// How often the client had to fetch a type or a list again.
+    refetches: usize,
 }
 
 impl ModelClient {
@@ -182,34 +186,38 @@ impl ModelClient {
         let fetch = |(kind, properties): (&'static str, &[&str])| {
             (kind, world.get(kind, json!({"properties": properties})))
         };
-        let list = |(kind, question): &(&str, Value)| {
-            let (_, answer) = world.look(&format!("{kind}/query"), question.clone());
+        let list = |(kind, query): &(&str, Value)| {
+            let (_, answer) = world.ask_as_client(&format!("{kind}/query"), query.clone());
             (answer["ids"].as_array().unwrap().clone(), answer["queryState"].clone())
         };
         Self {
             objects: KINDS.into_iter().map(fetch).collect(),
-            lists: questions().iter().map(list).collect(),
-            anew: 0,
+            lists: queries().iter().map(list).collect(),
+            refetches: 0,
         }
     }
 
-    /// Catches up, `most` changes at a time; `may_fail` where it may not be told what changed.
-    fn sync(&mut self, world: &ServiceActor, most: Option<u64>, may_fail: bool) {
+    /// Fetches the changes, at most `max_changes` at a time. With `may_fail` the server may answer
+    /// `cannotCalculateChanges`.
+    fn sync(&mut self, world: &ServiceActor, max_changes: Option<u64>, may_fail: bool) {
         for (kind, properties) in KINDS {
             let (objects, state) = self.objects.get_mut(kind).unwrap();
             loop {
-                // To a guest emails and threads come all at once.
-                let most =
-                    if kind == "Mailbox" && world.guest.is_some() { json!(1) } else { json!(most) };
-                let (name, changes) = world.look(
+                // A guest gets all changes of emails and threads at once.
+                let max = if kind == "Mailbox" && world.guest.is_some() {
+                    json!(1)
+                } else {
+                    json!(max_changes)
+                };
+                let (name, changes) = world.ask_as_client(
                     &format!("{kind}/changes"),
-                    json!({"sinceState": *state, "maxChanges": most}),
+                    json!({"sinceState": *state, "maxChanges": max}),
                 );
-                // How the tree of a guest was is not kept.
+                // The store does not keep the earlier tree of a guest.
                 if name == "error" && (may_fail || kind == "Mailbox" && world.guest.is_some()) {
                     assert_eq!(changes["type"], "cannotCalculateChanges", "{kind}: {changes}");
                     (*objects, *state) = world.get(kind, json!({"properties": properties}));
-                    self.anew += 1;
+                    self.refetches += 1;
                     break;
                 }
                 assert_eq!(name, format!("{kind}/changes"), "{changes}");
@@ -223,7 +231,7 @@ impl ModelClient {
                 };
                 let (created, updated) = (ids("created"), ids("updated"));
                 let count = created.len() + updated.len() + ids("destroyed").len();
-                assert!(most.as_u64().is_none_or(|most| count as u64 <= most), "{changes}");
+                assert!(max.as_u64().is_none_or(|max| count as u64 <= max), "{changes}");
                 assert!(
                     updated.iter().all(|id| objects.contains_key(id)),
                     "an unknown {kind} is updated: {changes}"
@@ -245,18 +253,18 @@ impl ModelClient {
                 }
             }
         }
-        for ((kind, question), (list, state)) in questions().iter().zip(&mut self.lists) {
-            let mut asked = question.clone();
-            asked["sinceQueryState"] = state.clone();
-            let (name, changes) = world.look(&format!("{kind}/queryChanges"), asked);
+        for ((kind, query), (list, state)) in queries().iter().zip(&mut self.lists) {
+            let mut arguments = query.clone();
+            arguments["sinceQueryState"] = state.clone();
+            let (name, changes) = world.ask_as_client(&format!("{kind}/queryChanges"), arguments);
             if name == "error" {
-                assert_eq!(changes["type"], "cannotCalculateChanges", "{question} {changes}");
+                assert_eq!(changes["type"], "cannotCalculateChanges", "{query} {changes}");
                 let may_fail = may_fail || *kind == "Mailbox";
-                assert!(world.guest.is_none() || may_fail, "{question}");
-                let (_, answer) = world.look(&format!("{kind}/query"), question.clone());
+                assert!(world.guest.is_none() || may_fail, "{query}");
+                let (_, answer) = world.ask_as_client(&format!("{kind}/query"), query.clone());
                 (*list, *state) =
                     (answer["ids"].as_array().unwrap().clone(), answer["queryState"].clone());
-                self.anew += 1;
+                self.refetches += 1;
                 continue;
             }
             list.retain(|id| !changes["removed"].as_array().unwrap().contains(id));
@@ -274,16 +282,15 @@ impl ModelClient {
         let fresh = Self::fetch(world);
         for (kind, (objects, state)) in &self.objects {
             assert_eq!(objects, &fresh.objects[kind].0, "{kind}");
-            // Whoever is up to date is told of nothing.
-            let (_, none) = world.look(&format!("{kind}/changes"), json!({"sinceState": state}));
+            // A client that is up to date gets no changes.
+            let (_, none) =
+                world.ask_as_client(&format!("{kind}/changes"), json!({"sinceState": state}));
             let empty =
                 ["created", "updated", "destroyed"].iter().all(|which| none[*which] == json!([]));
             assert!(empty, "{kind}: {none}");
         }
-        for ((question, (list, _)), (now, _)) in
-            questions().iter().zip(&self.lists).zip(&fresh.lists)
-        {
-            assert_eq!(list, now, "{question:?}");
+        for ((query, (list, _)), (now, _)) in queries().iter().zip(&self.lists).zip(&fresh.lists) {
+            assert_eq!(list, now, "{query:?}");
         }
     }
 }
@@ -291,25 +298,28 @@ impl ModelClient {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
     #[test]
-    fn who_asks_for_changes_alone_knows_all(
-        steps in prop::collection::vec((prop::collection::vec(deed(), 0..8), 1u64..4), 1..8),
+    fn client_that_syncs_by_changes_matches_a_fresh_client(
+        steps in prop::collection::vec((prop::collection::vec(foreign_change(), 0..8), 1u64..4),
+            1..8),
     ) {
         let context = context();
-        let world = ServiceActor { account: account_of(&context), client: context.clone(), context, guest: None };
+        let world = ServiceActor { account: account_of(&context), client: context.clone(), context,
+            guest: None };
         letters(&world.context, 2);
         let mut client = ModelClient::fetch(&world);
-        for (deeds, most) in steps {
-            deeds.iter().for_each(|deed| world.work(deed));
-            client.sync(&world, Some(most), false);
+        for (changes, max_changes) in steps {
+            changes.iter().for_each(|change| world.apply(change));
+            client.sync(&world, Some(max_changes), false);
             client.compare(&world);
         }
-        // Nothing was purged: no question had to be asked anew.
-        prop_assert_eq!(client.anew, 0);
+        // Nothing was purged, so no list had to be fetched again.
+        prop_assert_eq!(client.refetches, 0);
     }
 
     #[test]
-    fn a_guest_who_asks_for_changes_alone_knows_all_that_is_open_to_him(
-        steps in prop::collection::vec(prop::collection::vec(deed_beside_a_guest(), 0..8), 1..8),
+    fn guest_that_syncs_by_changes_matches_a_fresh_client(
+        steps in prop::collection::vec(prop::collection::vec(foreign_change_with_sharing(), 0..8),
+            1..8),
     ) {
         let context = context();
         let account = account_of(&context);
@@ -319,14 +329,16 @@ proptest! {
             txn.update_mailbox(inbox, |row| row.shares = [(guest, 1)].into())
         };
         context.store.commit(account.parse().unwrap(), open).unwrap().1.wait_blocking().unwrap();
-        let client = Context { caller: Caller { account: Some(guest), ..Caller::default() }, ..context.clone() };
+        let client = Context { caller: Caller { account: Some(guest), ..Caller::default() },
+            ..context.clone() };
         let world = ServiceActor { account, client, context, guest: Some(guest) };
         letters(&world.context, 2);
         let mut client = ModelClient::fetch(&world);
-        for deeds in steps {
-            deeds.iter().for_each(|deed| world.work(deed));
-            // With a mailbox goes what was open of it.
-            let shares = deeds.iter().any(|deed| matches!(deed, ForeignChange::Share(..) | ForeignChange::Remove(_)));
+        for changes in steps {
+            changes.iter().for_each(|change| world.apply(change));
+            // Removing a mailbox also ends its share.
+            let shares = changes.iter().any(|change| matches!(change, ForeignChange::Share(..) |
+                ForeignChange::Remove(_)));
             client.sync(&world, None, shares);
             client.compare(&world);
         }

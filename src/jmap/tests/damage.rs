@@ -1,11 +1,11 @@
-//! What a damaged or lost row of the directory does to those who ask.
+//! The answers of methods while a row of the directory is damaged or missing.
 
 use super::*;
 use crate::model::AccountId;
 use crate::store::engine::{Batch, Put, Table};
 use crate::store::repair::RepairScope;
 
-/// Ann with an alias, and rows that can be damaged.
+/// Ann's account with an alias, over an engine whose rows the test can damage.
 struct Bed {
     engine: Arc<MemoryEngine>,
     context: Context,
@@ -23,7 +23,7 @@ impl Bed {
         Self { engine, context, ann }
     }
 
-    /// Writes a row behind the store's back, and reads the directory anew.
+    /// Writes a row directly to the engine, and opens the directory again.
     fn write(&mut self, table: Table, key: &[u8], value: Option<Vec<u8>>) {
         let puts = vec![Put { table, key: key.to_vec(), value }];
         self.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
@@ -45,7 +45,7 @@ impl Bed {
         answer
     }
 
-    /// The identities, by id.
+    /// The identities, sorted by id.
     fn identities(&self) -> Vec<Value> {
         let mut list = self.ask("Identity/get", json!({}))["list"].as_array().unwrap().clone();
         list.sort_by_key(|one| one["id"].to_string());
@@ -54,7 +54,7 @@ impl Bed {
 }
 
 #[test]
-fn an_own_address_whose_row_is_damaged_is_not_called_another_s() {
+fn damaged_row_of_an_own_address_is_server_fail() {
     for damaged in [None, Some(vec![99])] {
         let mut bed = Bed::new();
         let of_lee = bed
@@ -63,7 +63,8 @@ fn an_own_address_whose_row_is_damaged_is_not_called_another_s() {
             .find(|one| one["email"] == "lee@example.org")
             .unwrap()["id"]
             .clone();
-        let raw = "From: lee@example.org\nTo: bob@example.net\nDate: Sat, 21 Nov 2026 10:00:00 +0000\n\
+        let raw = "From: lee@example.org\nTo: bob@example.net\nDate: Sat, 21 Nov 2026 10:00:00 \
+            +0000\n\
             Message-ID: <1@example.org>\nSubject: lunch\n\nAt noon?\n";
         let raw = raw.replace('\n', "\r\n").into_bytes();
         let store = bed.context.store.clone();
@@ -109,7 +110,7 @@ fn an_own_address_whose_row_is_damaged_is_not_called_another_s() {
 }
 
 #[test]
-fn identities_stay_while_the_row_of_their_address_is_damaged() {
+fn identities_survive_a_damaged_address_row() {
     for key in ["ann@example.org", "lee@example.org"] {
         for (damaged, signed) in
             [(None, true), (None, false), (Some(vec![99]), true), (Some(vec![99]), false)]
@@ -125,7 +126,7 @@ fn identities_stay_while_the_row_of_their_address_is_damaged() {
             assert_eq!(bed.identities(), before, "{key} while it is damaged");
             bed.repair();
             assert_eq!(bed.identities(), before, "{key} after the repair");
-            // One that is truly gone takes its identity with it.
+            // An address that is removed takes its identity with it.
             if key == "lee@example.org" && !signed {
                 let gone = json!({"account": bed.ann, "address": key, "remove": true});
                 call(&bed.context, "Account/alias", &gone);
@@ -136,7 +137,7 @@ fn identities_stay_while_the_row_of_their_address_is_damaged() {
 }
 
 #[test]
-fn a_damaged_account_can_be_named_to_its_repair() {
+fn damaged_account_can_be_named_for_its_repair() {
     let id = |bed: &Bed| bed.ann.parse::<AccountId>().unwrap().0.to_be_bytes();
     for damaged in [None, Some(vec![99])] {
         let mut bed = Bed::new();
@@ -158,7 +159,7 @@ fn a_damaged_account_can_be_named_to_its_repair() {
             call(&bed.context, "Account/get", &json!({"account": "ann@example.org"})).1["id"],
             bed.ann
         );
-        // An address whose own row is damaged leads to the account that names it.
+        // An address whose row is damaged is found in the row of its account.
         bed.write(Table::Addresses, b"lee@example.org", damaged);
         let named = json!({"scope": "repair", "accounts": ["lee@example.org"]});
         assert_eq!(call(&bed.context, "Store/repair", &named).0, "Store/repair");

@@ -1,4 +1,4 @@
-//! Edges of the standard methods that no type has a file of tests for.
+//! Rules of the standard methods that concern several types, and the methods of Thread.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::wire::jmap::{ADMIN, CORE, MAIL, parse};
 
 /// RFC 8621 §3.
 #[test]
-fn threads_run_oldest_first() {
+fn thread_lists_its_emails_oldest_first() {
     let context = context();
     let account = letters(&context, 3);
     let ask = |name: &str, mut arguments: Value| {
@@ -23,9 +23,9 @@ fn threads_run_oldest_first() {
     assert_eq!(in_threads.len(), oldest.len());
     for thread in &threads {
         let ids = thread["emailIds"].as_array().unwrap();
-        let places: Vec<usize> =
-            ids.iter().map(|id| oldest.iter().position(|known| known == &id).unwrap()).collect();
-        assert!(places.is_sorted(), "{thread}");
+        let positions: Vec<usize> =
+            ids.iter().map(|id| oldest.iter().position(|other| other == &id).unwrap()).collect();
+        assert!(positions.is_sorted(), "{thread}");
     }
     let got =
         ask("Thread/get", json!({"ids": ["t0", threads[0]["id"]], "properties": ["emailIds"]}));
@@ -35,9 +35,9 @@ fn threads_run_oldest_first() {
     );
 }
 
-/// RFC 8620 §5.3, `overQuota`: nothing is made, and what is there stays.
+/// RFC 8620 §5.3 `overQuota`.
 #[test]
-fn an_account_that_is_full_takes_no_more() {
+fn full_account_refuses_new_emails_with_over_quota() {
     let context = context();
     let account = letters(&context, 2);
     call(&context, "Account/set", &json!({"account": account, "quotaEmails": 2}));
@@ -66,9 +66,9 @@ fn an_account_that_is_full_takes_no_more() {
     assert_eq!(set(&email)["notCreated"], Value::Null);
 }
 
-/// RFC 8620 §3.6.2: whose account it is, and whether there is one, nobody else is told.
+/// RFC 8620 §3.6.2: the error does not reveal whether the account exists.
 #[test]
-fn the_accounts_of_others_are_not_there() {
+fn account_of_another_user_is_reported_as_not_found() {
     let mut context = context();
     let ann = account_of(&context);
     let (_, bob) = call(&context, "Account/get", &json!({"account": "bob@example.org"}));
@@ -99,9 +99,9 @@ fn the_accounts_of_others_are_not_there() {
     }
 }
 
-/// RFC 8620 §5.3: created, updated and destroyed count together.
+/// RFC 8620 §5.3: `maxObjectsInSet` counts creations, updates and destructions together.
 #[test]
-fn more_than_may_be_set_at_once_is_too_large() {
+fn set_with_too_many_objects_is_too_large() {
     let context = context();
     let account = account_of(&context);
     let ids = |from: usize, to: usize| (from..to).map(|n| format!("x{n}")).collect::<Vec<String>>();
@@ -122,9 +122,9 @@ fn more_than_may_be_set_at_once_is_too_large() {
     }
 }
 
-/// RFC 8621 §1.5: another state of `EmailDelivery` whenever an email is added, and at nothing else.
+/// RFC 8621 §1.5: the state of `EmailDelivery` changes when an email is added, and only then.
 #[test]
-fn whatever_adds_an_email_is_a_delivery() {
+fn every_added_email_moves_the_delivery_state() {
     let context = context();
     let account = letters(&context, 1);
     let (ann, store) = (account.parse().unwrap(), &context.store);
@@ -141,39 +141,40 @@ fn whatever_adds_an_email_is_a_delivery() {
         .to_owned();
     let first = ask("Email/query", json!({}))["ids"][0].as_str().unwrap().to_owned();
     let mut last = state();
-    let mut moves = |what: &str, wanted: bool| {
+    let mut assert_moved = |what: &str, is_expected: bool| {
         let now = state();
-        assert_eq!(now != std::mem::replace(&mut last, now), wanted, "{what}");
+        assert_eq!(now != std::mem::replace(&mut last, now), is_expected, "{what}");
     };
     let made =
         ask("Email/set", json!({"create": {"k": {"mailboxIds": {&inbox: true}, "subject": "x"}}}));
-    moves("made", true);
+    assert_moved("made", true);
     let made = made["created"]["k"]["id"].as_str().unwrap();
     ask("Email/set", json!({"update": {made: {"keywords/$seen": true}}}));
-    moves("read", false);
+    assert_moved("read", false);
     ask("Email/set", json!({"destroy": [first]}));
-    moves("destroyed", false);
+    assert_moved("destroyed", false);
     let blob =
         context.keep_upload(ann, b"Subject: y\r\n\r\nz", "message/rfc822").unwrap().to_string();
-    moves("uploaded", false);
+    assert_moved("uploaded", false);
     ask("Email/import", json!({"emails": {"k": {"blobId": blob, "mailboxIds": {&inbox: true}}}}));
-    moves("imported", true);
+    assert_moved("imported", true);
     ask("Mailbox/set", json!({"update": {&inbox: {"sortOrder": 3}}}));
-    moves("a mailbox changed", false);
+    assert_moved("a mailbox changed", false);
     letters(&context, 1);
-    moves("delivered", true);
+    assert_moved("delivered", true);
 }
 
-/// RFC 8620 §1.8: who does not name our capability sees nothing that is ours.
+/// RFC 8620 §1.8: a request that does not use our capability gets none of our extensions.
 #[test]
-fn our_own_conditions_belong_to_our_capability() {
+fn extension_conditions_require_the_vendor_capability() {
     let context = context();
     let account = letters(&context, 1);
     for (method, more) in
         [("Email/query", json!({})), ("SearchSnippet/get", json!({"emailIds": []}))]
     {
         for (using, wanted) in [(CAPABILITIES, method), (&[CORE, MAIL][..], "error")] {
-            let mut arguments = json!({"accountId": account, "filter": {"operator": "NOT", "conditions": [{"attachmentName": "x"}]}});
+            let mut arguments = json!({"accountId": account,
+                "filter": {"operator": "NOT", "conditions": [{"attachmentName": "x"}]}});
             arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             let request = json!({"using": using, "methodCalls": [[method, arguments, "0"]]});
             let answer =
@@ -186,7 +187,7 @@ fn our_own_conditions_belong_to_our_capability() {
 }
 
 #[test]
-fn a_list_of_threads_tells_what_is_unread_in_each_and_which_email_is_the_latest() {
+fn thread_list_shows_unread_count_and_latest_email() {
     let context = context();
     let account = letters(&context, 2);
     let newest = call(&context, "Email/query", &json!({"accountId": account, "limit": 1})).1["ids"]
@@ -200,12 +201,13 @@ fn a_list_of_threads_tells_what_is_unread_in_each_and_which_email_is_the_latest(
         };
         let thread = list(true)[0]["thread"].clone();
         let wanted = json!({
-            "emails": 1, "unreadEmails": 1, "latestEmailId": newest, "latestReceivedAt": list(true)[0]["receivedAt"],
+            "emails": 1, "unreadEmails": 1, "latestEmailId": newest,
+            "latestReceivedAt": list(true)[0]["receivedAt"],
         });
         assert_eq!(thread, wanted, "{method}");
         assert!(list(false)[0].get("thread").is_none());
     }
-    // Over JMAP it belongs to our capability.
+    // In Thread/get these properties require our capability.
     let ask = |using: &[&str], arguments: Value| {
         let request = json!({"using": using, "methodCalls": [["Thread/get", arguments, "0"]]});
         run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json()

@@ -1,4 +1,4 @@
-//! What queries ask of listings, and what they leave to upkeep.
+//! Queries read maintained listings and request missing ones; only upkeep makes them.
 
 use std::sync::Arc;
 
@@ -10,10 +10,11 @@ use crate::store::engine::memory::MemoryEngine;
 use crate::store::{Error, NewMailbox};
 
 #[test]
-fn listing_that_a_query_asked_for_serves_once_upkeep_made_it() {
+fn query_uses_the_requested_listing_once_upkeep_made_it() {
     let context = context();
     let id = letters(&context, 300);
-    let unseen = json!({"accountId": id, "mailbox": "inbox", "filter": {"notKeyword": "$seen"}, "calculateTotal": true});
+    let unseen = json!({"accountId": id, "mailbox": "inbox", "filter": {"notKeyword": "$seen"},
+        "calculateTotal": true});
     let explained = || {
         let mut arguments = unseen.clone();
         arguments["explain"] = true.into();
@@ -25,10 +26,10 @@ fn listing_that_a_query_asked_for_serves_once_upkeep_made_it() {
         (&json!("generic"), &json!("unseen"))
     );
     assert!(before["text"].as_str().unwrap().contains("\nwanted: mailbox "), "{before}");
-    // Explaining makes nothing.
+    // Explaining a query requests no listing.
     assert_eq!(explained(), before);
     let (_, first) = call(&context, "Mail/query", &unseen);
-    assert_eq!(explained(), before, "the query itself makes nothing either");
+    assert_eq!(explained(), before, "the query itself makes no listing");
     serve_listing_requests(&context, &id);
     let after = explained();
     assert_eq!(
@@ -66,10 +67,14 @@ fn queries_write_nothing() {
         let (kind, answer) = call(&context, method, arguments);
         assert_eq!(kind, method, "{answer}");
     }
-    // The committer may be behind: one change of our own, and the engine has refused that alone.
+    // A commit that fails shows that the committer has caught up, and that the queries above made
+    // no commit.
     let inbox = NewMailbox { name: "Later".into(), parent: None, role: None, sort_order: 0 };
     let done = context.store.commit(id.parse().unwrap(), |txn| txn.create_mailbox(&inbox));
     assert_eq!(done.and_then(|(_, ticket)| ticket.wait_blocking()), Err(Error::Full));
     assert_eq!(engine.refused(), 1);
-    assert!(context.store.take_listing_request(id.parse().unwrap()).is_some(), "upkeep was asked");
+    assert!(
+        context.store.take_listing_request(id.parse().unwrap()).is_some(),
+        "a listing was requested"
+    );
 }

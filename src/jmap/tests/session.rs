@@ -35,18 +35,18 @@ fn response_state(context: &Context) -> String {
 }
 
 #[test]
-fn state_moves_with_everything_else_in_the_session() {
+fn session_state_changes_with_every_part_of_the_session() {
     let mut bed = SharingFixture::new();
-    let mut seen = BTreeSet::new();
+    let mut states = BTreeSet::new();
     let mut assert_new = |context: &Context, what: &str| {
         let (whole, state) = session_and_state(context);
         assert_eq!(response_state(context), state, "{what}");
-        assert!(seen.insert(state), "the state did not move: {what}");
+        assert!(states.insert(state), "the state did not move: {what}");
         whole
     };
     let mut sessions = vec![
-        assert_new(&bed.asks(&bed.bob), "at first"),
-        assert_new(&bed.asks(&bed.ann), "of another"),
+        assert_new(&bed.asks(&bed.bob), "first session"),
+        assert_new(&bed.asks(&bed.ann), "session of another account"),
     ];
     bed.open(&bed.plans, &["mayReadItems"]);
     sessions.push(assert_new(&bed.asks(&bed.bob), "an account was shared"));
@@ -77,21 +77,25 @@ fn state_moves_with_everything_else_in_the_session() {
 }
 
 #[test]
-fn state_returns_with_the_session_that_it_was_the_state_of() {
+fn session_state_returns_with_the_earlier_session() {
     let bed = SharingFixture::new();
     let before = session_and_state(&bed.asks(&bed.bob));
     bed.open(&bed.plans, &["mayReadItems"]);
     let shared = session_and_state(&bed.asks(&bed.bob));
     assert_ne!(shared, before);
     bed.open(&bed.work, &["mayReadItems", "mayAddItems"]);
-    assert_eq!(session_and_state(&bed.asks(&bed.bob)), shared, "rights stand in the mailboxes");
+    assert_eq!(
+        session_and_state(&bed.asks(&bed.bob)),
+        shared,
+        "rights are properties of the mailboxes"
+    );
     bed.close(&bed.plans);
     bed.close(&bed.work);
     assert_eq!(session_and_state(&bed.asks(&bed.bob)), before);
 }
 
 #[test]
-fn state_does_not_move_with_mail() {
+fn session_state_does_not_change_with_mail() {
     let bed = SharingFixture::new();
     bed.open(&bed.inbox, &["mayReadItems"]);
     let states = || [&bed.ann, &bed.bob].map(|who| response_state(&bed.asks(who)));
@@ -117,7 +121,7 @@ fn state_does_not_move_with_mail() {
 /// RFC 8620 §3.4: clients fetch the session again when the state moves, so a restart alone must not
 /// move it.
 #[test]
-fn state_is_the_same_over_a_reopened_store_and_in_another_process() {
+fn session_state_is_the_same_after_a_restart() {
     let engine = Arc::new(MemoryEngine::new());
     let bed = SharingFixture::over(context_over(engine.clone()));
     bed.open(&bed.plans, &["mayReadItems"]);
@@ -133,9 +137,9 @@ fn state_is_the_same_over_a_reopened_store_and_in_another_process() {
     }
 }
 
-/// The state is told with every response: it may not cost what the session costs.
+/// Every response contains the state, so it must cost less than the session.
 #[test]
-fn state_costs_a_read_for_each_account_that_is_shared() {
+fn session_state_costs_one_read_for_each_shared_account() {
     let engine = Arc::new(CountingEngine::default());
     let bed = SharingFixture::over(context_over(engine.clone()));
     let bob = bed.asks(&bed.bob);
@@ -156,7 +160,7 @@ fn state_costs_a_read_for_each_account_that_is_shared() {
 
 /// RFC 8621 §1.3, §1.4; RFC 9404 §3.1; RFC 9425 §2.
 #[test]
-fn the_session_says_what_may_be_done_with_an_account() {
+fn session_lists_the_capabilities_of_an_account() {
     let mut context = context();
     let ann = account_of(&context);
     context.caller = Caller { account: Some(ann.parse().unwrap()), ..Caller::default() };
@@ -170,7 +174,8 @@ fn the_session_says_what_may_be_done_with_an_account() {
         |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
     assert_eq!(
         fields(&of("mail")),
-        "emailQuerySortOptions maxMailboxDepth maxMailboxesPerEmail maxSizeAttachmentsPerEmail maxSizeMailboxName \
+        "emailQuerySortOptions maxMailboxDepth maxMailboxesPerEmail maxSizeAttachmentsPerEmail \
+            maxSizeMailboxName \
             mayCreateTopLevelMailbox"
     );
     assert!(of("mail")["maxSizeMailboxName"].as_u64().unwrap() >= 100);
@@ -200,9 +205,9 @@ fn the_session_says_what_may_be_done_with_an_account() {
     assert_eq!((core.as_object().unwrap().len(), &core["maxSizeUpload"]), (8, &json!(7)));
 }
 
-/// Clients show them beside an account's name, before they ask for any mailbox.
+/// Clients show them next to the name of an account, before they fetch mailboxes.
 #[test]
-fn unread_totals_of_the_inbox_stand_in_the_session_and_in_the_account() {
+fn session_and_account_show_the_unread_totals_of_the_inbox() {
     let context = context();
     let account = letters(&context, 3);
     let ann = Context {
@@ -210,16 +215,16 @@ fn unread_totals_of_the_inbox_stand_in_the_session_and_in_the_account() {
         ..context.clone()
     };
     let session = || session(&ann).unwrap().json();
-    let told =
+    let totals =
         |session: &Value| session["accounts"][&account]["accountCapabilities"][ADMIN].clone();
     let before = session();
-    assert_eq!(told(&before), json!({"inboxUnreadEmails": 3, "inboxUnreadThreads": 3}));
+    assert_eq!(totals(&before), json!({"inboxUnreadEmails": 3, "inboxUnreadThreads": 3}));
     let newest =
         call(&ann, "Email/query", &json!({"accountId": account, "limit": 1})).1["ids"][0].clone();
     let update = json!({newest.as_str().unwrap(): {"keywords/$seen": true}});
     call(&ann, "Email/set", &json!({"accountId": account, "update": update}));
     let after = session();
-    assert_eq!(told(&after), json!({"inboxUnreadEmails": 2, "inboxUnreadThreads": 2}));
+    assert_eq!(totals(&after), json!({"inboxUnreadEmails": 2, "inboxUnreadThreads": 2}));
     assert_eq!(
         after["state"], before["state"],
         "mail alone makes no client fetch the session again"

@@ -1,4 +1,4 @@
-//! One's mailboxes, opened to another (RFC 9670, RFC 8621 §2 `MailboxRights`).
+//! Mailboxes that an owner shares with a guest (RFC 9670, RFC 8621 §2 `MailboxRights`).
 
 use serde_json::{Map, Value, json};
 
@@ -25,16 +25,16 @@ mod rights;
 mod threads;
 mod twin_tests;
 
-/// Ann, who opens mailboxes, Bob, to whom, and what is in them.
+/// Ann, who shares mailboxes with Bob, and the emails in them.
 pub(super) struct SharingFixture {
     pub(super) context: Context,
     pub(super) ann: String,
     pub(super) bob: String,
-    /// Ann's: Inbox, and Work with Plans under it.
+    /// Ann's mailboxes: Inbox, and Work with the child Plans.
     pub(super) inbox: String,
     pub(super) work: String,
     pub(super) plans: String,
-    /// In the Inbox, in Plans, in both.
+    /// One email in the Inbox, one in Plans, and one in both.
     pub(super) emails: [String; 3],
 }
 
@@ -58,14 +58,15 @@ impl SharingFixture {
         let id = |name: &str| made["created"][name]["id"].as_str().unwrap().to_owned();
         let (work, plans) = (id("w"), id("p"));
         let update = json!({
-            &emails[1]: {"mailboxIds": {&plans: true}}, &emails[2]: {format!("mailboxIds/{plans}"): true},
+            &emails[1]: {"mailboxIds": {&plans: true}},
+            &emails[2]: {format!("mailboxIds/{plans}"): true},
         });
         call(&context, "Email/set", &json!({"accountId": ann, "update": update}));
         let emails = <[String; 3]>::try_from(emails).unwrap();
         Self { context, ann, bob, inbox, work, plans, emails }
     }
 
-    /// The same service, asked by one who logged in.
+    /// The context of a user who logged in to the account `who`.
     pub(super) fn asks(&self, who: &str) -> Context {
         let account: AccountId = who.parse().unwrap();
         Context {
@@ -74,7 +75,7 @@ impl SharingFixture {
         }
     }
 
-    /// Asked by Bob of Ann's account.
+    /// Calls a method for Ann's account as Bob.
     fn bob(&self, name: &str, mut arguments: Value) -> Value {
         arguments["accountId"] = self.ann.clone().into();
         let (kind, answer) = call(&self.asks(&self.bob), name, &arguments);
@@ -87,12 +88,12 @@ impl SharingFixture {
         error(&self.asks(&self.bob), name, &arguments)
     }
 
-    /// Ann opens a mailbox to Bob with these rights and no others.
+    /// Shares a mailbox of Ann's with Bob, who gets exactly these rights.
     pub(super) fn open(&self, mailbox: &str, rights: &[&str]) {
         let rights: Map<String, Value> =
             rights.iter().map(|name| ((*name).to_owned(), true.into())).collect();
         let update = json!({mailbox: {format!("shareWith/{}", self.bob): rights}});
-        // The first of all: there is nothing to descend through.
+        // A patch cannot descend into `shareWith` while it is null.
         let first = json!({mailbox: {"shareWith": {&self.bob: rights}}});
         let of = json!({"accountId": self.ann, "ids": [mailbox], "properties": ["shareWith"]});
         let shared =
@@ -133,7 +134,7 @@ fn ids(answer: &Value) -> Vec<String> {
 }
 
 #[test]
-fn what_is_opened_stands_in_the_guests_session() {
+fn shared_account_appears_in_the_session_of_the_guest() {
     let bed = SharingFixture::new();
     assert_eq!(bed.bob_fails("Mailbox/get", json!({})), "accountNotFound");
     let before = bed.session(&bed.bob);
@@ -157,12 +158,12 @@ fn what_is_opened_stands_in_the_guests_session() {
         ]
     );
     assert_eq!(capabilities["urn:ietf:params:jmap:mail"]["mayCreateTopLevelMailbox"], false);
-    // Whose it is, he finds among the principals of his own account (RFC 9670 §1.5.2).
+    // The owner is named by a principal of the guest's own account (RFC 9670 §1.5.2).
     let owner = &capabilities["urn:ietf:params:jmap:principals:owner"];
     assert_eq!(*owner, json!({"accountIdForPrincipal": bed.bob, "principalId": bed.ann}));
     let primary: Vec<&Value> = after["primaryAccounts"].as_object().unwrap().values().collect();
     assert!(primary.iter().all(|id| **id == json!(bed.bob)), "{primary:?}");
-    // There is nothing of these for a guest.
+    // A guest cannot use these methods.
     for method in [
         "Identity/get",
         "EmailSubmission/get",
@@ -183,12 +184,12 @@ fn what_is_opened_stands_in_the_guests_session() {
 }
 
 #[test]
-fn a_guest_sees_what_is_open_to_him_and_nothing_else() {
+fn guest_sees_only_shared_mail() {
     let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems"]);
     let [alone, planned, twofold] = &bed.emails;
     let boxes = bed.bob("Mailbox/get", json!({}));
-    assert_eq!(ids(&boxes), [bed.work.clone(), bed.plans.clone()], "with what is above it");
+    assert_eq!(ids(&boxes), [bed.work.clone(), bed.plans.clone()], "with its ancestors");
     let [work, plans] = [&boxes["list"][0], &boxes["list"][1]];
     assert!(work["myRights"].as_object().unwrap().values().all(|has| *has == json!(false)));
     assert_eq!(
@@ -262,7 +263,7 @@ fn a_guest_sees_what_is_open_to_him_and_nothing_else() {
         (2, &json!([alone]))
     );
 
-    // Blobs are what one may read.
+    // The guest may read the blobs of shared emails only.
     let blob = |id: &str| {
         let of = json!({"accountId": bed.ann, "ids": [id], "properties": ["blobId"]});
         call(&bed.context, "Email/get", &of).1["list"][0]["blobId"].as_str().unwrap().to_owned()
@@ -289,7 +290,7 @@ fn a_guest_sees_what_is_open_to_him_and_nothing_else() {
     assert_eq!(made["notCreated"]["a"]["type"], "blobNotFound", "{made}");
     assert!(made["created"].get("b").is_some());
 
-    // A box that one may only drop things in shows nothing.
+    // A mailbox with only mayAddItems shows nothing.
     bed.open(&bed.plans, &["mayAddItems"]);
     assert_eq!(found(Value::Null), Vec::<String>::new());
     assert_eq!(bed.bob("Mailbox/get", json!({"ids": [plans]}))["list"][0]["totalEmails"], 0);
@@ -297,7 +298,7 @@ fn a_guest_sees_what_is_open_to_him_and_nothing_else() {
 }
 
 #[test]
-fn changes_are_told_to_a_guest_where_they_can_be() {
+fn guest_gets_the_changes_of_shared_mail() {
     let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems"]);
     let since = bed.bob("Mailbox/get", json!({}))["state"].clone();
@@ -309,28 +310,29 @@ fn changes_are_told_to_a_guest_where_they_can_be() {
     call(&bed.context, "Email/set", &json!({"accountId": bed.ann, "update": update}));
     let changes = bed.bob("Mailbox/changes", json!({"sinceState": since}));
     assert_eq!(changes["updated"], json!([bed.plans]), "{changes}");
-    let asked = json!({"filter": {"inMailbox": bed.plans}, "sinceQueryState": query});
-    let moved = bed.bob("Email/queryChanges", asked.clone());
+    let since_query = json!({"filter": {"inMailbox": bed.plans}, "sinceQueryState": query});
+    let moved = bed.bob("Email/queryChanges", since_query.clone());
     assert_eq!(moved["added"][0]["id"], bed.emails[0], "{moved}");
-    let told = |method: &str, since: &Value| {
+    let changed = |method: &str, since: &Value| {
         let answer = bed.bob(method, json!({"sinceState": since}));
         assert_eq!(answer["newState"], state(&method.replace("changes", "get")));
         ["created", "updated", "destroyed"].map(|kind| answer[kind].clone())
     };
     let [alone, planned, twofold] = &bed.emails;
     assert_eq!(
-        told("Email/changes", &emails),
+        changed("Email/changes", &emails),
         [json!([alone]), json!([]), json!([])],
-        "it came into sight"
+        "the email is new to the guest"
     );
-    let [created, ..] = told("Thread/changes", &threads);
+    let [created, ..] = changed("Thread/changes", &threads);
     assert_eq!(created.as_array().unwrap().len(), 1);
     let (emails, threads) = (state("Email/get"), state("Thread/get"));
-    // One changes in his sight, one leaves it, one goes for good, and of what he never saw he hears
-    // nothing.
+    // One shared email changes, one leaves the shared mailbox, one is destroyed. A change of an
+    // email that was never shared is not reported.
     let (_, hidden) = filed(&bed.context, &["hidden"]);
     let update = json!({
-        planned: {"keywords/$flagged": true}, alone: {"mailboxIds": {&bed.inbox: true}}, &hidden[0]: {"keywords/a": true},
+        planned: {"keywords/$flagged": true}, alone: {"mailboxIds": {&bed.inbox: true}},
+        &hidden[0]: {"keywords/a": true},
     });
     call(
         &bed.context,
@@ -339,30 +341,30 @@ fn changes_are_told_to_a_guest_where_they_can_be() {
     );
     let mut gone = [alone.clone(), twofold.clone()];
     gone.sort();
-    assert_eq!(told("Email/changes", &emails), [json!([]), json!([planned]), json!(gone)]);
-    let [created, updated, destroyed] = told("Thread/changes", &threads);
+    assert_eq!(changed("Email/changes", &emails), [json!([]), json!([planned]), json!(gone)]);
+    let [created, updated, destroyed] = changed("Thread/changes", &threads);
     assert_eq!((created, updated, destroyed.as_array().unwrap().len()), (json!([]), json!([]), 2));
-    assert_eq!(told("Email/changes", &state("Email/get")), [json!([]), json!([]), json!([])]);
+    assert_eq!(changed("Email/changes", &state("Email/get")), [json!([]), json!([]), json!([])]);
     assert_eq!(
         bed.bob_fails("Email/changes", json!({"sinceState": emails, "maxChanges": 2})),
         "cannotCalculateChanges"
     );
-    // What was opened and closed meanwhile is not kept.
+    // The store does not keep earlier shares.
     bed.open(&bed.plans, &["mayReadItems", "maySetSeen"]);
     assert_eq!(
         bed.bob_fails("Mailbox/changes", json!({"sinceState": since})),
         "cannotCalculateChanges"
     );
-    assert_eq!(bed.bob_fails("Email/queryChanges", asked), "cannotCalculateChanges");
+    assert_eq!(bed.bob_fails("Email/queryChanges", since_query), "cannotCalculateChanges");
     assert_eq!(
         bed.bob_fails("Thread/changes", json!({"sinceState": since})),
         "cannotCalculateChanges"
     );
-    assert_ne!(state("Email/get"), emails, "with what is open changes what there is");
+    assert_ne!(state("Email/get"), emails, "a change of the shares changes the state");
 }
 
 #[test]
-fn emails_and_blobs_are_copied_across() {
+fn emails_and_blobs_are_copied_between_owner_and_guest() {
     let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems", "mayAddItems"]);
     let bob = bed.asks(&bed.bob);
@@ -373,9 +375,11 @@ fn emails_and_blobs_are_copied_across() {
     let copy = |destroy: bool| {
         let request = json!({"using": CAPABILITIES, "methodCalls": [["Email/copy", {
             "fromAccountId": bed.ann, "accountId": bed.bob, "onSuccessDestroyOriginal": destroy,
-            "create": {"a": {"id": alone, "mailboxIds": {own: true}}, "p": {"id": planned, "mailboxIds": {own: true}}},
+            "create": {"a": {"id": alone, "mailboxIds": {own: true}},
+                "p": {"id": planned, "mailboxIds": {own: true}}},
         }, "0"]]});
-        run(&bob, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json()["methodResponses"]
+        run(&bob, parse(request.to_string().as_bytes(),
+            CAPABILITIES).unwrap()).unwrap().json()["methodResponses"]
             .clone()
     };
     let done = copy(true);
@@ -389,7 +393,7 @@ fn emails_and_blobs_are_copied_across() {
     )
     .1;
     assert_eq!(there["list"][0]["subject"], "planned");
-    // And back, to where he may add; with the right to remove the original goes.
+    // With mayRemoveItems the original is destroyed. A copy back to Ann needs mayAddItems.
     call(&bob, "Email/set", &json!({"accountId": bed.bob, "destroy": [made]}));
     bed.open(&bed.plans, &["mayReadItems", "mayRemoveItems"]);
     let done = copy(true);
@@ -414,9 +418,9 @@ fn emails_and_blobs_are_copied_across() {
     let copied = call(&bob, "Blob/copy", &arguments).1;
     assert_eq!(copied["notCopied"][blobs[0].as_str().unwrap()]["type"], "notFound", "{copied}");
     let new = copied["copied"][blobs[1].as_str().unwrap()].as_str().unwrap();
-    let octets = call(&bob, "Blob/get", &json!({"accountId": bed.bob, "ids": [new]})).1;
+    let copy = call(&bob, "Blob/get", &json!({"accountId": bed.bob, "ids": [new]})).1;
     assert!(
-        octets["list"][0]["data:asText"].as_str().unwrap().contains("Subject: twofold"),
-        "{octets}"
+        copy["list"][0]["data:asText"].as_str().unwrap().contains("Subject: twofold"),
+        "{copy}"
     );
 }

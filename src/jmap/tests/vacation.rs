@@ -1,4 +1,4 @@
-//! The vacation over JMAP: the standard's object and ours, its log and its report (RFC 8621 §8).
+//! VacationResponse (RFC 8621 §8), the vendor's Vacation, the log of decisions, and the report.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::model::{ActionId, Address, Decision, UtcMillis, VacationResponse, Ver
 use crate::wire::jmap::octets;
 
 #[test]
-fn a_vacation_is_set_by_patch_and_read_back() {
+fn vacation_response_is_patched_and_read_back() {
     let context = context();
     let (_, account) = call(&context, "Account/get", &json!({"account": "ann@example.org"}));
     let id = account["id"].as_str().unwrap();
@@ -28,7 +28,7 @@ fn a_vacation_is_set_by_patch_and_read_back() {
         (&json!({"singleton": null}), &before["state"])
     );
     assert_ne!(done["newState"], done["oldState"]);
-    // A mere re-save changes nothing.
+    // Setting the same values again does not change the state.
     assert_eq!(set(&patch)["newState"], done["newState"]);
     let (_, after) = call(
         &context,
@@ -44,7 +44,7 @@ fn a_vacation_is_set_by_patch_and_read_back() {
         (json!({"fromDate": "2026-01-01T00:00:00+00:00"}), "fromDate"),
         (json!({"fromDate": "2028-01-01T00:00:00Z"}), "fromDate"),
         (json!({"colour": "red"}), "colour"),
-        // The standard object has what RFC 8621 §8 has, and no more.
+        // The standard object has only the properties of RFC 8621 §8.
         (json!({"from": {"email": "x@example.org"}}), "from"),
         (json!({"audience": "known"}), "audience"),
     ] {
@@ -55,14 +55,14 @@ fn a_vacation_is_set_by_patch_and_read_back() {
             "{patch}"
         );
     }
-    let wrong = call(
+    let refused = call(
         &context,
         "VacationResponse/set",
         &json!({"accountId": id, "create": {"k": {}}, "destroy": ["singleton"]}),
     )
     .1;
     assert_eq!(
-        (&wrong["notCreated"]["k"]["type"], &wrong["notDestroyed"]["singleton"]["type"]),
+        (&refused["notCreated"]["k"]["type"], &refused["notDestroyed"]["singleton"]["type"]),
         (&json!("singleton"), &json!("singleton"))
     );
     let message =
@@ -78,7 +78,7 @@ fn a_vacation_is_set_by_patch_and_read_back() {
 }
 
 #[test]
-fn the_standard_response_is_exactly_that_and_the_vendors_has_more() {
+fn vacation_response_has_only_the_standard_properties() {
     let context = context();
     let ann = account_of(&context);
     let ask = |name: &str, mut arguments: Value| {
@@ -98,9 +98,12 @@ fn the_standard_response_is_exactly_that_and_the_vendors_has_more() {
         "invalidArguments"
     );
     let patch = json!({
-        "isEnabled": true, "from": {"name": "Ann", "email": "ann@example.org"}, "except": ["@Boss.example"],
-        "audience": "organisation", "organisation": ["Partner.example"], "language": "EN", "days": ["Fri", "24-31"],
-        "variants": [{"language": "de", "circle": null, "textBody": "Weg"}, {"circle": "outside", "textBody": "Out"}],
+        "isEnabled": true, "from": {"name": "Ann", "email": "ann@example.org"},
+        "except": ["@Boss.example"],
+        "audience": "organisation", "organisation": ["Partner.example"], "language": "EN",
+        "days": ["Fri", "24-31"],
+        "variants": [{"language": "de", "circle": null, "textBody": "Weg"},
+            {"circle": "outside", "textBody": "Out"}],
         "copies": true, "report": true,
     });
     let set = |patch: Value| ask("Vacation/set", json!({"update": {"singleton": patch}}));
@@ -122,7 +125,7 @@ fn the_standard_response_is_exactly_that_and_the_vendors_has_more() {
         assert_eq!(whole[property], value, "{property}");
     }
     assert_eq!(whole["variants"][1]["circle"], "outside");
-    // Who sets the standard object leaves the rest as it is.
+    // Setting the standard object leaves the other properties unchanged.
     ask("VacationResponse/set", json!({"update": {"singleton": {"textBody": "x"}}}));
     assert_eq!(ask("Vacation/get", json!({}))["list"][0]["variants"], whole["variants"]);
     for (patch, property) in [
@@ -139,7 +142,7 @@ fn the_standard_response_is_exactly_that_and_the_vendors_has_more() {
         let refused = &set(patch.clone())["notUpdated"]["singleton"];
         assert_eq!(refused["properties"][0], property, "{patch}");
     }
-    // What would be said to whom.
+    // Vacation/test shows the reply that each sender would get.
     let test = |from: &str, more: &str| {
         let message =
             format!("From: {from}\r\nTo: ann@example.org\r\nSubject: hi\r\n{more}\r\nhi\r\n");
@@ -162,7 +165,7 @@ fn the_standard_response_is_exactly_that_and_the_vendors_has_more() {
 }
 
 #[test]
-fn a_response_is_from_an_address_of_the_account_only() {
+fn vacation_reply_comes_only_from_an_address_of_the_account() {
     let context = context();
     let ann = account_of(&context);
     let alias = |account: &str, address: &str| {
@@ -190,8 +193,8 @@ fn a_response_is_from_an_address_of_the_account_only() {
     }
     assert_eq!(set("desk@example.com")["updated"], json!({"singleton": null}));
     assert_eq!(from(), "<desk@example.com>");
-    // Once the directory gives it to somebody else, the reply comes from the account's own; and it
-    // cannot be set again.
+    // If the directory gives the address to somebody else, the reply comes from the primary address
+    // of the account, and the address cannot be set again.
     alias("bob@example.org", "desk@example.com");
     assert_eq!(from(), "<ann@example.org>");
     assert_eq!(set("Desk@example.com")["notUpdated"]["singleton"]["properties"][0], "from");
@@ -199,7 +202,7 @@ fn a_response_is_from_an_address_of_the_account_only() {
 }
 
 #[test]
-fn the_log_is_filtered_and_a_report_made_of_it() {
+fn decisions_are_filtered_and_summarised_in_a_report() {
     let context = context();
     let (ann, ids) = filed(&context, &["one", "two", "three"]);
     let account: crate::model::AccountId = ann.parse().unwrap();

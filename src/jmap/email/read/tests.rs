@@ -1,4 +1,4 @@
-//! What is shown of emails: Email/get, Email/parse, SearchSnippet/get.
+//! Email/get, Email/parse and SearchSnippet/get.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::store::{EncodedMessage, NewEmail};
 
 const PREFIX: &[u8] = b"Return-Path: <bob@example.net>\r\n";
 
-/// Files a message in Ann's Inbox; gives its id.
+/// Files a message into Ann's Inbox. Returns the id of the email.
 pub(in crate::jmap) fn filed(context: &Context, raw: &[u8]) -> String {
     let (ann, _) = context.directory.find_account("ann@example.org").unwrap().unwrap();
     let message = EncodedMessage::new(&rows(raw, context.store.secrets()));
@@ -27,13 +27,19 @@ pub(in crate::jmap) fn filed(context: &Context, raw: &[u8]) -> String {
     made.pop().unwrap().1.unwrap().0.to_string()
 }
 
-const MIXED: &str = "From: \"B, Bob\" <bob@example.net>\r\nTo: Ann <ann@example.org>, c@example.com\r\nCc: \r\n\
-    Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=  two\r\nDate: Sat, 21 Nov 2026 10:00:00 +0100\r\nMessage-ID: <1@x>\r\n\
+const MIXED: &str = "From: \"B, Bob\" <bob@example.net>\r\nTo: Ann <ann@example.org>, \
+    c@example.com\r\nCc: \r\n\
+    Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=  two\r\nDate: Sat, 21 Nov 2026 10:00:00 +0100\r\n\
+    Message-ID: <1@x>\r\n\
     References: <a@x> <b@x>\r\nX-A: one\r\nX-A: two\r\nList-Post: <mailto:l@x>\r\n\
-    Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: multipart/alternative; boundary=c\r\n\r\n\
-    --c\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nHello\r\nthere\r\n--c\r\nContent-Type: text/html\r\n\r\n\
-    <p>Hello <b>there</b></p>\r\n--c--\r\n--b\r\nContent-Type: message/rfc822\r\n\r\nSubject: inner\r\nContent-Type: \
-    multipart/mixed; boundary=d\r\n\r\n--d\r\n\r\ninner text\r\n--d\r\nContent-Type: text/x; name=y\r\nX-P: q\r\n\r\ny\r\n\
+    Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: multipart/alternative; \
+    boundary=c\r\n\r\n\
+    --c\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nHello\r\nthere\r\n--c\r\n\
+    Content-Type: text/html\r\n\r\n\
+    <p>Hello <b>there</b></p>\r\n--c--\r\n--b\r\nContent-Type: message/rfc822\r\n\r\n\
+    Subject: inner\r\nContent-Type: \
+    multipart/mixed; boundary=d\r\n\r\n--d\r\n\r\ninner text\r\n--d\r\n\
+    Content-Type: text/x; name=y\r\nX-P: q\r\n\r\ny\r\n\
     --d--\r\n\r\n--b--\r\n";
 
 fn inner_size() -> u32 {
@@ -50,28 +56,34 @@ fn get(context: &Context, account: &str, id: &str, more: &Value) -> Value {
 }
 
 #[test]
-fn an_email_has_all_its_usual_properties() {
+fn email_get_returns_all_default_properties() {
     let context = context();
     let (account, id) = (account_of(&context), filed(&context, MIXED.as_bytes()));
     let email = get(&context, &account, &id, &json!({"fetchTextBodyValues": true}));
     let digits = &id[1..];
     let part = |number: u32, size: u32, kind: &str, charset: Option<&str>| {
         json!({
-            "partId": number.to_string(), "blobId": format!("o{digits}-{number}"), "size": size, "name": null, "type": kind,
-            "charset": charset, "disposition": null, "cid": null, "language": null, "location": null,
+            "partId": number.to_string(), "blobId": format!("o{digits}-{number}"), "size": size,
+            "name": null, "type": kind,
+            "charset": charset, "disposition": null, "cid": null, "language": null,
+            "location": null,
         })
     };
     let inbox = email["mailboxIds"].as_object().unwrap().keys().next().unwrap().clone();
     let thread = email["threadId"].clone();
     let wanted = json!({
         "id": id, "blobId": format!("o{digits}"), "threadId": thread, "mailboxIds": {inbox: true},
-        "keywords": {"$seen": true}, "size": PREFIX.len() + MIXED.len(), "receivedAt": "2026-11-18T11:06:40Z",
+        "keywords": {"$seen": true}, "size": PREFIX.len() + MIXED.len(),
+        "receivedAt": "2026-11-18T11:06:40Z",
         "messageId": ["1@x"], "inReplyTo": null, "references": ["a@x", "b@x"], "sender": null,
         "from": [{"name": "B, Bob", "email": "bob@example.net"}],
-        "to": [{"name": "Ann", "email": "ann@example.org"}, {"name": null, "email": "c@example.com"}],
-        "cc": [], "bcc": null, "replyTo": null, "subject": "Gr\u{fc}\u{df}e  two", "sentAt": "2026-11-21T10:00:00+01:00",
+        "to": [{"name": "Ann", "email": "ann@example.org"},
+            {"name": null, "email": "c@example.com"}],
+        "cc": [], "bcc": null, "replyTo": null, "subject": "Gr\u{fc}\u{df}e  two",
+        "sentAt": "2026-11-21T10:00:00+01:00",
         "hasAttachment": true, "preview": "Hello there",
-        "bodyValues": {"2": {"value": "Hello\nthere", "isEncodingProblem": false, "isTruncated": false}},
+        "bodyValues": {"2": {"value": "Hello\nthere", "isEncodingProblem": false,
+            "isTruncated": false}},
         "textBody": [part(2, 12, "text/plain", Some("utf-8"))],
         "htmlBody": [part(3, 25, "text/html", Some("us-ascii"))],
         "attachments": [part(4, inner_size(), "message/rfc822", None)],
@@ -80,7 +92,7 @@ fn an_email_has_all_its_usual_properties() {
 }
 
 #[test]
-fn header_fields_come_in_the_form_that_is_asked_for() {
+fn header_property_is_returned_in_the_requested_form() {
     let context = context();
     let (account, id) = (account_of(&context), filed(&context, MIXED.as_bytes()));
     let names = [
@@ -97,9 +109,12 @@ fn header_fields_come_in_the_form_that_is_asked_for() {
     let email = get(&context, &account, &id, &json!({"properties": names}));
     let wanted = json!({
         "id": id, "header:x-a": " two", "header:X-A:asText:all": ["one", "two"],
-        "header:From:asGroupedAddresses": [{"name": null, "addresses": [{"name": "B, Bob", "email": "bob@example.net"}]}],
-        "header:list-post:asURLs": ["mailto:l@x"], "header:Date:asDate": "2026-11-21T10:00:00+01:00",
-        "header:References:asMessageIds": ["a@x", "b@x"], "header:None": null, "header:None:all": [],
+        "header:From:asGroupedAddresses": [{"name": null,
+            "addresses": [{"name": "B, Bob", "email": "bob@example.net"}]}],
+        "header:list-post:asURLs": ["mailto:l@x"],
+        "header:Date:asDate": "2026-11-21T10:00:00+01:00",
+        "header:References:asMessageIds": ["a@x", "b@x"], "header:None": null,
+        "header:None:all": [],
         "header:Return-Path": " <bob@example.net>",
     });
     assert_eq!(email, wanted);
@@ -114,11 +129,15 @@ fn header_fields_come_in_the_form_that_is_asked_for() {
 }
 
 #[test]
-fn the_structure_is_a_tree_of_what_is_asked_for() {
+fn body_structure_is_a_tree_with_the_requested_properties() {
     let context = context();
     let (account, id) = (account_of(&context), filed(&context, MIXED.as_bytes()));
-    let ask = json!({"properties": ["bodyStructure"], "bodyProperties": ["partId", "type", "header:X-A:asText", "subParts"]});
-    let leaf = |number: &str, kind: &str| json!({"partId": number, "type": kind, "header:X-A:asText": null, "subParts": null});
+    let ask = json!({"properties": ["bodyStructure"], "bodyProperties": ["partId", "type",
+        "header:X-A:asText", "subParts"]});
+    let leaf = |number: &str, kind: &str| {
+        let header = "header:X-A:asText";
+        json!({"partId": number, "type": kind, header: null, "subParts": null})
+    };
     let wanted = json!({
         "partId": null, "type": "multipart/mixed", "header:X-A:asText": "two", "subParts": [
             {"partId": null, "type": "multipart/alternative", "header:X-A:asText": null,
@@ -138,7 +157,7 @@ fn the_structure_is_a_tree_of_what_is_asked_for() {
 }
 
 #[test]
-fn values_are_given_where_they_are_wanted_and_no_longer() {
+fn body_values_are_returned_as_requested_and_truncated() {
     let context = context();
     let (account, id) = (account_of(&context), filed(&context, MIXED.as_bytes()));
     let values = |more: Value| {
@@ -175,10 +194,11 @@ fn values_are_given_where_they_are_wanted_and_no_longer() {
 }
 
 #[test]
-fn what_is_not_there_is_said_and_each_is_given_once() {
+fn missing_ids_are_reported_and_repeated_ids_returned_once() {
     let context = context();
     let (account, id) = (account_of(&context), filed(&context, b"Subject: x\r\n\r\ny"));
-    let ask = json!({"accountId": account, "ids": [id, "e0000000000000", id, "nonsense"], "properties": ["id"]});
+    let ask = json!({"accountId": account, "ids": [id, "e0000000000000", id, "nonsense"],
+        "properties": ["id"]});
     let (_, answer) = call(&context, "Email/get", &ask);
     assert_eq!(
         (&answer["list"], &answer["notFound"]),
@@ -204,7 +224,7 @@ fn what_is_not_there_is_said_and_each_is_given_once() {
 }
 
 #[test]
-fn a_message_within_is_parsed_and_so_is_what_is_in_it() {
+fn embedded_message_and_its_parts_are_parsed() {
     let context = context();
     let (account, id) = (account_of(&context), filed(&context, MIXED.as_bytes()));
     let whole = format!("o{}", &id[1..]);
@@ -228,14 +248,18 @@ fn a_message_within_is_parsed_and_so_is_what_is_in_it() {
         "header:X-P",
         "bodyValues",
     ];
-    let ask = json!({"accountId": account, "blobIds": ids, "properties": names, "fetchTextBodyValues": true,
+    let ask = json!({"accountId": account, "blobIds": ids, "properties": names,
+        "fetchTextBodyValues": true,
         "bodyProperties": ["blobId", "partId", "name", "header:X-P:asText"]});
     let (name, answer) = call(&context, "Email/parse", &ask);
     assert_eq!(name, "Email/parse", "{answer}");
     let wanted = json!({
-        "id": null, "threadId": null, "mailboxIds": null, "blobId": inner, "size": inner_size(), "subject": "inner", "header:X-P": null,
-        "attachments": [{"blobId": format!("{inner}-2"), "partId": "2", "name": "y", "header:X-P:asText": "q"}],
-        "bodyValues": {"1": {"value": "inner text", "isEncodingProblem": false, "isTruncated": false}},
+        "id": null, "threadId": null, "mailboxIds": null, "blobId": inner, "size": inner_size(),
+        "subject": "inner", "header:X-P": null,
+        "attachments": [{"blobId": format!("{inner}-2"), "partId": "2", "name": "y",
+            "header:X-P:asText": "q"}],
+        "bodyValues": {"1": {"value": "inner text", "isEncodingProblem": false,
+            "isTruncated": false}},
     });
     assert_eq!(answer["parsed"][&inner], wanted);
     assert_eq!(answer["parsed"][&whole]["subject"], "Gr\u{fc}\u{df}e  two");
@@ -251,7 +275,7 @@ fn a_message_within_is_parsed_and_so_is_what_is_in_it() {
 }
 
 #[test]
-fn snippets_show_what_was_found() {
+fn snippets_mark_the_search_terms() {
     let context = context();
     let (account, id) = (
         account_of(&context),
@@ -267,7 +291,8 @@ fn snippets_show_what_was_found() {
     };
     let (_, answer) = ask(json!({"text": "lunch"}), json!([id, other, "none", id]));
     let wanted = json!([
-        {"emailId": id, "subject": "<mark>Lunch</mark> &amp; more", "preview": "<mark>lunch</mark> at &lt;noon&gt;\r\n"},
+        {"emailId": id, "subject": "<mark>Lunch</mark> &amp; more",
+            "preview": "<mark>lunch</mark> at &lt;noon&gt;\r\n"},
         {"emailId": other, "subject": null, "preview": null},
     ]);
     let trimmed: Value = serde_json::from_str(

@@ -1,5 +1,5 @@
-//! What is a filter, a sort, a window, and what is none, by its error (RFC 8621 §4.4, RFC 8620
-//! §5.5).
+//! Reading the filter, the sort and the section of a query, and the errors of invalid ones (RFC
+//! 8621 §4.4, RFC 8620 §5.5).
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -8,8 +8,9 @@ use super::query::SectionArgs;
 use super::sort::sort;
 use crate::model::{EmailId, MailboxUid, UtcMillis, limits};
 use crate::query::{Collation, Comparator, Condition, Filter, SortProperty, Start, Window};
+use crate::wire::jmap::MethodError;
+use crate::wire::jmap::arguments::read as read_arguments;
 use crate::wire::jmap::standard::QueryArgs;
-use crate::wire::jmap::{MethodError, arguments};
 
 fn kind<T: std::fmt::Debug>(result: Result<T, MethodError>) -> String {
     result.unwrap_err().arguments()["type"].as_str().unwrap().to_owned()
@@ -19,10 +20,10 @@ fn filter(value: &Value) -> Result<Filter, MethodError> {
     super::filter::filter(Some(value).filter(|value| !value.is_null()))
 }
 
-/// The section of 100 results at once that these arguments ask for.
-fn window(mut asked: Value) -> Result<Window, MethodError> {
-    asked["accountId"] = "a1".into();
-    let args: QueryArgs = arguments::read("Email/query", asked.as_object().unwrap().clone())?;
+/// The section that these arguments select, with at most 100 results.
+fn window(mut arguments: Value) -> Result<Window, MethodError> {
+    arguments["accountId"] = "a1".into();
+    let args: QueryArgs = read_arguments("Email/query", arguments.as_object().unwrap().clone())?;
     SectionArgs::of(&args).window(100)
 }
 
@@ -75,7 +76,7 @@ fn every_condition_is_read() {
 }
 
 #[test]
-fn conditions_are_joined() {
+fn conditions_are_combined_by_operators() {
     let is = Filter::Is;
     let (small, big) = (is(Condition::MaxSize(9)), is(Condition::MinSize(1)));
     assert_eq!(filter(&Value::Null), Ok(Filter::default()));
@@ -94,13 +95,13 @@ fn conditions_are_joined() {
         assert_eq!(filter(&json!({"operator": name, "conditions": parts})), Ok(wanted));
     }
     assert_eq!(filter(&json!({"operator": "OR", "conditions": []})), Ok(Filter::Or(Vec::new())));
-    // A mailbox that is not there is no error: nothing is in it.
+    // A mailbox that does not exist is no error: it holds no email.
     assert_eq!(filter(&json!({"inMailbox": "no-such_box"})), Ok(Filter::Or(Vec::new())));
 }
 
 #[test]
-fn filters_that_are_none_say_so() {
-    for wrong in [
+fn invalid_filter_gets_its_error_type() {
+    for invalid in [
         json!("text"),
         json!([]),
         json!(true),
@@ -134,7 +135,7 @@ fn filters_that_are_none_say_so() {
         json!({"operator": "AND", "conditions": [null]}),
         json!({"operator": "AND", "conditions": ["x"]}),
     ] {
-        assert_eq!(kind(filter(&wrong)), "invalidArguments", "{wrong}");
+        assert_eq!(kind(filter(&invalid)), "invalidArguments", "{invalid}");
     }
     let many =
         |count: usize| json!({"operator": "OR", "conditions": vec![json!({"minSize": 1}); count]});
@@ -155,7 +156,8 @@ fn filters_that_are_none_say_so() {
         json!({"hasKeyword": ""}),
         json!({"text": "x".repeat(limits::MAX_FILTER_TEXT_BYTES + 1)}),
         json!({"header": ["X", "x".repeat(limits::MAX_FILTER_TEXT_BYTES + 1)]}),
-        json!({"inMailboxOtherThan": vec![MailboxUid(1).to_string(); limits::MAX_FILTER_CONDITIONS + 1]}),
+        json!({"inMailboxOtherThan": vec![
+            MailboxUid(1).to_string(); limits::MAX_FILTER_CONDITIONS + 1]}),
         many(limits::MAX_FILTER_CONDITIONS + 1),
         deep(limits::MAX_FILTER_DEPTH + 1),
     ] {
@@ -169,7 +171,7 @@ fn filters_that_are_none_say_so() {
 }
 
 #[test]
-fn sorts_and_their_errors() {
+fn sort_is_read_or_gets_its_error_type() {
     let newest = Comparator {
         property: SortProperty::ReceivedAt,
         ascending: false,
@@ -197,7 +199,7 @@ fn sorts_and_their_errors() {
         assert_eq!(sort(&json!([{"property": name}])).unwrap()[0].property, wanted);
     }
     assert!(sort(&json!([{"property": "size", "position": 0}])).is_ok());
-    // aerc asks for the keyword alone, and for dates in its own zone.
+    // aerc sends only the keyword, and dates with the offset of its zone.
     assert_eq!(
         sort(&json!([{"keyword": "$Seen", "collation": "i;octet"}])),
         Ok(vec![both_by_word])
@@ -209,7 +211,7 @@ fn sorts_and_their_errors() {
         assert!(sort(&json!([{"property": of, "keyword": "x"}])).is_ok());
         assert_eq!(kind(sort(&json!([{"property": of}]))), "invalidArguments");
     }
-    for wrong in [
+    for invalid in [
         json!({"property": "size"}),
         json!(["size"]),
         json!([{}]),
@@ -219,7 +221,7 @@ fn sorts_and_their_errors() {
         json!([{"property": "size", "collation": 5}]),
         json!([["size", true, null, null]]),
     ] {
-        assert_eq!(kind(sort(&wrong)), "invalidArguments", "{wrong}");
+        assert_eq!(kind(sort(&invalid)), "invalidArguments", "{invalid}");
     }
     for unknown in [
         json!([{"property": "colour"}]),
@@ -232,7 +234,7 @@ fn sorts_and_their_errors() {
 }
 
 #[test]
-fn windows_and_their_errors() {
+fn section_is_read_or_gets_its_error_type() {
     let (start, limit) =
         (|value| window(value).unwrap().start, |value| window(value).unwrap().limit);
     assert_eq!((start(json!({})), limit(json!({}))), (Start::Position(0), Some(100)));
@@ -242,7 +244,7 @@ fn windows_and_their_errors() {
     let id = EmailId(7);
     let anchored = json!({"anchor": id.to_string(), "anchorOffset": -2, "position": 9});
     assert_eq!(start(anchored), Start::Anchor { id, offset: -2 });
-    for wrong in [
+    for invalid in [
         json!({"position": "1"}),
         json!({"position": 1.5}),
         json!({"position": -9_007_199_254_740_992_i64}),
@@ -251,7 +253,7 @@ fn windows_and_their_errors() {
         json!({"anchor": ""}),
         json!({"limit": -1}),
     ] {
-        assert_eq!(kind(window(wrong.clone())), "invalidArguments", "{wrong}");
+        assert_eq!(kind(window(invalid.clone())), "invalidArguments", "{invalid}");
     }
     assert_eq!(kind(window(json!({"anchor": "unknown"}))), "anchorNotFound");
 }
@@ -298,11 +300,12 @@ proptest! {
     }
 }
 
-/// meli writes null for what it leaves to the server.
+/// meli sends null for properties that it leaves to the server.
 #[test]
 fn null_in_sort_and_filter_is_the_default() {
     let plain = sort(&json!([{"property": "receivedAt"}]));
-    let nulls = json!([{"property": "receivedAt", "isAscending": null, "collation": null, "keyword": null}]);
+    let nulls = json!([{"property": "receivedAt", "isAscending": null, "collation": null,
+        "keyword": null}]);
     assert_eq!(sort(&nulls), plain);
     assert!(plain.is_ok());
     assert_eq!(
@@ -311,8 +314,9 @@ fn null_in_sort_and_filter_is_the_default() {
     );
     let context = crate::jmap::tests::context();
     let query = |sort| {
-        let asked = json!({"accountId": crate::jmap::tests::account_of(&context), "sort": sort});
-        crate::jmap::tests::call(&context, "Mailbox/query", &asked)
+        let arguments = json!({"accountId": crate::jmap::tests::account_of(&context),
+            "sort": sort});
+        crate::jmap::tests::call(&context, "Mailbox/query", &arguments)
     };
     let nulls = json!([{"property": "name", "isAscending": null, "collation": null}]);
     assert_eq!(query(nulls), query(json!([{"property": "name"}])));

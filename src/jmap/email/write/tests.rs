@@ -1,4 +1,4 @@
-//! Email/set's update and destroy, Email/import, Email/copy.
+//! Updates and destructions of Email/set, Email/import and Email/copy.
 
 use serde_json::{Value, json};
 
@@ -65,11 +65,10 @@ fn keywords_and_mailboxes_change_by_patch() {
     assert_eq!(update(json!({format!("mailboxIds/{other}"): true})), Ok(Value::Null));
     assert_eq!(get(&context, &account, &id, "mailboxIds"), json!({&inbox: true, &other: true}));
     assert_eq!(update(json!({"mailboxIds": {&other: true}})), Ok(Value::Null));
-    // What cannot change may be said as it is.
+    // An immutable property may be sent with its present value.
     assert_eq!(
-        update(
-            json!({"subject": "x", "size": get(&context, &account, &id, "size"), "keywords/a": true})
-        ),
+        update(json!({"subject": "x", "size": get(&context, &account, &id, "size"),
+                "keywords/a": true})),
         Ok(Value::Null)
     );
     for (patch, wanted) in [
@@ -99,7 +98,7 @@ fn keywords_and_mailboxes_change_by_patch() {
 }
 
 #[test]
-fn states_lead_from_one_to_the_next() {
+fn email_set_reports_the_states_before_and_after() {
     let context = context();
     let (account, id) = (account_of(&context), filed(&context, b"Subject: x\r\n\r\ny"));
     let second = filed(&context, b"Subject: y\r\n\r\ny");
@@ -114,8 +113,10 @@ fn states_lead_from_one_to_the_next() {
     );
     let inbox = get(&context, &account, &id, "mailboxIds");
     let all = json!({
-        "ifInState": before, "create": {"a": {"mailboxIds": inbox}, "b": {"mailboxIds": inbox, "keywords": {"$draft": true}}},
-        "update": {&id: {"keywords/x": true}, "#a": {"keywords/made": true}}, "destroy": [second, "none"],
+        "ifInState": before, "create": {"a": {"mailboxIds": inbox},
+            "b": {"mailboxIds": inbox, "keywords": {"$draft": true}}},
+        "update": {&id: {"keywords/x": true}, "#a": {"keywords/made": true}},
+        "destroy": [second, "none"],
     });
     let done = set(&context, &account, all.clone());
     assert_eq!((&done["oldState"], &done["newState"]), (&before, &state(&context)));
@@ -128,7 +129,7 @@ fn states_lead_from_one_to_the_next() {
         call(&context, "Email/changes", &json!({"accountId": account, "sinceState": before}));
     let count = |name: &str| changes[name].as_array().unwrap().len();
     assert_eq!((count("created"), count("updated"), count("destroyed")), (2, 1, 1));
-    // Nothing is done in another state.
+    // Nothing is changed if `ifInState` is an older state.
     for stale in [
         all,
         json!({"ifInState": before, "update": {&id: {"keywords/y": true}}}),
@@ -144,12 +145,14 @@ fn states_lead_from_one_to_the_next() {
 }
 
 #[test]
-fn a_blob_is_imported_once() {
+fn blob_is_imported_only_once() {
     let context = context();
     let account = account_of(&context);
-    let inner = "From: i@x.example\r\nReceived: from a by b; Sat, 21 Nov 2020 10:00:00 +0000\r\nSubject: inner\r\n\r\nz";
+    let inner = "From: i@x.example\r\nReceived: from a by b; Sat, 21 Nov 2020 10:00:00 +0000\r\n\
+        Subject: inner\r\n\r\nz";
     let raw = format!(
-        "Subject: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n--b\r\nContent-Type: message/rfc822\r\n\r\n{inner}\r\n--b--\r\n"
+        "Subject: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n--b\r\n\
+            Content-Type: message/rfc822\r\n\r\n{inner}\r\n--b--\r\n"
     );
     let id = filed(&context, raw.as_bytes());
     let inbox = get(&context, &account, &id, "mailboxIds");
@@ -188,21 +191,23 @@ fn a_blob_is_imported_once() {
     let again = import(json!({"a": {"blobId": blob, "mailboxIds": inbox}}));
     assert_eq!(again["notCreated"]["a"], json!({"type": "alreadyExists", "existingId": made}));
     assert_eq!((&again["created"], &again["newState"]), (&Value::Null, &done["newState"]));
-    let stale = json!({"accountId": account, "ifInState": done["oldState"], "emails": {"b": {"blobId": blob, "mailboxIds": inbox}}});
+    let stale = json!({"accountId": account, "ifInState": done["oldState"],
+        "emails": {"b": {"blobId": blob, "mailboxIds": inbox}}});
     assert_eq!(error(&context, "Email/import", &stale), "stateMismatch");
     assert_eq!(error(&context, "Email/import", &json!({"accountId": account})), "invalidArguments");
     assert!(context.store.check().unwrap().is_empty());
 }
 
 #[test]
-fn what_stands_before_a_header_is_passed_over_in_every_way_in() {
+fn bytes_before_a_header_are_skipped_by_import_filing_and_parse() {
     let context = context();
     let account = account_of(&context);
     let inner = "From: i@x.example\r\nSubject: inner\r\n\r\nnothing above";
     for before in ["\r\n", "  \t\r\n", "\u{feff}", ">From i@x Sat Jan  1\r\n", "From i@x\r\n\r\n"] {
         let odd = format!("{before}{inner}");
         let raw = format!(
-            "Subject: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n--b\r\nContent-Type: message/rfc822\r\n\r\n{odd}\r\n--b--\r\n"
+            "Subject: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n\
+                --b\r\nContent-Type: message/rfc822\r\n\r\n{odd}\r\n--b--\r\n"
         );
         let id = filed(&context, raw.as_bytes());
         let blob = format!("o{}-2", &id[1..]);
@@ -236,7 +241,7 @@ fn what_stands_before_a_header_is_passed_over_in_every_way_in() {
 }
 
 #[test]
-fn an_email_is_copied_and_the_original_goes() {
+fn email_is_copied_and_the_original_destroyed() {
     let context = context();
     let (ann, id) = (account_of(&context), filed(&context, b"Subject: x\r\n\r\ny"));
     let bob = context.directory.find_account("bob@example.org").unwrap().unwrap().0.to_string();
@@ -256,12 +261,13 @@ fn an_email_is_copied_and_the_original_goes() {
             .clone()
     };
     let done = copy(json!({"create": {
-        "k": {"id": id, "mailboxIds": {&inbox: true}}, "none": {"id": "e0000000000000", "mailboxIds": {&inbox: true}},
+        "k": {"id": id, "mailboxIds": {&inbox: true}}, "none": {"id": "e0000000000000",
+            "mailboxIds": {&inbox: true}},
         "nowhere": {"id": id}, "odd": {"id": id, "mailboxIds": {&inbox: true}, "subject": "y"},
     }}));
     assert_eq!(done.as_array().unwrap().len(), 1, "{done}");
     let made = done[0][1]["created"]["k"]["id"].as_str().unwrap().to_owned();
-    // Keywords, time and trace are the original's.
+    // The copy has the keywords, the time and the trace prefix of the original.
     for name in ["keywords", "receivedAt", "size", "header:Return-Path", "subject"] {
         assert_eq!(get(&context, &bob, &made, name), get(&context, &ann, &id, name), "{name}");
     }
@@ -274,18 +280,19 @@ fn an_email_is_copied_and_the_original_goes() {
         (&done[0][1]["fromAccountId"], &done[0][1]["accountId"]),
         (&json!(ann), &json!(bob))
     );
-    let again = json!({"create": {"k": {"id": id, "mailboxIds": {&inbox: true}}}, "onSuccessDestroyOriginal": true});
+    let again = json!({"create": {"k": {"id": id, "mailboxIds": {&inbox: true}}},
+        "onSuccessDestroyOriginal": true});
     let again = copy(again);
     assert_eq!(
         again[0][1]["notCreated"]["k"],
         json!({"type": "alreadyExists", "existingId": made})
     );
-    // Nothing was copied: nothing goes.
+    // Nothing was copied, so no original is destroyed.
     assert_eq!(again.as_array().unwrap().len(), 1);
     let second = filed(&context, b"Subject: z\r\n\r\ny");
-    let moved = copy(
-        json!({"create": {"k": {"id": second, "mailboxIds": {&inbox: true}, "keywords": {}}}, "onSuccessDestroyOriginal": true}),
-    );
+    let moved =
+        copy(json!({"create": {"k": {"id": second, "mailboxIds": {&inbox: true}, "keywords": {}}},
+            "onSuccessDestroyOriginal": true}));
     assert_eq!(
         (&moved[1][0], &moved[1][2], &moved[1][1]["destroyed"]),
         (&json!("Email/set"), &json!("c"), &json!([second]))
@@ -301,10 +308,11 @@ fn an_email_is_copied_and_the_original_goes() {
     ] {
         assert_eq!(copy(more.clone())[0][1]["type"], wanted, "{more}");
     }
-    // The originals go in one state of theirs alone; the copies stay.
+    // With another state in `destroyFromIfInState` no original is destroyed, and the copies stay.
     let third = filed(&context, b"Subject: w\r\n\r\ny");
     let moved = copy(json!({
-        "create": {"k": {"id": third, "mailboxIds": {&inbox: true}}}, "onSuccessDestroyOriginal": true,
+        "create": {"k": {"id": third, "mailboxIds": {&inbox: true}}},
+        "onSuccessDestroyOriginal": true,
         "destroyFromIfInState": "0-0",
     }));
     assert!(moved[0][1]["created"]["k"]["id"].is_string(), "{moved}");
@@ -316,9 +324,9 @@ fn an_email_is_copied_and_the_original_goes() {
     assert!(context.store.check().unwrap().is_empty());
 }
 
-/// RFC 8620 §3.6.2: an error of a method says that nothing was changed.
+/// RFC 8620 §3.6.2: an error of the whole call would say that nothing was changed.
 #[test]
-fn once_something_was_done_no_error_is_of_the_whole_call() {
+fn error_after_a_commit_concerns_only_the_object() {
     let context = context();
     let (ann, _) = context.directory.find_account("ann@example.org").unwrap().unwrap();
     let unread = || SetFailure::Call(MethodError::ServerFail("it cannot be read".into()));
@@ -329,9 +337,9 @@ fn once_something_was_done_no_error_is_of_the_whole_call() {
     );
     let done = commits.run(
         |_| true,
-        |enter| {
+        |begin| {
             context.store.commit(ann, |txn| {
-                enter(txn)?;
+                begin(txn)?;
                 txn.update_mailbox(txn.state().inbox, |row| row.sort_order = 9).map(drop)
             })
         },
@@ -341,13 +349,14 @@ fn once_something_was_done_no_error_is_of_the_whole_call() {
     assert_eq!(one.object(), json!({"type": "serverFail", "description": "it cannot be read"}));
 }
 
-/// RFC 8620 §6: a blob may be used by the very call that destroys what it is part of.
+/// RFC 8620 §6: a call may use a blob of an email that it destroys.
 #[test]
-fn a_blob_outlives_its_email_within_a_call() {
+fn blob_is_usable_in_the_call_that_destroys_its_email() {
     let context = context();
     let (account, id) = (account_of(&context), filed(&context, b"Subject: x\r\n\r\nthe text"));
     let inbox = get(&context, &account, &id, "mailboxIds");
-    let email = json!({"mailboxIds": inbox, "attachments": [{"blobId": format!("o{}-0", &id[1..]), "type": "text/plain"}]});
+    let email = json!({"mailboxIds": inbox,
+        "attachments": [{"blobId": format!("o{}-0", &id[1..]), "type": "text/plain"}]});
     let done = set(&context, &account, json!({"create": {"k": email}, "destroy": [id]}));
     assert_eq!((&done["destroyed"], &done["notCreated"]), (&json!([id]), &Value::Null));
     let made = done["created"]["k"]["id"].as_str().unwrap();
@@ -361,8 +370,10 @@ fn a_blob_outlives_its_email_within_a_call() {
 fn headers_in_utf_8_are_imported_and_parsed() {
     let context = context();
     let account = account_of(&context);
-    let raw = "From: J\u{fc}rgen <j\u{fc}rgen@b\u{fc}cher.example>\r\nTo: \u{7528}\u{6237}@\u{4f8b}\u{5b50}.example\r\n\
-        Subject: Gr\u{fc}\u{df}e \u{1f600}\r\nX-\u{dc}: no name\r\nMessage-ID: <1@b\u{fc}cher.example>\r\n\r\nhi\r\n";
+    let raw = "From: J\u{fc}rgen <j\u{fc}rgen@b\u{fc}cher.example>\r\n\
+        To: \u{7528}\u{6237}@\u{4f8b}\u{5b50}.example\r\n\
+        Subject: Gr\u{fc}\u{df}e \u{1f600}\r\nX-\u{dc}: no name\r\n\
+        Message-ID: <1@b\u{fc}cher.example>\r\n\r\nhi\r\n";
     let upload = context
         .keep_upload(account.parse().unwrap(), raw.as_bytes(), "message/rfc822")
         .unwrap()

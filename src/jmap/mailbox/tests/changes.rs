@@ -31,7 +31,7 @@ fn changes_say_whether_only_counts_changed() {
     let middle = state(&context);
     set(&context, &account, json!({"update": {inbox: {"name": "Eingang"}}}));
     assert_eq!(changes(&before)["updatedProperties"], Value::Null);
-    // A set that nobody came between is told in full by its states.
+    // The states of a /set with no other change in between are adjacent.
     assert_eq!(changes(&middle)["oldState"], middle);
     for (since, most, wanted) in [
         (json!("x"), json!(null), "cannotCalculateChanges"),
@@ -44,7 +44,7 @@ fn changes_say_whether_only_counts_changed() {
     }
 }
 
-/// RFC 8620 §5.2: an intermediate state where there are more changes than `maxChanges`.
+/// RFC 8620 §5.2: with more changes than `maxChanges` the answer has an intermediate state.
 #[test]
 fn mailbox_changes_come_in_steps_of_max_changes() {
     let context = context();
@@ -60,20 +60,20 @@ fn mailbox_changes_come_in_steps_of_max_changes() {
     let emails = call(&context, "Email/query", &json!({"accountId": account})).1["ids"].clone();
     let update = json!({emails[0].as_str().unwrap(): {"mailboxIds": {&x: true, &y: true}}});
     call(&context, "Email/set", &json!({"accountId": account, "update": update}));
-    let (mut at, mut told, mut steps) = (before.clone(), Vec::new(), 0);
+    let (mut at, mut updated, mut steps) = (before.clone(), Vec::new(), 0);
     loop {
-        let asked = json!({"accountId": account, "sinceState": at, "maxChanges": 1});
-        let (name, step) = call(&context, "Mailbox/changes", &asked);
+        let arguments = json!({"accountId": account, "sinceState": at, "maxChanges": 1});
+        let (name, step) = call(&context, "Mailbox/changes", &arguments);
         assert_eq!(name, "Mailbox/changes", "{step}");
         assert_eq!(step["updated"].as_array().unwrap().len(), 1, "{step}");
         assert_eq!(step["updatedProperties"].as_array().unwrap().len(), 4);
         assert_ne!(step["newState"], step["oldState"]);
-        told.extend(step["updated"].as_array().unwrap().clone());
+        updated.extend(step["updated"].as_array().unwrap().clone());
         (at, steps) = (step["newState"].clone(), steps + 1);
         if step["hasMoreChanges"] == false {
             break;
         }
-        // A state between is one that a client may hold: what changes meanwhile is told after it.
+        // An intermediate state is a valid state: changes made meanwhile are reported after it.
         if steps == 1 {
             set(&context, &account, json!({"update": {&y: {"sortOrder": 3}}}));
             set(&context, &account, json!({"update": {&y: {"sortOrder": 0}}}));
@@ -84,23 +84,23 @@ fn mailbox_changes_come_in_steps_of_max_changes() {
     }
     let rest =
         call(&context, "Mailbox/changes", &json!({"accountId": account, "sinceState": at})).1;
-    told.extend(rest["updated"].as_array().unwrap().clone());
-    let told: Vec<&str> = told.iter().map(|id| id.as_str().unwrap()).collect();
-    assert!(told.contains(&x.as_str()) && told.contains(&y.as_str()), "{told:?}");
+    updated.extend(rest["updated"].as_array().unwrap().clone());
+    let updated: Vec<&str> = updated.iter().map(|id| id.as_str().unwrap()).collect();
+    assert!(updated.contains(&x.as_str()) && updated.contains(&y.as_str()), "{updated:?}");
     assert_eq!(
-        (told.len(), &rest["updatedProperties"]),
+        (updated.len(), &rest["updatedProperties"]),
         (3, &Value::Null),
         "more than counts changed of one of them"
     );
     assert_eq!(rest["newState"], state("Mailbox/get"));
-    for wrong in ["-1", "-1-1-1-1", "-1-1-x", "-1-1-100000000"] {
+    for suffix in ["-1", "-1-1-1-1", "-1-1-x", "-1-1-100000000"] {
         let epoch = before.as_str().unwrap().split('-').next().unwrap();
-        let asked = json!({"accountId": account, "sinceState": format!("{epoch}{wrong}")});
-        if wrong != "-1" {
+        let arguments = json!({"accountId": account, "sinceState": format!("{epoch}{suffix}")});
+        if suffix != "-1" {
             assert_eq!(
-                error(&context, "Mailbox/changes", &asked),
+                error(&context, "Mailbox/changes", &arguments),
                 "cannotCalculateChanges",
-                "{wrong}"
+                "{suffix}"
             );
         }
     }

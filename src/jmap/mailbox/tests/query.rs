@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{made, set};
+use super::{context_and_account, set};
 use crate::jmap::tests::{call, error};
 
 #[test]
 fn mailboxes_are_sorted_and_filtered_as_lists_and_as_trees() {
-    let (context, account) = made();
+    let (context, account) = context_and_account();
     let answer = set(
         &context,
         &account,
         json!({"create": {
-            "b": {"name": "b", "sortOrder": 2}, "a": {"name": "a", "sortOrder": 3}, "ax": {"name": "x", "parentId": "#a", "sortOrder": 1},
-            "bx": {"name": "X", "parentId": "#b", "sortOrder": 9, "isSubscribed": false}, "bxy": {"name": "by", "parentId": "#bx"},
+            "b": {"name": "b", "sortOrder": 2}, "a": {"name": "a", "sortOrder": 3},
+            "ax": {"name": "x", "parentId": "#a", "sortOrder": 1},
+            "bx": {"name": "X", "parentId": "#b", "sortOrder": 9, "isSubscribed": false},
+            "bxy": {"name": "by", "parentId": "#bx"},
         }}),
     );
     let names: BTreeMap<String, String> = ["a", "b", "ax", "bx", "bxy"]
@@ -83,29 +85,33 @@ fn mailboxes_are_sorted_and_filtered_as_lists_and_as_trees() {
     );
     assert_eq!(names_of(json!({"anchor": ax, "anchorOffset": -9, "limit": 1})), "a");
     assert_eq!(names_of(json!({"limit": 0})), "");
-    // What the server limits by itself it says; the total where it is asked for.
-    let said = |mut arguments: Value| {
+    // The answer has the limit if the server set it, and the total if the client requested it.
+    let limit_and_total = |mut arguments: Value| {
         arguments["accountId"] = account.clone().into();
         let (_, answer) = call(&context, "Mailbox/query", &arguments);
         (answer.get("limit").cloned(), answer.get("total").is_some())
     };
-    assert_eq!(said(json!({})), (Some(json!(10_000)), false));
-    assert_eq!(said(json!({"limit": 10_001, "calculateTotal": true})), (Some(json!(10_000)), true));
-    assert_eq!(said(json!({"limit": 5, "calculateTotal": false})), (None, false));
-    let asked = json!({"accountId": account, "limit": 10_001});
-    assert_eq!(call(&context, "Email/query", &asked).1["limit"], 10_000);
+    assert_eq!(limit_and_total(json!({})), (Some(json!(10_000)), false));
+    assert_eq!(
+        limit_and_total(json!({"limit": 10_001, "calculateTotal": true})),
+        (Some(json!(10_000)), true)
+    );
+    assert_eq!(limit_and_total(json!({"limit": 5, "calculateTotal": false})), (None, false));
+    let arguments = json!({"accountId": account, "limit": 10_001});
+    assert_eq!(call(&context, "Email/query", &arguments).1["limit"], 10_000);
 }
 
-/// Applies /queryChanges to an old list (RFC 8620 §5.6) and compares with a new one, over changes
-/// of every kind.
+/// Applies /queryChanges to an old list (RFC 8620 §5.6) after changes of every kind, and compares
+/// the result with a new list.
 #[test]
-fn query_changes_lead_from_the_old_list_to_the_new() {
-    let (context, account) = made();
+fn query_changes_turn_the_old_list_into_the_new_one() {
+    let (context, account) = context_and_account();
     let answer = set(
         &context,
         &account,
         json!({"create": {
-            "a": {"name": "a"}, "b": {"name": "b"}, "ax": {"name": "x", "parentId": "#a"}, "axy": {"name": "y", "parentId": "#ax"},
+            "a": {"name": "a"}, "b": {"name": "b"}, "ax": {"name": "x", "parentId": "#a"},
+            "axy": {"name": "y", "parentId": "#ax"},
         }}),
     );
     let id = |name: &str| answer["created"][name]["id"].as_str().unwrap().to_owned();
@@ -117,14 +123,14 @@ fn query_changes_lead_from_the_old_list_to_the_new() {
         json!({"destroy": [id("axy")]}),
         json!({"update": {id("a"): {"parentId": id("ax"), "name": "b"}}}),
     ];
-    let questions = [
+    let queries = [
         json!({"sort": [{"property": "name"}], "sortAsTree": true}),
         json!({"sort": [{"property": "sortOrder", "isAscending": false}]}),
         json!({"filter": {"name": "b"}, "filterAsTree": true}),
         json!({}),
     ];
-    let with = |question: &Value, more: Value| {
-        let mut arguments = question.clone();
+    let with = |query: &Value, more: Value| {
+        let mut arguments = query.clone();
         arguments["accountId"] = account.clone().into();
         for (name, value) in more.as_object().unwrap() {
             arguments[name] = value.clone();
@@ -132,15 +138,15 @@ fn query_changes_lead_from_the_old_list_to_the_new() {
         arguments
     };
     for step in steps {
-        let old: Vec<Value> = questions
+        let old: Vec<Value> = queries
             .iter()
             .map(|q| call(&context, "Mailbox/query", &with(q, json!({}))).1)
             .collect();
         let done = set(&context, &account, step.clone());
         assert!(done["notUpdated"].is_null() && done["notCreated"].is_null(), "{done}");
-        for (question, old) in questions.iter().zip(&old) {
+        for (query, old) in queries.iter().zip(&old) {
             let since = json!({"sinceQueryState": old["queryState"], "calculateTotal": true});
-            let (_, changes) = call(&context, "Mailbox/queryChanges", &with(question, since));
+            let (_, changes) = call(&context, "Mailbox/queryChanges", &with(query, since));
             let mut list = old["ids"].as_array().unwrap().clone();
             list.retain(|id| !changes["removed"].as_array().unwrap().contains(id));
             for added in changes["added"].as_array().unwrap() {
@@ -149,23 +155,23 @@ fn query_changes_lead_from_the_old_list_to_the_new() {
                     added["id"].clone(),
                 );
             }
-            let (_, new) = call(&context, "Mailbox/query", &with(question, json!({})));
-            assert_eq!(new["ids"], json!(list), "{step} {question} {changes}");
+            let (_, new) = call(&context, "Mailbox/query", &with(query, json!({})));
+            assert_eq!(new["ids"], json!(list), "{step} {query} {changes}");
             assert_eq!(
                 (&changes["total"], &changes["newQueryState"]),
                 (&json!(list.len()), &new["queryState"])
             );
         }
     }
-    let late = with(&questions[0], json!({"sinceQueryState": "no-state"}));
+    let late = with(&queries[0], json!({"sinceQueryState": "no-state"}));
     assert_eq!(error(&context, "Mailbox/queryChanges", &late), "cannotCalculateChanges");
     let first = with(
-        &questions[0],
+        &queries[0],
         json!({"sinceQueryState": format!("{:x}-0", context.store.epoch()), "maxChanges": 1}),
     );
     assert_eq!(error(&context, "Mailbox/queryChanges", &first), "tooManyChanges");
-    // None at all may be all that a client takes.
-    let (_, now) = call(&context, "Mailbox/query", &with(&questions[0], json!({})));
-    let none = with(&questions[0], json!({"sinceQueryState": now["queryState"], "maxChanges": 0}));
+    // `maxChanges` may be 0.
+    let (_, now) = call(&context, "Mailbox/query", &with(&queries[0], json!({})));
+    let none = with(&queries[0], json!({"sinceQueryState": now["queryState"], "maxChanges": 0}));
     assert_eq!(call(&context, "Mailbox/queryChanges", &none).1["removed"], json!([]));
 }

@@ -1,37 +1,38 @@
-//! Mailbox/set (RFC 8621 §2.5): what is made, changed and destroyed, and what is refused.
+//! Mailbox/set (RFC 8621 §2.5).
 
 use serde_json::{Value, json};
 
-use super::{get, made, set};
+use super::{context_and_account, get, set};
 use crate::jmap::tests::{account_of, call, context, error, letters};
 
 #[test]
-fn a_whole_tree_is_made_renamed_and_destroyed_in_one_call() {
-    let (context, account) = made();
-    // Children before parents, by their names: the order of a JSON object says nothing.
+fn tree_is_created_renamed_and_destroyed_in_one_call_each() {
+    let (context, account) = context_and_account();
+    // Children come before their parents: the order of a JSON object has no meaning.
     let answer = set(
         &context,
         &account,
         json!({"create": {
-            "a": {"name": "Leaf", "parentId": "#b"}, "b": {"name": "Branch", "parentId": "#c", "sortOrder": 7},
+            "a": {"name": "Leaf", "parentId": "#b"}, "b": {"name": "Branch", "parentId": "#c",
+                "sortOrder": 7},
             "c": {"name": "Cafe\u{301}", "isSubscribed": false},
         }}),
     );
     assert_eq!(answer["notCreated"], Value::Null, "{answer}");
     let id = |name: &str| answer["created"][name]["id"].as_str().unwrap().to_owned();
-    // What the client did not say is told; a name that is not in NFC comes back as it is.
+    // The answer has the properties that the client did not send, and the name in NFC.
     assert_eq!(answer["created"]["c"]["name"], "Caf\u{e9}");
     assert_eq!(answer["created"]["b"].get("sortOrder"), None);
     assert_eq!(answer["created"]["a"]["totalEmails"], 0);
     let all = get(&context, &account);
     assert_eq!(all["Leaf"]["parentId"], json!(id("b")));
-    // Who makes a mailbox is subscribed to it, unless he says otherwise (RFC 8621 §2).
+    // The creator is subscribed by default (RFC 8621 §2).
     assert_eq!(
         (&all["Leaf"]["isSubscribed"], &all["Caf\u{e9}"]["isSubscribed"]),
         (&json!(true), &json!(false))
     );
 
-    // The parent's destruction waits for its child's; a name that one gives up another takes.
+    // A mailbox can take the name that another gives up, and a parent is destroyed after its child.
     let answer = set(
         &context,
         &account,
@@ -64,8 +65,8 @@ fn a_whole_tree_is_made_renamed_and_destroyed_in_one_call() {
 }
 
 #[test]
-fn what_a_mailbox_cannot_be() {
-    let (context, account) = made();
+fn invalid_mailbox_changes_are_refused() {
+    let (context, account) = context_and_account();
     let all = get(&context, &account);
     let inbox = all["Inbox"]["id"].as_str().unwrap().to_owned();
     let answer = set(
@@ -110,7 +111,7 @@ fn what_a_mailbox_cannot_be() {
         let answer = set(&context, &account, json!({"update": {id: patch}}));
         assert_eq!(answer["notUpdated"][id]["type"], kind, "{patch}: {answer}");
     }
-    // What the server says may be said again.
+    // A client may send back the values that the server returned.
     let whole = all["Inbox"].clone();
     let answer = set(&context, &account, json!({"update": {&inbox: whole}}));
     assert_eq!(answer["updated"], json!({inbox.as_str(): null}), "{answer}");
@@ -136,7 +137,7 @@ fn what_a_mailbox_cannot_be() {
 }
 
 #[test]
-fn a_mailbox_goes_with_its_emails_only_when_told() {
+fn mailbox_with_emails_is_destroyed_only_on_request() {
     let context = context();
     let account = letters(&context, 3);
     let answer = set(&context, &account, json!({"create": {"x": {"name": "X"}}}));
@@ -164,8 +165,8 @@ fn a_mailbox_goes_with_its_emails_only_when_told() {
     let (_, found) =
         call(&context, "Email/query", &json!({"accountId": account, "calculateTotal": true}));
     assert_eq!((&found["ids"], &found["total"]), (&json!([ids[2]]), &json!(1)));
-    // The counts of others may have changed with it: the new state is one from which these are
-    // still told.
+    // The counts of other mailboxes may have changed too, so the new state is one before these
+    // changes.
     let (_, changes) = call(
         &context,
         "Mailbox/changes",
@@ -177,14 +178,15 @@ fn a_mailbox_goes_with_its_emails_only_when_told() {
     );
 }
 
-/// RFC 8620 §5.3: what is valid in the end is allowed, though no order of steps is.
+/// RFC 8620 §5.3: updates are allowed if the result is valid, even if no order of single steps is.
 #[test]
-fn names_and_roles_are_exchanged_in_one_call() {
-    let (context, account) = made();
+fn names_and_roles_are_swapped_in_one_call() {
+    let (context, account) = context_and_account();
     let answer = set(
         &context,
         &account,
-        json!({"create": {"a": {"name": "A"}, "b": {"name": "B", "role": "important"}, "c": {"name": "C"}, "x": {"name": "X"}}}),
+        json!({"create": {"a": {"name": "A"}, "b": {"name": "B", "role": "important"},
+            "c": {"name": "C"}, "x": {"name": "X"}}}),
     );
     let id = |name: &str| answer["created"][name]["id"].as_str().unwrap().to_owned();
     let all = get(&context, &account);
@@ -210,16 +212,16 @@ fn names_and_roles_are_exchanged_in_one_call() {
     assert!(context.store.check().unwrap().is_empty());
 }
 
-/// RFC 8620 §5.3: an error lists all the properties that are wrong; null is the default of a
-/// property.
+/// RFC 8620 §5.3: an error lists all invalid properties, and null stands for the default value.
 #[test]
-fn all_that_is_wrong_is_told_and_null_is_the_default() {
-    let (context, account) = made();
-    let wrong = json!({"role": "none", "parentId": "#none", "sortOrder": -1, "myRights": {}, "isSubscribed": 1});
+fn all_invalid_properties_are_named_and_null_sets_the_default() {
+    let (context, account) = context_and_account();
+    let invalid = json!({"role": "none", "parentId": "#none", "sortOrder": -1, "myRights": {},
+        "isSubscribed": 1});
     let answer = set(
         &context,
         &account,
-        json!({"create": {"x": wrong, "y": {"name": "Y", "sortOrder": 7}}}),
+        json!({"create": {"x": invalid, "y": {"name": "Y", "sortOrder": 7}}}),
     );
     let mut named: Vec<&str> = answer["notCreated"]["x"]["properties"]
         .as_array()
@@ -238,10 +240,10 @@ fn all_that_is_wrong_is_told_and_null_is_the_default() {
     assert_eq!(answer["notUpdated"][y]["properties"], json!(["role", "totalEmails"]));
 }
 
-/// RFC 8621 §1.3.1: no deeper than maxMailboxDepth, by moving a whole branch either.
+/// RFC 8621 §1.3.1 maxMailboxDepth, also when a whole branch is moved.
 #[test]
-fn a_tree_is_no_deeper_than_may_be() {
-    let (context, account) = made();
+fn tree_is_limited_to_max_mailbox_depth() {
+    let (context, account) = context_and_account();
     let chain = |name: &str, length: usize| {
         let mut create = serde_json::Map::new();
         for n in 0..length {
@@ -268,16 +270,17 @@ fn a_tree_is_no_deeper_than_may_be() {
     assert_eq!(answer["updated"], json!({top: null}));
 }
 
-/// RFC 8621 §2.5: a whole branch goes with its emails; what stays loses none.
+/// RFC 8621 §2.5.
 #[test]
-fn a_branch_goes_with_its_emails_and_what_stays_keeps_them() {
+fn branch_is_destroyed_with_its_emails_and_other_mailboxes_keep_theirs() {
     let context = context();
     let account = letters(&context, 3);
     let made = set(
         &context,
         &account,
         json!({"create": {
-            "a": {"name": "A"}, "b": {"name": "B", "parentId": "#a"}, "c": {"name": "C", "parentId": "#b"},
+            "a": {"name": "A"}, "b": {"name": "B", "parentId": "#a"},
+            "c": {"name": "C", "parentId": "#b"},
             "k": {"name": "K"}, "l": {"name": "L", "parentId": "#k"},
         }}),
     );
@@ -285,7 +288,8 @@ fn a_branch_goes_with_its_emails_and_what_stays_keeps_them() {
     let (_, found) = call(&context, "Email/query", &json!({"accountId": account}));
     let ids = found["ids"].as_array().unwrap().clone();
     for (email, mailbox) in [(&ids[0], "a"), (&ids[1], "c"), (&ids[2], "k")] {
-        let patch = json!({"accountId": account, "update": {email.as_str().unwrap(): {"mailboxIds": {id(mailbox): true}}}});
+        let patch = json!({"accountId": account,
+            "update": {email.as_str().unwrap(): {"mailboxIds": {id(mailbox): true}}}});
         assert!(call(&context, "Email/set", &patch).1["notUpdated"].is_null());
     }
     let all =
@@ -300,10 +304,10 @@ fn a_branch_goes_with_its_emails_and_what_stays_keeps_them() {
     assert!(context.store.check().unwrap().is_empty());
 }
 
-/// RFC 8620 §5.4 knows the error; Cyrus, Stalwart and others give it for a name, and clients look
-/// for the id.
+/// The error is from RFC 8620 §5.4. Cyrus, Stalwart and others return it for a name, and clients
+/// look for the id.
 #[test]
-fn duplicate_name_tells_the_mailbox_that_has_it() {
+fn duplicate_name_returns_the_existing_mailbox() {
     let context = context();
     let ann = account_of(&context);
     let (_, all) = call(&context, "Mailbox/get", &json!({"accountId": ann}));

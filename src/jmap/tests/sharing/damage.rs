@@ -1,4 +1,4 @@
-//! A guest whose host's row is damaged.
+//! A guest of an account whose row is damaged.
 
 use std::sync::Arc;
 
@@ -19,20 +19,20 @@ fn guest_keeps_the_session_while_the_row_of_the_owner_is_damaged() {
         let puts = vec![Put { table: Table::Accounts, key, value: damaged }];
         engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
         bed.context.directory = Directory::new(bed.context.store.clone(), Settings::default());
-        let asked = bed.asks(&bed.bob);
-        let reached: Vec<String> =
-            asked.accessible_accounts().unwrap().iter().map(|one| one.id.to_string()).collect();
-        assert_eq!(reached, [bed.bob.clone()]);
+        let bob = bed.asks(&bed.bob);
+        let accessible: Vec<String> =
+            bob.accessible_accounts().unwrap().iter().map(|one| one.id.to_string()).collect();
+        assert_eq!(accessible, [bed.bob.clone()]);
         let session = bed.session(&bed.bob);
         assert!(
             session["accounts"].get(&bed.bob).is_some()
                 && session["accounts"].get(&bed.ann).is_none()
         );
-        assert_eq!(call(&asked, "Mailbox/get", &json!({"accountId": bed.bob})).0, "Mailbox/get");
+        assert_eq!(call(&bob, "Mailbox/get", &json!({"accountId": bed.bob})).0, "Mailbox/get");
         let (kind, answer) =
-            call(&asked, "Principal/get", &json!({"accountId": bed.bob, "ids": null}));
+            call(&bob, "Principal/get", &json!({"accountId": bed.bob, "ids": null}));
         assert_eq!(kind, "Principal/get", "{answer}");
-        // The account itself is not said to be gone.
+        // The error does not say that the account does not exist.
         assert_eq!(bed.bob_fails("Mailbox/get", json!({})), "serverFail");
     }
 }

@@ -1,4 +1,4 @@
-//! Principals, what they are told, and what is pushed to them.
+//! Principals, share notifications, and push for guests.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::model::AccountId;
 use crate::wire::jmap::parse;
 
 #[test]
-fn one_shares_with_principals_that_one_may_know_of() {
+fn owner_shares_only_with_known_principals() {
     let bed = SharingFixture::new();
     let far =
         crate::account::NewAccount::at(crate::model::Address::parse("far@example.net").unwrap());
@@ -41,7 +41,8 @@ fn one_shares_with_principals_that_one_may_know_of() {
         assert_eq!(found["ids"].as_array().unwrap().len(), count, "{filter}");
         assert_eq!(found["canCalculateChanges"], false);
     }
-    let set = json!({"create": {"x": {"name": "x"}}, "update": {&bed.bob: {"name": "x"}, &far: {}}, "destroy": [bed.ann]});
+    let set = json!({"create": {"x": {"name": "x"}}, "update": {&bed.bob: {"name": "x"}, &far: {}},
+        "destroy": [bed.ann]});
     let refused = ask("Principal/set", set).1;
     assert_eq!(
         (&refused["notCreated"]["x"]["type"], &refused["notUpdated"][&bed.bob]["type"]),
@@ -64,7 +65,7 @@ fn one_shares_with_principals_that_one_may_know_of() {
 
     let share =
         |with: Value| ask("Mailbox/set", json!({"update": {&bed.plans: {"shareWith": with}}})).1;
-    for wrong in [
+    for invalid in [
         json!({&bed.ann: {"mayReadItems": true}}),
         json!({&far: {"mayReadItems": true}}),
         json!({"nobody": {"mayReadItems": true}}),
@@ -73,18 +74,19 @@ fn one_shares_with_principals_that_one_may_know_of() {
         json!({&bed.bob: true}),
         json!([]),
     ] {
-        let refused = &share(wrong.clone())["notUpdated"][&bed.plans];
+        let refused = &share(invalid.clone())["notUpdated"][&bed.plans];
         assert_eq!(
             (&refused["type"], &refused["properties"]),
             (&json!("invalidProperties"), &json!(["shareWith"])),
-            "{wrong}"
+            "{invalid}"
         );
     }
-    // Who is given no right is not there; what is kept is told where it is not what was said.
-    let told = share(json!({&bed.bob: {"mayReadItems": false}}));
-    assert_eq!(told["updated"], json!({&bed.plans: {"shareWith": null}}));
-    let told = share(json!({&bed.bob: {"mayReadItems": true}}));
-    assert_eq!(told["updated"][&bed.plans]["shareWith"][&bed.bob]["maySubmit"], false);
+    // A principal without rights is left out, and the answer shows the value if it differs from the
+    // one that was sent.
+    let answer = share(json!({&bed.bob: {"mayReadItems": false}}));
+    assert_eq!(answer["updated"], json!({&bed.plans: {"shareWith": null}}));
+    let answer = share(json!({&bed.bob: {"mayReadItems": true}}));
+    assert_eq!(answer["updated"][&bed.plans]["shareWith"][&bed.bob]["maySubmit"], false);
     let patch = json!({format!("shareWith/{}/maySetSeen", bed.bob): true});
     assert_eq!(
         ask("Mailbox/set", json!({"update": {&bed.plans: patch}})).1["updated"],
@@ -98,11 +100,13 @@ fn one_shares_with_principals_that_one_may_know_of() {
         ask("Principal/get", json!({})).1["list"][1]["accounts"].is_null(),
         "Bob shares nothing with Ann"
     );
-    // Who does not use the capability is told nothing of it (RFC 8620 §3.3).
+    // A request that does not use the capability gets none of its properties (RFC 8620 §3.3).
     let using = ["urn:ietf:params:jmap:core", "urn:ietf:params:jmap:mail"];
     let request = json!({"using": using, "methodCalls": [
-        ["Mailbox/get", {"accountId": bed.ann}, "0"], ["Mailbox/get", {"accountId": bed.ann, "properties": ["shareWith"]}, "1"],
-        ["Mailbox/set", {"accountId": bed.ann, "update": {&bed.plans: {"shareWith": null}}, "create": {"c": {"name": "c"}}}, "2"],
+        ["Mailbox/get", {"accountId": bed.ann}, "0"],
+        ["Mailbox/get", {"accountId": bed.ann, "properties": ["shareWith"]}, "1"],
+        ["Mailbox/set", {"accountId": bed.ann, "update": {&bed.plans: {"shareWith": null}},
+            "create": {"c": {"name": "c"}}}, "2"],
     ]});
     let answer =
         run(&ann, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json();
@@ -117,7 +121,7 @@ fn one_shares_with_principals_that_one_may_know_of() {
 }
 
 #[test]
-fn who_is_concerned_is_told_once() {
+fn share_notification_is_kept_once_per_mailbox() {
     let bed = SharingFixture::new();
     let bob = bed.asks(&bed.bob);
     let ask = |name: &str, mut arguments: Value| {
@@ -126,10 +130,10 @@ fn who_is_concerned_is_told_once() {
         assert_eq!(kind, name, "{answer}");
         answer
     };
-    let told = || ask("ShareNotification/get", json!({}));
-    let state = told()["state"].clone();
+    let notifications = || ask("ShareNotification/get", json!({}));
+    let state = notifications()["state"].clone();
     bed.open(&bed.plans, &["mayReadItems"]);
-    let all = told();
+    let all = notifications();
     let one = &all["list"][0];
     assert_eq!(
         one["changedBy"],
@@ -148,19 +152,20 @@ fn who_is_concerned_is_told_once() {
         ask("ShareNotification/changes", json!({"sinceState": state}))["created"],
         json!(ids(&all))
     );
-    // A further change takes its place; both that come to nothing leave nothing.
+    // A later change of the same mailbox is merged into the notification, and removes it if the
+    // rights are as before.
     bed.open(&bed.plans, &["mayReadItems", "maySetSeen"]);
-    let next = told();
+    let next = notifications();
     let next = next["list"].as_array().unwrap();
     assert_eq!(
         (next.len(), &next[0]["oldRights"], &next[0]["newRights"]["maySetSeen"]),
         (1, &Value::Null, &json!(true))
     );
     bed.close(&bed.plans);
-    assert_eq!(told()["list"], json!([]));
-    // What was dismissed is not part of it.
+    assert_eq!(notifications()["list"], json!([]));
+    // A notification that the user destroyed is not merged with later ones.
     bed.open(&bed.work, &["mayReadItems", "mayDelete"]);
-    let first = ids(&told())[0].clone();
+    let first = ids(&notifications())[0].clone();
     let refused = ask(
         "ShareNotification/set",
         json!({"create": {"c": {}}, "update": {&first: {"name": "x"}, "o1": {}}}),
@@ -179,15 +184,16 @@ fn who_is_concerned_is_told_once() {
     let moved =
         ask("ShareNotification/queryChanges", json!({"sinceQueryState": query["queryState"]}));
     assert_eq!(moved["removed"], json!([first]));
-    // By the command line, with rights by name; who did it has no account.
-    let change = json!({"account": bed.ann, "mailbox": "Work", "shareWith": {"bob@example.org": "mayReadItems,maySetSeen"}});
+    // A change by the command line, whose user has no account.
+    let change = json!({"account": bed.ann, "mailbox": "Work",
+        "shareWith": {"bob@example.org": "mayReadItems,maySetSeen"}});
     let done = call(&bed.context, "Mailbox/change", &change).1;
     assert_eq!(
         done["shareWith"],
         json!({"bob@example.org": ["mayReadItems", "maySetSeen"]}),
         "{done}"
     );
-    let last = told()["list"][0].clone();
+    let last = notifications()["list"][0].clone();
     assert_eq!(last["changedBy"], json!({"name": "root", "email": null, "principalId": null}));
     assert_eq!(
         (&last["oldRights"]["mayDelete"], &last["newRights"]["mayDelete"]),
@@ -203,15 +209,15 @@ fn who_is_concerned_is_told_once() {
         let found = ask("ShareNotification/query", json!({"filter": filter}));
         assert_eq!(found["ids"].as_array().unwrap().len(), count, "{filter}");
     }
-    for wrong in [
+    for invalid in [
         json!({"nobody": "mayReadItems"}),
         json!({"bob@example.org": "mayFly"}),
         json!({"ann@example.org": "mayReadItems"}),
     ] {
-        let change = json!({"account": bed.ann, "mailbox": "Work", "shareWith": wrong});
-        assert_eq!(error(&bed.context, "Mailbox/change", &change), "invalidArguments", "{wrong}");
+        let change = json!({"account": bed.ann, "mailbox": "Work", "shareWith": invalid});
+        assert_eq!(error(&bed.context, "Mailbox/change", &change), "invalidArguments", "{invalid}");
     }
-    // With the mailbox its shares end.
+    // Destroying a mailbox ends its shares.
     call(
         &bed.context,
         "Mailbox/set",
@@ -220,23 +226,23 @@ fn who_is_concerned_is_told_once() {
     let gone =
         call(&bed.context, "Mailbox/set", &json!({"accountId": bed.ann, "destroy": [bed.work]})).1;
     assert_eq!(gone["destroyed"], json!([bed.work]), "{gone}");
-    let last = told()["list"][0].clone();
+    let last = notifications()["list"][0].clone();
     assert_eq!(
         (&last["name"], &last["newRights"], &last["oldRights"]["mayDelete"]),
         (&json!("Work"), &Value::Null, &json!(true))
     );
-    // What is remembered has a bound: the oldest go.
+    // The number of notifications is bounded: the oldest are dropped.
     let account: AccountId = bed.bob.parse().unwrap();
     let made: Vec<String> = (0..510)
         .map(|n| {
-            let told = crate::model::ShareNotification {
+            let notification = crate::model::ShareNotification {
                 mailbox: crate::model::MailboxUid(1000 + n),
                 new: 1,
                 ..Default::default()
             };
             bed.context
                 .store
-                .commit(account, |txn| txn.add_share_notification(&told))
+                .commit(account, |txn| txn.add_share_notification(&notification))
                 .unwrap()
                 .1
                 .wait_blocking()
@@ -244,7 +250,7 @@ fn who_is_concerned_is_told_once() {
             crate::model::MailboxUid(1000 + n).to_string()
         })
         .collect();
-    let all = told();
+    let all = notifications();
     let all: Vec<&str> = all["list"]
         .as_array()
         .unwrap()
@@ -257,7 +263,7 @@ fn who_is_concerned_is_told_once() {
 }
 
 #[test]
-fn a_guest_is_pushed_what_concerns_him() {
+fn guest_is_notified_only_of_shared_mail() {
     let bed = SharingFixture::new();
     let followed = || -> Vec<ObservedAccount> {
         bed.asks(&bed.bob)
@@ -282,11 +288,15 @@ fn a_guest_is_pushed_what_concerns_him() {
     assert_eq!(
         names(&change, &bed.ann),
         ["Email", "Mailbox", "Thread"],
-        "what is new to him is told"
+        "the types that the guest sees now"
     );
     let vacation = json!({"accountId": bed.ann, "update": {"singleton": {"isEnabled": true}}});
     call(&bed.context, "VacationResponse/set", &vacation);
-    assert_eq!(known.catch_up(store, None).unwrap(), None, "that is the owner's alone");
+    assert_eq!(
+        known.catch_up(store, None).unwrap(),
+        None,
+        "a guest is not notified of the owner's vacation"
+    );
     filed(&bed.context, &["more"]);
     let change = known.catch_up(store, None).unwrap().unwrap();
     for (name, method) in

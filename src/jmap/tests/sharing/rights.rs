@@ -1,12 +1,13 @@
-//! Each right, and what it is needed for.
+//! What each right of a guest permits.
 
 use serde_json::{Value, json};
 
 use super::{RIGHTS, SharingFixture, ids};
 use crate::jmap::tests::call;
 
-/// The deed of each right, on Plans or the email in it: what is done, and whether it was.
-fn deeds(bed: &SharingFixture, round: usize) -> [(&'static str, bool); 7] {
+/// Tries the action that each right permits, on Plans or on the email in it. Returns which actions
+/// succeeded.
+fn try_actions(bed: &SharingFixture, round: usize) -> [(&'static str, bool); 7] {
     let planned = &bed.emails[1];
     let email = |patch: Value| {
         let answer = bed.bob("Email/set", json!({"update": {planned: patch}}));
@@ -27,7 +28,8 @@ fn deeds(bed: &SharingFixture, round: usize) -> [(&'static str, bool); 7] {
         "Blob/upload",
         json!({"create": {"u": {"data": [{"data:asText": format!("Subject: {round}\n\nx")}]}}}),
     );
-    let import = json!({"emails": {"i": {"blobId": upload["created"]["u"]["id"], "mailboxIds": {plans: true}}}});
+    let import = json!({"emails": {"i": {"blobId": upload["created"]["u"]["id"],
+        "mailboxIds": {plans: true}}}});
     let import = bed.bob("Email/import", import);
     assert!(
         !import["created"].is_null() || import["notCreated"]["i"]["type"] == "forbidden",
@@ -42,7 +44,7 @@ fn deeds(bed: &SharingFixture, round: usize) -> [(&'static str, bool); 7] {
         Some(id) => {
             let gone = bed.bob("Email/set", json!({"destroy": [id]}));
             let refused = &gone["notDestroyed"][id]["type"];
-            // Of what he may not read he does not learn whether it is there.
+            // Without mayReadItems the error does not reveal whether the email exists.
             assert!(
                 !gone["destroyed"].is_null() || refused == "forbidden" || refused == "notFound",
                 "{gone}"
@@ -73,7 +75,7 @@ fn deeds(bed: &SharingFixture, round: usize) -> [(&'static str, bool); 7] {
 }
 
 #[test]
-fn each_right_is_needed_for_its_deed_and_for_no_other() {
+fn each_right_permits_its_own_action_and_no_other() {
     let bed = SharingFixture::new();
     for (round, missing) in RIGHTS.iter().enumerate() {
         if *missing == "mayReadItems" || *missing == "mayDelete" {
@@ -82,17 +84,17 @@ fn each_right_is_needed_for_its_deed_and_for_no_other() {
         let rights: Vec<&str> =
             RIGHTS.iter().copied().filter(|one| one != missing && *one != "mayDelete").collect();
         bed.open(&bed.plans, &rights);
-        for (right, done) in deeds(&bed, round) {
-            // What was not filed cannot be taken out.
+        for (right, done) in try_actions(&bed, round) {
+            // The removal uses the email that was added.
             let expected = rights.contains(&right)
                 && !(right == "mayRemoveItems" && *missing == "mayAddItems");
             assert_eq!(done, expected, "{right} without {missing}");
         }
     }
-    // With none but that of reading nothing is done; and to destroy a mailbox with emails takes
-    // both rights.
+    // With only mayReadItems every action fails. Destroying a mailbox with emails needs both
+    // mayDelete and mayRemoveItems.
     bed.open(&bed.plans, &["mayReadItems"]);
-    assert!(deeds(&bed, 21).iter().all(|(_, done)| !done));
+    assert!(try_actions(&bed, 21).iter().all(|(_, done)| !done));
     bed.open(&bed.plans, &["mayReadItems", "mayDelete"]);
     let destroy = json!({"destroy": [bed.plans], "onDestroyRemoveEmails": true});
     let all = bed.bob("Mailbox/get", json!({}))["list"].as_array().unwrap().clone();
@@ -111,14 +113,14 @@ fn each_right_is_needed_for_its_deed_and_for_no_other() {
     );
     bed.open(&bed.plans, &["mayReadItems", "mayRemoveItems", "mayDelete"]);
     assert_eq!(bed.bob("Mailbox/set", destroy)["destroyed"], json!([bed.plans]));
-    // What was in another mailbox, too, is still there.
+    // An email that is also in another mailbox is not destroyed.
     let left = call(&bed.context, "Email/get", &json!({"accountId": bed.ann, "ids": bed.emails})).1;
     assert_eq!(ids(&left), [bed.emails[0].clone(), bed.emails[2].clone()]);
     assert_eq!(bed.context.store.check().unwrap(), []);
 }
 
 #[test]
-fn what_an_email_needs_it_needs_in_all_its_mailboxes() {
+fn email_change_needs_the_right_in_all_mailboxes_of_the_email() {
     let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems", "mayRemoveItems", "maySetSeen", "maySetKeywords"]);
     let twofold = &bed.emails[2];
@@ -134,7 +136,7 @@ fn what_an_email_needs_it_needs_in_all_its_mailboxes() {
         bed.bob("Email/set", json!({"destroy": [twofold]}))["notDestroyed"][twofold]["type"],
         "forbidden"
     );
-    // What he says of the mailboxes that he sees leaves the others as they are.
+    // An update of the visible mailboxes leaves the others unchanged.
     let here = json!({"update": {twofold: {"mailboxIds": {&bed.plans: true}}}});
     assert_eq!(bed.bob("Email/set", here)["updated"], json!({twofold: null}));
     let of = json!({"accountId": bed.ann, "ids": [twofold], "properties": ["mailboxIds"]});
@@ -143,24 +145,28 @@ fn what_an_email_needs_it_needs_in_all_its_mailboxes() {
     let there = json!({"update": {twofold: {format!("mailboxIds/{}", bed.inbox): true}}});
     let refused =
         |id: &str, there: Value| bed.bob("Email/set", there)["notUpdated"][id]["type"].clone();
-    assert_eq!(refused(twofold, there), "invalidProperties", "whether it is there he is not told");
+    assert_eq!(
+        refused(twofold, there),
+        "invalidProperties",
+        "the error does not reveal that the mailbox exists"
+    );
     let planned = &bed.emails[1];
     let there = json!({"update": {planned: {format!("mailboxIds/{}", bed.inbox): true}}});
     assert_eq!(refused(planned, there.clone()), "invalidProperties");
-    // Both open, both rights.
+    // With both mailboxes shared, the right is needed in both.
     bed.open(&bed.inbox, &["maySetSeen"]);
     assert_eq!(refused(planned, there), "forbidden");
     assert_eq!(
         bed.bob("Email/set", json!({"update": {twofold: {"keywords/$seen": true}}}))["updated"],
         json!({twofold: null})
     );
-    // RFC 8621 §2 mayReadItems: of what it is in, what he may not read is not told.
-    let seen = bed.bob("Email/get", json!({"ids": [twofold], "properties": ["mailboxIds"]}));
-    assert_eq!(seen["list"][0]["mailboxIds"], json!({&bed.plans: true}));
+    // RFC 8621 §2 mayReadItems: `mailboxIds` omits mailboxes that the guest may not read.
+    let visible = bed.bob("Email/get", json!({"ids": [twofold], "properties": ["mailboxIds"]}));
+    assert_eq!(visible["list"][0]["mailboxIds"], json!({&bed.plans: true}));
 }
 
 #[test]
-fn a_guest_subscribes_for_himself_and_sets_nothing_else() {
+fn guest_sets_only_the_own_subscription() {
     let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems", "mayCreateChild", "mayRename"]);
     let plans = &bed.plans;
@@ -186,7 +192,7 @@ fn a_guest_subscribes_for_himself_and_sets_nothing_else() {
     ] {
         assert_eq!(set(patch.clone())["notUpdated"][plans]["type"], "forbidden", "{patch}");
     }
-    // Of what is above it he knows the name, and may do nothing with it.
+    // The guest knows the names of ancestors, but cannot change them.
     let above = bed.bob("Mailbox/set", json!({"update": {&bed.work: {"isSubscribed": true}}}));
     assert_eq!(above["notUpdated"][&bed.work]["type"], "forbidden");
     assert_eq!(
@@ -194,7 +200,7 @@ fn a_guest_subscribes_for_himself_and_sets_nothing_else() {
             [&bed.inbox]["type"],
         "notFound"
     );
-    // What he makes is open to the same people, with the same rights.
+    // A mailbox that the guest creates has the shares of its parent.
     let made = bed.bob(
         "Mailbox/set",
         json!({"create": {"c": {"name": "Mine", "parentId": plans, "isSubscribed": true}}}),

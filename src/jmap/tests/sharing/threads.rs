@@ -1,4 +1,4 @@
-//! What a guest may learn along a thread: only what stands in emails that are open to the guest.
+//! A guest learns nothing about unshared emails from the threads that they belong to.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::store::engine::watched::CountingEngine;
 use crate::store::{EncodedMessage, NewEmail};
 use crate::wire::jmap::parse;
 
-/// Files a message into a mailbox of Ann's; gives the ids of the email and its thread.
+/// Files a message into a mailbox of Ann's. Returns the ids of the email and its thread.
 fn file(bed: &SharingFixture, mailbox: &str, raw: &str, keywords: &[&str]) -> (String, String) {
     file_at(bed, mailbox, raw, keywords, UtcMillis(1_795_000_000_000))
 }
@@ -45,32 +45,33 @@ fn file_at(
 
 fn letter(id: &str, references: &str, subject: &str) -> String {
     format!(
-        "From: x@example.net\r\nSubject: {subject}\r\nMessage-ID: <{id}@x>\r\nReferences: {references}\r\n\r\nhi\r\n"
+        "From: x@example.net\r\nSubject: {subject}\r\nMessage-ID: <{id}@x>\r\n\
+            References: {references}\r\n\r\nhi\r\n"
     )
 }
 
 #[test]
-fn thread_counts_and_conditions_tell_a_guest_nothing_of_unshared_mail() {
+fn thread_counts_and_conditions_reveal_no_unshared_mail() {
     let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems"]);
     let (shown, thread) = file(&bed, &bed.plans, &letter("a", "<r@x>", "talk"), &["$seen"]);
     let (hidden, same) = file(&bed, &bed.inbox, &letter("b", "<a@x>", "Re: talk"), &["$seen"]);
     assert_eq!(thread, same);
-    let tells = || {
+    let all_answers = || {
         let filter = |name: &str, word: &str| json!({"filter": {name: word}, "sort": null});
-        let mut told = Vec::new();
+        let mut answers = Vec::new();
         for word in ["$seen", "$flagged", "work"] {
             for name in
                 ["someInThreadHaveKeyword", "allInThreadHaveKeyword", "noneInThreadHaveKeyword"]
             {
-                told.push(bed.bob("Email/query", filter(name, word))["ids"].clone());
+                answers.push(bed.bob("Email/query", filter(name, word))["ids"].clone());
                 let mut collapsed = filter(name, word);
                 collapsed["collapseThreads"] = true.into();
-                told.push(bed.bob("Email/query", collapsed)["ids"].clone());
+                answers.push(bed.bob("Email/query", collapsed)["ids"].clone());
             }
             for name in ["someInThreadHaveKeyword", "allInThreadHaveKeyword"] {
                 let sort = json!([{"property": name, "keyword": word}]);
-                told.push(bed.bob("Email/query", json!({"sort": sort}))["ids"].clone());
+                answers.push(bed.bob("Email/query", json!({"sort": sort}))["ids"].clone());
             }
         }
         let mut threads = bed.bob("Thread/get", json!({"ids": [thread]}));
@@ -78,10 +79,10 @@ fn thread_counts_and_conditions_tell_a_guest_nothing_of_unshared_mail() {
         for answer in [&mut threads, &mut boxes] {
             answer.as_object_mut().unwrap().remove("state");
         }
-        told.extend([threads, boxes]);
-        told
+        answers.extend([threads, boxes]);
+        answers
     };
-    let before = tells();
+    let before = all_answers();
     let threads = &before[before.len() - 2]["list"][0];
     assert_eq!((&threads["emailIds"], &threads["unreadEmails"]), (&json!([shown]), &json!(0)));
     assert_eq!(
@@ -96,7 +97,7 @@ fn thread_counts_and_conditions_tell_a_guest_nothing_of_unshared_mail() {
     ] {
         let update = json!({&hidden: {"keywords": keywords}});
         call(&bed.context, "Email/set", &json!({"accountId": bed.ann, "update": update}));
-        assert_eq!(tells(), before, "{keywords}");
+        assert_eq!(all_answers(), before, "{keywords}");
         let changes = bed.bob("Mailbox/changes", json!({"sinceState": since}));
         assert_eq!(
             (&changes["updated"], &changes["updatedProperties"]),
@@ -104,7 +105,7 @@ fn thread_counts_and_conditions_tell_a_guest_nothing_of_unshared_mail() {
             "{changes}"
         );
     }
-    // The owner is told of all of it; the guest, of what becomes unread in sight.
+    // The owner sees the whole thread. The guest gets a change when a shared email becomes unread.
     let all = call(&bed.context, "Thread/get", &json!({"accountId": bed.ann, "ids": [thread]})).1;
     assert_eq!(all["list"][0]["emailIds"].as_array().unwrap().len(), 2);
     let unread = |boxes: &Value| boxes["list"][1]["unreadThreads"].clone();
@@ -119,10 +120,10 @@ fn thread_counts_and_conditions_tell_a_guest_nothing_of_unshared_mail() {
     assert_eq!(bed.bob("Thread/get", json!({"ids": [thread]}))["list"][0]["unreadEmails"], 1);
 }
 
-/// Counting reads emails: Mailbox/get does it where it is asked for, and what holds the account's
-/// lock does not.
+/// Counting reads emails, so only Mailbox/get does it, if the client asks for the count. It is
+/// never done while the account is locked.
 #[test]
-fn unread_threads_of_a_guest_are_counted_only_where_an_answer_tells_them() {
+fn guest_unread_threads_are_counted_only_for_answers_with_the_count() {
     let rows_read = |letters: usize| {
         let engine = Arc::new(CountingEngine::default());
         let bed = SharingFixture::over(context_over(engine.clone()));
@@ -143,8 +144,8 @@ fn unread_threads_of_a_guest_are_counted_only_where_an_answer_tells_them() {
             );
         }
         let state = bed.bob("Mailbox/get", json!({"ids": []}))["state"].clone();
-        let made_up: Vec<String> = (900..950).map(|uid| format!("m{uid}")).collect();
-        let patches: Value = made_up
+        let unknown_ids: Vec<String> = (900..950).map(|uid| format!("m{uid}")).collect();
+        let patches: Value = unknown_ids
             .iter()
             .map(|id| (id.clone(), json!({"name": "x", "unreadThreads": 1})))
             .collect();
@@ -154,38 +155,42 @@ fn unread_threads_of_a_guest_are_counted_only_where_an_answer_tells_them() {
             ("Mailbox/query", json!({})),
             ("Mailbox/queryChanges", json!({"sinceQueryState": state})),
             ("Mailbox/changes", json!({"sinceState": state})),
-            ("Mailbox/get", json!({"ids": made_up})),
+            ("Mailbox/get", json!({"ids": unknown_ids})),
             ("Mailbox/get", json!({"properties": ["name", "totalThreads", "unreadEmails"]})),
         ];
-        let cheap = calls.len();
-        // These count: the first asks for a listing of unread emails where there is much to read,
-        // and the last reads it.
-        let told = json!({"ids": [&bed.plans], "properties": ["unreadThreads"]});
-        calls.extend([("Mailbox/get", told.clone()), ("Mailbox/get", told)]);
+        let without_count = calls.len();
+        // These two count: the first requests a listing of unread emails if there are many emails,
+        // and the second reads it.
+        let get = json!({"ids": [&bed.plans], "properties": ["unreadThreads"]});
+        calls.extend([("Mailbox/get", get.clone()), ("Mailbox/get", get)]);
         let uid = bed.plans.parse().unwrap();
         let mut rows = Vec::new();
         for (at, (name, arguments)) in calls.into_iter().enumerate() {
             engine.read();
             let answer = bed.bob(name, arguments);
             rows.push(engine.read());
-            if at >= cheap {
+            if at >= without_count {
                 assert_eq!(answer["list"][0]["unreadThreads"], 3, "{answer}");
             }
             serve_listing_requests(&bed.context, &bed.ann);
             let (store, ann) = (&bed.context.store, bed.ann.parse().unwrap());
-            let is_kept = store
+            let is_maintained = store
                 .snapshot()
                 .maintained_listing(ann, uid, ListingFilter::Unseen)
                 .unwrap()
                 .is_some();
-            assert_eq!(is_kept, at >= cheap && letters > 256, "{name} with {letters}");
+            assert_eq!(
+                is_maintained,
+                at >= without_count && letters > 256,
+                "{name} with {letters}"
+            );
         }
-        // What was told may be said again, and nothing else.
-        let say = |unread: u64| {
+        // A client may send back the count that it got, and no other.
+        let can_send_back = |unread: u64| {
             let update = json!({&bed.plans: {"name": "Plans", "unreadThreads": unread}});
             bed.bob("Mailbox/set", json!({"update": update}))["updated"].get(&bed.plans).is_some()
         };
-        assert_eq!((say(3), say(0), say(4)), (true, false, false));
+        assert_eq!((can_send_back(3), can_send_back(0), can_send_back(4)), (true, false, false));
         rows
     };
     let (few, many) = (rows_read(2), rows_read(300));
@@ -196,7 +201,7 @@ fn unread_threads_of_a_guest_are_counted_only_where_an_answer_tells_them() {
 }
 
 #[test]
-fn a_thread_that_left_the_sight_of_a_guest_is_told_as_destroyed() {
+fn thread_without_shared_emails_is_reported_destroyed_to_the_guest() {
     let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems"]);
     let (lone, gone) = file(&bed, &bed.plans, &letter("a", "<r@x>", "one"), &[]);
@@ -208,14 +213,14 @@ fn a_thread_that_left_the_sight_of_a_guest_is_told_as_destroyed() {
     let changes = json!({"accountId": bed.ann, "destroy": [lone, first], "update": update});
     call(&bed.context, "Email/set", &changes);
     let (_, fresh) = file(&bed, &bed.plans, &letter("e", "<u@x>", "four"), &[]);
-    let told = bed.bob("Thread/changes", json!({"sinceState": state}));
-    let told = ["created", "updated", "destroyed"].map(|name| told[name].clone());
-    assert_eq!(told, [json!([fresh]), json!([stays]), json!([gone, hidden])]);
+    let changes = bed.bob("Thread/changes", json!({"sinceState": state}));
+    let changes = ["created", "updated", "destroyed"].map(|name| changes[name].clone());
+    assert_eq!(changes, [json!([fresh]), json!([stays]), json!([gone, hidden])]);
 }
 
-/// A guest's unread threads are counted from emails: the request bounds how often.
+/// Each count reads emails.
 #[test]
-fn counts_of_unread_threads_for_a_guest_are_bounded_by_the_request() {
+fn guest_unread_thread_counts_are_bounded_per_request() {
     let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems", "maySetSeen", "mayRename"]);
     for n in 0..20 {
@@ -223,8 +228,8 @@ fn counts_of_unread_threads_for_a_guest_are_bounded_by_the_request() {
     }
     let get = json!(["Mailbox/get", {"accountId": bed.ann}, "g"]);
     let names = json!(["Mailbox/get", {"accountId": bed.ann, "properties": ["name"]}, "n"]);
-    let said = json!({&bed.plans: {"unreadThreads": 22}});
-    let set = json!(["Mailbox/set", {"accountId": bed.ann, "update": said}, "s"]);
+    let update = json!({&bed.plans: {"unreadThreads": 22}});
+    let set = json!(["Mailbox/set", {"accountId": bed.ann, "update": update}, "s"]);
     let kinds = |who: &str, call: &Value, rows: u64| -> Vec<String> {
         let request = json!({"using": CAPABILITIES, "methodCalls": vec![call; 8]});
         let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
@@ -237,17 +242,17 @@ fn counts_of_unread_threads_for_a_guest_are_bounded_by_the_request() {
         answers.iter().map(|answer| kind(answer).as_str().unwrap().to_owned()).collect()
     };
     for (call, name) in [(&get, "Mailbox/get"), (&set, "Mailbox/set")] {
-        // 22 unread emails, each of a thread of its own.
-        let told = kinds(&bed.bob, call, 3 * 44);
-        assert_eq!(told, [vec![name; 3], vec!["requestTooLarge"; 5]].concat());
-        assert_eq!(kinds(&bed.ann, call, 1), [name; 8], "the owner's are known");
+        // There are 22 unread emails, each in a thread of its own.
+        let answers = kinds(&bed.bob, call, 3 * 44);
+        assert_eq!(answers, [vec![name; 3], vec!["requestTooLarge"; 5]].concat());
+        assert_eq!(kinds(&bed.ann, call, 1), [name; 8], "the count of the owner is stored");
     }
     assert_eq!(kinds(&bed.bob, &names, 1), ["Mailbox/get"; 8]);
 }
 
-/// Else the thread's id would tell which Message-IDs the account holds.
+/// Otherwise the id of the thread would reveal which Message-IDs the account has.
 #[test]
-fn what_a_guest_files_joins_no_thread_of_unshared_mail() {
+fn email_filed_by_a_guest_joins_no_thread_of_unshared_mail() {
     let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems", "mayAddItems"]);
     let (_, hidden) = file(&bed, &bed.inbox, &letter("p", "<q@x>", "talk"), &[]);
@@ -264,7 +269,8 @@ fn what_a_guest_files_joins_no_thread_of_unshared_mail() {
             .to_owned()
     };
     let set = |id: &str| {
-        let create = json!({"c": {"mailboxIds": {&bed.plans: true}, "subject": "Re: talk", "references": [id]}});
+        let create = json!({"c": {"mailboxIds": {&bed.plans: true}, "subject": "Re: talk",
+            "references": [id]}});
         bed.bob("Email/set", json!({"create": create}))["created"]["c"]["threadId"]
             .as_str()
             .unwrap()
@@ -287,11 +293,11 @@ fn what_a_guest_files_joins_no_thread_of_unshared_mail() {
         let copied = call(&bob, "Email/copy", &arguments).1;
         copied["created"]["c"]["threadId"].as_str().unwrap().to_owned()
     };
-    // What is in sight is joined in every way.
+    // Every method joins a thread that the guest sees.
     assert_eq!(import(&letter("g1", "<s@x>", "Re: talk")), shown);
     assert_eq!((set("s@x"), copy("s@x")), (shown.clone(), shown.clone()));
-    // What is not is as if it were not there: a new thread at first, and from then on that one,
-    // whichever id is guessed.
+    // A thread that the guest does not see counts as missing: the first email starts a new thread,
+    // and later ones with the same reference join that one, whether or not the reference exists.
     let (there, nowhere) = (
         import(&letter("g2", "<p@x>", "Re: talk")),
         import(&letter("g3", "<nowhere@x>", "Re: talk")),
@@ -302,14 +308,14 @@ fn what_a_guest_files_joins_no_thread_of_unshared_mail() {
     );
     assert_eq!((set("p@x"), set("nowhere@x")), (there.clone(), nowhere.clone()));
     assert_eq!((copy("p@x"), copy("nowhere@x")), (there.clone(), nowhere));
-    assert_ne!(set("q@x"), there, "two ids of one hidden thread do not meet");
+    assert_ne!(set("q@x"), there, "two references to one hidden thread start two threads");
     assert_eq!(bed.bob("Thread/get", json!({"ids": [hidden]}))["notFound"], json!([hidden]));
-    // What is delivered joins what it joined before: the guest's thread took no id away from the
-    // owner's.
+    // A delivery still joins the owner's thread: the guest's thread did not take over its
+    // references.
     let (_, reply) = file(&bed, &bed.inbox, &letter("r", "<p@x>", "Re: talk"), &[]);
     assert_eq!(reply, hidden);
     assert_eq!(set("p@x"), there);
-    // What its owner files joins the oldest that there is.
+    // An email that the owner files joins the oldest matching thread.
     let (_, joined) = file(&bed, &bed.inbox, &letter("own", "<s@x> <p@x>", "Re: talk"), &[]);
     assert_eq!(joined, hidden);
     let remake = |raw: &[u8]| crate::message::rows_or_bare(raw, bed.context.store.secrets());

@@ -1,5 +1,5 @@
-//! Emails that are made (RFC 8621 §4.6): what is asked for is what is shown, and what breaks a rule
-//! is refused by name.
+//! Creations of Email/set (RFC 8621 §4.6): Email/get shows the properties that were set, and an
+//! error names the invalid ones.
 
 mod body;
 mod header;
@@ -38,7 +38,7 @@ impl Fixture {
         answer
     }
 
-    /// The answer of a creation: `created`, or `notCreated`.
+    /// Creates an email. Returns the object in `created`, or the error in `notCreated`.
     fn create(&self, mut email: Value) -> Result<Map<String, Value>, Value> {
         if email.get("mailboxIds").is_none() {
             email["mailboxIds"] = json!({&self.inbox: true});
@@ -50,7 +50,7 @@ impl Fixture {
         }
     }
 
-    /// What Email/get shows of an email that is made so.
+    /// Creates an email, and returns what Email/get shows of it.
     fn shown(&self, email: Value, ask: &Value) -> Value {
         let id = self.create(email).unwrap()["id"].clone();
         let mut arguments = json!({"ids": [id], "fetchAllBodyValues": true});
@@ -58,7 +58,7 @@ impl Fixture {
         self.call("Email/get", arguments)["list"][0].clone()
     }
 
-    /// The properties that are refused.
+    /// Creates an invalid email, and returns the properties that the error names.
     fn refused(&self, email: &Value) -> String {
         let error = self.create(email.clone()).map_err(|error| error.to_string()).unwrap_err();
         let error: Value = serde_json::from_str(&error).unwrap();
@@ -73,7 +73,7 @@ impl Fixture {
         names.join(" ")
     }
 
-    /// The message of an email that is made so.
+    /// Creates an email, and returns its message.
     fn raw(&self, email: Value) -> String {
         let id = self.create(email).unwrap()["blobId"].as_str().unwrap().parse().unwrap();
         let account = self.context.accessible_account(self.account.parse().unwrap()).unwrap();
@@ -83,7 +83,7 @@ impl Fixture {
 }
 
 #[test]
-fn what_breaks_a_rule_is_refused_by_name() {
+fn invalid_properties_of_a_new_email_are_named() {
     let bed = Fixture::new();
     let values = json!({"1": {"value": "x"}});
     let part = json!({"partId": "1", "type": "text/plain"});
@@ -94,7 +94,8 @@ fn what_breaks_a_rule_is_refused_by_name() {
         (json!({"header:From:asText": "x"}), "header:From:asText"),
         (json!({"header:Content-Type": "text/plain"}), "header:Content-Type"),
         (
-            json!({"id": "x", "blobId": "x", "size": 1, "threadId": "x", "preview": "", "hasAttachment": false}),
+            json!({"id": "x", "blobId": "x", "size": 1, "threadId": "x", "preview": "",
+                "hasAttachment": false}),
             "blobId hasAttachment id preview size threadId",
         ),
         (json!({"nothing": 1}), "nothing"),
@@ -114,7 +115,8 @@ fn what_breaks_a_rule_is_refused_by_name() {
         ),
         (json!({"textBody": [{"partId": "2"}], "bodyValues": values}), "textBody/0/partId"),
         (
-            json!({"textBody": [{"partId": "1", "charset": "utf-8", "size": 1}], "bodyValues": values}),
+            json!({"textBody": [{"partId": "1", "charset": "utf-8", "size": 1}],
+                "bodyValues": values}),
             "textBody/0/charset textBody/0/size",
         ),
         (json!({"textBody": [{"partId": "1", "blobId": "b"}], "bodyValues": values}), "textBody/0"),
@@ -124,36 +126,44 @@ fn what_breaks_a_rule_is_refused_by_name() {
             "textBody/0/headers",
         ),
         (
-            json!({"textBody": [{"partId": "1", "header:Content-Transfer-Encoding": " 7bit"}], "bodyValues": values}),
+            json!({"textBody": [{"partId": "1", "header:Content-Transfer-Encoding": " 7bit"}],
+                "bodyValues": values}),
             "textBody/0/header:Content-Transfer-Encoding",
         ),
         (
-            json!({"textBody": [{"partId": "1", "type": "text/plain", "header:Content-Type": "text/plain"}], "bodyValues": values}),
+            json!({"textBody": [{"partId": "1", "type": "text/plain",
+                "header:Content-Type": "text/plain"}], "bodyValues": values}),
             "textBody/0/type",
         ),
         (
-            json!({"textBody": [{"partId": "1", "cid": "a", "header:Content-ID": " <a>"}], "bodyValues": values}),
+            json!({"textBody": [{"partId": "1", "cid": "a", "header:Content-ID": " <a>"}],
+                "bodyValues": values}),
             "textBody/0/cid",
         ),
         (
-            json!({"header:X-A": " a", "bodyStructure": {"partId": "1", "header:x-a": " b"}, "bodyValues": values}),
+            json!({"header:X-A": " a", "bodyStructure": {"partId": "1", "header:x-a": " b"},
+                "bodyValues": values}),
             "bodyStructure/header:x-a",
         ),
         (json!({"bodyStructure": {"type": "text/plain", "subParts": []}}), "bodyStructure/type"),
         (
-            json!({"bodyStructure": {"type": "multipart/mixed", "partId": "1"}, "bodyValues": values}),
+            json!({"bodyStructure": {"type": "multipart/mixed", "partId": "1"},
+                "bodyValues": values}),
             "bodyStructure/type",
         ),
         (
-            json!({"bodyStructure": {"partId": "1", "type": "text/plain; x=y"}, "bodyValues": values}),
+            json!({"bodyStructure": {"partId": "1", "type": "text/plain; x=y"},
+                "bodyValues": values}),
             "bodyStructure/type",
         ),
         (
-            json!({"bodyStructure": {"partId": "1", "name": "a\nb", "cid": "a b"}, "bodyValues": values}),
+            json!({"bodyStructure": {"partId": "1", "name": "a\nb", "cid": "a b"},
+                "bodyValues": values}),
             "bodyStructure/name",
         ),
         (
-            json!({"bodyValues": {"1": {"value": "x", "isTruncated": true}, "2": {"value": "x", "isEncodingProblem": true}, "3": {}}}),
+            json!({"bodyValues": {"1": {"value": "x", "isTruncated": true},
+                "2": {"value": "x", "isEncodingProblem": true}, "3": {}}}),
             "bodyValues/1/isTruncated bodyValues/2/isEncodingProblem bodyValues/3",
         ),
         (json!({"keywords": {"$seen": false}}), "keywords"),
@@ -169,7 +179,8 @@ fn what_breaks_a_rule_is_refused_by_name() {
         json!({"attachments": [{"blobId": "o0000000000000"}, {"blobId": "x"}, {"blobId": "x"}]});
     let error = bed.create(missing.clone()).unwrap_err();
     assert_eq!(error, json!({"type": "blobNotFound", "notFound": ["o0000000000000", "x"]}));
-    // It goes before what is wrong otherwise; and of that all is told (RFC 8620 §5.3).
+    // `blobNotFound` takes precedence over invalid properties, of which all are named (RFC 8620
+    // §5.3).
     let mut both = missing;
     both["subject"] = json!(1);
     assert_eq!(bed.create(both).unwrap_err(), error);
@@ -178,7 +189,7 @@ fn what_breaks_a_rule_is_refused_by_name() {
     assert_eq!(bed.refused(&all), "mailboxIds receivedAt subject textBody/0/partId");
     let many: Map<String, Value> = (0..101).map(|n| (format!("k{n}"), json!(true))).collect();
     assert_eq!(bed.create(json!({"keywords": many})).unwrap_err()["type"], "tooManyKeywords");
-    // Nesting has a bound, and nothing was made of all that.
+    // Nesting is bounded, and the refused objects above created no email.
     let mut deep = json!({"type": "multipart/mixed", "subParts": []});
     for _ in 0..25 {
         deep = json!({"type": "multipart/mixed", "subParts": [deep]});
@@ -193,29 +204,33 @@ fn what_breaks_a_rule_is_refused_by_name() {
     );
 }
 
-/// RFC 8621 §1.3.1: as large as is told they fit, in base64, into the largest message; no more of
-/// them is taken.
+/// RFC 8621 §1.3.1: attachments of maxSizeAttachmentsPerEmail fit in base64 into the largest
+/// message, and larger ones are refused.
 #[test]
-fn attachments_have_room_in_a_message() {
+fn largest_attachments_fit_into_the_largest_message() {
     use crate::model::limits::{MAX_ATTACHMENTS_BYTES, MAX_MESSAGE_BYTES};
     let lines = MAX_ATTACHMENTS_BYTES.div_ceil(57) * 78;
     assert!(lines + 512 * 1024 < MAX_MESSAGE_BYTES);
     let bed = Fixture::new();
     let account = bed.account.parse().unwrap();
-    let octets = vec![7; usize::try_from(MAX_ATTACHMENTS_BYTES / 2 + 1).unwrap()];
-    let blob = bed.context.keep_upload(account, &octets, "application/x").unwrap().to_string();
-    let with = |count: usize| json!({"attachments": vec![json!({"blobId": blob, "type": "application/x"}); count]});
+    let bytes = vec![7; usize::try_from(MAX_ATTACHMENTS_BYTES / 2 + 1).unwrap()];
+    let blob = bed.context.keep_upload(account, &bytes, "application/x").unwrap().to_string();
+    let with = |count: usize| {
+        let part = json!({"blobId": blob, "type": "application/x"});
+        json!({"attachments": vec![part; count]})
+    };
     assert_eq!(bed.create(with(2)).unwrap_err()["type"], "tooLarge");
-    // What is not there is told of, though it is too much already.
-    let mut lacking = with(2);
-    lacking["attachments"].as_array_mut().unwrap().push(json!({"blobId": "o0000000000000"}));
-    assert_eq!(bed.create(lacking).unwrap_err()["notFound"], json!(["o0000000000000"]));
+    // A missing blob is reported even if the attachments are too large.
+    let mut with_missing = with(2);
+    with_missing["attachments"].as_array_mut().unwrap().push(json!({"blobId": "o0000000000000"}));
+    assert_eq!(bed.create(with_missing).unwrap_err()["notFound"], json!(["o0000000000000"]));
 }
 
 #[test]
-fn what_the_client_cannot_know_is_told() {
+fn created_email_returns_the_properties_that_the_server_set() {
     let bed = Fixture::new();
-    let email = json!({"subject": "x", "textBody": [{"partId": "1"}], "bodyValues": {"1": {"value": "Hello  there"}}});
+    let email = json!({"subject": "x", "textBody": [{"partId": "1"}],
+        "bodyValues": {"1": {"value": "Hello  there"}}});
     let created = bed.create(email).unwrap();
     let names: Vec<&str> = created.keys().map(String::as_str).collect();
     let wanted = [
@@ -241,8 +256,9 @@ fn what_the_client_cannot_know_is_told() {
         Some(json!({&bed.inbox: true}))
     );
     assert_eq!(shown, Value::Object(created));
-    let said = json!({"keywords": {"$Draft": true}, "receivedAt": "2020-01-01T00:00:00Z", "sentAt": "2020-01-01T00:00:00Z"});
-    let shown = bed.shown(said, &json!({"properties": ["keywords", "receivedAt", "sentAt"]}));
+    let email = json!({"keywords": {"$Draft": true}, "receivedAt": "2020-01-01T00:00:00Z",
+        "sentAt": "2020-01-01T00:00:00Z"});
+    let shown = bed.shown(email, &json!({"properties": ["keywords", "receivedAt", "sentAt"]}));
     assert_eq!(
         (&shown["keywords"], &shown["receivedAt"]),
         (&json!({"$draft": true}), &json!("2020-01-01T00:00:00Z"))
@@ -260,13 +276,14 @@ for p in m.walk():
         text = p.get_content_maintype() == "text"
         what = p.get_content().replace("\r\n", "\n") if text else p.get_content().hex()
         parts.append([p.get_content_type(), p.get_filename(), p.get_content_disposition(), what])
-print(json.dumps({"subject": m["subject"], "from": people("from"), "to": people("to"), "date": m["date"].datetime.isoformat(),
+print(json.dumps({"subject": m["subject"], "from": people("from"), "to": people("to"),
+    "date": m["date"].datetime.isoformat(),
     "parts": parts, "defects": defects, "kind": m.get_content_type()}))
 "#;
 
-/// Another's reading of what is made: Python's `email`.
+/// Compares with the `email` package of Python.
 #[test]
-fn what_is_made_is_read_alike_by_python() {
+fn created_message_is_read_alike_by_python() {
     use std::io::Write as _;
     use std::process::{Command, Stdio};
     let mut child = match Command::new("python3")
@@ -281,16 +298,20 @@ fn what_is_made_is_read_alike_by_python() {
     let bed = Fixture::new();
     let other = filed(
         &bed.context,
-        b"Subject: x\r\nContent-Type: image/png\r\nContent-Transfer-Encoding: base64\r\n\r\nAAECAw==\r\n",
+        b"Subject: x\r\nContent-Type: image/png\r\nContent-Transfer-Encoding: base64\r\n\r\n\
+            AAECAw==\r\n",
     );
     let long = format!("Angebot f\u{fc}r alle {}.png", "und noch mehr \u{1f600} ".repeat(8));
     let email = json!({
         "from": [{"name": "J\u{fc}rgen \u{1f600}, \"B\"", "email": "j@x.example"}],
         "to": [{"name": null, "email": "a@x.example"}, {"name": "B, Bob", "email": "b@x.example"}],
         "subject": "Gr\u{fc}\u{df}e ".repeat(30).trim(), "sentAt": "2026-11-21T10:00:00+01:00",
-        "textBody": [{"partId": "t", "type": "text/plain"}], "htmlBody": [{"partId": "h", "type": "text/html"}],
-        "attachments": [{"blobId": format!("o{}-0", &other[1..]), "type": "image/png", "name": long}],
-        "bodyValues": {"t": {"value": "Hello\n\u{fc}\n\nFrom here\n.\n"}, "h": {"value": "<p>".repeat(500)}},
+        "textBody": [{"partId": "t", "type": "text/plain"}],
+        "htmlBody": [{"partId": "h", "type": "text/html"}],
+        "attachments": [{"blobId": format!("o{}-0", &other[1..]), "type": "image/png",
+            "name": long}],
+        "bodyValues": {"t": {"value": "Hello\n\u{fc}\n\nFrom here\n.\n"},
+            "h": {"value": "<p>".repeat(500)}},
     });
     let id = bed.create(email.clone()).unwrap()["id"].as_str().unwrap().to_owned();
     let raw = bed
@@ -303,8 +324,10 @@ fn what_is_made_is_read_alike_by_python() {
     child.stdin.take().unwrap().write_all(&raw).unwrap();
     let read: Value = serde_json::from_slice(&child.wait_with_output().unwrap().stdout).unwrap();
     let wanted = json!({
-        "subject": email["subject"], "date": "2026-11-21T10:00:00+01:00", "kind": "multipart/mixed", "defects": [],
-        "from": [["J\u{fc}rgen \u{1f600}, \"B\"", "j@x.example"]], "to": [["", "a@x.example"], ["B, Bob", "b@x.example"]],
+        "subject": email["subject"], "date": "2026-11-21T10:00:00+01:00",
+        "kind": "multipart/mixed", "defects": [],
+        "from": [["J\u{fc}rgen \u{1f600}, \"B\"", "j@x.example"]],
+        "to": [["", "a@x.example"], ["B, Bob", "b@x.example"]],
         "parts": [
             ["text/plain", null, null, email["bodyValues"]["t"]["value"]],
             ["text/html", null, null, "<p>".repeat(500)],
@@ -315,7 +338,7 @@ fn what_is_made_is_read_alike_by_python() {
 }
 
 #[test]
-fn dates_are_read_alike_and_what_changes_is_told() {
+fn dates_are_normalized_and_changes_returned() {
     let bed = Fixture::new();
     for at in ["2026-12-24T09:00:00Z", "2026-12-24T09:00:00.000Z", "2026-12-24T09:00:00.000+01:00"]
     {
@@ -348,13 +371,14 @@ fn dates_are_read_alike_and_what_changes_is_told() {
         assert_eq!(bed.create(json!({"sentAt": shape})).is_ok(), is_date, "{shape}");
         assert_eq!(bed.create(json!({"receivedAt": shape})).is_ok(), is_date, "{shape}");
     }
-    // The same of what is imported.
+    // Email/import does the same.
     let upload = bed
         .context
         .keep_upload(bed.account.parse().unwrap(), b"From: a@x\r\n\r\ny", "message/rfc822")
         .unwrap();
     let import = json!({"emails": {"k": {
-        "blobId": upload.to_string(), "mailboxIds": {&bed.inbox: true}, "receivedAt": "1969-07-20T20:17:40Z",
+        "blobId": upload.to_string(), "mailboxIds": {&bed.inbox: true},
+        "receivedAt": "1969-07-20T20:17:40Z",
     }}});
     assert_eq!(
         bed.call("Email/import", import)["created"]["k"]["receivedAt"],

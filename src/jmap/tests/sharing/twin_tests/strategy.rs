@@ -1,4 +1,4 @@
-//! Strategies of proptest for what is done to the two accounts, and for what their guest asks.
+//! Strategies of proptest for the changes of the two accounts, and for the queries of their guest.
 
 use std::collections::BTreeSet;
 
@@ -22,24 +22,29 @@ fn letter() -> impl Strategy<Value = TestMessage> {
     )
 }
 
-pub(super) fn change() -> impl Strategy<Value = SharedChange> {
+pub(super) fn shared_change() -> impl Strategy<Value = SharedChange> {
     let which = || 0usize..6;
     prop_oneof![
-        4 => (letter(), proptest::option::of(0..TOPICS)).prop_map(|(letter, topic)| SharedChange::Create { letter, topic }),
-        2 => (proptest::option::of(0..TOPICS), 1usize..4).prop_map(|(topic, guess)| SharedChange::Draft { topic, guess }),
+        4 => (letter(), proptest::option::of(0..TOPICS)).prop_map(|(letter, topic)|
+            SharedChange::Create { letter, topic }),
+        2 => (proptest::option::of(0..TOPICS), 1usize..4).prop_map(|(topic, guess)|
+            SharedChange::Draft { topic, guess }),
         3 => (which(), 0u8..16).prop_map(|(which, boxes)| SharedChange::Refile { which, boxes }),
-        2 => (which(), keywords()).prop_map(|(which, keywords)| SharedChange::Mark { which, keywords }),
+        2 => (which(), keywords()).prop_map(|(which, keywords)|
+            SharedChange::Mark { which, keywords }),
         1 => which().prop_map(|which| SharedChange::Destroy { which }),
     ]
 }
 
-pub(super) fn hidden() -> impl Strategy<Value = Vec<PrivateChange>> {
+pub(super) fn private_changes() -> impl Strategy<Value = Vec<PrivateChange>> {
     let which = || 0usize..6;
     let one = prop_oneof![
         5 => (letter(), proptest::option::of(0..TOPICS), 0usize..6)
-            .prop_map(|(letter, topic, reply_to)| PrivateChange::Create { letter, topic, reply_to }),
+            .prop_map(|(letter, topic, reply_to)| PrivateChange::Create { letter, topic,
+                reply_to }),
         2 => (which(), 0u8..8).prop_map(|(which, boxes)| PrivateChange::Refile { which, boxes }),
-        3 => (which(), keywords()).prop_map(|(which, keywords)| PrivateChange::Mark { which, keywords }),
+        3 => (which(), keywords()).prop_map(|(which, keywords)|
+            PrivateChange::Mark { which, keywords }),
         2 => which().prop_map(|which| PrivateChange::Destroy { which }),
         1 => any::<u8>().prop_map(|to| PrivateChange::Rename { to }),
     ];
@@ -67,7 +72,7 @@ fn condition() -> impl Strategy<Value = Value> {
     ]
 }
 
-pub(super) fn question() -> impl Strategy<Value = GuestQuery> {
+pub(super) fn guest_query() -> impl Strategy<Value = GuestQuery> {
     let filter = (proptest::collection::vec(condition(), 1..3), 0u8..4).prop_map(|(parts, of)| {
         let operator = ["AND", "OR", "NOT"].get(usize::from(of));
         match operator {
@@ -76,16 +81,19 @@ pub(super) fn question() -> impl Strategy<Value = GuestQuery> {
         }
     });
     let by = |property: &'static str| json!([{"property": property, "isAscending": true}]);
-    let along = |property: &'static str, word: &'static str| json!([{"property": property, "keyword": word}]);
+    let by_keyword = |property: &'static str, word: &'static str| {
+        let comparator = json!({"property": property, "keyword": word});
+        json!([comparator])
+    };
     let sort = proptest::sample::select(vec![
         Value::Null,
         Value::Null,
         by("receivedAt"),
         by("size"),
         by("from"),
-        along("hasKeyword", "$flagged"),
-        along("someInThreadHaveKeyword", "$seen"),
-        along("allInThreadHaveKeyword", "$flagged"),
+        by_keyword("hasKeyword", "$flagged"),
+        by_keyword("someInThreadHaveKeyword", "$seen"),
+        by_keyword("allInThreadHaveKeyword", "$flagged"),
     ]);
     (filter, sort, any::<bool>(), proptest::option::of(0usize..8))
         .prop_map(|(filter, sort, collapse, up_to)| GuestQuery { filter, sort, collapse, up_to })

@@ -1,4 +1,4 @@
-//! The parts of an email that is made, and the fields that each part has.
+//! The body parts of a created email, and the header fields of each part.
 
 use serde_json::{Value, json};
 
@@ -6,26 +6,33 @@ use super::Fixture;
 use crate::jmap::email::read::tests::filed;
 
 #[test]
-fn a_body_of_lists_is_arranged() {
+fn body_lists_are_arranged_into_multiparts() {
     let bed = Fixture::new();
     let other = filed(
         &bed.context,
-        b"Subject: x\r\nContent-Type: image/png\r\nContent-Transfer-Encoding: base64\r\n\r\nAAECAw==\r\n",
+        b"Subject: x\r\nContent-Type: image/png\r\nContent-Transfer-Encoding: base64\r\n\r\n\
+            AAECAw==\r\n",
     );
     let blob = format!("o{}-0", &other[1..]);
     let whole = format!("o{}", &other[1..]);
     let email = json!({
         "textBody": [{"partId": "t", "type": "text/plain"}],
-        "htmlBody": [{"partId": "h", "type": "text/html", "language": ["de"], "header:X-Part": " p"}],
+        "htmlBody": [{"partId": "h", "type": "text/html", "language": ["de"],
+            "header:X-Part": " p"}],
         "attachments": [
-            {"blobId": blob, "type": "image/png", "cid": "1@x", "name": "inline.png", "disposition": "inline"},
-            {"blobId": blob, "type": "image/png", "name": "Gr\u{fc}\u{df}e \u{1f600}.png", "size": 7},
+            {"blobId": blob, "type": "image/png", "cid": "1@x", "name": "inline.png",
+                "disposition": "inline"},
+            {"blobId": blob, "type": "image/png", "name": "Gr\u{fc}\u{df}e \u{1f600}.png",
+                "size": 7},
             {"blobId": whole, "type": "message/rfc822", "disposition": null},
         ],
-        "bodyValues": {"t": {"value": "Hello\n\u{fc}\n"}, "h": {"value": "<img src='cid:1@x'>", "isTruncated": false}},
+        "bodyValues": {"t": {"value": "Hello\n\u{fc}\n"}, "h": {"value": "<img src='cid:1@x'>",
+            "isTruncated": false}},
     });
-    let ask = json!({"properties": ["bodyStructure", "bodyValues", "textBody", "htmlBody", "attachments", "hasAttachment"],
-        "bodyProperties": ["type", "name", "size", "cid", "disposition", "charset", "language", "header:X-Part", "partId"]});
+    let ask = json!({"properties": ["bodyStructure", "bodyValues", "textBody", "htmlBody",
+        "attachments", "hasAttachment"],
+        "bodyProperties": ["type", "name", "size", "cid", "disposition", "charset", "language",
+            "header:X-Part", "partId"]});
     let shown = bed.shown(email, &ask);
     let kinds = |parts: &Value| -> String {
         parts
@@ -70,7 +77,7 @@ fn a_body_of_lists_is_arranged() {
         (&json!("Gr\u{fc}\u{df}e \u{1f600}.png"), &json!("attachment"))
     );
     assert_eq!((&file(2)["disposition"], &shown["hasAttachment"]), (&Value::Null, &json!(true)));
-    // Less is simpler.
+    // With fewer parts the structure is simpler.
     let kind = |email: Value| {
         bed.shown(email, &json!({"properties": ["bodyStructure"]}))["bodyStructure"]["type"].clone()
     };
@@ -86,14 +93,17 @@ fn a_body_of_lists_is_arranged() {
 }
 
 #[test]
-fn a_body_structure_is_made_as_it_is_given() {
+fn body_structure_is_built_as_given() {
     let bed = Fixture::new();
     let email = json!({
         "bodyStructure": {"type": "multipart/mixed", "header:X-Root:asText": "r", "subParts": [
-            {"partId": "1", "type": "text/plain", "name": "a.txt", "disposition": "inline", "location": "http://x/", "cid": "c@d"},
-            {"partId": "2", "header:Content-Type": "text/calendar; method=REQUEST; charset=us-ascii; name=cal.ics"},
+            {"partId": "1", "type": "text/plain", "name": "a.txt", "disposition": "inline",
+                "location": "http://x/", "cid": "c@d"},
+            {"partId": "2", "header:Content-Type": "text/calendar; method=REQUEST; \
+                charset=us-ascii; name=cal.ics"},
             {"type": "multipart/alternative", "subParts": [{"partId": "1", "type": "text/html"}]},
-            {"partId": "1", "header:Content-Disposition:asText": "attachment; filename=\"f g\"; size=9", "language": ["en"]},
+            {"partId": "1", "header:Content-Disposition:asText": "attachment; filename=\"f g\"; \
+                size=9", "language": ["en"]},
         ]},
         "bodyValues": {"1": {"value": "one\n"}, "2": {"value": "two"}},
     });
@@ -110,7 +120,8 @@ fn a_body_structure_is_made_as_it_is_given() {
     ];
     let shown = bed.shown(
         email,
-        &json!({"properties": ["bodyStructure", "header:X-Root:asText", "bodyValues"], "bodyProperties": names}),
+        &json!({"properties": ["bodyStructure", "header:X-Root:asText", "bodyValues"],
+            "bodyProperties": names}),
     );
     assert_eq!(shown["header:X-Root:asText"], "r");
     let part = |at: usize| shown["bodyStructure"]["subParts"][at].clone();
@@ -132,12 +143,13 @@ fn a_body_structure_is_made_as_it_is_given() {
     assert!(part(3)["header:Content-Disposition:asText"].as_str().unwrap().contains("size=9"));
 }
 
-/// A root part's fields are the email's: nothing is set twice.
+/// The root part shares the header of the email, so no field may be set twice.
 #[test]
-fn the_root_of_a_structure_may_set_what_is_made_otherwise() {
+fn root_part_may_set_header_fields_that_have_defaults() {
     let bed = Fixture::new();
     let email = json!({
-        "bodyStructure": {"partId": "1", "header:Message-ID:asMessageIds": ["own@x"], "header:Date:asDate": "2020-01-01T00:00:00Z",
+        "bodyStructure": {"partId": "1", "header:Message-ID:asMessageIds": ["own@x"],
+            "header:Date:asDate": "2020-01-01T00:00:00Z",
             "header:MIME-Version": " 1.0", "header:Subject:asText": "s"},
         "bodyValues": {"1": {"value": "x"}},
     });
@@ -158,17 +170,18 @@ fn the_root_of_a_structure_may_set_what_is_made_otherwise() {
     assert_eq!(shown["header:MIME-Version:all"].as_array().unwrap().len(), 1);
 }
 
-/// RFC 2045 §6.4: a message within is not encoded; only texts have a charset.
+/// RFC 2045 §6.4: an embedded message is not encoded, and only text types have a charset.
 #[test]
-fn texts_of_other_types_have_no_charset_and_messages_no_encoding() {
+fn only_text_types_get_a_charset_and_messages_are_not_encoded() {
     let bed = Fixture::new();
     let made = |kind: &str, value: &str| {
         let part = json!({"partId": "1", "type": kind});
-        bed.raw(json!({"bodyStructure": {"type": "multipart/mixed", "subParts": [part]}, "bodyValues": {"1": {"value": value}}}))
+        bed.raw(json!({"bodyStructure": {"type": "multipart/mixed", "subParts": [part]},
+            "bodyValues": {"1": {"value": value}}}))
     };
-    let within = "Subject: Gr\u{fc}\u{df}e\n\nGr\u{fc}\u{df}e\n";
+    let embedded = "Subject: Gr\u{fc}\u{df}e\n\nGr\u{fc}\u{df}e\n";
     for (kind, value, encoding) in [
-        ("message/rfc822", within, "8bit"),
+        ("message/rfc822", embedded, "8bit"),
         ("message/rfc822", "Subject: x\n\ny\n", "7bit"),
         ("message/delivery-status", "Reporting-MTA: dns; x\n", "7bit"),
         ("image/svg+xml", "<svg/>", "7bit"),
@@ -194,13 +207,14 @@ fn texts_of_other_types_have_no_charset_and_messages_no_encoding() {
     assert_eq!(bed.refused(&refused), "attachments/0/partId");
 }
 
-/// RFC 2183: only Content-Disposition tells the name to those who follow it.
+/// A reader that follows RFC 2183 finds the name only in Content-Disposition.
 #[test]
 fn named_part_without_disposition_gets_one_that_reads_alike() {
     let bed = Fixture::new();
     let part = |kind: &str, name: &str| json!({"partId": "1", "type": kind, "name": name});
     let structure = json!({"type": "multipart/mixed", "subParts": [
-        part("text/plain", "a.txt"), part("text/plain", "b.txt"), part("image/png", "c.png"), part("application/pdf", "d.pdf"),
+        part("text/plain", "a.txt"), part("text/plain", "b.txt"), part("image/png", "c.png"),
+        part("application/pdf", "d.pdf"),
     ]});
     let email = json!({"bodyStructure": structure, "bodyValues": {"1": {"value": "x"}}});
     let raw = bed.raw(email.clone());
@@ -224,7 +238,7 @@ fn named_part_without_disposition_gets_one_that_reads_alike() {
 }
 
 #[test]
-fn content_fields_of_a_part_are_taken_or_refused() {
+fn content_fields_of_a_part_are_set_or_refused() {
     let bed = Fixture::new();
     let with = |name: &str, value: &str| {
         let part = json!({"partId": "1", "type": "application/x", name: value});
@@ -253,7 +267,8 @@ fn content_fields_of_a_part_are_taken_or_refused() {
     let transfer = bed.refused(&with("header:Content-Transfer-Encoding", " base64"));
     assert_eq!(transfer, "attachments/0/header:Content-Transfer-Encoding");
     let text = |charset: &str| {
-        let part = json!({"partId": "1", "header:Content-Type": format!(" text/plain; charset={charset}")});
+        let part = json!({"partId": "1", "header:Content-Type": format!(" text/plain; \
+            charset={charset}")});
         json!({"textBody": [part], "bodyValues": {"1": {"value": "x"}}})
     };
     assert_eq!(bed.refused(&text("iso-8859-1")), "textBody/0/header:Content-Type");

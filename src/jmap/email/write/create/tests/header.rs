@@ -1,4 +1,4 @@
-//! The header fields of an email that is made.
+//! The header fields of a created email.
 
 use serde_json::{Value, json};
 
@@ -11,13 +11,17 @@ fn every_header_property_reads_back_as_it_was_set() {
     let person = |name: Value, email: &str| json!({"name": name, "email": email});
     let email = json!({
         "messageId": ["m1@x.example"], "inReplyTo": ["a@x"], "references": ["a@x", "b@x"],
-        "sender": [person(json!("J\u{fc}rgen"), "j@x.example")], "from": [person(json!("B, \"Bob\""), "b@x.example")],
-        "to": [person(Value::Null, "a@x.example"), person(json!("Long name ".repeat(20).trim()), "l@x.example")],
+        "sender": [person(json!("J\u{fc}rgen"), "j@x.example")],
+        "from": [person(json!("B, \"Bob\""), "b@x.example")],
+        "to": [person(Value::Null, "a@x.example"), person(json!("Long name ".repeat(20).trim()),
+            "l@x.example")],
         "bcc": [person(json!("x"), "x@x.example")], "replyTo": [person(Value::Null, "r@x.example")],
         "subject": "Gr\u{fc}\u{df}e  an \u{1f600} alle", "sentAt": "2026-11-21T10:00:00+01:00",
         "header:X-Raw": " raw  value\r\n folded", "header:X-Text:asText": "=?utf-8?q?no?= \u{fc}",
-        "header:X-Many:asText:all": ["one", "two"], "header:List-Post:asURLs": ["mailto:l@x", "https://x/y"],
-        "header:X-Date:asDate": "2026-11-21T10:00:00Z", "header:Resent-Message-ID:asMessageIds": ["r@x"],
+        "header:X-Many:asText:all": ["one", "two"], "header:List-Post:asURLs": ["mailto:l@x",
+            "https://x/y"],
+        "header:X-Date:asDate": "2026-11-21T10:00:00Z",
+        "header:Resent-Message-ID:asMessageIds": ["r@x"],
         "header:Resent-To:asGroupedAddresses": [
             {"name": "Team", "addresses": [person(Value::Null, "t@x.example")]},
             {"name": null, "addresses": [person(json!("y"), "y@x.example")]},
@@ -27,7 +31,7 @@ fn every_header_property_reads_back_as_it_was_set() {
     let mut shown = bed.shown(email.clone(), &json!({"properties": names}));
     shown.as_object_mut().unwrap().remove("id");
     assert_eq!(shown, email);
-    // What is not said is made: an id, a date, and what MIME wants.
+    // The server adds Message-ID, Date and MIME-Version if they are missing.
     let shown = bed.shown(
         json!({"to": null}),
         &json!({"properties": ["messageId", "sentAt", "to", "header:MIME-Version:asText:all"]}),
@@ -39,12 +43,15 @@ fn every_header_property_reads_back_as_it_was_set() {
 
 /// RFC 5322 §3.6.
 #[test]
-fn lists_of_nobody_are_no_header_fields() {
+fn empty_address_lists_make_no_header_fields() {
     let bed = Fixture::new();
     let email = json!({
-        "from": [{"email": "ann@example.org"}], "to": [], "cc": [], "bcc": [], "replyTo": [], "sender": [],
-        "references": [], "inReplyTo": [], "subject": "", "header:X-A:asAddresses": [], "keywords": {},
-        "header:X-B:asGroupedAddresses": [{"name": null, "addresses": []}], "header:X-C:asAddresses:all": [[]],
+        "from": [{"email": "ann@example.org"}], "to": [], "cc": [], "bcc": [], "replyTo": [],
+        "sender": [],
+        "references": [], "inReplyTo": [], "subject": "", "header:X-A:asAddresses": [],
+        "keywords": {},
+        "header:X-B:asGroupedAddresses": [{"name": null, "addresses": []}],
+        "header:X-C:asAddresses:all": [[]],
         "header:Resent-To": " ", "header:X-D": "",
     });
     let raw = bed.raw(email);
@@ -59,9 +66,9 @@ fn lists_of_nobody_are_no_header_fields() {
     assert_eq!(own, ["Date", "From", "MIME-Version", "Message-ID", "Subject", "X-D"]);
 }
 
-/// RFC 8621 §4.1.2.3: a draft may be half complete.
+/// RFC 8621 §4.1.2.3: a draft may have an incomplete address.
 #[test]
-fn half_an_address_is_kept_as_it_is() {
+fn incomplete_address_is_kept_unchanged() {
     let bed = Fixture::new();
     for one in [
         json!({"name": "N", "email": ""}),
