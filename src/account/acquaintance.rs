@@ -1,11 +1,12 @@
-//! What is remembered of an account's dealings with a sender, for the vacation's engine: whether
-//! the sender was told, and whether the owner has written to the sender.
+//! Looks up for the vacation responder whether a sender was told, and whether the owner has written
+//! to the sender.
 //!
-//! The second is answered by the search tokens of the owner's mail, so that nothing is kept for it.
-//! Mail counts that the owner made: it was never delivered (it has no trace prefix), is no draft,
-//! and lies in Sent or is from an address of the owner. So no sender becomes known by sending mail,
-//! under whatever name; nor by the replies that were given in the owner's name. Of the mail that
-//! names an address at most `MAX_EMAILS_EXAMINED` emails are looked at.
+//! - The second is found by the search tokens of the owner's mail. Nothing is stored for it.
+//! - An email counts as written by the owner if it was not delivered (it has no trace prefix), is
+//!   not a draft, and is in Sent or from an address of the owner. So no sender becomes known by
+//!   sending mail under any name.
+//! - Replies of the responder do not count.
+//! - At most `MAX_EMAILS_EXAMINED` emails that name the sender are examined.
 
 use super::OwnAddresses;
 use crate::model::{
@@ -15,21 +16,19 @@ use crate::model::{
 use crate::store::{Error, Snapshot};
 use crate::vacation::{AccountLookup, is_own_id, plain_in_domain};
 
-/// Emails that name an address and are looked at.
+/// How many emails that name the sender are examined.
 const MAX_EMAILS_EXAMINED: usize = 1000;
 
 /// One account at one time.
 #[derive(Debug, Clone, Copy)]
 pub struct AccountSnapshot<'a> {
-    /// The state that is read.
     pub snapshot: &'a Snapshot<'a>,
     pub account: AccountId,
-    /// Who that is.
     pub identity: &'a Identity,
-    /// The addresses that the directory leads to it.
+    /// The addresses that resolve to the account.
     pub own: &'a OwnAddresses,
     pub now: UtcMillis,
-    /// The key of our own ids.
+    /// The key by which the Message-IDs of replies are recognised.
     pub secret: &'a [u8; 32],
 }
 
@@ -40,13 +39,12 @@ impl AccountLookup for AccountSnapshot<'_> {
         self.own.has(address)
     }
 
-    fn told(&self, who: &ToldKey, memory: &ToldLifetime) -> Result<Option<UtcMillis>, Error> {
-        self.snapshot.last_told(self.account, who, memory, self.now)
+    fn told(&self, key: &ToldKey, memory: &ToldLifetime) -> Result<Option<UtcMillis>, Error> {
+        self.snapshot.last_told(self.account, key, memory, self.now)
     }
 
-    /// A tag that leaves the sender its domain (BATV, VERP) does not hide whom the owner knows. An
-    /// address that stands within one in another domain (SRS) was written by whoever sends, and
-    /// makes nobody known.
+    /// A tag that does not change the domain (BATV, VERP) is ignored. An address within a tag of
+    /// another domain (SRS) is the sender's own claim, and does not count.
     fn knows(&self, sender: &Address) -> Result<bool, Error> {
         let (folded, plain) = (sender.folded(), plain_in_domain(sender));
         Ok(self.has_written_to(&plain)? || (folded != plain && self.has_written_to(&folded)?))
@@ -54,37 +52,37 @@ impl AccountLookup for AccountSnapshot<'_> {
 }
 
 impl AccountSnapshot<'_> {
-    /// Whether the owner has written to somebody, by that address as it stands.
-    fn has_written_to(&self, who: &Address) -> Result<bool, Error> {
+    /// Whether the owner has written to exactly this address.
+    fn has_written_to(&self, address: &Address) -> Result<bool, Error> {
         let (snapshot, account) = (self.snapshot, self.account);
         let sent = snapshot
             .mailboxes(account)?
             .into_iter()
             .find(|(_, mailbox)| mailbox.role == Some(Role::Sent));
         let sent = sent.map(|(uid, _)| uid);
-        let own = |person: &EmailAddress| {
-            Address::parse(&person.email).is_ok_and(|address| self.identity.is_me(&address))
+        let is_owner = |person: &EmailAddress| {
+            Address::parse(&person.email).is_ok_and(|from| self.identity.is_me(&from))
         };
-        let (mut found, mut left) = (false, MAX_EMAILS_EXAMINED);
+        let (mut has_written, mut emails_left) = (false, MAX_EMAILS_EXAMINED);
         snapshot.scan_emails_with_text(
             account,
-            &who.reversed_domain(),
+            &address.reversed_domain(),
             field::TO | field::CC | field::BCC,
             |id| {
-                left = left.saturating_sub(1);
+                emails_left = emails_left.saturating_sub(1);
                 if let (Some(email), Some((prefix, content))) =
                     (snapshot.email(account, id)?, snapshot.content(account, id)?)
                 {
-                    let made = prefix.is_empty() && !email.has(keyword::DRAFT);
+                    let is_undelivered = prefix.is_empty() && !email.has(keyword::DRAFT);
                     let is_own_mail = sent.is_some_and(|uid| email.mailboxes.contains(&uid))
-                        || content.from.iter().any(own);
-                    found = made
+                        || content.from.iter().any(is_owner);
+                    has_written = is_undelivered
                         && is_own_mail
                         && !content.message_id.iter().any(|id| is_own_id(id, self.secret));
                 }
-                Ok(!found && left > 0)
+                Ok(!has_written && emails_left > 0)
             },
         )?;
-        Ok(found)
+        Ok(has_written)
     }
 }

@@ -1,15 +1,14 @@
-//! What came into an account within a time, by its decision log: for the report on the owner's
-//! return.
+//! Collects for the absence report what arrived in an account, from the log of decisions.
 
 use crate::model::{AccountId, Decision, EmailAddress, UtcMillis, Verdict, limits};
 use crate::store::{Error, Snapshot};
 use crate::vacation::{AbsenceReport, Arrival};
 
-/// The report of what came since `began` (`None`: as far back as decisions are kept) and before
-/// `ended`; of more than `limits::MAX_LISTED_ROWS` messages the newest.
+/// Makes the report of what arrived from `began` on (`None`: as far back as decisions are kept) and
+/// before `ended`. It has at most `limits::MAX_LISTED_ROWS` messages, the newest ones.
 ///
 /// # Errors
-/// Those of reading the store.
+/// If the store cannot be read.
 pub fn report(
     snapshot: &Snapshot<'_>,
     account: AccountId,

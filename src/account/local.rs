@@ -1,40 +1,40 @@
-//! Changing the directory. Each function returns when its change is durable; none may be called
-//! from an asynchronous task (they wait for the disk).
+//! Changes the directory: creates, edits and removes accounts, addresses and alias domains.
 //!
-//! - Who changes the directory does so alone. A name is one account's: no other has it as its name
-//!   or as an address that leads to it, and none is read as an account's id.
-//! - An account is made by one write, with its mailboxes and the addresses that lead to it: there
-//!   is no half of one.
-//! - An account that goes loses its primary address in its own row first, and then its addresses
-//!   and its rows: what is left after a crash gets no mail, and the next removal removes it.
+//! - Each function returns when its change is durable. It waits for the disk, so an asynchronous
+//!   task must not call it.
+//! - Changes are made one at a time (`change_lock`).
+//! - A name belongs to one account: no other account has it as a name or an address, and it does
+//!   not have the form of an account id.
+//! - An account is created by one write, with its mailboxes and addresses.
+//! - An account is removed in steps: first the primary address in its own row, then its addresses,
+//!   then its other rows. What a crash leaves gets no mail, and the next removal goes on.
 
 use super::Directory;
 use crate::model::{AccountId, AccountRow, Address, AddressRow, Role};
 use crate::store::{Error, NewMailbox, Txn};
 
-/// An account to be made.
+/// An account to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewAccount {
-    /// Its primary address.
+    /// The primary address.
     pub address: Address,
-    /// Its name for commands and logins; the address where none is given.
+    /// The name for commands and logins. `None` is the address.
     pub name: Option<String>,
     /// The owner's name.
     pub display_name: Option<String>,
-    /// Most octets that it may hold.
+    /// How many bytes the account may hold.
     pub quota_bytes: Option<u64>,
-    /// Most emails that it may hold.
+    /// How many emails the account may hold.
     pub quota_emails: Option<u64>,
-    /// IANA time zone.
+    /// The time zone (IANA name).
     pub zone: Option<String>,
-    /// Whether `user+Mailbox@` may file into that mailbox.
+    /// Whether mail to `user+Mailbox@` is filed into that mailbox.
     pub detail_files: bool,
-    /// The Unix user who may manage it.
+    /// The Unix user who may manage the account.
     pub unix_user: Option<String>,
-    /// Other addresses of it.
     pub aliases: Vec<Address>,
-    /// Whether it begins with a mailbox for each usual role, or with the Inbox alone; as the site
-    /// has it where not said.
+    /// Whether the account gets all standard mailboxes, or only the Inbox. `None` is the site's
+    /// setting.
     pub all_mailboxes: Option<bool>,
 }
 
@@ -58,7 +58,7 @@ impl NewAccount {
     }
 }
 
-/// The usual mailboxes, the Inbox first.
+/// The standard mailboxes, the Inbox first.
 const STANDARD_MAILBOXES: [(&str, Role); 6] = [
     ("Inbox", Role::Inbox),
     ("Drafts", Role::Drafts),
@@ -68,22 +68,22 @@ const STANDARD_MAILBOXES: [(&str, Role); 6] = [
     ("Archive", Role::Archive),
 ];
 
-/// Rows removed by one step of an account's end.
-const ERASE_STEP: usize = 5_000;
+/// How many rows one step of the removal of an account removes.
+const ERASE_CHUNK: usize = 5_000;
 
 impl Directory {
-    /// Makes an account with its mailboxes.
+    /// Creates an account with its mailboxes and addresses.
     ///
     /// # Errors
-    /// `Conflict` where an address or the name is taken, and those of the store.
+    /// `Conflict` if an address or the name is taken; others if the store fails.
     pub fn add(&self, new: &NewAccount) -> Result<AccountId, Error> {
-        let _alone = self.0.changing.lock();
+        let _guard = self.0.change_lock.lock();
         let settings = self.settings().get();
-        let primary = settings.form(&new.address);
+        let primary = settings.stored_form(&new.address);
         let name = new.name.clone().unwrap_or_else(|| primary.to_string());
         self.check_name_is_free(&name)?;
         let mut aliases: Vec<Address> = Vec::new();
-        for alias in new.aliases.iter().map(|alias| settings.form(alias)) {
+        for alias in new.aliases.iter().map(|alias| settings.stored_form(alias)) {
             if alias != primary && !aliases.contains(&alias) {
                 aliases.push(alias);
             }
@@ -92,7 +92,7 @@ impl Directory {
             self.check_real_domain(address)?;
             self.check_address_is_free(None, address)?;
         }
-        let account = self.site(|txn| Ok(txn.next_account()))?;
+        let account = self.commit_site(|txn| Ok(txn.next_account()))?;
         let row = AccountRow {
             name,
             primary: primary.clone(),
@@ -108,7 +108,7 @@ impl Directory {
             tokens: Vec::new(),
             addresses: Some(aliases.iter().map(ToString::to_string).collect()),
         };
-        let usual = if new.all_mailboxes.unwrap_or(settings.all_mailboxes) {
+        let mailbox_count = if new.all_mailboxes.unwrap_or(settings.all_mailboxes) {
             STANDARD_MAILBOXES.len()
         } else {
             1
@@ -122,7 +122,7 @@ impl Directory {
                 return Ok(());
             }
             txn.set_account(&row);
-            for ((name, role), order) in STANDARD_MAILBOXES.iter().zip(1..).take(usual) {
+            for ((name, role), order) in STANDARD_MAILBOXES.iter().zip(1..).take(mailbox_count) {
                 let role = Some(*role);
                 txn.create_mailbox(&NewMailbox {
                     name: (*name).into(),
@@ -137,83 +137,84 @@ impl Directory {
         Ok(account)
     }
 
-    /// All accounts with their addresses, by id.
+    /// Lists all accounts with their addresses, by id.
     ///
     /// # Errors
-    /// Those of the store.
+    /// If the store cannot be read.
     pub fn list(&self) -> Result<Vec<(AccountId, AccountRow, Vec<Address>)>, Error> {
-        let known = self.cache()?;
-        let mut all: Vec<_> = known
-            .accounts
-            .iter()
-            .map(|(id, row)| (*id, row.clone(), known.of.get(id).cloned().unwrap_or_default()))
-            .collect();
-        all.sort_by_key(|(id, ..)| *id);
-        Ok(all)
+        let cache = self.cache()?;
+        let addresses_of = |id| cache.addresses_by_account.get(id).cloned().unwrap_or_default();
+        let mut accounts: Vec<_> =
+            cache.accounts.iter().map(|(id, row)| (*id, row.clone(), addresses_of(id))).collect();
+        accounts.sort_by_key(|(id, ..)| *id);
+        Ok(accounts)
     }
 
-    /// Changes an account's row; returns what `edit` says of it.
+    /// Changes an account's row. Returns what `edit` returns.
     ///
     /// # Errors
-    /// `NotFound`, and those of the store.
+    /// `NotFound` if there is no such account, `Conflict` if its new name is taken; others if the
+    /// store fails.
     pub fn update<T>(
         &self,
         account: AccountId,
         edit: impl Fn(&mut AccountRow) -> T,
     ) -> Result<T, Error> {
-        let _alone = self.0.changing.lock();
+        let _guard = self.0.change_lock.lock();
         let addresses = self.addresses_of(account)?;
-        self.change(account, |txn| {
+        self.commit(account, |txn| {
             let mut row = txn.snapshot().account(account)?.ok_or(Error::NotFound("account"))?;
-            let (name, named) = (row.name.clone(), row.addresses.take());
-            let said = edit(&mut row);
-            row.addresses = Some(named.unwrap_or_else(|| addresses.clone()));
+            let (name, list) = (row.name.clone(), row.addresses.take());
+            let result = edit(&mut row);
+            row.addresses = Some(list.unwrap_or_else(|| addresses.clone()));
             if !row.name.eq_ignore_ascii_case(&name) {
                 self.check_name_is_free(&row.name)?;
             }
             txn.set_account(&row);
-            Ok(said)
+            Ok(result)
         })
     }
 
-    /// Adds an address to an account.
+    /// Adds an alias to an account.
     ///
     /// # Errors
-    /// `Conflict` where it is taken, `NotFound`, and those of the store.
+    /// `Conflict` if the address is taken, `NotFound` if there is no such account; others if the
+    /// store fails.
     pub fn add_alias(&self, account: AccountId, alias: &Address) -> Result<(), Error> {
-        let _alone = self.0.changing.lock();
-        let alias = self.settings().get().form(alias);
+        let _guard = self.0.change_lock.lock();
+        let alias = self.settings().get().stored_form(alias);
         self.check_real_domain(&alias)?;
         self.check_address_is_free(Some(account), &alias)?;
-        self.claim(account, &alias.to_string(), &AddressRow::Alias(account))
+        self.claim_address(account, &alias.to_string(), &AddressRow::Alias(account))
     }
 
-    /// Gives an account everything in a domain that nothing else claims.
+    /// Adds a catch-all: the account gets the mail for every address of a domain that nobody has.
     ///
     /// # Errors
-    /// As `add_alias`.
+    /// The same as `add_alias`.
     pub fn add_catch_all(&self, account: AccountId, domain: &str) -> Result<(), Error> {
-        let _alone = self.0.changing.lock();
+        let _guard = self.0.change_lock.lock();
         let domain = crate::model::address::fold_domain(domain);
         self.check_real_domain(&Address::from_parts("", &*domain))?;
         let key = format!("@{domain}");
-        self.claim(account, &key, &AddressRow::CatchAll(account))
+        self.claim_address(account, &key, &AddressRow::CatchAll(account))
     }
 
-    /// Lets one domain stand for another. It is looked up once: a domain that stands for another
-    /// has no addresses of its own, and is nobody's target.
+    /// Makes a domain an alias of another. An alias domain has no addresses of its own, and no
+    /// domain is an alias of it, so that one look-up is enough.
     ///
     /// # Errors
-    /// `Conflict` where it does so already or would break that, and those of the store.
+    /// `Conflict` if the domain is an alias already, or if the rule above would be broken; others
+    /// if the store fails.
     pub fn add_alias_domain(&self, alias: &str, real: &str) -> Result<(), Error> {
         let fold = crate::model::address::fold_domain;
         let (alias, real) = (fold(alias), fold(real));
         if alias == real {
             return Err(Error::Conflict("a domain cannot stand for itself".into()));
         }
-        let _alone = self.0.changing.lock();
-        self.refuse_names_in(&alias, &real)?;
-        self.site(|txn| {
+        let _guard = self.0.change_lock.lock();
+        self.check_names_in_alias_domain(&alias, &real)?;
+        self.commit_site(|txn| {
             for (address, row) in txn.snapshot().directory()?.addresses {
                 let is_in_alias =
                     address.rsplit_once('@').is_some_and(|(_, domain)| domain == alias);
@@ -249,17 +250,17 @@ impl Directory {
         })
     }
 
-    /// The domains that stand for another: (alias, real), by name.
+    /// Lists the alias domains as (alias, real), by name.
     ///
     /// # Errors
-    /// Those of the store.
+    /// If the store cannot be read.
     pub fn alias_domains(&self) -> Result<Vec<(String, String)>, Error> {
-        let mut all = self.cache()?.alias_domains.clone();
-        all.sort();
-        Ok(all)
+        let mut domains = self.cache()?.alias_domains.clone();
+        domains.sort();
+        Ok(domains)
     }
 
-    /// Refuses an address that nothing would ever lead to, for its domain stands for another.
+    /// Refuses an address in an alias domain, which would never be looked up.
     fn check_real_domain(&self, address: &Address) -> Result<(), Error> {
         match self.cache()?.alias_domains.iter().find(|(alias, _)| alias == address.domain()) {
             Some((alias, real)) => {
@@ -269,14 +270,15 @@ impl Directory {
         }
     }
 
-    /// Takes an alias away from an account. A primary address goes only with its account.
+    /// Removes an alias of an account. A primary address is removed only with its account.
     ///
     /// # Errors
-    /// `NotFound`, `Conflict` where it is not this account's alias, and those of the store.
+    /// `NotFound` if nobody has the address, `Conflict` if it is not an alias of this account;
+    /// others if the store fails.
     pub fn remove_alias(&self, account: AccountId, alias: &Address) -> Result<(), Error> {
-        let _alone = self.0.changing.lock();
-        let key = self.settings().get().form(alias).to_string();
-        self.release(account, &key, |row| match row {
+        let _guard = self.0.change_lock.lock();
+        let key = self.settings().get().stored_form(alias).to_string();
+        self.release_address(account, &key, |row| match row {
             AddressRow::Alias(to) if *to == account => Ok(()),
             AddressRow::Primary(to) if *to == account => {
                 Err(Error::Conflict(format!("{key} is the account's primary address")))
@@ -285,29 +287,29 @@ impl Directory {
         })
     }
 
-    /// Takes everything in a domain that nothing else claims away from an account.
+    /// Removes a catch-all of an account.
     ///
     /// # Errors
-    /// As `remove_alias`.
+    /// The same as `remove_alias`.
     pub fn remove_catch_all(&self, account: AccountId, domain: &str) -> Result<(), Error> {
-        let _alone = self.0.changing.lock();
+        let _guard = self.0.change_lock.lock();
         let key = format!("@{}", crate::model::address::fold_domain(domain));
-        self.release(account, &key, |row| match row {
+        self.release_address(account, &key, |row| match row {
             AddressRow::CatchAll(to) if *to == account => Ok(()),
             _ => Err(Error::Conflict(format!("{key} leads to another account"))),
         })
     }
 
-    /// Lets a domain that stood for another stand for nothing.
+    /// Removes an alias domain.
     ///
     /// # Errors
-    /// `NotFound`, and those of the store.
+    /// `NotFound` if it is none; others if the store fails.
     pub fn remove_alias_domain(&self, alias: &str) -> Result<(), Error> {
-        let _alone = self.0.changing.lock();
+        let _guard = self.0.change_lock.lock();
         let key = format!("@@{}", crate::model::address::fold_domain(alias));
-        self.site(|txn| {
-            let found = txn.snapshot().address(&key);
-            match found {
+        self.commit_site(|txn| {
+            let row = txn.snapshot().address(&key);
+            match row {
                 Ok(None) => return Err(Error::NotFound("address")),
                 Ok(Some(_)) | Err(Error::Corrupt { .. }) => txn.set_address(&key, None),
                 Err(error) => return Err(error),
@@ -316,25 +318,25 @@ impl Directory {
         })
     }
 
-    /// Removes an account with all its mail. A step at a time; what is left after a crash, the next
-    /// call removes.
+    /// Removes an account with all its mail, in steps. What is left after a crash is removed by the
+    /// next call.
     ///
     /// # Errors
-    /// `NotFound`, and those of the store.
+    /// `NotFound` if there is no such account; others if the store fails.
     pub fn remove(&self, account: AccountId) -> Result<(), Error> {
-        let _alone = self.0.changing.lock();
+        let _guard = self.0.change_lock.lock();
         if self.0.store.snapshot().account(account)?.is_none() {
             return Err(Error::NotFound("account"));
         }
         self.erase(account)
     }
 
-    /// Removes what there is of an account.
+    /// Removes all rows of an account, and the addresses that resolve to it.
     fn erase(&self, account: AccountId) -> Result<(), Error> {
-        self.change(account, |txn| {
+        self.commit(account, |txn| {
             let row = txn.snapshot().account(account)?;
             if let Some(row) = row {
-                // From now on it is neither complete nor to be completed.
+                // Without a primary address, the account is not repaired or completed any more.
                 txn.set_account(&AccountRow {
                     active: false,
                     primary: Address::from_parts("", ""),
@@ -343,9 +345,9 @@ impl Directory {
             }
             Ok(())
         })?;
-        self.site(|txn| {
-            let all = txn.snapshot().directory()?.addresses;
-            for (address, row) in all {
+        self.commit_site(|txn| {
+            let addresses = txn.snapshot().directory()?.addresses;
+            for (address, row) in addresses {
                 if row.is_ok_and(|row| row.account() == Some(account)) {
                     txn.set_address(&address, None);
                 }
@@ -353,15 +355,15 @@ impl Directory {
             Ok(())
         })?;
         for owner in self.0.store.snapshot().accounts_shared_with(account)? {
-            while self.change(owner, |txn| txn.unshare(&[account].into(), ERASE_STEP))? {}
+            while self.commit(owner, |txn| txn.unshare(&[account].into(), ERASE_CHUNK))? {}
         }
-        while self.change(account, |txn| txn.erase(ERASE_STEP))? {}
-        *self.0.known.write() = None;
+        while self.commit(account, |txn| txn.erase(ERASE_CHUNK))? {}
+        *self.0.cache.write() = None;
         Ok(())
     }
 
-    /// Refuses a name that another account has, that leads to one as an address, or that reads as
-    /// an account's id.
+    /// Refuses a name that another account has as its name or an address, or that has the form of
+    /// an account id.
     fn check_name_is_free(&self, name: &str) -> Result<(), Error> {
         if name.trim().is_empty() {
             return Err(Error::Conflict("an account needs a name".into()));
@@ -370,17 +372,20 @@ impl Directory {
             return Err(Error::Conflict(format!("{name} would be taken for the id of an account")));
         }
         if let Some((_, row)) = self.find_account(name)? {
-            let by = if row.name.eq_ignore_ascii_case(name) {
+            let reason = if row.name.eq_ignore_ascii_case(name) {
                 "is its name"
             } else {
                 "is an address of it"
             };
-            return Err(Error::Conflict(format!("there is an account {}: {name} {by}", row.name)));
+            return Err(Error::Conflict(format!(
+                "there is an account {}: {name} {reason}",
+                row.name
+            )));
         }
         Ok(())
     }
 
-    /// Refuses an address that is taken, or that is the name of an account but this one.
+    /// Refuses an address that is taken, or that is the name of another account than this one.
     fn check_address_is_free(
         &self,
         account: Option<AccountId>,
@@ -400,22 +405,22 @@ impl Directory {
 
     fn is_name(&self, row: &AccountRow, address: &Address) -> bool {
         let settings = self.settings().get();
-        Address::parse(&row.name).is_ok_and(|name| settings.form(&name) == *address)
+        Address::parse(&row.name).is_ok_and(|name| settings.stored_form(&name) == *address)
     }
 
-    /// Refuses to let a domain stand for another where an account is named like an address that
-    /// would lead to another one.
-    fn refuse_names_in(&self, alias: &str, real: &str) -> Result<(), Error> {
+    /// Refuses an alias domain if the name of an account is an address in it that would resolve to
+    /// another account.
+    fn check_names_in_alias_domain(&self, alias: &str, real: &str) -> Result<(), Error> {
         let (snapshot, settings) = (self.0.store.snapshot(), self.settings().get());
         for (id, row) in snapshot.accounts()? {
-            let Ok(name) = Address::parse(&row.name).map(|name| settings.form(&name)) else {
+            let Ok(name) = Address::parse(&row.name).map(|name| settings.stored_form(&name)) else {
                 continue;
             };
-            let leads = match name.domain() == alias {
+            let resolved = match name.domain() == alias {
                 true => snapshot.address(&Address::from_parts(name.local(), real).to_string())?,
                 false => None,
             };
-            match leads {
+            match resolved {
                 Some(AddressRow::Primary(to) | AddressRow::Alias(to)) if to != id => {
                     return Err(Error::Conflict(format!(
                         "there is an account named {}, and it would lead to another",
@@ -428,11 +433,16 @@ impl Directory {
         Ok(())
     }
 
-    fn site<T>(&self, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
-        self.change(AccountId::SITE, change)
+    /// Commits a change of the site's rows, and waits until it is durable.
+    fn commit_site<T>(
+        &self,
+        change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.commit(AccountId::SITE, change)
     }
 
-    fn change<T>(
+    /// Commits a change of an account, and waits until it is durable.
+    fn commit<T>(
         &self,
         account: AccountId,
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,

@@ -1,18 +1,16 @@
-//! Who logs in: by a password, kept as a PHC string of Argon2id, or by a token, kept as a hash of
-//! its 32 random octets. Neither is ever kept as it is.
+//! Logs users in by a password, stored as an Argon2id PHC string, or by a token, stored as a hash
+//! of its 32 random bytes.
 //!
-//! Hashing a password takes tens of milliseconds and 19 MiB on purpose, so [`Logins::verify`] is
-//! for a thread that may wait, and few at once; a password that was right is remembered for some
-//! minutes under a keyed hash ([`cache`]). Failures are counted by source and by account
-//! ([`failures`]). What must hold:
-//! - a login that fails computes as many hashes whatever the name is: as many as the account with
-//!   most passwords has. An unknown name, an account without passwords, and one with many of them
-//!   cannot be told apart by time;
-//! - a password or token that is taken away opens nothing from the next look on.
-//!
-//! An account that takes no mail (`active` is false) can still log in: to refuse mail is one thing,
-//! to be kept from one's own mail another. A user who must be kept out loses all passwords and
-//! tokens.
+//! - Hashing a password takes tens of milliseconds and 19 MiB on purpose. So [`Logins::verify`]
+//!   must run on a thread that may wait, and a few at once. A password that was right is remembered
+//!   for some minutes under a keyed hash ([`cache`]).
+//! - Failures are counted by source and by account ([`failures`]).
+//! - Every failed login computes the same number of hashes: as many as the account with the most
+//!   passwords has. So an unknown name, an account without passwords and one with many cannot be
+//!   told apart by time.
+//! - A password or token that is removed is refused from the next check on.
+//! - An inactive account refuses mail, but its owner can still log in. To lock a user out, all
+//!   passwords and tokens are removed.
 
 mod cache;
 mod failures;
@@ -35,44 +33,45 @@ use crate::model::{AccountId, Clock, UtcMillis, limits};
 use crate::store::Error;
 use cache::LoginCache;
 
-/// A password that cannot be kept.
+/// A password that is empty or too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a password has 1 to 1024 octets")]
+#[error("a password has 1 to 1024 bytes")]
 pub struct BadPassword;
 
 const MAX_PASSWORD_BYTES: usize = 1024;
-/// What the hash of a token is of.
+/// The context of the hash of a token.
 const TOKEN_CONTEXT: &str = "restante 2026 access token";
-/// What the name of a password or a token is a hash of.
+/// The context of the hash that names a password or a token.
 const CREDENTIAL_CONTEXT: &str = "restante 2026 name of a credential";
-/// What a token's text begins with, so that who finds one knows what it is.
+/// The beginning of a token's text, by which a leaked token can be recognised.
 const TOKEN_PREFIX: &str = "restante_";
-/// What a password for an unknown name is compared with.
+/// A PHC string that is hashed in place of a missing one, and that logs nobody in.
 static NOBODY: LazyLock<String> = LazyLock::new(|| hash_password("nobody's").unwrap_or_default());
 
-/// The PHC string of a password, with a salt of its own.
+/// Returns the PHC string of a password, with a random salt.
 ///
 /// # Errors
-/// `BadPassword` where it is empty or too long.
+/// `BadPassword` if the password is empty or too long.
 pub fn hash_password(password: &str) -> Result<String, BadPassword> {
     if password.is_empty() || password.len() > MAX_PASSWORD_BYTES {
         return Err(BadPassword);
     }
-    let hash = Argon2::default().hash_password(normal(password).as_bytes());
+    let hash = Argon2::default().hash_password(normalize(password).as_bytes());
     hash.map(|hash| hash.to_string()).map_err(|_| BadPassword)
 }
 
-/// Whether a password is the one of a PHC string; a string that is none fits nothing.
+/// Whether a password is the one of a PHC string. An invalid string matches no password.
 #[must_use]
 pub fn verify_password(password: &str, phc: &str) -> bool {
     password.len() <= MAX_PASSWORD_BYTES
         && PasswordHash::new(phc).is_ok_and(|hash| {
-            Argon2::default().verify_password(normal(password).as_bytes(), &hash).is_ok()
+            Argon2::default().verify_password(normalize(password).as_bytes(), &hash).is_ok()
         })
 }
 
-/// NFC, as RFC 8265 §4.2.2 has it: one client sends `é` as one character, another as two.
-fn normal(password: &str) -> std::borrow::Cow<'_, str> {
+/// Converts a password to NFC (RFC 8265 §4.2.2), because some clients send `é` as one character and
+/// others as two.
+fn normalize(password: &str) -> std::borrow::Cow<'_, str> {
     if is_nfc_quick(password.chars()) == IsNormalized::Yes {
         password.into()
     } else {
@@ -80,10 +79,10 @@ fn normal(password: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// A new token: its text, which is shown once, and its hash, which is kept.
+/// Makes a token. Returns its text, which is shown once, and its hash, which is stored.
 ///
 /// # Errors
-/// The machine has no randomness.
+/// If the machine has no randomness.
 pub fn new_token() -> Result<(String, [u8; 32]), Error> {
     let mut secret = [0; 32];
     getrandom::fill(&mut secret)
@@ -93,18 +92,18 @@ pub fn new_token() -> Result<(String, [u8; 32]), Error> {
     Ok((text, hash))
 }
 
-/// What is kept of a token.
+/// The hash of a token that is stored.
 #[must_use]
 pub fn token_hash(text: &str) -> [u8; 32] {
     blake3::derive_key(TOKEN_CONTEXT, text.as_bytes())
 }
 
-/// The name of a password that is kept so.
+/// The credential name of a password with this PHC string.
 fn password_credential(phc: &str) -> String {
     credential_name("password", &blake3::derive_key(CREDENTIAL_CONTEXT, phc.as_bytes()))
 }
 
-/// The name of a token of that hash.
+/// The credential name of a token with this hash.
 fn token_credential(hash: &[u8; 32]) -> String {
     credential_name("token", &blake3::derive_key(CREDENTIAL_CONTEXT, hash))
 }
@@ -114,21 +113,20 @@ fn credential_name(kind: &str, digest: &[u8; 32]) -> String {
     format!("{kind} {}", hex(first))
 }
 
-/// Somebody who logged in.
+/// A successful login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
-    /// To this account.
     pub account: AccountId,
-    /// By which of its passwords or tokens: a name of it, of which nothing secret can be told.
+    /// The name of the password or token that was used. It reveals nothing secret.
     pub credential: String,
 }
 
 impl Directory {
-    /// When the time of a password or token of that name is over; `None` where it never is, or
-    /// there is no such.
+    /// When the token with this credential name expires. `None` if it never does, if it is a
+    /// password, or if there is none.
     ///
     /// # Errors
-    /// Those of reading the store.
+    /// If the store cannot be read.
     pub fn expires(
         &self,
         account: AccountId,
@@ -139,10 +137,10 @@ impl Directory {
         Ok(token.and_then(|token| token.expires))
     }
 
-    /// Whether an account has a password or token of that name now.
+    /// Whether an account has a password or an unexpired token with this credential name.
     ///
     /// # Errors
-    /// Those of reading the store.
+    /// If the store cannot be read.
     pub fn is_valid(
         &self,
         account: AccountId,
@@ -150,15 +148,15 @@ impl Directory {
         now: UtcMillis,
     ) -> Result<bool, Error> {
         let Some((_, row)) = self.find_account(&account.to_string())? else { return Ok(false) };
-        let valid =
+        let valid_tokens =
             row.tokens.iter().filter(|token| token.expires.is_none_or(|expires| now < expires));
-        let mut names = row.passwords.iter().map(|(_, phc)| password_credential(phc));
-        Ok(names.any(|name| name == credential)
-            || valid.map(|token| token_credential(&token.hash)).any(|name| name == credential))
+        let tokens = valid_tokens.map(|token| token_credential(&token.hash));
+        let passwords = row.passwords.iter().map(|(_, phc)| password_credential(phc));
+        Ok(passwords.chain(tokens).any(|name| name == credential))
     }
 }
 
-/// The logins of a site. Cheap to clone.
+/// Checks logins. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Logins(Arc<Inner>);
 
@@ -166,96 +164,96 @@ pub struct Logins(Arc<Inner>);
 struct Inner {
     directory: Directory,
     clock: Arc<dyn Clock>,
-    cached: LoginCache,
+    cache: LoginCache,
     failures: Failures,
-    /// Hashes of passwords that were computed.
+    /// How many hashes of passwords were computed.
     hashes: AtomicU64,
 }
 
 impl Logins {
-    /// Logins to the accounts of a directory.
+    /// Checks logins to the accounts of a directory.
     ///
     /// # Errors
-    /// The machine has no randomness.
+    /// If the machine has no randomness.
     pub fn new(directory: Directory, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let cached = LoginCache::new()?;
+        let cache = LoginCache::new()?;
         Ok(Self(Arc::new(Inner {
             directory,
             clock,
-            cached,
+            cache,
             failures: Failures::default(),
             hashes: AtomicU64::new(0),
         })))
     }
 
-    /// The account of a name (or one of its addresses) whose password this was within the last
-    /// minutes. Costs little.
+    /// Logs in with a password that was verified within the last minutes. `name` is the name or an
+    /// address of the account. Costs no hash.
     ///
     /// # Errors
-    /// Those of reading the directory.
+    /// If the directory cannot be read.
     pub fn log_in_from_cache(&self, name: &str, password: &str) -> Result<Option<Login>, Error> {
         let now = self.0.clock.steady();
         let Some((account, row)) = self.0.directory.find_account(name)? else { return Ok(None) };
-        let known = row.passwords.iter().find(|(_, phc)| self.0.cached.knows(phc, password, now));
-        Ok(known.map(|(_, phc)| Login { account, credential: password_credential(phc) }))
+        let cached =
+            row.passwords.iter().find(|(_, phc)| self.0.cache.contains(phc, password, now));
+        Ok(cached.map(|(_, phc)| Login { account, credential: password_credential(phc) }))
     }
 
-    /// The account of a name (or one of its addresses) that has this password. Takes long: for a
-    /// thread that may wait.
+    /// Logs in with a password. `name` is the name or an address of the account. Takes long, so it
+    /// must run on a thread that may wait.
     ///
     /// # Errors
-    /// Those of reading the directory.
+    /// If the directory cannot be read.
     pub fn verify(&self, name: &str, password: &str) -> Result<Option<Login>, Error> {
-        let found = self.0.directory.find_account(name)?;
-        let passwords = found.as_ref().map_or(&[][..], |(_, row)| &row.passwords);
+        let account = self.0.directory.find_account(name)?;
+        let passwords = account.as_ref().map_or(&[][..], |(_, row)| &row.passwords);
         let rounds = self.0.directory.max_passwords()?.clamp(1, limits::MAX_PASSWORDS);
-        // Those that the account lacks are hashed all the same, and fit nobody.
-        let known = passwords.iter().take(limits::MAX_PASSWORDS).map(|(_, phc)| Some(phc));
-        let lacking = std::iter::repeat_n(None, rounds.saturating_sub(passwords.len()));
-        let right = known.chain(lacking).find(|phc| self.password_matches(password, *phc));
-        let Some((phc, (account, _))) = right.flatten().zip(found.as_ref()) else {
+        // Missing passwords cost a hash, too, and match nothing.
+        let existing = passwords.iter().take(limits::MAX_PASSWORDS).map(|(_, phc)| Some(phc));
+        let missing = std::iter::repeat_n(None, rounds.saturating_sub(passwords.len()));
+        let matching = existing.chain(missing).find(|phc| self.password_matches(password, *phc));
+        let Some((phc, (account, _))) = matching.flatten().zip(account.as_ref()) else {
             return Ok(None);
         };
-        self.0.cached.put(phc, password, self.0.clock.steady());
+        self.0.cache.put(phc, password, self.0.clock.steady());
         Ok(Some(Login { account: *account, credential: password_credential(phc) }))
     }
 
-    /// Hashes a password as that of a PHC string is; whether it is the one. It is none where there
-    /// is no such string.
+    /// Hashes a password, and returns whether it is the one of a PHC string. Without a string it is
+    /// hashed all the same, and matches nothing.
     fn password_matches(&self, password: &str, phc: Option<&String>) -> bool {
         self.0.hashes.fetch_add(1, Ordering::Relaxed);
         verify_password(password, phc.unwrap_or(&NOBODY)) && phc.is_some()
     }
 
-    /// How many hashes of passwords were computed since the start.
     #[cfg(test)]
     #[must_use]
     pub fn hashes(&self) -> u64 {
         self.0.hashes.load(Ordering::Relaxed)
     }
 
-    /// The account that a token of this text logs in to, unless its time is over.
+    /// Logs in with a token that has not expired.
     ///
     /// # Errors
-    /// Those of reading the directory.
+    /// If the directory cannot be read.
     pub fn log_in_with_token(&self, text: &str) -> Result<Option<Login>, Error> {
         let hash = token_hash(text);
-        let found = self.0.directory.account_of_token(&hash, self.0.clock.now())?;
-        Ok(found.map(|account| Login { account, credential: token_credential(&hash) }))
+        let account = self.0.directory.account_of_token(&hash, self.0.clock.now())?;
+        Ok(account.map(|account| Login { account, credential: token_credential(&hash) }))
     }
 
-    /// Whether a connected user may stay: the password or token of the login is neither changed nor
-    /// taken away, and has not expired.
+    /// Whether a connected user may stay: the password or token of the login still exists and
+    /// has not expired.
     #[must_use]
     pub fn is_valid(&self, account: AccountId, credential: &str) -> bool {
         self.0.directory.is_valid(account, credential, self.0.clock.now()).unwrap_or(false)
     }
 
-    /// Lets somebody try a password: of the account of that name, from that source. It counts as a
-    /// failure until it is said that it was none.
+    /// Begins an attempt to log in to an account from a source. The attempt counts as a failure
+    /// until `LoginAttempt::cancel_charge`.
     ///
     /// # Errors
-    /// How long the client must wait first.
+    /// `TooManyFailures` says how long the client must wait first.
     pub fn attempt(
         &self,
         source: LoginSource,

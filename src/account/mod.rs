@@ -1,12 +1,12 @@
-//! L3: who exists here: accounts, the addresses that lead to them, and who may log in.
+//! L3: The directory: the accounts, the addresses that resolve to them, and their logins.
 //!
-//! An address leads to an account by itself, without its detail (`user+detail`), through an alias
-//! domain, or by its domain's catch-all, in this order. The whole directory is held in memory and
-//! read anew after a change of it is durable, so that RCPT costs a look-up.
-//!
-//! A row that cannot be read, or that another names and that is lost, keeps nobody but its own from
-//! the directory: it is logged once, and what would lead to it or through it is an error that is
-//! temporary, never "nobody has that address".
+//! - The domain of an address is first replaced by the real one if it is an alias domain. Then the
+//!   address resolves to an account by itself, without its detail (`user+detail`), or by the
+//!   catch-all of its domain, in this order.
+//! - The whole directory is held in memory, and read anew after a change is durable. So RCPT costs
+//!   one look-up.
+//! - A damaged or lost row is logged once. Only addresses that may resolve through it are affected:
+//!   they get a temporary error, never "nobody has that address".
 
 mod acquaintance;
 pub mod arrivals;
@@ -28,18 +28,18 @@ use login::{token_hash, verify_password};
 use crate::model::{AccountId, AccountRow, Address, AddressRow, Identity, LiveValue, UtcMillis};
 use crate::store::{DirectoryRows, Error, Store};
 
-/// How addresses are read.
+/// The site's settings of addresses and new accounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// What separates user and detail; `None`: sub-addresses are off.
+    /// Separates user and detail. `None` disables details.
     pub delimiter: Option<char>,
-    /// Whether local parts differ by case.
+    /// Whether the case of local parts counts.
     pub case_sensitive: bool,
     /// Where mail for `<Postmaster>` without a domain goes (RFC 5321 §4.5.1).
     pub postmaster: Option<Address>,
-    /// Whether a new account gets all usual mailboxes, or the Inbox alone.
+    /// Whether a new account gets all standard mailboxes, or only the Inbox.
     pub all_mailboxes: bool,
-    /// IANA name of the time zone of accounts that name none; `None` is the machine's.
+    /// The time zone (IANA name) of accounts without one of their own. `None` is the machine's.
     pub zone: Option<String>,
 }
 
@@ -56,8 +56,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The form in which an address is kept and looked up.
-    fn form(&self, address: &Address) -> Address {
+    /// The form in which an address is stored and looked up.
+    fn stored_form(&self, address: &Address) -> Address {
         if self.case_sensitive {
             Address::from_parts(
                 address.local(),
@@ -69,23 +69,22 @@ impl Settings {
     }
 }
 
-/// Where an address leads.
+/// The account to which an address resolves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedAddress {
     pub account: AccountId,
     pub row: AccountRow,
-    /// The address that led there, folded, without detail and in its real domain; a catch-all keeps
-    /// what was asked.
+    /// The address that matched, folded, without detail and in its real domain. For a catch-all,
+    /// the address that was looked up.
     pub address: Address,
     pub detail: Option<String>,
 }
 
-/// The addresses that lead to one account, as the directory had them at one moment: those that it
-/// may send from.
+/// The addresses that resolve to one account at one time. The account may send from them.
 #[derive(Debug, Clone)]
 pub struct OwnAddresses {
     account: AccountId,
-    known: Arc<DirectoryCache>,
+    cache: Arc<DirectoryCache>,
     settings: Arc<Settings>,
 }
 
@@ -97,11 +96,12 @@ pub struct Directory(Arc<Inner>);
 struct Inner {
     store: Store,
     settings: LiveValue<Settings>,
-    known: Arc<RwLock<Option<Arc<DirectoryCache>>>>,
-    /// Held by a change of the directory from its first read to its last commit: a name that was
-    /// free stays free.
-    changing: Mutex<()>,
-    /// Damage that was logged.
+    /// `None` if the directory changed since it was read.
+    cache: Arc<RwLock<Option<Arc<DirectoryCache>>>>,
+    /// Held by each change of the directory from its first read to its last commit, so that a name
+    /// that was free stays free.
+    change_lock: Mutex<()>,
+    /// The damage that was logged.
     reported: Mutex<HashSet<String>>,
 }
 
@@ -110,25 +110,26 @@ struct Inner {
 struct DirectoryCache {
     addresses: HashMap<String, AddressRow>,
     accounts: HashMap<AccountId, AccountRow>,
-    of: HashMap<AccountId, Vec<Address>>,
+    /// The primary address and the aliases of each account, the primary address first.
+    addresses_by_account: HashMap<AccountId, Vec<Address>>,
     catch_alls: HashMap<AccountId, Vec<String>>,
+    /// Pairs of alias domain and real domain.
     alias_domains: Vec<(String, String)>,
-    /// By the hash of a token.
+    /// By the hash of the token: its account, and when it expires.
     tokens: HashMap<[u8; 32], (AccountId, Option<UtcMillis>)>,
-    /// Passwords of the account that has most of them.
-    most_passwords: usize,
-    /// What is wrong with the rows of these, which are damaged or lost: what would lead to them is
-    /// put off.
+    /// The number of passwords of the account that has the most.
+    max_passwords: usize,
+    /// The errors of rows that are damaged or lost.
     damaged_accounts: BTreeMap<AccountId, Error>,
     damaged_addresses: BTreeMap<String, Error>,
 }
 
 impl Directory {
-    /// The directory of a store.
+    /// Opens the directory of a store.
     #[must_use]
     pub fn new(store: Store, settings: Settings) -> Self {
-        let known: Arc<RwLock<Option<Arc<DirectoryCache>>>> = Arc::default();
-        let stale = Arc::clone(&known);
+        let cache: Arc<RwLock<Option<Arc<DirectoryCache>>>> = Arc::default();
+        let stale = Arc::clone(&cache);
         store.on_change(move |change| {
             if change.types.iter().any(|(data, _)| *data == crate::model::DataType::Account) {
                 *stale.write() = None;
@@ -137,37 +138,40 @@ impl Directory {
         Self(Arc::new(Inner {
             store,
             settings: LiveValue::new(settings),
-            known,
-            changing: Mutex::default(),
+            cache,
+            change_lock: Mutex::default(),
             reported: Mutex::default(),
         }))
     }
 
-    /// How addresses are read; another may be set at any time, and holds from the next question on.
+    /// The settings. They may be replaced at any time, and apply from the next look-up on.
     #[must_use]
     pub fn settings(&self) -> &LiveValue<Settings> {
         &self.0.settings
     }
 
     fn cache(&self) -> Result<Arc<DirectoryCache>, Error> {
-        if let Some(known) = self.0.known.read().clone() {
-            return Ok(known);
+        if let Some(cache) = self.0.cache.read().clone() {
+            return Ok(cache);
         }
-        // Under the write lock, so that a change that becomes durable meanwhile makes this stale
-        // afterwards.
-        let mut slot = self.0.known.write();
-        let known = Arc::new(DirectoryCache::of(self.0.store.snapshot().directory()?));
-        self.report(&known);
-        *slot = Some(Arc::clone(&known));
-        Ok(known)
+        // Read under the write lock, so that a change that becomes durable meanwhile discards this
+        // cache afterwards.
+        let mut slot = self.0.cache.write();
+        let cache = Arc::new(DirectoryCache::of(self.0.store.snapshot().directory()?));
+        self.log_damage(&cache);
+        *slot = Some(Arc::clone(&cache));
+        Ok(cache)
     }
 
-    /// Logs each damaged row when it is met first; one that was mended since is forgotten.
-    fn report(&self, known: &DirectoryCache) {
-        let damage: HashSet<String> = known.damage().map(ToString::to_string).collect();
+    /// Logs each damaged row once, and again if it is damaged anew after a repair.
+    fn log_damage(&self, cache: &DirectoryCache) {
+        let damage: HashSet<String> = cache.damage().map(ToString::to_string).collect();
         let mut reported = self.0.reported.lock();
         for error in damage.difference(&reported) {
-            tracing::error!(%error, "mail for an address or account is put off: run `restante repair`");
+            tracing::error!(
+                %error,
+                "mail for an address or account is put off: run `restante repair`"
+            );
         }
         *reported = damage;
     }
@@ -175,150 +179,151 @@ impl Directory {
     /// Whether there is no account at all.
     ///
     /// # Errors
-    /// Those of reading the store.
+    /// If the store cannot be read.
     pub fn is_empty(&self) -> Result<bool, Error> {
-        let known = self.cache()?;
-        Ok(known.accounts.is_empty() && known.damaged_accounts.is_empty())
+        let cache = self.cache()?;
+        Ok(cache.accounts.is_empty() && cache.damaged_accounts.is_empty())
     }
 
-    /// Where an address leads; `None` where nobody has it. Whether the account takes mail is the
-    /// caller's to look at.
+    /// Resolves an address to an account; `None` if nobody has it. Whether the account is active is
+    /// not checked.
     ///
     /// # Errors
-    /// `Corrupt` where a row that would tell is damaged or lost, and those of reading the store.
+    /// `Corrupt` if a row that decides this is damaged or lost; others if the store cannot be read.
     pub fn resolve(&self, address: &Address) -> Result<Option<ResolvedAddress>, Error> {
-        let (known, settings) = (self.cache()?, self.0.settings.get());
-        let Some((account, address, detail)) = known.lookup(&settings, address)? else {
+        let (cache, settings) = (self.cache()?, self.0.settings.get());
+        let Some((account, address, detail)) = cache.lookup(&settings, address)? else {
             return Ok(None);
         };
-        let row = known.account(account)?.cloned();
+        let row = cache.account(account)?.cloned();
         Ok(row.map(|row| ResolvedAddress { account, row, address, detail }))
     }
 
-    /// The addresses that lead to an account, as the directory has them now.
+    /// Returns the addresses that resolve to an account now.
     ///
     /// # Errors
-    /// Those of reading the store.
+    /// If the store cannot be read.
     pub fn own_addresses(&self, account: AccountId) -> Result<OwnAddresses, Error> {
-        Ok(OwnAddresses { account, known: self.cache()?, settings: self.0.settings.get() })
+        Ok(OwnAddresses { account, cache: self.cache()?, settings: self.0.settings.get() })
     }
 
-    /// The accounts that are mapped to a Unix user.
+    /// Returns the accounts that are mapped to a Unix user.
     ///
     /// # Errors
-    /// Those of reading the store.
+    /// If the store cannot be read.
     pub fn accounts_of_unix_user(&self, user: &str) -> Result<Vec<(AccountId, AccountRow)>, Error> {
-        let known = self.cache()?;
-        let mine = known.accounts.iter().filter(|(_, row)| row.unix_user.as_deref() == Some(user));
-        Ok(mine.map(|(id, row)| (*id, row.clone())).collect())
+        let cache = self.cache()?;
+        let accounts =
+            cache.accounts.iter().filter(|(_, row)| row.unix_user.as_deref() == Some(user));
+        Ok(accounts.map(|(id, row)| (*id, row.clone())).collect())
     }
 
-    /// The account that a token of this hash logs in to, unless its time is over.
+    /// The account that the token with this hash logs in to. `None` if there is no such token, or
+    /// if it has expired.
     ///
     /// # Errors
-    /// `Corrupt` where it may be a token of an account whose row is damaged, and those of reading
-    /// the store.
+    /// `Corrupt` if the token may belong to an account whose row is damaged; others if the store
+    /// cannot be read.
     pub fn account_of_token(
         &self,
         hash: &[u8; 32],
         now: UtcMillis,
     ) -> Result<Option<AccountId>, Error> {
-        let known = self.cache()?;
-        let Some((account, expires)) = known.tokens.get(hash) else {
-            return known.unless_damaged();
+        let cache = self.cache()?;
+        let Some((account, expires)) = cache.tokens.get(hash) else {
+            return cache.unless_damaged();
         };
         Ok(expires.is_none_or(|expires| now < expires).then_some(*account))
     }
 
-    /// How many passwords the account has that has most of them.
+    /// The number of passwords of the account that has the most.
     ///
     /// # Errors
-    /// Those of reading the store.
+    /// If the store cannot be read.
     pub fn max_passwords(&self) -> Result<usize, Error> {
-        Ok(self.cache()?.most_passwords)
+        Ok(self.cache()?.max_passwords)
     }
 
-    /// All addresses of an account, in the form in which the directory keeps them: with their case
-    /// where local parts differ by it, so that each leads to the account when it is looked up.
+    /// Returns the identity of an account. Its addresses are in their stored form, which keeps the
+    /// case of local parts if that counts, so that each resolves to the account.
     ///
     /// # Errors
-    /// `NotFound`, and those of reading the store.
+    /// `NotFound` if there is no such account; others if the store cannot be read.
     pub fn identity(&self, account: AccountId) -> Result<Identity, Error> {
-        let known = self.cache()?;
+        let cache = self.cache()?;
         let settings = self.0.settings.get();
-        let row = known.account(account)?.ok_or(Error::NotFound("account"))?;
+        let row = cache.account(account)?.ok_or(Error::NotFound("account"))?;
         Ok(Identity {
             primary: row.primary.clone(),
             name: row.display_name.clone(),
-            addresses: known.of.get(&account).cloned().unwrap_or_default(),
-            alias_domains: known.alias_domains.clone(),
+            addresses: cache.addresses_by_account.get(&account).cloned().unwrap_or_default(),
+            alias_domains: cache.alias_domains.clone(),
             delimiter: settings.delimiter,
             zone: row.zone.clone().or_else(|| settings.zone.clone()),
         })
     }
 
-    /// The catch-alls of an account, as `@domain`, by name.
+    /// Returns the catch-alls of an account as `@domain`, sorted by name.
     ///
     /// # Errors
-    /// Those of reading the store.
+    /// If the store cannot be read.
     pub fn catch_alls(&self, account: AccountId) -> Result<Vec<String>, Error> {
         Ok(self.cache()?.catch_alls.get(&account).cloned().unwrap_or_default())
     }
 
-    /// The id of the account that `find` gives, also where its own row is damaged or lost: then it
-    /// is found by its id and by its addresses. An address whose row is damaged or lost is the
-    /// account's that names it.
+    /// Finds an account as `find_account` does, also if its own row is damaged or lost: then by its
+    /// id or by an address. An address whose row is damaged or lost belongs to the account that
+    /// names it.
     ///
     /// # Errors
-    /// `Corrupt` where it may be an account that only its id still tells, and those of reading the
-    /// store.
+    /// `Corrupt` if the account can only be found by its id; others if the store cannot be read.
     pub fn find_damaged_account(&self, name: &str) -> Result<Option<AccountId>, Error> {
         let damage = match self.find_account(name) {
             Err(damage @ Error::Corrupt { .. }) => damage,
-            found => return found.map(|found| found.map(|(id, _)| id)),
+            result => return result.map(|account| account.map(|(id, _)| id)),
         };
-        let known = self.cache()?;
+        let cache = self.cache()?;
         if let Ok(id) = name.parse::<AccountId>() {
             return Ok(Some(id));
         }
         let Ok(address) = Address::parse(name) else { return Err(damage) };
-        let key = known.in_real_domain(self.0.settings.get().form(&address))?.to_string();
-        let by_row = known.row(&key).ok().flatten().and_then(AddressRow::account);
+        let key = cache.in_real_domain(self.0.settings.get().stored_form(&address))?.to_string();
+        let by_row = cache.row(&key).ok().flatten().and_then(AddressRow::account);
         let names = |row: &AccountRow| {
             row.primary.to_string() == key
                 || row.addresses.as_ref().is_some_and(|all| all.contains(&key))
         };
-        let by_account = || known.accounts.iter().find(|(_, row)| names(row)).map(|(id, _)| *id);
+        let by_account = || cache.accounts.iter().find(|(_, row)| names(row)).map(|(id, _)| *id);
         by_row.or_else(by_account).map_or(Err(damage), |id| Ok(Some(id)))
     }
 
-    /// The account of that id, that name, or that primary address or alias, through an alias domain
-    /// too. Never by a catch-all or without a detail: who manages accounts and mistypes one must
-    /// not get at another.
+    /// Finds an account by its id, its name, its primary address or an alias; addresses also in an
+    /// alias domain. A catch-all or an address with a detail finds nothing, so that a mistyped
+    /// address never names another account.
     ///
     /// # Errors
-    /// `Corrupt` where it may be an account whose row is damaged, and those of reading the store.
+    /// `Corrupt` if it may be an account whose row is damaged; others if the store cannot be read.
     pub fn find_account(&self, name: &str) -> Result<Option<(AccountId, AccountRow)>, Error> {
-        let known = self.cache()?;
+        let cache = self.cache()?;
         let id = name.parse::<AccountId>().ok();
         if let Some(id) = id
-            && let Some(row) = known.account(id)?
+            && let Some(row) = cache.account(id)?
         {
             return Ok(Some((id, row.clone())));
         }
         if let Some((id, row)) =
-            known.accounts.iter().find(|(_, row)| row.name.eq_ignore_ascii_case(name))
+            cache.accounts.iter().find(|(_, row)| row.name.eq_ignore_ascii_case(name))
         {
             return Ok(Some((*id, row.clone())));
         }
         let Ok(address) = Address::parse(name) else {
-            // No account's name is read as an id.
-            return if id.is_some() { Ok(None) } else { known.unless_damaged() };
+            // No name of an account has the form of an id.
+            return if id.is_some() { Ok(None) } else { cache.unless_damaged() };
         };
-        let real = known.in_real_domain(self.0.settings.get().form(&address))?;
-        match known.row(&real.to_string())? {
+        let real = cache.in_real_domain(self.0.settings.get().stored_form(&address))?;
+        match cache.row(&real.to_string())? {
             Some(AddressRow::Primary(id) | AddressRow::Alias(id)) => {
-                Ok(known.account(*id)?.map(|row| (*id, row.clone())))
+                Ok(cache.account(*id)?.map(|row| (*id, row.clone())))
             }
             Some(AddressRow::CatchAll(_) | AddressRow::AliasDomain(_)) | None => Ok(None),
         }
@@ -326,81 +331,79 @@ impl Directory {
 }
 
 impl OwnAddresses {
-    /// Whether the directory leads mail for `address` to the account: an address of its own, a
-    /// detail of one, either in an alias domain, or anything else in a domain that it takes whole
-    /// and in which nobody else has that address.
+    /// Whether `address` resolves to the account: by itself, without its detail, through an alias
+    /// domain, or by a catch-all.
     ///
     /// # Errors
-    /// `Corrupt` where a row that would tell is damaged or lost.
+    /// `Corrupt` if a row that decides this is damaged or lost.
     pub fn has(&self, address: &Address) -> Result<bool, Error> {
-        let found = self.known.lookup(&self.settings, address)?;
-        Ok(found.is_some_and(|(account, ..)| account == self.account))
+        let resolved = self.cache.lookup(&self.settings, address)?;
+        Ok(resolved.is_some_and(|(account, ..)| account == self.account))
     }
 
-    /// Whether the row of an address, without a look at its detail or at an alias domain, is
-    /// damaged or lost.
+    /// Whether the row of an address is damaged or lost. Its detail and alias domains are not
+    /// considered.
     #[must_use]
     pub fn is_damaged(&self, address: &Address) -> bool {
-        self.known.row(&self.settings.form(address).to_string()).is_err()
+        self.cache.row(&self.settings.stored_form(address).to_string()).is_err()
     }
 
-    /// Whether the account takes a whole domain, given in folded form: whether it has the catch-all
-    /// of it.
+    /// Whether the account has the catch-all of a domain, given in folded form.
     ///
     /// # Errors
-    /// `Corrupt` where the row of the catch-all is damaged or lost.
+    /// `Corrupt` if the row of the catch-all is damaged or lost.
     pub fn has_domain(&self, domain: &str) -> Result<bool, Error> {
-        let row = self.known.row(&format!("@{domain}"))?;
+        let row = self.cache.row(&format!("@{domain}"))?;
         Ok(matches!(row, Some(AddressRow::CatchAll(account)) if *account == self.account))
     }
 }
 
 impl DirectoryCache {
     fn of(rows: DirectoryRows) -> Self {
-        let mut known = Self::default();
+        let mut cache = Self::default();
         for (address, row) in rows.addresses {
             let row = match row {
                 Ok(row) => row,
                 Err(damage) => {
-                    known.damaged_addresses.insert(address, damage);
+                    cache.damaged_addresses.insert(address, damage);
                     continue;
                 }
             };
             match &row {
                 AddressRow::AliasDomain(real) => {
-                    known
+                    cache
                         .alias_domains
                         .push((address.trim_start_matches('@').to_owned(), real.clone()));
                 }
                 AddressRow::Primary(account) | AddressRow::Alias(account) => {
                     if let Ok(address) = Address::parse(&address) {
-                        let of = known.of.entry(*account).or_default();
+                        let addresses = cache.addresses_by_account.entry(*account).or_default();
                         if matches!(row, AddressRow::Primary(_)) {
-                            of.insert(0, address)
+                            addresses.insert(0, address)
                         } else {
-                            of.push(address)
+                            addresses.push(address)
                         }
                     }
                 }
                 AddressRow::CatchAll(account) => {
-                    known.catch_alls.entry(*account).or_default().push(address.clone());
+                    cache.catch_alls.entry(*account).or_default().push(address.clone());
                 }
             }
-            known.addresses.insert(address, row);
+            cache.addresses.insert(address, row);
         }
         for (id, row) in rows.accounts {
             match row {
                 Ok(row) => {
-                    known
+                    cache
                         .tokens
                         .extend(row.tokens.iter().map(|token| (token.hash, (id, token.expires))));
-                    known.most_passwords = known.most_passwords.max(row.passwords.len());
-                    known.accounts.insert(id, row);
+                    cache.max_passwords = cache.max_passwords.max(row.passwords.len());
+                    cache.accounts.insert(id, row);
                 }
-                Err(damage) => drop(known.damaged_accounts.insert(id, damage)),
+                Err(damage) => drop(cache.damaged_accounts.insert(id, damage)),
             }
         }
-        known
+        cache
     }
 
     fn damage(&self) -> impl Iterator<Item = &Error> {
@@ -414,7 +417,7 @@ impl DirectoryCache {
         }
     }
 
-    /// The row of an address, in the form in which it is kept.
+    /// The row of an address in its stored form.
     fn row(&self, address: &str) -> Result<Option<&AddressRow>, Error> {
         match self.damaged_addresses.get(address) {
             Some(damage) => Err(damage.clone()),
@@ -422,13 +425,14 @@ impl DirectoryCache {
         }
     }
 
-    /// Nothing, where every account's row can be read: else it may be one of those that cannot.
+    /// Returns `None` if the rows of all accounts are readable, else an error: what was looked up
+    /// may be in an unreadable row.
     fn unless_damaged<T>(&self) -> Result<Option<T>, Error> {
         self.damaged_accounts.values().next().map_or(Ok(None), |damage| Err(damage.clone()))
     }
 
-    /// The account that an address leads to, the address that led there, and the detail. A damaged
-    /// row on the way is an error: what is less exact must not take what may be another's.
+    /// Resolves an address. Returns the account, the address that matched, and the detail. A
+    /// damaged row of a more exact match is an error, because mail must not go to a less exact one.
     fn lookup(
         &self,
         settings: &Settings,
@@ -443,21 +447,21 @@ impl DirectoryCache {
             }
             _ => address,
         };
-        let real = self.in_real_domain(settings.form(address))?;
+        let real = self.in_real_domain(settings.stored_form(address))?;
         let account = |key: &str| match self.row(key)?.and_then(AddressRow::account) {
             Some(account) => Ok(self.account(account)?.map(|_| account)),
             None => Ok(None),
         };
-        if let Some(exact) = account(&real.to_string())? {
-            return Ok(Some((exact, real, None)));
+        if let Some(id) = account(&real.to_string())? {
+            return Ok(Some((id, real, None)));
         }
         if let Some(delimiter) = settings.delimiter
             && let (base, Some(detail)) = real.split_detail(delimiter)
-            && let Some(found) = account(&base.to_string())?
+            && let Some(id) = account(&base.to_string())?
         {
-            return Ok(Some((found, base, Some(detail.to_owned()))));
+            return Ok(Some((id, base, Some(detail.to_owned()))));
         }
-        Ok(account(&format!("@{}", real.domain()))?.map(|found| (found, real, None)))
+        Ok(account(&format!("@{}", real.domain()))?.map(|id| (id, real, None)))
     }
 
     fn in_real_domain(&self, address: Address) -> Result<Address, Error> {

@@ -1,9 +1,10 @@
-//! An account's own row names the addresses that lead to it, so that one that is lost is missed.
+//! Keeps in each account's row the list of its addresses, so that a check notices a lost row of an
+//! address.
 //!
-//! - What an address leads to and what the account's row names is one write.
-//! - Rows that an earlier version wrote name none: they are completed at the next start of the
+//! - The row of an address and the list in the account's row are changed by one write.
+//! - Rows that an earlier version wrote have no list. They get one at the next start of the
 //!   service, or by the next change of the account.
-//! - `changing` is held from the first look to the write.
+//! - `change_lock` is held from the first read to the write.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,105 +14,108 @@ use crate::model::{AccountId, AccountRow, AddressRow};
 use crate::store::{Error, Ticket};
 
 impl Directory {
-    /// Has the rows of all accounts name their addresses, as those that an earlier version wrote do
-    /// not: once they do, an address that is lost is missed. An account that is being repaired, or
-    /// whose row is damaged, is left for the next time.
+    /// Adds the list of addresses to the rows of accounts that have none. Returns how many were
+    /// completed. An account that is being repaired, or whose row is damaged, is left for the next
+    /// time.
     ///
     /// # Errors
-    /// Those of the store.
+    /// If the store cannot be read or written.
     pub fn name_addresses(&self) -> Result<usize, Error> {
-        let _alone = self.0.changing.lock();
+        let _guard = self.0.change_lock.lock();
         let rows = self.0.store.snapshot().directory()?;
-        let unnamed = |row: &&Result<AccountRow, Error>| {
+        let has_no_list = |row: &&Result<AccountRow, Error>| {
             row.as_ref().is_ok_and(|row| row.addresses.is_none())
         };
-        let mut of: BTreeMap<AccountId, BTreeSet<String>> = rows
+        let mut lists: BTreeMap<AccountId, BTreeSet<String>> = rows
             .accounts
             .iter()
-            .filter(|(_, row)| unnamed(row))
+            .filter(|(_, row)| has_no_list(row))
             .map(|(id, _)| (*id, BTreeSet::new()))
             .collect();
         for (address, row) in rows.addresses {
             if let Ok(AddressRow::Alias(account) | AddressRow::CatchAll(account)) = row
-                && let Some(of) = of.get_mut(&account)
+                && let Some(list) = lists.get_mut(&account)
             {
-                of.insert(address);
+                list.insert(address);
             }
         }
         let mut tickets = Vec::new();
-        for (account, addresses) in of {
+        for (account, addresses) in lists {
             match self.0.store.commit(account, |txn| txn.set_account_addresses(addresses.clone())) {
                 Ok(((), ticket)) => tickets.push(ticket),
                 Err(Error::Rebuilding(_) | Error::Corrupt { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        let named = tickets.len();
-        tickets.into_iter().try_for_each(Ticket::wait_blocking).map(|()| named)
+        let completed = tickets.len();
+        tickets.into_iter().try_for_each(Ticket::wait_blocking).map(|()| completed)
     }
 
-    /// The aliases and catch-alls of an account: as its row names them, or as they lead to it where
-    /// an earlier version wrote the row.
+    /// The aliases and catch-alls of an account: from the list in its row, or if there is none,
+    /// from the rows of the addresses.
     pub(super) fn addresses_of(&self, account: AccountId) -> Result<BTreeSet<String>, Error> {
         let snapshot = self.0.store.snapshot();
         if let Some(named) = snapshot.account(account)?.ok_or(Error::NotFound("account"))?.addresses
         {
             return Ok(named);
         }
-        let leads = |row: Result<AddressRow, Error>| match row {
+        let resolves = |row: Result<AddressRow, Error>| match row {
             Ok(AddressRow::Alias(to) | AddressRow::CatchAll(to)) => to == account,
             Ok(AddressRow::Primary(_) | AddressRow::AliasDomain(_)) | Err(_) => false,
         };
-        let all = snapshot.directory()?.addresses.into_iter();
-        Ok(all.filter_map(|(address, row)| leads(row).then_some(address)).collect())
+        let rows = snapshot.directory()?.addresses.into_iter();
+        Ok(rows.filter_map(|(address, row)| resolves(row).then_some(address)).collect())
     }
 
-    /// Lets an address lead to an account. A row that stands there and cannot be read is written
-    /// anew.
-    pub(super) fn claim(
+    /// Gives an address to an account. If the address has an unreadable row, it is written anew.
+    ///
+    /// # Errors
+    /// `Conflict` if the address is taken.
+    pub(super) fn claim_address(
         &self,
         account: AccountId,
         key: &str,
         row: &AddressRow,
     ) -> Result<(), Error> {
-        let found = self.addresses_of(account)?;
+        let addresses = self.addresses_of(account)?;
         self.check_key_is_free(account, key)?;
-        self.write_address(account, key, Some(row), &found)
+        self.write_address(account, key, Some(row), &addresses)
     }
 
-    pub(super) fn release(
+    /// Takes an address away from an account, if `check` allows it for the row of the address.
+    pub(super) fn release_address(
         &self,
         account: AccountId,
         key: &str,
-        may: impl FnOnce(&AddressRow) -> Result<(), Error>,
+        check: impl FnOnce(&AddressRow) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let found = self.addresses_of(account)?;
+        let addresses = self.addresses_of(account)?;
         match self.0.store.snapshot().address(key) {
-            // The account's own row says that the address is the account's.
-            Ok(None) | Err(Error::Corrupt { .. }) if found.contains(key) => {}
-            row => may(&row?.ok_or(Error::NotFound("address"))?)?,
+            // The row of the address is lost or damaged, but the account's own row names it.
+            Ok(None) | Err(Error::Corrupt { .. }) if addresses.contains(key) => {}
+            row => check(&row?.ok_or(Error::NotFound("address"))?)?,
         }
-        self.write_address(account, key, None, &found)
+        self.write_address(account, key, None, &addresses)
     }
 
-    /// Writes where an address leads, and what the account's own row names, in one commit. `found`
-    /// are the addresses of the account, for a row that names none yet. The caller holds
-    /// `changing`.
+    /// Writes the row of an address and the list in the account's row in one commit. `current`
+    /// are the addresses of the account, for a row without a list. The caller holds
+    /// `change_lock`.
     fn write_address(
         &self,
         account: AccountId,
         key: &str,
         row: Option<&AddressRow>,
-        found: &BTreeSet<String>,
+        current: &BTreeSet<String>,
     ) -> Result<(), Error> {
         let ticket = self.0.store.commit_together(&[AccountId::SITE, account], |txn| {
             if txn.account() == AccountId::SITE {
                 txn.set_address(key, row);
                 return Ok(());
             }
-            let named =
+            let list =
                 txn.snapshot().account(account)?.ok_or(Error::NotFound("account"))?.addresses;
-            let mut addresses = named.unwrap_or_else(|| found.clone());
+            let mut addresses = list.unwrap_or_else(|| current.clone());
             if row.is_some() {
                 addresses.insert(key.to_owned());
             } else {
@@ -122,7 +126,8 @@ impl Directory {
         ticket.wait_blocking()
     }
 
-    /// Refuses an address that is taken, or that another account names though its row is damaged.
+    /// Refuses an address that is taken, or whose damaged row may belong to another account that
+    /// names it.
     pub(super) fn check_key_is_free(&self, account: AccountId, key: &str) -> Result<(), Error> {
         let mut rows = self.0.store.snapshot().directory()?;
         let names = |row: &AccountRow| {

@@ -1,9 +1,10 @@
-//! Passwords that were right within the last minutes, so that hashing is not paid on each request
-//! of a client.
+//! Remembers for some minutes which passwords were right, so that not every request of a client
+//! costs a password hash.
 //!
-//! What is held is a hash, keyed with a secret of this process, of the PHC string and the password:
-//! a reader of the memory later finds no password in it, and a password that was changed or taken
-//! away, whose PHC string is gone from the account, is not remembered any more.
+//! - Only a hash of the PHC string and the password is held, keyed with a secret of this process.
+//!   No password can be read from the memory later.
+//! - A password that was changed or removed no longer matches, because its PHC string is not in the
+//!   account any more.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,12 +16,13 @@ use crate::store::Error;
 
 /// How long a password is remembered after it was last hashed.
 const CACHE_LIFETIME: Duration = Duration::from_secs(300);
-/// Most that are remembered.
+/// How many passwords are remembered.
 const MAX_CACHED: usize = 10_000;
 
 #[derive(Debug)]
 pub(super) struct LoginCache {
     key: [u8; 32],
+    /// When the cache forgets each digest.
     until: Mutex<HashMap<[u8; 32], MonotonicMillis>>,
 }
 
@@ -40,19 +42,19 @@ impl LoginCache {
         *hasher.finalize().as_bytes()
     }
 
-    pub(super) fn knows(&self, phc: &str, password: &str, now: MonotonicMillis) -> bool {
+    pub(super) fn contains(&self, phc: &str, password: &str, now: MonotonicMillis) -> bool {
         let digest = self.digest(phc, password);
         self.until.lock().get(&digest).is_some_and(|until| now < *until)
     }
 
     pub(super) fn put(&self, phc: &str, password: &str, now: MonotonicMillis) {
         let digest = self.digest(phc, password);
-        let mut all = self.until.lock();
-        if all.len() >= MAX_CACHED {
-            all.retain(|_, until| now < *until);
+        let mut entries = self.until.lock();
+        if entries.len() >= MAX_CACHED {
+            entries.retain(|_, until| now < *until);
         }
-        if all.len() < MAX_CACHED {
-            all.insert(digest, now.after(CACHE_LIFETIME));
+        if entries.len() < MAX_CACHED {
+            entries.insert(digest, now.after(CACHE_LIFETIME));
         }
     }
 }
@@ -62,23 +64,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_remembered_for_a_time_and_for_its_own_hash() {
+    fn password_is_remembered_for_a_time_and_for_its_own_hash() {
         let (memory, now) = (LoginCache::new().unwrap(), MonotonicMillis(1_000_000));
-        assert!(!memory.knows("phc", "secret", now));
+        assert!(!memory.contains("phc", "secret", now));
         memory.put("phc", "secret", now);
-        assert!(memory.knows("phc", "secret", now));
-        assert!(!memory.knows("phc", "secret!", now) && !memory.knows("phcs", "ecret", now));
-        assert!(!memory.knows("phc", "secret", now.after(CACHE_LIFETIME)));
+        assert!(memory.contains("phc", "secret", now));
+        assert!(!memory.contains("phc", "secret!", now) && !memory.contains("phcs", "ecret", now));
+        assert!(!memory.contains("phc", "secret", now.after(CACHE_LIFETIME)));
     }
 
     #[test]
-    fn no_more_are_remembered_than_there_is_room_for() {
+    fn number_of_remembered_passwords_is_bounded() {
         let (memory, now) = (LoginCache::new().unwrap(), MonotonicMillis(1_000_000));
         (0..MAX_CACHED).for_each(|n| memory.put("phc", &n.to_string(), now));
         memory.put("phc", "one more", now);
-        assert!(!memory.knows("phc", "one more", now) && memory.knows("phc", "0", now));
+        assert!(!memory.contains("phc", "one more", now) && memory.contains("phc", "0", now));
         let later = now.after(CACHE_LIFETIME);
         memory.put("phc", "one more", later);
-        assert!(memory.knows("phc", "one more", later) && memory.until.lock().len() == 1);
+        assert!(memory.contains("phc", "one more", later) && memory.until.lock().len() == 1);
     }
 }

@@ -1,20 +1,16 @@
-//! Failed logins, by source and by account: a source that guesses must wait longer and longer.
+//! Limits failed logins by source and by account. Each failure costs some time; a source or an
+//! account that owes more than a number of failures must wait.
 //!
-//! Each failure costs a time that has to pass; a source that owes more than a number of them must
-//! wait. What must hold:
-//! - one source has few guesses, and all sources together have few guesses at one account;
-//! - no stranger locks an owner out: a source from which an account was logged in to before is
-//!   counted for that account by itself, and neither what other sources do, nor what that source
-//!   does to other accounts, holds it up;
-//! - a password that is remembered, or a token, is not held up by what others did: it is looked at
-//!   before;
-//! - what is held is bounded: beyond that newcomers are not counted, which the few threads that
-//!   hash passwords still slow down;
-//! - who must wait does so by this process's own time, and no longer when the clock is set back.
-//!
-//! While strangers guess at an account, a source from which nobody ever logged in to it waits, the
-//! owner at a new address among them: before the password was hashed nothing tells the two apart. A
-//! token helps there.
+//! - One source has few guesses, and all sources together have few guesses at one account.
+//! - Strangers cannot lock an owner out. A source from which an account was logged in to before is
+//!   counted separately for that account: failures from other sources, or at other accounts, do not
+//!   count there.
+//! - A cached password and a token are checked before, and never have to wait.
+//! - Memory is bounded. Beyond the bound, new sources are not counted; the few threads that hash
+//!   passwords still slow them down.
+//! - Waits are measured by monotonic time, so setting the clock does not change them.
+//! - While strangers guess at an account, its owner at a new source must wait, too, because before
+//!   the hash nothing tells the two apart. A token helps there.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -26,12 +22,12 @@ use parking_lot::Mutex;
 
 use crate::model::{AccountId, MonotonicMillis};
 
-/// Where somebody comes from: an IPv4 address, the 64 bits of an IPv6 network, or this machine.
+/// The source of a login: an IPv4 address, the /64 network of an IPv6 address, or this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LoginSource(Option<IpAddr>);
 
 impl LoginSource {
-    /// This machine, by a Unix socket.
+    /// A client on this machine, by a Unix socket.
     pub const LOCAL: Self = Self(None);
 }
 
@@ -46,60 +42,61 @@ impl From<IpAddr> for LoginSource {
     }
 }
 
-/// Wait so long before the next attempt.
+/// The client must wait for this time before the next attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many logins that failed")]
 pub struct TooManyFailures(pub Duration);
 
-/// Failures at once of one source, and what each costs.
+/// How many failures one source may owe, and the time that each costs.
 const SOURCE_FAILURES: (i64, Duration) = (20, Duration::from_secs(15));
-/// Failures that one account may have at once, from all sources, and the time that each costs.
+/// How many failures one account may owe, from all sources, and the time that each costs.
 const ACCOUNT_FAILURES: (i64, Duration) = (100, Duration::from_secs(6));
-/// Failures of one account from a source that logged in to it before, and the time that each costs.
+/// The same for one account and a source that logged in to it before.
 const OWN_SOURCE_FAILURES: (i64, Duration) = SOURCE_FAILURES;
-/// Sources, and accounts, that are held.
+/// How many sources, and how many accounts, are counted.
 const MAX_TRACKED_KEYS: usize = 65_536;
-/// Sources of one account that are known, those of late.
+/// How many sources of successful logins are remembered for one account.
 const MAX_OWN_SOURCES: usize = 32;
-/// How long a source is known after the last login.
-const OWN_SOURCE_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How long a source is remembered after its last successful login.
+const OWN_SOURCE_LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Failures of late.
+/// The recent failures.
 #[derive(Debug, Default)]
 pub struct Failures {
     sources: Mutex<Penalties<LoginSource>>,
     accounts: Mutex<Penalties<LoginTarget>>,
     own_sources: Mutex<Penalties<(AccountId, LoginSource)>>,
-    known: Mutex<HashMap<AccountId, Vec<(LoginSource, MonotonicMillis)>>>,
+    /// The sources of successful logins to each account, and the time of the last one.
+    successes: Mutex<HashMap<AccountId, Vec<(LoginSource, MonotonicMillis)>>>,
 }
 
-/// Until when each source has paid for its failures.
+/// When each source, or account, has paid for its failures.
 type Penalties<K> = HashMap<K, MonotonicMillis>;
 
-/// An account, or a name that is nobody's.
+/// The account that a client tries to log in to, or the hash of a name that nobody has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum LoginTarget {
     Account(AccountId),
     Nobody(u64),
 }
 
-/// An attempt under way; it counts as a failure unless it is said to be none.
+/// An attempt to log in. It counts as a failure unless `cancel_charge` is called.
 #[derive(Debug)]
 #[must_use]
 pub struct LoginAttempt<'a> {
-    of: &'a Failures,
+    failures: &'a Failures,
     source: LoginSource,
-    whom: LoginTarget,
-    /// Whether the source is known for the account.
-    own: bool,
+    target: LoginTarget,
+    /// Whether the source logged in to the account before.
+    is_own_source: bool,
     now: MonotonicMillis,
 }
 
 impl Failures {
-    /// Lets somebody try.
+    /// Begins an attempt, and charges it as a failure.
     ///
     /// # Errors
-    /// The source or the account must wait first.
+    /// `TooManyFailures` if the source or the account must wait first.
     pub fn attempt(
         &self,
         source: LoginSource,
@@ -107,7 +104,7 @@ impl Failures {
         name: &str,
         now: MonotonicMillis,
     ) -> Result<LoginAttempt<'_>, TooManyFailures> {
-        let whom = account.map_or_else(
+        let target = account.map_or_else(
             || {
                 let mut hasher = DefaultHasher::new();
                 name.to_lowercase().hash(&mut hasher);
@@ -115,32 +112,33 @@ impl Failures {
             },
             LoginTarget::Account,
         );
-        let attempt = |own| LoginAttempt { of: self, source, whom, own, now };
-        if let LoginTarget::Account(account) = whom
-            && self.knows(account, source, now)
+        let attempt =
+            |is_own_source| LoginAttempt { failures: self, source, target, is_own_source, now };
+        if let LoginTarget::Account(account) = target
+            && self.is_own_source(account, source, now)
         {
             charge(&mut self.own_sources.lock(), (account, source), OWN_SOURCE_FAILURES, now)?;
             return Ok(attempt(true));
         }
         charge(&mut self.sources.lock(), source, SOURCE_FAILURES, now)?;
-        charge(&mut self.accounts.lock(), whom, ACCOUNT_FAILURES, now)?;
+        charge(&mut self.accounts.lock(), target, ACCOUNT_FAILURES, now)?;
         Ok(attempt(false))
     }
 
-    /// Whether an account was logged in to from this source of late.
-    fn knows(&self, account: AccountId, source: LoginSource, now: MonotonicMillis) -> bool {
-        let known = self.known.lock();
-        let sources = known.get(&account).map_or(&[][..], Vec::as_slice);
-        sources.iter().any(|(known, last)| *known == source && now < last.after(OWN_SOURCE_KEPT))
+    /// Whether this source logged in to the account recently.
+    fn is_own_source(&self, account: AccountId, source: LoginSource, now: MonotonicMillis) -> bool {
+        let successes = self.successes.lock();
+        let sources = successes.get(&account).map_or(&[][..], Vec::as_slice);
+        sources.iter().any(|(own, last)| *own == source && now < last.after(OWN_SOURCE_LIFETIME))
     }
 
-    /// An account was logged in to from this source.
+    /// Notes a successful login to an account from a source.
     fn record_success(&self, account: AccountId, source: LoginSource, now: MonotonicMillis) {
-        let mut known = self.known.lock();
-        let sources = known.entry(account).or_default();
-        sources.retain(|(known, _)| *known != source);
+        let mut successes = self.successes.lock();
+        let sources = successes.entry(account).or_default();
+        sources.retain(|(own, _)| *own != source);
         if sources.len() >= MAX_OWN_SOURCES {
-            // The one that was used longest ago.
+            // The first one was used longest ago.
             sources.remove(0);
         }
         sources.push((source, now));
@@ -148,43 +146,49 @@ impl Failures {
 }
 
 impl LoginAttempt<'_> {
-    /// It was none: what it cost is given back.
+    /// Notes that the login succeeded, and refunds the charge.
     pub fn cancel_charge(self) {
-        let LoginTarget::Account(account) = self.whom else { return };
-        if self.own {
-            refund(&mut self.of.own_sources.lock(), &(account, self.source), OWN_SOURCE_FAILURES);
+        let LoginTarget::Account(account) = self.target else { return };
+        let failures = self.failures;
+        if self.is_own_source {
+            let key = (account, self.source);
+            refund(&mut failures.own_sources.lock(), &key, OWN_SOURCE_FAILURES);
         } else {
-            refund(&mut self.of.sources.lock(), &self.source, SOURCE_FAILURES);
-            refund(&mut self.of.accounts.lock(), &self.whom, ACCOUNT_FAILURES);
+            refund(&mut failures.sources.lock(), &self.source, SOURCE_FAILURES);
+            refund(&mut failures.accounts.lock(), &self.target, ACCOUNT_FAILURES);
         }
-        self.of.record_success(account, self.source, self.now);
+        failures.record_success(account, self.source, self.now);
     }
 }
 
 fn charge<K: Eq + std::hash::Hash>(
-    owed: &mut Penalties<K>,
-    who: K,
+    penalties: &mut Penalties<K>,
+    key: K,
     (burst, cost): (i64, Duration),
     now: MonotonicMillis,
 ) -> Result<(), TooManyFailures> {
-    if owed.len() >= MAX_TRACKED_KEYS && !owed.contains_key(&who) {
-        owed.retain(|_, until| *until > now);
-        if owed.len() >= MAX_TRACKED_KEYS {
+    if penalties.len() >= MAX_TRACKED_KEYS && !penalties.contains_key(&key) {
+        penalties.retain(|_, until| *until > now);
+        if penalties.len() >= MAX_TRACKED_KEYS {
             return Ok(());
         }
     }
-    let until = owed.entry(who).or_insert(now);
+    let until = penalties.entry(key).or_insert(now);
     let due = (*until).max(now).after(cost);
-    let most = now.after(cost.saturating_mul(u32::try_from(burst).unwrap_or(u32::MAX)));
-    if due > most {
-        return Err(TooManyFailures(due.since(most)));
+    let latest = now.after(cost.saturating_mul(u32::try_from(burst).unwrap_or(u32::MAX)));
+    if due > latest {
+        return Err(TooManyFailures(due.since(latest)));
     }
     *until = due;
     Ok(())
 }
 
-fn refund<K: Eq + std::hash::Hash>(owed: &mut Penalties<K>, who: &K, (_, cost): (i64, Duration)) {
-    if let Some(until) = owed.get_mut(who) {
+fn refund<K: Eq + std::hash::Hash>(
+    penalties: &mut Penalties<K>,
+    key: &K,
+    (_, cost): (i64, Duration),
+) {
+    if let Some(until) = penalties.get_mut(key) {
         *until = until.before(cost);
     }
 }
@@ -200,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_guesses_waits_and_others_do_not() {
+    fn source_that_guesses_must_wait_and_others_need_not() {
         let failures = Failures::default();
         let eve = from("192.0.2.9");
         for n in 0..20 {
@@ -214,14 +218,14 @@ mod tests {
             .attempt(from("192.0.2.10"), Some(AccountId(1)), "ann", NOW)
             .unwrap()
             .cancel_charge();
-        // One more after the time of one; and the source is refused again.
+        // After the cost of one failure, one more attempt is allowed.
         let later = NOW.after(Duration::from_secs(15));
         drop(failures.attempt(eve, None, "ann", later).unwrap());
         assert!(failures.attempt(eve, None, "ann", later).is_err());
     }
 
     #[test]
-    fn an_account_is_guarded_against_many_sources() {
+    fn guesses_from_many_sources_at_one_account_are_bounded() {
         let failures = Failures::default();
         let ann = Some(AccountId(1));
         let attempt = |n: u32, account| {
@@ -230,13 +234,13 @@ mod tests {
         (0..100).for_each(|n| drop(attempt(n, ann).unwrap()));
         assert_eq!(attempt(100, ann).unwrap_err(), TooManyFailures(Duration::from_secs(6)));
         assert!(attempt(101, Some(AccountId(2))).is_ok());
-        // A name that nobody has is no different.
+        // It is the same with a name that nobody has.
         (0..100).for_each(|n| drop(attempt(n, None).unwrap()));
         assert_eq!(attempt(101, None).unwrap_err(), TooManyFailures(Duration::from_secs(6)));
     }
 
     #[test]
-    fn who_has_it_right_is_not_counted() {
+    fn successful_logins_are_not_counted() {
         let failures = Failures::default();
         for _ in 0..1000 {
             failures
@@ -247,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_sources_of_an_account_are_known_and_for_so_long() {
+    fn sources_of_successful_logins_are_remembered_up_to_a_number_and_for_a_time() {
         let failures = Failures::default();
         let (ann, bob) = (AccountId(1), AccountId(2));
         let source =
@@ -258,17 +262,19 @@ mod tests {
         (0..MAX_OWN_SOURCES).for_each(|n| log_in(n, NOW));
         log_in(0, NOW);
         log_in(MAX_OWN_SOURCES, NOW);
-        let known = |n: usize, now| failures.knows(ann, source(n), now);
-        assert!(known(0, NOW) && !known(1, NOW) && known(2, NOW) && known(MAX_OWN_SOURCES, NOW));
-        assert!(!failures.knows(bob, source(0), NOW), "another account's");
-        assert!(!known(0, NOW.after(OWN_SOURCE_KEPT)));
-        // A failure teaches nothing.
+        let is_own = |n: usize, now| failures.is_own_source(ann, source(n), now);
+        assert!(
+            is_own(0, NOW) && !is_own(1, NOW) && is_own(2, NOW) && is_own(MAX_OWN_SOURCES, NOW)
+        );
+        assert!(!failures.is_own_source(bob, source(0), NOW), "a source of another account");
+        assert!(!is_own(0, NOW.after(OWN_SOURCE_LIFETIME)));
+        // After a failure the source is not remembered.
         drop(failures.attempt(source(99), Some(bob), "bob", NOW).unwrap());
-        assert!(!failures.knows(bob, source(99), NOW));
+        assert!(!failures.is_own_source(bob, source(99), NOW));
     }
 
     #[test]
-    fn a_network_of_ipv6_is_one_source() {
+    fn ipv6_network_is_one_source() {
         assert_eq!(from("2001:db8::1"), from("2001:db8::ffff:1"));
         assert_ne!(from("2001:db8::1"), from("2001:db8:0:1::1"));
         assert_eq!(from("::ffff:192.0.2.1"), from("192.0.2.1"));

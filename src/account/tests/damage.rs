@@ -1,10 +1,10 @@
-//! Rows of accounts and addresses that are lost or damaged: noticed, made again, and nobody else's
-//! trouble.
+//! Tests of lost or damaged rows of accounts and addresses: they are noticed, repaired, and do not
+//! affect other accounts.
 
 use super::*;
 use crate::store::engine::watched::CountingEngine;
 
-struct Bed {
+struct Fixture {
     engine: Arc<MemoryEngine>,
     store: Store,
     directory: Directory,
@@ -12,8 +12,8 @@ struct Bed {
     bob: AccountId,
 }
 
-/// Ann with an alias, Bob with an alias and a catch-all, and a domain that stands for theirs.
-fn bed() -> Bed {
+/// Ann with an alias, Bob with two aliases and a catch-all, and an alias domain.
+fn fixture() -> Fixture {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
     let directory = Directory::new(store.clone(), Settings::default());
@@ -27,9 +27,9 @@ fn bed() -> Bed {
     directory.add_alias(bob, &address("rob@shop.example")).unwrap();
     directory.add_catch_all(bob, "shop.example").unwrap();
     directory.add_alias_domain("example.net", "example.org").unwrap();
-    let bed = Bed { engine, store, directory, ann, bob };
-    assert_eq!(bed.named(), Vec::<String>::new());
-    bed
+    let fixture = Fixture { engine, store, directory, ann, bob };
+    assert_eq!(fixture.breaches(), Vec::<String>::new());
+    fixture
 }
 
 fn open(engine: Arc<MemoryEngine>) -> Store {
@@ -41,30 +41,30 @@ fn open(engine: Arc<MemoryEngine>) -> Store {
     .unwrap()
 }
 
-impl Bed {
-    /// Writes a row behind the store's back; the directory reads all anew.
+impl Fixture {
+    /// Writes a row directly into the engine, and has the directory read again.
     fn write(&self, table: Table, key: &[u8], value: Option<Vec<u8>>) {
         let puts = vec![Put { table, key: key.to_vec(), value }];
         self.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
-        *self.directory.0.known.write() = None;
+        *self.directory.0.cache.write() = None;
     }
 
     fn change(&self, account: AccountId, edit: impl FnOnce(&mut AccountRow)) {
         let mut row = self.store.snapshot().account(account).unwrap().unwrap();
         edit(&mut row);
-        let done = self.store.commit(account, |txn| {
+        let committed = self.store.commit(account, |txn| {
             txn.set_account(&row);
             Ok(())
         });
-        done.unwrap().1.wait_blocking().unwrap();
+        committed.unwrap().1.wait_blocking().unwrap();
     }
 
     fn addresses(&self, account: AccountId) -> Option<Vec<String>> {
-        let named = self.store.snapshot().account(account).unwrap().unwrap().addresses;
-        named.map(|named| named.into_iter().collect())
+        let list = self.store.snapshot().account(account).unwrap().unwrap().addresses;
+        list.map(|addresses| addresses.into_iter().collect())
     }
 
-    fn named(&self) -> Vec<String> {
+    fn breaches(&self) -> Vec<String> {
         self.store
             .check()
             .unwrap()
@@ -78,11 +78,11 @@ impl Bed {
             .store
             .repair(RepairScope::Repair, None, &|_| MessageRows::default(), &mut |_| true)
             .unwrap();
-        assert_eq!(self.named(), Vec::<String>::new());
+        assert_eq!(self.breaches(), Vec::<String>::new());
         done.left_count
     }
 
-    /// Where mail for an address goes: to an account, back (550), or nowhere yet (451).
+    /// To whom an address resolves: an account, "nobody" (550), or "later" (451).
     fn mail(&self, to: &str) -> &'static str {
         match self.directory.resolve(&address(to)) {
             Ok(Some(found)) if found.account == self.ann => "ann",
@@ -93,9 +93,9 @@ impl Bed {
         }
     }
 
-    fn mails(&self, wanted: &[(&str, &str)]) {
-        let said: Vec<(&str, &str)> = wanted.iter().map(|(to, _)| (*to, self.mail(to))).collect();
-        assert_eq!(said, wanted);
+    fn assert_mail(&self, wanted: &[(&str, &str)]) {
+        let actual: Vec<(&str, &str)> = wanted.iter().map(|(to, _)| (*to, self.mail(to))).collect();
+        assert_eq!(actual, wanted);
     }
 }
 
@@ -111,7 +111,7 @@ const ALL: [(&str, &str); 8] = [
 ];
 
 #[test]
-fn a_lost_alias_or_catch_all_is_noticed_and_made_again() {
+fn lost_alias_or_catch_all_is_noticed_and_repaired() {
     for (key, to) in [
         ("lee@example.org", "lee+x@example.org"),
         ("b.o.b@example.org", "b.o.b@example.org"),
@@ -120,118 +120,128 @@ fn a_lost_alias_or_catch_all_is_noticed_and_made_again() {
         ("ann@example.org", "ann@example.org"),
     ] {
         for damaged in [None, Some(vec![99])] {
-            let bed = bed();
-            bed.write(Table::Addresses, key.as_bytes(), damaged);
-            let named = bed.named();
+            let fixture = fixture();
+            fixture.write(Table::Addresses, key.as_bytes(), damaged);
+            let named = fixture.breaches();
             assert!(
-                named.iter().any(|said| said.starts_with("addresses ") && said.contains(key)),
+                named.iter().any(|breach| breach.starts_with("addresses ") && breach.contains(key)),
                 "{named:?}"
             );
-            // Nobody is told that there is no such address.
-            assert_eq!(bed.mail(to), "later");
-            assert_eq!(bed.repair(), 0);
-            bed.mails(&ALL);
+            // The address is not refused as unknown.
+            assert_eq!(fixture.mail(to), "later");
+            assert_eq!(fixture.repair(), 0);
+            fixture.assert_mail(&ALL);
         }
     }
 }
 
 #[test]
-fn an_address_that_its_account_does_not_name_is_noticed_and_named() {
-    let bed = bed();
-    bed.change(bed.bob, |row| row.addresses = Some(["b.o.b@example.org".to_owned()].into()));
-    let named = bed.named();
+fn address_that_its_account_does_not_name_is_noticed_and_repaired() {
+    let fixture = fixture();
+    fixture
+        .change(fixture.bob, |row| row.addresses = Some(["b.o.b@example.org".to_owned()].into()));
+    let named = fixture.breaches();
     assert!(named.len() == 1 && named[0].contains("@shop.example, rob@shop.example"), "{named:?}");
-    assert_eq!(bed.repair(), 0);
+    assert_eq!(fixture.repair(), 0);
     assert_eq!(
-        bed.addresses(bed.bob).unwrap(),
+        fixture.addresses(fixture.bob).unwrap(),
         ["@shop.example", "b.o.b@example.org", "rob@shop.example"]
     );
-    // What two accounts name is for people to decide.
-    bed.change(bed.ann, |row| {
+    // An address that two accounts name is left for a person to decide.
+    fixture.change(fixture.ann, |row| {
         row.addresses = Some(["lee@example.org".to_owned(), "rob@shop.example".into()].into())
     });
-    let named = bed.named();
+    let named = fixture.breaches();
     assert!(named.len() == 1 && named[0].contains("leads elsewhere"), "{named:?}");
-    assert_eq!(bed.mail("rob@shop.example"), "bob");
+    assert_eq!(fixture.mail("rob@shop.example"), "bob");
 }
 
 #[test]
-fn a_lost_account_names_its_addresses_when_it_is_back() {
+fn repaired_account_names_its_addresses() {
     for damaged in [None, Some(vec![99])] {
-        let bed = bed();
-        bed.write(Table::Accounts, &bed.bob.0.to_be_bytes(), damaged);
-        assert_eq!(bed.repair(), 0);
-        bed.mails(&ALL);
+        let fixture = fixture();
+        fixture.write(Table::Accounts, &fixture.bob.0.to_be_bytes(), damaged);
+        assert_eq!(fixture.repair(), 0);
+        fixture.assert_mail(&ALL);
         assert_eq!(
-            bed.addresses(bed.bob).unwrap(),
+            fixture.addresses(fixture.bob).unwrap(),
             ["@shop.example", "b.o.b@example.org", "rob@shop.example"]
         );
     }
 }
 
 #[test]
-fn what_is_removed_is_not_missed() {
-    let bed = bed();
-    bed.directory.remove_alias(bed.bob, &address("B.o.b@example.org")).unwrap();
-    bed.directory.remove_catch_all(bed.bob, "shop.example").unwrap();
+fn removed_addresses_and_accounts_are_not_reported_as_lost() {
+    let fixture = fixture();
+    fixture.directory.remove_alias(fixture.bob, &address("B.o.b@example.org")).unwrap();
+    fixture.directory.remove_catch_all(fixture.bob, "shop.example").unwrap();
     assert_eq!(
-        (bed.named(), bed.addresses(bed.bob).unwrap()),
+        (fixture.breaches(), fixture.addresses(fixture.bob).unwrap()),
         (vec![], vec!["rob@shop.example".to_owned()])
     );
-    bed.mails(&[
+    fixture.assert_mail(&[
         ("b.o.b@example.org", "nobody"),
         ("any@shop.example", "nobody"),
         ("rob@shop.example", "bob"),
     ]);
-    bed.directory.remove(bed.bob).unwrap();
-    assert_eq!(bed.named(), Vec::<String>::new());
-    bed.mails(&[
+    fixture.directory.remove(fixture.bob).unwrap();
+    assert_eq!(fixture.breaches(), Vec::<String>::new());
+    fixture.assert_mail(&[
         ("rob@shop.example", "nobody"),
         ("bob@example.org", "nobody"),
         ("ann@example.org", "ann"),
     ]);
-    // A lost or damaged alias can be taken away, too.
+    // A lost or damaged alias can be removed, too.
     for damaged in [None, Some(vec![99])] {
-        bed.write(Table::Addresses, b"lee@example.org", damaged);
-        bed.directory.remove_alias(bed.ann, &address("lee@example.org")).unwrap();
-        assert_eq!((bed.named(), bed.mail("lee@example.org")), (vec![], "nobody"));
-        bed.directory.add_alias(bed.ann, &address("lee@example.org")).unwrap();
+        fixture.write(Table::Addresses, b"lee@example.org", damaged);
+        fixture.directory.remove_alias(fixture.ann, &address("lee@example.org")).unwrap();
+        assert_eq!((fixture.breaches(), fixture.mail("lee@example.org")), (vec![], "nobody"));
+        fixture.directory.add_alias(fixture.ann, &address("lee@example.org")).unwrap();
     }
 }
 
 /// Rows that an earlier version wrote name no aliases.
 #[test]
-fn of_earlier_rows_nothing_is_missed_and_each_change_completes_one() {
-    let bed = bed();
+fn account_rows_of_an_earlier_version_are_valid_and_completed_by_each_change() {
+    let fixture = fixture();
     let complete =
         ["@shop.example", "b.o.b@example.org", "rob@shop.example"].map(str::to_owned).to_vec();
-    let earlier = || bed.change(bed.bob, |row| row.addresses = None);
+    let earlier = || fixture.change(fixture.bob, |row| row.addresses = None);
     earlier();
-    assert_eq!((bed.named(), bed.addresses(bed.bob)), (vec![], None));
-    bed.mails(&ALL);
-    bed.directory.update(bed.bob, |row| row.quota_emails = Some(7)).unwrap();
-    assert_eq!((bed.named(), bed.addresses(bed.bob)), (vec![], Some(complete.clone())));
-    earlier();
-    bed.directory.add_alias(bed.bob, &address("bert@example.org")).unwrap();
-    assert_eq!((bed.named(), bed.addresses(bed.bob).unwrap().len()), (vec![], 4));
-    earlier();
-    bed.directory.remove_alias(bed.bob, &address("bert@example.org")).unwrap();
-    assert_eq!((bed.named(), bed.addresses(bed.bob)), (vec![], Some(complete.clone())));
-    earlier();
-    let before = bed.store.snapshot().account_state(bed.bob).unwrap();
-    assert_eq!((bed.directory.name_addresses(), bed.directory.name_addresses()), (Ok(1), Ok(0)));
-    assert_eq!((bed.named(), bed.addresses(bed.bob)), (vec![], Some(complete)));
+    assert_eq!((fixture.breaches(), fixture.addresses(fixture.bob)), (vec![], None));
+    fixture.assert_mail(&ALL);
+    fixture.directory.update(fixture.bob, |row| row.quota_emails = Some(7)).unwrap();
     assert_eq!(
-        bed.store.snapshot().account_state(bed.bob).unwrap(),
+        (fixture.breaches(), fixture.addresses(fixture.bob)),
+        (vec![], Some(complete.clone()))
+    );
+    earlier();
+    fixture.directory.add_alias(fixture.bob, &address("bert@example.org")).unwrap();
+    assert_eq!((fixture.breaches(), fixture.addresses(fixture.bob).unwrap().len()), (vec![], 4));
+    earlier();
+    fixture.directory.remove_alias(fixture.bob, &address("bert@example.org")).unwrap();
+    assert_eq!(
+        (fixture.breaches(), fixture.addresses(fixture.bob)),
+        (vec![], Some(complete.clone()))
+    );
+    earlier();
+    let before = fixture.store.snapshot().account_state(fixture.bob).unwrap();
+    assert_eq!(
+        (fixture.directory.name_addresses(), fixture.directory.name_addresses()),
+        (Ok(1), Ok(0))
+    );
+    assert_eq!((fixture.breaches(), fixture.addresses(fixture.bob)), (vec![], Some(complete)));
+    assert_eq!(
+        fixture.store.snapshot().account_state(fixture.bob).unwrap(),
         before,
         "clients notice nothing"
     );
 }
 
 #[test]
-fn one_damaged_account_is_no_other_ones_trouble() {
+fn damaged_account_does_not_affect_others() {
     for damaged in [None, Some(vec![99])] {
-        let bed = bed();
+        let fixture = fixture();
         let (text, hash) = new_token().unwrap();
         let token = crate::model::AccessToken {
             name: "t".into(),
@@ -239,17 +249,17 @@ fn one_damaged_account_is_no_other_ones_trouble() {
             created: UtcMillis(0),
             expires: None,
         };
-        bed.change(bed.ann, |row| row.tokens.push(token));
+        fixture.change(fixture.ann, |row| row.tokens.push(token));
         let unknown = token_hash("restante_x");
         let find =
-            |name: &str| bed.directory.find_account(name).map(|found| found.map(|(id, _)| id));
+            |name: &str| fixture.directory.find_account(name).map(|found| found.map(|(id, _)| id));
         assert_eq!(
-            (find("nobody"), bed.directory.account_of_token(&unknown, UtcMillis(0))),
+            (find("nobody"), fixture.directory.account_of_token(&unknown, UtcMillis(0))),
             (Ok(None), Ok(None))
         );
-        bed.write(Table::Accounts, &bed.bob.0.to_be_bytes(), damaged.clone());
+        fixture.write(Table::Accounts, &fixture.bob.0.to_be_bytes(), damaged.clone());
         let later = |to| (to, "later");
-        bed.mails(
+        fixture.assert_mail(
             &[
                 "bob@example.org",
                 "b.o.b@example.org",
@@ -259,37 +269,44 @@ fn one_damaged_account_is_no_other_ones_trouble() {
             ]
             .map(later),
         );
-        bed.mails(&[
+        fixture.assert_mail(&[
             ("ann@example.org", "ann"),
             ("lee@example.net", "ann"),
             ("nobody@example.org", "nobody"),
         ]);
-        assert_eq!((find("ann"), find("lee@example.org")), (Ok(Some(bed.ann)), Ok(Some(bed.ann))));
+        assert_eq!(
+            (find("ann"), find("lee@example.org")),
+            (Ok(Some(fixture.ann)), Ok(Some(fixture.ann)))
+        );
         assert_eq!(
             (find(&AccountId(77).to_string()), find("nobody@example.org")),
             (Ok(None), Ok(None))
         );
         assert_eq!(
-            bed.directory.account_of_token(&token_hash(&text), UtcMillis(0)),
-            Ok(Some(bed.ann))
+            fixture.directory.account_of_token(&token_hash(&text), UtcMillis(0)),
+            Ok(Some(fixture.ann))
         );
-        assert_eq!((bed.directory.list().unwrap().len(), bed.directory.is_empty()), (1, Ok(false)));
-        // Whatever may be its name or its token is not called wrong.
-        let told = [find(&bed.bob.to_string()), find("bob@example.org"), find("bob")];
-        assert!(told.iter().all(|told| matches!(told, Err(Error::Corrupt { .. }))), "{told:?}");
+        assert_eq!(
+            (fixture.directory.list().unwrap().len(), fixture.directory.is_empty()),
+            (1, Ok(false))
+        );
+        // A name or token that may belong to the damaged account is not refused as unknown.
+        let results = [find(&fixture.bob.to_string()), find("bob@example.org"), find("bob")];
+        let is_corrupt = |result: &Result<_, _>| matches!(result, Err(Error::Corrupt { .. }));
+        assert!(results.iter().all(is_corrupt), "{results:?}");
         assert!(matches!(
-            bed.directory.account_of_token(&unknown, UtcMillis(0)),
+            fixture.directory.account_of_token(&unknown, UtcMillis(0)),
             Err(Error::Corrupt { .. })
         ));
-        assert!(matches!(bed.directory.identity(bed.bob), Err(Error::Corrupt { .. })));
-        bed.directory.update(bed.ann, |row| row.active = true).unwrap();
-        bed.repair();
-        bed.mails(&ALL);
+        assert!(matches!(fixture.directory.identity(fixture.bob), Err(Error::Corrupt { .. })));
+        fixture.directory.update(fixture.ann, |row| row.active = true).unwrap();
+        fixture.repair();
+        fixture.assert_mail(&ALL);
     }
 }
 
 #[test]
-fn one_damaged_address_puts_off_what_may_be_its_own_alone() {
+fn damaged_address_defers_only_mail_that_may_be_its_own() {
     for (key, later, others) in [
         (
             "ann@example.org",
@@ -304,77 +321,77 @@ fn one_damaged_address_puts_off_what_may_be_its_own_alone() {
         ("@shop.example", &["any@shop.example"], &["rob@shop.example", "rob+x@shop.example"]),
         ("@@example.net", &["ann@example.net", "nobody@example.net"], &["ann@example.org"]),
     ] {
-        let bed = bed();
-        bed.write(Table::Addresses, key.as_bytes(), Some(vec![99]));
-        assert!(later.iter().all(|to| bed.mail(to) == "later"), "{key}");
-        assert!(others.iter().all(|to| ["ann", "bob"].contains(&bed.mail(to))), "{key}");
-        assert_eq!(bed.mail("nobody@example.org"), "nobody", "{key}");
-        let own = bed.directory.own_addresses(bed.ann).unwrap();
+        let fixture = fixture();
+        fixture.write(Table::Addresses, key.as_bytes(), Some(vec![99]));
+        assert!(later.iter().all(|to| fixture.mail(to) == "later"), "{key}");
+        assert!(others.iter().all(|to| ["ann", "bob"].contains(&fixture.mail(to))), "{key}");
+        assert_eq!(fixture.mail("nobody@example.org"), "nobody", "{key}");
+        let own = fixture.directory.own_addresses(fixture.ann).unwrap();
         assert_eq!(own.has(&address("lee@example.org")), Ok(true));
-        // Of what cannot be told nobody says that it is not the account's.
+        // If it cannot be told whether an address is the account's own, that is an error.
         assert!(
             later.iter().all(|to| matches!(own.has(&address(to)), Err(Error::Corrupt { .. }))),
             "{key}"
         );
-        let whole = bed.directory.own_addresses(bed.bob).unwrap().has_domain("shop.example");
-        assert_eq!(whole.is_err(), key == "@shop.example", "{key}: {whole:?}");
+        let has_domain =
+            fixture.directory.own_addresses(fixture.bob).unwrap().has_domain("shop.example");
+        assert_eq!(has_domain.is_err(), key == "@shop.example", "{key}: {has_domain:?}");
     }
 }
 
 #[test]
-fn an_address_that_cannot_be_read_can_be_given_again() {
-    let bed = bed();
-    // Of an account that an earlier version wrote: nothing tells whose it was.
-    bed.change(bed.bob, |row| {
+fn address_with_an_unreadable_row_can_be_added_again() {
+    let fixture = fixture();
+    // The account does not name one of the addresses, so nothing tells whose it was.
+    fixture.change(fixture.bob, |row| {
         row.addresses = Some(["@shop.example".to_owned(), "rob@shop.example".into()].into())
     });
     for key in ["b.o.b@example.org", "rob@shop.example", "@@example.net"] {
-        bed.write(Table::Addresses, key.as_bytes(), Some(vec![99]));
+        fixture.write(Table::Addresses, key.as_bytes(), Some(vec![99]));
     }
     assert!(matches!(
-        bed.directory.add_alias(bed.ann, &address("rob@shop.example")),
+        fixture.directory.add_alias(fixture.ann, &address("rob@shop.example")),
         Err(Error::Corrupt { .. })
     ));
-    assert_eq!(bed.repair_leaves(), ["@@example.net", "b.o.b@example.org"]);
-    bed.directory.add_alias(bed.bob, &address("b.o.b@example.org")).unwrap();
-    bed.directory.add_alias_domain("example.net", "example.org").unwrap();
-    assert_eq!(bed.named(), Vec::<String>::new());
-    bed.mails(&ALL);
+    assert_eq!(fixture.addresses_wrong_after_repair(), ["@@example.net", "b.o.b@example.org"]);
+    fixture.directory.add_alias(fixture.bob, &address("b.o.b@example.org")).unwrap();
+    fixture.directory.add_alias_domain("example.net", "example.org").unwrap();
+    assert_eq!(fixture.breaches(), Vec::<String>::new());
+    fixture.assert_mail(&ALL);
 }
 
-impl Bed {
-    /// The addresses that are wrong after a repair.
-    fn repair_leaves(&self) -> Vec<String> {
+impl Fixture {
+    /// Repairs, and returns the addresses that are still wrong.
+    fn addresses_wrong_after_repair(&self) -> Vec<String> {
         self.store
             .repair(RepairScope::Repair, None, &|_| MessageRows::default(), &mut |_| true)
             .unwrap();
         let left = self.store.check().unwrap().into_iter().map(|breach| {
-            let octets = (0..breach.key.len())
+            let bytes = (0..breach.key.len())
                 .step_by(2)
                 .map(|at| u8::from_str_radix(&breach.key[at..at + 2], 16));
-            String::from_utf8(octets.map(Result::unwrap).collect()).unwrap()
+            String::from_utf8(bytes.map(Result::unwrap).collect()).unwrap()
         });
         left.collect()
     }
 }
 
 #[test]
-fn damage_is_reported_once_until_it_is_mended() {
-    let bed = bed();
-    let reported = || bed.directory.0.reported.lock().len();
-    bed.write(Table::Addresses, b"lee@example.org", None);
+fn damage_is_logged_once_until_it_is_repaired() {
+    let fixture = fixture();
+    let reported = || fixture.directory.0.reported.lock().len();
+    fixture.write(Table::Addresses, b"lee@example.org", None);
     for _ in 0..3 {
-        bed.directory.update(bed.bob, |row| row.active = true).unwrap();
-        assert_eq!((bed.mail("lee@example.org"), reported()), ("later", 1));
+        fixture.directory.update(fixture.bob, |row| row.active = true).unwrap();
+        assert_eq!((fixture.mail("lee@example.org"), reported()), ("later", 1));
     }
-    bed.repair();
-    assert_eq!((bed.mail("lee@example.org"), reported()), ("ann", 0));
+    fixture.repair();
+    assert_eq!((fixture.mail("lee@example.org"), reported()), ("ann", 0));
 }
 
-/// A check and a repair read the table of addresses a fixed number of times, however many accounts
-/// there are.
+/// A check reads the table of addresses a fixed number of times, however many accounts there are.
 #[test]
-fn addresses_are_compared_in_one_walk() {
+fn check_reads_the_addresses_in_one_pass() {
     let rows = |accounts: usize| {
         let engine = Arc::new(CountingEngine::default());
         let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
