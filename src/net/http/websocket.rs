@@ -37,10 +37,8 @@ use super::problem::Problem;
 use crate::model::limits;
 use crate::net::stop::StopSignal;
 
-/// The most bytes that are read at a time.
 const READ_CHUNK: usize = 16 * 1024;
 
-/// The opening handshake of a client.
 #[derive(Debug)]
 pub(super) struct Handshake {
     /// `Sec-WebSocket-Key`; `None` over HTTP/2.
@@ -106,7 +104,6 @@ impl Handshake {
         })
     }
 
-    /// Whether the client offers a subprotocol.
     pub(super) fn offers(&self, name: &str) -> bool {
         let offered = self.protocols.iter().filter_map(|field| field.to_str().ok());
         offered.flat_map(|field| field.split(',')).any(|offer| offer.trim() == name)
@@ -331,7 +328,6 @@ impl MessageMeter {
         self.reservation.take()
     }
 
-    /// Extends the window by a time in which nothing was read.
     fn pause_reading(&mut self, time: Duration) {
         if let Some((since, _)) = &mut self.window {
             *since += time;

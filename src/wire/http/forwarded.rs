@@ -295,7 +295,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_panic(field in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_read_without_panic(
+            field in proptest::collection::vec(any::<u8>(), 0..200),
+        ) {
             drop(forwarded([&*field].into_iter()));
             drop(x_forwarded_for([&*field].into_iter()));
             let _ = authority(&field);

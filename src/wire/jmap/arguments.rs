@@ -1,9 +1,9 @@
 //! Reads the arguments of a method call into the type that declares them.
 //!
-//! - A member that the type does not name is refused by its name: a client that misspells
-//!   `ifInState` must not overwrite what another wrote.
-//! - Null stands for a member that is left out.
-//! - The error names the argument that is wrong.
+//! - A member that the type does not declare is an error: a client that misspells `ifInState` must
+//!   not overwrite the changes of another.
+//! - Null has the same meaning as a member that is left out, except in [`Nullable`].
+//! - The error names the invalid argument.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ use super::error::MethodError;
 
 /// The arguments of a method: any type that serde reads, or [`With`] of several.
 pub trait MethodArguments: Sized {
-    /// Takes the members that the type names out of the arguments, and reads them.
+    /// Removes the members that the type declares from the arguments, and reads them.
     ///
     /// # Errors
     /// `invalidArguments`.
@@ -29,7 +29,7 @@ pub trait MethodArguments: Sized {
 #[derive(Debug, Clone, PartialEq)]
 pub struct With<A, B>(pub A, pub B);
 
-/// Arguments of which null is a value, and no member that is left out.
+/// Arguments in which null is a value of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Nullable<T>(pub T);
 
@@ -79,20 +79,19 @@ impl<A: Serialize, B: Serialize> Serialize for With<A, B> {
 
 impl<A: MethodArguments, B: MethodArguments> MethodArguments for With<A, B> {
     fn take(members: &mut Map<String, Value>) -> Result<Self, MethodError> {
-        // Both take what is theirs before an error ends it, so that what is left is unknown to
-        // both.
+        // Both remove their members before an error returns, so that the rest is unknown to both.
         let (one, other) = (A::take(members), B::take(members));
         Ok(Self(one?, other?))
     }
 }
 
-/// The beginning of a text that may be the client's, for an error.
+/// Returns the first 128 bytes of a text that may be the client's, for an error.
 #[must_use]
 pub fn short(text: &str) -> &str {
     text.get(..text.floor_char_boundary(128)).unwrap_or_default()
 }
 
-/// What is wrong, with the name of the argument.
+/// A description of the error with the name of the argument.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct ArgumentError(String);
@@ -107,10 +106,10 @@ impl serde::de::Error for ArgumentError {
     }
 }
 
-/// Deserializes a struct from those members that it names, and a map from all.
+/// Deserializes a struct from the members that it declares, and a map from all members.
 struct ArgumentReader<'m> {
     members: &'m mut Map<String, Value>,
-    /// Whether null is passed on.
+    /// Whether null is a value of its own.
     nulls: bool,
 }
 
@@ -137,8 +136,8 @@ impl<'de> Deserializer<'de> for ArgumentReader<'_> {
     }
 
     serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
+        unit unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
     }
 }
 

@@ -1,23 +1,23 @@
-//! Errors of the three levels: of a request (RFC 8620 §3.6.1), of a method (§3.6.2), of one object
-//! of a /set (§5.3).
+//! The errors of JMAP: of a request (RFC 8620 §3.6.1), of a method call (§3.6.2), and of one object
+//! in a /set (§5.3).
 
 use serde_json::{Map, Value, json};
 
-/// The whole request is refused.
+/// Why a whole request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestError {
-    /// Not I-JSON.
+    /// The body is not I-JSON.
     NotJson(String),
-    /// JSON, but no request.
+    /// The body is JSON but not a request.
     NotRequest(String),
-    /// A capability that is not known here.
+    /// The request uses a capability that this server does not have.
     UnknownCapability(String),
-    /// Beyond a limit, which is named.
+    /// The request exceeds the limit with this name.
     Limit(&'static str),
 }
 
 impl RequestError {
-    /// The problem details (RFC 7807) that are answered with status 400.
+    /// Returns the problem details (RFC 7807), for a response with status 400.
     #[must_use]
     pub fn problem(&self) -> Value {
         let (kind, detail, limit) = match self {
@@ -38,50 +38,49 @@ impl RequestError {
     }
 }
 
-/// One method call is refused.
+/// Why a method call is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MethodError {
-    /// No such method, or its capability is not in `using`.
+    /// There is no such method, or its capability is not in `using`.
     UnknownMethod,
     InvalidArguments(String),
-    /// A result reference leads nowhere.
+    /// A result reference cannot be resolved.
     InvalidResultReference(String),
-    /// The caller may not.
+    /// The caller may not do this.
     Forbidden(String),
-    /// No such account.
     AccountNotFound,
     /// The method cannot be used with this account (RFC 8620 §3.6.2).
     AccountNotSupportedByMethod,
-    /// Of a /copy: no such account to copy from (RFC 8620 §5.4).
+    /// The account to copy from does not exist (RFC 8620 §5.4).
     FromAccountNotFound,
-    /// More objects than one call may name; the limit's name (RFC 8620 §5.1, §5.3).
+    /// The call names more objects than the limit with this name allows (RFC 8620 §5.1, §5.3).
     RequestTooLarge(&'static str),
-    /// No such object (of the methods of ours that name one).
+    /// There is no such object; only in vendor methods.
     NotFound(String),
-    /// It cannot be, for the reason given.
+    /// The change contradicts existing data; only in vendor methods.
     Conflict(String),
-    /// The state is not the one that the change was made for (RFC 8620 §5.3).
+    /// The state is not that of `ifInState` (RFC 8620 §5.3).
     StateMismatch,
-    /// A filter that is well-formed, and not one that can be answered (RFC 8620 §5.5).
+    /// The filter is well-formed but not supported (RFC 8620 §5.5).
     UnsupportedFilter(String),
-    /// A sort that is well-formed, and not one that can be answered (RFC 8620 §5.5).
+    /// The sort is well-formed but not supported (RFC 8620 §5.5).
     UnsupportedSort(String),
     /// The anchor is not in the results (RFC 8620 §5.5).
     AnchorNotFound,
-    /// What changed since a state is not known (RFC 8620 §5.2, §5.6).
+    /// The changes since the given state are not known (RFC 8620 §5.2, §5.6).
     CannotCalculateChanges,
     /// There are more changes than `maxChanges` (RFC 8620 §5.6).
     TooManyChanges,
-    /// No such type of objects (RFC 9404 §4.3).
+    /// There is no such object type (RFC 9404 §4.3).
     UnknownDataType(String),
-    /// Try again later.
+    /// The call may succeed later.
     ServerUnavailable(String),
-    /// Our fault.
+    /// The server failed.
     ServerFail(String),
 }
 
 impl MethodError {
-    /// The arguments of the `error` response.
+    /// Returns the arguments of the `error` response.
     #[must_use]
     pub fn arguments(&self) -> Value {
         let (kind, description) = match self {
@@ -115,7 +114,7 @@ impl MethodError {
 }
 
 impl MethodError {
-    /// What is said of it; where that is nothing, its type.
+    /// Returns the description of the error, or its type if it has none.
     #[must_use]
     pub fn description(&self) -> String {
         let said = self.arguments();
@@ -124,45 +123,42 @@ impl MethodError {
     }
 }
 
-/// One object of a /set is refused (RFC 8620 §5.3, §5.4; RFC 8621).
+/// Why one object of a /set is refused (RFC 8620 §5.3, §5.4; RFC 8621).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SetError {
-    /// These properties are wrong.
+    /// These properties are invalid; with a description.
     InvalidProperties(Vec<String>, String),
-    /// The patch is none.
     InvalidPatch(String),
-    /// It is not there.
     NotFound,
-    /// There is one already, and only one can be.
+    /// The object type has exactly one object, which can be neither created nor destroyed.
     Singleton,
-    /// The caller may not.
+    /// The caller may not do this.
     Forbidden(String),
-    /// The account would hold more than it may.
+    /// The account would exceed its quota.
     OverQuota(String),
-    /// It is larger than it may be.
     TooLarge(String),
-    /// Too many of these in a time.
+    /// Too many of these objects were created recently.
     RateLimit(String),
-    /// It is changed and destroyed in one call.
+    /// The object is updated and destroyed in one call.
     WillDestroy,
-    /// There is one like it; its id.
+    /// An equal object exists; with its id.
     AlreadyExists(String),
-    /// These blobs are not there.
+    /// These blobs do not exist.
     BlobNotFound(Vec<String>),
-    /// Any other of its own kind, with what more its definition says.
+    /// Another type of error, with its further properties.
     Of(&'static str, Map<String, Value>),
-    /// Not done for a fault of ours, or for now.
+    /// The server failed, or the change may succeed later.
     ServerFail(String),
 }
 
 impl SetError {
-    /// One property is wrong.
+    /// An error for one invalid property.
     #[must_use]
     pub fn property(name: &str, description: impl Into<String>) -> Self {
         Self::InvalidProperties(vec![name.to_owned()], description.into())
     }
 
-    /// One of its own kind.
+    /// An error of another type, with a description.
     #[must_use]
     pub fn of(kind: &'static str, description: &str) -> Self {
         let mut more = Map::new();
@@ -170,14 +166,18 @@ impl SetError {
         Self::Of(kind, more)
     }
 
-    /// The `SetError` object.
+    /// Returns the `SetError` object.
     #[must_use]
     pub fn object(&self) -> Value {
         let said =
             |kind: &str, description: &str| json!({"type": kind, "description": description});
         match self {
             Self::InvalidProperties(properties, description) => {
-                json!({"type": "invalidProperties", "properties": properties, "description": description})
+                json!({
+                    "type": "invalidProperties",
+                    "properties": properties,
+                    "description": description,
+                })
             }
             Self::InvalidPatch(description) => said("invalidPatch", description),
             Self::NotFound => json!({"type": "notFound"}),

@@ -1,9 +1,9 @@
-//! I-JSON (RFC 7493), which JMAP requires (RFC 8620 §1.5): JSON in UTF-8 without repeated names,
-//! without noncharacters, and without whole numbers that a double cannot hold. Strict in what is
-//! read, and what is written keeps to it, too.
+//! Reads and writes I-JSON (RFC 7493), which JMAP requires (RFC 8620 §1.5).
 //!
-//! Reading is bounded: depth before anything is built, and the number of values while it is, for a
-//! value needs ten times the memory of its text.
+//! - I-JSON is JSON in UTF-8 without repeated names, without noncharacters, and without whole
+//!   numbers that a double cannot represent. Anything else is refused, and never written.
+//! - The depth is checked before a value is built, the number of values while it is built, because
+//!   a value needs ten times the memory of its text.
 
 use std::fmt;
 
@@ -12,19 +12,17 @@ use serde_json::{Map, Number, Value};
 
 use crate::model::limits;
 
-/// The largest `UnsignedInt`, and `Int` either way (RFC 8620 §1.3).
+/// The largest `UnsignedInt`, and the largest absolute value of an `Int` (RFC 8620 §1.3).
 pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
-/// Why a text is not read.
+/// Why a text is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
-    /// It is no I-JSON.
+    /// The text is not I-JSON.
     #[error("{0}")]
     NoJson(String),
-    /// It nests too deep.
     #[error("nested deeper than {}", limits::MAX_JSON_DEPTH)]
     Deep,
-    /// It has too many values.
     #[error("more than {} values", limits::MAX_JSON_VALUES)]
     Many,
 }
@@ -47,34 +45,34 @@ pub fn read(text: &[u8]) -> Result<Value, JsonError> {
     )
 }
 
-/// Writes I-JSON: what mail may hold and JSON between machines may not becomes U+FFFD.
+/// Writes I-JSON. Noncharacters, which mail may contain, are replaced by U+FFFD.
 #[must_use]
 pub fn write(value: &Value) -> Vec<u8> {
     let text = value.to_string();
-    // Every noncharacter begins with one of these octets; most texts have none of them.
-    let is_suspect = text.bytes().any(|octet| octet >= 0xef);
+    // Every noncharacter begins with one of these bytes, which are rare.
+    let is_suspect = text.bytes().any(|byte| byte >= 0xef);
     if is_suspect && text.contains(is_noncharacter) {
         return text.replace(is_noncharacter, "\u{fffd}").into_bytes();
     }
     text.into_bytes()
 }
 
-/// Bytes of a node of a `serde_json::Map`, which has room for 11 members and is two thirds full as
-/// a rule.
+/// The bytes of a node of a `serde_json::Map`, which can have 11 members and is usually two thirds
+/// full.
 const NODE: usize = 11 * (size_of::<String>() + size_of::<Value>()) + 16;
 const NODE_MEMBERS: usize = 8;
 
-/// About how many bytes of memory a value takes.
+/// Estimates the bytes of memory that a value takes.
 #[must_use]
 pub fn weight(value: &Value) -> usize {
     weight_within(value, usize::MAX).unwrap_or(usize::MAX)
 }
 
-/// The same; `None` as soon as that is more than `most`.
+/// As [`weight`], but returns `None` if the value takes more than `max` bytes.
 #[must_use]
-pub fn weight_within(value: &Value, most: usize) -> Option<usize> {
-    let mut left = most;
-    weigh(value, &mut left).map(|()| most.saturating_sub(left))
+pub fn weight_within(value: &Value, max: usize) -> Option<usize> {
+    let mut left = max;
+    weigh(value, &mut left).map(|()| max.saturating_sub(left))
 }
 
 fn weigh(value: &Value, left: &mut usize) -> Option<()> {
@@ -94,7 +92,7 @@ fn weigh(value: &Value, left: &mut usize) -> Option<()> {
     }
 }
 
-/// The members of an object; none of any other value.
+/// Returns the members of an object, and no members for any other value.
 #[must_use]
 pub fn members(value: Value) -> Map<String, Value> {
     match value {
@@ -103,23 +101,23 @@ pub fn members(value: Value) -> Map<String, Value> {
     }
 }
 
-/// An object, or null where it has no members: so RFC 8620 §5.3 says that there is nothing to say.
+/// Returns an object, or null if it has no members (RFC 8620 §5.3).
 #[must_use]
 pub fn or_null(members: Map<String, Value>) -> Value {
     if members.is_empty() { Value::Null } else { Value::Object(members) }
 }
 
-/// Unicode §23.7: 66 code points that are no characters.
+/// Whether this is one of the 66 noncharacters (Unicode §23.7).
 fn is_noncharacter(c: char) -> bool {
     let code = u32::from(c);
     (0xfdd0..=0xfdef).contains(&code) || code & 0xfffe == 0xfffe
 }
 
-/// Whether JSON nests deeper than this; looked at before it is read, so that reading is bounded.
+/// Whether JSON nests deeper than `most`.
 fn deeper_than(text: &[u8], most: usize) -> bool {
     let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
-    for octet in text {
-        match octet {
+    for byte in text {
+        match byte {
             _ if escaped => escaped = false,
             b'\\' if quoted => escaped = true,
             b'"' => quoted = !quoted,
@@ -136,7 +134,7 @@ fn deeper_than(text: &[u8], most: usize) -> bool {
     false
 }
 
-/// Reads one value; so many more may follow.
+/// Reads one value. The number is the values that may still be read; each value subtracts one.
 struct StrictValue<'r>(&'r mut usize);
 
 impl<'de> DeserializeSeed<'de> for StrictValue<'_> {
@@ -172,7 +170,7 @@ impl<'de> Visitor<'de> for StrictValue<'_> {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        // A whole number of more digits than fit arrives here, too.
+        // A whole number beyond 64 bits arrives here, too.
         let whole = value.fract() == 0.0 && value.abs() > 9_007_199_254_740_991.0;
         Number::from_f64(value).filter(|_| !whole).map(Value::Number).ok_or_else(too_large)
     }
@@ -199,7 +197,7 @@ impl<'de> Visitor<'de> for StrictValue<'_> {
             text::<A::Error>(&name)?;
             let value = from.next_value_seed(StrictValue(self.0))?;
             if members.contains_key(&name) {
-                return Err(A::Error::custom(format_args!("the name {name:?} stands there twice")));
+                return Err(A::Error::custom(format_args!("the name {name:?} occurs twice")));
             }
             members.insert(name, value);
         }
@@ -280,12 +278,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(text in ".{0,20}", number in any::<i16>(), whole in any::<u32>()) {
+        fn what_is_written_is_read(
+            text in ".{0,20}",
+            number in any::<i16>(),
+            whole in any::<u32>(),
+        ) {
             let number = f64::from(number) / 64.0;
-            let value = json!({"text": text, "numbers": [number, whole, i64::from(whole).wrapping_neg()]});
+            let negative = i64::from(whole).wrapping_neg();
+            let value = json!({"text": text, "numbers": [number, whole, negative]});
             let read = read(&write(&value)).unwrap();
             prop_assert_eq!(&read["numbers"], &value["numbers"]);
-            let clean: String = text.chars().map(|c| if is_noncharacter(c) { '\u{fffd}' } else { c }).collect();
+            let clean = text.replace(is_noncharacter, "\u{fffd}");
             prop_assert_eq!(read["text"].as_str().unwrap(), clean);
         }
     }

@@ -1,4 +1,5 @@
-//! The JMAP envelope (RFC 8620 §3): requests in, responses out, and nothing of what the methods do.
+//! The formats of JMAP (RFC 8620): requests, responses, arguments, errors and the session. What the
+//! methods do is in `jmap`.
 
 pub mod admin;
 pub mod arguments;
@@ -40,23 +41,23 @@ pub const QUOTA: &str = "urn:ietf:params:jmap:quota";
 pub const BLOB: &str = "urn:ietf:params:jmap:blob";
 /// The WebSocket (RFC 8887).
 pub const WEBSOCKET: &str = "urn:ietf:params:jmap:websocket";
-/// Who else there is, and what is shared with whom (RFC 9670 §1.5.1).
+/// Principals and shares (RFC 9670 §1.5.1).
 pub const PRINCIPALS: &str = "urn:ietf:params:jmap:principals";
-/// Whose an account is, among the principals; a capability of accounts alone (RFC 9670 §1.5.2).
+/// The principal that owns an account; a capability of accounts only (RFC 9670 §1.5.2).
 pub const PRINCIPALS_OWNER: &str = "urn:ietf:params:jmap:principals:owner";
-/// What the command line and administrators use: accounts, queue, decisions, store.
+/// The vendor methods of the command line: accounts, queue, decisions, store.
 pub const ADMIN: &str = "urn:restante:jmap:admin";
 
-/// Octets as a JSON text: base64 (RFC 4648 §4).
+/// Encodes bytes as base64 (RFC 4648 §4) for JSON.
 #[must_use]
 pub fn octets(octets: &[u8]) -> String {
     STANDARD.encode(octets)
 }
 
-/// And back.
+/// Decodes base64.
 ///
 /// # Errors
-/// `invalidArguments` where it is no base64.
+/// `invalidArguments`: the text is not base64.
 pub fn of_octets(text: &str) -> Result<Vec<u8>, MethodError> {
     STANDARD.decode(text).map_err(|_| MethodError::InvalidArguments("not base64".into()))
 }

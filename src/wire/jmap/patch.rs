@@ -1,11 +1,11 @@
-//! `PatchObject` (RFC 8620 §5.3): which values of an object are set, by JSON pointers without the
-//! leading slash.
+//! Reads and applies a `PatchObject` (RFC 8620 §5.3), which sets values of an object by JSON
+//! pointers without the leading slash.
 
 use serde_json::{Map, Value};
 
 use super::error::SetError;
 
-/// A patch that is well-formed.
+/// A well-formed patch: pointers, each as its steps, with their values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Patch<'p>(Vec<(Vec<String>, &'p Value)>);
 
@@ -13,8 +13,8 @@ impl<'p> Patch<'p> {
     /// Reads a patch.
     ///
     /// # Errors
-    /// `invalidPatch` where it is no object, or one of its pointers begins with the whole of
-    /// another.
+    /// `invalidPatch`: the patch is not an object, a pointer is invalid, or a pointer begins with
+    /// all steps of another.
     pub fn read(patch: &'p Value) -> Result<Self, SetError> {
         let bad = |what: &str| SetError::InvalidPatch(what.to_owned());
         let members = patch.as_object().ok_or_else(|| bad("a patch is an object"))?;
@@ -24,7 +24,7 @@ impl<'p> Patch<'p> {
             all.push((steps.ok_or_else(|| bad(&format!("{pointer}: no JSON pointer")))?, value));
         }
         all.sort_by(|(one, _): &(Vec<String>, &Value), (other, _)| one.cmp(other));
-        // Sorted, what begins with a pointer follows it.
+        // After sorting, a pointer that begins with another follows it.
         for pair in all.windows(2) {
             if let [(one, _), (other, _)] = pair
                 && other.starts_with(one)
@@ -35,8 +35,8 @@ impl<'p> Patch<'p> {
         Ok(Self(all))
     }
 
-    /// The properties of an object that a patch touches, with the values that they then have; null
-    /// for one that is gone.
+    /// Returns the properties of an object that a patch changes, with their new values; null for a
+    /// property that the patch removes.
     ///
     /// # Errors
     /// `invalidPatch`.
@@ -52,7 +52,7 @@ impl<'p> Patch<'p> {
         Ok(touched.collect())
     }
 
-    /// The properties that are touched, in order, each once.
+    /// Returns the properties that the patch changes, sorted, each once.
     pub fn properties(&self) -> impl Iterator<Item = &str> {
         let mut last = None;
         self.0.iter().filter_map(move |(steps, _)| {
@@ -61,13 +61,14 @@ impl<'p> Patch<'p> {
         })
     }
 
-    /// Applies the patch to an object that has all its properties. A property that is set to null
-    /// is null in the result: what that stands for is the property's own matter. Below a property
-    /// null takes a name away.
+    /// Applies the patch to an object that has all its properties.
+    ///
+    /// A property that is set to null is null in the result. Below a property, null removes a
+    /// member.
     ///
     /// # Errors
-    /// `invalidPatch` where a pointer leads through what is not there or is no object (an array may
-    /// not be descended into).
+    /// `invalidPatch`: a pointer leads through a value that does not exist or is not an object.
+    /// Arrays cannot be patched.
     pub fn apply(&self, object: &mut Map<String, Value>) -> Result<(), SetError> {
         for (steps, value) in &self.0 {
             let lost = || SetError::InvalidPatch(format!("{} leads nowhere", steps.join("/")));
@@ -86,7 +87,7 @@ impl<'p> Patch<'p> {
     }
 }
 
-/// A reference token without its escapes (RFC 6901 §3, §4).
+/// Decodes a reference token of a JSON pointer (RFC 6901 §3, §4).
 pub(super) fn step(token: &str) -> Option<String> {
     let mut out = String::with_capacity(token.len());
     let mut rest = token.chars();
@@ -109,12 +110,17 @@ mod tests {
 
     use super::*;
 
+    fn object() -> Value {
+        json!({
+            "name": "x",
+            "keywords": {"$seen": true, "a/b": true},
+            "list": [1, {"a": 1}],
+            "none": null,
+        })
+    }
+
     fn patched(patch: &Value) -> Result<Value, String> {
-        let mut object =
-            json!({"name": "x", "keywords": {"$seen": true, "a/b": true}, "list": [1, {"a": 1}], "none": null})
-                .as_object()
-                .unwrap()
-                .clone();
+        let mut object = object().as_object().unwrap().clone();
         let kind = |error: SetError| error.object()["type"].as_str().unwrap().to_owned();
         Patch::read(patch).and_then(|read| read.apply(&mut object)).map_err(kind)?;
         Ok(Value::Object(object))
@@ -122,13 +128,19 @@ mod tests {
 
     #[test]
     fn values_are_set_and_taken_away() {
-        let whole = json!({"name": "x", "keywords": {"$seen": true, "a/b": true}, "list": [1, {"a": 1}], "none": null});
+        let whole = object();
         assert_eq!(patched(&json!({})), Ok(whole.clone()));
         let mut wanted = whole.clone();
         wanted["keywords"] = json!({"$seen": true, "x~y": true});
         wanted["name"] = json!(null);
         wanted["new"] = json!({"a": 1});
-        let patch = json!({"keywords/a~1b": null, "keywords/x~0y": true, "name": null, "new": {"a": 1}, "keywords/not": null});
+        let patch = json!({
+            "keywords/a~1b": null,
+            "keywords/x~0y": true,
+            "name": null,
+            "new": {"a": 1},
+            "keywords/not": null,
+        });
         assert_eq!(patched(&patch), Ok(wanted));
         let read = json!({"keywords/b": true, "name": "y", "keywords/a": true, "keyword": 1});
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Texts and numbers of JSON that must have a certain form (RFC 8620 §1), as arguments hold them.
+//! The basic data types of JMAP (RFC 8620 §1) in arguments.
 
 use serde::de::{Deserialize, Deserializer, Error, Unexpected};
 
@@ -13,8 +13,7 @@ pub struct Id(pub String);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnsignedInt(pub u64);
 
-/// `Date` (RFC 8620 §1.4). A client that writes it in its own zone where a `UTCDate` is wanted
-/// means no other time.
+/// `Date` (RFC 8620 §1.4). Any time zone is accepted, also for a `UTCDate`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Date(pub UtcMillis);
 

@@ -1,10 +1,10 @@
-//! Properties of object types: an enum each, so that a property is one case of a `match`.
+//! The properties of an object type as an enum, so that a `match` handles all of them.
 
 use serde::de::DeserializeOwned;
 
 /// The properties of an object type.
 pub trait Property: Clone + PartialEq + DeserializeOwned {
-    /// `id`, which is given whether it is asked for or not (RFC 8620 §5.1).
+    /// The property `id`, which is always returned (RFC 8620 §5.1).
     fn id() -> Self;
 
     /// The name in JSON.
@@ -19,15 +19,15 @@ macro_rules! names {
         $view enum $name { $($variant,)* }
 
         impl $name {
-            /// All of them.
+            /// All variants, in the order of their declaration.
             $view const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The one of that name.
+            /// Returns the variant with this name in JSON.
             $view fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|known| known.as_str() == name)
             }
 
-            /// The name in JSON.
+            /// Returns the name in JSON.
             $view const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)*
@@ -41,7 +41,13 @@ macro_rules! names {
 ///
 /// The first is `id`. A name that is not declared is refused as `invalidArguments`.
 macro_rules! properties {
-    ($(#[$about:meta])* $view:vis enum $name:ident { $first:ident = $id:literal, $($property:ident = $text:literal,)* }) => {
+    (
+        $(#[$about:meta])*
+        $view:vis enum $name:ident {
+            $first:ident = $id:literal,
+            $($property:ident = $text:literal,)*
+        }
+    ) => {
         $crate::wire::jmap::names! {
             $(#[$about])*
             $view enum $name { $first = $id, $($property = $text,)* }

@@ -1,7 +1,7 @@
-//! Result references (RFC 8620 §3.7): an argument taken from the answer to an earlier call.
+//! Resolves result references (RFC 8620 §3.7): arguments that are copied from an earlier response.
 //!
-//! What they copy is bounded: without that, calls that each refer twice to the one before would
-//! double the answer with every call.
+//! The copies are bounded. Otherwise, calls that each refer twice to the one before would double
+//! the response with every call.
 
 use serde_json::{Map, Value};
 
@@ -11,11 +11,12 @@ use super::patch::step;
 use super::request::Invocation;
 use crate::model::limits;
 
-/// Replaces each `#name` argument by what it refers to in the answers so far.
+/// Replaces each argument `#name` by the value to which it refers in the responses so far.
 ///
 /// # Errors
-/// `invalidResultReference` where it leads nowhere or to more than `limits::MAX_REFERENCED_BYTES`,
-/// all arguments of the call together; `invalidArguments` where `name` is there too.
+/// - `invalidResultReference`: there is no such value, or all referenced values of the call exceed
+///   `limits::MAX_REFERENCED_BYTES`.
+/// - `invalidArguments`: the call has both `name` and `#name`.
 pub fn resolve(
     arguments: &mut Map<String, Value>,
     answers: &[Invocation],
@@ -36,7 +37,7 @@ pub fn resolve(
     Ok(())
 }
 
-/// Where a reference leads that is not followed.
+/// Where an invalid reference leads, for the description of the error.
 type ReferenceError = &'static str;
 const NOWHERE: ReferenceError = "nowhere";
 const TOO_FAR: ReferenceError = "to more than one call may refer to";
@@ -66,7 +67,8 @@ fn follow(
     }
 }
 
-/// JSON pointer (RFC 6901) with `*`, which gathers over an array and flattens one level.
+/// Follows a JSON pointer (RFC 6901). `*` maps the rest of the pointer over an array and flattens
+/// the result by one level.
 fn pointer(value: &Value, steps: &[String], room: &mut usize) -> Result<Value, ReferenceError> {
     let Some((step, rest)) = steps.split_first() else {
         weigh(value, room)?;
@@ -94,7 +96,7 @@ fn pointer(value: &Value, steps: &[String], room: &mut usize) -> Result<Value, R
     }
 }
 
-/// Takes what a copy of the value needs in memory, about.
+/// Subtracts the estimated memory of a copy of the value.
 fn weigh(value: &Value, room: &mut usize) -> Result<(), ReferenceError> {
     take(weight_within(value, *room).ok_or(TOO_FAR)?, room)
 }

@@ -1,4 +1,4 @@
-//! Requests and responses (RFC 8620 §3.2 to §3.4).
+//! Reads requests and writes responses (RFC 8620 §3.2 to §3.4).
 
 use serde_json::{Map, Value, json as object};
 
@@ -7,9 +7,9 @@ use super::json::{self, JsonError};
 use super::session::SessionState;
 use crate::model::limits;
 
-/// Capabilities of IANA's registry that a client may name though they may not be offered: there are
-/// clients that name all that they know in every request, without a look at the session. Of any
-/// other it is said that it is not known (RFC 8620 §3.6.1).
+/// Registered capabilities that a request may name although this server may not offer them, because
+/// some clients name all capabilities that they know. Any other unknown capability is an error (RFC
+/// 8620 §3.6.1).
 const PASSED_OVER: [&str; 6] = [
     "urn:ietf:params:jmap:calendars",
     "urn:ietf:params:jmap:contacts",
@@ -22,30 +22,27 @@ const PASSED_OVER: [&str; 6] = [
 /// A method call or a method response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Invocation {
-    /// Name of the method, or `error`.
+    /// The name of the method, or `error`.
     pub name: String,
     pub arguments: Map<String, Value>,
-    /// The client's name for the call.
+    /// The client's id of the call.
     pub id: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// The capabilities that it uses.
+    /// The capabilities that the request uses.
     pub using: Vec<String>,
-    /// The calls, in order.
     pub calls: Vec<Invocation>,
-    /// Ids that the client gave and the server resolved, where it wants to know.
+    /// The ids of created objects by creation id (RFC 8620 §3.3).
     pub created_ids: Option<Map<String, Value>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Response {
-    /// The answers, in order.
     pub responses: Vec<Invocation>,
-    /// `createdIds`, where the request had it.
+    /// `createdIds`, if the request has it.
     pub created_ids: Option<Map<String, Value>>,
-    /// The session's state.
     pub session_state: SessionState,
 }
 
@@ -66,10 +63,10 @@ impl Response {
     }
 }
 
-/// Reads a request. `known` says which capabilities are.
+/// Reads a request. `known` are the capabilities of this server.
 ///
 /// # Errors
-/// The request-level error that is answered instead.
+/// `RequestError`, which is the response.
 pub fn parse(body: &[u8], known: &[&str]) -> Result<Request, RequestError> {
     let whole = json::read(body).map_err(|error| match error {
         JsonError::NoJson(what) => RequestError::NotJson(what),
@@ -78,10 +75,10 @@ pub fn parse(body: &[u8], known: &[&str]) -> Result<Request, RequestError> {
     of_value(whole, known)
 }
 
-/// The same of what is JSON already.
+/// Reads a request from a JSON value, as [`parse`] does.
 ///
 /// # Errors
-/// As `parse`.
+/// `RequestError`, which is the response.
 pub fn of_value(whole: Value, known: &[&str]) -> Result<Request, RequestError> {
     let bad = |what: &str| RequestError::NotRequest(what.into());
     let Value::Object(mut whole) = whole else { return Err(bad("a request is an object")) };
@@ -172,7 +169,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_octets_are_a_request_or_an_error(body in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn any_octets_are_a_request_or_an_error(
+            body in proptest::collection::vec(any::<u8>(), 0..200),
+        ) {
             drop(parse(&body, &[]));
         }
     }

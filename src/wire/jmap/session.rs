@@ -1,16 +1,16 @@
-//! The Session resource (RFC 8620 §2), as JSON; what stands in it is `jmap::session`'s to say.
+//! Writes the Session resource (RFC 8620 §2) as JSON. `jmap::session` determines its contents.
 
 use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-/// A capability and what is said of it.
+/// The name of a capability and its JSON object.
 pub type Capability = (&'static str, Value);
 
-/// Where each thing of the service is, below the base URL. Variables of a URI template (RFC 6570,
-/// level 1) in braces.
+/// The paths of the service below the base URL. Variables of a URI template (RFC 6570, level 1) are
+/// in braces.
 pub mod path {
-    /// The session, where clients look for it (RFC 8620 §2.2).
+    /// The session at its well-known path (RFC 8620 §2.2).
     pub const WELL_KNOWN: &str = "/.well-known/jmap";
     pub const SESSION: &str = "/jmap/session";
     /// Requests (RFC 8620 §3.1).
@@ -19,7 +19,7 @@ pub mod path {
     pub const UPLOAD: &str = "/jmap/upload/{accountId}/";
     /// Downloads (RFC 8620 §6.2).
     pub const DOWNLOAD: &str = "/jmap/download/{accountId}/{blobId}/{name}";
-    /// The same where a client has no name for the file.
+    /// Downloads without a file name.
     pub const DOWNLOAD_UNNAMED: &str = "/jmap/download/{accountId}/{blobId}/";
     /// Events (RFC 8620 §7.3).
     pub const EVENTS: &str = "/jmap/events";
@@ -35,17 +35,16 @@ pub struct SessionAccount {
     pub name: String,
     /// Whether the account is the user's own.
     pub is_personal: bool,
-    /// Whether nothing in it can be changed.
+    /// Whether the user cannot change anything in the account.
     pub is_read_only: bool,
-    /// What can be done with it.
     pub capabilities: Vec<Capability>,
-    /// More members of one of its capabilities, which change as mail comes: they are as they were
-    /// when the session was asked for, and no part of its state.
+    /// More members of one capability, such as counts, which are not part of the session's state
+    /// because they change with every message.
     pub passing: Option<Capability>,
 }
 
 impl SessionAccount {
-    /// As JSON (RFC 8620 §2 `Account`).
+    /// Returns the `Account` object (RFC 8620 §2).
     #[must_use]
     pub fn json(&self) -> Value {
         json!({
@@ -72,14 +71,14 @@ impl fmt::Display for SessionState {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionObject {
-    /// What the server can do.
+    /// The capabilities of the server.
     pub capabilities: Vec<Capability>,
     /// The accounts that the user may use, the user's own first.
     pub accounts: Vec<SessionAccount>,
     /// The name by which the user logged in; may be empty.
     pub username: String,
     pub state: SessionState,
-    /// What the URLs begin with: scheme, host and perhaps a path, no slash at the end.
+    /// The base of all URLs: scheme, host and perhaps a path, without a slash at the end.
     pub base: String,
 }
 
@@ -103,7 +102,10 @@ impl SessionObject {
             "apiUrl": at(path::API),
             "downloadUrl": at(&format!("{}?accept={{type}}", path::DOWNLOAD)),
             "uploadUrl": at(path::UPLOAD),
-            "eventSourceUrl": at(&format!("{}?types={{types}}&closeafter={{closeafter}}&ping={{ping}}", path::EVENTS)),
+            "eventSourceUrl": at(&format!(
+                "{}?types={{types}}&closeafter={{closeafter}}&ping={{ping}}",
+                path::EVENTS
+            )),
             "state": self.state.to_string(),
         });
         for account in &self.accounts {

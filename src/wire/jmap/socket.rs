@@ -1,5 +1,6 @@
-//! JMAP over a WebSocket (RFC 8887): what a message is, and what is answered. One `@type` more than
-//! over HTTP, and an id by which a request's answer is known.
+//! Reads and writes the messages of JMAP over WebSocket (RFC 8887).
+//!
+//! A message has an `@type`. A request may have an id, which its response repeats.
 
 use serde_json::{Value, json};
 
@@ -15,16 +16,17 @@ pub const PROTOCOL: &str = "jmap";
 pub enum SocketMessage {
     /// A request (§4.3.2), and the client's id for it.
     Request(Request, Option<String>),
-    /// It wants to hear of changes (§4.3.5.2), of these types or all; and what it knows already.
+    /// Starts the push of changes (§4.3.5.2): the types, `None` for all, and the state that the
+    /// client knows.
     PushEnable(Option<Vec<String>>, Option<String>),
-    /// No longer (§4.3.5.3).
+    /// Ends the push of changes (§4.3.5.3).
     PushDisable,
 }
 
 /// Reads a message.
 ///
 /// # Errors
-/// The `RequestError` (§4.3.4) that is answered.
+/// The `RequestError` object (§4.3.4), which is the response.
 pub fn read(text: &[u8], known: &[&str]) -> Result<SocketMessage, Value> {
     let whole = json::read(text).map_err(|error| match error {
         JsonError::NoJson(what) => refusal(&RequestError::NotJson(what).problem(), None),
@@ -66,10 +68,10 @@ pub fn read(text: &[u8], known: &[&str]) -> Result<SocketMessage, Value> {
     }
 }
 
-/// Types that a client names.
+/// The most types that a client may name.
 const MAX_TYPES: usize = 64;
 
-/// A response (§4.3.3), as what it is over HTTP.
+/// Turns the response of a request into a message (§4.3.3).
 #[must_use]
 pub fn response(mut whole: Value, id: Option<&str>) -> Value {
     if let Some(members) = whole.as_object_mut() {
@@ -81,7 +83,7 @@ pub fn response(mut whole: Value, id: Option<&str>) -> Value {
     whole
 }
 
-/// A refusal (§4.3.4), of problem details.
+/// Turns problem details into a refusal (§4.3.4).
 #[must_use]
 pub fn refusal(problem: &Value, id: Option<&str>) -> Value {
     let mut whole = problem.clone();
@@ -92,7 +94,7 @@ pub fn refusal(problem: &Value, id: Option<&str>) -> Value {
     whole
 }
 
-/// A change (§4.3.5.1), and what the client knows with it.
+/// Turns a `StateChange` into a message (§4.3.5.1). `known` is the new state of the client.
 #[must_use]
 pub fn change(mut change: Value, known: &str) -> Value {
     if let Some(members) = change.as_object_mut() {

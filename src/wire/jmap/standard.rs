@@ -1,7 +1,8 @@
 //! Arguments and answers of the standard methods (RFC 8620 §5), for every object type.
 //!
-//! Ids are texts here: what no object of the type can be called is an id that is not found, and
-//! no wrong argument. Objects are maps of their properties, for a client chooses which it is given.
+//! - Ids are strings: a string that cannot be an id of the type is reported as not found, not as an
+//!   invalid argument.
+//! - Objects are maps of properties, because the client selects the properties.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,15 +12,15 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// An object, or those of its properties that are told.
+/// An object, or some of its properties.
 pub type JsonObject = Map<String, Value>;
 
-/// What a method answers.
+/// The answer of a method.
 pub trait Answer: Serialize + Sized {
-    /// The arguments of the response.
+    /// Returns the arguments of the response.
     ///
     /// # Errors
-    /// Where a part of it has no form in JSON.
+    /// A part of the answer cannot be written as JSON.
     fn into_value(self) -> serde_json::Result<Value> {
         serde_json::to_value(self)
     }
@@ -42,9 +43,9 @@ impl Answer for JsonObject {
 #[serde(rename_all = "camelCase")]
 pub struct GetArgs<P> {
     pub account_id: String,
-    /// The ids; none is all there are.
+    /// The ids; `None` is all objects.
     pub ids: Option<Vec<String>>,
-    /// The properties; none is the usual.
+    /// The properties; `None` is the default of the type.
     pub properties: Option<Vec<P>>,
 }
 
@@ -55,14 +56,14 @@ pub struct GetAnswer {
     pub account_id: String,
     /// The state of the type.
     pub state: String,
-    /// The objects that are there, in the order asked.
+    /// The objects that exist, in the order of `ids`.
     pub list: Vec<Value>,
-    /// The ids of those that are not.
+    /// The ids of objects that do not exist.
     pub not_found: Vec<String>,
 }
 
 impl Answer for GetAnswer {
-    /// Moves the list: it is most of the answer.
+    /// Moves the list instead of copying it, because it is most of the answer.
     fn into_value(self) -> serde_json::Result<Value> {
         let mut answer = JsonObject::new();
         answer.insert("accountId".into(), self.account_id.into());
@@ -78,9 +79,9 @@ impl Answer for GetAnswer {
 #[serde(rename_all = "camelCase")]
 pub struct ChangesArgs {
     pub account_id: String,
-    /// From which state on.
+    /// The state that the client knows.
     pub since_state: String,
-    /// How many ids at most.
+    /// The most ids in the answer.
     pub max_changes: Option<std::num::NonZeroU64>,
 }
 
@@ -88,9 +89,9 @@ pub struct ChangesArgs {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum UpdatedProperties {
-    /// The type does not tell.
+    /// The type does not report changed properties.
     Untold,
-    /// Any may have.
+    /// Any property may have changed.
     Any(()),
     Only(Vec<String>),
 }
@@ -106,17 +107,16 @@ impl UpdatedProperties {
 #[serde(rename_all = "camelCase")]
 pub struct ChangesAnswer {
     pub account_id: String,
-    /// As the client wrote it.
+    /// The state that the client sent.
     pub old_state: String,
-    /// To which state this leads.
+    /// The state after these changes.
     pub new_state: String,
-    /// Whether the client must ask again from there.
+    /// Whether there are more changes after `new_state`.
     pub has_more_changes: bool,
     pub created: Vec<String>,
     pub updated: Vec<String>,
     pub destroyed: Vec<String>,
     #[serde(skip_serializing_if = "UpdatedProperties::is_untold")]
-    /// Of the types that tell it.
     pub updated_properties: UpdatedProperties,
 }
 
@@ -127,7 +127,7 @@ impl Answer for ChangesAnswer {}
 #[serde(rename_all = "camelCase")]
 pub struct SetArgs {
     pub account_id: String,
-    /// The state that the changes are made for.
+    /// The state that the type must have.
     pub if_in_state: Option<String>,
     /// Objects by creation id.
     #[serde(default)]
@@ -139,18 +139,18 @@ pub struct SetArgs {
     pub destroy: Vec<String>,
 }
 
-/// The answer of /set. What nothing became of is null.
+/// The answer of /set. A member without objects is null.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SetAnswer {
     pub account_id: String,
     /// The state before.
     pub old_state: String,
-    /// The state after, as far as the answer tells all that lies between.
+    /// The state after the changes, if the answer reports all changes since `old_state`.
     pub new_state: String,
-    /// What the client does not know of the new objects, by creation id.
+    /// The properties of new objects that the client does not know, by creation id.
     pub created: Option<JsonObject>,
-    /// What changed beside what was asked, by id.
+    /// Changed properties that the client did not set, by id.
     pub updated: Option<JsonObject>,
     pub destroyed: Option<Vec<String>>,
     /// Errors by creation id.
@@ -169,15 +169,15 @@ impl Answer for SetAnswer {}
 pub struct CopyArgs {
     /// The account to copy from.
     pub from_account_id: String,
-    /// The state of that account that the copies are made for.
+    /// The state that the type must have in that account.
     pub if_from_in_state: Option<String>,
     /// The account to copy to.
     pub account_id: String,
-    /// The state of this account that the copies are made for.
+    /// The state that the type must have in this account.
     pub if_in_state: Option<String>,
-    /// Objects by creation id: the id of each original, and what is to be other than there.
+    /// By creation id, the id of each original with the properties that differ in the copy.
     pub create: BTreeMap<String, JsonObject>,
-    /// Whether originals are destroyed once they are copied, by a /set that follows.
+    /// Whether a /set that follows destroys the originals that were copied.
     #[serde(default)]
     pub on_success_destroy_original: bool,
     /// `ifInState` of that /set.
@@ -196,7 +196,7 @@ pub struct CopyAnswer {
     pub old_state: String,
     /// The state after.
     pub new_state: String,
-    /// What the client does not know of the copies, by creation id.
+    /// The properties of the copies that the client does not know, by creation id.
     pub created: Option<JsonObject>,
     /// Errors by creation id.
     pub not_created: Option<JsonObject>,
@@ -208,16 +208,16 @@ impl Answer for CopyAnswer {}
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", remote = "Self")]
 pub struct SortComparator {
-    /// By what; a client that asks for a keyword leaves it out.
+    /// The property to sort by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub property: Option<String>,
-    /// Ascending where nothing is said.
+    /// `None` is ascending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_ascending: Option<bool>,
     /// The name of a collation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collation: Option<String>,
-    /// Of the properties of emails that are about one keyword (RFC 8621 §4.4.2).
+    /// The keyword, for the properties of emails that need one (RFC 8621 §4.4.2).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keyword: Option<String>,
 }
@@ -230,7 +230,7 @@ impl Serialize for SortComparator {
 }
 
 impl<'de> Deserialize<'de> for SortComparator {
-    /// Reads an object: serde by itself would take an array of the values as well.
+    /// Reads an object. The derived implementation would also accept an array of the values.
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct ObjectVisitor;
 
@@ -255,21 +255,20 @@ impl<'de> Deserialize<'de> for SortComparator {
 #[serde(rename_all = "camelCase")]
 pub struct QueryArgs {
     pub account_id: String,
-    /// Which objects; none is all.
+    /// `None` selects all objects.
     pub filter: Option<Value>,
-    /// In which order.
     pub sort: Option<Vec<SortComparator>>,
-    /// The index of the first; from the end where it is negative.
+    /// The index of the first result; from the end if negative.
     #[serde(default)]
     pub position: i64,
-    /// The object from which on, in the place of `position`.
+    /// The object at which the results begin, instead of `position`.
     pub anchor: Option<String>,
-    /// How far from it.
+    /// The distance of the first result from the anchor.
     #[serde(default)]
     pub anchor_offset: i64,
-    /// How many at most.
+    /// The most results.
     pub limit: Option<u64>,
-    /// Whether to tell how many there are.
+    /// Whether the answer contains the total.
     #[serde(default)]
     pub calculate_total: bool,
 }
@@ -281,21 +280,21 @@ pub struct QueryResponse {
     pub account_id: String,
     /// The state of the results.
     pub query_state: String,
-    /// Whether /queryChanges can tell what changed since.
+    /// Whether /queryChanges can report changes since `query_state`.
     pub can_calculate_changes: bool,
     /// The index of the first id.
     pub position: u64,
     pub ids: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// How many there are, where it was asked.
+    /// The number of all results, if `calculate_total` is set.
     pub total: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// The limit, where it is not the client's own.
+    /// The limit that was applied, if it is not the client's.
     pub limit: Option<u64>,
 }
 
 impl Answer for QueryResponse {
-    /// Moves the ids: they are most of the answer.
+    /// Moves the ids instead of copying them, because they are most of the answer.
     fn into_value(self) -> serde_json::Result<Value> {
         let mut answer = JsonObject::new();
         answer.insert("accountId".into(), self.account_id.into());
@@ -314,17 +313,15 @@ impl Answer for QueryResponse {
 #[serde(rename_all = "camelCase")]
 pub struct QueryChangesArgs {
     pub account_id: String,
-    /// As in /query.
     pub filter: Option<Value>,
-    /// As in /query.
     pub sort: Option<Vec<SortComparator>>,
-    /// From which state on.
+    /// The state that the client knows.
     pub since_query_state: String,
-    /// How many changes at most.
+    /// The most changes in the answer.
     pub max_changes: Option<u64>,
-    /// Changes after this object need not be told.
+    /// Changes after this object need not be reported.
     pub up_to_id: Option<String>,
-    /// Whether to tell how many there are.
+    /// Whether the answer contains the total.
     #[serde(default)]
     pub calculate_total: bool,
 }
@@ -334,22 +331,22 @@ pub struct QueryChangesArgs {
 #[serde(rename_all = "camelCase")]
 pub struct QueryChangesResponse {
     pub account_id: String,
-    /// As the client wrote it.
+    /// The state that the client sent.
     pub old_query_state: String,
-    /// To which state this leads.
+    /// The state after these changes.
     pub new_query_state: String,
-    /// Ids that are no longer in the results, or are elsewhere.
+    /// Ids that are no longer in the results, or have another index.
     pub removed: Vec<String>,
-    /// Ids that are in the results now, with their indices.
+    /// Ids that are new in the results or have another index, with their indices.
     pub added: Vec<AddedItem>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// How many there are, where it was asked.
+    /// The number of all results, if `calculate_total` is set.
     pub total: Option<u64>,
 }
 
 impl Answer for QueryChangesResponse {}
 
-/// An id that came into the results.
+/// An id that is new in the results or has another index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AddedItem {
     pub id: String,

@@ -311,7 +311,8 @@ impl Session {
 
     fn lhlo(&mut self, name: String) -> Transition {
         let mut text = format!(
-            "{}\nPIPELINING\nENHANCEDSTATUSCODES\n8BITMIME\nSMTPUTF8\nSIZE {}\nCHUNKING\nBINARYMIME\nDSN",
+            "{}\nPIPELINING\nENHANCEDSTATUSCODES\n8BITMIME\nSMTPUTF8\nSIZE {}\nCHUNKING\n\
+             BINARYMIME\nDSN",
             self.settings.hostname, self.settings.max_message
         );
         if self.settings.starttls {

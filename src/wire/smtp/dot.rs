@@ -139,7 +139,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn stuffed_messages_are_read_back_at_any_split(bytes in "[ab.\r\n]{0,40}", cut in 0usize..60) {
+        fn stuffed_messages_are_read_back_at_any_split(
+            bytes in "[ab.\r\n]{0,40}",
+            cut in 0usize..60,
+        ) {
             let mut message = bytes.into_bytes();
             if !message.is_empty() && !message.ends_with(b"\r\n") {
                 message.extend_from_slice(b"\r\n");

@@ -35,7 +35,7 @@ pub struct AccountAddArguments {
     pub unix_user: Option<String>,
     #[serde(default)]
     pub detail_files: bool,
-    /// `roles` or `inbox`: with which mailboxes the account begins.
+    /// The mailboxes of the new account: `roles` or `inbox`.
     pub mailboxes: Option<String>,
 }
 
@@ -47,7 +47,7 @@ pub struct AccountAnswer {
     /// The primary address.
     pub address: String,
     pub addresses: Vec<String>,
-    /// `@domain` of each domain whose other addresses lead to the account.
+    /// `@domain` for each domain whose other addresses belong to the account.
     pub catch_alls: Vec<String>,
     pub display_name: Option<String>,
     pub active: bool,
@@ -70,7 +70,7 @@ pub struct AccountListAnswer {
     pub list: Vec<AccountAnswer>,
 }
 
-/// What is to be changed: what is left out stays as it is, null takes a value away.
+/// The changes of an account. A member that is left out stays as it is; null removes the value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AccountChanges {
@@ -101,7 +101,7 @@ pub struct AliasArguments {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AliasDomainArguments {
     pub domain: String,
-    /// The domain that it stands for; needed unless it is removed.
+    /// The domain for which the alias stands; required unless the alias is removed.
     pub target: Option<String>,
     #[serde(default)]
     pub remove: bool,
@@ -121,7 +121,7 @@ pub struct AliasDomain {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PasswordArguments {
     pub name: Option<String>,
-    /// `None` removes the one of that name.
+    /// The password; `None` removes the password with this name.
     pub password: Option<String>,
 }
 
@@ -134,7 +134,7 @@ pub struct TokenAddArguments {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenAddAnswer {
     pub name: String,
-    /// The text of the token, which is told this once.
+    /// The text of the token, which is shown only once.
     pub token: String,
     pub expires: Option<String>,
 }

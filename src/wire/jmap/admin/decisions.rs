@@ -1,4 +1,4 @@
-//! What the vacation decided, whom it told, and what it would decide.
+//! The vendor methods for decisions of the vacation responder, told senders, tests and reports.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ vendor_methods! {
     VacationReport = "Vacation/report"(OfAccount<VacationReportArguments>) -> VacationReportAnswer;
 }
 
-/// Which decisions are wanted; what is not given takes all.
+/// Selects decisions. An argument that is left out selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionListArguments {
     pub limit: Option<u64>,
     pub since: Option<String>,
     /// Before this time.
     pub until: Option<String>,
-    /// Those for which a reply was sent, or those for which none was.
+    /// `true`: decisions to reply; `false`: decisions not to reply.
     pub answered: Option<bool>,
     pub reason: Option<String>,
     /// A part of the sender's address.
@@ -32,9 +32,9 @@ pub struct DecisionListArguments {
 pub struct DecisionListAnswer {
     /// The decisions, newest first.
     pub list: Vec<DecisionFacts>,
-    /// When the vacation began, or will.
+    /// When the vacation began or begins.
     pub began: Option<String>,
-    /// When the vacation ended, or will.
+    /// When the vacation ended or ends.
     pub ended: Option<String>,
 }
 
@@ -43,13 +43,13 @@ pub struct DecisionListAnswer {
 pub struct DecisionFacts {
     pub at: String,
     pub email_id: String,
-    /// Of the envelope.
+    /// The sender of the envelope.
     pub sender: Option<String>,
-    /// As addressed.
+    /// The address to which the message was sent.
     pub recipient: String,
     /// Why no reply was sent.
     pub reason: Option<String>,
-    /// More of the reason.
+    /// Details of the reason.
     pub detail: Option<String>,
     /// The id of the reply in the queue.
     pub action: Option<String>,
@@ -71,9 +71,9 @@ pub struct ToldListAnswer {
 pub struct ToldSender {
     pub at: String,
     pub sender: String,
-    /// Whether a script told it, and not the vacation.
+    /// Whether the reply came from a script instead of the vacation responder.
     pub script: bool,
-    /// From when on the sender is told anew.
+    /// When the sender may get a reply again.
     pub until: Option<String>,
 }
 
@@ -87,22 +87,22 @@ pub struct ToldForgetArguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToldForgetAnswer {
-    /// How many senders.
+    /// The number of senders that were removed.
     pub forgotten: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VacationTestArguments {
-    /// Octets.
+    /// The message in base64.
     pub message: String,
-    /// Of the envelope, "" for none; what the message says if not given.
+    /// The sender of the envelope, "" for none. `None`: the sender that the message names.
     pub sender: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum VacationTestAnswer {
-    /// A reply, for which there is no `reason`: it is null.
+    /// A reply would be sent; `reason` is null.
     Reply {
         reason: (),
         recipient: String,
@@ -114,7 +114,7 @@ pub enum VacationTestAnswer {
     },
 }
 
-/// The time that the report is about: the last absence if not given.
+/// The period of the report; the last absence if it is left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VacationReportArguments {
     pub since: Option<String>,
@@ -125,12 +125,12 @@ pub struct VacationReportArguments {
 pub struct VacationReportAnswer {
     #[serde(flatten)]
     pub facts: AbsenceFacts,
-    /// The report for people.
+    /// The report as text.
     pub text: String,
     pub html: String,
 }
 
-/// What came while the owner was away.
+/// The mail that arrived while the owner was away.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AbsenceFacts {
     pub began: Option<String>,
@@ -139,7 +139,7 @@ pub struct AbsenceFacts {
     pub answered: u64,
     /// How many messages were not answered, by reason.
     pub silent: BTreeMap<String, u64>,
-    /// Whether there was more than is looked at.
+    /// Whether there were more messages than the report covers.
     pub cut: bool,
     pub correspondents: Vec<CorrespondentFacts>,
 }
@@ -148,7 +148,7 @@ pub struct AbsenceFacts {
 pub struct CorrespondentFacts {
     pub name: Option<String>,
     pub email: String,
-    /// Whether all that came from there is mail of machines.
+    /// Whether all messages of the correspondent were sent automatically.
     pub machine: bool,
     pub answered: bool,
     /// The threads of the correspondent, newest first.
@@ -158,7 +158,7 @@ pub struct CorrespondentFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TopicFacts {
-    /// None where all its emails are destroyed.
+    /// `None` if all emails of the thread are destroyed.
     pub thread_id: Option<String>,
     pub subject: String,
     pub email_ids: Vec<String>,

@@ -1,4 +1,4 @@
-//! The mail of an account, and the way in.
+//! The vendor methods for the mail of an account, and for the delivery of messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,8 @@ use crate::wire::jmap::standard::SortComparator;
 
 vendor_methods! {
     MailList = "Mail/list"(OfAccount<MailListArguments>) -> MailListAnswer;
-    MailQuery = "Mail/query"(OfAccount<With<MailQueryArguments, Nullable<MailQueryLimit>>>) -> MailQueryAnswer;
+    MailQuery = "Mail/query"(OfAccount<With<MailQueryArguments, Nullable<MailQueryLimit>>>)
+        -> MailQueryAnswer;
     MailShow = "Mail/show"(OfAccount<MailShowArguments>) -> MailShowAnswer;
     MailDestroy = "Mail/destroy"(OfAccount<EmailIds>) -> MailDestroyAnswer;
     MailDestroyed = "Mail/destroyed"(OfAccount<MailDestroyedArguments>) -> MailDestroyedAnswer;
@@ -28,12 +29,12 @@ vendor_methods! {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MailListArguments {
-    /// The Inbox if not given.
+    /// `None` is the Inbox.
     pub mailbox: Option<String>,
     #[serde(default)]
     pub collapse_threads: bool,
     pub limit: Option<u64>,
-    /// The id of the email that the list begins behind.
+    /// The list begins after the email with this id.
     pub after: Option<String>,
 }
 
@@ -59,10 +60,10 @@ pub struct ListedMailbox {
 pub struct EmailRow {
     #[serde(flatten)]
     pub email: EmailFacts,
-    /// The thread that the email stands for, where threads are listed.
+    /// The thread, if threads are listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<ThreadFacts>,
-    /// Where the words of the query stand, where that was asked for.
+    /// The places where the words of the query occur, if the query asks for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snippet: Option<EmailSnippet>,
 }
@@ -79,7 +80,7 @@ pub struct EmailFacts {
     pub keywords: BTreeSet<String>,
     pub preview: String,
     pub has_attachment: bool,
-    /// Bytes.
+    /// The size of the message, in bytes.
     pub size: u64,
     pub message_id: Vec<String>,
 }
@@ -93,13 +94,13 @@ pub struct NamedAddress {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadFacts {
-    /// How many emails it has.
+    /// The number of emails of the thread.
     pub emails: u64,
     #[serde(flatten)]
     pub summary: ThreadSummary,
 }
 
-/// What is told of a thread where threads are listed.
+/// The facts of a thread in a list of threads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadSummary {
@@ -108,19 +109,19 @@ pub struct ThreadSummary {
     pub latest_received_at: Option<String>,
 }
 
-/// As in a `SearchSnippet` (RFC 8621 §5).
+/// The texts of a `SearchSnippet` (RFC 8621 §5).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmailSnippet {
     pub subject: Option<String>,
     pub preview: Option<String>,
 }
 
-/// Most are those of Email/query (RFC 8621 §4.4).
+/// The arguments of a query; most are those of Email/query (RFC 8621 §4.4).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MailQueryArguments {
     pub mailbox: Option<String>,
-    /// Operators and conditions in any depth (RFC 8621 §4.4.1), which the query itself reads.
+    /// The filter of Email/query (RFC 8621 §4.4.1), which the method itself parses.
     pub filter: Option<Value>,
     pub sort: Option<Vec<SortComparator>>,
     #[serde(default)]
@@ -134,12 +135,13 @@ pub struct MailQueryArguments {
     pub calculate_total: bool,
     #[serde(default)]
     pub snippets: bool,
-    /// Whether to tell only how the query would be answered.
+    /// Whether to return only the query plan.
     #[serde(default)]
     pub explain: bool,
 }
 
-/// How many emails at most: null is as many as there may be, what is left out a page.
+/// The most emails in the answer: null is the limit of the server, an argument that is left out is
+/// a page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MailQueryLimit {
@@ -159,7 +161,7 @@ pub enum MailQueryAnswer {
 pub struct FoundMail {
     pub query_state: String,
     pub can_calculate_changes: bool,
-    /// The index of the first.
+    /// The index of the first email.
     pub position: u64,
     pub total: Option<u64>,
     pub ids: Vec<String>,
@@ -167,20 +169,20 @@ pub struct FoundMail {
     pub plan: PlanFacts,
 }
 
-/// How a query is answered.
+/// The plan of a query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanFacts {
     pub strategy: String,
     /// The listing that is read.
     pub listing: Option<PlannedListing>,
-    /// Emails of the listing, or of the account.
+    /// The number of emails of the listing or the account.
     pub length: u64,
-    /// Whether positions are counted by ranks.
+    /// Whether positions are found by ranks.
     pub ranked: bool,
-    /// The listing that would serve, and is not kept.
+    /// The listing that would answer the query but is not maintained.
     pub wanted: Option<WantedListing>,
     pub others: Vec<OtherStrategy>,
-    /// All of it for people.
+    /// The plan as text.
     pub text: String,
 }
 
@@ -200,7 +202,7 @@ pub struct WantedListing {
     pub view: String,
 }
 
-/// A strategy that was not taken, and why.
+/// A strategy that was not chosen, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherStrategy {
     pub strategy: String,
@@ -216,7 +218,7 @@ pub struct MailShowArguments {
 pub struct MailShowAnswer {
     #[serde(flatten)]
     pub email: EmailFacts,
-    /// Octets.
+    /// The message in base64.
     pub message: String,
     pub attachments: Vec<AttachmentFacts>,
 }
@@ -226,11 +228,11 @@ pub struct AttachmentFacts {
     pub name: Option<String>,
     #[serde(rename = "type")]
     pub media_type: String,
-    /// Bytes after decoding.
+    /// The decoded size, in bytes.
     pub size: u64,
 }
 
-/// Names emails.
+/// The emails to which a method applies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmailIds {
     #[serde(default)]
@@ -251,7 +253,7 @@ pub struct MailDestroyedArguments {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailDestroyedAnswer {
-    /// Last destroyed first.
+    /// The emails, the most recently destroyed first.
     pub list: Vec<RestorableEmail>,
 }
 
@@ -268,12 +270,12 @@ pub struct RestorableEmail {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MailRestoreAnswer {
-    /// By the id that the email had the one that it has now.
+    /// The new id of each email, by its old id.
     pub restored: BTreeMap<String, String>,
     pub not_restored: BTreeMap<String, ObjectError>,
 }
 
-/// Some of what was destroyed, or all.
+/// Selects some or all of the destroyed emails.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailPurgeArguments {
     pub ids: Option<Vec<String>>,
@@ -284,7 +286,7 @@ pub struct MailPurgeArguments {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum MailPurgeAnswer {
-    /// Of all that was destroyed.
+    /// All destroyed emails were purged.
     All { count: u64 },
     #[serde(rename_all = "camelCase")]
     Named { purged: BTreeMap<String, ()>, not_purged: BTreeMap<String, ObjectError> },
@@ -293,7 +295,7 @@ pub enum MailPurgeAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailMoveArguments {
     pub mailbox: String,
-    /// Whether the emails stay where they are, too.
+    /// Whether the emails also stay in their mailboxes.
     #[serde(default)]
     pub also: bool,
     #[serde(default)]
@@ -309,10 +311,10 @@ pub struct MailMoveAnswer {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailFlagArguments {
-    /// Keywords.
+    /// The keywords to add.
     #[serde(default)]
     pub add: Vec<String>,
-    /// Keywords.
+    /// The keywords to remove.
     #[serde(default)]
     pub remove: Vec<String>,
     #[serde(default)]
@@ -322,18 +324,18 @@ pub struct MailFlagArguments {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MailFlagAnswer {
-    /// By id all keywords that the email has now.
+    /// All keywords of each email after the change, by id.
     pub flagged: BTreeMap<String, BTreeSet<String>>,
     pub not_flagged: BTreeMap<String, ObjectError>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailDeliverArguments {
-    /// Of the envelope; none is the null sender.
+    /// The sender of the envelope; `None` is the null sender.
     pub sender: Option<String>,
     #[serde(default)]
     pub recipients: Vec<String>,
-    /// Octets.
+    /// The message in base64.
     pub message: String,
 }
 
@@ -342,17 +344,17 @@ pub struct MailDeliverAnswer {
     pub outcomes: Vec<RecipientReply>,
 }
 
-/// What became of a message, for one recipient.
+/// The result of a delivery to one recipient.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecipientReply {
     pub recipient: String,
-    /// As LMTP would say it.
+    /// The LMTP reply.
     pub reply: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailIndexArguments {
-    /// The id of the email that the page begins behind.
+    /// The page begins after the email with this id.
     pub after: Option<String>,
     pub limit: Option<u64>,
 }
@@ -364,11 +366,11 @@ pub struct MailIndexAnswer {
     pub list: Vec<IndexedEmail>,
 }
 
-/// A mailbox, by its way from the top or from the Inbox.
+/// A mailbox with its path from the top or from the Inbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexedMailbox {
     pub id: String,
-    /// Whether the way begins at the Inbox.
+    /// Whether the path begins at the Inbox.
     pub inbox: bool,
     pub names: Vec<String>,
     pub role: Option<String>,
@@ -380,7 +382,7 @@ pub struct IndexedEmail {
     pub id: String,
     pub mailbox_ids: Vec<String>,
     pub keywords: BTreeSet<String>,
-    /// Bytes.
+    /// The size of the message, in bytes.
     pub size: u64,
 }
 
@@ -401,19 +403,25 @@ mod tests {
     #[test]
     fn both_answers_of_a_query_are_read_as_they_are_written() {
         let plan = json!({
-            "strategy": "listing", "listing": {"mailboxId": "m1", "view": "every", "collapsed": true}, "length": 3,
+            "strategy": "listing",
+            "listing": {"mailboxId": "m1", "view": "every", "collapsed": true},
+            "length": 3,
             "ranked": false, "wanted": {"mailboxId": "m1", "view": "unseen"},
             "others": [{"strategy": "generic", "reason": "slow"}], "text": "listing",
         });
         let row = json!({
             "id": "e1", "threadId": "t1", "receivedAt": "2026-11-21T09:00:00Z",
-            "from": [{"name": null, "email": "bob@example.org"}], "to": [], "subject": null, "keywords": ["$seen"],
+            "from": [{"name": null, "email": "bob@example.org"}], "to": [], "subject": null,
+            "keywords": ["$seen"],
             "preview": "", "hasAttachment": false, "size": 7, "messageId": ["1@x"],
             "snippet": {"subject": null, "preview": "<mark>x</mark>"},
-            "thread": {"emails": 1, "unreadEmails": 0, "latestEmailId": "e1", "latestReceivedAt": null},
+            "thread": {
+                "emails": 1, "unreadEmails": 0, "latestEmailId": "e1", "latestReceivedAt": null,
+            },
         });
         let found = json!({
-            "queryState": "1-2", "canCalculateChanges": true, "position": 0, "total": null, "ids": ["e1"],
+            "queryState": "1-2", "canCalculateChanges": true, "position": 0, "total": null,
+            "ids": ["e1"],
             "list": [row], "plan": plan,
         });
         assert!(matches!(read(&found), MailQueryAnswer::Found(found) if found.list.len() == 1));
@@ -422,7 +430,10 @@ mod tests {
 
     #[test]
     fn both_answers_of_a_purge_are_read_as_they_are_written() {
-        let named = json!({"purged": {"e1": null}, "notPurged": {"e2": {"type": "notFound", "description": "email"}}});
+        let named = json!({
+            "purged": {"e1": null},
+            "notPurged": {"e2": {"type": "notFound", "description": "email"}},
+        });
         assert!(matches!(read(&named), MailPurgeAnswer::Named { .. }));
         assert!(matches!(read(&json!({"count": 2})), MailPurgeAnswer::All { count: 2 }));
     }

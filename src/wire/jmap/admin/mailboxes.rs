@@ -32,13 +32,13 @@ pub struct MailboxFacts {
     pub sort_order: u32,
     pub is_subscribed: bool,
     pub attributes: BTreeMap<String, String>,
-    /// By the name of each account that it is shared with the names of the rights (RFC 8621 §2).
+    /// The names of the rights (RFC 8621 §2) of each guest, by the name of the guest's account.
     pub share_with: BTreeMap<String, Vec<String>>,
     #[serde(flatten)]
     pub totals: MailboxTotals,
 }
 
-/// How much is in a mailbox (RFC 8621 §2).
+/// The counts of a mailbox (RFC 8621 §2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MailboxTotals {
@@ -51,7 +51,7 @@ pub struct MailboxTotals {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MailboxAddArguments {
-    /// All but its last part must be there.
+    /// The path. All mailboxes but the last must exist.
     pub path: String,
     pub role: Option<String>,
     pub sort_order: Option<u32>,
@@ -61,12 +61,12 @@ pub struct MailboxAddArguments {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailboxEnsureArguments {
-    /// Whether the names lead on from the Inbox, instead of from the top.
+    /// Whether `names` lead down from the Inbox instead of the top.
     #[serde(default)]
     pub inbox: bool,
     #[serde(default)]
     pub names: Vec<String>,
-    /// Of the last of them, where it is made.
+    /// The role of the last mailbox, if it is created.
     pub role: Option<String>,
 }
 
@@ -75,23 +75,23 @@ pub struct MailboxEnsureAnswer {
     pub id: String,
 }
 
-/// What is to be changed; what is not given stays as it is.
+/// The changes of a mailbox. An attribute that is left out stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MailboxChangeArguments {
     pub mailbox: String,
-    /// The last part of the path alone.
+    /// The last part of the path.
     pub name: Option<String>,
-    /// "" is the top.
+    /// The parent mailbox; "" is the top.
     pub parent: Option<String>,
-    /// "" is none.
+    /// The role; "" removes it.
     pub role: Option<String>,
     pub sort_order: Option<u32>,
     pub is_subscribed: Option<bool>,
-    /// Null takes an attribute away.
+    /// The attributes; null removes one.
     #[serde(default)]
     pub attributes: BTreeMap<String, Option<String>>,
-    /// By the name of an account its rights, between commas; null or "" takes them away.
+    /// The rights of guests, separated by commas, by account name; null or "" removes them.
     #[serde(default)]
     pub share_with: BTreeMap<String, Option<String>>,
 }
@@ -99,13 +99,13 @@ pub struct MailboxChangeArguments {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailboxRemoveArguments {
     pub mailbox: String,
-    /// Whether it goes with the emails that are in it.
+    /// Whether the emails in the mailbox are removed with it.
     #[serde(default)]
     pub emails: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailboxRemoveAnswer {
-    /// How many emails were taken out of it.
+    /// The number of emails that were removed from the mailbox.
     pub emails: u64,
 }

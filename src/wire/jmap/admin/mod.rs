@@ -1,9 +1,8 @@
 //! Arguments and answers of the vendor methods, under `urn:restante:jmap:admin`.
 //!
-//! - The service answers with these types, and the command line asks with them: a field that is
-//!   renamed does not compile in either.
-//! - Ids, dates (RFC 3339) and octets (base64) are texts here.
-//! - What each method does is said in `docs/admin-api.md`.
+//! - The service and the command line share these types, so that they cannot disagree on a name.
+//! - Ids, dates (RFC 3339) and bytes (base64) are strings.
+//! - `docs/admin-api.md` describes each method.
 
 pub mod accounts;
 pub mod decisions;
@@ -21,7 +20,7 @@ use serde_json::Value;
 use super::arguments::{MethodArguments, With};
 use super::error::{MethodError, SetError};
 
-/// A vendor method, as whoever calls it sees it.
+/// A vendor method with its name, arguments and answer.
 pub trait VendorMethod {
     const NAME: &'static str;
     type Args: MethodArguments + Serialize;
@@ -70,11 +69,11 @@ impl AccountRef {
 /// The arguments of a method that is about one account.
 pub type OfAccount<A> = With<AccountRef, A>;
 
-/// The arguments of a method that takes none.
+/// The arguments of a method without arguments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmptyArguments {}
 
-/// The answer of a method that has nothing to tell.
+/// The answer of a method that returns nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmptyAnswer {}
 
@@ -85,13 +84,13 @@ pub struct ObjectError {
     pub kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The properties that are wrong.
+    /// The invalid properties.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub properties: Vec<String>,
 }
 
 impl ObjectError {
-    /// Reads an error's object; what only errors of one type have is left out.
+    /// Reads the object of an error. Members that only one type of error has are ignored.
     #[must_use]
     pub fn read(object: Value) -> Self {
         serde_json::from_value(object).unwrap_or_else(|error| Self {
@@ -114,7 +113,7 @@ impl From<SetError> for ObjectError {
     }
 }
 
-/// Reads a member that is there, null or not.
+/// Reads a member that is present, also if it is null.
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {

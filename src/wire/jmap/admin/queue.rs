@@ -1,4 +1,4 @@
-//! The queued actions: listed, shown, and changed by hand.
+//! The vendor methods that list, show and change queued actions.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,8 @@ use super::{EmptyArguments, OfAccount, vendor_methods};
 use crate::wire::jmap::With;
 
 vendor_methods! {
-    QueueList = "Queue/list"(OfAccount<With<QueueSelection, QueueListArguments>>) -> QueueListAnswer;
+    QueueList = "Queue/list"(OfAccount<With<QueueSelection, QueueListArguments>>)
+        -> QueueListAnswer;
     QueueShow = "Queue/show"(OfAccount<QueueShowArguments>) -> QueueShowAnswer;
     QueueRetry = "Queue/retry"(QueueChangeArguments) -> QueueChangeAnswer;
     QueueHold = "Queue/hold"(QueueChangeArguments) -> QueueChangeAnswer;
@@ -15,10 +16,10 @@ vendor_methods! {
     QueueAcceptLoss = "Queue/acceptLoss"(EmptyArguments) -> QueueAcceptLossAnswer;
 }
 
-/// The arguments of the methods that change actions: of one, or of all that the selection takes.
+/// The arguments of the methods that change one action or all selected actions.
 pub type QueueChangeArguments = OfAccount<With<QueueSelection, QueueTarget>>;
 
-/// Which actions are meant; what is not given takes all.
+/// Selects actions. An argument that is left out selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueSelection {
@@ -26,7 +27,7 @@ pub struct QueueSelection {
     pub state: Option<String>,
     /// The domain of a recipient.
     pub domain: Option<String>,
-    /// Queued at this time or before.
+    /// Selects actions that were queued at this time or before.
     pub queued_before: Option<String>,
 }
 
@@ -40,12 +41,12 @@ pub struct QueueListAnswer {
     pub list: Vec<QueuedAction>,
     /// Whether there are more than `limit`.
     pub more: bool,
-    /// Why nothing is sent, if so.
+    /// Why the queue is held; `None` if it is not.
     pub held: Option<String>,
     pub relay: Option<RelayOutage>,
 }
 
-/// What is the matter with the relay.
+/// A failure of the relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelayOutage {
     pub error: String,
@@ -68,16 +69,16 @@ pub struct QueuedAction {
     pub recipient: String,
     pub recipients: Vec<QueuedRecipient>,
     pub created: String,
-    /// When it is tried next.
+    /// When the action is tried next.
     pub due: Option<String>,
     pub expires: Option<String>,
-    /// Until when one that was sent is listed.
+    /// Until when an action that was sent is kept.
     pub kept_until: Option<String>,
     pub attempts: u32,
     pub last_error: Option<String>,
     pub message_id: String,
     pub email_id: Option<String>,
-    /// The action that must be done before.
+    /// The action that must be sent before this one.
     pub after: Option<String>,
 }
 
@@ -85,7 +86,7 @@ pub struct QueuedAction {
 pub struct QueuedRecipient {
     pub address: String,
     pub state: String,
-    /// What the relay said of the recipient.
+    /// The relay's reply for the recipient.
     pub said: Option<String>,
 }
 
@@ -101,12 +102,12 @@ pub struct QueueShowArguments {
 pub struct QueueShowAnswer {
     #[serde(flatten)]
     pub action: QueuedAction,
-    /// Octets, where they were asked for and are not sent yet.
+    /// The message in base64, if it was asked for and has not been sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// One action by its id, or all that a selection takes.
+/// One action by its id, or all selected actions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueTarget {
     pub id: Option<String>,
@@ -114,20 +115,20 @@ pub struct QueueTarget {
     pub all: bool,
 }
 
-/// How many actions were changed.
+/// The numbers of actions that were changed and that were not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueChangeAnswer {
     pub changed: u64,
-    /// Could not be changed.
+    /// The actions that could not be changed.
     pub left: u64,
-    /// Were on their way out, and may have been sent already.
+    /// The actions that are being sent and may have been sent already.
     pub under_way: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueAcceptLossAnswer {
-    /// What was held.
+    /// Why the queue was held.
     pub accepted: String,
     pub dropped: u64,
     pub kept: u64,

@@ -1,4 +1,4 @@
-//! The service itself.
+//! The vendor method that reports the status of the service.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,9 +13,8 @@ vendor_methods! {
 #[serde(rename_all = "camelCase")]
 pub struct ServiceStatusAnswer {
     pub version: String,
-    /// How many accounts there are.
     pub accounts: u64,
-    /// Why nothing can be written, if so.
+    /// Why the store takes no writes; `None` if it does.
     pub writes: Option<String>,
     pub queue: QueueHealth,
     /// Synced writes of the engine.
@@ -28,7 +27,7 @@ pub struct ServiceStatusAnswer {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueHealth {
-    /// Why nothing is sent, if so.
+    /// Why the queue is held; `None` if it is not.
     pub held: Option<String>,
     pub relay: Option<RelayOutage>,
 }

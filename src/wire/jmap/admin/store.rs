@@ -1,4 +1,4 @@
-//! The upkeep of the store, and the jobs that do it.
+//! The vendor methods for checks, repairs and backups of the store, which run as jobs.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,12 +11,11 @@ vendor_methods! {
     JobGet = "Job/get"(JobRef) -> JobGetAnswer;
 }
 
-/// A method that begins a job.
+/// A method that starts a job.
 pub trait JobMethod: VendorMethod<Answer = JobRef> {
-    /// What comes of the job.
     type Outcome;
 
-    /// The outcome, where the result is that of such a job.
+    /// Returns the outcome if the result is that of such a job.
     fn outcome(result: JobResult) -> Option<Self::Outcome>;
 }
 
@@ -54,7 +53,7 @@ pub struct JobRef {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreCheckArguments {
-    /// Whether every message is read, too.
+    /// Whether every message is also read.
     #[serde(default)]
     pub blobs: bool,
 }
@@ -63,7 +62,7 @@ pub struct StoreCheckArguments {
 pub struct StoreRepairArguments {
     /// `repair`, `reindex` or `rebuild`.
     pub scope: String,
-    /// Names, addresses or ids; none are all accounts.
+    /// Names, addresses or ids of accounts; all accounts if empty.
     #[serde(default)]
     pub accounts: Vec<String>,
 }
@@ -72,7 +71,7 @@ pub struct StoreRepairArguments {
 pub struct StoreBackupArguments {
     /// An absolute path.
     pub dir: String,
-    /// How many backups stay, the newest; all if not given.
+    /// The number of newest backups that are kept; `None` keeps all.
     pub keep: Option<u64>,
 }
 
@@ -82,53 +81,53 @@ pub struct JobGetAnswer {
     pub what: String,
     pub done: bool,
     pub progress: JobStage,
-    /// `None` while the job is under way.
+    /// `None` while the job is running.
     pub result: Option<JobResult>,
 }
 
-/// How far a job is.
+/// The progress of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum JobStage {
-    /// Of a check or a repair.
+    /// The progress of a check or a repair.
     Store(StoreProgress),
-    /// Of a backup: bytes that are written.
+    /// The bytes of a backup that were written.
     Backup { octets: u64 },
-    /// Nothing is known yet.
+    /// The job has just begun.
     Begun {},
 }
 
-/// How far a check or a repair is.
+/// The progress of a check or a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreProgress {
-    /// The account that is looked at, counted from 1; behind the last one come the tables that all
-    /// share.
+    /// The number of the account that is being checked, from 1. The shared tables come after the
+    /// last account.
     pub number: u64,
     pub accounts: u64,
     /// The id of the account.
     pub account: String,
     pub table: String,
-    /// Rows that were looked at, over all accounts.
+    /// The rows that were checked, in all accounts.
     pub rows: u64,
     pub written: u64,
 }
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum JobResult {
     Check(CheckFindings),
     Repair(RepairOutcome),
     Backup(BackupFacts),
-    /// Repairs that an earlier run of the service left unfinished are done.
+    /// Repairs that an earlier run of the service left unfinished are complete.
     Resumed {},
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckFindings {
-    /// The first of the breaches, a line each.
+    /// The first breaches, a line each.
     pub breaches: Vec<String>,
-    /// All of them.
+    /// The number of all breaches.
     pub count: u64,
     pub accounts: u64,
     pub rows: u64,
@@ -137,29 +136,29 @@ pub struct CheckFindings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RepairOutcome {
-    /// Accounts that were looked at.
+    /// The number of accounts that were checked.
     pub accounts: u64,
-    /// The ids of those in which something was mended.
+    /// The ids of the accounts in which rows were repaired.
     pub mended: Vec<String>,
-    /// The ids of those whose clients read everything anew.
+    /// The ids of the accounts whose clients must read everything again.
     pub renewed: Vec<String>,
-    /// Rows.
+    /// The number of rows that were written.
     pub written: u64,
-    /// The first of the breaches that could not be mended, a line each.
+    /// The first breaches that could not be repaired, a line each.
     pub left: Vec<String>,
-    /// All of them.
+    /// The number of all breaches that could not be repaired.
     pub left_count: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupFacts {
     pub id: u32,
-    /// When it was made.
+    /// When the backup was made.
     pub at: String,
-    /// Bytes of all its files, those that it shares with earlier backups among them.
+    /// The bytes of all its files, including those shared with earlier backups.
     pub octets: u64,
     pub files: u32,
-    /// Bytes that were written for it.
+    /// The bytes that were written for the backup.
     pub written: u64,
 }
 
@@ -176,7 +175,9 @@ mod tests {
             (JobStage::Backup { octets: 7 }, json!({"octets": 7})),
             (
                 JobStage::Store(StoreProgress { number: 1, rows: 7, ..StoreProgress::default() }),
-                json!({"number": 1, "accounts": 0, "account": "", "table": "", "rows": 7, "written": 0}),
+                json!({
+                    "number": 1, "accounts": 0, "account": "", "table": "", "rows": 7, "written": 0,
+                }),
             ),
         ];
         let backup = BackupFacts {
@@ -196,7 +197,9 @@ mod tests {
             ),
             (
                 Some(JobResult::Backup(backup)),
-                json!({"id": 3, "at": "2026-11-21T09:00:00Z", "octets": 5, "files": 2, "written": 5}),
+                json!({
+                    "id": 3, "at": "2026-11-21T09:00:00Z", "octets": 5, "files": 2, "written": 5,
+                }),
             ),
         ];
         for (progress, stage) in &stages {

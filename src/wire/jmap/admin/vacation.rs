@@ -1,4 +1,5 @@
-//! The vacation of an account: the `VacationResponse` of RFC 8621 §8, and the settings beyond it.
+//! The vendor methods for the vacation of an account: the properties of `VacationResponse`
+//! (RFC 8621 §8) and further settings.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +48,7 @@ impl Serialize for VacationProperty {
     }
 }
 
-/// Those of /get (RFC 8620 §5.1) beside the account.
+/// The arguments of /get (RFC 8620 §5.1) without the account.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VacationGetArguments {
     pub ids: Option<Vec<String>>,
@@ -64,15 +65,15 @@ pub struct VacationGetAnswer {
     pub not_found: Vec<String>,
 }
 
-/// Those of /set (RFC 8620 §5.3) beside the account.
+/// The arguments of /set (RFC 8620 §5.3) without the account.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VacationSetArguments {
     pub if_in_state: Option<String>,
-    /// None can be made: each is refused, whatever it is.
+    /// No object can be created: each is refused.
     #[serde(default)]
     pub create: BTreeMap<String, JsonObject>,
-    /// Patches by id. The members of a patch are paths as well as properties (RFC 8620 §5.3).
+    /// Patches by id (RFC 8620 §5.3).
     #[serde(default)]
     pub update: BTreeMap<String, JsonObject>,
     #[serde(default)]
@@ -80,10 +81,10 @@ pub struct VacationSetArguments {
 }
 
 impl VacationSetArguments {
-    /// Changes what `changes` names.
+    /// Returns the arguments that set the properties in `changes`.
     ///
     /// # Errors
-    /// Where a change has no form in JSON.
+    /// A property cannot be written as JSON.
     pub fn update(changes: &VacationFacts) -> serde_json::Result<Self> {
         let patch = json::members(serde_json::to_value(changes)?);
         Ok(Self { update: [(SINGLETON.to_owned(), patch)].into(), ..Self::default() })
@@ -93,7 +94,7 @@ impl VacationSetArguments {
 /// The id of every vacation.
 pub const SINGLETON: &str = "singleton";
 
-/// The properties of a vacation: those that were asked for, or those that are to be changed.
+/// Some properties of a vacation: those that were asked for, or those to change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VacationFacts {
@@ -141,7 +142,7 @@ pub struct VacationFacts {
     pub reported: Option<bool>,
 }
 
-/// Other words for some senders.
+/// Another text of the reply for some senders.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VariantFacts {
