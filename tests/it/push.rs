@@ -341,7 +341,10 @@ fn requests_and_changes_over_a_websocket() {
     socket.say(&json!({"@type": "WebSocketPushEnable", "dataTypes": null, "pushState": state}));
     assert!(socket.heard()["changed"][&account].get("Email").is_some());
     socket.frame(0x82, b"octets");
-    assert_eq!(socket.next(), (8, [&1003_u16.to_be_bytes()[..], b"messages are texts"].concat()));
+    assert_eq!(
+        socket.next(),
+        (8, [&1003_u16.to_be_bytes()[..], b"messages must be text"].concat())
+    );
     bed.finish();
 }
 

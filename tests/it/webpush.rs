@@ -185,7 +185,7 @@ fn with_keys_it_is_encrypted_and_to_the_inside_nothing_goes() {
     bed.configure(&format!("http.listen = [\"unix:{}\"]\n", bed.dir.join("http").display()));
     bed.reload("configuration read again");
     assert!(set(&bed, &one)["created"]["s"]["id"].is_string());
-    bed.eventually("given up", SOON, || bed.log().contains("an address of the inside"));
+    bed.eventually("given up", SOON, || bed.log().contains("an internal address"));
     assert_eq!(pushed.recv_timeout(Duration::from_secs(1)), Err(RecvTimeoutError::Timeout));
     bed.finish();
 }
