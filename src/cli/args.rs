@@ -35,7 +35,7 @@ pub struct Cli {
     /// Read this configuration file.
     #[arg(long, global = true, env = "RESTANTE_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Print JSON.
+    /// Print the result as JSON.
     #[arg(long, global = true)]
     pub json: bool,
     #[command(subcommand)]
@@ -48,8 +48,8 @@ pub enum Command {
     ///
     /// Accepts mail over LMTP on the configured addresses or on sockets that systemd passes, serves
     /// JMAP and the control socket, and sends replies through the relay. SIGTERM stops the service
-    /// after running sessions have ended. SIGHUP reloads the configuration, except for the store and
-    /// the listeners, which need a restart.
+    /// after running sessions have ended. SIGHUP reloads the configuration, except for the store
+    /// and the listeners, which need a restart.
     Serve,
     /// Show on the loopback interface how mail is delivered and answered.
     ///

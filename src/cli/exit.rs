@@ -1,4 +1,5 @@
-//! Failures of commands, and their exit codes: those of `sysexits.h`, which Postfix's pipe(8) reads.
+//! Failures of commands, and their exit codes: those of `sysexits.h`, which Postfix's pipe(8)
+//! reads.
 
 use std::fmt;
 

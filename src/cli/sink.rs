@@ -50,7 +50,8 @@ impl Sink {
             while let Ok((stream, _)) = listener.accept().await {
                 let server = server.clone();
                 tokio::spawn(async move {
-                    // A session that breaks off is forgotten, as is the message that it was sending.
+                    // A session that breaks off is forgotten, as is the message that it was
+                    // sending.
                     drop(server.serve(stream).await);
                 });
             }

@@ -1,4 +1,4 @@
-//! What mail in files is made of: mailbox files, and names of folders and messages.
+//! The fuzz targets of the room `transfer`: mbox files, and names of folders and messages.
 
 use std::collections::BTreeSet;
 
@@ -9,18 +9,18 @@ use crate::transfer::ledger::Ledger;
 use crate::transfer::mbox::{MboxEntry, MboxMessage, MboxReader, write};
 use crate::transfer::{MailboxPath, name, utf7};
 
-/// The largest message that is looked for.
+/// The largest message that is read.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// A mailbox file: any octets are one or none, in bounded pieces that lie one behind the other; and
-/// what is written of them is read again.
+/// Reads any bytes as an mbox file: messages are bounded and do not overlap, and messages that are
+/// written are read again.
 pub fn mbox(data: &[u8]) {
     let data = bounded(data);
     let mails = read(data, MAX_MESSAGE_BYTES);
     let mut end = 0;
     for mail in &mails {
         assert!(
-            mail.octets.len() <= MAX_MESSAGE_BYTES && end <= mail.at && mail.at < mail.end,
+            mail.bytes.len() <= MAX_MESSAGE_BYTES && end <= mail.at && mail.at < mail.end,
             "{mail:?}"
         );
         end = mail.end;
@@ -30,20 +30,20 @@ pub fn mbox(data: &[u8]) {
     let id = |dice: &mut InputRng| {
         EmailId::new(UtcMillis(i64::try_from(dice.throw() >> 22).unwrap_or(0)), 1)
     };
-    let mut wanted: Vec<(EmailId, MessageFlags, Vec<u8>)> = mails
+    let mut expected: Vec<(EmailId, MessageFlags, Vec<u8>)> = mails
         .into_iter()
-        .map(|mail| (id(&mut dice), MessageFlags { deleted: false, ..mail.marks }, mail.octets))
+        .map(|mail| (id(&mut dice), MessageFlags { deleted: false, ..mail.flags }, mail.bytes))
         .collect();
-    wanted.push((id(&mut dice), MessageFlags::default(), data.to_vec()));
+    expected.push((id(&mut dice), MessageFlags::default(), data.to_vec()));
     let mut file = Vec::new();
-    for (id, marks, octets) in &wanted {
-        write(&mut file, *id, &marks.keywords, octets).unwrap();
+    for (id, flags, bytes) in &expected {
+        write(&mut file, *id, &flags.keywords, bytes).unwrap();
     }
     let again = read(&file, usize::MAX / 4);
     assert!(again.iter().all(|mail| mail.whole));
     let again: Vec<_> =
-        again.into_iter().map(|mail| (mail.id.unwrap(), mail.marks, mail.octets)).collect();
-    assert_eq!(again, wanted);
+        again.into_iter().map(|mail| (mail.id.unwrap(), mail.flags, mail.bytes)).collect();
+    assert_eq!(again, expected);
 }
 
 fn read(file: &[u8], most: usize) -> Vec<MboxMessage> {
@@ -57,11 +57,11 @@ fn read(file: &[u8], most: usize) -> Vec<MboxMessage> {
     mails
 }
 
-/// Names of folders and of messages, and what lies beside them: whatever they say, no name made of
-/// it leads out of its folder, and what is made is read as what it was made of.
+/// Reads any bytes as names of folders and messages and as files of metadata: names that are made
+/// of the result are single components of a path, and are read as the same again.
 pub fn folder(data: &[u8]) {
     let data = bounded(data);
-    let lines: Vec<&[u8]> = data.split(|octet| *octet == b'\n').take(64).collect();
+    let lines: Vec<&[u8]> = data.split(|byte| *byte == b'\n').take(64).collect();
     for line in &lines {
         if let Some(name) = utf7::decode(line) {
             assert_eq!(utf7::decode(utf7::encode(&name).as_bytes()), Some(name));
@@ -73,10 +73,10 @@ pub fn folder(data: &[u8]) {
         ];
         places.into_iter().flatten().for_each(|place| names(&place));
         let parts: Vec<Vec<u8>> =
-            line.split(|octet| *octet == b'/').take(8).map(<[u8]>::to_vec).collect();
+            line.split(|byte| *byte == b'/').take(8).map(<[u8]>::to_vec).collect();
         MailboxPath::of_tree(&parts).iter().for_each(names);
-        let marks = name::MaildirName::of(line).marks(&Letters::parse(data));
-        assert!(marks.keywords.iter().all(|word| keyword::normalize(word).as_ref() == Some(word)));
+        let flags = name::MaildirName::of(line).flags(&Letters::parse(data));
+        assert!(flags.keywords.iter().all(|word| keyword::normalize(word).as_ref() == Some(word)));
         if let Some(id) = name::of_eml(line) {
             assert_eq!(name::of_eml(name::eml(id).as_bytes()), Some(id));
         }

@@ -1,11 +1,11 @@
-//! A message is filed as it is: parsed once, one commit, and dated as it says.
+//! Files a message of an import.
 //!
-//! What must hold: the same call again, at any time and beside others, adds nothing. An email is
-//! the same where its octets and its date are; this is asked of `blob_refs` under the account's
-//! lock, and not of a record of what was imported. So it costs one short look-up and no row, it
-//! never expires, and what its owner destroyed since is filed again when the owner imports it
-//! again. The same email in two folders is one email in two mailboxes (RFC 8621 §4.1.1): it joins
-//! the second, and has the keywords of both.
+//! - Filing the same message again adds nothing, at any time and also concurrently. Two messages
+//!   are the same if they have the same bytes and the same date of receipt.
+//! - That is looked up in `blob_refs` under the account's lock. So no record of imported messages
+//!   is needed, and a message that the owner has destroyed is filed again by another import.
+//! - A message in two folders becomes one email in two mailboxes (RFC 8621 §4.1.1), with the
+//!   keywords of both.
 
 use std::collections::BTreeSet;
 
@@ -13,36 +13,34 @@ use crate::message::rows_or_bare;
 use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, MailboxUid, ThreadId, UtcMillis};
 use crate::store::{EncodedMessage, Error, NewEmail, Snapshot, Store, Ticket, Txn};
 
-/// Milliseconds by which an email may be moved on where its own millisecond is full.
+/// How many milliseconds later an email may be dated if its own millisecond has no free id.
 const MAX_ID_SHIFT_MS: i64 = 64;
 
-/// What is to be filed.
+/// A message to file.
 #[derive(Debug, Clone)]
 pub struct AppendRequest<'a> {
     pub raw: &'a [u8],
     pub mailbox: MailboxUid,
-    /// Its keywords, normal form.
+    /// The keywords in normal form.
     pub keywords: BTreeSet<String>,
-    /// When it was received.
     pub received_at: UtcMillis,
-    /// The email that an export of this account wrote it of, if that is known. That one may have a
-    /// trace prefix, and so another blob.
+    /// The id of the exported email, if an export wrote the message. Its blob may be another one,
+    /// because an export includes the trace prefix.
     pub known_as: Option<EmailId>,
 }
 
-/// What became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendOutcome {
-    /// It is there now.
+    /// The email was created.
     Added,
-    /// It was there, and is in this mailbox too now.
+    /// The email existed and was added to this mailbox.
     Joined,
-    /// It was there, in this mailbox; nothing was changed.
+    /// The email existed in this mailbox; nothing was changed.
     There,
 }
 
 impl AppendOutcome {
-    /// Its name on the wire.
+    /// Returns the name in responses.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -53,16 +51,15 @@ impl AppendOutcome {
     }
 }
 
-/// An email that was filed.
+/// The email of a filed message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AppendedEmail {
     pub email: EmailId,
     pub thread: ThreadId,
-    /// What was done.
     pub outcome: AppendOutcome,
 }
 
-/// Files a message. Nothing may be promised before the ticket is redeemed.
+/// Files a message. It is durable when the ticket is ready.
 ///
 /// # Errors
 /// `NotFound` (account, mailbox), `Quota`, and those of the store.
@@ -72,12 +69,12 @@ pub fn append(
     new: &AppendRequest<'_>,
 ) -> Result<(AppendedEmail, Ticket), Error> {
     let hash = BlobHash(*blake3::hash(new.raw).as_bytes());
-    // What is there need not be parsed; the answer is given under the lock all the same.
-    if there(&store.snapshot(), account, new, &hash)?.is_some() {
-        let (done, ticket) =
-            store.commit(account, |txn| there(&txn.snapshot(), account, new, &hash))?;
-        if let Some(done) = done {
-            return Ok((done, ticket));
+    // A message that exists need not be parsed. That is checked again under the lock.
+    if find_in_mailbox(&store.snapshot(), account, new, &hash)?.is_some() {
+        let (found, ticket) =
+            store.commit(account, |txn| find_in_mailbox(&txn.snapshot(), account, new, &hash))?;
+        if let Some(found) = found {
+            return Ok((found, ticket));
         }
     }
     let rows = rows_or_bare(new.raw, store.secrets());
@@ -88,14 +85,15 @@ pub fn append(
     Ok((done, ticket))
 }
 
-fn there(
+/// Finds the email if it is in the mailbox already.
+fn find_in_mailbox(
     snapshot: &Snapshot<'_>,
     account: AccountId,
     new: &AppendRequest<'_>,
     hash: &BlobHash,
 ) -> Result<Option<AppendedEmail>, Error> {
-    let known = known(snapshot, account, new, hash)?;
-    Ok(known.filter(|(_, email)| email.mailboxes.contains(&new.mailbox)).map(|(id, email)| {
+    let found = find(snapshot, account, new, hash)?;
+    Ok(found.filter(|(_, email)| email.mailboxes.contains(&new.mailbox)).map(|(id, email)| {
         AppendedEmail { email: id, thread: email.thread, outcome: AppendOutcome::There }
     }))
 }
@@ -105,8 +103,8 @@ fn file(
     new: &AppendRequest<'_>,
     message: &EncodedMessage,
 ) -> Result<AppendedEmail, Error> {
-    let known = known(&txn.snapshot(), txn.account(), new, &message.blob)?;
-    if let Some((id, email)) = known {
+    let found = find(&txn.snapshot(), txn.account(), new, &message.blob)?;
+    if let Some((id, email)) = found {
         let (mut mailboxes, mut keywords) = (email.mailboxes, email.keywords);
         if !mailboxes.insert(new.mailbox) {
             return Ok(AppendedEmail {
@@ -133,8 +131,8 @@ fn file(
     Ok(AppendedEmail { email, thread, outcome: AppendOutcome::Added })
 }
 
-/// The email that this message is already: one in this mailbox rather than one elsewhere.
-fn known(
+/// Finds the email of this message, preferring one that is in the mailbox.
+fn find(
     snapshot: &Snapshot<'_>,
     account: AccountId,
     new: &AppendRequest<'_>,

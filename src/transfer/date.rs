@@ -1,27 +1,27 @@
-//! When a message was received, where no file system or server says so: the trace field that the
-//! last hop wrote on top (RFC 5321 §4.4), else what the message says of itself (RFC 5322 §3.6.1).
+//! Reads from a message when it was received: from the Received field that the last server wrote
+//! (RFC 5321 §4.4), or from Date (RFC 5322 §3.6.1).
 
 use crate::message::header;
 use crate::message::parse::date;
 use crate::model::UtcMillis;
 
-/// The date of the topmost Received field, which the server that took the message wrote.
+/// Returns the date of the first Received field, which the last server wrote.
 #[must_use]
 pub fn received(raw: &[u8]) -> Option<UtcMillis> {
     let field = header::first(raw, "Received")?.without_comments();
     let (_, at) = field.rsplit_once(';')?;
-    sound(date(at.as_bytes())?.at)
+    plausible(date(at.as_bytes())?.at)
 }
 
-/// The date of the Date field, which the sender wrote.
+/// Returns the date of the Date field, which the sender wrote.
 #[must_use]
 pub fn sent(raw: &[u8]) -> Option<UtcMillis> {
-    sound(date(header::first(raw, "Date")?.value)?.at)
+    plausible(date(header::first(raw, "Date")?.value)?.at)
 }
 
-/// A date after 1970 and of four digits: others order nothing.
+/// Returns a date if its year is from 1970 to 9999. Other dates are errors of the sender.
 #[must_use]
-pub fn sound(at: UtcMillis) -> Option<UtcMillis> {
+pub fn plausible(at: UtcMillis) -> Option<UtcMillis> {
     (1..=253_402_300_799_999).contains(&at.0).then_some(at)
 }
 
@@ -30,9 +30,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_last_hop_wrote() {
+    fn dates_are_those_of_the_first_received_field_and_of_date() {
         let raw = b"Received: from a by b; (x;y) Sat, 21 Nov 2026 10:00:00 +0100 (CET)\r\n\
-                    Received: from c by a; Sat, 21 Nov 2026 08:00:00 +0000\r\nDate: 1 Jan 2026 00:00:00 +0000\r\n\r\n";
+                    Received: from c by a; Sat, 21 Nov 2026 08:00:00 +0000\r\n\
+                    Date: 1 Jan 2026 00:00:00 +0000\r\n\r\n";
         assert_eq!(received(raw).map(UtcMillis::rfc3339).as_deref(), Some("2026-11-21T09:00:00Z"));
         assert_eq!(sent(raw).map(UtcMillis::rfc3339).as_deref(), Some("2026-01-01T00:00:00Z"));
         for none in [

@@ -1,31 +1,32 @@
-//! Marks of an email in the words of each format: letters of Maildir names, `dovecot-keywords`, and
-//! the fields Status, X-Status, X-Keywords and X-Mozilla-Status of mailbox files.
+//! Converts keywords to the flags of each format: letters in the names of Maildir files, Dovecot's
+//! `dovecot-keywords`, and the fields Status, X-Status, X-Keywords and X-Mozilla-Status of mbox
+//! files.
 //!
-//! A message that is marked as deleted and not yet expunged has no like in JMAP (RFC 8621 §4.1.1
-//! hides it): it is told apart, and the caller decides.
+//! A flag says that a message is deleted but not expunged. JMAP hides such messages (RFC 8621
+//! §4.1.1), so the flag is no keyword, and the caller decides about the message.
 
 use std::collections::BTreeSet;
 
 use crate::message::header;
 use crate::model::keyword::{self, ANSWERED, DRAFT, FLAGGED, FORWARDED, SEEN};
 
-/// Keywords a folder has letters for: `a` to `z`.
+/// The most keywords of a folder that have letters: `a` to `z`.
 const MAX_LETTERS: usize = 26;
-/// Octets of a `dovecot-keywords` file that are looked at.
+/// The most bytes of a `dovecot-keywords` file that are read.
 pub const MAX_TABLE_BYTES: usize = 64 * 1024;
-/// Keywords of one message.
+/// The most keywords of one message.
 const MAX_KEYWORDS: usize = 1000;
 
-/// Letters of Maildir, in their order, with the keywords that they stand for.
+/// The letters that Maildir defines, in their order, and their keywords.
 const MAILDIR: [(u8, &str); 5] =
     [(b'D', DRAFT), (b'F', FLAGGED), (b'P', FORWARDED), (b'R', ANSWERED), (b'S', SEEN)];
 
-/// What a format says of a message.
+/// The flags of a message in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MessageFlags {
-    /// Its keywords, normal form.
+    /// The keywords in normal form.
     pub keywords: BTreeSet<String>,
-    /// Whether it waits for being expunged.
+    /// Whether the message is marked as deleted.
     pub deleted: bool,
 }
 
@@ -44,13 +45,14 @@ impl MessageFlags {
     }
 }
 
-/// The keywords of a Maildir folder's letters `a` to `z`, as Dovecot keeps them in
+/// The keywords of the letters `a` to `z` of a Maildir folder, which Dovecot stores in
 /// `dovecot-keywords`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Letters(Vec<Option<String>>);
 
 impl Letters {
-    /// Reads the file: a line for each letter, with its number from 0 and its keyword.
+    /// Reads a `dovecot-keywords` file: one line for each letter, with its number from 0 and its
+    /// keyword.
     #[must_use]
     pub fn parse(file: &[u8]) -> Self {
         let text =
@@ -80,20 +82,19 @@ impl Letters {
             .collect()
     }
 
-    /// Gives letters to those keywords that have none, as long as there are any; says whether one
-    /// was given.
-    pub fn learn(&mut self, keywords: &BTreeSet<String>) -> bool {
-        let before = self.0.len();
+    /// Assigns free letters to keywords that have none. Returns whether a letter was assigned.
+    pub fn assign(&mut self, keywords: &BTreeSet<String>) -> bool {
+        let count_before = self.0.len();
         for name in keywords.iter().filter(|name| !is_flag(name)) {
             let known = self.0.iter().any(|known| known.as_ref() == Some(name));
             if !known && self.0.len() < MAX_LETTERS {
                 self.0.push(Some(name.clone()));
             }
         }
-        self.0.len() != before
+        self.0.len() != count_before
     }
 
-    /// The letters of these keywords, in order; those without a letter are left out.
+    /// Returns the letters of keywords, in order. Keywords without a letter are left out.
     #[must_use]
     pub fn letters(&self, keywords: &BTreeSet<String>) -> String {
         let flags = MAILDIR
@@ -106,7 +107,7 @@ impl Letters {
         flags.chain(known.map(|(_, letter)| letter)).collect()
     }
 
-    /// Whether every keyword has its letter.
+    /// Whether every keyword has a letter.
     #[must_use]
     pub fn cover(&self, keywords: &BTreeSet<String>) -> bool {
         keywords
@@ -114,23 +115,23 @@ impl Letters {
             .all(|name| is_flag(name) || self.0.iter().any(|known| known.as_ref() == Some(name)))
     }
 
-    /// What letters stand for; one that is not known stands for nothing.
+    /// Returns the flags of letters. Unknown letters are ignored.
     #[must_use]
-    pub fn marks(&self, letters: &[u8]) -> MessageFlags {
-        let mut marks = MessageFlags::default();
+    pub fn flags(&self, letters: &[u8]) -> MessageFlags {
+        let mut flags = MessageFlags::default();
         for letter in letters {
             if let Some((_, name)) = MAILDIR.iter().find(|(known, _)| known == letter) {
-                marks.set(name);
+                flags.set(name);
             }
             let number = letter.checked_sub(b'a').map(usize::from);
             if let Some(name) =
                 number.and_then(|number| self.0.get(number)).and_then(Option::as_ref)
             {
-                marks.set(name);
+                flags.set(name);
             }
-            marks.deleted |= *letter == b'T';
+            flags.deleted |= *letter == b'T';
         }
-        marks
+        flags
     }
 }
 
@@ -138,8 +139,8 @@ fn is_flag(name: &str) -> bool {
     MAILDIR.iter().any(|(_, known)| *known == name)
 }
 
-/// The fields of a mailbox file that say the same, LF lines: Status and X-Status as mutt and
-/// Dovecot write them, and X-Keywords where there are any.
+/// Returns the fields for keywords in an mbox file, with LF line endings: Status and X-Status, as
+/// mutt and Dovecot write them, and X-Keywords if there are other keywords.
 #[must_use]
 pub fn status(keywords: &BTreeSet<String>) -> String {
     let seen = if keywords.contains(SEEN) { "RO" } else { "O" };
@@ -157,8 +158,8 @@ pub fn status(keywords: &BTreeSet<String>) -> String {
     format!("Status: {seen}\nX-Status: {letters}\n{words}")
 }
 
-/// Takes in one such field; says whether it is one.
-pub(super) fn read_status(marks: &mut MessageFlags, field: &header::Field<'_>) -> bool {
+/// Reads a field with flags; returns false if the field is another one.
+pub(super) fn read_status(flags: &mut MessageFlags, field: &header::Field<'_>) -> bool {
     let is = |name| field.is(name);
     if !(is("Status")
         || is("X-Status")
@@ -170,23 +171,23 @@ pub(super) fn read_status(marks: &mut MessageFlags, field: &header::Field<'_>) -
     }
     let value = field.unfolded();
     if is("X-Keywords") || is("X-Mozilla-Keys") {
-        marks.set_words(&value);
+        flags.set_words(&value);
     } else if is("X-Mozilla-Status") {
         let bits = u16::from_str_radix(value.trim(), 16).unwrap_or(0);
         for (bit, name) in [(1, SEEN), (2, ANSWERED), (4, FLAGGED), (0x1000, FORWARDED)] {
             if bits & bit != 0 {
-                marks.set(name);
+                flags.set(name);
             }
         }
-        marks.deleted |= bits & 8 != 0;
+        flags.deleted |= bits & 8 != 0;
     } else {
         for letter in value.bytes() {
             match letter {
-                b'R' if is("Status") => marks.set(SEEN),
-                b'A' => marks.set(ANSWERED),
-                b'F' => marks.set(FLAGGED),
-                b'T' => marks.set(DRAFT),
-                b'D' => marks.deleted = true,
+                b'R' if is("Status") => flags.set(SEEN),
+                b'A' => flags.set(ANSWERED),
+                b'F' => flags.set(FLAGGED),
+                b'T' => flags.set(DRAFT),
+                b'D' => flags.deleted = true,
                 _ => {}
             }
         }
@@ -205,54 +206,58 @@ mod tests {
     }
 
     #[test]
-    fn letters_as_dovecot_has_them() {
+    fn letters_are_those_of_dovecot() {
         let mut letters = Letters::parse(b"0 $Junk\n2 work\nx y\n99 far\n1\n");
         assert_eq!(
-            letters.marks(b"FSacbT"),
+            letters.flags(b"FSacbT"),
             MessageFlags { keywords: set("$seen $flagged $junk work"), deleted: true }
         );
-        assert!(letters.learn(&set("$seen new work")));
-        assert!(!letters.learn(&set("new")));
+        assert!(letters.assign(&set("$seen new work")));
+        assert!(!letters.assign(&set("new")));
         assert_eq!(letters.write(), "0 $junk\n2 work\n3 new\n");
         assert_eq!(letters.letters(&set("new $draft $junk unknown")), "Dad");
         let many: BTreeSet<String> = (0..40).map(|number| format!("k{number:02}")).collect();
-        letters.learn(&many);
+        letters.assign(&many);
         assert!(!letters.cover(&many) && letters.cover(&set("k00 $answered")));
         assert_eq!(letters.write().lines().count(), MAX_LETTERS - 1);
     }
 
     #[test]
-    fn fields_of_mailbox_files() {
-        let marks = |text: &str| {
-            let mut marks = MessageFlags::default();
+    fn fields_of_mbox_files_are_read_and_written() {
+        let flags = |text: &str| {
+            let mut flags = MessageFlags::default();
             header::fields(text.as_bytes())
-                .for_each(|field| assert!(read_status(&mut marks, &field)));
-            marks
+                .for_each(|field| assert!(read_status(&mut flags, &field)));
+            flags
         };
-        assert_eq!(marks("Status: RO\nX-Status: AF\n").keywords, set("$seen $answered $flagged"));
+        assert_eq!(flags("Status: RO\nX-Status: AF\n").keywords, set("$seen $answered $flagged"));
         assert_eq!(
-            marks("X-Status: T\nX-Keywords: Work $MDNSent  (bad\n").keywords,
+            flags("X-Status: T\nX-Keywords: Work $MDNSent  (bad\n").keywords,
             set("$draft work $mdnsent")
         );
-        let mozilla = marks("X-Mozilla-Status: 1009\nX-Mozilla-Keys: $label1\n");
+        let mozilla = flags("X-Mozilla-Status: 1009\nX-Mozilla-Keys: $label1\n");
         assert_eq!(
             mozilla,
             MessageFlags { keywords: set("$seen $forwarded $label1"), deleted: true }
         );
-        assert!(marks("Status: D\n").deleted);
+        assert!(flags("Status: D\n").deleted);
         assert_eq!(status(&set("$seen $flagged x")), "Status: RO\nX-Status: F\nX-Keywords: x\n");
     }
 
     proptest! {
         #[test]
-        fn keywords_come_back(words in proptest::collection::btree_set("[$]?[a-z0-9]{1,8}", 0..20)) {
+        fn keywords_are_written_and_read_again(
+            words in proptest::collection::btree_set("[$]?[a-z0-9]{1,8}", 0..20),
+        ) {
             let mut letters = Letters::default();
-            letters.learn(&words);
+            letters.assign(&words);
             let letters = Letters::parse(letters.write().as_bytes());
-            prop_assert_eq!(&letters.marks(letters.letters(&words).as_bytes()).keywords, &words);
-            let mut marks = MessageFlags::default();
-            header::fields(status(&words).as_bytes()).for_each(|field| assert!(read_status(&mut marks, &field)));
-            prop_assert_eq!(marks.keywords, words);
+            prop_assert_eq!(&letters.flags(letters.letters(&words).as_bytes()).keywords, &words);
+            let mut flags = MessageFlags::default();
+            for field in header::fields(status(&words).as_bytes()) {
+                assert!(read_status(&mut flags, &field));
+            }
+            prop_assert_eq!(flags.keywords, words);
         }
     }
 }

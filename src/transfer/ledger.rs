@@ -1,25 +1,27 @@
-//! The keywords of files whose names do not hold them: of .eml files all, of a Maildir those beyond
-//! its 26 letters. A file beside them to which lines are added, `NAME<tab>keyword keyword`; the
-//! last line about a name holds, and a line without its end is none. So an export that was killed
-//! leaves a true ledger.
+//! A file of keywords that have no place in the names of message files: all keywords of .eml files,
+//! and those of a Maildir file that has a keyword without a letter.
+//!
+//! - It is in the same folder and has lines `NAME<tab>keyword keyword`.
+//! - Lines are only appended. The last line about a name counts, and a line without LF does not, so
+//!   an interrupted export leaves a valid file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::keyword;
 
-/// Octets of a ledger that are read.
+/// The most bytes of a ledger that are read.
 pub const MAX_LEDGER_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Keywords by file name.
+/// The keywords of each file, by its name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ledger(BTreeMap<Vec<u8>, BTreeSet<String>>);
 
 impl Ledger {
-    /// Reads a ledger: any octets are one.
+    /// Reads a ledger. Lines of another form are ignored.
     #[must_use]
     pub fn parse(file: &[u8]) -> Self {
         let mut ledger = Self::default();
-        for line in file.split_inclusive(|octet| *octet == b'\n') {
+        for line in file.split_inclusive(|byte| *byte == b'\n') {
             let Some((b'\n', line)) = line.split_last() else { continue };
             let Some((name, words)) =
                 memchr::memchr(b'\t', line).and_then(|at| line.split_at_checked(at))
@@ -33,14 +35,14 @@ impl Ledger {
         ledger
     }
 
-    /// The line that says so.
+    /// Returns the line for a file.
     #[must_use]
     pub fn line(name: &str, keywords: &BTreeSet<String>) -> String {
         let words: Vec<&str> = keywords.iter().map(String::as_str).collect();
         format!("{name}\t{}\n", words.join(" "))
     }
 
-    /// What is known of a file.
+    /// Returns the keywords of a file, if there is a line for it.
     #[must_use]
     pub fn of(&self, name: &[u8]) -> Option<&BTreeSet<String>> {
         self.0.get(name)
@@ -52,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_whole_line_holds() {
+    fn the_last_complete_line_counts() {
         let set = |words: &[&str]| {
             words.iter().map(|word| (*word).to_owned()).collect::<BTreeSet<String>>()
         };

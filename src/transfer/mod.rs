@@ -1,16 +1,13 @@
-//! L4: mail that is brought in and taken out as files: Maildir++, mbox, trees of .eml.
+//! Reads and writes mail in the formats of files: Maildir++, mbox, trees of .eml files.
 //!
-//! - `append` files a message that was not delivered: no trace fields, no filter, no reply. Import
-//!   is made of it, and JMAP's Email/import and upload can be.
-//! - `utf7`, `folder` and `name` are the names of folders and files, both ways. What comes out is
-//!   one component of a path and never leads out of its folder; what goes in is any octets.
-//! - `flags` and `ledger` are the marks of an email in the words of each format.
-//! - `mbox` reads and writes mailbox files; `date` says when a message was received where only the
-//!   message tells.
-//!
-//! What must hold: a message that was written by us and is read again is the same, octet for octet,
-//! with its date and its keywords. Everything here works on octets and on `std::io` readers: the
-//! files themselves are the caller's, in `cli`.
+//! - `append` files a message that was not delivered: without trace fields, filter and reply.
+//! - `utf7`, `folder` and `name` convert names of mailboxes and emails to names of folders and
+//!   files, and back. Names that are written are single components of a path; names that are read
+//!   may have any bytes.
+//! - `flags` and `ledger` convert keywords to the flags of each format.
+//! - `mbox` reads and writes mbox files. `date` reads the date of receipt from a message.
+//! - A message that was exported and is imported again has the same bytes, date and keywords.
+//! - This room opens no files: it works on bytes and on readers and writers of `std::io`.
 #![warn(clippy::indexing_slicing)]
 
 mod append;
@@ -29,23 +26,22 @@ pub use folder::MailboxPath;
 
 use std::borrow::Cow;
 
-/// A message of a file of others as mail: lines that all end with LF alone end with CRLF (RFC 5322
-/// §2.3), which is what was signed and sent before a Unix program filed it. Where any line ends
-/// with CRLF, all octets stay as they are.
+/// Converts a message that another program wrote into a file: LF becomes CRLF (RFC 5322 §2.3), as
+/// the message was when it was sent and signed. A message with a CRLF anywhere is not changed.
 #[must_use]
-pub fn as_mail(octets: &[u8]) -> Cow<'_, [u8]> {
-    let crlf = memchr::memmem::find(octets, b"\r\n").is_some();
-    if crlf { Cow::Borrowed(octets) } else { lf_to_crlf(octets) }
+pub fn as_mail(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let crlf = memchr::memmem::find(bytes, b"\r\n").is_some();
+    if crlf { Cow::Borrowed(bytes) } else { lf_to_crlf(bytes) }
 }
 
-/// Every LF as CRLF, whatever stands before it.
-fn lf_to_crlf(octets: &[u8]) -> Cow<'_, [u8]> {
-    let lines = memchr::memchr_iter(b'\n', octets).count();
+/// Replaces every LF with CRLF, even after a CR.
+fn lf_to_crlf(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let lines = memchr::memchr_iter(b'\n', bytes).count();
     if lines == 0 {
-        return Cow::Borrowed(octets);
+        return Cow::Borrowed(bytes);
     }
-    let mut out = Vec::with_capacity(octets.len().saturating_add(lines));
-    for line in octets.split_inclusive(|octet| *octet == b'\n') {
+    let mut out = Vec::with_capacity(bytes.len().saturating_add(lines));
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         match line.split_last() {
             Some((b'\n', before)) => {
                 out.extend_from_slice(before);

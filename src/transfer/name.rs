@@ -1,38 +1,39 @@
-//! Names of message files: ours hold the email's id, and so its date to the millisecond; those of
-//! others say what they say.
+//! The names of message files.
 //!
-//! A file of ours is the email octet for octet, whatever its line ends; `as_mail` is for those of
-//! others.
+//! Files of an export have the id of the email in their names, and so its date to the millisecond.
+//! Such a file has the exact bytes of the email; files of other programs are converted by
+//! `as_mail`.
 
 use std::collections::BTreeSet;
 
 use super::flags::{Letters, MessageFlags};
 use crate::model::{EmailId, UtcMillis};
 
-/// What tells our files from others', in the place of a host.
+/// What a Maildir file of an export has in the place of a host name.
 const HOST: &str = "restante";
-/// The last instant that a date of four digits names.
+/// The last instant of the year 9999.
 const LAST: UtcMillis = UtcMillis(253_402_300_799_999);
 
-/// The unique part of a Maildir file of ours: time, id, and the size as Dovecot reads it.
+/// Returns the unique part of the name of an exported Maildir file: time, id, and the size, which
+/// Dovecot reads.
 #[must_use]
 pub fn maildir(id: EmailId, size: u64) -> String {
     format!("{}.{id}.{HOST},S={size}", id.received_at().0.div_euclid(1000))
 }
 
-/// A Maildir file's name.
+/// The parts of the name of a Maildir file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MaildirName<'a> {
-    /// What never changes.
+    /// The unique part, which never changes.
     pub base: &'a [u8],
-    /// The letters behind `:2,`.
+    /// The letters after `:2,`.
     pub letters: &'a [u8],
-    /// The email that it is of, where we wrote it.
+    /// The email, if an export wrote the file.
     pub id: Option<EmailId>,
 }
 
 impl<'a> MaildirName<'a> {
-    /// Reads a name: any octets are one.
+    /// Splits a name, which may have any bytes.
     #[must_use]
     pub fn of(name: &'a [u8]) -> Self {
         let at = memchr::memchr(b':', name).unwrap_or(name.len());
@@ -43,25 +44,25 @@ impl<'a> MaildirName<'a> {
             let ours = host
                 .strip_prefix(HOST)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with(','));
-            ours.then(|| ours_of(id)).flatten()
+            ours.then(|| parse_id(id)).flatten()
         });
         Self { base, letters: info.strip_prefix(b":2,").unwrap_or_default(), id }
     }
 
-    /// The marks that the letters stand for; none of a file that nobody has looked at yet.
+    /// Returns the flags of the letters; none for a file in `new`, which has no letters.
     #[must_use]
-    pub fn marks(&self, known: &Letters) -> MessageFlags {
-        known.marks(self.letters)
+    pub fn flags(&self, known: &Letters) -> MessageFlags {
+        known.flags(self.letters)
     }
 }
 
-/// A Maildir file's name with its keywords.
+/// Returns the name of a Maildir file with the letters of its keywords.
 #[must_use]
 pub fn with_letters(base: &str, keywords: &BTreeSet<String>, known: &Letters) -> String {
     format!("{base}:2,{}", known.letters(keywords))
 }
 
-/// A message file of ours in a tree.
+/// Returns the name of an exported .eml file.
 #[must_use]
 pub fn eml(id: EmailId) -> String {
     let stamp: String =
@@ -69,15 +70,15 @@ pub fn eml(id: EmailId) -> String {
     format!("{stamp}-{id}.eml")
 }
 
-/// The email that a message file in a tree is of, where we wrote it.
+/// Returns the email of an .eml file, if an export wrote it.
 #[must_use]
 pub fn of_eml(name: &[u8]) -> Option<EmailId> {
     let (stamp, id) = std::str::from_utf8(name).ok()?.strip_suffix(".eml")?.split_once('-')?;
-    ours_of(id).filter(|id| eml(*id).starts_with(stamp))
+    parse_id(id).filter(|id| eml(*id).starts_with(stamp))
 }
 
-/// An id that we may have written: of a date that is one.
-pub(super) fn ours_of(text: &str) -> Option<EmailId> {
+/// Parses an id that an export may have written: its year is at most 9999.
+pub(super) fn parse_id(text: &str) -> Option<EmailId> {
     text.parse::<EmailId>().ok().filter(|id| id.received_at() <= LAST)
 }
 
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_ours_and_of_others() {
+    fn names_of_exports_have_an_id_and_others_have_none() {
         let id = EmailId::new(UtcMillis(1_795_251_600_123), 7);
         let base = maildir(id, 42);
         assert_eq!(base, format!("1795251600.{id}.restante,S=42"));
@@ -112,21 +113,21 @@ mod tests {
         );
         assert_eq!(MaildirName::of(b"x:1,weird").letters, b"");
         assert_eq!(of_eml(format!("20261122T090000Z-{id}.eml").as_bytes()), None);
-        // A date of five digits is none of ours.
+        // The year of this id has five digits.
         let far = EmailId(0).to_string();
         assert_eq!(MaildirName::of(format!("1.{far}.restante").as_bytes()).id, None);
     }
 
     proptest! {
         #[test]
-        fn any_octets_are_a_name(name in proptest::collection::vec(any::<u8>(), 0..60)) {
+        fn any_bytes_are_a_name(name in proptest::collection::vec(any::<u8>(), 0..60)) {
             let read = MaildirName::of(&name);
             prop_assert!(name.starts_with(read.base) && name.ends_with(read.letters));
-            let _marks = read.marks(&Letters::default());
+            let _marks = read.flags(&Letters::default());
         }
 
         #[test]
-        fn ids_come_back(millis in 0..LAST.0, unique: u16, size: u64) {
+        fn ids_are_written_and_read_again(millis in 0..LAST.0, unique: u16, size: u64) {
             let id = EmailId::new(UtcMillis(millis), unique);
             prop_assert_eq!(MaildirName::of(maildir(id, size).as_bytes()).id, Some(id));
             prop_assert_eq!(of_eml(eml(id).as_bytes()), Some(id));

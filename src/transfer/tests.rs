@@ -57,14 +57,14 @@ fn set(words: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_same_again_adds_nothing() {
+fn appending_the_same_message_again_adds_nothing() {
     let (store, one, two) = store();
     let raw = b"Subject: x\r\n\r\n";
     let first = put(&store, &AppendRequest { keywords: set("$seen"), ..new(raw, one) }).unwrap();
     assert_eq!((first.outcome, first.email.received_at()), (AppendOutcome::Added, AT));
     let again = put(&store, &AppendRequest { keywords: set("$flagged"), ..new(raw, one) }).unwrap();
     assert_eq!(again, AppendedEmail { outcome: AppendOutcome::There, ..first });
-    // What is there keeps its keywords; what joins a mailbox brings its own.
+    // In its own mailbox the email keeps its keywords; in another one it gets those of both.
     let joined =
         put(&store, &AppendRequest { keywords: set("$flagged"), ..new(raw, two) }).unwrap();
     assert_eq!(joined, AppendedEmail { outcome: AppendOutcome::Joined, ..first });
@@ -74,7 +74,7 @@ fn the_same_again_adds_nothing() {
         (email.mailboxes, email.keywords),
         (BTreeSet::from([one, two]), set("$seen $flagged"))
     );
-    // Received at another time, it is another email; and so are other octets at the same time.
+    // Another date or other bytes make another email.
     let later =
         put(&store, &AppendRequest { received_at: UtcMillis(AT.0 + 1000), ..new(raw, one) })
             .unwrap();
@@ -82,7 +82,7 @@ fn the_same_again_adds_nothing() {
     assert_eq!((later.outcome, other.outcome), (AppendOutcome::Added, AppendOutcome::Added));
     assert_eq!(put(&store, &new(b"z", one)), Err(Error::Quota));
     assert_eq!(put(&store, &new(raw, MailboxUid(99))), Err(Error::NotFound("mailbox")));
-    // What its owner destroyed comes back when it is imported again.
+    // A destroyed email is created again.
     store.commit(ANN, |txn| txn.destroy_email(first.email)).unwrap().1.wait_blocking().unwrap();
     let back = put(&store, &new(raw, one)).unwrap();
     assert!(back.outcome == AppendOutcome::Added && back.email != first.email);
@@ -90,7 +90,7 @@ fn the_same_again_adds_nothing() {
 }
 
 #[test]
-fn an_export_of_delivered_mail_is_known_by_its_id() {
+fn an_exported_email_is_found_by_its_id() {
     let (store, one, _) = store();
     let raw = b"Subject: x\r\n\r\n";
     let message = EncodedMessage::new(&crate::message::rows(raw, store.secrets()));
@@ -111,7 +111,7 @@ fn an_export_of_delivered_mail_is_known_by_its_id() {
         put(&store, &AppendRequest { known_as, ..new(whole, one) }).unwrap().outcome,
         AppendOutcome::There
     );
-    // An id alone proves nothing: the octets do.
+    // The id alone is not enough: the bytes must be the same.
     assert_eq!(
         put(&store, &AppendRequest { known_as, ..new(b"Subject: z\r\n\r\n", one) })
             .unwrap()
@@ -124,10 +124,9 @@ fn an_export_of_delivered_mail_is_known_by_its_id() {
     );
 }
 
-/// More than a millisecond has ids for come at once: they move on, and are found again where they
-/// are.
+/// There are more emails than ids for one millisecond, so some get the id of a later one.
 #[test]
-fn a_moved_email_is_found_again() {
+fn an_email_with_a_later_id_is_found_again() {
     let (store, one, _) = store();
     let moved = UtcMillis(AT.0 + 2);
     let raw = b"Subject: x\r\n\r\n";
@@ -141,7 +140,7 @@ fn a_moved_email_is_found_again() {
 }
 
 #[test]
-fn at_once_from_many_sides_it_is_added_once() {
+fn concurrent_appends_add_one_email() {
     let (store, one, _) = store();
     let outcomes: Vec<AppendOutcome> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
@@ -165,16 +164,15 @@ fn an_email_before_1970_is_found_again() {
 }
 
 #[test]
-fn unix_files_are_read_as_mail() {
+fn lf_becomes_crlf_in_files_of_unix_programs() {
     assert_eq!(&*as_mail(b"a\nb\n\nc"), b"a\r\nb\r\n\r\nc");
-    // Where any line ends as in mail, nothing is changed: a bare LF was there before us.
+    // A message with a CRLF is not changed.
     assert_eq!(&*as_mail(b"a\r\nb\nc"), b"a\r\nb\nc");
     assert_eq!(&*as_mail(b"a\rb"), b"a\rb");
 }
 
-/// Mail that none of us wrote goes through every name and every file, and comes back.
 #[test]
-fn the_corpus_comes_back_from_a_mailbox_file() {
+fn the_corpus_is_written_to_mbox_and_read_again() {
     let Some(dir) = crate::needs::corpus() else { return };
     let files = std::fs::read_dir(dir)
         .unwrap()
@@ -197,7 +195,7 @@ fn the_corpus_comes_back_from_a_mailbox_file() {
             panic!("no message {number}")
         };
         assert!(
-            mail.octets == *raw && mail.whole && mail.marks.keywords == set("$seen x"),
+            mail.bytes == *raw && mail.whole && mail.flags.keywords == set("$seen x"),
             "message {number}"
         );
         assert_eq!(mail.id.map(EmailId::received_at), Some(UtcMillis(AT.0 + number)));

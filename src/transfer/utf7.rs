@@ -1,6 +1,7 @@
-//! Modified UTF-7, the form of mailbox names in IMAP and on the disks of its servers (RFC 3501
-//! §5.1.3): printable ASCII as it is, `&` as `&-`, and everything else as UTF-16 in base64 with `,`
-//! for `/`, between `&` and `-`.
+//! Modified UTF-7, the encoding of mailbox names in IMAP and in Maildir++ (RFC 3501 §5.1.3).
+//!
+//! Printable ASCII is unchanged, `&` becomes `&-`, and other text becomes UTF-16 in base64, with
+//! `,` in place of `/`, between `&` and `-`.
 
 use base64::Engine as _;
 use base64::alphabet::IMAP_MUTF7;
@@ -8,7 +9,7 @@ use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(&IMAP_MUTF7, NO_PAD);
 
-/// A name in modified UTF-7.
+/// Encodes a name in modified UTF-7.
 #[must_use]
 pub fn encode(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
@@ -36,14 +37,14 @@ pub fn encode(name: &str) -> String {
     out
 }
 
-/// The name that stands in modified UTF-7; `None` where it is none.
+/// Decodes modified UTF-7; `None` if the text is not valid.
 #[must_use]
 pub fn decode(text: &[u8]) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some((octet, after)) = rest.split_first() {
+    while let Some((byte, after)) = rest.split_first() {
         rest = after;
-        match octet {
+        match byte {
             b'&' => {
                 let (shifted, after) = rest.split_at_checked(memchr::memchr(b'-', rest)?)?;
                 rest = after.get(1..)?;
@@ -53,7 +54,7 @@ pub fn decode(text: &[u8]) -> Option<String> {
                     out.push_str(&unshift(shifted)?);
                 }
             }
-            b' '..=b'~' => out.push(char::from(*octet)),
+            b' '..=b'~' => out.push(char::from(*byte)),
             _ => return None,
         }
     }
@@ -61,8 +62,8 @@ pub fn decode(text: &[u8]) -> Option<String> {
 }
 
 fn unshift(shifted: &[u8]) -> Option<String> {
-    let octets = BASE64.decode(shifted).ok()?;
-    let units = octets.chunks(2).map(|pair| pair.try_into().ok().map(u16::from_be_bytes));
+    let bytes = BASE64.decode(shifted).ok()?;
+    let units = bytes.chunks(2).map(|pair| pair.try_into().ok().map(u16::from_be_bytes));
     String::from_utf16(&units.collect::<Option<Vec<u16>>>()?).ok()
 }
 
@@ -73,8 +74,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_rfc_3501() {
-        // The example of RFC 3501 §5.1.3, and what real servers have.
+    fn names_are_encoded_as_in_rfc_3501() {
+        // The example of RFC 3501 §5.1.3, and names of real servers.
         for (name, text) in [
             ("~peter/mail/台北/日本語", "~peter/mail/&U,BTFw-/&ZeVnLIqe-"),
             ("Entwürfe", "Entw&APw-rfe"),
@@ -93,14 +94,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_name_comes_back(name in "\\PC{0,40}|[\\x00-\\x7f]{0,20}|.{0,20}") {
+        fn every_name_is_encoded_and_decoded_again(
+            name in "\\PC{0,40}|[\\x00-\\x7f]{0,20}|.{0,20}",
+        ) {
             let text = encode(&name);
-            prop_assert!(text.bytes().all(|octet| matches!(octet, b' '..=b'~')), "{text}");
+            prop_assert!(text.bytes().all(|byte| matches!(byte, b' '..=b'~')), "{text}");
             prop_assert_eq!(decode(text.as_bytes()), Some(name));
         }
 
         #[test]
-        fn any_octets_are_a_name_or_none(text in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn any_bytes_are_a_name_or_none(text in proptest::collection::vec(any::<u8>(), 0..40)) {
             if let Some(name) = decode(&text) {
                 prop_assert_eq!(decode(encode(&name).as_bytes()), Some(name));
             }

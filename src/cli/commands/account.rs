@@ -46,7 +46,8 @@ pub enum AccountCommand {
         /// File mail to user+Mailbox@ into that mailbox.
         #[arg(long)]
         detail_files: bool,
-        /// The first mailboxes: one for each usual role, or the Inbox only [default: as configured].
+        /// The first mailboxes: one for each usual role, or the Inbox only [default: as
+        /// configured].
         #[arg(long, value_parser = ["roles", "inbox"], value_name = "WHICH")]
         mailboxes: Option<String>,
     },

@@ -1,6 +1,7 @@
 //! The commands `backup` and `restore`.
 //!
-//! - The process that has the store open makes the backup: the service if it runs, else the command.
+//! - The process that has the store open makes the backup: the service if it runs, else the
+//!   command.
 //! - A restore creates a new data directory and never changes the one that is in use.
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! The command `deliver`, for a pipe(8) transport of Postfix: delivers a message from standard input.
+//! The command `deliver`, for a pipe(8) transport of Postfix: delivers a message from standard
+//! input.
 //!
 //! - Exit code 0: every recipient has the message, durably.
 //! - 67 and 69: the service itself refused the message permanently.

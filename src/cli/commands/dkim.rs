@@ -60,7 +60,8 @@ pub struct KeygenArgs {
 pub enum AlgorithmArg {
     /// Every receiver can verify the signatures.
     Rsa,
-    /// Short and fast (RFC 8463). Not every receiver can verify the signatures: use an RSA key, too.
+    /// Short and fast (RFC 8463). Not every receiver can verify the signatures: use an RSA key,
+    /// too.
     Ed25519,
 }
 
@@ -140,7 +141,9 @@ fn show(domain: Option<&str>, config: Option<&Path>, json: bool) -> Result<(), F
 
 fn described(key: &SigningKey, file: &Path) -> Value {
     json!({
-        "domain": key.domain(), "selector": key.selector(), "algorithm": key.algorithm().to_string(),
+        "domain": key.domain(),
+        "selector": key.selector(),
+        "algorithm": key.algorithm().to_string(),
         "file": file.display().to_string(), "name": key.name(), "record": key.record(),
     })
 }

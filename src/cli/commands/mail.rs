@@ -57,8 +57,8 @@ pub enum MailCommand {
     Import(Box<ImportArgs>),
     /// Export all mail of an account into a Maildir, mbox files or .eml files.
     ///
-    /// Run again, the command adds new messages, and in a Maildir or .eml tree updates the keywords.
-    /// It removes nothing.
+    /// Run again, the command adds new messages, and in a Maildir or .eml tree updates the
+    /// keywords. It removes nothing.
     Export(Box<ExportArgs>),
     /// Move messages into a mailbox.
     Move(MoveArgs),

@@ -1,5 +1,5 @@
-//! The commands `mail destroy`, `restore`, `purge`, `move` and `flag`. Each takes several emails, and
-//! prints for each of them whether it was changed.
+//! The commands `mail destroy`, `restore`, `purge`, `move` and `flag`. Each takes several emails,
+//! and prints for each of them whether it was changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

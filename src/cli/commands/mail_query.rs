@@ -71,8 +71,8 @@ pub struct MailQueryArgs {
     #[arg(long, value_name = "JSON")]
     pub filter: Option<String>,
     /// Sort by this property: receivedAt, sentAt, size, from, to, subject, hasKeyword=WORD,
-    /// allInThreadHaveKeyword=WORD or someInThreadHaveKeyword=WORD; :desc reverses the order. May be
-    /// given several times [default: newest first].
+    /// allInThreadHaveKeyword=WORD or someInThreadHaveKeyword=WORD; :desc reverses the order. May
+    /// be given several times [default: newest first].
     #[arg(long, value_name = "PROPERTY[:desc]")]
     pub sort: Vec<String>,
     /// Show only the first message of each thread.

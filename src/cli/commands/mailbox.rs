@@ -73,8 +73,8 @@ pub enum MailboxCommand {
     },
     /// Set an attribute of a mailbox, such as color '#336699'.
     ///
-    /// A mailbox may have up to 16 attributes with names of your choice. The value of color is # and
-    /// six hexadecimal digits; other values are not checked.
+    /// A mailbox may have up to 16 attributes with names of your choice. The value of color is #
+    /// and six hexadecimal digits; other values are not checked.
     Set {
         #[command(flatten)]
         account: AccountArgs,

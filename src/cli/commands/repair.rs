@@ -1,5 +1,5 @@
-//! The commands `repair`, `rebuild` and `reindex`: the same work in three scopes, done by the service
-//! if it runs, else on the store itself.
+//! The commands `repair`, `rebuild` and `reindex`: the same work in three scopes, done by the
+//! service if it runs, else on the store itself.
 
 use clap::Args;
 

@@ -120,7 +120,8 @@ impl ControlClient {
             std::io::ErrorKind::PermissionDenied => Failure::new(
                 exit::NO_PERMISSION,
                 format!(
-                    "{socket}: permission denied: run this as root or as a member of the service's group"
+                    "{socket}: permission denied: run this as root or as a member of the \
+                     service's group"
                 ),
             ),
             std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => Failure::new(

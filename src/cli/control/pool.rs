@@ -21,7 +21,8 @@ pub(in crate::cli) struct ControlResponse {
 }
 
 impl ControlResponse {
-    /// Returns the last part of the problem's type: `overQuota` of `urn:restante:problem:overQuota`.
+    /// Returns the last part of the problem's type: `overQuota` of
+    /// `urn:restante:problem:overQuota`.
     pub(in crate::cli) fn problem(&self) -> Option<String> {
         let problem: Value = serde_json::from_slice(&self.body).ok()?;
         problem["type"].as_str()?.rsplit(':').next().map(str::to_owned)

@@ -4,8 +4,8 @@
 //!   writes, and STOPPING=1 when the drain begins.
 //! - SIGTERM and SIGINT stop the service after a drain.
 //! - SIGHUP reads the configuration again and applies it, except for the store, the listeners and
-//!   the destination of the log. If the file is faulty, the log says where and the old configuration
-//!   stays in force.
+//!   the destination of the log. If the file is faulty, the log says where and the old
+//!   configuration stays in force.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,23 +1,24 @@
-//! Mailbox files, in the form called mboxrd: messages behind lines that begin with `From `, and in
-//! a message every line of `>`s and `From ` with one `>` more, which is taken away again. So every
-//! message comes back.
+//! Reads and writes mbox files in the format mboxrd.
+//!
+//! A message follows a line that begins with `From `. A line of the message that begins with any
+//! number of `>` and `From ` gets one more `>`, which is removed when the file is read.
 //!
 //! ```text
-//! From ann@example.org Sat Nov 21 09:00:00 2026      envelope sender, date in UTC (asctime)
-//! Status: RO                                         ours: the marks, as mutt and Dovecot read them
+//! From ann@example.org Sat Nov 21 09:00:00 2026    envelope sender, date in UTC (asctime)
+//! Status: RO                                       added: flags for mutt and Dovecot
 //! X-Status: F
 //! X-Keywords: work
-//! X-Restante: 1 e… 1234 crlf open                    ours: version, email id, octets, what else is needed
+//! X-Restante: 1 e… 1234 crlf open                  added: version, email id, size, details
 //! Subject: the message begins here
 //! ...
-//!                                                    an empty line
+//!                                                  an empty line
 //! ```
 //!
-//! Line ends: a message whose every LF follows a CR is written with LF alone, as Unix programs
-//! expect, and `crlf` says so; any other is written as it is. `open` says that it did not end with
-//! a line end. Files of others have no X-Restante: marks are then read wherever they stand in the
-//! header and stay there, since the octets are not ours to change; and what has LF alone everywhere
-//! becomes CRLF.
+//! - If every LF of a message follows a CR, the message is written with LF, as Unix programs
+//!   expect, and X-Restante has `crlf`. Any other message is written unchanged.
+//! - X-Restante has `open` if the message does not end with a line ending.
+//! - Files of other programs have no X-Restante. Flags are then read from the whole header and are
+//!   not removed from it. A message with LF only gets CRLF (`as_mail`).
 
 mod read;
 mod write;
@@ -27,12 +28,12 @@ pub use read::MboxMessage;
 pub use read::{MboxEntry, MboxReader};
 pub use write::write;
 
-/// The name of the field that ends what we put on top.
+/// The name of the last field that an export adds to a message.
 const MARK_FIELD: &str = "X-Restante";
 
-/// Whether a line, without its `>`s, would begin a message.
+/// Whether a line, without the `>` before it, begins with `From `.
 fn is_from(line: &[u8]) -> bool {
-    let quotes = line.iter().take_while(|octet| **octet == b'>').count();
+    let quotes = line.iter().take_while(|byte| **byte == b'>').count();
     line.get(quotes..).is_some_and(|rest| rest.starts_with(b"From "))
 }
 

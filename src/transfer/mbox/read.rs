@@ -1,4 +1,4 @@
-//! A mailbox file, message by message, in bounded memory whatever the file is.
+//! Reads an mbox file message by message, in bounded memory.
 
 use std::io::{self, BufRead};
 
@@ -7,80 +7,81 @@ use crate::message::header::{self, Field};
 use crate::message::parse::date;
 use crate::model::{EmailId, UtcMillis};
 use crate::transfer::flags::{MessageFlags, read_status};
-use crate::transfer::name::ours_of;
+use crate::transfer::name::parse_id;
 use crate::transfer::{as_mail, lf_to_crlf};
 
-/// Octets of a line that begins a message, of which more is not looked at.
+/// The most bytes of a `From ` line that are read.
 const MAX_FROM_LINE_BYTES: usize = 1024;
-/// The subject under which Dovecot, Pine and Cyclone keep their own notes as a first message.
+/// The subject of a first message in which Dovecot, Pine and Cyclone keep data of their own.
 const INTERNAL: &str = "DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA";
 
-/// What stands next in a mailbox file.
+/// An entry of an mbox file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MboxEntry {
     Mail(Box<MboxMessage>),
-    /// One that is larger than messages may be, from this octet of the file on.
+    /// A message that exceeds the limit; it begins at this offset of the file.
     TooLarge(u64),
-    /// A note of a mail program, which is no mail.
+    /// Data of a mail program, which is no message.
     Internal,
 }
 
-/// A message of a mailbox file.
+/// A message of an mbox file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MboxMessage {
-    /// Its octets.
-    pub octets: Vec<u8>,
-    pub marks: MessageFlags,
-    /// The date of its `From ` line.
+    pub bytes: Vec<u8>,
+    pub flags: MessageFlags,
+    /// The date of the `From ` line.
     pub from_date: Option<UtcMillis>,
-    /// The email that it is of, where we wrote it.
+    /// The email, if an export wrote the message.
     pub id: Option<EmailId>,
-    /// Whether it is whole: all that we wrote of one of ours; of others, whether it ends as one
-    /// does.
+    /// Whether the message is complete: an exported one has its whole size, another one ends with
+    /// an empty line.
     pub whole: bool,
-    /// Whether it is no more than the beginning of what we write on top: we were interrupted there.
+    /// Whether an interrupted export wrote only some of the added fields.
     pub begun: bool,
-    /// Where its `From ` line begins in the file.
+    /// The offset of the `From ` line in the file.
     pub at: u64,
-    /// Where the next begins, or the file ends.
+    /// The offset of the next message, or of the end of the file.
     pub end: u64,
 }
 
-/// Reads a mailbox file.
+/// Reads an mbox file.
 #[derive(Debug)]
 pub struct MboxReader<R> {
     input: R,
-    most: usize,
+    /// The most bytes of a message.
+    max_bytes: usize,
+    /// The offset up to which the file was read.
     at: u64,
-    /// The `From ` line that was read already, and where it begins.
+    /// The next `From ` line, if it was read already, and its offset.
     next: Option<(Vec<u8>, u64)>,
+    /// Whether the beginning of the file was read.
     begun: bool,
 }
 
 impl<R: BufRead> MboxReader<R> {
-    /// Reads a mailbox file whose messages have `most` octets at most.
-    pub fn new(input: R, most: usize) -> Self {
-        Self { input, most, at: 0, next: None, begun: false }
+    /// Reads a file whose messages have at most `max_bytes` bytes; larger ones are skipped.
+    pub fn new(input: R, max_bytes: usize) -> Self {
+        Self { input, max_bytes, at: 0, next: None, begun: false }
     }
 
-    /// What stands next; `None` at the end.
+    /// Returns the next entry; `None` at the end.
     ///
     /// # Errors
-    /// Those of reading; `InvalidData` where the file is no mailbox file.
+    /// `InvalidData` if the file is no mbox file, and those of the reader.
     pub fn read(&mut self) -> io::Result<Option<MboxEntry>> {
         if !self.begun {
             self.begin()?;
         }
         let Some((from, at)) = self.next.take() else { return Ok(None) };
-        // Room for what is put on top, for quotes, and for line ends.
-        let most = self.most.saturating_mul(2).saturating_add(64 * 1024);
+        // Added fields, `>` and CRs come on top of the message.
+        let max_body = self.max_bytes.saturating_mul(2).saturating_add(64 * 1024);
         let (mut body, mut line, mut large) = (Vec::new(), Vec::new(), false);
-        // Directly behind its `From ` line another may stand, of an empty message.
         let mut after_blank = false;
         loop {
             let start = self.at;
             line.clear();
-            let left = most.saturating_sub(body.len()).max(MAX_FROM_LINE_BYTES);
+            let left = max_body.saturating_sub(body.len()).max(MAX_FROM_LINE_BYTES);
             let whole = self.line(&mut line, left)?;
             if line.is_empty() {
                 break;
@@ -90,7 +91,7 @@ impl<R: BufRead> MboxReader<R> {
                 break;
             }
             after_blank = matches!(line.as_slice(), b"\n" | b"\r\n");
-            large |= !whole || body.len().saturating_add(line.len()) > most;
+            large |= !whole || body.len().saturating_add(line.len()) > max_body;
             if !large {
                 let quoted = line.first() == Some(&b'>') && is_from(&line);
                 body.extend_from_slice(line.get(usize::from(quoted)..).unwrap_or_default());
@@ -118,15 +119,16 @@ impl<R: BufRead> MboxReader<R> {
                     return Ok(());
                 }
                 _ => {
-                    let what = "no mailbox file: it does not begin with a line \"From \"";
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+                    let text = "not an mbox file: it does not begin with a line \"From \"";
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, text));
                 }
             }
         }
     }
 
-    /// The next line with its end, of which `most` octets are kept; whether these are all.
-    fn line(&mut self, out: &mut Vec<u8>, most: usize) -> io::Result<bool> {
+    /// Reads a line with its ending, and appends its first `max` bytes. Returns whether these are
+    /// the whole line.
+    fn line(&mut self, out: &mut Vec<u8>, max: usize) -> io::Result<bool> {
         let mut whole = true;
         loop {
             let piece = match self.input.fill_buf() {
@@ -138,7 +140,7 @@ impl<R: BufRead> MboxReader<R> {
             let piece = piece.get(..end).unwrap_or_default();
             let done = piece.is_empty() || piece.last() == Some(&b'\n');
             let keep =
-                piece.get(..most.saturating_sub(out.len()).min(piece.len())).unwrap_or_default();
+                piece.get(..max.saturating_sub(out.len()).min(piece.len())).unwrap_or_default();
             whole &= keep.len() == piece.len();
             out.extend_from_slice(keep);
             self.input.consume(end);
@@ -149,30 +151,31 @@ impl<R: BufRead> MboxReader<R> {
         }
     }
 
+    /// Makes an entry of the lines between two `From ` lines.
     fn entry(&self, from: &[u8], mut body: Vec<u8>, at: u64) -> MboxEntry {
         let end = self.next.as_ref().map_or(self.at, |(_, next)| *next);
-        // The empty line that ends it; at the end of the file it may be missing.
+        // An empty line ends the message. It may be missing at the end of the file.
         let closed = ends_blank(&body);
         if closed {
-            pop_line(&mut body);
+            remove_line_ending(&mut body);
         }
         let from_date = from_date(from);
-        let Some((mark, marks, top)) = our_top(&body) else {
-            let mut marks = MessageFlags::default();
+        let Some((mark, flags, message_start)) = added_fields(&body) else {
+            let mut flags = MessageFlags::default();
             for field in header::fields(&body) {
-                read_status(&mut marks, &field);
+                read_status(&mut flags, &field);
             }
             if header::first(&body, "Subject").is_some_and(|field| field.unfolded() == INTERNAL) {
                 return MboxEntry::Internal;
             }
-            let octets = as_mail(&body).into_owned();
-            if octets.len() > self.most {
+            let bytes = as_mail(&body).into_owned();
+            if bytes.len() > self.max_bytes {
                 return MboxEntry::TooLarge(at);
             }
-            let begun = !closed && body.split_inclusive(|octet| *octet == b'\n').all(is_ours);
+            let begun = !closed && body.split_inclusive(|byte| *byte == b'\n').all(is_added);
             return MboxEntry::Mail(Box::new(MboxMessage {
-                octets,
-                marks,
+                bytes,
+                flags,
                 from_date,
                 id: None,
                 whole: closed,
@@ -181,18 +184,18 @@ impl<R: BufRead> MboxReader<R> {
                 end,
             }));
         };
-        body.drain(..top);
+        body.drain(..message_start);
         if mark.open {
             body.pop();
         }
-        let octets = if mark.crlf { lf_to_crlf(&body).into_owned() } else { body };
-        if octets.len() > self.most {
+        let bytes = if mark.crlf { lf_to_crlf(&body).into_owned() } else { body };
+        if bytes.len() > self.max_bytes {
             return MboxEntry::TooLarge(at);
         }
-        let whole = closed && octets.len() as u64 == mark.octets;
+        let whole = closed && bytes.len() as u64 == mark.bytes;
         MboxEntry::Mail(Box::new(MboxMessage {
-            octets,
-            marks,
+            bytes,
+            flags,
             from_date,
             id: Some(mark.id),
             whole,
@@ -203,34 +206,37 @@ impl<R: BufRead> MboxReader<R> {
     }
 }
 
-/// What our last field says.
+/// The value of X-Restante.
 struct ExportMark {
     id: EmailId,
-    octets: u64,
+    /// The size of the message.
+    bytes: u64,
+    /// Whether CRLF was written as LF.
     crlf: bool,
+    /// Whether the message does not end with a line ending.
     open: bool,
 }
 
-/// Whether a line is a field that we write on top, or the beginning of one.
-fn is_ours(line: &[u8]) -> bool {
+/// Whether a line is a field that an export adds, or the beginning of one.
+fn is_added(line: &[u8]) -> bool {
     ["Status:", "X-Status:", "X-Keywords:", "X-Restante:"].iter().any(|name| {
         let name = name.as_bytes();
         line.starts_with(name) || (line.last() != Some(&b'\n') && name.starts_with(line))
     })
 }
 
-/// Our fields on top of a message, and where it begins.
-fn our_top(body: &[u8]) -> Option<(ExportMark, MessageFlags, usize)> {
-    let (mut marks, mut at) = (MessageFlags::default(), 0usize);
-    for line in body.split_inclusive(|octet| *octet == b'\n').take(4) {
+/// Reads the fields that an export adds. Returns the mark, the flags, and where the message begins.
+fn added_fields(body: &[u8]) -> Option<(ExportMark, MessageFlags, usize)> {
+    let (mut flags, mut at) = (MessageFlags::default(), 0usize);
+    for line in body.split_inclusive(|byte| *byte == b'\n').take(4) {
         at = at.saturating_add(line.len());
         let colon = memchr::memchr(b':', line)?;
         let (name, value) = line.split_at_checked(colon)?;
         let field = Field::new(name, value.get(1..)?);
         if field.is(MARK_FIELD) {
-            return mark(&field).map(|mark| (mark, marks, at));
+            return mark(&field).map(|mark| (mark, flags, at));
         }
-        if !read_status(&mut marks, &field) {
+        if !read_status(&mut flags, &field) {
             return None;
         }
     }
@@ -240,40 +246,41 @@ fn our_top(body: &[u8]) -> Option<(ExportMark, MessageFlags, usize)> {
 fn mark(field: &Field<'_>) -> Option<ExportMark> {
     let value = std::str::from_utf8(field.value).ok()?.strip_prefix(" 1 ")?.strip_suffix('\n')?;
     let mut words = value.split(' ');
-    let id = ours_of(words.next()?)?;
-    let octets = words.next()?.parse().ok()?;
+    let id = parse_id(words.next()?)?;
+    let bytes = words.next()?.parse().ok()?;
     let rest: Vec<&str> = words.collect();
-    let known = matches!(rest.as_slice(), [] | ["crlf"] | ["open"] | ["crlf", "open"]);
-    known.then(|| ExportMark {
+    let is_valid = matches!(rest.as_slice(), [] | ["crlf"] | ["open"] | ["crlf", "open"]);
+    is_valid.then(|| ExportMark {
         id,
-        octets,
+        bytes,
         crlf: rest.contains(&"crlf"),
         open: rest.contains(&"open"),
     })
 }
 
-/// Whether a line begins a message: by its date, for not every program quotes.
+/// Whether a line begins a message. It must have a date, because some programs write other lines
+/// with `From ` unquoted.
 fn begins(line: &[u8]) -> bool {
     line.starts_with(b"From ") && from_date(line).is_some()
 }
 
-/// The date of a `From ` line: all behind the sender, who may hold spaces in files of old.
+/// Returns the date of a `From ` line, which follows the sender.
 fn from_date(line: &[u8]) -> Option<UtcMillis> {
     let rest = line.strip_prefix(b"From ")?.trim_ascii();
     let at = memchr::memchr(b' ', rest)?;
-    let own = |text: &[u8]| date(text).map(|sent| sent.at);
-    own(rest.get(at..)?).and_then(crate::transfer::date::sound)
+    let parsed = date(rest.get(at..)?).map(|sent| sent.at);
+    parsed.and_then(crate::transfer::date::plausible)
 }
 
 fn ends_blank(body: &[u8]) -> bool {
     matches!(body, b"\n" | b"\r\n") || body.ends_with(b"\n\n") || body.ends_with(b"\n\r\n")
 }
 
-/// Takes the last line end away.
-fn pop_line(body: &mut Vec<u8>) {
+/// Removes the ending of the last line, which is empty.
+fn remove_line_ending(body: &mut Vec<u8>) {
     if body.last() == Some(&b'\n') {
         body.pop();
-        // Only an empty line's own CR goes with it.
+        // A CR belongs to the empty line only if it is all of that line.
         if body.last() == Some(&b'\r')
             && (body.len() == 1 || body.get(body.len().saturating_sub(2)) == Some(&b'\n'))
         {

@@ -28,7 +28,7 @@ fn written(messages: &[(EmailId, BTreeSet<String>, Vec<u8>)]) -> Vec<u8> {
     let mut file = Vec::new();
     messages
         .iter()
-        .for_each(|(id, keywords, octets)| write(&mut file, *id, keywords, octets).unwrap());
+        .for_each(|(id, keywords, bytes)| write(&mut file, *id, keywords, bytes).unwrap());
     file
 }
 
@@ -37,42 +37,46 @@ fn id(at: i64) -> EmailId {
 }
 
 #[test]
-fn as_others_read_it() {
-    let octets =
-        b"Return-Path: <ann@example.org>\r\nSubject: x\r\n\r\nFrom here\r\n>From there\r\n"
-            .to_vec();
+fn a_message_is_written_as_mail_programs_expect_it() {
+    let bytes = b"Return-Path: <ann@example.org>\r\nSubject: x\r\n\r\nFrom here\r\n>From there\r\n"
+        .to_vec();
     let id = id(1_795_251_600_123);
-    let file = written(&[(id, set("$seen $flagged work"), octets.clone())]);
-    let wanted = format!(
-        "From ann@example.org Sat Nov 21 09:00:00 2026\nStatus: RO\nX-Status: F\nX-Keywords: work\n\
-         X-Restante: 1 {id} {} crlf\nReturn-Path: <ann@example.org>\nSubject: x\n\n>From here\n>>From there\n\n",
-        octets.len()
+    let file = written(&[(id, set("$seen $flagged work"), bytes.clone())]);
+    let expected = format!(
+        "From ann@example.org Sat Nov 21 09:00:00 2026\n\
+         Status: RO\nX-Status: F\nX-Keywords: work\nX-Restante: 1 {id} {} crlf\n\
+         Return-Path: <ann@example.org>\nSubject: x\n\n>From here\n>>From there\n\n",
+        bytes.len()
     );
-    assert_eq!(String::from_utf8_lossy(&file), wanted);
+    assert_eq!(String::from_utf8_lossy(&file), expected);
     let mail = mails(&file).remove(0);
     assert_eq!(
-        (mail.octets, mail.marks.keywords, mail.id),
-        (octets, set("$seen $flagged work"), Some(id))
+        (mail.bytes, mail.flags.keywords, mail.id),
+        (bytes, set("$seen $flagged work"), Some(id))
     );
     assert!(mail.whole && mail.from_date == Some(UtcMillis(1_795_251_600_000)));
 }
 
 #[test]
-fn files_of_others() {
-    let file = b"\nFrom - Mon Jan  1 00:00:00 2001\nStatus: R\nX-Mozilla-Status: 0004\nSubject: a\n\n\
+fn files_of_other_programs_are_read() {
+    let file = b"\nFrom - Mon Jan  1 00:00:00 2001\n\
+                 Status: R\nX-Mozilla-Status: 0004\nSubject: a\n\n\
                  From the desk of:\n>From x\n\nFrom nobody at all\n\n\
-                 From MAILER-DAEMON Fri Jul  8 12:08:34 2011\nSubject: DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA\n\nx\n\n\
-                 From ann@example.org Sat, 21 Nov 2026 09:00:00 +0000 remote from uucp\r\nSubject: b\r\n\r\nlast";
+                 From MAILER-DAEMON Fri Jul  8 12:08:34 2011\n\
+                 Subject: DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA\n\nx\n\n\
+                 From ann@example.org Sat, 21 Nov 2026 09:00:00 +0000 remote from uucp\r\n\
+                 Subject: b\r\n\r\nlast";
     let entries = all(file);
     let [MboxEntry::Mail(first), MboxEntry::Internal, MboxEntry::Mail(last)] = entries.as_slice()
     else {
         panic!("{entries:?}")
     };
-    let wanted = "Status: R\r\nX-Mozilla-Status: 0004\r\nSubject: a\r\n\r\nFrom the desk of:\r\nFrom x\r\n\r\nFrom nobody at all\r\n";
-    assert_eq!(String::from_utf8_lossy(&first.octets), wanted);
-    assert_eq!(first.marks.keywords, set("$seen $flagged"));
+    let expected = "Status: R\r\nX-Mozilla-Status: 0004\r\nSubject: a\r\n\r\n\
+                    From the desk of:\r\nFrom x\r\n\r\nFrom nobody at all\r\n";
+    assert_eq!(String::from_utf8_lossy(&first.bytes), expected);
+    assert_eq!(first.flags.keywords, set("$seen $flagged"));
     assert_eq!(first.from_date.map(UtcMillis::rfc3339).as_deref(), Some("2001-01-01T00:00:00Z"));
-    assert_eq!(last.octets, b"Subject: b\r\n\r\nlast");
+    assert_eq!(last.bytes, b"Subject: b\r\n\r\nlast");
     assert!(!last.whole && !last.begun);
     assert_eq!(last.from_date.map(UtcMillis::rfc3339).as_deref(), Some("2026-11-21T09:00:00Z"));
 
@@ -82,7 +86,7 @@ fn files_of_others() {
 }
 
 #[test]
-fn what_was_cut_off_is_known() {
+fn truncated_messages_are_recognised() {
     let file = written(&[
         (id(1000), set("a"), b"Subject: 1\r\n\r\n".to_vec()),
         (id(2000), set("b"), b"x".to_vec()),
@@ -100,7 +104,7 @@ fn what_was_cut_off_is_known() {
                 assert!(first.whole && next.at == second && !next.whole, "{end}");
                 assert!(next.id.is_some() || next.begun, "{end}: {next:?}");
             }
-            // All of the first, and perhaps a few octets of what begins the second.
+            // The file ends before the second message, or within its `From ` line.
             _ => assert!(end as u64 == second || !first.whole, "{end}: {first:?}"),
         }
         assert!(first.id.is_some() || first.begun, "{end}: {first:?}");
@@ -108,7 +112,7 @@ fn what_was_cut_off_is_known() {
 }
 
 #[test]
-fn what_is_too_large_is_passed_over() {
+fn too_large_messages_are_skipped() {
     let large = b"x".repeat(3 * MAX_BYTES);
     let mut lines = b"Subject: y\n\n".to_vec();
     lines.extend(b"a line\n".repeat(MAX_BYTES / 2));
@@ -146,29 +150,38 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Whatever messages are made of: what was written is read again, octet for octet, with its
-    /// marks.
     #[test]
-    fn everything_comes_back(messages in proptest::collection::vec((message(), 0..4_000_000_000_000i64, "[a-z$]{0,3}"), 0..5)) {
+    fn every_message_is_written_and_read_again(
+        messages in proptest::collection::vec(
+            (message(), 0..4_000_000_000_000i64, "[a-z$]{0,3}"),
+            0..5,
+        ),
+    ) {
         let messages: Vec<_> =
-            messages.into_iter().map(|(octets, at, words)| (id(at), set(&words), octets)).collect();
+            messages.into_iter().map(|(bytes, at, words)| (id(at), set(&words), bytes)).collect();
         let file = written(&messages);
         let read: Vec<_> = mails(&file).into_iter().inspect(|mail| assert!(mail.whole)).collect();
         let ends: Vec<u64> = read.iter().map(|mail| mail.end).collect();
-        let starts: Vec<u64> = read.iter().map(|mail| mail.at).skip(1).chain([file.len() as u64]).collect();
+        let starts = read.iter().map(|mail| mail.at).skip(1);
+        let starts: Vec<u64> = starts.chain([file.len() as u64]).collect();
         prop_assert!(read.is_empty() || ends == starts);
+        let read = read.into_iter();
         let read: Vec<_> =
-            read.into_iter().map(|mail| (mail.id.unwrap(), mail.marks.keywords, mail.octets)).collect();
+            read.map(|mail| (mail.id.unwrap(), mail.flags.keywords, mail.bytes)).collect();
         prop_assert_eq!(read, messages);
     }
 
     #[test]
-    fn any_file_is_read_to_its_end(file in proptest::collection::vec(any::<u8>(), 0..200), messages in message()) {
-        for file in [file.clone(), [b"From x Mon Jan  1 00:00:00 2001\n".to_vec(), file, messages].concat()] {
+    fn any_file_is_read_to_its_end(
+        file in proptest::collection::vec(any::<u8>(), 0..200),
+        messages in message(),
+    ) {
+        let from = b"From x Mon Jan  1 00:00:00 2001\n".to_vec();
+        for file in [file.clone(), [from, file, messages].concat()] {
             let mut reader = MboxReader::new(file.as_slice(), 50);
             while let Ok(Some(entry)) = reader.read() {
                 if let MboxEntry::Mail(mail) = entry {
-                    prop_assert!(mail.octets.len() <= 50 && mail.at < mail.end);
+                    prop_assert!(mail.bytes.len() <= 50 && mail.at < mail.end);
                 }
             }
         }

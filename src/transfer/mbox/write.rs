@@ -1,4 +1,4 @@
-//! One message more at the end of a mailbox file.
+//! Writes one message in the format of mbox files.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -9,33 +9,33 @@ use crate::message::header;
 use crate::model::EmailId;
 use crate::transfer::flags::status;
 
-/// Octets of an envelope sender that are written.
+/// The longest envelope sender that is written.
 const MAX_SENDER_BYTES: usize = 320;
 
-/// Writes an email with its keywords; its date is that of its id.
+/// Writes an email with its keywords and the date of its id.
 ///
 /// # Errors
-/// Those of writing.
+/// Those of the writer.
 pub fn write(
     out: &mut impl Write,
     id: EmailId,
     keywords: &BTreeSet<String>,
-    octets: &[u8],
+    message: &[u8],
 ) -> io::Result<()> {
-    let is_crlf = octets.contains(&b'\n') && !bare_lf(octets);
-    let text = if is_crlf { without_cr(octets) } else { Cow::Borrowed(octets) };
+    let is_crlf = message.contains(&b'\n') && !has_bare_lf(message);
+    let text = if is_crlf { crlf_to_lf(message) } else { Cow::Borrowed(message) };
     let is_open = text.last() != Some(&b'\n');
     let crlf = if is_crlf { " crlf" } else { "" };
     let open = if is_open { " open" } else { "" };
     write!(
         out,
         "From {} {}\n{}{MARK_FIELD}: 1 {id} {}{crlf}{open}\n",
-        sender(octets),
+        sender(message),
         id.received_at().asctime(),
         status(keywords),
-        octets.len()
+        message.len()
     )?;
-    for line in text.split_inclusive(|octet| *octet == b'\n') {
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
         if is_from(line) {
             out.write_all(b">")?;
         }
@@ -44,16 +44,16 @@ pub fn write(
     out.write_all(if is_open { b"\n\n" } else { b"\n" })
 }
 
-/// Whether an LF stands without a CR before it.
-fn bare_lf(octets: &[u8]) -> bool {
-    memchr::memchr_iter(b'\n', octets)
-        .any(|at| at.checked_sub(1).and_then(|at| octets.get(at)) != Some(&b'\r'))
+/// Whether there is an LF without a CR before it.
+fn has_bare_lf(bytes: &[u8]) -> bool {
+    memchr::memchr_iter(b'\n', bytes)
+        .any(|at| at.checked_sub(1).and_then(|at| bytes.get(at)) != Some(&b'\r'))
 }
 
-/// Every CRLF as LF.
-fn without_cr(octets: &[u8]) -> Cow<'_, [u8]> {
-    let mut out = Vec::with_capacity(octets.len());
-    for line in octets.split_inclusive(|octet| *octet == b'\n') {
+/// Replaces every CRLF with LF.
+fn crlf_to_lf(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let mut out = Vec::with_capacity(bytes.len());
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         match line.strip_suffix(b"\r\n") {
             Some(line) => {
                 out.extend_from_slice(line);
@@ -65,10 +65,10 @@ fn without_cr(octets: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// The envelope sender of the Return-Path, in one word.
-fn sender(octets: &[u8]) -> String {
+/// Returns the envelope sender from Return-Path, without blanks.
+fn sender(bytes: &[u8]) -> String {
     let path =
-        header::first(octets, "Return-Path").map(|field| field.unfolded()).unwrap_or_default();
+        header::first(bytes, "Return-Path").map(|field| field.unfolded()).unwrap_or_default();
     let word: String =
         path.chars().filter(|c| c.is_ascii_graphic() && !matches!(c, '<' | '>')).collect();
     if (1..=MAX_SENDER_BYTES).contains(&word.len()) { word } else { "MAILER-DAEMON".into() }

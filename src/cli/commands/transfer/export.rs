@@ -3,8 +3,8 @@
 //! - It asks for the list of emails, and fetches over several connections those that an earlier
 //!   export has not written, mailbox by mailbox, oldest first.
 //! - An email in two mailboxes is written twice.
-//! - It removes nothing: emails that were moved or destroyed since an earlier export stay where that
-//!   wrote them.
+//! - It removes nothing: emails that were moved or destroyed since an earlier export stay where
+//!   that wrote them.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;

@@ -1,7 +1,7 @@
 //! The command `mail import`.
 //!
-//! - One thread reads the files. The messages are sent over several connections, so that the service
-//!   writes them in groups.
+//! - One thread reads the files. The messages are sent over several connections, so that the
+//!   service writes them in groups.
 //! - The bytes of messages that were read and not yet sent are bounded.
 //! - A message that is refused is reported, and the others are imported. A full disk, an exceeded
 //!   quota or Ctrl-C stops the import.
@@ -89,7 +89,8 @@ pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> R
     if sources.is_empty() && found.skipped.is_empty() {
         return Err(Failure::new(
             exit::NO_INPUT,
-            "no Maildir, .mbox or .eml file there; for mbox files with other names say --format mbox",
+            "no Maildir, .mbox or .eml file there; for mbox files with other names say \
+             --format mbox",
         ));
     }
     let mut progress =
@@ -172,14 +173,15 @@ fn sources(args: &ImportArgs, found: Vec<SourceMailbox>) -> Vec<SourceMailbox> {
         mailbox.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect(),
     );
     let below = |source: SourceMailbox| SourceMailbox {
-        place: base.with(&source.place),
+        place: base.join(&source.place),
         role: None,
         ..source
     };
     found.into_iter().map(below).collect()
 }
 
-/// Reads a mailbox and sends its entries to the importer. Returns false if the importer has stopped.
+/// Reads a mailbox and sends its entries to the importer. Returns false if the importer has
+/// stopped.
 fn read_mailbox(
     source: &SourceMailbox,
     max_bytes: u64,
@@ -382,8 +384,8 @@ impl Importer<'_> {
             return Ok(());
         }
         let failure = answer.failure();
-        // The message may be refused, or its mailbox destroyed meanwhile. Any other error would also
-        // stop the next message.
+        // The message may be refused, or its mailbox destroyed meanwhile. Any other error would
+        // also stop the next message.
         let concerns_one_message = match answer.status {
             StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE | StatusCode::CONFLICT => true,
             StatusCode::NOT_FOUND => answer.problem().as_deref() == Some("notFound"),

@@ -109,8 +109,8 @@ fn update(folder: &Folder, name: &str, content: &[u8]) -> io::Result<()> {
 }
 
 impl Layout<'_> {
-    /// Finds out whether an email is there with its whole size. Updates its keywords if they differ;
-    /// an mbox file keeps the old ones.
+    /// Finds out whether an email is there with its whole size. Updates its keywords if they
+    /// differ; an mbox file keeps the old ones.
     pub(super) fn find_and_update(
         &mut self,
         id: EmailId,
@@ -210,14 +210,14 @@ impl<'a> MaildirWriter<'a> {
         Ok(())
     }
 
-    /// Returns the name of a file with the letters of its keywords. Writes new letters into Dovecot's
-    /// table, and the keywords into the ledger if some of them have no letter.
+    /// Returns the name of a file with the letters of its keywords. Writes new letters into
+    /// Dovecot's table, and the keywords into the ledger if some of them have no letter.
     fn name_with_keywords(
         &mut self,
         base: &str,
         keywords: &BTreeSet<String>,
     ) -> io::Result<String> {
-        if self.letters.learn(keywords) {
+        if self.letters.assign(keywords) {
             self.folder
                 .replace(metadata_files::DOVECOT_KEYWORDS, self.letters.write().as_bytes())?;
         }

@@ -2,8 +2,8 @@
 //!
 //! - While both are held, no other mail program writes into the file.
 //! - A reader that may not create `NAME.lock` does without it.
-//! - A `NAME.lock` that a killed program left behind is removed if it names a process of this machine
-//!   that does not exist any more.
+//! - A `NAME.lock` that a killed program left behind is removed if it names a process of this
+//!   machine that does not exist any more.
 
 use std::fs::File;
 use std::io;

@@ -2,8 +2,8 @@
 //!
 //! - `survey` finds the files to import, `read` reads them, and `import` sends the messages.
 //! - `export` fetches the messages, and `layout` writes them.
-//! - Files are opened relative to an open folder, and symbolic links are not followed (`folder`). So
-//!   a user who can write into a Maildir or an export cannot make root read or write elsewhere.
+//! - Files are opened relative to an open folder, and symbolic links are not followed (`folder`).
+//!   So a user who can write into a Maildir or an export cannot make root read or write elsewhere.
 //! - mbox files are locked as mail programs do (`lock`).
 //! - Both commands can be interrupted at any time and run again. Then no message is missing, and
 //!   none is there twice.

@@ -75,7 +75,7 @@ fn maildir(
                 Ok(FileContent::Absent) => return Ok(None),
                 Ok(FileContent::TooLarge) => too_large(max_bytes),
                 Ok(FileContent::Whole(bytes, info)) => {
-                    let mut flags = parsed.marks(&letters);
+                    let mut flags = parsed.flags(&letters);
                     flags.keywords.extend(ledger.of(parsed.base).into_iter().flatten().cloned());
                     ImportEntry::Message(message(bytes, flags, parsed.id, |_| Some(info.modified)))
                 }
@@ -173,11 +173,11 @@ fn mbox(
                     size,
                     ImportEntry::Message(ImportMessage {
                         received_at: mail.id.map_or_else(
-                            || date_of(&mail.octets).unwrap_or_default(),
+                            || date_of(&mail.bytes).unwrap_or_default(),
                             EmailId::received_at,
                         ),
-                        bytes: mail.octets,
-                        flags: mail.marks,
+                        bytes: mail.bytes,
+                        flags: mail.flags,
                         id: mail.id,
                     }),
                 )
@@ -190,8 +190,8 @@ fn mbox(
     Ok(())
 }
 
-/// Returns the date of a message in a file: that of the last Received field, else the sender's Date,
-/// else the time of the file's last change.
+/// Returns the date of a message in a file: that of the last Received field, else the sender's
+/// Date, else the time of the file's last change.
 fn file_date(raw: &[u8], info: FileInfo) -> Option<UtcMillis> {
     date::received(raw).or_else(|| date::sent(raw)).or(Some(info.modified))
 }

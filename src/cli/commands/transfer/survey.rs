@@ -1,5 +1,5 @@
-//! Finds the mailboxes to import below the given paths, with their files and sizes. Messages are not
-//! read.
+//! Finds the mailboxes to import below the given paths, with their files and sizes. Messages are
+//! not read.
 
 use std::io;
 use std::path::Path;

@@ -106,7 +106,7 @@ pub struct ReplyTextArgs {
 /// The values of `--audience`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AudienceArg {
-    /// Every sender.
+    /// All senders are answered.
     Everyone,
     /// Senders to whom the owner has written.
     Known,

@@ -70,8 +70,8 @@ pub(in crate::cli) async fn set(
     show(args.account.name(), context).await
 }
 
-/// Adds, replaces or removes one text; the others stay. Fails if another client changes the response
-/// at the same time.
+/// Adds, replaces or removes one text; the others stay. Fails if another client changes the
+/// response at the same time.
 pub(in crate::cli) async fn text(
     args: VacationTextArgs,
     context: &CommandContext,
