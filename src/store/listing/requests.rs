@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn upkeep_is_woken_again_for_what_still_waits() {
+    fn upkeep_is_woken_again_for_waiting_requests() {
         let clock = Arc::new(FixedClock::at(UtcMillis(0)));
         let store =
             Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();

@@ -1,4 +1,4 @@
-//! The store that the tests of the repair damage, and what they do to it.
+//! The store that the tests of repairs damage, and functions that damage it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ mod refs;
 const ANN: AccountId = AccountId(1);
 const BOB: AccountId = AccountId(2);
 
-/// The rows of a message of these tests: its subject is its only word.
+/// Makes the rows of a message of these tests. Its only token is its first 20 characters.
 fn remake(raw: &[u8]) -> MessageRows {
     let text = String::from_utf8_lossy(raw);
     let mut rows = MessageRows {
@@ -85,7 +85,7 @@ fn make(store: &Store, account: AccountId, name: &str) {
 }
 
 fn deliver(store: &Store, account: AccountId, n: u32) -> Result<EmailId, Error> {
-    // One is long enough to lie in frames.
+    // Message 7 is long enough to be stored in frames.
     let body = "long ".repeat(if n == 7 { 30_000 } else { 1 });
     let raw = format!("Subject: letter {}\r\n\r\n{body}{n}\r\n", "x".repeat(n as usize % 11))
         .into_bytes();
@@ -109,8 +109,8 @@ fn deliver(store: &Store, account: AccountId, n: u32) -> Result<EmailId, Error> 
     Ok(id)
 }
 
-/// Two accounts with a row in every table.
-fn life(store: &Store) {
+/// Makes two accounts with a row in every table.
+fn fill(store: &Store) {
     make(store, ANN, "ann");
     make(store, BOB, "bob");
     for (account, other) in [(ANN, BOB), (BOB, ANN)] {
@@ -163,7 +163,7 @@ fn life(store: &Store) {
     }
 }
 
-/// A first fold of some of the account's emails.
+/// Folds some of the account's emails.
 fn fold(store: &Store, account: AccountId) {
     let sizes = FoldSizes {
         rows: 6,
@@ -205,8 +205,8 @@ fn repair(store: &Store, scope: RepairScope) -> RepairReport {
     store.repair(scope, None, &remake, &mut |_| true).unwrap()
 }
 
-/// Damages much of Ann's.
-fn hurt(engine: &dyn Engine, memory: &MemoryEngine) {
+/// Damages several tables of Ann's account.
+fn damage_ann(engine: &dyn Engine, memory: &MemoryEngine) {
     for table in [
         Table::EmailByModseq,
         Table::MailboxEmailIndex,

@@ -1,5 +1,5 @@
-//! The search index: every live email is in it once, and every row of it is of a fold that there
-//! is.
+//! Checks the search index: every live email is in it once, and every row belongs to an existing
+//! fold. A deep check also compares the tokens with those of the messages.
 
 use std::hash::Hasher;
 
@@ -28,8 +28,8 @@ impl Checker<'_> {
             self.census.unfolded = self.census.live;
             return self.expect_no_folds(found.and_then(Result::ok).map(|folds| folds.last));
         }
-        // How often each email of the census is in the index.
-        let mut places = vec![0u8; self.census.mails.len()];
+        // How many times each email of the census is in the index.
+        let mut counts = vec![0u8; self.census.mails.len()];
         let mut rows = self.rows::<EmailTokens>();
         while let Some(found) = rows.next()? {
             self.census.unfolded = self.census.unfolded.saturating_add(1);
@@ -39,7 +39,7 @@ impl Checker<'_> {
             let id = found.id().map(|key| key.email);
             let at =
                 id.and_then(|id| self.census.mails.binary_search_by_key(&id, |mail| mail.id).ok());
-            if let Some(count) = at.and_then(|at| places.get_mut(at)) {
+            if let Some(count) = at.and_then(|at| counts.get_mut(at)) {
                 *count = count.saturating_add(1);
             }
         }
@@ -59,29 +59,32 @@ impl Checker<'_> {
                     .mails
                     .get(at)
                     .filter(|mail| mail.is_live() && mail.created <= fold.made.0);
-                if let (Some(_), Some(count)) = (mail, places.get_mut(at)) {
+                if let (Some(_), Some(count)) = (mail, counts.get_mut(at)) {
                     *count = count.saturating_add(1);
                 }
             }
         }
-        let wrong = self
+        let faulty = self
             .census
             .mails
             .iter()
-            .zip(places)
+            .zip(counts)
             .filter(|(mail, count)| mail.is_live() && *count != 1);
-        for (mail, count) in wrong {
+        for (mail, count) in faulty {
             let key = EmailKey { account: self.account, email: mail.id }.encode();
-            let what = format!("{count} times in the search index, and not once");
+            let what = format!("is {count} times in the search index, and not once");
             self.report(Table::EmailTokens, &key, what, RowFix::Delete)?;
         }
         self.check_fold_rows(&folds)?;
         if let Some(remake) = self.options.remake {
             let snapshot =
                 Snapshot::of(Box::new(BorrowedReader(self.read)), self.options.thresholds);
-            match strange(&snapshot, self.account, self.options.check_earlier_tokens, |raw| {
-                remake(raw).tokens
-            }) {
+            match emails_with_other_tokens(
+                &snapshot,
+                self.account,
+                self.options.check_earlier_tokens,
+                |raw| remake(raw).tokens,
+            ) {
                 Ok(all) => {
                     for id in all {
                         let what = "the tokens in the search index are not those of its message"
@@ -99,18 +102,18 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// No row but that which numbers are taken.
+    /// Checks that `search_folds` has no row but the list, with the number of the last fold.
     fn expect_no_folds(&self, last: Option<u64>) -> Result<(), Error> {
         let own = FoldKey::list(self.account);
         let head = last.map(|last| (own, Folds { last, ..Folds::default() }.encode()));
         self.expect_encoded_rows::<SearchFolds>(head.into_iter())
     }
 
-    /// The emails of a fold, if its rows are in order.
+    /// Checks the rows of a fold. Returns its emails.
     fn check_fold(&self, fold: &Fold) -> Result<Vec<EmailId>, Error> {
         let mut ids: Vec<EmailId> = Vec::new();
         let mut last: Option<(Token, u32, u32)> = None;
-        let mut wrong: Vec<(Vec<u8>, String)> = Vec::new();
+        let mut problems: Vec<(Vec<u8>, String)> = Vec::new();
         let account = self.account;
         self.read.raw_rows(
             &KeyRange::<SearchFolds>::under(&(account, fold.id)),
@@ -118,11 +121,11 @@ impl Checker<'_> {
                 if key.starts_with(&(account, fold.id, FoldRows::Emails).encode()) {
                     let first = u32::try_from(ids.len()).unwrap_or(u32::MAX);
                     if key != FoldKey::emails(account, fold.id, first).encode() {
-                        wrong.push((key.to_vec(), format!("should begin with ordinal {first}")));
+                        problems.push((key.to_vec(), format!("should begin with ordinal {first}")));
                     }
                     match read_fold_emails(key, value) {
                         Ok(some) => ids.extend(some),
-                        Err(error) => wrong.push((key.to_vec(), error.to_string())),
+                        Err(error) => problems.push((key.to_vec(), error.to_string())),
                     }
                     return Ok(true);
                 }
@@ -151,7 +154,7 @@ impl Checker<'_> {
                     },
                 );
                 let fault = read.err().map(|error| error.to_string()).or(fault.map(str::to_owned));
-                wrong.extend(fault.map(|fault| (key.to_vec(), fault)));
+                problems.extend(fault.map(|fault| (key.to_vec(), fault)));
                 Ok(true)
             },
         )?;
@@ -159,21 +162,21 @@ impl Checker<'_> {
         let ends =
             (ids.first().copied(), ids.last().copied()) == (Some(fold.newest), Some(fold.oldest));
         if ids.len() as u64 != u64::from(fold.emails) || !sorted || !ends {
-            wrong.push((
+            problems.push((
                 (account, fold.id).encode(),
                 format!("its {} emails are not those of {fold:?}", ids.len()),
             ));
         }
-        for (key, what) in wrong {
+        for (key, what) in problems {
             self.report(Table::SearchFolds, &key, what, RowFix::Delete)?;
         }
         Ok(ids)
     }
 
-    /// Every row is of a fold that is searched, being made, or to go.
+    /// Checks that every row belongs to a fold that is searched, being made, or being deleted.
     fn check_fold_rows(&self, folds: &Folds) -> Result<(), Error> {
         let live = folds.live.iter().map(|fold| fold.id);
-        let known: Vec<FoldId> = live
+        let named: Vec<FoldId> = live
             .chain(folds.merges.iter().map(|merge| merge.into.id))
             .chain(folds.dropped.iter().copied())
             .collect();
@@ -181,18 +184,23 @@ impl Checker<'_> {
         let mut rows = self.rows::<SearchFolds>();
         while let Some(found) = rows.next()? {
             let is_known =
-                found.id().is_some_and(|key| key.fold().is_none_or(|fold| known.contains(&fold)));
+                found.id().is_some_and(|key| key.fold().is_none_or(|fold| named.contains(&fold)));
             if !is_known {
                 orphans.push(found.key);
             }
         }
         for key in orphans {
-            self.report(Table::SearchFolds, &key, "of a fold that there is not", RowFix::Delete)?;
+            self.report(
+                Table::SearchFolds,
+                &key,
+                "belongs to a fold that does not exist",
+                RowFix::Delete,
+            )?;
         }
         for merge in &folds.merges {
             if merge.sources.iter().any(|source| !folds.live.iter().any(|fold| fold.id == *source))
             {
-                let what = format!("{:?} is made of folds that are gone", merge.into.id);
+                let what = format!("{:?} is made of folds that do not exist", merge.into.id);
                 let list = FoldKey::list(self.account).encode();
                 self.report(Table::SearchFolds, &list, what, RowFix::Delete)?;
             }
@@ -201,7 +209,7 @@ impl Checker<'_> {
     }
 }
 
-/// A state that somebody else holds.
+/// A reader that another owner holds, as a reader of its own.
 struct BorrowedReader<'a>(&'a dyn RowReader);
 
 impl RowReader for BorrowedReader<'_> {
@@ -221,29 +229,29 @@ impl RowReader for BorrowedReader<'_> {
     }
 }
 
-/// The live emails of which the index has other tokens than those that `again` makes of their
-/// messages and the trace prefix of their delivery. Emails whose tokens were made by earlier rules
-/// are looked at where they are to be `reread`.
-fn strange(
+/// Returns the live emails whose tokens in the index differ from those that `remake` makes of their
+/// messages and the trace prefix of their delivery. Emails whose tokens were made by the rules of
+/// an earlier version are left out, unless `check_earlier_tokens`.
+fn emails_with_other_tokens(
     snapshot: &Snapshot<'_>,
     account: AccountId,
-    reread: bool,
-    mut again: impl FnMut(&[u8]) -> Tokens,
+    check_earlier_tokens: bool,
+    mut remake: impl FnMut(&[u8]) -> Tokens,
 ) -> Result<Vec<EmailId>, Error> {
-    let (read, mut strange) = (snapshot.reader(), Vec::new());
+    let (read, mut different) = (snapshot.reader(), Vec::new());
     let mut one = |id: EmailId, found: u64| -> Result<(), Error> {
         let key = EmailKey { account, email: id };
         let Some(email) = read.row::<table::EmailMetadata>(&key)? else { return Ok(()) };
         let content = read.bytes::<EmailContent>(&key)?.unwrap_or_default();
-        if !reread && are_tokens_outdated(&content) {
+        if !check_earlier_tokens && are_tokens_outdated(&content) {
             return Ok(());
         }
         let Some(raw) = snapshot.raw_message(&email.blob)? else { return Ok(()) };
         let own = DeliveredTo::parse(&content_prefix(&content).unwrap_or_default()).search_text();
         let own =
             own.map_or(0, |text| token_digest(&Token::Text(text), field::DELIVERED_HERE, &[]));
-        if digest(&again(&raw)).wrapping_add(own) != found {
-            strange.push(id);
+        if digest(&remake(&raw)).wrapping_add(own) != found {
+            different.push(id);
         }
         Ok(())
     };
@@ -281,10 +289,11 @@ fn strange(
             }
         }
     }
-    Ok(strange)
+    Ok(different)
 }
 
-/// A sum over tokens in any order, in one piece or several.
+/// Returns a sum of the digests of tokens, which does not depend on their order or on how their
+/// positions are divided.
 fn digest(tokens: &Tokens) -> u64 {
     let words = tokens
         .words

@@ -1,13 +1,13 @@
-//! The next small piece of an account's folding, made from a snapshot without the account's lock;
+//! Makes the next small piece of an account's folding from a snapshot, without the account's lock.
 //! [`Txn::write_folds`](crate::store::Txn::write_folds) writes it.
 //!
-//! A fold inverts token rows into blocks. When enough folds of a level have gathered they are
-//! merged into one of the next, piece by piece; where a merge stands is in its row, so that whoever
-//! comes next goes on from there, after a kill too. Emails that are gone are left out of a merge.
-//! Folds of the last level stay, so that the largest has a bounded size.
-//!
-//! Newest first: folding goes before merging, or a search would read ever more token rows; but when
-//! folds have piled up (a large import), merging goes first.
+//! - A fold is made of token rows, which are inverted into blocks.
+//! - When a level has `FoldSizes::fan` folds, they are merged into one fold of the next level,
+//!   piece by piece. The row `Folds` says how far a merge has come. Emails that no longer exist are
+//!   left out.
+//! - Folds of the last level are not merged, so the largest fold has a bounded size.
+//! - Folding comes before merging, or a search would read more and more token rows. Only after a
+//!   large import, when many folds wait, merging comes first.
 
 use std::collections::BTreeMap;
 
@@ -21,20 +21,21 @@ use crate::store::table::folds::{FoldId, FoldKey};
 use crate::store::table::{EmailTokens, SearchFolds};
 use crate::store::txn::snapshot::Snapshot;
 
-/// How much is folded and merged at once. The rows do not depend on it: it may change at any time.
+/// How much is folded and merged at once. May change at any time: rows of other sizes stay valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoldSizes {
-    /// Token rows that must have gathered; a fold has fewer than twice as many.
+    /// The number of token rows from which a fold is made. A fold has fewer than twice as many
+    /// emails.
     pub rows: usize,
-    /// Octets of token rows after which a fold takes no more.
+    /// Bytes of token rows after which a fold takes no more.
     pub row_octets: usize,
-    /// Octets of a block.
+    /// Bytes of a block.
     pub block: usize,
-    /// Folds of a level that are merged into one of the next.
+    /// The number of folds of a level that are merged into one of the next level.
     pub fan: usize,
-    /// Octets that a piece of a merge writes, some blocks more at most.
+    /// Bytes after which a piece of a merge ends; it may be some blocks larger.
     pub piece: usize,
-    /// The level whose folds are not merged: with the others as they are, folds of 131,072 emails.
+    /// The level whose folds are not merged. With the default sizes these have 131,072 emails.
     pub last_level: u8,
 }
 
@@ -52,29 +53,29 @@ impl Default for FoldSizes {
 }
 
 impl FoldSizes {
-    /// Emails of one row of a fold's emails.
+    /// Returns the number of emails in one row of a fold's emails.
     pub(in crate::store) fn emails_of_row(&self) -> usize {
         (self.block / 8).max(1)
     }
 }
 
-/// A change of an account's folds: what it was made from, and what is to be written.
+/// A change of an account's folds: the folds before and after, and the rows to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoldPiece {
     pub(in crate::store) before: Folds,
     pub(in crate::store) after: Folds,
-    /// Rows of `search_folds`.
+    /// Rows of `search_folds` to write.
     pub(in crate::store) puts: Vec<(FoldKey, Vec<u8>)>,
-    /// Rows of `search_folds` that go.
-    pub(in crate::store) gone: Vec<FoldKey>,
-    /// Emails whose token rows go.
+    /// Rows of `search_folds` to delete.
+    pub(in crate::store) deletes: Vec<FoldKey>,
+    /// Emails whose token rows are deleted.
     pub(in crate::store) folded: Vec<EmailId>,
 }
 
 impl FoldPiece {
     pub(in crate::store) fn of(before: &Folds) -> Self {
         let (before, after) = (before.clone(), before.clone());
-        Self { before, after, puts: Vec::new(), gone: Vec::new(), folded: Vec::new() }
+        Self { before, after, puts: Vec::new(), deletes: Vec::new(), folded: Vec::new() }
     }
 
     pub(in crate::store) fn put_emails(
@@ -101,7 +102,7 @@ impl FoldPiece {
 }
 
 impl Snapshot<'_> {
-    /// What is next to be done for the folds of an account; nothing where nothing is.
+    /// Makes the next piece for the folds of an account; `None` if nothing is to be done.
     ///
     /// # Errors
     /// Any read error.
@@ -112,16 +113,17 @@ impl Snapshot<'_> {
     ) -> Result<Option<FoldPiece>, Error> {
         let folds = self.folds(account)?;
         let unfolded = self.account_state(account)?.unfolded;
-        let piled = folds.free(0).len() >= sizes.fan.saturating_mul(4) && sizes.last_level > 0;
-        if unfolded >= sizes.rows as u64 && !piled {
-            // A last piece takes all: rows left over would sink below the remains of those that
-            // were folded, and every search would walk over these to reach them.
+        let has_backlog =
+            folds.free(0).len() >= sizes.fan.saturating_mul(4) && sizes.last_level > 0;
+        if unfolded >= sizes.rows as u64 && !has_backlog {
+            // The last piece takes all rows. Rows that were left over would lie behind the deleted
+            // rows of folded emails, and every search would scan those first.
             let all =
                 usize::try_from(unfolded).ok().filter(|all| *all < sizes.rows.saturating_mul(2));
             return self.fold_rows(account, &folds, all.unwrap_or(sizes.rows), sizes);
         }
-        if let Some(gone) = folds.dropped.first() {
-            return self.drop_rows(account, &folds, *gone, sizes).map(Some);
+        if let Some(dropped) = folds.dropped.first() {
+            return self.drop_rows(account, &folds, *dropped, sizes).map(Some);
         }
         for level in 0..sizes.last_level {
             let running = folds
@@ -139,7 +141,7 @@ impl Snapshot<'_> {
         Ok(None)
     }
 
-    /// Inverts the newest token rows, `limit` of them.
+    /// Makes a fold of the newest `limit` token rows.
     fn fold_rows(
         &self,
         account: AccountId,
@@ -147,15 +149,15 @@ impl Snapshot<'_> {
         limit: usize,
         sizes: &FoldSizes,
     ) -> Result<Option<FoldPiece>, Error> {
-        let (mut rows, mut octets) = (Vec::new(), 0);
+        let (mut rows, mut bytes) = (Vec::new(), 0);
         let decode = |key: &[u8], value: &[u8]| Ok((value.len(), decode_tokens(key, value)?));
         self.read.rows_with::<EmailTokens, _>(
             &KeyRange::under(&(account,)),
             decode,
             |key, (length, tokens)| {
-                octets += length;
+                bytes += length;
                 rows.push((key.email, tokens));
-                Ok(rows.len() < limit && octets < sizes.row_octets)
+                Ok(rows.len() < limit && bytes < sizes.row_octets)
             },
         )?;
         let ids: Vec<EmailId> = rows.iter().map(|(id, _)| *id).collect();
@@ -166,9 +168,9 @@ impl Snapshot<'_> {
         piece.after.last += 1;
         let id = FoldId { level: 0, number: piece.after.last };
         let mut first = 0;
-        for some in ids.chunks(sizes.emails_of_row()) {
-            piece.put_emails(account, id, first, some);
-            first = first.saturating_add(u32::try_from(some.len()).unwrap_or(u32::MAX));
+        for row in ids.chunks(sizes.emails_of_row()) {
+            piece.put_emails(account, id, first, row);
+            first = first.saturating_add(u32::try_from(row.len()).unwrap_or(u32::MAX));
         }
         piece.put_blocks(account, id, invert(&rows, sizes.block));
         let made = self.account_state(account)?.modseq;
@@ -184,29 +186,29 @@ impl Snapshot<'_> {
         Ok(Some(piece))
     }
 
-    /// Removes rows of a fold that was merged away.
+    /// Deletes rows of a fold that was merged into another.
     fn drop_rows(
         &self,
         account: AccountId,
         folds: &Folds,
-        gone: FoldId,
+        dropped: FoldId,
         sizes: &FoldSizes,
     ) -> Result<FoldPiece, Error> {
         let mut piece = FoldPiece::of(folds);
         let limit = (sizes.piece / 512).max(1);
-        self.read.keys::<SearchFolds>(&KeyRange::under(&(account, gone)), |key, _| {
-            piece.gone.push(key);
-            Ok(piece.gone.len() < limit)
+        self.read.keys::<SearchFolds>(&KeyRange::under(&(account, dropped)), |key, _| {
+            piece.deletes.push(key);
+            Ok(piece.deletes.len() < limit)
         })?;
-        if piece.gone.len() < limit {
-            piece.after.dropped.retain(|fold| *fold != gone);
+        if piece.deletes.len() < limit {
+            piece.after.dropped.retain(|fold| *fold != dropped);
         }
         Ok(piece)
     }
 }
 
-/// The blocks of some emails' tokens.
-fn invert(rows: &[(EmailId, Tokens)], limit: usize) -> Vec<Block> {
+/// Makes the blocks of the tokens of some emails, each of about `block_bytes` bytes.
+fn invert(rows: &[(EmailId, Tokens)], block_bytes: usize) -> Vec<Block> {
     let mut words: Vec<(u32, u32, &SearchWord)> = Vec::new();
     let mut texts: BTreeMap<&str, Vec<(u32, u16)>> = BTreeMap::new();
     for (ordinal, (_, tokens)) in (0u32..).zip(rows) {
@@ -216,7 +218,7 @@ fn invert(rows: &[(EmailId, Tokens)], limit: usize) -> Vec<Block> {
         }
     }
     words.sort_unstable_by_key(|(hash, ordinal, _)| (*hash, *ordinal));
-    let mut blocks = Blocks::new(limit);
+    let mut blocks = Blocks::new(block_bytes);
     for (hash, ordinal, word) in words {
         blocks.push(&Token::Word(hash), ordinal, word.fields(), &word.positions);
     }
@@ -230,8 +232,8 @@ fn invert(rows: &[(EmailId, Tokens)], limit: usize) -> Vec<Block> {
 }
 
 impl MergePosition {
-    /// Where a merge begins.
+    /// The position at which a merge begins.
     pub(in crate::store) const FIRST_EMAIL: Self = Self::Email(EmailId(0));
-    /// Where its postings begin.
+    /// The position at which the postings of a merge begin.
     pub(in crate::store) const FIRST_POSTING: Self = Self::Posting(Token::Word(0), 0, 0);
 }

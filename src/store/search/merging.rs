@@ -1,8 +1,9 @@
-//! Merging folds: first the emails of the new fold, then its postings, each in pieces.
+//! Merges folds: first writes the emails of the new fold, then its postings, each in pieces.
 //!
-//! The emails are chosen once and written, so that their ordinals stay while the postings are
-//! merged; an email that goes meanwhile is left out by the next merge. Where two sources name one
-//! id (it was purged and came again), the newer source has the email that lives.
+//! - The emails are written first, so that their ordinals are fixed while the postings are merged.
+//!   An email that is destroyed meanwhile is left out by the next merge.
+//! - If two source folds have the same id, which was purged and used again, the newer fold has the
+//!   live email.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,11 +19,11 @@ use crate::store::table::codec::Prefix as _;
 use crate::store::table::folds::{FoldId, FoldKey, FoldRows};
 use crate::store::txn::snapshot::Snapshot;
 
-/// Rows of emails that a piece writes.
+/// The number of rows of emails that a piece writes.
 const EMAIL_ROWS: usize = 8;
 
 impl Snapshot<'_> {
-    /// Begins to merge the oldest free folds of a level.
+    /// Makes the first piece of a merge of the oldest free folds of a level.
     pub(in crate::store) fn merge_begin(
         &self,
         account: AccountId,
@@ -43,7 +44,7 @@ impl Snapshot<'_> {
         Ok(piece)
     }
 
-    /// Goes on with a merge.
+    /// Makes the next piece of a merge.
     pub(in crate::store) fn merge_on(
         &self,
         account: AccountId,
@@ -65,7 +66,7 @@ impl Snapshot<'_> {
         Ok(piece)
     }
 
-    /// Writes some of the emails that live.
+    /// Adds the next live emails to a piece.
     fn merge_emails(
         &self,
         account: AccountId,
@@ -81,12 +82,12 @@ impl Snapshot<'_> {
             let ids = self.fold_emails(account, *source)?.into_iter().filter(|id| *id >= from);
             all.extend(ids.map(|id| (id, made.unwrap_or_default())));
         }
-        // Of an id that two sources name, the newer one's.
+        // If two source folds have an id, the newer fold counts.
         all.sort_unstable_by_key(|(id, made)| (*id, Reverse(*made)));
         all.dedup_by_key(|(id, _)| *id);
-        let many = sizes.emails_of_row();
+        let emails_of_row = sizes.emails_of_row();
         let (now, later) =
-            all.split_at_checked(many.saturating_mul(EMAIL_ROWS)).unwrap_or((&all, &[]));
+            all.split_at_checked(emails_of_row.saturating_mul(EMAIL_ROWS)).unwrap_or((&all, &[]));
         let mut ids: Vec<EmailId> = Vec::with_capacity(now.len());
         for (id, made) in now {
             if self.is_current_in_fold(account, *made, *id)? {
@@ -94,14 +95,14 @@ impl Snapshot<'_> {
             }
         }
         let mut merge = merge.clone();
-        for some in ids.chunks(many) {
-            piece.put_emails(account, merge.into.id, merge.into.emails, some);
+        for row in ids.chunks(emails_of_row) {
+            piece.put_emails(account, merge.into.id, merge.into.emails, row);
             if merge.into.emails == 0 {
-                merge.into.newest = some.first().copied().unwrap_or_default();
+                merge.into.newest = row.first().copied().unwrap_or_default();
             }
-            merge.into.oldest = some.last().copied().unwrap_or_default();
+            merge.into.oldest = row.last().copied().unwrap_or_default();
             merge.into.emails =
-                merge.into.emails.saturating_add(u32::try_from(some.len()).unwrap_or(u32::MAX));
+                merge.into.emails.saturating_add(u32::try_from(row.len()).unwrap_or(u32::MAX));
         }
         merge.next =
             later.first().map_or(MergePosition::FIRST_POSTING, |(id, _)| MergePosition::Email(*id));
@@ -109,8 +110,8 @@ impl Snapshot<'_> {
         Ok(())
     }
 
-    /// Writes postings from a place on; behind the last one the new fold takes the place of its
-    /// sources.
+    /// Adds the postings from a position on to a piece. After the last one, the new fold replaces
+    /// its sources.
     fn merge_postings(
         &self,
         account: AccountId,
@@ -154,7 +155,7 @@ impl Snapshot<'_> {
         Ok(())
     }
 
-    /// The sources of a merge, each at the place from which it goes on.
+    /// Returns the postings of each source fold, from the position at which the merge goes on.
     fn streams(
         &self,
         account: AccountId,
@@ -163,16 +164,19 @@ impl Snapshot<'_> {
         from: &(Token, u32, u32),
     ) -> Result<Vec<PostingStream>, Error> {
         let target = self.fold_emails(account, merge.into.id)?;
-        let mut taken = vec![false; target.len()];
+        let mut is_assigned = vec![false; target.len()];
         let mut sources = merge.sources.clone();
         sources.sort_unstable_by_key(|source| Reverse(source.number));
         let mut out = Vec::with_capacity(sources.len());
         for source in sources {
             let mut ordinals = Vec::new();
             for id in self.fold_emails(account, source)? {
-                let at = target.binary_search(&id).ok().filter(|at| taken.get(*at) == Some(&false));
-                if let Some(seat) = at.and_then(|at| taken.get_mut(at)) {
-                    *seat = true;
+                let at = target
+                    .binary_search(&id)
+                    .ok()
+                    .filter(|at| is_assigned.get(*at) == Some(&false));
+                if let Some(is_assigned) = at.and_then(|at| is_assigned.get_mut(at)) {
+                    *is_assigned = true;
                 }
                 ordinals.push(at.and_then(|at| u32::try_from(at).ok()));
             }
@@ -180,17 +184,16 @@ impl Snapshot<'_> {
                 .iter()
                 .position(|to| to.is_some_and(|to| to >= from.1))
                 .unwrap_or(ordinals.len());
-            // Of an email behind the one at which the last piece ended, all positions are still to
-            // come.
+            // If the last piece ended before this email, all its positions are still to be merged.
             let is_same = ordinals.get(first).copied().flatten() == Some(from.1);
             let position = if is_same { from.2 } else { 0 };
             let first = u32::try_from(first).unwrap_or(u32::MAX);
-            // The last block that begins no later, and all that follow.
-            let place = FoldKey::block(account, source, &from.0, first, position);
+            // The last block that begins at or before the position, and all that follow.
+            let target = FoldKey::block(account, source, &from.0, first, position);
             let blocks = (account, source, FoldRows::Words);
             let start = self
                 .read
-                .first_key(&KeyRange::<SearchFolds>::through(&blocks, &place).reversed())?;
+                .first_key(&KeyRange::<SearchFolds>::through(&blocks, &target).reversed())?;
             let rest = match start {
                 Some(start) => KeyRange::from(&(account, source), &start),
                 None => KeyRange::from(&(account, source), &blocks),
@@ -211,19 +214,19 @@ impl Snapshot<'_> {
     }
 }
 
-/// The postings of a source that live, with their new ordinals.
+/// The postings of a source fold whose emails are live, with their new ordinals.
 struct PostingStream {
     fold: (AccountId, FoldId),
     ordinals: Vec<Option<u32>>,
-    /// The blocks that are still to be read, if there are any.
+    /// The blocks that are still to be read.
     rest: Option<KeyRange<SearchFolds>>,
-    /// Of the block that was read, last first.
+    /// The remaining postings of the block that was read, last first.
     ahead: Vec<Posting>,
 }
 
 impl PostingStream {
-    /// Says of the emails of a source that does not say where they were delivered that their header
-    /// is to be read.
+    /// Makes postings for the emails of a source fold of an earlier version, which does not say to
+    /// which address they were delivered. The postings tell a search to read the header.
     fn unread(
         fold: (AccountId, FoldId),
         ordinals: &[Option<u32>],
@@ -276,7 +279,7 @@ impl PostingStream {
     }
 }
 
-/// The next posting of a stream.
+/// The next posting of a stream, ordered by token, ordinal and position, then by stream.
 struct NextPosting {
     posting: Posting,
     stream: usize,

@@ -1,5 +1,4 @@
-//! The search index: what a fold is made of, how it is written, read and checked. `upkeep` says
-//! when to fold.
+//! The search index: makes, writes, merges, reads and checks folds. `upkeep` decides when to fold.
 
 pub(in crate::store) mod check;
 pub(in crate::store) mod folding;

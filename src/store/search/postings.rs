@@ -1,8 +1,7 @@
-//! The postings of one token in one fold, walked: a block is read when something in it is asked
-//! for.
+//! Reads the postings of one token in one fold.
 //!
-//! A posting that goes on in the next block is put together here, so that nobody above knows of
-//! blocks.
+//! - A block is read only when a posting in it is wanted.
+//! - A posting that continues in the next block is joined here: callers do not see blocks.
 
 use crate::model::{AccountId, Token};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -14,7 +13,7 @@ use crate::store::table::folds::{FoldId, FoldKey, FoldRows};
 use crate::store::txn::snapshot::Snapshot;
 
 impl Snapshot<'_> {
-    /// The postings of a token in a fold, to be walked.
+    /// Returns a cursor over the postings of a token in a fold.
     #[must_use]
     pub fn postings(&self, account: AccountId, fold: FoldId, token: Token) -> Postings<'_> {
         Postings {
@@ -23,77 +22,79 @@ impl Snapshot<'_> {
             fold,
             token,
             block: None,
-            open: true,
-            at: None,
+            has_more: true,
+            current: None,
             ahead: None,
         }
     }
 }
 
-/// The postings of one token in one fold, newest email first.
+/// A cursor over the postings of one token in one fold, newest email first.
 #[derive(Debug)]
 pub struct Postings<'v> {
     snapshot: &'v Snapshot<'v>,
     account: AccountId,
     fold: FoldId,
     token: Token,
-    /// The key of the block that is read, and how far it was.
+    /// The current block with its key.
     block: Option<(FoldKey, BlockReader<Vec<u8>>)>,
-    /// The token may go on behind what was read.
-    open: bool,
-    /// Where the walk stands.
-    at: Option<Posting>,
-    /// What was read behind that.
+    /// Whether later blocks may have postings of the token.
+    has_more: bool,
+    /// The posting that `seek` returned last.
+    current: Option<Posting>,
+    /// The posting after the current one, if it was read already.
     ahead: Option<Posting>,
 }
 
 impl Postings<'_> {
-    /// The first posting of an email not before `ordinal`; ordinals must not descend from call to
-    /// call.
+    /// Returns the first posting whose ordinal is at least `ordinal`. Ordinals must not descend
+    /// from call to call.
     ///
     /// # Errors
     /// Any read error.
     pub fn seek(&mut self, ordinal: u32) -> Result<Option<&Posting>, Error> {
-        while self.at.as_ref().is_none_or(|posting| posting.ordinal < ordinal) {
-            self.at = match self.ahead.take().filter(|posting| posting.ordinal >= ordinal) {
+        while self.current.as_ref().is_none_or(|posting| posting.ordinal < ordinal) {
+            self.current = match self.ahead.take().filter(|posting| posting.ordinal >= ordinal) {
                 Some(posting) => Some(posting),
                 None => self.pull(ordinal)?,
             };
-            if self.at.is_some() {
+            if self.current.is_some() {
                 self.complete()?;
             } else if !self.load(ordinal)? {
                 return Ok(None);
             }
         }
-        Ok(self.at.as_ref())
+        Ok(self.current.as_ref())
     }
 
-    /// The posting that `seek` gave last.
+    /// Returns the posting that `seek` returned last.
     #[must_use]
     pub fn current(&self) -> Option<&Posting> {
-        self.at.as_ref()
+        self.current.as_ref()
     }
 
-    /// The token's next posting of the block, from an ordinal on.
+    /// Returns the token's next posting in the current block with an ordinal of at least `ordinal`.
     fn pull(&mut self, ordinal: u32) -> Result<Option<Posting>, Error> {
         let Some((key, block)) = &mut self.block else { return Ok(None) };
         block.next_of(&key.encode(), |token, at| match token.cmp(&self.token) {
             std::cmp::Ordering::Less => Some(false),
             std::cmp::Ordering::Equal => Some(at >= ordinal),
             std::cmp::Ordering::Greater => {
-                self.open = false;
+                self.has_more = false;
                 None
             }
         })
     }
 
-    /// Puts together a posting that goes on, be it in the blocks that follow.
+    /// Joins the current posting with its continuation in the blocks that follow.
     fn complete(&mut self) -> Result<(), Error> {
-        let Some(ordinal) = self.at.as_ref().map(|posting| posting.ordinal) else { return Ok(()) };
+        let Some(ordinal) = self.current.as_ref().map(|posting| posting.ordinal) else {
+            return Ok(());
+        };
         loop {
             match self.pull(ordinal)? {
                 Some(more) if more.ordinal == ordinal => {
-                    self.at
+                    self.current
                         .iter_mut()
                         .for_each(|posting| posting.positions.extend_from_slice(&more.positions));
                 }
@@ -106,16 +107,19 @@ impl Postings<'_> {
         }
     }
 
-    /// Goes on to the block that follows, if that begins with the token.
+    /// Reads the next block, if it begins with the token. Returns whether it does.
     fn next_block(&mut self) -> Result<bool, Error> {
         let own = (self.account, self.fold, FoldRows::Token(&self.token));
-        let range =
-            self.block.as_ref().map(|(key, _)| KeyRange::behind(&own, key)).filter(|_| self.open);
-        self.open = range.map_or(Ok(false), |range| self.load_first(&range))?;
-        Ok(self.open)
+        let range = self
+            .block
+            .as_ref()
+            .map(|(key, _)| KeyRange::behind(&own, key))
+            .filter(|_| self.has_more);
+        self.has_more = range.map_or(Ok(false), |range| self.load_first(&range))?;
+        Ok(self.has_more)
     }
 
-    /// Reads the first block of a range; false where there is none.
+    /// Reads the first block of a range. Returns false if there is none.
     fn load_first(&mut self, range: &KeyRange<SearchFolds>) -> Result<bool, Error> {
         let mut found = None;
         self.snapshot.read.keys(range, |key, value| {
@@ -128,15 +132,16 @@ impl Postings<'_> {
         Ok(true)
     }
 
-    /// Reads the next block that may hold the token at `ordinal` or after; false at the end.
+    /// Reads the next block that may have postings of the token from `ordinal` on. Returns false at
+    /// the end.
     fn load(&mut self, ordinal: u32) -> Result<bool, Error> {
-        if !self.open {
+        if !self.has_more {
             return Ok(false);
         }
         let own = (self.account, self.fold, FoldRows::Token(&self.token));
         let target = FoldKey::block(self.account, self.fold, &self.token, ordinal, 0);
-        // The last block that begins no later than the target, if it is not read yet, else the one
-        // that follows.
+        // The last block that begins at or before the target, if it was not read yet; otherwise the
+        // next block.
         let (before, next) = match &self.block {
             Some((block, _)) if *block >= target => (None, KeyRange::behind(&own, block)),
             Some((block, _)) => {
@@ -147,11 +152,11 @@ impl Postings<'_> {
                 (Some(KeyRange::through(&first, &target)), KeyRange::behind(&own, &target))
             }
         };
-        self.open = match before {
+        self.has_more = match before {
             Some(before) => self.load_first(&before.reversed())?,
             None => false,
         };
-        self.open = self.open || self.load_first(&next)?;
-        Ok(self.open)
+        self.has_more = self.has_more || self.load_first(&next)?;
+        Ok(self.has_more)
     }
 }

@@ -1,8 +1,7 @@
-//! The search index: token rows that are not folded yet, and the postings of the folds.
+//! Reads the search index: the token rows, and the emails and texts of folds.
 //!
-//! A fold numbers its emails newest first, and its postings name them by that ordinal. Postings may
-//! be of emails that are gone: whoever walks them asks [`Snapshot::is_current_in_fold`]. Nothing is
-//! read before it is asked for.
+//! A fold numbers its emails newest first, and its postings name an email by that ordinal. An email
+//! of a fold may have been destroyed since: callers ask [`Snapshot::is_current_in_fold`].
 
 use crate::model::{AccountId, EmailId, ModSeq, Token, Tokens};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -17,7 +16,7 @@ use crate::store::table::{self, EmailTokens, SearchFolds};
 use crate::store::txn::snapshot::Snapshot;
 
 impl Snapshot<'_> {
-    /// Which folds an account has.
+    /// Returns the folds of an account.
     ///
     /// # Errors
     /// Any read error; so for every function in this file.
@@ -28,8 +27,8 @@ impl Snapshot<'_> {
             .unwrap_or_default())
     }
 
-    /// The emails that are not folded and their tokens, newest first, from `start` on; `each` says
-    /// whether to go on.
+    /// Calls `each` for the emails that are not folded, with their tokens, newest first from
+    /// `start` on, until `each` returns false.
     ///
     /// # Errors
     /// Any read error.
@@ -45,8 +44,9 @@ impl Snapshot<'_> {
         })
     }
 
-    /// Whether an email that a fold has is still that email, and live. An id may come again after a
-    /// purge, if mail with the same date is imported: that email is younger than the fold.
+    /// Whether an id in a fold that was made at change `made` still names a live email of the fold.
+    /// After a purge, an import with the same date may use the id again: that email is younger than
+    /// the fold.
     ///
     /// # Errors
     /// Any read error.
@@ -60,27 +60,28 @@ impl Snapshot<'_> {
         Ok(row.is_some_and(|email| email.deleted.is_none() && email.created <= made))
     }
 
-    /// All emails of a fold, by ordinal: newest first.
+    /// Returns all emails of a fold by ordinal, which is newest first.
     ///
     /// # Errors
     /// Any read error.
     pub fn fold_emails(&self, account: AccountId, fold: FoldId) -> Result<Vec<EmailId>, Error> {
         let range = KeyRange::under(&(account, fold, FoldRows::Emails));
         let mut ids = Vec::new();
-        self.read.rows_with::<SearchFolds, _>(&range, read_fold_emails, |_, some| {
-            ids.extend(some);
+        self.read.rows_with::<SearchFolds, _>(&range, read_fold_emails, |_, row| {
+            ids.extend(row);
             Ok(true)
         })?;
         Ok(ids)
     }
 
-    /// The emails of a fold, to be asked for one by one.
+    /// Returns a reader of single emails of a fold.
     #[must_use]
     pub fn fold_ordinals(&self, account: AccountId, fold: Fold) -> Ordinals<'_> {
         Ordinals { snapshot: self, account, fold, first: 0, ids: Vec::new() }
     }
 
-    /// The emails of a fold that have a text, by ordinal, each with its fields.
+    /// Returns the ordinals of the emails of a fold that have a text, each with the fields that
+    /// have it.
     ///
     /// # Errors
     /// Any read error.
@@ -99,8 +100,8 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// The texts of a fold that begin so, each once, in order. Blocks of nothing but one text's
-    /// emails are passed over.
+    /// Returns the texts of a fold that begin with a prefix, in order and without duplicates. Skips
+    /// the blocks that have only postings of one text.
     ///
     /// # Errors
     /// Any read error.
@@ -114,8 +115,9 @@ impl Snapshot<'_> {
         let first = (account, fold, FoldRows::Texts(prefix));
         let mut texts = Vec::<String>::new();
         loop {
-            let known = texts.len();
-            // Up to the last block that begins with the last text that is known, and from there on.
+            let before = texts.len();
+            // The blocks up to the last one that begins with the last text found, and the blocks
+            // behind it.
             let last = texts.last().map(|last| Token::Text(last.clone()));
             let (upto, behind) = match &last {
                 Some(last) => {
@@ -127,26 +129,26 @@ impl Snapshot<'_> {
                 }
                 None => (KeyRange::before(&all, &first), KeyRange::under(&first)),
             };
-            // The last of them may end with the texts that follow; else the next block begins with
-            // one.
+            // The last of the first kind may end with further texts; otherwise the next block
+            // begins with one.
             let mut take = |key: FoldKey, value: &[u8]| {
                 more_texts(&key, value, prefix, &mut texts).map(|()| false)
             };
             self.read.keys(&upto.reversed(), &mut take)?;
-            if texts.len() == known {
+            if texts.len() == before {
                 let mut take = |key: FoldKey, value: &[u8]| {
                     more_texts(&key, value, prefix, &mut texts).map(|()| false)
                 };
                 self.read.keys(&behind, &mut take)?;
             }
-            if texts.len() == known {
+            if texts.len() == before {
                 return Ok(texts);
             }
         }
     }
 
-    /// The emails of a fold that have a text with this beginning, by ordinal, each with the fields
-    /// of all such texts.
+    /// Returns the ordinals of the emails of a fold that have a text with this prefix, each with
+    /// the fields that have one.
     ///
     /// # Errors
     /// Any read error.
@@ -168,7 +170,7 @@ impl Snapshot<'_> {
                 out.push((posting.ordinal, posting.fields))
             })
         };
-        // The block before may end with such texts.
+        // The block before the range may end with such texts.
         let before = KeyRange::<SearchFolds>::before(&(account, fold, FoldRows::Texts("")), &first);
         self.read.keys(&before.reversed(), |key, value| {
             take(&key, value)?;
@@ -179,39 +181,39 @@ impl Snapshot<'_> {
             Ok(true)
         })?;
         out.sort_unstable();
-        out.dedup_by(|next, kept| {
-            let same = next.0 == kept.0;
-            if same {
-                kept.1 |= next.1;
+        out.dedup_by(|next, previous| {
+            let is_same_email = next.0 == previous.0;
+            if is_same_email {
+                previous.1 |= next.1;
             }
-            same
+            is_same_email
         });
         Ok(out)
     }
 }
 
-/// Adds the texts of a block that begin so and come behind those that are known.
+/// Adds the texts of a block that begin with a prefix and come after the last text found.
 fn more_texts(
     key: &FoldKey,
     value: &[u8],
     prefix: &str,
-    known: &mut Vec<String>,
+    texts: &mut Vec<String>,
 ) -> Result<(), Error> {
     let each = |token: &Token, _| {
         let Token::Text(text) = token else { return None };
-        let is_meant = text.starts_with(prefix);
-        if is_meant && known.last().is_none_or(|last| last < text) {
-            known.push(text.clone());
+        let has_prefix = text.starts_with(prefix);
+        if has_prefix && texts.last().is_none_or(|last| last < text) {
+            texts.push(text.clone());
         }
-        (is_meant || text.as_str() < prefix).then_some(false)
+        (has_prefix || text.as_str() < prefix).then_some(false)
     };
     read_block(&key.encode(), value, each, drop)
 }
 
-/// As many emails as most rows of a fold have.
+/// The number of emails in most rows of a fold's emails.
 const NEXT_ROW_DISTANCE: u32 = 1024;
 
-/// The emails of a fold by ordinal; the row that was read last is kept.
+/// A reader of single emails of a fold. Holds the row that was read last.
 #[derive(Debug)]
 pub struct Ordinals<'v> {
     snapshot: &'v Snapshot<'v>,
@@ -222,24 +224,25 @@ pub struct Ordinals<'v> {
 }
 
 impl Ordinals<'_> {
-    /// The email of an ordinal; none behind the last.
+    /// Returns the email of an ordinal; `None` behind the last.
     ///
     /// # Errors
     /// Any read error.
     pub fn email(&mut self, ordinal: u32) -> Result<Option<EmailId>, Error> {
-        if self.known(ordinal).is_none() && ordinal < self.fold.emails {
-            // In most walks it is in the row that follows; else the row that has it is looked for.
+        if self.loaded(ordinal).is_none() && ordinal < self.fold.emails {
+            // In most walks the ordinal is in the next row.
             if ordinal.checked_sub(self.end()).is_some_and(|gap| gap < NEXT_ROW_DISTANCE) {
                 self.load_next()?;
             }
-            if self.known(ordinal).is_none() {
+            if self.loaded(ordinal).is_none() {
                 self.load(ordinal)?;
             }
         }
-        Ok(self.known(ordinal))
+        Ok(self.loaded(ordinal))
     }
 
-    /// The first ordinal whose email is not before `id`; ids must not descend from call to call.
+    /// Returns the first ordinal whose email is not before `id`. Ids must not descend from call to
+    /// call.
     ///
     /// # Errors
     /// Any read error.
@@ -251,9 +254,9 @@ impl Ordinals<'_> {
             self.load_next()?;
         }
         if !self.reaches(id) {
-            self.load_by_halves(id)?;
+            self.load_by_search(id)?;
         }
-        let at = self.ids.partition_point(|known| *known < id);
+        let at = self.ids.partition_point(|other| *other < id);
         let ordinal = u32::try_from(at).ok().and_then(|at| self.first.checked_add(at));
         Ok(ordinal.filter(|_| self.reaches(id)))
     }
@@ -263,10 +266,10 @@ impl Ordinals<'_> {
         self.ids.last().is_some_and(|last| *last >= id)
     }
 
-    /// Reads the row of the first email that is not before `id`, if there is one; it is behind the
-    /// row that was read last.
-    fn load_by_halves(&mut self, id: EmailId) -> Result<(), Error> {
-        // What stands before `low` is before the email, and what stands from `high` on is not.
+    /// Finds the row of the first email that is not before `id`, behind the row that was read last,
+    /// by binary search.
+    fn load_by_search(&mut self, id: EmailId) -> Result<(), Error> {
+        // Ordinals below `low` are before `id`; those from `high` on are not.
         let (mut low, mut high) = (self.end(), self.fold.emails);
         while low < high {
             let middle = low.midpoint(high);
@@ -282,12 +285,12 @@ impl Ordinals<'_> {
         if low < self.fold.emails { self.load(low) } else { Ok(()) }
     }
 
-    /// The ordinal behind those of the row that was read last.
+    /// Returns the ordinal behind the row that was read last.
     fn end(&self) -> u32 {
         self.first.saturating_add(u32::try_from(self.ids.len()).unwrap_or(u32::MAX))
     }
 
-    /// Reads the row that follows: each begins where the one before it ends.
+    /// Reads the next row, which begins where the last one ends.
     fn load_next(&mut self) -> Result<(), Error> {
         self.first = self.end();
         let key = FoldKey::emails(self.account, self.fold.id, self.first);
@@ -296,7 +299,7 @@ impl Ordinals<'_> {
         Ok(())
     }
 
-    /// Reads the row that has an ordinal.
+    /// Reads the row that contains an ordinal.
     fn load(&mut self, ordinal: u32) -> Result<(), Error> {
         let all = (self.account, self.fold.id, FoldRows::Emails);
         let range = KeyRange::through(&all, &FoldKey::emails(self.account, self.fold.id, ordinal));
@@ -314,7 +317,8 @@ impl Ordinals<'_> {
         Ok(())
     }
 
-    fn known(&self, ordinal: u32) -> Option<EmailId> {
+    /// Returns the email of an ordinal, if it is in the row that was read last.
+    fn loaded(&self, ordinal: u32) -> Option<EmailId> {
         let at = usize::try_from(ordinal.checked_sub(self.first)?).ok()?;
         self.ids.get(at).copied()
     }

@@ -1,13 +1,11 @@
-//! The folds of the search index: a piece that was made from a snapshot is written, if what it was
-//! made from still stands.
+//! Writes a piece of folding or merging that was made from a snapshot, if its rows are unchanged.
 //!
-//! Each piece is one batch, and names in the row of the folds what it leaves to be done: after a
-//! kill between two of them every search answers as before, and the next piece goes on. Token rows
-//! go in the batch that writes their blocks.
-//!
-//! An email that is destroyed before it was folded loses its token row at once (`email::write`),
-//! and one that was folded is left out of the next merge: a restored email has a new id and comes
-//! in as any other does, through `message::rows`, for the store cannot read mail.
+//! - Each piece is one batch. The row `Folds` says what is still to be done, so after a kill
+//!   between two pieces every search answers as before, and the next piece goes on.
+//! - The token rows of emails are deleted in the batch that writes the blocks of their fold.
+//! - An email that is destroyed before it is folded loses its token row at once (`email::write`). A
+//!   folded one is left out of the next merge.
+//! - A restored email has a new id and a new token row, made by `message::rows`.
 
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
@@ -19,8 +17,8 @@ use crate::store::table::{EmailTokens, SearchFolds};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Writes a piece; false, and nothing is staged, where the account has changed under it and it
-    /// must be made anew.
+    /// Stages the rows of a piece. Returns false and stages nothing if the folds or the emails have
+    /// changed since the piece was made: then it must be made again.
     ///
     /// # Errors
     /// Any read error.
@@ -38,7 +36,7 @@ impl Txn<'_> {
         for (key, value) in &piece.puts {
             self.put_bytes::<SearchFolds>(key, value.clone());
         }
-        for key in &piece.gone {
+        for key in &piece.deletes {
             self.delete::<SearchFolds>(key);
         }
         for id in &piece.folded {

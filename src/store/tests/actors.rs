@@ -1,7 +1,10 @@
-//! Many at once in one account: who delivers, moves, flags, destroys and restores, upkeep that
-//! purges, folds, makes and drops lists, and readers. At every state that any of them sees all
-//! invariants hold, what a client is told puts right what it knew, and a list's history replays;
-//! also while the disk refuses writes every now and then.
+//! Threads that deliver, change, destroy and restore emails of one account, upkeep that purges,
+//! folds and makes and drops listings, and readers, all at once.
+//!
+//! - Every state that a thread reads satisfies all invariants.
+//! - A client that follows /changes ends up with the current emails.
+//! - The history of a listing leads from each earlier list to the current one.
+//! - All this also holds while the disk refuses some writes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +14,7 @@ use super::super::engine::fault::FaultyEngine;
 use super::*;
 use crate::model::{DataType, ModSeq};
 
-/// Dice that can be thrown again.
+/// A random generator that repeats its numbers for a seed.
 pub(super) struct SeededRng(u64);
 
 impl SeededRng {
@@ -36,7 +39,7 @@ impl SeededRng {
     }
 }
 
-/// What may befall anybody where others are at work or the disk is full; everything else is wrong.
+/// Allows the errors that concurrent work or a full disk may cause; panics at any other.
 fn may_fail<T>(done: Result<T, Error>) -> Option<T> {
     match done {
         Ok(value) => Some(value),
@@ -93,7 +96,7 @@ fn changes(store: &Store, who: u64, times: u32) {
         let (boxes, keywords) = (dice.boxes(), dice.keywords());
         match what {
             1 | 2 => drop(on(store, ACCOUNT, |txn| txn.destroy_email(id))),
-            // A move and a flag, two emails in one commit, there and back.
+            // Moves and flags two emails in one commit, and moves one of them back.
             3 => {
                 let other = pick(store, &mut dice).unwrap_or(id);
                 on(store, ACCOUNT, |txn| {
@@ -154,7 +157,7 @@ fn facts(snapshot: &Snapshot<'_>) -> EmailFacts {
     all.into_iter().map(|(id, email)| (id, (email.mailboxes, email.keywords))).collect()
 }
 
-/// A client that follows Email/changes in small steps, and reads what it is told of.
+/// A client that follows Email/changes in small steps and reads the changed emails.
 struct ChangesClient {
     known: EmailFacts,
     since: ClientState,
@@ -168,7 +171,7 @@ impl ChangesClient {
         }
     }
 
-    /// One answer; says whether there is more.
+    /// Applies one answer. Returns whether there are more changes.
     fn step(&mut self, snapshot: &Snapshot<'_>, most: usize) -> bool {
         let Some(told) = snapshot.email_changes(ACCOUNT, self.since, most).unwrap() else {
             *self = Self::new(snapshot);
@@ -188,7 +191,7 @@ impl ChangesClient {
     }
 }
 
-/// What each kept list showed, and at which state.
+/// The emails that each maintained listing showed at each state.
 type Lists = BTreeMap<Listing, (ModSeq, BTreeSet<EmailId>)>;
 
 fn replays(snapshot: &Snapshot<'_>, lists: &mut Lists) {
@@ -222,7 +225,7 @@ fn replays(snapshot: &Snapshot<'_>, lists: &mut Lists) {
     }
 }
 
-/// Does a step over and over until all is over.
+/// Repeats a step until `over` is set.
 fn until<'s>(scope: &'s Scope<'s, '_>, over: &'s AtomicBool, mut step: impl FnMut() + Send + 's) {
     scope.spawn(move || {
         while !over.load(Ordering::Relaxed) {
@@ -231,8 +234,8 @@ fn until<'s>(scope: &'s Scope<'s, '_>, over: &'s AtomicBool, mut step: impl FnMu
     });
 }
 
-/// All of them at once.
-fn bustle(store: &Store, disk: Option<&FaultyEngine<MemoryEngine>>) {
+/// Runs all threads at once.
+fn run_all(store: &Store, disk: Option<&FaultyEngine<MemoryEngine>>) {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         until(scope, &over, || assert_clean(store));
@@ -272,15 +275,15 @@ fn bustle(store: &Store, disk: Option<&FaultyEngine<MemoryEngine>>) {
 }
 
 #[test]
-fn whoever_works_beside_others_every_state_is_in_order() {
-    bustle(&store_over(Arc::new(MemoryEngine::new())), None);
+fn concurrent_work_keeps_every_state_valid() {
+    run_all(&store_over(Arc::new(MemoryEngine::new())), None);
 }
 
 #[test]
-fn the_same_while_the_disk_refuses_writes() {
+fn concurrent_work_keeps_every_state_valid_while_the_disk_refuses_writes() {
     let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
     let store = store_over(engine.clone());
-    bustle(&store, Some(&engine));
+    run_all(&store, Some(&engine));
     drop(store);
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     assert_clean(&Store::open_engine(engine, &Options::small(), clock).unwrap());
@@ -288,14 +291,14 @@ fn the_same_while_the_disk_refuses_writes() {
 
 #[test]
 #[cfg(feature = "rocksdb")]
-fn the_same_on_a_disk() {
+fn concurrent_work_keeps_every_state_valid_on_disk() {
     let dir = tempfile::tempdir().unwrap();
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let options = Options { ranked_above: Some(2), ..Options::small() };
     let open = || Store::open(dir.path(), &options, clock.clone()).unwrap();
     let store = open();
     make_account(&store, ACCOUNT);
-    bustle(&store, None);
+    run_all(&store, None);
     let before = facts(&store.snapshot());
     drop(store);
     let store = open();

@@ -1,4 +1,4 @@
-//! What /changes tells of emails and threads, state by state (RFC 8620 §5.2, RFC 8621 §3).
+//! The answers of /changes for emails and threads, state by state (RFC 8620 §5.2, RFC 8621 §3).
 
 use super::life::bed;
 use super::*;
@@ -35,7 +35,7 @@ fn thread_changes_only_when_it_gains_or_loses_an_email() {
 }
 
 #[test]
-fn what_came_and_went_since_a_state_is_not_told_as_destroyed() {
+fn an_email_created_and_destroyed_since_a_state_is_not_reported() {
     let bed = bed();
     let before = state(&bed.store);
     let email = bed.deliver(1, b"k");
@@ -51,10 +51,9 @@ fn what_came_and_went_since_a_state_is_not_told_as_destroyed() {
     assert_eq!((threads(before).destroyed, threads(between).destroyed), (vec![], vec![thread]));
 }
 
-/// A row of an index by change number holds an id and nothing else: of other bytes no id is made
-/// up, least of all 0.
+/// A row of a change index is an id and nothing else. Other bytes are damage, not an id 0.
 #[test]
-fn a_damaged_row_of_a_change_index_is_corrupt_and_no_id() {
+fn a_damaged_row_of_a_change_index_is_corrupt() {
     let bed = bed();
     let since = state(&bed.store);
     bed.deliver(1, b"k");

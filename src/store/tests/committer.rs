@@ -1,4 +1,4 @@
-//! The committer: what fails takes with it what was built on it, and nothing else.
+//! The committer: a failed commit fails the commits that were built on it, and no others.
 
 use std::sync::mpsc;
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::model::clock::Stopwatch;
 
 #[test]
-fn a_failed_write_takes_what_was_built_on_it_and_a_full_disk_heals() {
+fn a_failed_write_fails_the_commits_built_on_it_and_a_full_disk_heals() {
     let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
     let store = store_over(engine.clone());
     engine.fail_after(0, Error::Full);
@@ -20,14 +20,14 @@ fn a_failed_write_takes_what_was_built_on_it_and_a_full_disk_heals() {
     engine.fail_after(0, Error::Io("sync failed".into()));
     assert!(matches!(deliver_to(&store, ACCOUNT, 3, &[1], 3), Err(Error::Io(_))));
     engine.heal();
-    // What became of the disk is not known: nothing more is written.
+    // The state of the disk is not known, so nothing more is written.
     assert!(matches!(deliver_to(&store, ACCOUNT, 4, &[1], 4), Err(Error::Poisoned(_))));
     assert!(store.health().is_err());
     assert_clean(&store);
 }
 
 #[test]
-fn an_engine_that_is_away_fails_what_is_written_and_poisons_nothing() {
+fn an_unreachable_engine_fails_writes_and_does_not_poison_the_store() {
     let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
     let store = store_over(engine.clone());
     let away = Error::Away("no route".into());
@@ -62,9 +62,9 @@ fn concurrent_commits_to_few_accounts_share_writes_and_lose_nothing() {
     assert_clean(&store);
 }
 
-/// Holds the committer in the middle of a group until it is let go, so that what is queued
-/// meanwhile is one group.
-fn held(store: &Store) -> mpsc::Sender<()> {
+/// Stops the committer in the middle of a group until the returned sender is used, so that the
+/// commits that are queued meanwhile become one group.
+fn hold_committer(store: &Store) -> mpsc::Sender<()> {
     make_account(store, AccountId(9));
     let (go, wait) = mpsc::channel::<()>();
     let (reached, here) = mpsc::channel::<()>();
@@ -90,18 +90,17 @@ fn rename(store: &Store, account: AccountId, name: &str) -> Ticket {
 }
 
 #[test]
-fn one_that_was_overtaken_does_not_fail_the_others_of_its_group() {
+fn an_overtaken_commit_does_not_fail_the_others_of_its_group() {
     let engine = Arc::new(MemoryEngine::new());
     let store = store_over(engine.clone());
     make_account(&store, AccountId(2));
-    let go = held(&store);
+    let go = hold_committer(&store);
     let (first, second, third) = (
         rename(&store, ACCOUNT, "a"),
         rename(&store, AccountId(2), "b"),
         rename(&store, ACCOUNT, "c"),
     );
-    // Another writer, as a store over several machines would have: the account's state is not what
-    // it was.
+    // Changes the account's state, as another writer would do in a store over several machines.
     let key = AccountKey { account: ACCOUNT }.encode();
     let state = store.snapshot().account_state(ACCOUNT).unwrap();
     let value = Some(AccountStateRow { told: 77, ..state }.encode());
@@ -115,7 +114,7 @@ fn one_that_was_overtaken_does_not_fail_the_others_of_its_group() {
         store.snapshot().account(AccountId(2)).unwrap().unwrap().display_name.as_deref(),
         Some("b")
     );
-    // And the account goes on from what is there now.
+    // Commits of the account go on from the stored state.
     rename(&store, ACCOUNT, "d").wait_blocking().unwrap();
     assert_eq!(
         store.snapshot().account(ACCOUNT).unwrap().unwrap().display_name.as_deref(),
@@ -125,7 +124,7 @@ fn one_that_was_overtaken_does_not_fail_the_others_of_its_group() {
 }
 
 #[test]
-fn a_panic_of_the_committer_is_told_to_whoever_waits_and_to_whoever_comes() {
+fn a_panic_of_the_committer_fails_waiting_and_later_commits() {
     let store = store_over(Arc::new(MemoryEngine::new()));
     store.on_change(|_| panic!("a listener that panics"));
     let begun = rename(&store, ACCOUNT, "a");
@@ -143,7 +142,7 @@ fn a_panic_of_the_committer_is_told_to_whoever_waits_and_to_whoever_comes() {
 }
 
 #[test]
-fn what_is_on_its_way_is_counted() {
+fn queued_commits_are_counted() {
     let store = store_over(Arc::new(MemoryEngine::new()));
     let idle = || {
         let watch = Stopwatch::start();
@@ -153,7 +152,7 @@ fn what_is_on_its_way_is_counted() {
         store.in_flight() == 0
     };
     assert!(idle());
-    let go = held(&store);
+    let go = hold_committer(&store);
     let (one, other) = (rename(&store, ACCOUNT, "a"), rename(&store, ACCOUNT, "b"));
     assert_eq!(store.in_flight(), 3, "the one that is held, and two behind it");
     go.send(()).unwrap();
@@ -163,7 +162,7 @@ fn what_is_on_its_way_is_counted() {
 }
 
 #[test]
-fn a_full_queue_takes_no_more_and_says_that_it_is_for_now() {
+fn a_full_queue_refuses_commits_as_temporary() {
     let engine = Arc::new(MemoryEngine::new());
     let store = store_over(engine.clone());
     let queue = |kind| {
@@ -176,7 +175,7 @@ fn a_full_queue_takes_no_more_and_says_that_it_is_for_now() {
     let counts = store.snapshot().queue_counts().unwrap();
     let one = |kind| ((kind, ActionState::Waiting), 1);
     assert_eq!(counts, [one(ActionKind::Reply), one(ActionKind::Redirect)].into());
-    // As if there were as many as may be.
+    // Sets the count of actions to the limit.
     let state = store.snapshot().account_state(ACCOUNT).unwrap();
     let value = Some(
         AccountStateRow { queued: crate::model::limits::MAX_QUEUED_ACTIONS, ..state }.encode(),
@@ -186,6 +185,6 @@ fn a_full_queue_takes_no_more_and_says_that_it_is_for_now() {
     engine.write(&[Arc::new(Batch::of(vec![put]))]).unwrap();
     let refused = queue(ActionKind::Reply).unwrap_err();
     assert!(refused == Error::QueueFull(ACCOUNT) && refused.is_temporary());
-    // What reports on another is not lost.
+    // A report may exceed the limit.
     queue(ActionKind::Report).unwrap();
 }

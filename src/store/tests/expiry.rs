@@ -1,11 +1,12 @@
-//! Collection of messages, and what is kept for a time; each time at its boundary.
+//! The collection of messages and the expiry of other rows, each tested at the boundary of its
+//! time.
 
 use super::life::{DAY, GRACE, MS, bed, raw};
 use super::*;
 use crate::model::{Decision, ToldLifetime, Verdict};
 
 #[test]
-fn a_message_that_nobody_holds_is_collected_after_its_time() {
+fn an_unreferenced_message_is_collected_after_its_retention() {
     let bed = bed();
     let bob = AccountId(2);
     make_account(&bed.store, bob);
@@ -25,7 +26,7 @@ fn a_message_that_nobody_holds_is_collected_after_its_time() {
     assert_eq!(collect(), CollectResult { blobs: 1, bytes, left: false });
     assert_eq!((bed.rows(Table::Blobs), bed.rows(Table::BlobPurge)), (1, 0));
     assert!(bed.store.snapshot().message(bob, there).unwrap().is_some());
-    // It may come again, and what was put again since is left alone for its time.
+    // The same message may be delivered again, and then stays for its retention.
     let again = bed.deliver(1, &[]);
     bed.destroy(again);
     bed.done(|txn| txn.purge_email(again)).unwrap();
@@ -39,7 +40,7 @@ fn a_message_that_nobody_holds_is_collected_after_its_time() {
 }
 
 #[test]
-fn a_long_message_goes_with_all_its_frames() {
+fn a_long_message_is_collected_with_all_its_frames() {
     let bed = bed();
     let raw = vec![b'x'; 2 * row::FRAME_BYTES + 1];
     let rows = MessageRows {
@@ -72,7 +73,7 @@ fn a_long_message_goes_with_all_its_frames() {
 }
 
 #[test]
-fn a_delivery_between_look_and_commit_keeps_its_message() {
+fn a_delivery_during_a_collection_keeps_its_message() {
     let bed = bed();
     let id = bed.deliver(1, &[]);
     bed.destroy(id);
@@ -88,7 +89,7 @@ fn a_delivery_between_look_and_commit_keeps_its_message() {
     assert!(bed.store.health().is_ok());
     assert!(bed.store.snapshot().message(ACCOUNT, filed.unwrap()).unwrap().is_some());
     assert_clean(&bed.store);
-    // The next look finds it held.
+    // The next collection finds a reference to the message.
     assert_eq!(
         bed.on(AccountId::SITE, |txn| txn.collect_blobs(bed.upto(DAY), 9)).unwrap().blobs,
         0
@@ -98,7 +99,7 @@ fn a_delivery_between_look_and_commit_keeps_its_message() {
 }
 
 #[test]
-fn a_message_is_put_with_a_reference_or_not_at_all_and_a_round_finds_what_is_loose() {
+fn a_message_is_written_only_with_a_reference_and_a_sweep_finds_unreferenced_ones() {
     let bed = bed();
     let (encoded, _) = message(1, &[]);
     let (_, ticket) = bed.store.commit_message(&[ACCOUNT], &encoded, &raw(1), |txn| {
@@ -106,7 +107,7 @@ fn a_message_is_put_with_a_reference_or_not_at_all_and_a_round_finds_what_is_loo
     });
     ticket.wait_blocking().unwrap();
     assert_eq!((bed.rows(Table::Blobs), bed.rows(Table::Deliveries)), (0, 1));
-    // Loose ones, as a fault would leave them.
+    // Writes unreferenced messages, as a fault would leave them.
     let hash = |n| BlobHash(*blake3::hash(&raw(n)).as_bytes());
     let mut puts: Vec<Put> =
         (0..5u32).flat_map(|n| row::blob_rows(&hash(n), &raw(n), bed.clock.now())).collect();
@@ -134,7 +135,7 @@ fn a_message_is_put_with_a_reference_or_not_at_all_and_a_round_finds_what_is_loo
 }
 
 #[test]
-fn an_erased_account_lets_go_of_its_messages() {
+fn an_erased_account_releases_its_messages() {
     let bed = bed();
     for n in 0..5 {
         bed.deliver(n, &[]);
@@ -156,7 +157,7 @@ fn an_erased_account_lets_go_of_its_messages() {
 }
 
 #[test]
-fn who_was_told_is_forgotten_in_time_once_the_response_is_over() {
+fn told_rows_expire_once_the_response_is_over() {
     let bed = bed();
     let end = bed.clock.now().after(2 * DAY);
     let response =
@@ -175,7 +176,7 @@ fn who_was_told_is_forgotten_in_time_once_the_response_is_over() {
     bed.clock.advance(MS);
     assert!(expire() && !expire());
     assert_eq!(bed.rows(Table::VacationTold), 0);
-    // At the boundary of the kept time.
+    // At the boundary of the retention.
     bed.done(|txn| txn.remember_told(&ToldKey([9; 32]), &bob, &memory)).unwrap();
     bed.clock.advance(DAY - MS);
     expire();
@@ -187,7 +188,7 @@ fn who_was_told_is_forgotten_in_time_once_the_response_is_over() {
 }
 
 #[test]
-fn whom_a_script_told_is_remembered_for_its_time_whatever_becomes_of_the_response() {
+fn told_rows_of_a_script_expire_at_their_own_time() {
     let bed = bed();
     let response = VacationResponse { enabled: true, ..VacationResponse::default() };
     bed.done(|txn| txn.set_vacation(&response)).unwrap();
@@ -203,7 +204,7 @@ fn whom_a_script_told_is_remembered_for_its_time_whatever_becomes_of_the_respons
     assert_eq!(bed.rows(Table::VacationTold), 2, "who is remembered for no time is not remembered");
     assert!(told(1, &of).unwrap().is_some() && told(1, &week).unwrap().is_none());
     assert!(told(2, &week).unwrap().is_some() && told(2, &of).unwrap().is_none());
-    // What was told before this absence began counts no more.
+    // Senders told before this absence began are answered again.
     let later =
         ToldLifetime::Response { generation, since: Some(UtcMillis(bed.clock.now().0 + 1)) };
     assert!(told(1, &later).unwrap().is_none());
@@ -224,7 +225,7 @@ fn whom_a_script_told_is_remembered_for_its_time_whatever_becomes_of_the_respons
 }
 
 #[test]
-fn the_oldest_of_very_many_is_forgotten_first() {
+fn the_oldest_told_row_is_deleted_when_there_are_too_many() {
     let bed = bed();
     let most = crate::model::limits::MAX_TOLD_SENDERS as u64;
     let key = |n: u64| {
@@ -255,7 +256,7 @@ fn the_oldest_of_very_many_is_forgotten_first() {
 }
 
 #[test]
-fn deliveries_and_decisions_of_a_quiet_account_go_in_time() {
+fn deliveries_and_decisions_of_an_account_without_mail_expire() {
     use crate::model::limits::{DECISION_RETENTION, DELIVERY_RETENTION};
     let bed = bed();
     for n in 0..3u8 {
@@ -292,7 +293,7 @@ fn deliveries_and_decisions_of_a_quiet_account_go_in_time() {
 }
 
 #[test]
-fn references_to_threads_go_when_unseen_for_long_or_dead() {
+fn references_to_threads_are_dropped_when_old_or_dead() {
     let bed = bed();
     let ids: Vec<EmailId> = (0..5).map(|n| bed.deliver(u32::from(n), &[n, 10 + n])).collect();
     bed.destroy(ids[0]);

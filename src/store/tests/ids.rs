@@ -1,9 +1,9 @@
-//! Ids where many emails have one time: as imported mail without any date has.
+//! Ids of many emails with the same time, such as imported mail without a date.
 
 use super::super::engine::watched::CountingEngine;
 use super::*;
 
-/// Takes all ids of a time.
+/// Uses all ids of a millisecond.
 fn fill(engine: &CountingEngine, at: i64) {
     let row =
         |unique| EmailKey { account: ACCOUNT, email: EmailId::new(UtcMillis(at), unique) }.encode();
@@ -15,7 +15,7 @@ fn fill(engine: &CountingEngine, at: i64) {
 }
 
 #[test]
-fn a_time_that_is_full_costs_next_to_nothing_and_moves_on() {
+fn an_email_of_a_full_millisecond_gets_the_next_one_at_little_cost() {
     let engine = Arc::new(CountingEngine::default());
     let store = store_over(engine.clone());
     deliver_to(&store, ACCOUNT, 1, &[], 5).unwrap();
@@ -32,7 +32,7 @@ fn a_time_that_is_full_costs_next_to_nothing_and_moves_on() {
 }
 
 #[test]
-fn where_time_itself_ends_an_email_is_refused() {
+fn an_email_at_the_end_of_time_is_refused() {
     let engine = Arc::new(CountingEngine::default());
     let store = store_over(engine.clone());
     let last = EmailId(0).received_at().0;

@@ -1,5 +1,5 @@
-//! What happens after filing: restore and copy, purge and expiry, collection; each time at its
-//! boundary, and each step at every place where it can be cut off.
+//! Restoring, purging, expiry and collection of emails, each at the boundary of its time, and after
+//! a failure at every write.
 
 use super::super::engine::fault::FaultyEngine;
 use super::*;
@@ -43,7 +43,7 @@ impl Fixture {
         self.on(ACCOUNT, change)
     }
 
-    /// Files message `n` where `commit_message` does: its row is dated.
+    /// Delivers message `n` by `commit_message`, which gives the message row a time.
     pub(super) fn deliver(&self, n: u32, keys: &[u8]) -> EmailId {
         self.deliver_to(ACCOUNT, n, keys).unwrap()
     }
@@ -90,7 +90,7 @@ impl Fixture {
         self.store.snapshot().account_state(ACCOUNT).unwrap().low_mark(data)
     }
 
-    /// Every step that upkeep takes, until none has anything left.
+    /// Runs all steps of upkeep until nothing is left to do.
     pub(super) fn upkeep(&self, kept: Duration) -> Result<(), Error> {
         let upto = self.upto(kept);
         while self.done(|txn| txn.purge_emails(upto, 2))?.left {}
@@ -117,7 +117,7 @@ fn words(words: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn what_was_destroyed_comes_back_under_a_new_id_once() {
+fn a_destroyed_email_is_restored_once_under_a_new_id() {
     let bed = bed();
     let (gone, other) = (bed.deliver(1, &[1]), bed.deliver(2, &[2]));
     let archive = MailboxUid(3);
@@ -142,17 +142,16 @@ fn what_was_destroyed_comes_back_under_a_new_id_once() {
     );
     assert_eq!((email.received_at, email.created), (UtcMillis(1), before.modseq.next()));
     assert_eq!(snapshot.message(ACCOUNT, back).unwrap().unwrap(), [PREFIX, &raw(1)].concat());
-    // What was told of as destroyed stays so, and the new one is told of as new.
+    // /changes still reports the old id as destroyed, and the new id as created.
     let since = ClientState::at(before.modseq);
     let changes = snapshot.email_changes(ACCOUNT, since, 9).unwrap().unwrap();
     assert_eq!((changes.created, changes.updated, changes.destroyed), (vec![back], vec![], vec![]));
     assert!(snapshot.email_or_tombstone(ACCOUNT, gone).unwrap().unwrap().deleted.is_some());
     assert_eq!(snapshot.destroyed_emails(ACCOUNT, UtcMillis(0), 9).unwrap(), []);
-    assert!(
-        matches!(bed.restore(gone, 1), Err(Error::Conflict(what)) if what.contains("restored before"))
-    );
+    let again = bed.restore(gone, 1);
+    assert!(matches!(again, Err(Error::Conflict(what)) if what.contains("restored before")));
     assert_clean(&bed.store);
-    // The old id's end is purged in its time, and takes nothing of the new email with it.
+    // Purging the old id deletes no row of the new email.
     bed.clock.advance(GRACE);
     bed.upkeep(GRACE).unwrap();
     assert!(bed.store.snapshot().message(ACCOUNT, back).unwrap().is_some());
@@ -160,7 +159,7 @@ fn what_was_destroyed_comes_back_under_a_new_id_once() {
 }
 
 #[test]
-fn restoring_ends_with_the_grace_time_and_keeps_to_quota_and_mailboxes() {
+fn restoring_respects_grace_time_quota_and_mailboxes() {
     let bed = bed();
     let ids: Vec<EmailId> = (0..4).map(|n| bed.deliver(n, &[])).collect();
     let archive = MailboxUid(3);
@@ -199,7 +198,7 @@ fn restoring_ends_with_the_grace_time_and_keeps_to_quota_and_mailboxes() {
 }
 
 #[test]
-fn without_its_mailboxes_and_an_inbox_nothing_is_restored() {
+fn an_email_without_mailboxes_and_inbox_is_not_restored() {
     let bed = bed();
     let id = bed.deliver(1, &[]);
     bed.done(|txn| txn.update_email(id, BTreeSet::from([MailboxUid(3)]), BTreeSet::new())).unwrap();
@@ -211,7 +210,7 @@ fn without_its_mailboxes_and_an_inbox_nothing_is_restored() {
 }
 
 #[test]
-fn emails_of_two_accounts_with_one_message_hold_it_each() {
+fn emails_of_two_accounts_each_hold_their_common_message() {
     let bed = bed();
     let bob = AccountId(2);
     make_account(&bed.store, bob);
@@ -242,7 +241,7 @@ fn emails_of_two_accounts_with_one_message_hold_it_each() {
         );
     }
     assert!(copy(bob, 9).is_err(), "no such mailbox");
-    // Each holds the message by itself.
+    // Each email has a reference to the message of its own.
     bed.destroy(id);
     bed.destroy(here);
     bed.clock.advance(GRACE + DAY);
@@ -255,7 +254,7 @@ fn emails_of_two_accounts_with_one_message_hold_it_each() {
 }
 
 #[test]
-fn a_purge_takes_what_is_over_its_time_and_moves_the_marks() {
+fn a_purge_deletes_expired_emails_and_moves_the_low_marks() {
     let bed = bed();
     let (one, two, apart) = (bed.deliver(1, &[1]), bed.deliver(2, &[1]), bed.deliver(3, &[2]));
     bed.destroy(one);
@@ -280,7 +279,7 @@ fn a_purge_takes_what_is_over_its_time_and_moves_the_marks() {
             .map(|changes| changes.destroyed)
     };
     assert_eq!((changes(first.0 - 1), changes(first.0)), (None, Some(vec![two])));
-    // The thread died by the second: it goes with it.
+    // The thread died with its second email, and is purged with it.
     bed.clock.advance(DAY);
     assert_eq!(purge(1), PurgeResult { emails: 1, threads: 1, left: true });
     assert_eq!((bed.low(DataType::Email), bed.low(DataType::Thread)), (second, second));
@@ -294,7 +293,7 @@ fn a_purge_takes_what_is_over_its_time_and_moves_the_marks() {
         |since| bed.store.snapshot().thread_changes(ACCOUNT, ClientState::at(since), 9).unwrap();
     assert!(threads(first).is_none() && threads(second).is_some());
     assert_clean(&bed.store);
-    // One alone, at once.
+    // Purges a single email, whatever its time.
     bed.destroy(apart);
     assert_eq!(bed.done(|txn| txn.purge_email(one)), Err(Error::NotFound("destroyed email")));
     bed.done(|txn| txn.purge_email(apart)).unwrap();
@@ -303,7 +302,7 @@ fn a_purge_takes_what_is_over_its_time_and_moves_the_marks() {
 }
 
 #[test]
-fn a_clock_that_went_back_leaves_no_thread_behind() {
+fn a_clock_that_goes_back_leaves_no_dead_thread() {
     let bed = bed();
     let (one, two) = (bed.deliver(1, &[1]), bed.deliver(2, &[1]));
     bed.destroy(one);
@@ -319,7 +318,7 @@ fn a_clock_that_went_back_leaves_no_thread_behind() {
 }
 
 #[test]
-fn history_goes_when_a_note_of_then_covers_it() {
+fn history_is_purged_when_an_old_note_covers_it() {
     let bed = bed();
     let inbox = MailboxUid(1);
     let listing = |shape| Listing { uid: inbox, filter: ListingFilter::Every, shape };
@@ -333,7 +332,7 @@ fn history_goes_when_a_note_of_then_covers_it() {
     let noted = bed.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
     assert!(bed.done(|txn| txn.note_history(DAY)).unwrap());
     archive(ids[2]);
-    // Noted once a day, and only what changed.
+    // A note is made once a day, and only if the account changed.
     bed.clock.advance(DAY - MS);
     assert!(!bed.done(|txn| txn.note_history(DAY)).unwrap());
     bed.clock.advance(MS);
@@ -361,7 +360,7 @@ fn history_goes_when_a_note_of_then_covers_it() {
     assert!(!purge(99));
     assert_eq!(kept().emails.low, ModSeq(0));
     bed.clock.advance(MS);
-    // In pieces: the mark is that of what really went, of the shape that it went from.
+    // After each piece, the low mark of a shape is the highest change that was purged from it.
     assert!(purge(1));
     assert_eq!((kept().emails.low.0, kept().threads.low), (noted.0 - 1, ModSeq(0)));
     assert_clean(&bed.store);
@@ -373,7 +372,7 @@ fn history_goes_when_a_note_of_then_covers_it() {
     bed.clock.advance(DAY);
     assert!(!purge(99));
     assert_eq!((kept().emails.low.0, bed.rows(Table::History)), (noted.0 + 1, 0));
-    // With all history gone the state does not go back.
+    // The state does not go back when all history is purged.
     assert_eq!(
         bed.store.snapshot().listing_state(ACCOUNT, listing(Shape::Emails), &kept()).unwrap(),
         kept().emails.low
@@ -382,7 +381,7 @@ fn history_goes_when_a_note_of_then_covers_it() {
 }
 
 #[test]
-fn a_destroyed_mailbox_leaves_nothing_and_its_end_is_told_for_its_time() {
+fn a_destroyed_mailbox_leaves_no_rows_and_its_tombstone_is_reported_until_purged() {
     let bed = bed();
     let archive = MailboxUid(3);
     for n in 0..6u8 {
@@ -392,7 +391,7 @@ fn a_destroyed_mailbox_leaves_nothing_and_its_end_is_told_for_its_time() {
     }
     make_account(&bed.store, AccountId(2));
     bed.done(|txn| txn.subscribe(archive, AccountId(2), true)).unwrap();
-    // A view half made, and one half dropped: their rows stay behind.
+    // The rows of listings that are being filled or dropped stay.
     bed.done(|txn| txn.extend_listing(archive, ListingFilter::Flagged, 2)).unwrap();
     bed.done(|txn| txn.extend_listing(archive, ListingFilter::Unseen, 99)).unwrap();
     bed.done(|txn| txn.drop_listing(archive, ListingFilter::Unseen, 2)).unwrap();
@@ -437,7 +436,7 @@ fn a_destroyed_mailbox_leaves_nothing_and_its_end_is_told_for_its_time() {
     assert_clean(&bed.store);
 }
 
-/// A life in short: everything that upkeep has to do with.
+/// Makes rows of all kinds that upkeep handles.
 fn live(bed: &Fixture) -> Result<(), Error> {
     for n in 0..6u8 {
         bed.deliver_to(ACCOUNT, n.into(), &[n % 3])?;
@@ -463,7 +462,7 @@ fn live(bed: &Fixture) -> Result<(), Error> {
 }
 
 #[test]
-fn cut_off_anywhere_the_store_is_in_order_and_upkeep_goes_on() {
+fn the_store_is_valid_after_a_failure_at_any_write_and_upkeep_goes_on() {
     let mut writes = 0;
     loop {
         let bed = bed();
@@ -471,7 +470,7 @@ fn cut_off_anywhere_the_store_is_in_order_and_upkeep_goes_on() {
         let done = live(&bed);
         bed.engine.heal();
         assert_clean(&bed.store);
-        // A new process over what is on the disk.
+        // Opens the store again, as a new process would.
         let options = Options { ranked_above: Some(2), ..Options::small() };
         let store = Store::open_engine(bed.engine.clone(), &options, bed.clock.clone()).unwrap();
         let bed = Fixture { store, ..bed };

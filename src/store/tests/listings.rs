@@ -1,6 +1,8 @@
-//! Listings against a naive reading: random changes of a small account, views kept and dropped at
-//! any time, ranked and not, mailboxes destroyed, and history purged; every page, every position,
-//! and what moved since every past state that is not purged.
+//! Compares maintained listings with a naive implementation.
+//!
+//! Random changes of a small account make and drop listings, with ranks and without, destroy
+//! mailboxes and purge history. Every page, every position and the changes since every state that
+//! was not purged are compared.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +42,7 @@ enum ListingAct {
     Empty {
         uid: u32,
     },
-    /// Destroys a mailbox with its emails; another takes its place.
+    /// Destroys a mailbox with its emails, and creates another one for it.
     Remake {
         uid: u32,
     },
@@ -58,7 +60,7 @@ enum ListingAct {
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A store, and which mailboxes stand for 0 to 3 now: 0 is all mail.
+/// A store, and the mailboxes that the numbers 0 to 3 of the operations mean; 0 is all mail.
 struct ListingWorld {
     store: Store,
     clock: Arc<FixedClock>,
@@ -68,12 +70,17 @@ struct ListingWorld {
 fn acts() -> impl Strategy<Value = Vec<ListingAct>> {
     let keys = proptest::collection::vec(0u8..4, 0..3);
     let act = prop_oneof![
-        4 => (keys, 0i64..5, 1u32..4).prop_map(|(keys, at, mailbox)| ListingAct::Deliver { keys, at, mailbox }),
+        4 => (keys, 0i64..5, 1u32..4)
+            .prop_map(|(keys, at, mailbox)| ListingAct::Deliver { keys, at, mailbox }),
         6 => (0usize..9, proptest::collection::btree_set(1u32..4, 1..3), 0u8..8)
-            .prop_map(|(which, mailboxes, keywords)| ListingAct::Change { which, mailboxes, keywords }),
+            .prop_map(|(which, mailboxes, keywords)| {
+                ListingAct::Change { which, mailboxes, keywords }
+            }),
         2 => (0usize..9).prop_map(|which| ListingAct::Destroy { which }),
-        3 => (0u32..4, 0usize..6, 1usize..4).prop_map(|(uid, filter, most)| ListingAct::Keep { uid, filter, most }),
-        1 => (0u32..4, 0usize..6, 1usize..9).prop_map(|(uid, filter, most)| ListingAct::Drop { uid, filter, most }),
+        3 => (0u32..4, 0usize..6, 1usize..4)
+            .prop_map(|(uid, filter, most)| ListingAct::Keep { uid, filter, most }),
+        1 => (0u32..4, 0usize..6, 1usize..9)
+            .prop_map(|(uid, filter, most)| ListingAct::Drop { uid, filter, most }),
         1 => (0u32..4).prop_map(|uid| ListingAct::Trash { uid }),
         1 => (2u32..4).prop_map(|uid| ListingAct::Empty { uid }),
         1 => (2u32..4).prop_map(|uid| ListingAct::Remake { uid }),
@@ -214,7 +221,7 @@ fn act(world: &mut ListingWorld, n: u32, act: &ListingAct) {
     }
 }
 
-/// What a listing shows, by the words of the RFC alone.
+/// Returns the emails that a listing should show, computed as RFC 8621 defines it.
 fn naive(store: &Store, listing: Listing) -> Vec<EmailId> {
     let snapshot = store.snapshot();
     let all = snapshot.emails(ACCOUNT, None, 1000).unwrap();
@@ -280,7 +287,7 @@ fn compare(world: &ListingWorld, histories: &mut Histories) {
 fn pages(snapshot: &Snapshot<'_>, listing: Listing, kept: &MaintainedListing, wanted: &[EmailId]) {
     let stats = kept.stats(listing.shape);
     assert_eq!(stats.total, wanted.len() as u64, "{listing:?}");
-    // Every way to every position: from each email, from between two, and from the ends.
+    // Every position from every start: each email, each id between two emails, and both ends.
     let before = |id: EmailId| wanted.partition_point(|other| *other < id) as u64;
     let between = wanted.iter().map(|id| EmailId(id.0 + 1));
     let ends = [EmailId(0), EmailId(u64::MAX)];
@@ -306,7 +313,8 @@ fn pages(snapshot: &Snapshot<'_>, listing: Listing, kept: &MaintainedListing, wa
     }
 }
 
-/// What moved, put to the old list, gives the new list; and nothing is named that did not move.
+/// Checks that the moves since a state lead from the old list to the new one, and name no other
+/// email.
 fn replay(
     snapshot: &Snapshot<'_>,
     listing: Listing,
@@ -349,13 +357,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(60), ..ProptestConfig::default() })]
 
     #[test]
-    fn every_kept_listing_answers_as_a_naive_reading_does(acts in acts(), ranked in 0u64..3) {
+    fn every_maintained_listing_answers_like_the_naive_one(acts in acts(), ranked in 0u64..3) {
         drive(&acts, Some(ranked));
     }
 }
 
-/// Every 23rd position and email of the Inbox, against its emails one after the other; and the
-/// checker counts all rows.
+/// Compares every 23rd position and email of the Inbox with its emails in order. The check recounts
+/// all rows.
 fn check_ranks(store: &Store) {
     let snapshot = store.snapshot();
     let (inbox, listing) = (
@@ -386,7 +394,7 @@ fn check_ranks(store: &Store) {
 }
 
 #[test]
-fn positions_hold_where_ranks_have_levels_above_levels() {
+fn positions_are_right_with_several_levels_of_ranks() {
     let engine = Arc::new(MemoryEngine::new());
     let options = Options { ranked_above: Some(0), ..Options::small() };
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
@@ -403,7 +411,7 @@ fn positions_hold_where_ranks_have_levels_above_levels() {
         Listing { uid: MailboxUid(1), filter: ListingFilter::Every, shape: Shape::Emails };
     let second_level = Prefix::<RankKey>::encode(&(ACCOUNT, listing, 2));
     let mut times = (0i64..).map(|n| n * 7919 % 10_007);
-    // By chance one of 256 is a boundary of the second level.
+    // About one email in 256 is a boundary of the second level.
     while !engine.rows(Table::MailboxRank).iter().any(|(key, _)| key.starts_with(&second_level)) {
         let (mut results, ticket) = store.commit_many(&[ACCOUNT], blob.clone(), |txn| {
             for at in times.by_ref().take(400) {
@@ -421,7 +429,7 @@ fn positions_hold_where_ranks_have_levels_above_levels() {
         ticket.wait_blocking().unwrap();
         check_ranks(&store);
     }
-    // Out and in again, neither in the order of time.
+    // Emails leave and enter, neither in the order of time.
     let all: Vec<EmailId> = store
         .snapshot()
         .emails(ACCOUNT, None, usize::MAX)
@@ -442,9 +450,8 @@ fn positions_hold_where_ranks_have_levels_above_levels() {
 }
 
 #[test]
-fn the_frontier_divides_what_is_followed_from_what_is_taken_up() {
-    // An exemplar beyond the frontier is displaced by a newer one within it, and the other way
-    // round.
+fn changes_on_both_sides_of_a_frontier_reach_the_listing() {
+    // A newer exemplar within the frontier replaces one beyond it, and the reverse.
     let deliver = |key: u8, at: i64| ListingAct::Deliver { keys: vec![key], at, mailbox: 1 };
     for uid in [0, 1] {
         for filter in 0..6 {

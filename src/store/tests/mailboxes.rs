@@ -1,5 +1,5 @@
-//! Attributes and subscriptions of mailboxes: kept, bounded, told by `changes`, and gone with their
-//! mailbox.
+//! Attributes and subscriptions of mailboxes are stored, bounded, reported by /changes, and deleted
+//! with their mailbox.
 
 use super::life::bed;
 use super::*;
@@ -9,7 +9,7 @@ const BOB: AccountId = AccountId(2);
 const INBOX: MailboxUid = MailboxUid(1);
 
 #[test]
-fn attributes_are_kept_and_bounded_and_told_as_a_change_of_the_mailbox() {
+fn attributes_are_stored_bounded_and_reported_as_a_change_of_the_mailbox() {
     let bed = bed();
     let set = |pairs: Vec<(String, String)>| {
         bed.done(|txn| {
@@ -33,7 +33,7 @@ fn attributes_are_kept_and_bounded_and_told_as_a_change_of_the_mailbox() {
         .unwrap()
         .unwrap();
     assert_eq!((told.changes.updated, told.only_counts), (vec![INBOX], false));
-    // A delivery writes the row, and leaves them as they are.
+    // A delivery writes the mailbox's row and keeps the attributes.
     bed.deliver(1, &[]);
     let known = || bed.store.snapshot().mailboxes(ACCOUNT).unwrap()[0].1.attributes.clone();
     assert_eq!(known().len(), 2);
@@ -66,7 +66,7 @@ fn attributes_are_kept_and_bounded_and_told_as_a_change_of_the_mailbox() {
 }
 
 #[test]
-fn everybody_is_subscribed_for_himself() {
+fn each_user_has_an_own_subscription() {
     let bed = bed();
     make_account(&bed.store, BOB);
     let subscribed = |who| bed.store.snapshot().subscribed_mailboxes(ACCOUNT, who).unwrap();
@@ -95,7 +95,7 @@ fn everybody_is_subscribed_for_himself() {
     assert_eq!(bed.store.snapshot().subscribers(ACCOUNT, INBOX, AccountId(3), 9).unwrap(), []);
     assert_eq!(subscribe(INBOX, BOB, false), Ok(true));
     assert_eq!(subscribed(BOB), BTreeSet::from([MailboxUid(3)]));
-    // A destroyed mailbox has no subscribers, and upkeep takes their rows away.
+    // A destroyed mailbox has no subscribers, and upkeep deletes their rows.
     bed.done(|txn| txn.destroy_mailbox(MailboxUid(3))).unwrap();
     assert_eq!(subscribed(BOB), BTreeSet::new());
     assert_clean(&bed.store);

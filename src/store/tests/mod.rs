@@ -1,4 +1,4 @@
-//! The store against its own checker: random changes of an account, failing writes, concurrent
+//! Tests of the store that end with its own check: random changes, failing writes, concurrent
 //! commits.
 
 use std::collections::BTreeSet;
@@ -37,7 +37,7 @@ mod uploads;
 
 const ACCOUNT: AccountId = AccountId(1);
 
-/// How many random cases: `RESTANTE_CASES` times as many as usual.
+/// Returns the number of random cases: `usual`, times the variable `RESTANTE_CASES`.
 fn cases(usual: u32) -> u32 {
     let times = std::env::var("RESTANTE_CASES").ok().and_then(|text| text.parse().ok());
     usual.saturating_mul(times.unwrap_or(1))
@@ -77,7 +77,7 @@ fn make_account(store: &Store, account: AccountId) {
     made.unwrap().1.wait_blocking().unwrap();
 }
 
-/// A message of its own (by `n`) whose ids are `keys`, and its blob.
+/// Makes message `n`, whose thread keys are `keys`, and its blob rows.
 fn message(n: u32, keys: &[u8]) -> (EncodedMessage, Vec<Put>) {
     let raw = format!("Subject: {n}\r\n\r\n{n}\r\n").into_bytes();
     let hash = BlobHash(*blake3::hash(&raw).as_bytes());
@@ -200,7 +200,7 @@ proptest! {
 }
 
 #[test]
-fn the_checker_sees_a_row_that_is_missing_in_each_derived_table() {
+fn a_check_reports_a_missing_row_in_each_derived_table() {
     for table in [
         Table::EmailByModseq,
         Table::EmailByThread,
@@ -256,9 +256,9 @@ fn the_checker_sees_a_row_that_is_missing_in_each_derived_table() {
     }
 }
 
-/// A message around a seam of frames, and what is read of it.
+/// Reads parts of messages whose lengths are around the boundaries of frames.
 #[test]
-fn a_part_of_a_long_message_is_read_and_a_frame_that_is_lost_is_noticed() {
+fn parts_of_a_long_message_are_read_and_a_lost_frame_is_reported() {
     for length in
         [row::FRAME_BYTES - 1, row::FRAME_BYTES, row::FRAME_BYTES + 1, 3 * row::FRAME_BYTES]
     {
@@ -314,7 +314,7 @@ fn a_part_of_a_long_message_is_read_and_a_frame_that_is_lost_is_noticed() {
     }
 }
 
-/// A reply that waits.
+/// Makes a waiting reply.
 pub(super) fn action() -> Action {
     Action {
         id: crate::model::ActionId(0),
@@ -351,13 +351,13 @@ fn messages_that_share_an_id_and_subject_share_a_thread_and_the_oldest_wins() {
     assert_ne!(thread(a), thread(b));
     let c = deliver_to(&store, ACCOUNT, 3, &[2, 1, 3], 30).unwrap();
     assert_eq!(thread(c), thread(a));
-    // Nothing is rewritten: the other thread stays, and what names it still joins it.
+    // The other thread stays, and messages whose keys name it still join it.
     let d = deliver_to(&store, ACCOUNT, 4, &[2], 40).unwrap();
     assert_eq!(thread(d), thread(b));
     let alone = deliver_to(&store, ACCOUNT, 5, &[], 50).unwrap();
     assert!(![thread(a), thread(b)].contains(&thread(alone)));
     assert_clean(&store);
-    // A thread that lost its last email is dead: the same ids begin a new one.
+    // A thread without emails is dead: the same keys begin a new one.
     for id in [b, d] {
         store.commit(ACCOUNT, |txn| txn.destroy_email(id)).unwrap().1.wait_blocking().unwrap();
     }
@@ -391,7 +391,7 @@ fn a_page_is_newest_first_and_collapses_threads() {
 }
 
 #[test]
-fn a_response_that_changes_forgets_who_was_told_and_a_mere_save_does_not() {
+fn a_changed_response_deletes_told_rows_and_an_unchanged_one_does_not() {
     let store = store_over(Arc::new(MemoryEngine::new()));
     let set = |response: &VacationResponse| {
         let (changed, ticket) = store.commit(ACCOUNT, |txn| txn.set_vacation(response)).unwrap();
@@ -430,7 +430,8 @@ fn a_response_that_changes_forgets_who_was_told_and_a_mere_save_does_not() {
     let now = store.snapshot().vacation(ACCOUNT).unwrap().generation;
     assert!(now > generation);
     assert_eq!(told_at(now), None);
-    // Switching it off and on again forgets, too; what only the owner sees does not.
+    // Switching the response off and on deletes told rows, too. Settings that only the owner sees
+    // do not.
     let generation = || store.snapshot().vacation(ACCOUNT).unwrap().generation;
     response.enabled = false;
     assert!(set(&response) && generation() > now);
@@ -450,7 +451,7 @@ fn a_response_that_changes_forgets_who_was_told_and_a_mere_save_does_not() {
 }
 
 #[test]
-fn quota_is_kept_and_an_account_can_be_erased() {
+fn quota_is_enforced_and_an_account_can_be_erased() {
     let store = store_over(Arc::new(MemoryEngine::new()));
     for n in 0..500 {
         deliver_to(&store, ACCOUNT, n, &[], 1).unwrap();

@@ -1,5 +1,5 @@
-//! Small objects: a client that follows changes holds what there is, whatever happened and whatever
-//! was purged.
+//! Small objects: a client that follows /changes has the current objects after any changes and
+//! purges.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn identity(n: u8) -> SenderIdentity {
     }
 }
 
-/// A client that knows what it was told, and nothing else.
+/// A client that knows only what /changes reported.
 #[derive(Default)]
 struct ObjectClient {
     since: Option<ClientState>,
@@ -27,7 +27,7 @@ struct ObjectClient {
 }
 
 impl ObjectClient {
-    /// One step of catching up; says whether there is more.
+    /// Applies one answer of /changes. Returns whether there are more changes.
     fn catch_up(&mut self, store: &Store, most: usize) -> bool {
         let snapshot = store.snapshot();
         let changes = match self.since {
@@ -87,9 +87,10 @@ fn ops() -> impl Strategy<Value = Vec<ObjectOp>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(100), ..ProptestConfig::default() })]
     #[test]
-    fn whoever_follows_changes_holds_what_there_is(ops in ops()) {
+    fn a_client_that_follows_changes_has_the_current_objects(ops in ops()) {
         let bed = bed();
-        let (mut model, mut eager, mut late) = (BTreeMap::new(), ObjectClient::default(), ObjectClient::default());
+        let mut model = BTreeMap::new();
+        let (mut eager, mut late) = (ObjectClient::default(), ObjectClient::default());
         for op in ops {
             let ids: Vec<ObjectId> = model.keys().copied().collect();
             match op {
@@ -100,7 +101,9 @@ proptest! {
                 ObjectOp::Change(which, n) if !ids.is_empty() => {
                     let id = ids[which % ids.len()];
                     let before = bed.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
-                    let changed = bed.done(|txn| txn.update_object(id, |one| *one = identity(n))).unwrap();
+                    let changed = bed
+                        .done(|txn| txn.update_object(id, |one| *one = identity(n)))
+                        .unwrap();
                     let after = bed.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
                     prop_assert_eq!(changed, model.insert(id, identity(n)) != Some(identity(n)));
                     prop_assert_eq!(after.0 - before.0, u64::from(changed));
@@ -112,7 +115,9 @@ proptest! {
                     let again = bed.done(|txn| txn.destroy_object::<SenderIdentity>(id));
                     prop_assert_eq!(again, Err(Error::NotFound("object")));
                 }
-                ObjectOp::Submit => drop(bed.done(|txn| txn.create_object(&EmailSubmission::default())).unwrap()),
+                ObjectOp::Submit => {
+                    bed.done(|txn| txn.create_object(&EmailSubmission::default())).unwrap();
+                }
                 ObjectOp::CatchUp(most) => drop(late.catch_up(&bed.store, most)),
                 ObjectOp::Purge => {
                     bed.done(|txn| txn.note_history(MS)).unwrap();
@@ -127,14 +132,15 @@ proptest! {
         while late.catch_up(&bed.store, 1) {}
         prop_assert_eq!(&late.known, &model);
         prop_assert!(eager.told.values().chain(late.told.values()).all(|times| *times == 1));
-        let there: BTreeMap<ObjectId, SenderIdentity> = bed.store.snapshot().objects(ACCOUNT).unwrap().into_iter().collect();
-        prop_assert_eq!(there, model);
+        let stored: BTreeMap<ObjectId, SenderIdentity> =
+            bed.store.snapshot().objects(ACCOUNT).unwrap().into_iter().collect();
+        prop_assert_eq!(stored, model);
         assert_clean(&bed.store);
     }
 }
 
 #[test]
-fn states_of_before_what_was_purged_are_refused_and_the_purged_state_itself_is_served() {
+fn states_before_the_purge_are_refused_and_the_low_mark_itself_is_answered() {
     let bed = bed();
     let id = bed.done(|txn| txn.create_object(&identity(1))).unwrap();
     let kept = bed.done(|txn| txn.create_object(&identity(2))).unwrap();
@@ -162,7 +168,7 @@ fn states_of_before_what_was_purged_are_refused_and_the_purged_state_itself_is_s
 }
 
 #[test]
-fn objects_are_few_and_small_and_go_when_their_time_is_over() {
+fn objects_are_bounded_in_number_and_size_and_expire() {
     let bed = bed();
     let push = |bed: &Fixture, expires| {
         bed.done(|txn| {
@@ -198,14 +204,14 @@ fn objects_are_few_and_small_and_go_when_their_time_is_over() {
     assert_eq!(there(), [pending, late]);
     assert!(bed.store.snapshot().objects::<PushSubscription>(ACCOUNT).unwrap().is_empty());
     assert_clean(&bed.store);
-    // Push subscriptions have no state: nothing is left of them.
+    // Push subscriptions have no state and leave no tombstone.
     assert_eq!(bed.rows(Table::Objects), 4, "two submissions, and what is left of two");
     assert!(!bed.done(|txn| txn.erase(999)).unwrap());
     assert_eq!((bed.rows(Table::Objects), bed.rows(Table::ObjectByModseq)), (0, 0));
 }
 
 #[test]
-fn an_account_has_identities_by_itself_and_their_states_tell_of_them() {
+fn own_identities_follow_the_addresses_and_move_the_state() {
     let bed = bed();
     let addresses =
         ["ann@example.org", "lee@example.org"].map(|text| Address::parse(text).unwrap());

@@ -7,7 +7,7 @@ fn open(dir: &Path) -> Result<Store, Error> {
 }
 
 #[test]
-fn what_was_redeemed_is_there_when_the_store_is_opened_again() {
+fn redeemed_commits_are_there_after_reopening() {
     let dir = tempfile::tempdir().unwrap();
     let (id, secrets) = {
         let store = open(dir.path()).unwrap();
@@ -41,7 +41,7 @@ fn random_changes_keep_every_invariant_on_disk() {
     run(&store, &ops);
 }
 
-/// The files of an open store, as a crash leaves them: copied while nothing is flushed.
+/// Copies the files of an open store, as a crash would leave them.
 fn crash(dir: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     for file in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
@@ -52,7 +52,7 @@ fn crash(dir: &Path) -> tempfile::TempDir {
     copy
 }
 
-/// The logs, oldest first.
+/// Returns the logs, oldest first.
 fn logs_of(dir: &Path) -> Vec<std::path::PathBuf> {
     let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
     let mut logs: Vec<_> =
@@ -66,11 +66,11 @@ fn log_of(dir: &Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_log_that_is_gone_or_cut_before_the_last_one_refuses_to_open() {
+fn a_store_with_a_missing_or_cut_earlier_log_does_not_open() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).unwrap();
     make_account(&store, ACCOUNT);
-    // Enough for one table to be flushed, and so for a second log; the others still need the first.
+    // Writes enough to flush one table, which begins a second log. Other tables need the first.
     for n in 0..60u32 {
         let raw: Vec<u8> =
             (0..60_000u32).map(|at| ((at ^ n).wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
@@ -107,7 +107,7 @@ fn a_log_that_is_gone_or_cut_before_the_last_one_refuses_to_open() {
 }
 
 #[test]
-fn a_cut_last_record_is_dropped_and_a_flipped_bit_refuses_to_open() {
+fn a_cut_last_record_is_dropped_and_a_store_with_a_flipped_bit_does_not_open() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).unwrap();
     make_account(&store, ACCOUNT);
@@ -117,7 +117,7 @@ fn a_cut_last_record_is_dropped_and_a_flipped_bit_refuses_to_open() {
     let (cut, flipped) = (crash(dir.path()), crash(dir.path()));
     drop(store);
 
-    // An incomplete last record was never acknowledged: it goes, and all before it stays.
+    // An incomplete last record was never acknowledged. It is dropped; all before it stays.
     let log = log_of(cut.path());
     let mut bytes = std::fs::read(&log).unwrap();
     std::fs::write(&log, &bytes[..bytes.len() - 9]).unwrap();
@@ -125,7 +125,8 @@ fn a_cut_last_record_is_dropped_and_a_flipped_bit_refuses_to_open() {
     assert_eq!(store.snapshot().emails(ACCOUNT, None, 99).unwrap().len(), 49);
     assert_clean(&store);
 
-    // Damage in the middle would silently drop acknowledged mail: it refuses, and says what to do.
+    // Dropping records after damage in the middle would lose acknowledged mail, so the store does
+    // not open and says what to do.
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0x10;
     std::fs::write(log_of(flipped.path()), &bytes).unwrap();

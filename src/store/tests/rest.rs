@@ -1,5 +1,4 @@
-//! What one ranked listing shows and another, which shows a part of it, does not: by position,
-//! against a plain filter.
+//! Compares the difference of two ranked listings with a naive one, at every position.
 
 use crate::model::{
     EmailId, Listing, ListingFilter, ListingStats, MailboxUid, ModSeq, Shape, ThreadId,
@@ -15,15 +14,15 @@ use crate::store::{CountedListing, Snapshot, Thresholds};
 use std::sync::Arc;
 
 const EMAILS: u64 = 6_000;
-/// Emails of a page.
+/// The number of emails of a page.
 const LIMIT: usize = 3;
 
 fn ids() -> impl Iterator<Item = EmailId> {
     (1..=EMAILS).map(|n| EmailId(n * n * 5 + n))
 }
 
-/// The rows of a ranked listing of these emails, and its length. `levels` are the fewest that it
-/// must have.
+/// Makes the rows of a ranked listing of these emails. The listing must have at least `levels`
+/// levels.
 fn listing(
     ranking: Ranking,
     filter: ListingFilter,
@@ -48,8 +47,8 @@ fn listing(
     CountedListing { listing, stats }
 }
 
-/// Asks for the rest from every position on, and for the position of every email of it.
-/// `is_in_both` is asked with the number of an email, 0 being the newest.
+/// Reads the difference from every position, and the position of each of its emails. `is_in_both`
+/// gets the number of an email; 0 is the newest.
 fn every_position(key: u8, is_in_both: impl Fn(u64) -> bool) {
     let ranking = Ranking { key: [key; 16], above: 0, below: 0 };
     let both: Vec<EmailId> =
@@ -91,7 +90,7 @@ fn every_position(key: u8, is_in_both: impl Fn(u64) -> bool) {
 }
 
 #[test]
-fn rest_of_a_ranked_listing_is_found_at_every_position() {
+fn the_difference_of_ranked_listings_is_found_at_every_position() {
     for key in 1..=2 {
         for every in [8, 20, 50] {
             every_position(key, |n| n % every == 0);
@@ -99,10 +98,10 @@ fn rest_of_a_ranked_listing_is_found_at_every_position() {
     }
 }
 
-/// A stretch between two boundaries of the smaller listing has nearly all emails, or none of the
-/// rest.
+/// A stretch between two boundaries of the smaller listing has nearly all emails of the difference,
+/// or none.
 #[test]
-fn rest_is_found_at_every_position_beside_emails_that_stand_together() {
+fn the_difference_is_found_at_every_position_around_dense_stretches() {
     every_position(1, |n| n >= EMAILS - 200);
     every_position(1, |n| n < 100 || (EMAILS - 1_000..EMAILS - 500).contains(&n));
     every_position(1, |n| n % 600 > 20);

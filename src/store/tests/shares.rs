@@ -1,4 +1,4 @@
-//! Sharing: whoever something is shared with finds it, and nobody else does.
+//! Sharing: guests find the mailboxes that are shared with them, and nobody else does.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ fn share(bed: &Fixture, uid: MailboxUid, with: &[(AccountId, u16)]) -> Result<bo
 }
 
 #[test]
-fn what_is_shared_is_found_by_whom_it_is_shared_with() {
+fn a_guest_finds_the_accounts_that_share_mailboxes() {
     let bed = three();
     let with = |user| bed.store.snapshot().accounts_shared_with(user).unwrap();
     let rights = |user| {
@@ -55,7 +55,7 @@ fn what_is_shared_is_found_by_whom_it_is_shared_with() {
         rights(ACCOUNT).values().all(|rights| *rights == mailbox::ALL_RIGHTS)
             && rights(ACCOUNT).len() == 3
     );
-    // One mailbox less is still something; none is nothing.
+    // The account is found as long as one mailbox is shared.
     share(&bed, INBOX, &[]).unwrap();
     assert_eq!((with(BOB), with(EVE)), (vec![ACCOUNT], vec![]));
     bed.done(|txn| txn.destroy_mailbox(ARCHIVE)).unwrap();
@@ -64,7 +64,7 @@ fn what_is_shared_is_found_by_whom_it_is_shared_with() {
 }
 
 #[test]
-fn shares_that_cannot_be_are_refused() {
+fn invalid_shares_are_refused() {
     let bed = three();
     let many: Vec<(AccountId, u16)> =
         (0..=limits::MAX_SHARES).map(|n| (AccountId(u32::try_from(n).unwrap() + 9), 1)).collect();
@@ -87,11 +87,11 @@ fn shares_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn an_account_that_goes_leaves_no_share_behind() {
+fn a_removed_account_leaves_no_shares() {
     let bed = three();
     share(&bed, INBOX, &[(BOB, 1), (EVE, 1)]).unwrap();
     bed.on(BOB, |txn| txn.update_mailbox(INBOX, |row| row.shares = [(ACCOUNT, 1)].into())).unwrap();
-    // Bob goes at once, and what was shared with him by and by.
+    // Bob's account is removed at once, and the shares with it in steps.
     assert!(!bed.on(BOB, |txn| txn.erase(999)).unwrap());
     assert_clean(&bed.store);
     assert_eq!(bed.store.snapshot().accounts_shared_with(ACCOUNT).unwrap(), []);

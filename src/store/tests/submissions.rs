@@ -1,5 +1,4 @@
-//! A submission says what became of its action, and is taken back only while nothing of it went
-//! out.
+//! A submission shows the outcome of its action, and is canceled only while nothing was sent.
 
 use super::life::{DAY, Fixture, bed};
 use super::*;
@@ -44,13 +43,13 @@ fn change(bed: &Fixture, id: ActionId, change: impl Fn(&mut Action)) {
 }
 
 #[test]
-fn what_becomes_of_an_action_is_said_by_its_submission() {
+fn a_submission_shows_the_outcome_of_its_action() {
     let bed = bed();
     let (id, action) = submit(&bed, &["bob@example.net", "eve@example.net"]);
     assert_eq!((read(&bed, id).undo, read(&bed, id).action), (UndoStatus::Pending, Some(action)));
     let queued = || (DeliveryState::Queued, "250 2.0.0 queued".to_owned());
     assert_eq!(said(&bed, id), [queued(), queued()]);
-    // A temporary failure: it can still be taken back.
+    // After a temporary failure the submission can still be canceled.
     change(&bed, action, |action| {
         (action.attempts, action.last_error) = (1, Some("no route".into()))
     });
@@ -58,7 +57,7 @@ fn what_becomes_of_an_action_is_said_by_its_submission() {
         (said(&bed, id)[0].clone(), read(&bed, id).undo),
         ((DeliveryState::Queued, "451 4.4.0 no route".into()), UndoStatus::Pending)
     );
-    // One has it, in another order: final, and not over.
+    // One recipient has the message: the submission is final, but has not ended.
     change(&bed, action, |action| {
         action.recipients.reverse();
         action.recipients[0].state = RecipientState::Sent("250 2.6.0 taken".into());
@@ -73,7 +72,7 @@ fn what_becomes_of_an_action_is_said_by_its_submission() {
     });
     assert_eq!(said(&bed, id)[0], (DeliveryState::No, "550 5.1.1 gone".into()));
     assert_eq!(read(&bed, id).ended, Some(bed.clock.now()));
-    // Tried again by hand it waits again, and is not pending for that.
+    // An administrator retries it: the recipient waits again, and the submission stays final.
     change(&bed, action, |action| {
         action.state = ActionState::Waiting;
         action.last_error = None;
@@ -84,7 +83,7 @@ fn what_becomes_of_an_action_is_said_by_its_submission() {
         (queued(), UndoStatus::Final, None)
     );
     assert_eq!(bed.done(|txn| txn.cancel_submission(id)), Ok(false));
-    // Who takes it out of the queue by hand gives it up.
+    // An administrator removes it from the queue: it is given up.
     bed.done(|txn| txn.remove_action(action)).unwrap();
     assert_eq!(said(&bed, id)[0], (DeliveryState::No, "554 5.3.0 removed from the queue".into()));
     assert!(read(&bed, id).ended.is_some());
@@ -92,7 +91,7 @@ fn what_becomes_of_an_action_is_said_by_its_submission() {
 }
 
 #[test]
-fn it_is_taken_back_with_its_action_or_not_at_all() {
+fn a_submission_is_canceled_with_its_action_or_not_at_all() {
     let bed = bed();
     let (id, action) = submit(&bed, &["bob@example.net"]);
     assert_eq!(bed.done(|txn| txn.cancel_submission(id)), Ok(true));
@@ -116,7 +115,7 @@ fn it_is_taken_back_with_its_action_or_not_at_all() {
         assert_eq!(bed.store.snapshot().action(ACCOUNT, action).unwrap().is_none(), may);
         assert_eq!(read(&bed, id).undo, if may { UndoStatus::Canceled } else { was });
     }
-    // One that is destroyed goes out nevertheless.
+    // The message of a destroyed submission is still sent.
     let (id, action) = submit(&bed, &["bob@example.net"]);
     bed.done(|txn| txn.destroy_object::<EmailSubmission>(id)).unwrap();
     change(&bed, action, |action| action.state = ActionState::Sent);
@@ -126,7 +125,7 @@ fn it_is_taken_back_with_its_action_or_not_at_all() {
 }
 
 #[test]
-fn the_two_are_written_by_one_commit() {
+fn a_submission_and_its_action_are_written_by_one_commit() {
     let bed = bed();
     let (id, action) = submit(&bed, &["bob@example.net"]);
     bed.engine.fail_after(0, Error::Full);

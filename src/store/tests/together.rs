@@ -1,9 +1,8 @@
 //! Several stores over one engine, as several processes on one database would be.
 //!
-//! A baton lets one store at a time run up to its next engine call, and a seed decides which: so a
-//! failure is found again by its seed. What each commit read and wrote is replayed, in the order in
-//! which the engine wrote it, over a naive account: a commit that was built on anything but the
-//! state right before it stands out.
+//! A baton lets one store at a time run up to its next engine call. A seed decides which store, so
+//! a failure can be repeated. All commits are replayed over a naive account, in the order in which
+//! the engine wrote them: a commit that was not built on the state right before it is noticed.
 
 mod baton;
 
@@ -24,7 +23,7 @@ const STEPS: usize = 30;
 
 type Facts = (BTreeSet<MailboxUid>, BTreeSet<String>);
 
-/// What a commit read, and what it made of it.
+/// What a commit read, and what it wrote.
 #[derive(Debug, Clone)]
 enum Deed {
     Delivered { id: EmailId, emails: u64 },
@@ -36,7 +35,7 @@ enum Deed {
     Counted { before: u64 },
 }
 
-/// A message whose bytes say which threads it may join.
+/// Makes the rows of a message whose bytes are its thread keys.
 fn rows_of(raw: &[u8]) -> MessageRows {
     let keys = raw.split(|byte| *byte == b'\r').next().unwrap_or_default();
     MessageRows {
@@ -55,7 +54,7 @@ fn count_of(row: &AccountRow) -> u64 {
     row.display_name.as_deref().and_then(|name| name.parse().ok()).unwrap_or(0)
 }
 
-/// One of the stores, and what it did.
+/// One of the stores, and its commits.
 struct Actor {
     who: usize,
     store: Store,
@@ -67,8 +66,7 @@ struct Actor {
 }
 
 impl Actor {
-    /// The value of a commit that may be refused, but for reasons that are somebody else's doing
-    /// alone.
+    /// Returns the value of a commit. The commit may fail only because of other stores.
     fn allowed<T>(&mut self, done: Result<T, Error>) -> Option<T> {
         match done {
             Ok(value) => Some(value),
@@ -92,7 +90,7 @@ impl Actor {
         self.allowed(done)
     }
 
-    /// A commit that does what it says.
+    /// Makes a commit and records it.
     fn deed(
         &mut self,
         account: AccountId,
@@ -137,7 +135,7 @@ impl Actor {
         let accounts: &[AccountId] = [&[ACCOUNT][..], &[BOB], &[ACCOUNT, BOB]][self.dice.below(3)];
         let keys: String =
             (0..self.dice.below(3)).map(|_| ['0', '1', '2', '3'][self.dice.below(4)]).collect();
-        // Few messages, so that one is delivered while another store collects it.
+        // Few different messages, so that one is delivered while another store collects it.
         let raw =
             format!("Subject: {keys}\r\n\r\n{}\r\n", ["a", "b"][self.dice.below(2)]).into_bytes();
         let encoded = EncodedMessage::new(&rows_of(&raw));
@@ -209,7 +207,7 @@ impl Actor {
                 txn.remove_action(id)?;
                 return Ok(Deed::Removed { id, due: before });
             }
-            // Raises no change number: of this the bytes of the account's state tell nothing.
+            // This raises no change number, so the bytes of the account's state stay the same.
             txn.defer_actions(
                 &[(id, wake_condition(&action).ok_or(Error::NotFound("wake"))?)],
                 after,
@@ -218,7 +216,7 @@ impl Actor {
         });
     }
 
-    /// A number that is read and raised, beside an address of the site.
+    /// Raises a number in the account's row, in one commit with an address of the site.
     fn count(&mut self, account: AccountId) {
         self.engine.written.lock().clear();
         let mut before = 0;
@@ -307,7 +305,7 @@ impl Actor {
     }
 }
 
-/// The naive account: what is left when the deeds are done one after another.
+/// The naive account: the result of applying the recorded commits one after another.
 #[derive(Debug, Default, PartialEq)]
 struct Naive {
     emails: BTreeMap<EmailId, Facts>,
@@ -360,8 +358,8 @@ impl Naive {
     }
 }
 
-/// Runs the stores to their end; returns how many batches were stale, and how many commits were
-/// overtaken too often.
+/// Runs all stores. Returns the number of stale batches, and of commits that were overtaken too
+/// often.
 fn run_together(seed: u64) -> (u64, usize) {
     let memory = MemoryEngine::new();
     let (baton, writes) = (Arc::new(Baton::new(seed)), Arc::new(AtomicU64::new(0)));
@@ -429,7 +427,7 @@ fn run_together(seed: u64) -> (u64, usize) {
 }
 
 #[test]
-fn stores_over_one_engine_do_what_one_store_would_do() {
+fn several_stores_over_one_engine_behave_like_one() {
     let mut all = (0, 0);
     for seed in 1..=u64::from(cases(40)) {
         let (stale, overtaken) = std::panic::catch_unwind(|| run_together(seed))
@@ -440,8 +438,7 @@ fn stores_over_one_engine_do_what_one_store_would_do() {
     assert!(all.1 as u64 * 20 < all.0, "{} of {} were overtaken too often", all.1, all.0);
 }
 
-/// Several threads of several stores at once, so that commits are also built on what is still on
-/// its way.
+/// Runs several threads of several stores, so that commits are also built on queued ones.
 #[test]
 fn threads_of_several_stores_lose_no_update() {
     let memory = MemoryEngine::new();
@@ -485,9 +482,9 @@ fn threads_of_several_stores_lose_no_update() {
     assert_clean(&stores[0]);
 }
 
-/// The same account, repaired by one store: the others neither see nor write it meanwhile.
+/// While one store repairs an account, the others neither read nor write it.
 #[test]
-fn a_store_knows_of_the_repairs_of_another() {
+fn a_store_respects_the_repairs_of_another() {
     let memory = MemoryEngine::new();
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let open =

@@ -1,5 +1,5 @@
-//! RocksDB after the power went: the log ends in the middle of a record, in zeros, or is damaged
-//! further up.
+//! RocksDB after a power failure: the log ends in the middle of a record or in zeros, or is damaged
+//! before its end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ fn open(dir: &Path) -> Result<Store, Error> {
     Store::open(dir, &Options::small(), Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000))))
 }
 
-/// The log that is written to.
+/// Returns the current log.
 fn log(dir: &Path) -> PathBuf {
     let files = fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|kind| kind == "log")).max().unwrap()
 }
 
-/// What is on the disk at this moment.
+/// Copies the files that are on the disk at this moment.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for file in fs::read_dir(from).unwrap() {
@@ -31,12 +31,12 @@ fn emails(store: &Store) -> BTreeSet<EmailId> {
 }
 
 #[test]
-fn a_write_torn_by_a_power_failure_takes_only_what_was_not_acknowledged() {
+fn a_torn_write_loses_only_unacknowledged_commits() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("store");
     let store = open(&dir).unwrap();
     make_account(&store, ACCOUNT);
-    // After each acknowledgement: how long the log is, and what is there.
+    // The length of the log and the emails after each acknowledgement.
     let mut acknowledged = vec![(fs::metadata(log(&dir)).unwrap().len(), emails(&store))];
     for n in 0..3 {
         deliver_to(&store, ACCOUNT, n, &[1], 5).unwrap();
@@ -50,8 +50,8 @@ fn a_write_torn_by_a_power_failure_takes_only_what_was_not_acknowledged() {
                 .iter()
                 .enumerate()
         {
-            // As many zeros as leave the record too short. A record that has its length but not its
-            // sum is damage.
+            // Few enough zeros to leave the record too short: a record of full length with a wrong
+            // checksum is damage.
             for zeros in [0, (behind - cut - 1).min(100)] {
                 let torn = root.path().join(format!("torn-{at}-{case}-{zeros}"));
                 copy(&dir, &torn);
@@ -75,7 +75,7 @@ fn a_write_torn_by_a_power_failure_takes_only_what_was_not_acknowledged() {
 }
 
 #[test]
-fn damage_further_up_the_log_is_no_torn_write_and_refuses_to_open() {
+fn a_store_with_damage_before_the_end_of_the_log_does_not_open() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("store");
     let store = open(&dir).unwrap();

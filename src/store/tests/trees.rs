@@ -1,13 +1,12 @@
-//! Mailboxes beside a naive tree of them: what may be and what is refused, counts by the words of
-//! RFC 8621 §2 whichever mailbox is the Trash, and Mailbox/changes from every past state, before
-//! and after what is over was purged.
+//! Compares mailboxes with a naive tree: which changes are allowed, the counts of RFC 8621 §2 with
+//! any mailbox as the Trash, and Mailbox/changes from every past state, before and after purges.
 
 use std::collections::BTreeMap;
 
 use super::*;
 use crate::model::{DataType, MailboxCounts, ModSeq, ThreadId};
 
-/// What the owner says of a mailbox.
+/// The settings of a mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct MailboxWish {
     name: &'static str,
@@ -45,7 +44,8 @@ fn acts() -> impl Strategy<Value = Vec<TreeAct>> {
         ])
     };
     let act = prop_oneof![
-        3 => (name(), parent(), role()).prop_map(|(name, parent, role)| TreeAct::Create { name, parent, role }),
+        3 => (name(), parent(), role())
+            .prop_map(|(name, parent, role)| TreeAct::Create { name, parent, role }),
         2 => (0usize..7, name()).prop_map(|(which, name)| TreeAct::Rename { which, name }),
         2 => (0usize..7, parent()).prop_map(|(which, parent)| TreeAct::Move { which, parent }),
         3 => (0usize..7, role()).prop_map(|(which, role)| TreeAct::Role { which, role }),
@@ -54,7 +54,8 @@ fn acts() -> impl Strategy<Value = Vec<TreeAct>> {
         2 => (0usize..7).prop_map(|which| TreeAct::Remove { which }),
         4 => (proptest::collection::vec(0u8..3, 0..2), 1u8..32, any::<bool>())
             .prop_map(|(keys, boxes, seen)| TreeAct::Deliver { keys, boxes, seen }),
-        4 => (0usize..9, 1u8..32, 0u8..4).prop_map(|(which, boxes, keywords)| TreeAct::Update { which, boxes, keywords }),
+        4 => (0usize..9, 1u8..32, 0u8..4)
+            .prop_map(|(which, boxes, keywords)| TreeAct::Update { which, boxes, keywords }),
         2 => (0usize..9).prop_map(|which| TreeAct::Destroy { which }),
         1 => (1usize..5).prop_map(|most| TreeAct::Purge { most }),
     ];
@@ -76,12 +77,11 @@ struct TreeWorld {
     mails: BTreeMap<EmailId, TreeMail>,
     delivered: u32,
     past: Vec<(ModSeq, ShownThreads)>,
-    /// When which mailbox changed, and whether more of it than counts.
+    /// The changes of mailboxes, and whether more than counts changed.
     changed: Vec<(ModSeq, MailboxUid, bool)>,
-    /// When another mailbox became the Trash: counts were made anew then, and may have come out the
-    /// same.
+    /// The changes of the Trash. These recount all mailboxes, and counts may stay the same.
     recounted: Vec<ModSeq>,
-    /// When the mailboxes that are not purged yet were destroyed.
+    /// When the mailboxes were destroyed that are not purged yet.
     ended: Vec<ModSeq>,
     low: ModSeq,
 }
@@ -124,7 +124,7 @@ impl TreeWorld {
         self.boxes.iter().find(|(_, one)| one.role == Some(Role::Trash)).map(|(uid, _)| *uid)
     }
 
-    /// Whether a mailbox may be so.
+    /// Whether a mailbox may have these settings.
     fn may(&self, uid: Option<MailboxUid>, wish: &MailboxWish) -> bool {
         let mut others = self.boxes.iter().filter(|(other, _)| Some(**other) != uid);
         if others.any(|(_, one)| {
@@ -143,7 +143,7 @@ impl TreeWorld {
         true
     }
 
-    /// A change of one mailbox, to be refused where it may not be.
+    /// Changes one mailbox. The change must be refused if the result is not allowed.
     fn change(&mut self, which: usize, change: impl Fn(&mut MailboxWish)) {
         let Some(uid) = self.at(which) else { return };
         let mut wish = self.boxes[&uid].clone();
@@ -170,7 +170,7 @@ impl TreeWorld {
         }
     }
 
-    /// Some of the mailboxes, by bits.
+    /// Returns the mailboxes whose bits are set.
     fn some(&self, bits: u8) -> BTreeSet<MailboxUid> {
         self.boxes
             .keys()
@@ -183,7 +183,7 @@ impl TreeWorld {
     fn act(&mut self, act: &TreeAct) {
         match act {
             TreeAct::Create { name, parent, role } if self.boxes.len() < 6 => {
-                // The last is one that there never was.
+                // The last mailbox never existed.
                 let parent = parent.map(|at| self.at(at).unwrap_or(MailboxUid(999)));
                 let wish =
                     MailboxWish { name, parent, role: *role, sort_order: 0, subscribed: true };
@@ -275,8 +275,8 @@ impl TreeWorld {
         }
     }
 
-    /// RFC 8621 §2: an email that is only in the Trash does not make its thread unread elsewhere,
-    /// and in the Trash only what is there counts.
+    /// Counts as RFC 8621 §2 says: an unread email that is only in the Trash does not make its
+    /// thread unread elsewhere, and in the Trash only emails of the Trash count.
     fn counts(&self, uid: MailboxUid) -> MailboxCounts {
         let trash = self.trash();
         let here: Vec<&TreeMail> =
@@ -371,8 +371,8 @@ impl TreeWorld {
                 !said.is_empty() && !later().any(|(_, _, more)| *more),
                 "since {since}"
             );
-            // Told a mailbox at a time it is the same, but for what was made and is gone, and
-            // nothing twice.
+            // Answers with one mailbox each report the same mailboxes as the whole answer, none
+            // twice, and maybe some that were created and destroyed since.
             let (mut at, mut told) = (ClientState::at(*since), Vec::new());
             loop {
                 let step = snapshot.mailbox_changes(ACCOUNT, at, 1).unwrap().unwrap().changes;
@@ -412,9 +412,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(120), ..ProptestConfig::default() })]
 
     #[test]
-    fn mailboxes_are_what_a_naive_tree_says(acts in acts()) {
+    fn mailboxes_agree_with_a_naive_tree(acts in acts()) {
         let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
-        let store = Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();
+        let engine = Arc::new(MemoryEngine::new());
+        let store = Store::open_engine(engine, &Options::small(), clock).unwrap();
         let mut world = TreeWorld::new(store);
         for act in &acts {
             world.act(act);

@@ -1,4 +1,4 @@
-//! Uploads: whose they are, how long they are kept, and what goes first where there is no room.
+//! Uploads: who may read them, how long they are stored, and which are deleted to make room.
 
 use super::life::{DAY, Fixture, MS, bed};
 use super::*;
@@ -23,7 +23,7 @@ fn is_there(bed: &Fixture, user: AccountId, raw: &[u8]) -> bool {
 }
 
 #[test]
-fn an_upload_is_its_users_alone_and_goes_after_its_time() {
+fn an_upload_belongs_to_its_user_and_expires() {
     let bed = bed();
     make_account(&bed.store, BOB);
     put(&bed, BOB, b"one").unwrap();
@@ -37,7 +37,7 @@ fn an_upload_is_its_users_alone_and_goes_after_its_time() {
     bed.clock.advance(DAY - MS);
     expire(DAY);
     assert!(is_there(&bed, BOB, b"one"));
-    // The same again: its time begins anew, and its type is the new one.
+    // The same bytes again: the retention begins anew, and the media type is the new one.
     let again =
         bed.done(|txn| txn.put_upload(BOB, &hash(b"one"), b"one", "text/html", ROOM)).unwrap();
     bed.clock.advance(MS);
@@ -47,7 +47,8 @@ fn an_upload_is_its_users_alone_and_goes_after_its_time() {
     expire(DAY);
     assert!(!is_there(&bed, BOB, b"one"));
     assert_clean(&bed.store);
-    // Its octets go when nobody holds them, and not in the commit that let them go (RFC 8620 §6).
+    // Its bytes are collected after the last hold is released, not in the same commit (RFC 8620
+    // §6).
     let collect =
         || bed.on(AccountId::SITE, |txn| txn.collect_blobs(bed.upto(DAY), 9)).unwrap().blobs;
     assert_eq!((collect(), bed.rows(Table::Blobs)), (0, 1));
@@ -56,7 +57,7 @@ fn an_upload_is_its_users_alone_and_goes_after_its_time() {
 }
 
 #[test]
-fn where_there_is_no_room_the_oldest_go_first_and_only_as_many_as_must() {
+fn the_oldest_uploads_are_deleted_to_make_room_and_no_more_than_needed() {
     let bed = bed();
     make_account(&bed.store, BOB);
     let (first, second, third) = ([b'a'; 40], [b'b'; 40], [b'c'; 20]);
@@ -64,7 +65,7 @@ fn where_there_is_no_room_the_oldest_go_first_and_only_as_many_as_must() {
     for raw in [&first[..], &second, &third] {
         put(&bed, ACCOUNT, raw).unwrap();
     }
-    // The first is uploaded again: now the second is the oldest.
+    // The first one is uploaded again, so the second is the oldest.
     put(&bed, ACCOUNT, &first).unwrap();
     put(&bed, ACCOUNT, b"d").unwrap();
     let there = |raw: &[u8]| is_there(&bed, ACCOUNT, raw);
@@ -82,7 +83,7 @@ fn where_there_is_no_room_the_oldest_go_first_and_only_as_many_as_must() {
 }
 
 #[test]
-fn uploads_are_few() {
+fn uploads_are_bounded_in_number() {
     let bed = bed();
     let hash = |n: usize| BlobHash(*blake3::hash(&n.to_be_bytes()).as_bytes());
     bed.done(|txn| {
@@ -97,7 +98,7 @@ fn uploads_are_few() {
 }
 
 #[test]
-fn octets_that_are_there_are_held_without_being_put_and_collected_ones_do_not_come_back() {
+fn stored_bytes_are_held_without_being_written_again_and_collected_ones_stay_gone() {
     let bed = bed();
     make_account(&bed.store, BOB);
     let long = vec![b'x'; 2 * row::FRAME_BYTES];
@@ -114,7 +115,7 @@ fn octets_that_are_there_are_held_without_being_put_and_collected_ones_do_not_co
         assert_eq!(collect().unwrap().blobs, 0, "the other holds it");
         let part = bed.store.snapshot().upload_part(BOB, BOB, &id, 1..3).unwrap().unwrap();
         assert_eq!(part, raw[1..3]);
-        // Held between the collection's look and its commit.
+        // An upload holds the bytes between the collection's look and its commit.
         bed.on(BOB, |txn| txn.expire_uploads(txn.now(), 9)).unwrap();
         bed.clock.advance(DAY);
         let between = bed.on(AccountId::SITE, |txn| {
@@ -126,8 +127,8 @@ fn octets_that_are_there_are_held_without_being_put_and_collected_ones_do_not_co
         assert_clean(&bed.store);
         bed.on(BOB, |txn| txn.expire_uploads(txn.now(), 9)).unwrap();
         bed.clock.advance(DAY);
-        // Collected between the other's look and its commit: the head does not come back without
-        // its frames.
+        // The bytes are collected between the upload's look and its commit: the head row must not
+        // be written without its frames.
         let late = bed.on(BOB, |txn| {
             txn.hold_upload(BOB, &id, "", room)?;
             assert_eq!(collect().unwrap().blobs, 1);
@@ -146,7 +147,7 @@ fn octets_that_are_there_are_held_without_being_put_and_collected_ones_do_not_co
 }
 
 #[test]
-fn an_account_that_is_erased_lets_its_uploads_go() {
+fn an_erased_account_releases_its_uploads() {
     let bed = bed();
     put(&bed, ACCOUNT, b"one").unwrap();
     bed.clock.advance(DAY);

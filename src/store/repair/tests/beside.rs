@@ -1,4 +1,4 @@
-//! Who looks while a repair begins.
+//! Snapshots that are taken while a repair begins.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use super::*;
 use crate::store::engine::watched::CountingEngine;
 
 #[test]
-fn no_view_is_of_a_repair_that_began_while_it_was_made() {
+fn a_snapshot_never_shows_a_half_repaired_account() {
     let ((go, begin), (say, marked)) = (mpsc::channel(), mpsc::channel());
     let engine = Arc::new(CountingEngine::default());
     let store = open(engine.clone());
-    life(&store);
-    hurt(&*engine, engine.inner());
+    fill(&store);
+    damage_ann(&*engine, engine.inner());
     std::thread::scope(|scope| {
         let own = store.clone();
         scope.spawn(move || {
@@ -27,16 +27,19 @@ fn no_view_is_of_a_repair_that_began_while_it_was_made() {
             });
             assert_eq!(done.unwrap().left, []);
         });
-        // The first snapshot that is wanted lets the repair go ahead, and gives it time.
+        // The first snapshot starts the repair and gives it time.
         engine.before_snapshot(move || {
             go.send(()).unwrap();
-            // Where the repair cannot come between it waits for us, and nobody says anything.
+            // If the repair has to wait for this snapshot, nothing is sent.
             let _told = marked.recv_timeout(Duration::from_millis(300));
         });
         let snapshot = store.snapshot();
         let is_marked = !version::accounts_under_repair(snapshot.reader()).unwrap().is_empty();
         let read = snapshot.emails(ANN, None, 9);
-        assert!(!is_marked || read == Err(Error::Rebuilding(ANN)), "half a repair is seen");
+        assert!(
+            !is_marked || read == Err(Error::Rebuilding(ANN)),
+            "the snapshot shows a half repaired account"
+        );
         drop(snapshot);
     });
     assert_eq!(deep(&store), []);

@@ -1,5 +1,5 @@
-//! Damage of every kind in every table is named by the check, mended by the repair, and told to
-//! clients honestly.
+//! A check reports damage of every kind in every table, a repair fixes derived rows, and clients
+//! whose states are wrong are refused.
 
 use super::*;
 
@@ -10,10 +10,10 @@ enum Damage {
     Add,
 }
 
-/// Whether a repair makes good what was done to a table; what is the owner's word it cannot.
-fn is_made_good(table: Table, damage: Damage) -> bool {
+/// Whether a repair can fix this damage of a table. Primary rows cannot be computed again.
+fn is_repairable(table: Table, damage: Damage) -> bool {
     match table {
-        // Of messages that nobody holds the round over all messages takes care.
+        // The sweep over all messages handles unreferenced ones.
         Table::Site
         | Table::Outbox
         | Table::OutboxMessages
@@ -21,18 +21,18 @@ fn is_made_good(table: Table, damage: Damage) -> bool {
         | Table::Blobs
         | Table::BlobFrames
         | Table::BlobPurge => false,
-        // Of a row that is deleted nothing tells.
+        // No other row names a decision.
         Table::Decisions => damage == Damage::Alter,
-        // Whose mail it would be nothing tells, nor which message an email that never was would
-        // hold, nor which of two primary addresses is one.
+        // Nothing says whose mail an added mailbox would have, which message an added email would
+        // hold, or which of two primary addresses is right.
         Table::Mailboxes | Table::EmailMetadata | Table::Addresses => damage != Damage::Add,
-        // Who was told, and which transaction was served, is believed.
+        // Told rows and served transactions are accepted as they are.
         _ => true,
     }
 }
 
-/// What is not seen: that it is not there, where nothing else tells of it.
-fn is_silent(table: Table, damage: Damage) -> bool {
+/// Whether a check cannot notice this damage of a table, since no other row names the damaged one.
+fn is_unnoticed(table: Table, damage: Damage) -> bool {
     match table {
         Table::Site => true,
         Table::Decisions | Table::Subscriptions | Table::History | Table::Sweeps => {
@@ -45,12 +45,12 @@ fn is_silent(table: Table, damage: Damage) -> bool {
 }
 
 #[test]
-fn every_damage_in_every_table_is_named_and_what_is_derived_is_mended() {
+fn damage_in_every_table_is_reported_and_derived_rows_are_repaired() {
     let (engine, store) = loop {
         let engine = Arc::new(MemoryEngine::new());
         let store = open(engine.clone());
-        life(&store);
-        // Which emails are boundaries hangs on secrets that are drawn: now and then none is.
+        fill(&store);
+        // Which emails are boundaries depends on a random secret. Sometimes none is.
         if !rows_of(&engine, Table::MailboxRank, ANN).is_empty() {
             break (engine, store);
         }
@@ -74,7 +74,7 @@ fn every_damage_in_every_table_is_named_and_what_is_derived_is_mended() {
             let puts = all.iter().flat_map(put).collect();
             copy.write(&[Arc::new(Batch::of(puts))]).unwrap();
             let rows = rows_of(&copy, *table, ANN);
-            // One that is shown now, of the list; of the rest any.
+            // In `search_folds` the last row, which is part of a fold; in other tables the first.
             let at = if *table == Table::SearchFolds { rows.len() - 1 } else { 0 };
             let (key, value) = rows[at].clone();
             match damage {
@@ -97,12 +97,12 @@ fn every_damage_in_every_table_is_named_and_what_is_derived_is_mended() {
             let store = open(copy.clone());
             let named = deep(&store);
             let what = format!("{} {damage:?}: {named:?}", table.name());
-            if is_silent(*table, damage) {
+            if is_unnoticed(*table, damage) {
                 assert!(named.is_empty(), "{what}");
                 continue;
             }
-            // What only others tell of is named where they are.
-            let told_by_others = matches!(
+            // Damage of these tables is reported for the rows that depend on them.
+            let is_reported_elsewhere = matches!(
                 table,
                 Table::EmailMetadata
                     | Table::Deliveries
@@ -117,21 +117,20 @@ fn every_damage_in_every_table_is_named_and_what_is_derived_is_mended() {
                     | Table::Objects
             );
             assert!(
-                told_by_others || named.iter().any(|breach| breach.table == table.name()),
+                is_reported_elsewhere || named.iter().any(|breach| breach.table == table.name()),
                 "{what}"
             );
             assert!(!named.is_empty(), "{what}");
             let done = repair(&store, RepairScope::Repair);
             let left = deep(&store);
-            if is_made_good(*table, damage) {
+            if is_repairable(*table, damage) {
                 assert_eq!((left, done.left_count), (Vec::new(), 0), "{what}, then {done:?}");
-                // Only the account that was hurt was touched.
-                // (A row of who shares with whom is of two.)
+                // Only the damaged account was written; a row of `shared` belongs to two.
                 assert!(
                     *table == Table::Shared || done.mended.iter().all(|account| *account == ANN),
                     "{done:?}"
                 );
-                // And it goes on.
+                // Deliveries go on.
                 deliver(&store, ANN, 200).unwrap();
                 assert_eq!(deep(&store), [], "{what}");
                 assert_eq!(repair(&store, RepairScope::Repair).written, 0);
@@ -141,10 +140,10 @@ fn every_damage_in_every_table_is_named_and_what_is_derived_is_mended() {
 }
 
 #[test]
-fn what_searches_use_is_mended_without_a_word_to_clients_and_lists_with_one() {
+fn a_repair_of_listings_refuses_states_and_one_of_the_search_index_does_not() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
-    life(&store);
+    fill(&store);
     let state = |store: &Store| store.snapshot().account_state(ANN).unwrap();
     let before = state(&store);
     let (key, _) = rows_of(&engine, Table::EmailTokens, ANN).remove(2);
@@ -153,14 +152,14 @@ fn what_searches_use_is_mended_without_a_word_to_clients_and_lists_with_one() {
     assert_eq!((done.mended, done.renewed), (vec![ANN], vec![]));
     assert!(
         done.written > 0 && rows_of(&engine, Table::SearchFolds, ANN).len() == 1,
-        "its folds are let go"
+        "its folds are deleted"
     );
     assert_eq!(AccountStateRow { unfolded: before.unfolded, ..state(&store) }, before);
     assert_eq!(deep(&store), []);
 
     let (key, _) = rows_of(&engine, Table::MailboxEmailIndex, ANN).remove(2);
     write(&*engine, Table::MailboxEmailIndex, &key, None);
-    assert_eq!(repair(&store, RepairScope::Reindex).written, 0, "not its business");
+    assert_eq!(repair(&store, RepairScope::Reindex).written, 0, "a reindex leaves listings alone");
     let done = repair(&store, RepairScope::Repair);
     assert_eq!((done.mended, done.renewed), (vec![ANN], vec![ANN]));
     let after = state(&store);
@@ -194,8 +193,7 @@ fn what_searches_use_is_mended_without_a_word_to_clients_and_lists_with_one() {
         snapshot.maintained_listing(ANN, MailboxUid(1), ListingFilter::Every).unwrap().unwrap();
     assert_eq!((kept.emails.low, kept.threads.low), (after.modseq, after.modseq));
     drop(snapshot);
-    // A rebuild begins anew whether anything was wrong or not; the other account only when it is
-    // named.
+    // A rebuild restarts history even without faults, but only of the named account.
     let bob = store.snapshot().account_state(BOB).unwrap();
     let done = store.repair(RepairScope::Rebuild, Some(&[ANN]), &remake, &mut |_| true).unwrap();
     assert_eq!(done.renewed, [ANN]);

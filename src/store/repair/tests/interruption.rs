@@ -1,23 +1,23 @@
-//! A repair that is killed or stopped leaves its mark, and the next one finishes it.
+//! A repair that was killed or stopped leaves the account marked, and the next one finishes it.
 
 use super::*;
 
 #[test]
-fn killed_at_any_write_the_mark_stays_and_the_next_repair_ends_it() {
+fn a_repair_killed_at_any_write_stays_marked_and_the_next_one_finishes_it() {
     for full in 0..200 {
         let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
         let store = open(engine.clone());
-        life(&store);
-        hurt(&*engine, engine.inner());
+        fill(&store);
+        damage_ann(&*engine, engine.inner());
         engine.fail_after(full, Error::Full);
         let done = store.repair(RepairScope::Repair, None, &remake, &mut |_| true);
         engine.heal();
         if done.is_ok() {
-            assert!(full >= 4, "hardly any write");
+            assert!(full >= 4, "the repair made too few writes");
             return;
         }
         assert_eq!(done, Err(Error::Full));
-        // As after a restart.
+        // Opens the store as after a restart.
         drop(store);
         let store = open(engine.clone());
         let marked = store.accounts_under_repair().unwrap();
@@ -37,15 +37,15 @@ fn killed_at_any_write_the_mark_stays_and_the_next_repair_ends_it() {
         deliver(&store, ANN, 202).unwrap();
         assert_eq!(store.snapshot().emails(ANN, None, 99).unwrap().len(), 38);
     }
-    panic!("it never ends");
+    panic!("the repair never succeeds");
 }
 
 #[test]
-fn stopped_it_stays_marked_and_who_wrote_before_the_mark_is_seen() {
+fn a_stopped_repair_stays_marked_and_sees_earlier_writes() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
-    life(&store);
-    hurt(&*engine, &engine);
+    fill(&store);
+    damage_ann(&*engine, &engine);
     let mut seen = Vec::new();
     let stopped = store.repair(RepairScope::Repair, None, &remake, &mut |at| {
         if store.accounts_under_repair().unwrap().is_empty() {
@@ -63,7 +63,10 @@ fn stopped_it_stays_marked_and_who_wrote_before_the_mark_is_seen() {
         "{seen:?}"
     );
     assert_eq!(store.accounts_under_repair().unwrap(), [(ANN, RepairScope::Rebuild)]);
-    assert!(store.snapshot().account(ANN).unwrap().is_some(), "who it is stays to be seen");
+    assert!(
+        store.snapshot().account(ANN).unwrap().is_some(),
+        "the account's own row stays readable"
+    );
     repair(&store, RepairScope::Repair);
     assert_eq!(deep(&store), []);
     deliver(&store, ANN, 99).unwrap();

@@ -1,4 +1,4 @@
-//! Emails whose own row is lost: they come back as they were, but for what no other row says.
+//! Emails whose metadata row is lost are recovered as they were, as far as other rows say.
 
 use super::*;
 use crate::model::{EmailMetadata, ThreadId};
@@ -25,21 +25,22 @@ fn emails(engine: &MemoryEngine) -> Vec<(Vec<u8>, EmailMetadata)> {
     rows.map(|(key, row)| (key.clone(), EmailMetadata::decode(&key, &row).unwrap())).collect()
 }
 
-/// A tombstone's marks are those of the lists that it left.
-fn flag_alone(email: &EmailMetadata) -> EmailMetadata {
+/// Returns the email without keywords other than `$flagged`: only the listings that a tombstone
+/// left say which it had.
+fn only_flagged(email: &EmailMetadata) -> EmailMetadata {
     let keywords = email.keywords.iter().filter(|word| *word == "$flagged").cloned().collect();
     EmailMetadata { keywords, ..email.clone() }
 }
 
 #[test]
-fn one_that_is_lost_comes_back_as_it_was() {
+fn a_lost_email_is_recovered_as_it_was() {
     let engine = Arc::new(MemoryEngine::new());
-    life(&open(engine.clone()));
+    fill(&open(engine.clone()));
     let before = emails(&engine);
     assert!(before.iter().any(|(_, email)| email.deleted.is_some()));
     for (at, (key, email)) in before.iter().enumerate() {
         let copy = copy_of(&engine);
-        // Gone, or not to be read.
+        // The row is missing, or it is damaged.
         let broken = (at % 2 == 1).then(|| b"\x01?".to_vec());
         write(&*copy, Table::EmailMetadata, key, broken);
         let store = open(copy.clone());
@@ -54,7 +55,7 @@ fn one_that_is_lost_comes_back_as_it_was() {
         assert_eq!((deep(&store), done.left_count, done.renewed), (Vec::new(), 0, vec![ANN]));
         let mut wanted = before.clone();
         if email.deleted.is_some() {
-            wanted[at].1 = flag_alone(email);
+            wanted[at].1 = only_flagged(email);
         }
         assert_eq!(emails(&copy), wanted);
         deliver(&store, ANN, 200).unwrap();
@@ -63,10 +64,10 @@ fn one_that_is_lost_comes_back_as_it_was() {
 }
 
 #[test]
-fn without_its_content_it_comes_back_without_its_trace_fields() {
+fn an_email_without_its_content_is_recovered_without_its_trace_fields() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
-    life(&store);
+    fill(&store);
     let before = emails(&engine);
     for (key, _) in &before {
         for table in [Table::EmailMetadata, Table::EmailContent, Table::EmailTokens] {
@@ -77,18 +78,18 @@ fn without_its_content_it_comes_back_without_its_trace_fields() {
     assert_eq!((deep(&store), done.left_count), (Vec::new(), 0));
     let prefix = b"Delivered-To: ann@example.org\r\n".len() as u64;
     let short = |(key, email): &(Vec<u8>, EmailMetadata)| {
-        (key.clone(), EmailMetadata { size: email.size - prefix, ..flag_alone(email) })
+        (key.clone(), EmailMetadata { size: email.size - prefix, ..only_flagged(email) })
     };
     let after: Vec<_> =
-        emails(&engine).into_iter().map(|(key, email)| (key, flag_alone(&email))).collect();
+        emails(&engine).into_iter().map(|(key, email)| (key, only_flagged(&email))).collect();
     assert_eq!(after, before.iter().map(short).collect::<Vec<_>>());
 }
 
 #[test]
-fn all_of_an_account_come_back() {
+fn all_lost_emails_of_an_account_are_recovered() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
-    life(&store);
+    fill(&store);
     let before = emails(&engine);
     for (key, _) in &before {
         write(&*engine, Table::EmailMetadata, key, None);
@@ -96,11 +97,11 @@ fn all_of_an_account_come_back() {
     let done = repair(&store, RepairScope::Repair);
     assert_eq!((deep(&store), done.left_count), (Vec::new(), 0));
     let flags = |all: &[(Vec<u8>, EmailMetadata)]| -> Vec<_> {
-        all.iter().map(|(key, email)| (key.clone(), flag_alone(email))).collect()
+        all.iter().map(|(key, email)| (key.clone(), only_flagged(email))).collect()
     };
     assert_eq!(flags(&emails(&engine)), flags(&before));
-    // What the lists of the unseen show stays unseen; of threads of which nothing is unseen all is
-    // seen.
+    // Emails that a listing of unseen emails shows stay unseen. Emails of threads without unseen
+    // emails are seen.
     let snapshot = store.snapshot();
     for (_, email) in before.iter().filter(|(_, email)| email.deleted.is_none()) {
         let id =
@@ -109,7 +110,7 @@ fn all_of_an_account_come_back() {
         let was_seen = email.keywords.contains("$seen");
         assert!(
             was_seen || !back.keywords.contains("$seen"),
-            "nothing that was not seen is hidden: {email:?}"
+            "an unseen email must stay unseen: {email:?}"
         );
         assert!(
             !email.mailboxes.contains(&MailboxUid(1))
@@ -120,11 +121,11 @@ fn all_of_an_account_come_back() {
 }
 
 #[test]
-fn where_no_row_says_where_it_was_it_is_in_the_inbox() {
+fn a_lost_email_that_no_mailbox_names_is_recovered_into_the_inbox() {
     for homeless in [false, true] {
         let engine = Arc::new(MemoryEngine::new());
         let store = open(engine.clone());
-        life(&store);
+        fill(&store);
         let archived = |email: &EmailMetadata| {
             email.deleted.is_none() && email.mailboxes.contains(&MailboxUid(3))
         };
@@ -188,10 +189,10 @@ fn where_no_row_says_where_it_was_it_is_in_the_inbox() {
 }
 
 #[test]
-fn without_a_reference_to_its_message_it_is_named_and_its_remains_go() {
+fn a_lost_email_without_a_message_reference_is_reported_and_its_rows_are_deleted() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
-    life(&store);
+    fill(&store);
     let (key, email) = emails(&engine).remove(0);
     let id = EmailId(u64::from_be_bytes(key[4..].try_into().unwrap()));
     write(&*engine, Table::EmailMetadata, &key, None);
@@ -204,7 +205,7 @@ fn without_a_reference_to_its_message_it_is_named_and_its_remains_go() {
     assert!(deep(&store).iter().any(|breach| breach.table == "email_content"));
     repair(&store, RepairScope::Repair);
     assert_eq!(store.snapshot().email(ANN, id), Ok(None));
-    // The message itself is held by nobody, which is named; a round over all messages sees to it.
+    // The message is reported as unreferenced; the sweep over all messages collects it.
     let left = deep(&store);
     assert!(
         left.iter()

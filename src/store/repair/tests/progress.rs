@@ -1,11 +1,11 @@
-//! What a check and a repair say of their progress.
+//! The progress that a check and a repair report.
 
 use super::*;
 
 #[test]
-fn a_check_tells_how_far_it_is_and_stops_when_it_is_told() {
+fn a_check_reports_its_progress_and_stops_on_request() {
     let store = open(Arc::new(MemoryEngine::new()));
-    life(&store);
+    fill(&store);
     let mut all = Vec::new();
     let report = store.check_deep(None, &mut |at| {
         all.push(*at);
@@ -25,11 +25,11 @@ fn a_check_tells_how_far_it_is_and_stops_when_it_is_told() {
 }
 
 #[test]
-fn a_repair_tells_which_account_it_is_at_however_often_it_looks() {
+fn a_repair_counts_an_account_once_over_all_its_rounds() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
-    life(&store);
-    hurt(&*engine, &engine);
+    fill(&store);
+    damage_ann(&*engine, &engine);
     let mut all = BTreeSet::new();
     let done = store.repair(RepairScope::Repair, None, &remake, &mut |at| {
         all.insert((at.number, at.account));

@@ -1,12 +1,12 @@
-//! Lost mailboxes, states and trace fields, and damaged indexes of changes.
+//! Repairs of lost mailboxes, states and trace prefixes; damaged change indexes.
 
 use super::*;
 
 #[test]
-fn a_lost_mailbox_and_a_lost_state_come_back_with_their_mail() {
+fn a_lost_mailbox_and_a_lost_state_are_recovered_with_their_mail() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
-    life(&store);
+    fill(&store);
     let snapshot = store.snapshot();
     let (emails, before) =
         (snapshot.emails(ANN, None, 99).unwrap(), snapshot.account_state(ANN).unwrap());
@@ -49,7 +49,7 @@ fn a_lost_mailbox_and_a_lost_state_come_back_with_their_mail() {
 fn an_email_whose_trace_fields_are_lost_has_the_size_of_its_message() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
-    life(&store);
+    fill(&store);
     let (id, email) = store.snapshot().emails(ANN, None, 1).unwrap().remove(0);
     write(&*engine, Table::EmailContent, &EmailKey { account: ANN, email: id }.encode(), None);
     assert_eq!(store.snapshot().message(ANN, id).unwrap(), None);
@@ -64,13 +64,13 @@ fn an_email_whose_trace_fields_are_lost_has_the_size_of_its_message() {
     assert_eq!(deep(&store), []);
 }
 
-/// A row of an index that is damaged, or names another object than the one that changed, is no
-/// answer: whoever asks what changed hears of the damage, and not of an object 0 or of nothing.
+/// A change index whose row is damaged or names another object makes `/changes` fail. No object 0
+/// is made up.
 #[test]
-fn damaged_indexes_of_changes_are_never_guessed() {
+fn a_damaged_change_index_is_reported_as_corrupt() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
-    life(&store);
+    fill(&store);
     deliver(&store, ANN, 41).unwrap();
     done(&store, ANN, |txn| txn.create_object(&SenderIdentity::default()));
     let state = store.snapshot().account_state(ANN).unwrap();

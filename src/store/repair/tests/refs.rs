@@ -1,5 +1,5 @@
-//! References of messages to threads: one that is missing and must be there is named and made
-//! again; one that was forgotten is not missed.
+//! References from message ids to threads: a lost reference is reported and written again, a
+//! dropped one is not.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ struct Fixture {
     store: Store,
 }
 
-/// A message whose text names what its thread is found by.
+/// Makes the rows of a message whose upper-case letters are its thread keys.
 fn keyed(raw: &[u8]) -> MessageRows {
     let keys = raw
         .iter()
-        .filter(|octet| octet.is_ascii_uppercase())
-        .map(|octet| ThreadKey([*octet; 32]))
+        .filter(|byte| byte.is_ascii_uppercase())
+        .map(|byte| ThreadKey([*byte; 32]))
         .collect();
     MessageRows { thread_keys: keys, ..remake(raw) }
 }
@@ -41,12 +41,12 @@ impl Fixture {
         done(&self.store, ANN, change)
     }
 
-    /// Delivered now, found by these keys.
+    /// Delivers a message with these keys to the owner.
     fn deliver(&self, keys: &str) -> (EmailId, ThreadId) {
         self.file(keys, MailboxUid(1), None)
     }
 
-    /// Filed now, by whoever may read the mailboxes `open`.
+    /// Files a message for a user who may read the mailboxes `open` (`None`: all).
     fn file(
         &self,
         keys: &str,
@@ -84,7 +84,7 @@ impl Fixture {
         rows_of(&self.engine, Table::ThreadRefs, ANN).iter().any(|(known, _)| *known == key)
     }
 
-    /// How many are named, and nothing else.
+    /// Returns the number of reported references. No other table may have breaches.
     fn named(&self) -> usize {
         let found = self.store.check_deep(Some(&keyed), &mut |_| true).unwrap().breaches;
         assert!(found.iter().all(|breach| breach.table == "thread_refs"), "{found:?}");
@@ -93,7 +93,7 @@ impl Fixture {
 
     fn repair(&self) -> u64 {
         let done = self.store.repair(RepairScope::Repair, None, &keyed, &mut |_| true).unwrap();
-        assert_eq!((done.renewed, self.named()), (vec![], 0), "clients notice nothing");
+        assert_eq!((done.renewed, self.named()), (vec![], 0), "no state is refused");
         done.written
     }
 
@@ -103,7 +103,7 @@ impl Fixture {
 }
 
 #[test]
-fn a_lost_reference_is_missed_and_made_again() {
+fn a_lost_reference_is_reported_and_written_again() {
     let bed = bed();
     let (_, thread) = bed.deliver("AB");
     let (_, other) = bed.deliver("C");
@@ -116,40 +116,40 @@ fn a_lost_reference_is_missed_and_made_again() {
     for key in *b"ABCD" {
         bed.lose(key);
     }
-    assert_eq!(bed.named(), 5, "B is missed by two");
+    assert_eq!(bed.named(), 5, "two emails miss B");
     assert!(bed.repair() >= 4);
     for (keys, wanted) in [("A", thread), ("B", thread), ("C", other), ("D", thread)] {
         assert_eq!(bed.deliver(keys).1, wanted);
     }
-    // A check that reads no message does not see it.
+    // A check that reads no messages does not notice the loss.
     bed.lose(b'A');
     assert_eq!(bed.store.check(), Ok(vec![]));
 }
 
 #[test]
-fn what_was_forgotten_with_a_dead_thread_is_not_missed() {
+fn a_reference_dropped_with_a_dead_thread_is_no_fault() {
     let bed = bed();
     let (_, old) = bed.deliver("A");
     let (young, _) = bed.deliver("B");
-    // Two threads are named: the older one wins, and B goes on naming the younger.
+    // The keys name two threads: the older one is joined, and B still names the younger.
     assert_eq!(bed.deliver("AB").1, old);
     bed.done(|txn| txn.destroy_email(young));
     assert_eq!((bed.sweep(UtcMillis(0)), bed.has(b'B'), bed.named()), (1, false, 0));
-    // That one could not have gone so: its thread began with this message.
+    // C cannot have been dropped: its thread began with this message.
     let (_, new) = bed.deliver("C");
     for key in *b"AC" {
         bed.lose(key);
         assert_eq!((bed.named(), bed.has(b'B')), (if key == b'A' { 3 } else { 1 }, key == b'C'));
         bed.repair();
     }
-    // Where one is known to be lost, those that may be are made, too.
+    // If one reference is surely lost, those that may be lost are written, too.
     assert!(bed.has(b'B'));
     assert_eq!((bed.deliver("C").1, bed.deliver("B").1), (new, old));
 }
 
-/// What a dead thread was named by, and an older thread is then, may be forgotten with that one.
+/// A reference may be dropped with an older thread that replaced a dead one in it.
 #[test]
-fn what_was_renamed_for_an_older_thread_is_not_missed() {
+fn a_reference_that_moved_to_an_older_thread_is_no_fault() {
     let bed = bed();
     bed.deliver("Z");
     let (_, thread) = bed.deliver("A");
@@ -169,7 +169,7 @@ fn what_was_renamed_for_an_older_thread_is_not_missed() {
 }
 
 #[test]
-fn what_was_forgotten_for_its_age_is_not_missed() {
+fn a_reference_dropped_for_its_age_is_no_fault() {
     let bed = bed();
     bed.deliver("A");
     bed.clock.advance(DAY);
@@ -179,7 +179,7 @@ fn what_was_forgotten_for_its_age_is_not_missed() {
     bed.clock.advance(DAY);
     bed.done(|txn| txn.note_history(DAY));
     bed.clock.advance(DAY);
-    // An import of old mail, made now: its date says nothing, the note does.
+    // An import of old mail: the note of history, not the date, tells when it was filed.
     let imported = keyed(b"B");
     let message = EncodedMessage::new(&imported);
     let (mut results, ticket) = bed.store.commit_message(&[ANN], &message, b"B", |txn| {
@@ -201,12 +201,12 @@ fn what_was_forgotten_for_its_age_is_not_missed() {
     assert_eq!(bed.named(), 1);
     bed.repair();
     assert!(bed.has(b'B') && !bed.has(b'A'));
-    // What was made again is as old as what it stands for: it goes in its time, and is not missed.
+    // A recovered reference is as old as the lost one: it expires at the same time.
     assert_eq!((bed.sweep(now), bed.named()), (2, 0));
 }
 
 #[test]
-fn of_a_lost_email_the_references_are_made_when_it_is_back() {
+fn references_of_a_recovered_email_are_written_again() {
     let bed = bed();
     let (id, thread) = bed.deliver("AB");
     for key in *b"AB" {

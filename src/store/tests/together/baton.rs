@@ -13,7 +13,7 @@ use crate::store::engine::{Batch, Engine, RowFn, RowReader, Statistics, Table, U
 use crate::store::error::Error;
 use crate::store::tests::actors::SeededRng;
 
-/// Whose turn it is.
+/// Which store has the turn.
 pub(super) struct Baton {
     state: Mutex<BatonState>,
     moved: Condvar,
@@ -37,7 +37,7 @@ impl Baton {
         Self { state: Mutex::new(state), moved: Condvar::new() }
     }
 
-    /// Gives the turn on, and waits for the next one of this store.
+    /// Passes the turn on, and waits for the next turn of this store.
     fn pass(&self, who: usize) {
         let mut state = self.state.lock();
         state.waiting.insert(who);
@@ -47,7 +47,7 @@ impl Baton {
         }
     }
 
-    /// Ends the part of a store, also where it ends by a panic.
+    /// Takes a store out of the round, also after a panic.
     fn leave(&self, who: usize) {
         let mut state = self.state.lock();
         state.alive -= 1;
@@ -66,8 +66,7 @@ impl Baton {
     }
 }
 
-/// One store's handle on the engine. Every call waits for its turn; what is read of a snapshot is
-/// no call, for nobody changes it.
+/// One store's handle on the engine. Every call waits for its turn, except reads of a snapshot.
 pub(super) struct BatonEngine {
     pub(super) inner: MemoryEngine,
     pub(super) baton: Arc<Baton>,
@@ -142,7 +141,7 @@ impl Engine for BatonEngine {
     }
 }
 
-/// Ends the part of a store when it is dropped, also by a panic.
+/// Takes a store out of the round when dropped, also by a panic.
 pub(super) struct Leaves(pub(super) Arc<Baton>, pub(super) usize);
 
 impl Drop for Leaves {

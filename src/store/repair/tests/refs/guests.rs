@@ -1,5 +1,5 @@
-//! What a guest files takes nothing away from what the owner's mail is found by, and tells no guest
-//! of mail out of sight.
+//! A guest who files mail changes no reference of the owner's mail, and learns nothing of mail that
+//! the guest may not read.
 
 use super::*;
 use crate::store::row::{RowFormat as _, ThreadRef, ThreadRefRow};
@@ -9,7 +9,7 @@ const TRASH: MailboxUid = MailboxUid(2);
 const ARCHIVE: MailboxUid = MailboxUid(3);
 
 impl Fixture {
-    /// Filed in `mailbox` by a guest who may read that one alone.
+    /// Files a message in `mailbox` for a guest who may read only this mailbox.
     fn guest(&self, keys: &str, mailbox: MailboxUid) -> (EmailId, ThreadId) {
         self.file(keys, mailbox, Some(&[mailbox].into()))
     }
@@ -37,7 +37,7 @@ fn decode(row: &[u8]) -> Option<ThreadRefRow> {
 }
 
 #[test]
-fn a_guests_filing_leaves_the_owners_references() {
+fn a_guest_that_files_mail_does_not_change_the_owners_references() {
     let bed = bed();
     let (_, owners) = bed.deliver("A");
     let (_, guests) = bed.guest("AG", ARCHIVE);
@@ -46,7 +46,7 @@ fn a_guests_filing_leaves_the_owners_references() {
     assert_eq!(bed.guest("A", ARCHIVE).1, guests, "a guest's second reply joins the guest's");
     assert_eq!(bed.deliver("G").1, guests, "the owner answers the guest");
     assert_eq!(bed.named(), 0);
-    // A lost row comes back with both.
+    // A lost row is recovered with both threads.
     bed.lose(b'A');
     assert!(bed.named() > 0);
     bed.repair();
@@ -55,7 +55,7 @@ fn a_guests_filing_leaves_the_owners_references() {
 }
 
 #[test]
-fn when_the_owners_thread_is_dead_its_key_names_the_guests() {
+fn a_key_of_a_dead_owners_thread_names_the_guests_thread() {
     for is_swept in [false, true] {
         let bed = bed();
         let (id, _) = bed.deliver("A");
@@ -74,7 +74,7 @@ fn when_the_owners_thread_is_dead_its_key_names_the_guests() {
 
 #[test]
 fn guests_of_different_mailboxes_learn_nothing_of_each_other() {
-    // Whether the owner has mail with that id or not.
+    // With and without mail of the owner with that id.
     for hidden in [true, false] {
         let bed = bed();
         let owners = hidden.then(|| bed.deliver("A").1);
@@ -83,8 +83,7 @@ fn guests_of_different_mailboxes_learn_nothing_of_each_other() {
         assert_ne!(one, other);
         assert_eq!((bed.guest("A", ARCHIVE).1, bed.guest("A", TRASH).1), (one, other));
         assert_eq!(bed.deliver("A").1, owners.unwrap_or(one));
-        // A thread that leaves the guest's sight is joined no more, and is again when it comes
-        // back.
+        // A thread is not joined while its emails are in mailboxes that the guest may not read.
         for (id, email) in bed.store.snapshot().emails(ANN, None, 99).unwrap() {
             if email.mailboxes == [ARCHIVE].into() {
                 bed.refile(id, INBOX);
@@ -100,9 +99,9 @@ fn guests_of_different_mailboxes_learn_nothing_of_each_other() {
     }
 }
 
-/// Earlier versions let the guest's thread take the place of the owner's.
+/// Earlier versions let the guest's thread replace the owner's.
 #[test]
-fn a_reference_that_an_earlier_version_overwrote_is_put_right() {
+fn a_reference_that_an_earlier_version_overwrote_is_repaired() {
     let bed = bed();
     let (_, owners) = bed.deliver("A");
     let (_, guests) = bed.guest("A", ARCHIVE);
@@ -119,14 +118,14 @@ fn a_reference_that_an_earlier_version_overwrote_is_put_right() {
 }
 
 #[test]
-fn the_threads_of_one_key_are_bounded_and_none_that_was_displaced_is_missed() {
+fn the_threads_of_one_key_are_bounded_and_a_displaced_one_is_no_fault() {
     let bed = bed();
     let (_, owners) = bed.deliver("A");
     let mut filed = Vec::new();
     for _ in 0..ThreadRefRow::MAX + 4 {
         let (id, thread) = bed.guest("A", ARCHIVE);
         assert!(filed.iter().all(|(_, known)| *known != thread));
-        // The next one does not see it.
+        // Hides the thread from the guest's next message.
         bed.refile(id, INBOX);
         filed.push((id, thread));
     }
@@ -134,7 +133,7 @@ fn the_threads_of_one_key_are_bounded_and_none_that_was_displaced_is_missed() {
         filed[filed.len() - (ThreadRefRow::MAX - 1)..].iter().map(|(_, thread)| *thread).collect();
     assert_eq!(bed.threads(b'A'), [&[owners], &newest[..]].concat());
     assert_eq!((bed.deliver("A").1, bed.named()), (owners, 0));
-    // Of threads that were named and are dead the row is kept, for those that were displaced live.
+    // The row of dead threads stays, since displaced threads still live.
     for (id, _) in &filed[4..] {
         bed.done(|txn| txn.destroy_email(*id));
     }
@@ -153,7 +152,7 @@ fn the_threads_of_one_key_are_bounded_and_none_that_was_displaced_is_missed() {
 }
 
 #[test]
-fn a_row_of_other_threads_than_it_says_is_refused() {
+fn a_malformed_reference_row_is_refused() {
     let named =
         |n: u64| ThreadRef { thread: ThreadId(n), seen: UtcMillis(i64::try_from(n).unwrap()) };
     for n in 1..=ThreadRefRow::MAX {
