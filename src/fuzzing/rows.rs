@@ -10,7 +10,7 @@ use crate::model::{
     ModSeq, ObjectId, ObjectKind, PushSubscription, SenderIdentity, Shape, ShareNotification,
     ThreadId, ThreadKey, Token, ToldKey, UtcMillis, VacationResponse,
 };
-use crate::store::row::block::{Blocks, Posting, read_block};
+use crate::store::row::block::{BlockWriter, Posting, read_block};
 use crate::store::row::fold::{fold_emails, read_fold_emails};
 use crate::store::row::{
     self, BlobBytes, BlobRow, Row, decode_content, decode_frame, decode_tokens, encode_content,
@@ -108,7 +108,7 @@ pub fn fold(data: &[u8]) {
     let in_order =
         |one: &Posting, next: &Posting| (&one.token, one.ordinal) <= (&next.token, next.ordinal);
     assert!(postings.windows(2).all(|pair| in_order(&pair[0], &pair[1])));
-    let mut blocks = Blocks::new(data.len() * 4);
+    let mut blocks = BlockWriter::new(data.len() * 4);
     for one in &postings {
         blocks.push(&one.token, one.ordinal, one.fields, &one.positions);
     }

@@ -35,18 +35,18 @@ pub(super) struct StoreIdentity {
 /// engine.
 pub(super) fn open(engine: &dyn Engine) -> Result<StoreIdentity, Error> {
     if let Some(row) = engine.bytes::<table::Site>(&SiteKey::Store)? {
-        let site = read(&row)?;
+        let identity = read(&row)?;
         raise(engine, row)?;
-        return Ok(site);
+        return Ok(identity);
     }
     let mut random = [0u8; 104];
     getrandom::fill(&mut random)
         .map_err(|error| Error::Open(format!("no randomness for the store's keys: {error}")))?;
     let mut value = vec![FORMAT];
     value.extend_from_slice(&random);
-    let site = read(&value)?;
+    let identity = read(&value)?;
     // The empty queue of a new store may send.
-    let mark = QueueMark { epoch: site.epoch, held: None };
+    let mark = QueueMark { epoch: identity.epoch, held: None };
     let puts = vec![
         Put::bytes::<table::Site>(&SiteKey::Queue, mark.encode()),
         Put::bytes::<table::Site>(&SiteKey::Store, value),
@@ -55,7 +55,7 @@ pub(super) fn open(engine: &dyn Engine) -> Result<StoreIdentity, Error> {
         vec![Put { value: None, ..Put::bytes::<table::Site>(&SiteKey::Store, Vec::new()) }];
     let stale = engine.write(&[Arc::new(Batch { asserts, ..Batch::of(puts) })])?;
     // If the batch is stale, another process has created the store meanwhile.
-    if stale.is_empty() { Ok(site) } else { open(engine) }
+    if stale.is_empty() { Ok(identity) } else { open(engine) }
 }
 
 /// Raises the format of a store of an older format before this version writes to it, so that older

@@ -16,7 +16,7 @@ use crate::query::{Condition, Filter};
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine as _, Put, Table};
 use crate::store::repair::RepairScope;
-use crate::store::row::block::{Blocks, Posting, read_block};
+use crate::store::row::block::{BlockWriter, Posting, read_block};
 use crate::store::row::fold::Folds;
 use crate::store::row::{EncodedMessage, Row as _};
 use crate::store::table::codec::Prefix as _;
@@ -189,7 +189,7 @@ impl Bed {
             })
             .collect();
         for fold in all {
-            let (mut postings, mut blocks) = (Vec::<Posting>::new(), Blocks::new(100));
+            let (mut postings, mut blocks) = (Vec::<Posting>::new(), BlockWriter::new(100));
             for (key, value) in self.engine.rows(Table::SearchFolds) {
                 let decoded = decode_key::<SearchFolds>(&key).unwrap();
                 if matches!(decoded, FoldKey::Block(_)) && decoded.fold() == Some(fold) {

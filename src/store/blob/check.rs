@@ -1,5 +1,4 @@
-//! What is left of emails and mailboxes that are gone, and messages and uploads with who holds
-//! them.
+//! Checks messages with their references, subscriptions, and the rows of upkeep.
 
 use std::collections::HashSet;
 
@@ -20,21 +19,21 @@ use crate::store::table::{
 };
 
 impl Checker<'_> {
-    /// Every subscription is to a mailbox that there is, and not its owner's. Of a destroyed one
-    /// they go by and by; those of accounts that are gone say nothing, for no account has their ids
-    /// again.
+    /// Checks that every subscription names an existing mailbox, and a user other than its owner.
+    /// Those of a destroyed mailbox are deleted step by step. The subscriber may be an erased
+    /// account, whose id no other account gets.
     pub(in crate::store) fn check_subscriptions(&self) -> Result<(), Error> {
         let mut rows = self.rows::<Subscriptions>();
         while let Some(found) = rows.next()? {
-            let holds = |key: &SubscriptionKey| {
+            let is_valid = |key: &SubscriptionKey| {
                 let is_other = key.subscriber != self.account && key.subscriber != AccountId::SITE;
                 is_other && self.census.mailboxes.contains_key(&key.mailbox)
             };
-            if found.id().filter(holds).is_none() {
+            if found.id().filter(is_valid).is_none() {
                 self.report_fault(
                     Table::Subscriptions,
                     &found.key,
-                    "to no mailbox, or of nobody",
+                    "names no mailbox, or no other user",
                     RowFix::Delete,
                     true,
                 )?;
@@ -50,7 +49,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// No note is of the future, and what upkeep remembers can be read.
+    /// Checks that the notes of history ascend and are not of the future, and that the rows of
+    /// sweeps can be read.
     pub(in crate::store) fn check_upkeep_rows(&self) -> Result<(), Error> {
         let newest = self.found_state.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
         let mut last = ModSeq(0);
@@ -66,7 +66,7 @@ impl Checker<'_> {
                     self.report(
                         Table::History,
                         &found.key,
-                        "changes went back, or are of the future",
+                        "the changes go backwards, or are of the future",
                         RowFix::Delete,
                     )?;
                 }
@@ -85,8 +85,8 @@ impl Checker<'_> {
     }
 }
 
-/// Every reference to a message is of an email that holds it; every message is held by somebody, or
-/// will be looked at by and by; every message that is held is there.
+/// Checks that every reference belongs to an email that holds the message, that every message is
+/// held or is a candidate for collection, and that every message that is held exists.
 pub(in crate::store) fn check_messages(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
@@ -112,24 +112,25 @@ pub(in crate::store) fn check_messages(
     }
     let mut blobs = RowCursor::<Blobs>::of_table(read, run);
     let mut refs = RowCursor::<BlobRefs>::of_table(read, run);
-    let mut sent = RowCursor::<OutboxBlobs>::of_table(read, run);
+    let mut actions = RowCursor::<OutboxBlobs>::of_table(read, run);
     let mut uploads = RowCursor::<UploadBlobs>::of_table(read, run);
     let mut frames = RowCursor::<BlobFrames>::of_table(read, run);
     while let Some(found) = blobs.next()? {
         let (key, row) = (found.key.as_slice(), &found.value);
         check_held_messages(read, &mut refs, Some(key), deep, on_fault)?;
-        // What an action sends that is not there is said with the action.
-        while sent.below(key)?.is_some() {}
+        // References of actions and uploads to missing messages are reported with the actions and
+        // the uploads.
+        while actions.below(key)?.is_some() {}
         while uploads.below(key)?.is_some() {}
-        let (mut held, mut of_email) = (false, false);
-        while let Some(hold) = sent.within(key)? {
-            held |= references::is_action_blob(read, &hold.key)?;
+        let (mut has_other_holder, mut is_held_by_email) = (false, false);
+        while let Some(reference) = actions.within(key)? {
+            has_other_holder |= references::is_action_blob(read, &reference.key)?;
         }
-        while let Some(hold) = uploads.within(key)? {
-            held |= references::is_upload_blob(read, &hold.key)?;
+        while let Some(reference) = uploads.within(key)? {
+            has_other_holder |= references::is_upload_blob(read, &reference.key)?;
         }
         while let Some(reference) = refs.within(key)? {
-            of_email |= is_held(read, &reference, on_fault)?.is_some();
+            is_held_by_email |= held_by_email(read, &reference, on_fault)?.is_some();
         }
         let Some(BlobKey { blob }) = found.id() else {
             report(
@@ -142,12 +143,13 @@ pub(in crate::store) fn check_messages(
             )?;
             continue;
         };
-        // The hashes of those that emails hold are proved with these.
-        if let Some(wrong) = check_bytes(blob, row, &mut frames, deep && !of_email, on_fault)? {
-            report(on_fault, AccountId::SITE, Table::Blobs, key, &wrong, RowFix::Nothing)?;
+        // If an email holds the message, its hash is verified with the email.
+        let verify_hash = deep && !is_held_by_email;
+        if let Some(problem) = check_bytes(blob, row, &mut frames, verify_hash, on_fault)? {
+            report(on_fault, AccountId::SITE, Table::Blobs, key, &problem, RowFix::Nothing)?;
         }
-        if !held && !of_email && !candidates.contains(&blob) {
-            let what = "nobody holds this message, and nobody will look at it";
+        if !has_other_holder && !is_held_by_email && !candidates.contains(&blob) {
+            let what = "nobody holds this message, and it is no candidate for collection";
             report(on_fault, AccountId::SITE, Table::Blobs, key, what, RowFix::Nothing)?;
         }
     }
@@ -164,13 +166,13 @@ pub(in crate::store) fn check_messages(
     check_held_messages(read, &mut refs, None, deep, on_fault)
 }
 
-/// Reads the frames of a message; says what is wrong with it. Its hash is proved where that is
-/// asked for.
+/// Reads the frames of a message, and returns what is wrong with it. With `verify_hash`, also
+/// verifies its hash.
 fn check_bytes(
     blob: BlobHash,
     row: &[u8],
     frames: &mut RowCursor<'_, BlobFrames>,
-    hashed: bool,
+    verify_hash: bool,
     on_fault: &mut FaultFn<'_>,
 ) -> Result<Option<String>, Error> {
     let key = BlobKey { blob }.encode();
@@ -184,15 +186,15 @@ fn check_bytes(
             RowFix::Nothing,
         )?;
     }
-    let octets = match BlobRow::decode(&key, row) {
+    let bytes = match BlobRow::decode(&key, row) {
         Ok(blob) => blob.bytes,
         Err(error) => {
             while frames.within(&key)?.is_some() {}
             return Ok(Some(error.to_string()));
         }
     };
-    let (mut hasher, mut left, mut wrong) = (blake3::Hasher::new(), octets.len(), None);
-    if let BlobBytes::Inline(raw) = octets {
+    let (mut hasher, mut left, mut problem) = (blake3::Hasher::new(), bytes.len(), None);
+    if let BlobBytes::Inline(raw) = bytes {
         hasher.update(raw);
         left = 0;
     }
@@ -202,26 +204,26 @@ fn check_bytes(
         let is_next = frame.id().is_some_and(|key| Some(key.number) == number);
         match decode_frame(&frame.key, &frame.value) {
             Ok(part) if wanted > 0 && part.len() as u64 == wanted && is_next => {
-                if hashed {
+                if verify_hash {
                     hasher.update(part);
                 }
                 left = left.saturating_sub(wanted);
             }
-            Ok(_) => wrong = Some("a frame of it is missing, or is not its own".to_owned()),
-            Err(error) => wrong = Some(error.to_string()),
+            Ok(_) => problem = Some("a frame is missing, or belongs to another message".to_owned()),
+            Err(error) => problem = Some(error.to_string()),
         }
     }
     if left > 0 {
-        wrong = Some("a frame of it is missing".to_owned());
+        problem = Some("a frame is missing".to_owned());
     }
-    let is_whole = wrong.is_none();
-    Ok(wrong.or_else(|| {
-        (is_whole && hashed && *hasher.finalize().as_bytes() != blob.0)
+    let is_whole = problem.is_none();
+    Ok(problem.or_else(|| {
+        (is_whole && verify_hash && *hasher.finalize().as_bytes() != blob.0)
             .then(|| "it does not have this hash".to_owned())
     }))
 }
 
-/// Every reference to a message is of an email that holds it.
+/// Checks that every reference to a message belongs to an email that holds it.
 pub(in crate::store) fn check_blob_refs(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
@@ -229,12 +231,13 @@ pub(in crate::store) fn check_blob_refs(
 ) -> Result<(), Error> {
     let mut refs = RowCursor::<BlobRefs>::of_table(read, run);
     while let Some(reference) = refs.next()? {
-        is_held(read, &reference, on_fault)?;
+        held_by_email(read, &reference, on_fault)?;
     }
     Ok(())
 }
 
-/// References to messages that are not there, up to a message that is.
+/// Reports the emails whose message is missing, by the references before the key `upto` of the next
+/// message that exists.
 fn check_held_messages(
     read: &dyn RowReader,
     refs: &mut RowCursor<'_, BlobRefs>,
@@ -246,9 +249,9 @@ fn check_held_messages(
         Some(key) => refs.below(key)?,
         None => refs.next()?,
     } {
-        // A deep look has met it with its email.
+        // A deep check reports it with the email.
         if let Some(BlobRefKey { blob, account, email }) =
-            is_held(read, &reference, on_fault)?.filter(|_| !deep)
+            held_by_email(read, &reference, on_fault)?.filter(|_| !deep)
         {
             let what = format!("the message of {email} is missing");
             report(
@@ -264,8 +267,8 @@ fn check_held_messages(
     Ok(())
 }
 
-/// The key of a reference, if its email holds the message.
-fn is_held(
+/// Returns the key of a reference if its email holds the message, and reports the reference if not.
+fn held_by_email(
     read: &dyn RowReader,
     found: &Found<BlobRefs>,
     on_fault: &mut FaultFn<'_>,

@@ -1,4 +1,4 @@
-//! Messages and uploads: their bytes and who holds them.
+//! The bytes of messages and uploads, and the references of emails, actions and uploads to them.
 
 pub(in crate::store) mod check;
 pub(in crate::store) mod read;

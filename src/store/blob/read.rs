@@ -1,4 +1,4 @@
-//! The octets of messages: whole, or the part that is asked for.
+//! Reads the bytes of messages and uploads, whole or in part.
 
 use std::ops::Range;
 
@@ -13,16 +13,16 @@ use crate::store::table::{BlobFrames, Blobs, Uploads};
 use crate::store::txn::snapshot::Snapshot;
 
 impl Snapshot<'_> {
-    /// The octets of an email: its trace prefix and the message as received.
+    /// Returns the bytes of an email: its trace prefix, and the message as received.
     ///
     /// # Errors
-    /// Those of reading; so for every function here.
+    /// Those of reading.
     pub fn message(&self, account: AccountId, id: EmailId) -> Result<Option<Vec<u8>>, Error> {
         self.message_part(account, id, 0..u64::MAX)
     }
 
-    /// Those of its octets that lie in a range; of what lies behind its end there are none. Only
-    /// the frames that the range touches are read.
+    /// Returns the bytes of an email in a range. The part of the range behind the end of the email
+    /// has no bytes. Reads only the frames that the range touches.
     ///
     /// # Errors
     /// Those of reading.
@@ -35,26 +35,26 @@ impl Snapshot<'_> {
         let Some(email) = self.email(account, id)? else { return Ok(None) };
         let Some((prefix, _)) = self.content(account, id)? else { return Ok(None) };
         let length = prefix.len() as u64;
-        let mut octets = part(&prefix, &range).to_vec();
+        let mut bytes = part(&prefix, &range).to_vec();
         let rest = range.start.saturating_sub(length)..range.end.saturating_sub(length);
         if rest.is_empty() {
-            return Ok(Some(octets));
+            return Ok(Some(bytes));
         }
-        let found = append(&*self.read, &email.blob, rest, &mut octets)?;
-        Ok(found.then_some(octets))
+        let found = append(&*self.read, &email.blob, rest, &mut bytes)?;
+        Ok(found.then_some(bytes))
     }
 
-    /// A message as it was received, without any email's trace prefix.
+    /// Returns a message as it was received, without the trace prefix of an email.
     ///
     /// # Errors
     /// Those of reading.
     pub fn raw_message(&self, blob: &BlobHash) -> Result<Option<Vec<u8>>, Error> {
-        let mut octets = Vec::new();
-        Ok(append(&*self.read, blob, 0..u64::MAX, &mut octets)?.then_some(octets))
+        let mut bytes = Vec::new();
+        Ok(append(&*self.read, blob, 0..u64::MAX, &mut bytes)?.then_some(bytes))
     }
 
-    /// The beginning of a message as it was received: a long one is read frame by frame until
-    /// `is_enough` says so of what was read.
+    /// Returns the beginning of a message as it was received. Reads a long message frame by frame,
+    /// until `is_enough` returns `true` for the bytes that were read.
     ///
     /// # Errors
     /// Those of reading.
@@ -63,20 +63,20 @@ impl Snapshot<'_> {
         blob: &BlobHash,
         is_enough: &dyn Fn(&[u8]) -> bool,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         loop {
-            let before = octets.len();
+            let before = bytes.len();
             let frame = before as u64..(before as u64).saturating_add(FRAME_BYTES as u64);
-            if !append(&*self.read, blob, frame, &mut octets)? {
+            if !append(&*self.read, blob, frame, &mut bytes)? {
                 return Ok(None);
             }
-            if octets.len() == before || is_enough(&octets) {
-                return Ok(Some(octets));
+            if bytes.len() == before || is_enough(&bytes) {
+                return Ok(Some(bytes));
             }
         }
     }
 
-    /// What a user uploaded to an account; nobody else has it.
+    /// Returns the row of bytes that a user uploaded to an account.
     ///
     /// # Errors
     /// Those of reading.
@@ -89,7 +89,8 @@ impl Snapshot<'_> {
         self.read.row::<Uploads>(&UploadKey { account, user, blob: *hash })
     }
 
-    /// Those of its octets that lie in a range, as of `message_part`.
+    /// Returns the bytes of an upload in a range, as `message_part` does. `None` if the user did
+    /// not upload them to this account.
     ///
     /// # Errors
     /// Those of reading.
@@ -100,14 +101,14 @@ impl Snapshot<'_> {
         hash: &BlobHash,
         range: Range<u64>,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         let found = self.upload(account, user, hash)?.is_some()
-            && append(&*self.read, hash, range, &mut octets)?;
-        Ok(found.then_some(octets))
+            && append(&*self.read, hash, range, &mut bytes)?;
+        Ok(found.then_some(bytes))
     }
 }
 
-/// Appends the octets of a blob that lie in a range; says whether there is such a blob.
+/// Appends the bytes of a blob in a range, and returns whether the blob exists.
 pub(in crate::store) fn append(
     read: &dyn RowReader,
     hash: &BlobHash,
@@ -115,11 +116,11 @@ pub(in crate::store) fn append(
     out: &mut Vec<u8>,
 ) -> Result<bool, Error> {
     let Some(row) = read.bytes::<Blobs>(&BlobKey { blob: *hash })? else { return Ok(false) };
-    octets_of(read, hash, &row, range, out)?;
+    append_from_row(read, hash, &row, range, out)?;
     Ok(true)
 }
 
-/// How many bytes a blob has; `None` where there is no such blob.
+/// Returns the number of bytes of a blob; `None` if it does not exist.
 pub(in crate::store) fn length(
     read: &dyn RowReader,
     hash: &BlobHash,
@@ -129,19 +130,19 @@ pub(in crate::store) fn length(
     })
 }
 
-/// The octets of a blob, by its row.
+/// Returns the bytes of a blob whose `blobs` row was read.
 pub(in crate::store) fn whole(
     read: &dyn RowReader,
     hash: &BlobHash,
     row: &[u8],
 ) -> Result<Vec<u8>, Error> {
     let mut out = Vec::new();
-    octets_of(read, hash, row, 0..u64::MAX, &mut out)?;
+    append_from_row(read, hash, row, 0..u64::MAX, &mut out)?;
     Ok(out)
 }
 
-/// Appends the octets of a blob, by its row, that lie in a range.
-fn octets_of(
+/// Appends the bytes in a range of a blob whose `blobs` row was read.
+fn append_from_row(
     read: &dyn RowReader,
     hash: &BlobHash,
     row: &[u8],
@@ -161,17 +162,17 @@ fn octets_of(
         let number = at / FRAME_BYTES as u64;
         let begin = number * FRAME_BYTES as u64;
         let key = BlobFrameKey { blob: *hash, number: u32::try_from(number).unwrap_or(u32::MAX) };
-        let broken = |what: &str| Error::Corrupt {
+        let corrupt = |what: &str| Error::Corrupt {
             table: Table::BlobFrames.name(),
             key: hex(&key.encode()),
             what: what.to_owned(),
         };
         let row = read
             .bytes::<BlobFrames>(&key)?
-            .ok_or_else(|| broken("a frame of a message is missing"))?;
+            .ok_or_else(|| corrupt("a frame of a message is missing"))?;
         let frame = decode_frame(&key.encode(), &row)?;
         if frame.len() as u64 != (length - begin).min(FRAME_BYTES as u64) {
-            return Err(broken("a frame of a message is too short or too long"));
+            return Err(corrupt("a frame of a message is too short or too long"));
         }
         out.extend_from_slice(part(frame, &(at - begin..end - begin)));
         at = begin + FRAME_BYTES as u64;
@@ -179,7 +180,7 @@ fn octets_of(
     Ok(())
 }
 
-fn part<'a>(octets: &'a [u8], range: &Range<u64>) -> &'a [u8] {
-    let within = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(octets.len());
-    octets.get(within(range.start)..within(range.end)).unwrap_or_default()
+fn part<'a>(bytes: &'a [u8], range: &Range<u64>) -> &'a [u8] {
+    let clamp = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
+    bytes.get(clamp(range.start)..clamp(range.end)).unwrap_or_default()
 }

@@ -1,15 +1,13 @@
-//! Uploads: octets that a client put here and that no object holds yet (RFC 8620 §6, §6.1).
+//! Uploads: bytes that a client uploaded and that no object holds yet (RFC 8620 §6, §6.1).
 //!
-//! - Their octets stand with the messages, once however many hold them; a row says who uploaded
-//!   them, where and when.
-//! - They are their uploader's alone, in shared accounts too, and count against a bound of their
-//!   own, for each user in each account. An upload that would go over it makes the oldest ones go
-//!   first, however young they are (RFC 8620 §6: "the server MUST delete unreferenced blobs in date
-//!   order, oldest first, until there is room"); without that need none goes before its time.
-//! - The same octets again are the same upload, and its time begins anew.
-//!
-//! The rows of one user in one account are few (`limits::MAX_UPLOADS`), so nothing orders them by
-//! time but who looks.
+//! - The bytes are stored with the messages, once for all who hold them. A row says who uploaded
+//!   them, to which account, and when.
+//! - An upload belongs only to its uploader, in shared accounts too. Each user has a quota for
+//!   uploads in each account. If an upload exceeds it, the oldest uploads are deleted first,
+//!   however young they are (RFC 8620 §6: "the server MUST delete unreferenced blobs in date order,
+//!   oldest first, until there is room"). Otherwise no upload is deleted before its time.
+//! - The same bytes again are the same upload, whose time begins anew.
+//! - A user has few uploads in an account (`limits::MAX_UPLOADS`), so they have no index by time.
 
 use crate::model::{AccountId, BlobHash, UtcMillis, limits};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -21,105 +19,105 @@ use crate::store::table::{Blobs, Present, UploadBlobs, Uploads};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Puts octets with this hash into the account for a user, whose uploads may come to `room`
-    /// octets there.
+    /// Stores an upload of a user in this account. The user's uploads there may have at most
+    /// `quota` bytes. `hash` must be the hash of `raw`.
     ///
     /// # Errors
-    /// `Quota` where they alone are more than that; `Conflict` for a media type that nobody has;
-    /// those of reading.
+    /// `Quota` if the bytes alone are more than the quota; `Conflict` if the media type is
+    /// malformed; those of reading.
     pub fn put_upload(
         &mut self,
         user: AccountId,
         hash: &BlobHash,
         raw: &[u8],
         media_type: &str,
-        room: u64,
+        quota: u64,
     ) -> Result<UploadRow, Error> {
-        let upload = self.note_upload(user, hash, raw.len() as u64, media_type, room)?;
+        let upload = self.note_upload(user, hash, raw.len() as u64, media_type, quota)?;
         self.put_blob(hash, raw);
         Ok(upload)
     }
 
-    /// The same with octets that are in the store already, whoever holds them there: whether the
-    /// user may have them is not asked here. They are not read, but for those that one row has. The
-    /// ticket fails with `Overtaken` where they were put or collected meanwhile: then it may be
-    /// tried again.
+    /// Does as `put_upload` with bytes that the store already has. Does not check whether the user
+    /// may have them. The frames of a long message are not read. The ticket fails with `Overtaken`
+    /// if the bytes were stored again or collected meanwhile: then it may be tried again.
     ///
     /// # Errors
-    /// `NotFound` where there are no such octets; those of `put_upload`.
+    /// `NotFound` if the store does not have the bytes; those of `put_upload`.
     pub fn hold_upload(
         &mut self,
         user: AccountId,
         hash: &BlobHash,
         media_type: &str,
-        room: u64,
+        quota: u64,
     ) -> Result<UploadRow, Error> {
         let key = BlobKey { blob: *hash };
         let row = self.bytes::<Blobs>(&key)?.ok_or(Error::NotFound("blob"))?;
         let blob = BlobRow::decode(&key.encode(), &row)?;
-        let upload = self.note_upload(user, hash, blob.bytes.len(), media_type, room)?;
-        // As if put anew, so that the collection leaves them; but a head whose frames were
-        // collected must not come back.
-        let (anew, is_framed) =
-            (BlobRow { at: self.now, ..blob }.encode(), matches!(blob.bytes, BlobBytes::Framed(_)));
+        let upload = self.note_upload(user, hash, blob.bytes.len(), media_type, quota)?;
+        // The time in the row is renewed, so that the bytes are not collected. But the row of a
+        // long message must not be written again after its frames were collected.
+        let is_framed = matches!(blob.bytes, BlobBytes::Framed(_));
+        let renewed = BlobRow { at: self.now, ..blob }.encode();
         if is_framed {
             self.assert_unchanged::<Blobs>(&key, row);
         }
-        self.put_bytes::<Blobs>(&key, anew);
+        self.put_bytes::<Blobs>(&key, renewed);
         Ok(upload)
     }
 
-    /// Forgets up to `most` uploads that were last uploaded at `upto` or before. Says whether more
-    /// may be left.
+    /// Deletes at most `limit` uploads that were last uploaded at `upto` or before, and returns
+    /// whether more may be left.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn expire_uploads(&mut self, upto: UtcMillis, most: usize) -> Result<bool, Error> {
-        let mut over = Vec::new();
+    pub fn expire_uploads(&mut self, upto: UtcMillis, limit: usize) -> Result<bool, Error> {
+        let mut expired = Vec::new();
         self.rows(&KeyRange::<Uploads>::under(&(self.account,)), |key, upload| {
             if upload.at <= upto {
-                over.push(key);
+                expired.push(key);
             }
-            Ok(over.len() < most)
+            Ok(expired.len() < limit)
         })?;
-        let left = over.len() >= most;
-        over.iter().for_each(|key| self.forget_upload(key));
-        Ok(left)
+        let has_more = expired.len() >= limit;
+        expired.iter().for_each(|key| self.forget_upload(key));
+        Ok(has_more)
     }
 
+    /// Writes the rows of an upload, after deleting older ones if the quota demands it.
     fn note_upload(
         &mut self,
         user: AccountId,
         hash: &BlobHash,
         size: u64,
         media_type: &str,
-        room: u64,
+        quota: u64,
     ) -> Result<UploadRow, Error> {
-        if size > room {
+        if size > quota {
             return Err(Error::Quota);
         }
         if media_type.len() > limits::MAX_MEDIA_TYPE_BYTES
             || media_type.chars().any(char::is_control)
         {
-            return Err(Error::Conflict("no media type is written so".into()));
+            return Err(Error::Conflict("the media type is malformed".into()));
         }
         let own = UploadKey { account: self.account, user, blob: *hash };
         let mut others: Vec<(UtcMillis, UploadKey, u64)> = Vec::new();
-        self.rows(&KeyRange::<Uploads>::under(&(self.account, user)), |key, known| {
+        self.rows(&KeyRange::<Uploads>::under(&(self.account, user)), |key, upload| {
             if key != own {
-                others.push((known.at, key, known.size));
+                others.push((upload.at, key, upload.size));
             }
             Ok(true)
         })?;
         others.sort_unstable();
-        let (mut count, mut held) =
+        let (mut count, mut bytes) =
             (others.len(), others.iter().fold(0u64, |sum, (.., size)| sum.saturating_add(*size)));
-        for (_, key, octets) in others {
-            if count < limits::MAX_UPLOADS && held.saturating_add(size) <= room {
+        for (_, key, size_of_other) in others {
+            if count < limits::MAX_UPLOADS && bytes.saturating_add(size) <= quota {
                 break;
             }
             self.forget_upload(&key);
-            (count, held) = (count.saturating_sub(1), held.saturating_sub(octets));
+            (count, bytes) = (count.saturating_sub(1), bytes.saturating_sub(size_of_other));
         }
         let upload = UploadRow { size, media_type: media_type.to_owned(), at: self.now };
         self.put::<Uploads>(&own, &upload);
@@ -130,7 +128,7 @@ impl Txn<'_> {
         Ok(upload)
     }
 
-    /// Takes away an upload, and its hold of its octets.
+    /// Deletes an upload and its reference to the bytes.
     pub(in crate::store) fn forget_upload(&mut self, key: &UploadKey) {
         let UploadKey { account, user, blob } = *key;
         self.delete::<UploadBlobs>(&UploadBlobKey { blob, account, user });

@@ -1,4 +1,4 @@
-//! Uploads: each holds its octets, and these are there.
+//! Checks uploads: each has its bytes and refers to them, and each reference belongs to an upload.
 
 use crate::model::{AccountId, BlobHash};
 use crate::store::engine::typed::TypedRead as _;
@@ -12,8 +12,8 @@ use crate::store::table::keys::{BlobKey, UploadBlobKey, UploadKey};
 use crate::store::table::{Blobs, Present, UploadBlobs, Uploads, decode_key};
 
 impl Checker<'_> {
-    /// One that cannot be read or whose octets are gone says nothing any more: who uploaded it does
-    /// so again.
+    /// Checks the uploads of the account. An upload that cannot be read, or whose bytes are
+    /// missing, is deleted, so that the client uploads it again.
     pub(in crate::store) fn check_uploads(&self) -> Result<(), Error> {
         let mut rows = self.rows::<Uploads>();
         while let Some(found) = rows.next()? {
@@ -32,7 +32,7 @@ impl Checker<'_> {
                 Ok(BlobRow::decode(key, row).map(|blob| blob.bytes.len()))
             })?;
             let Some(Ok(size)) = size else {
-                let what = "its octets are missing or cannot be read: it must be uploaded again";
+                let what = "its bytes are missing or cannot be read: it must be uploaded again";
                 self.report(Table::Uploads, key, what, RowFix::Delete)?;
                 continue;
             };
@@ -41,7 +41,7 @@ impl Checker<'_> {
                 self.report(
                     Table::Uploads,
                     key,
-                    format!("says {} octets, has {size}", upload.size),
+                    format!("says {} bytes, has {size}", upload.size),
                     fix,
                 )?;
             }
@@ -51,22 +51,22 @@ impl Checker<'_> {
     }
 }
 
-/// Whose hold it is: account, user, octets.
-fn uploaded_by(hold: &[u8]) -> Option<(AccountId, AccountId, BlobHash)> {
-    decode_key::<UploadBlobs>(hold).ok().map(|key| (key.account, key.user, key.blob))
+/// Decodes the key of a reference into account, user and hash.
+fn uploaded_by(key: &[u8]) -> Option<(AccountId, AccountId, BlobHash)> {
+    decode_key::<UploadBlobs>(key).ok().map(|key| (key.account, key.user, key.blob))
 }
 
-/// Every hold is of an upload that there is.
+/// Checks that every reference to uploaded bytes belongs to an existing upload.
 pub(in crate::store) fn check_upload_blobs(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
     on_fault: &mut FaultFn<'_>,
 ) -> Result<(), Error> {
-    let mut holds = RowCursor::<UploadBlobs>::of_table(read, run);
-    while let Some(Found { key, .. }) = holds.next()? {
+    let mut references = RowCursor::<UploadBlobs>::of_table(read, run);
+    while let Some(Found { key, .. }) = references.next()? {
         if !is_upload_blob(read, &key)? {
             let account = uploaded_by(&key).map_or(AccountId::SITE, |(account, ..)| account);
-            let what = "holds octets for an upload that there is not".into();
+            let what = "refers to bytes for an upload that does not exist".into();
             on_fault(RowFault {
                 account,
                 table: Table::UploadBlobs,

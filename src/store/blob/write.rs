@@ -1,11 +1,12 @@
-//! Messages that nobody holds any more.
+//! Stores messages, and collects those that nobody holds any more.
 //!
-//! Who lets go of a message leaves a candidate, without asking whether others hold it: two accounts
-//! that let go at the same time would each see the other's reference. After a grace time the site
-//! looks: what has a reference again, or was put anew, stays. What goes, goes only if its row is
-//! still the one that was looked at, for a delivery of the same message puts the row anew together
-//! with its reference. A message is put together with a reference or not at all; what is without
-//! both reference and candidate nevertheless is found by a rare round over all messages.
+//! - A message is stored in the same commit as a reference to it.
+//! - A commit that deletes a reference adds a candidate (`blob_purge`). It does not check for other
+//!   references: two accounts that delete theirs at the same time would each see the other's.
+//! - After a grace time, the site deletes the candidates that have no reference and were not stored
+//!   again. The commit asserts that the message's row is unchanged, for a delivery of the same
+//!   message writes the row again together with its reference.
+//! - A rare sweep over all messages finds those with neither a reference nor a candidate.
 
 use std::time::Duration;
 
@@ -20,26 +21,28 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// Octets of messages that one step looks at.
+/// Bytes of messages after which a step reads no further one.
 const BYTES_PER_STEP: u64 = 8 << 20;
 
-/// What a step of collecting did.
+/// The result of a step of collecting messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CollectResult {
-    /// Messages that are gone.
+    /// Messages that were deleted.
     pub blobs: usize,
+    /// Bytes of these messages.
     pub bytes: u64,
-    /// Whether more may be left.
+    /// Whether more candidates may be left.
     pub left: bool,
 }
 
 impl Txn<'_> {
-    /// Puts a message that an email of this very change holds: it is written with it or not at all.
+    /// Stages the rows of a message. The transaction must also stage an email that holds it.
     pub fn put_message(&mut self, message: &EncodedMessage, raw: &[u8]) {
         self.put_blob(&message.blob, raw);
     }
 
-    /// Puts octets with this hash, for something of this very change that holds them.
+    /// Stages the rows of bytes with this hash. The transaction must also stage a reference to
+    /// them.
     pub(in crate::store) fn put_blob(&mut self, hash: &BlobHash, raw: &[u8]) {
         self.put_bytes::<Blobs>(&BlobKey { blob: *hash }, blob_head(raw, self.now));
         for (key, frame) in blob_frames(hash, raw) {
@@ -47,8 +50,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Notes that a message lost a reference at this time, so that the collection looks whether
-    /// another is left.
+    /// Notes that a message lost a reference at this time, which makes it a candidate for
+    /// collection.
     pub(in crate::store) fn note_blob_release(&mut self, at: UtcMillis, blob: BlobHash) {
         self.put::<BlobPurge>(&BlobPurgeKey { at: at.into(), blob }, &Present);
     }
@@ -71,82 +74,83 @@ impl Txn<'_> {
         }
     }
 
-    /// Of the site: looks at up to `most` candidates of `upto` or before, and deletes the messages
-    /// that nobody holds and that were not put since then. `upto` lies a grace time back, longer
-    /// than any commit takes. The commit fails with `Overtaken` where one of them was put
-    /// meanwhile; then nothing was done.
+    /// Examines at most `limit` candidates of `upto` or before, and deletes the messages that
+    /// nobody holds and that were not stored since `upto`. Only for the site. `upto` must be longer
+    /// ago than any commit takes. The commit fails with `Overtaken` if one of the messages was
+    /// stored meanwhile; then nothing was deleted.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn collect_blobs(&mut self, upto: UtcMillis, most: usize) -> Result<CollectResult, Error> {
-        let over = UtcMillis(upto.0.saturating_add(1));
-        let mut rows = Vec::new();
-        self.keys(&KeyRange::<BlobPurge>::before(&(), &(KeyTime::from(over),)), |key, _| {
-            rows.push(key);
-            Ok(rows.len() < most)
+    pub fn collect_blobs(&mut self, upto: UtcMillis, limit: usize) -> Result<CollectResult, Error> {
+        let end = UtcMillis(upto.0.saturating_add(1));
+        let mut candidates = Vec::new();
+        self.keys(&KeyRange::<BlobPurge>::before(&(), &(KeyTime::from(end),)), |key, _| {
+            candidates.push(key);
+            Ok(candidates.len() < limit)
         })?;
-        let mut done = CollectResult { left: rows.len() >= most, ..CollectResult::default() };
-        let mut seen = 0;
-        for row in rows {
-            if seen > BYTES_PER_STEP {
-                done.left = true;
+        let left = candidates.len() >= limit;
+        let mut result = CollectResult { left, ..CollectResult::default() };
+        let mut bytes_seen = 0;
+        for candidate in candidates {
+            if bytes_seen > BYTES_PER_STEP {
+                result.left = true;
                 break;
             }
-            // First the message, then who holds it: a delivery in between changes the message's
-            // row, and is noticed.
-            let key = BlobKey { blob: row.blob };
+            // The message is read before its references, so that a delivery in between is noticed
+            // by the message's row.
+            let key = BlobKey { blob: candidate.blob };
             let blob = self.bytes::<Blobs>(&key)?;
-            self.delete::<BlobPurge>(&row);
-            if self.is_held(row.blob)? {
+            self.delete::<BlobPurge>(&candidate);
+            if self.is_held(candidate.blob)? {
                 continue;
             }
             let Some(blob) = blob else { continue };
-            let BlobRow { at: put, bytes } = BlobRow::decode(&key.encode(), &blob)?;
-            seen = bytes.len().saturating_add(seen);
-            if put > upto {
-                self.note_blob_release(put, row.blob);
+            let BlobRow { at: stored_at, bytes } = BlobRow::decode(&key.encode(), &blob)?;
+            bytes_seen = bytes.len().saturating_add(bytes_seen);
+            if stored_at > upto {
+                self.note_blob_release(stored_at, candidate.blob);
                 continue;
             }
-            done.blobs += 1;
-            done.bytes += bytes.len();
+            result.blobs += 1;
+            result.bytes += bytes.len();
             for number in (0..bytes.frames()).filter_map(|number| u32::try_from(number).ok()) {
-                self.delete::<BlobFrames>(&BlobFrameKey { blob: row.blob, number });
+                self.delete::<BlobFrames>(&BlobFrameKey { blob: candidate.blob, number });
             }
             self.delete::<Blobs>(&key);
             self.assert_unchanged::<Blobs>(&key, blob);
         }
-        Ok(done)
+        Ok(result)
     }
 
-    /// Of the site: a step, of `most` messages at most, of a round that makes a candidate of every
-    /// message that nobody holds. A round begins no sooner than `every` after the last one began.
-    /// Says whether more of it is left.
+    /// Runs a step, of at most `limit` messages, of the sweep that makes every message that nobody
+    /// holds a candidate. Only for the site. A sweep begins at the earliest `every` after the last
+    /// one began. Returns whether the sweep has more messages.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn sweep_blobs(&mut self, every: Duration, most: usize) -> Result<bool, Error> {
+    pub fn sweep_blobs(&mut self, every: Duration, limit: usize) -> Result<bool, Error> {
         let Some(range) =
             self.begin_or_resume_sweep::<Blobs>(crate::store::txn::sweep::BLOBS, &(), every)?
         else {
             return Ok(false);
         };
-        let (mut seen, mut octets) = (Vec::new(), 0);
+        let (mut messages, mut bytes) = (Vec::new(), 0);
         let decode = |key: &[u8], row: &[u8]| Ok((BlobRow::decode(key, row)?.at, row.len() as u64));
-        self.rows_with(&range, decode, |key, (put, length)| {
-            octets += length;
-            seen.push((key, put));
-            Ok(seen.len() < most && octets < BYTES_PER_STEP)
+        self.rows_with(&range, decode, |key, (stored_at, length)| {
+            bytes += length;
+            messages.push((key, stored_at));
+            Ok(messages.len() < limit && bytes < BYTES_PER_STEP)
         })?;
-        let next = seen
+        let last = messages
             .last()
             .map(|(key, _)| key.clone())
-            .filter(|_| seen.len() >= most || octets >= BYTES_PER_STEP);
-        for (BlobKey { blob }, put) in seen {
+            .filter(|_| messages.len() >= limit || bytes >= BYTES_PER_STEP);
+        for (BlobKey { blob }, stored_at) in messages {
             if !self.is_held(blob)? {
-                self.note_blob_release(put, blob);
+                self.note_blob_release(stored_at, blob);
             }
         }
-        self.note_sweep_progress::<Blobs>(crate::store::txn::sweep::BLOBS, next.as_ref())
+        self.note_sweep_progress::<Blobs>(crate::store::txn::sweep::BLOBS, last.as_ref())
     }
 
     fn is_held(&self, blob: BlobHash) -> Result<bool, Error> {

@@ -1,4 +1,4 @@
-//! Accounts, addresses, and the one row of an account that every commit writes.
+//! The rows of accounts and addresses, and the state row of an account, which most commits write.
 
 use super::mailbox::{read_listings, write_listings};
 use super::{FieldReader, FieldWriter, Row, RowError};
@@ -19,7 +19,7 @@ pub(super) fn read_address(input: &mut FieldReader<'_>) -> Result<Address, RowEr
 
 impl Row for AccountRow {
     const TABLE: Table = Table::Accounts;
-    /// 2: its addresses.
+    /// Version 2 has the addresses of the account.
     const VERSION: u8 = 2;
 
     fn write(&self, out: &mut FieldWriter) {
@@ -86,9 +86,9 @@ impl Row for AddressRow {
             Self::Primary(account) => (0u8, account.0),
             Self::Alias(account) => (1, account.0),
             Self::CatchAll(account) => (2, account.0),
-            Self::AliasDomain(real) => {
+            Self::AliasDomain(target) => {
                 out.num(3u8);
-                return out.text(real);
+                return out.text(target);
             }
         };
         out.num(kind);
@@ -106,43 +106,43 @@ impl Row for AddressRow {
     }
 }
 
-/// `account_state`: next ids, marks and totals.
+/// A row of `account_state`: the newest ids, the marks and the totals of an account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AccountStateRow {
-    /// The newest change.
+    /// The number of the newest change.
     pub modseq: ModSeq,
-    /// The newest thread.
+    /// The number of the newest thread.
     pub last_thread: u64,
-    /// The newest mailbox.
+    /// The number of the newest mailbox.
     pub last_mailbox: u32,
-    /// The newest action.
+    /// The number of the newest action.
     pub last_action: u64,
-    /// Of the site: the newest account.
+    /// The number of the newest account; only used in the row of the site.
     pub last_account: u32,
-    /// The newest change of each data type.
+    /// The high mark of each data type: its newest change.
     pub high: [ModSeq; DataType::ALL.len()],
-    /// The newest change of each data type that was purged.
+    /// The low mark of each data type: its newest change that was purged.
     pub low: [ModSeq; DataType::ALL.len()],
-    /// Octets of live emails.
+    /// Bytes of the emails that are not destroyed.
     pub bytes: u64,
-    /// Live emails.
+    /// Emails that are not destroyed.
     pub emails: u64,
     /// Token rows that are not folded.
     pub unfolded: u64,
-    /// Told rows.
+    /// The number of told rows.
     pub told: u64,
     /// Actions in the outbox.
     pub queued: u64,
-    /// The mailbox with role inbox; 0 none.
+    /// The mailbox with role inbox; 0 if there is none.
     pub inbox: MailboxUid,
-    /// The mailbox with role trash; 0 none.
+    /// The mailbox with role trash; 0 if there is none.
     pub trash: MailboxUid,
-    /// The views of all mail that are kept as listings.
+    /// The maintained listings of all mail.
     pub listings: Vec<MaintainedListing>,
 }
 
 impl AccountStateRow {
-    /// That of an account to be.
+    /// The state of a new account.
     #[must_use]
     pub fn fresh() -> Self {
         Self {
@@ -153,13 +153,13 @@ impl AccountStateRow {
 }
 
 impl AccountStateRow {
-    /// The newest change of a data type.
+    /// The high mark of a data type.
     #[must_use]
     pub fn state(&self, data: DataType) -> ModSeq {
         self.high.get(data as usize).copied().unwrap_or_default()
     }
 
-    /// The newest change of a data type that was purged.
+    /// The low mark of a data type.
     #[must_use]
     pub fn low_mark(&self, data: DataType) -> ModSeq {
         self.low.get(data as usize).copied().unwrap_or_default()
@@ -189,12 +189,12 @@ impl Row for AccountStateRow {
     fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
         let marks =
             |input: &mut FieldReader<'_>| -> Result<[ModSeq; DataType::ALL.len()], RowError> {
-                let known: Vec<ModSeq> = input.list(|input| Ok(ModSeq(input.num()?)))?;
+                let stored: Vec<ModSeq> = input.list(|input| Ok(ModSeq(input.num()?)))?;
                 let mut marks = [ModSeq(0); DataType::ALL.len()];
-                if known.len() > marks.len() {
+                if stored.len() > marks.len() {
                     return Err(RowError("marks of unknown data types"));
                 }
-                marks.iter_mut().zip(known).for_each(|(mark, known)| *mark = known);
+                marks.iter_mut().zip(stored).for_each(|(mark, stored)| *mark = stored);
                 Ok(marks)
             };
         Ok(Self {

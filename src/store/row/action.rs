@@ -1,4 +1,4 @@
-//! Queued actions: the head, the octets beside it, and what the worker reads of it while it waits.
+//! The rows of queued actions: the action, the message that it sends, and its wake-up.
 
 use super::account::{read_address, write_address};
 use super::{FieldReader, FieldWriter, Row, RowError, decode_with};
@@ -10,7 +10,7 @@ use crate::store::engine::Table;
 use crate::store::error::Error;
 use crate::store::table::keys::WakeCondition;
 
-/// Octets of a digest that tells destinations apart.
+/// A digest that tells destinations apart.
 pub type Digest = [u8; 8];
 
 impl Row for Action {
@@ -79,8 +79,8 @@ impl Row for Action {
     }
 }
 
-/// Kind and state of a queued action, which stand at the beginning of its row: nothing else of it
-/// is read.
+/// Decodes the kind and the state of an action, which are at the beginning of its row, and nothing
+/// else.
 ///
 /// # Errors
 /// `Corrupt`.
@@ -141,10 +141,12 @@ fn read_target(input: &mut FieldReader<'_>) -> Result<Target, RowError> {
     })
 }
 
-pub(super) fn variant_number<T: PartialEq + Copy>(all: &[T], one: T) -> u64 {
-    all.iter().position(|known| *known == one).unwrap_or_default() as u64
+/// The number of a variant: its position among all variants.
+pub(super) fn variant_number<T: PartialEq + Copy>(all: &[T], variant: T) -> u64 {
+    all.iter().position(|other| *other == variant).unwrap_or_default() as u64
 }
 
+/// Reads the number of a variant; fails with `bad` if there is no such variant.
 pub(super) fn read_variant_number<T: Copy>(
     all: &[T],
     input: &mut FieldReader<'_>,
@@ -153,31 +155,31 @@ pub(super) fn read_variant_number<T: Copy>(
     usize::try_from(input.num()?).ok().and_then(|at| all.get(at)).copied().ok_or(RowError(bad))
 }
 
-/// The row of an action's own octets.
+/// Encodes the `outbox_messages` row of an action that sends these bytes.
 #[must_use]
-pub fn encode_outbox_message(octets: &[u8]) -> Vec<u8> {
-    let mut value = Vec::with_capacity(octets.len().saturating_add(1));
+pub fn encode_outbox_message(bytes: &[u8]) -> Vec<u8> {
+    let mut value = Vec::with_capacity(bytes.len().saturating_add(1));
     value.push(1);
-    value.extend_from_slice(octets);
+    value.extend_from_slice(bytes);
     value
 }
 
-/// The octets of that row.
+/// Returns the bytes of an `outbox_messages` row.
 ///
 /// # Errors
 /// `Corrupt`.
 pub fn decode_outbox_message<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Error> {
     match value.split_first() {
-        Some((1, octets)) => Ok(octets),
+        Some((1, bytes)) => Ok(bytes),
         _ => Err(Error::Corrupt {
             table: Table::OutboxMessages.name(),
             key: crate::store::error::hex(key),
-            what: "not the octets of an action".into(),
+            what: "not the bytes of an action".into(),
         }),
     }
 }
 
-/// What wakes an action; nothing wakes one that is held, or kept because it failed.
+/// Returns what wakes an action. Nothing wakes an action that is held or has failed.
 #[must_use]
 pub fn wake_condition(action: &Action) -> Option<WakeCondition> {
     match action.state {
@@ -190,18 +192,18 @@ pub fn wake_condition(action: &Action) -> Option<WakeCondition> {
     }
 }
 
-/// `outbox_due`: where a woken action goes. Digests that meet by chance only make two actions wait
-/// for each other.
+/// A row of `outbox_due`: the destination of an action. If two digests collide, their actions only
+/// wait for each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Destination {
-    /// Digest of the account and the recipient: one action after the other.
+    /// Digest of the account and the recipient, whose actions are sent in order.
     pub(crate) lane: Digest,
     /// Digest of the recipient's domain.
     pub(crate) domain: Digest,
 }
 
 impl Destination {
-    /// The next recipient of an action; zeros where no recipient is left.
+    /// The destination of the next recipient of an action; zeros if no recipient is left.
     pub(crate) fn of(account: AccountId, action: &Action) -> Self {
         let to = action.next_recipient().map(|target| target.address.folded());
         match &to {
@@ -224,7 +226,7 @@ impl Row for Destination {
     }
 }
 
-/// `outbox_same`: the action that was queued for a cause.
+/// A row of `outbox_same`: the action that was queued for a cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SameAction(pub(crate) ActionId);
 
@@ -240,8 +242,7 @@ impl Row for SameAction {
     }
 }
 
-/// The digest of an account and of an address in its folded form: what goes there from here goes in
-/// order.
+/// The digest of a lane: of an account, and of a recipient's address in its folded form.
 #[must_use]
 pub fn lane_digest(account: AccountId, to: &Address) -> Digest {
     let mut hasher = blake3::Hasher::new();
@@ -252,7 +253,7 @@ pub fn lane_digest(account: AccountId, to: &Address) -> Digest {
     digest(&hasher)
 }
 
-/// The digest of a domain, of an address in its folded form.
+/// The digest of the domain of an address in its folded form.
 #[must_use]
 pub fn domain_digest(to: &Address) -> Digest {
     let mut hasher = blake3::Hasher::new();

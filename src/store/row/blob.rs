@@ -1,5 +1,6 @@
-//! A message as received: one row where it is short, a head and frames where it is long, so that a
-//! part of it is read without the rest, and no row is so large that writing it stops all others.
+//! The rows of a message as received. A short message is one row. A long one is a head row and
+//! frames, so that a part of it can be read without the rest, and no row is so large that its write
+//! delays all others.
 
 use super::{FieldReader, FieldWriter, RowError, decode_with};
 use crate::model::{BlobHash, UtcMillis};
@@ -8,29 +9,28 @@ use crate::store::error::Error;
 use crate::store::table::keys::{BlobFrameKey, BlobKey};
 use crate::store::table::{BlobFrames, Blobs};
 
-/// Octets of a frame; a message of no more is one row.
+/// Bytes of a frame. A message of at most this size is one row.
 pub const FRAME_BYTES: usize = 128 << 10;
 
-/// The `blobs` row.
+/// A row of `blobs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlobRow<'a> {
-    /// When it was last put.
+    /// When the message was last stored.
     pub at: UtcMillis,
-    /// Where its octets are.
     pub bytes: BlobBytes<'a>,
 }
 
-/// Where the octets of a blob are.
+/// Where the bytes of a message are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlobBytes<'a> {
-    /// In its row.
+    /// The bytes are in this row.
     Inline(&'a [u8]),
-    /// In frames, so many in all.
+    /// The bytes are in frames. This is their number.
     Framed(u64),
 }
 
 impl BlobBytes<'_> {
-    /// How many they are.
+    /// The number of bytes.
     #[must_use]
     pub fn len(self) -> u64 {
         match self {
@@ -39,7 +39,7 @@ impl BlobBytes<'_> {
         }
     }
 
-    /// In how many frames.
+    /// The number of frames.
     #[must_use]
     pub fn frames(self) -> u64 {
         match self {
@@ -50,12 +50,12 @@ impl BlobBytes<'_> {
 }
 
 impl<'a> BlobRow<'a> {
-    /// Reads the `blobs` row.
+    /// Decodes a row of `blobs`.
     ///
     /// # Errors
     /// `Corrupt`.
     pub fn decode(key: &[u8], bytes: &'a [u8]) -> Result<Self, Error> {
-        let mut here: &'a [u8] = &[];
+        let mut inline: &'a [u8] = &[];
         let (at, framed) = decode_with(Table::Blobs, key, bytes, 1, |input, _| {
             let codec = input.byte()?;
             let at = UtcMillis(input.signed()?);
@@ -67,13 +67,13 @@ impl<'a> BlobRow<'a> {
         })?;
         if framed.is_none() {
             let mut rest = FieldReader(bytes.get(2..).unwrap_or_default());
-            let octets = rest.signed().and_then(|_| rest.bytes());
-            here = octets.map_err(|bad| bad.of(Table::Blobs, key))?;
+            let raw = rest.signed().and_then(|_| rest.bytes());
+            inline = raw.map_err(|bad| bad.of(Table::Blobs, key))?;
         }
-        Ok(Self { at, bytes: framed.map_or(BlobBytes::Inline(here), BlobBytes::Framed) })
+        Ok(Self { at, bytes: framed.map_or(BlobBytes::Inline(inline), BlobBytes::Framed) })
     }
 
-    /// Its row.
+    /// Encodes the row.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         match self.bytes {
@@ -95,7 +95,7 @@ impl<'a> BlobRow<'a> {
     }
 }
 
-/// All rows of a message, in the order of tables and keys.
+/// Returns all rows of a message, in the order of tables and keys.
 #[must_use]
 pub fn blob_rows(hash: &BlobHash, raw: &[u8], at: UtcMillis) -> Vec<Put> {
     let head = Put::bytes::<Blobs>(&BlobKey { blob: *hash }, blob_head(raw, at));
@@ -103,7 +103,7 @@ pub fn blob_rows(hash: &BlobHash, raw: &[u8], at: UtcMillis) -> Vec<Put> {
     std::iter::once(head).chain(frames).collect()
 }
 
-/// The `blobs` row of a message that is put at this time.
+/// Encodes the `blobs` row of a message that is stored at this time.
 pub(in crate::store) fn blob_head(raw: &[u8], at: UtcMillis) -> Vec<u8> {
     let bytes = if raw.len() > FRAME_BYTES {
         BlobBytes::Framed(raw.len() as u64)
@@ -113,7 +113,7 @@ pub(in crate::store) fn blob_head(raw: &[u8], at: UtcMillis) -> Vec<u8> {
     BlobRow { at, bytes }.encode()
 }
 
-/// The `blob_frames` rows of a message; a short one has none.
+/// Returns the `blob_frames` rows of a message; a short message has none.
 pub(in crate::store) fn blob_frames(
     hash: &BlobHash,
     raw: &[u8],
@@ -127,7 +127,7 @@ pub(in crate::store) fn blob_frames(
     })
 }
 
-/// The octets of a frame.
+/// Returns the bytes of a frame.
 ///
 /// # Errors
 /// `Corrupt`.

@@ -1,15 +1,16 @@
-//! Blocks of the search index: postings of many emails, in the order of their tokens.
+//! Blocks of the search index: postings of many emails, sorted by token.
 //!
-//! A posting says of a token and an email (by its ordinal in the fold) in which fields it stands,
-//! and at which positions. Postings ascend by token, ordinal and first position; one with very many
-//! positions goes on in the next. A block holds words or texts and begins with a whole posting, so
-//! that each can be read without the one before it:
+//! - A posting says in which fields of an email, and at which positions, a token occurs. The email
+//!   is named by its ordinal in the fold.
+//! - Postings ascend by token, ordinal and first position. One with very many positions is split.
+//! - A block has only words or only texts, and begins with a posting in full, so that it can be
+//!   read without the block before it:
 //!
 //! ```text
 //! version kind:1 { token ordinal fields positions }*
-//! token   = a word: difference from the word before (0: the same), the first from 0
-//!         | a text: how many octets of the text before it begins with, the rest
-//! ordinal = difference from the one before it if the token is the same
+//! token   = a word: the difference from the word before (0: the same word), the first from 0
+//!         | a text: how many bytes it has in common with the begin of the text before, the rest
+//! ordinal = the difference from the ordinal before, if the token is the same
 //! ```
 
 use super::{FieldReader, FieldWriter, RowError, decode_with};
@@ -17,71 +18,68 @@ use crate::model::{Positions, Token};
 use crate::store::engine::Table;
 use crate::store::error::Error;
 
-/// A token in an email.
+/// The occurrences of a token in an email.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Posting {
-    /// The token.
     pub token: Token,
-    /// Which email of the fold.
+    /// The position of the email within the fold.
     pub ordinal: u32,
-    /// In which fields: the bits of `message::tokens`.
+    /// The fields with the token, as bits of `message::tokens`.
     pub fields: u16,
-    /// Where, ascending; nothing for texts.
+    /// The positions of a word, ascending; empty for texts.
     pub positions: Positions,
 }
 
 impl Posting {
-    /// What postings are ordered by.
+    /// The key by which postings are sorted: token, ordinal, first position.
     #[must_use]
     pub fn sort_key(&self) -> (&Token, u32, u32) {
         (&self.token, self.ordinal, self.positions.first().copied().unwrap_or(0))
     }
 }
 
-/// A finished block, and the place of its first posting.
+/// A finished block, with the sort key of its first posting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// The first token.
     pub token: Token,
-    /// Its email.
     pub ordinal: u32,
-    /// Its first position.
     pub position: u32,
-    /// The row.
+    /// The bytes of the row.
     pub value: Vec<u8>,
 }
 
-/// Makes blocks of postings that come in order.
+/// Writes sorted postings into blocks.
 #[derive(Debug)]
-pub struct Blocks {
-    most: usize,
-    done: Vec<Block>,
-    octets: usize,
+pub struct BlockWriter {
+    max_bytes: usize,
+    finished: Vec<Block>,
+    finished_bytes: usize,
     open: Option<Block>,
+    /// The token and the ordinal of the last posting.
     last: Option<(Token, u32)>,
 }
 
-impl Blocks {
-    /// Limits the size of a block to `most` bytes; a block holds one posting at least.
+impl BlockWriter {
+    /// Limits the size of a block to `max_bytes`. A block has at least one posting.
     #[must_use]
-    pub fn new(most: usize) -> Self {
-        Self { most, done: Vec::new(), octets: 0, open: None, last: None }
+    pub fn new(max_bytes: usize) -> Self {
+        Self { max_bytes, finished: Vec::new(), finished_bytes: 0, open: None, last: None }
     }
 
-    /// Octets so far.
+    /// The number of bytes in all blocks so far.
     #[must_use]
-    pub fn octets(&self) -> usize {
-        self.octets.saturating_add(self.open.as_ref().map_or(0, |block| block.value.len()))
+    pub fn byte_len(&self) -> usize {
+        self.finished_bytes.saturating_add(self.open.as_ref().map_or(0, |block| block.value.len()))
     }
 
-    /// Adds a posting; it must not come before the last one.
+    /// Adds a posting, which must not sort before the last one.
     pub fn push(&mut self, token: &Token, ordinal: u32, fields: u16, positions: &[u32]) {
-        // A position takes 5 octets at most, and what is beside them has its place.
-        let many = (self.most.saturating_sub(320) / 5).max(1);
+        // A position takes at most 5 bytes, and 320 bytes suffice for the rest of the posting.
+        let max_positions = (self.max_bytes.saturating_sub(320) / 5).max(1);
         let mut rest = positions;
         loop {
-            let (now, later) = rest.split_at_checked(many).unwrap_or((rest, &[]));
-            self.one(token, ordinal, fields, now);
+            let (first, later) = rest.split_at_checked(max_positions).unwrap_or((rest, &[]));
+            self.push_entry(token, ordinal, fields, first);
             rest = later;
             if rest.is_empty() {
                 return;
@@ -89,14 +87,15 @@ impl Blocks {
         }
     }
 
-    fn one(&mut self, token: &Token, ordinal: u32, fields: u16, positions: &[u32]) {
+    fn push_entry(&mut self, token: &Token, ordinal: u32, fields: u16, positions: &[u32]) {
         let mut entry = FieldWriter(Vec::with_capacity(16));
         if self.open.is_some()
             && self.last.as_ref().is_some_and(|(last, _)| kind(last) == kind(token))
         {
             write(&mut entry, self.last.as_ref(), token, ordinal, fields, positions);
-            let fits =
-                |block: &&mut Block| block.value.len().saturating_add(entry.0.len()) <= self.most;
+            let fits = |block: &&mut Block| {
+                block.value.len().saturating_add(entry.0.len()) <= self.max_bytes
+            };
             if let Some(block) = self.open.as_mut().filter(fits) {
                 block.value.extend_from_slice(&entry.0);
                 return self.remember(token, ordinal);
@@ -120,16 +119,16 @@ impl Blocks {
 
     fn close(&mut self) {
         if let Some(block) = self.open.take() {
-            self.octets = self.octets.saturating_add(block.value.len());
-            self.done.push(block);
+            self.finished_bytes = self.finished_bytes.saturating_add(block.value.len());
+            self.finished.push(block);
         }
     }
 
-    /// The blocks.
+    /// Returns all blocks.
     #[must_use]
     pub fn finish(mut self) -> Vec<Block> {
         self.close();
-        self.done
+        self.finished
     }
 }
 
@@ -172,11 +171,11 @@ fn write_positions(out: &mut FieldWriter, positions: &[u32]) {
     });
 }
 
-/// Reads the postings of a block in order. `wanted` says which: of the others nothing is kept, and
-/// after `None` nothing is read.
+/// Calls `each` with the postings of a block for whose token and ordinal `wanted` returns `true`,
+/// in order. Stops when `wanted` returns `None`.
 ///
 /// # Errors
-/// `Corrupt`, also where they are not in order.
+/// `Corrupt`, also if the postings are not in order.
 pub fn read_block(
     key: &[u8],
     bytes: &[u8],
@@ -184,17 +183,17 @@ pub fn read_block(
     mut each: impl FnMut(Posting),
 ) -> Result<(), Error> {
     let mut block = BlockReader::new(key, bytes)?;
-    while let Some(posting) = block.next_of(key, &mut wanted)? {
+    while let Some(posting) = block.next_wanted(key, &mut wanted)? {
         each(posting);
     }
     Ok(())
 }
 
-/// A block that is read posting by posting.
+/// Reads a block posting by posting.
 #[derive(Debug)]
 pub struct BlockReader<B> {
     bytes: B,
-    /// Octets that were read.
+    /// The number of bytes that were read.
     at: usize,
     token: Token,
     ordinal: u32,
@@ -202,10 +201,10 @@ pub struct BlockReader<B> {
 }
 
 impl<B: AsRef<[u8]>> BlockReader<B> {
-    /// From its beginning.
+    /// Begins to read a block.
     ///
     /// # Errors
-    /// `Corrupt`: it is no block.
+    /// `Corrupt`, if the bytes are not a block.
     pub fn new(key: &[u8], bytes: B) -> Result<Self, Error> {
         let token = decode_with(Table::SearchFolds, key, bytes.as_ref(), 1, |input, _| {
             let kind = input.byte()?;
@@ -219,18 +218,18 @@ impl<B: AsRef<[u8]>> BlockReader<B> {
         Ok(Self { bytes, at: 2, token, ordinal: 0, first: true })
     }
 
-    /// The next posting that is wanted, as of `read_block`; nothing at the end, or where `wanted`
-    /// ends it.
+    /// Returns the next posting for which `wanted` returns `true`. `None` at the end of the block,
+    /// or when `wanted` returns `None`.
     ///
     /// # Errors
-    /// `Corrupt`, also where they are not in order.
-    pub fn next_of(
+    /// `Corrupt`, also if the postings are not in order.
+    pub fn next_wanted(
         &mut self,
         key: &[u8],
         mut wanted: impl FnMut(&Token, u32) -> Option<bool>,
     ) -> Result<Option<Posting>, Error> {
-        let octets = self.bytes.as_ref();
-        let mut input = FieldReader(octets.get(self.at..).unwrap_or_default());
+        let bytes = self.bytes.as_ref();
+        let mut input = FieldReader(bytes.get(self.at..).unwrap_or_default());
         let (token, ordinal, first) = (&mut self.token, &mut self.ordinal, &mut self.first);
         let mut next = || -> Result<Option<Posting>, RowError> {
             while !input.0.is_empty() {
@@ -261,12 +260,12 @@ impl<B: AsRef<[u8]>> BlockReader<B> {
             Ok(None)
         };
         let found = next();
-        self.at = octets.len().saturating_sub(input.0.len());
+        self.at = bytes.len().saturating_sub(input.0.len());
         found.map_err(|bad| bad.of(Table::SearchFolds, key))
     }
 }
 
-/// Reads a token into the one before it; says whether it is the same.
+/// Replaces a token by the next one, and returns whether it is the same token.
 fn read_token(input: &mut FieldReader<'_>, token: &mut Token) -> Result<bool, RowError> {
     match token {
         Token::Word(hash) => {
@@ -278,7 +277,7 @@ fn read_token(input: &mut FieldReader<'_>, token: &mut Token) -> Result<bool, Ro
             let same = usize::try_from(input.num()?).map_err(|_| RowError("length too large"))?;
             let rest = input.bytes()?;
             let begin =
-                text.as_bytes().get(..same).ok_or(RowError("begins with more than there is"))?;
+                text.as_bytes().get(..same).ok_or(RowError("the text before is too short"))?;
             let next = String::from_utf8([begin, rest].concat())
                 .map_err(|_| RowError("text is not UTF-8"))?;
             let unchanged = next == *text;

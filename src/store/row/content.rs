@@ -1,4 +1,5 @@
-//! The wide row of an email and its tokens. The part that all recipients share is encoded once.
+//! The rows of an email's content and of its search tokens. Each has a part that is the same for
+//! all recipients of the message, which is encoded once.
 
 use smallvec::smallvec;
 
@@ -11,35 +12,36 @@ use crate::model::{
 use crate::store::engine::Table;
 use crate::store::error::Error;
 
-/// The version of an `email_content` row. It says by which rules its message was read, for the row
-/// and for the email's tokens: 1 the first; 2 better rules for charsets, addresses, transfer
-/// encodings, and where a header begins; 3 those by which the tokens say where an email was
-/// delivered, and an address on behalf of another is one mailbox. The layout is the same. What is
-/// made of a message by later rules may differ from what a row of an earlier version says.
-const CONTENT: u8 = 3;
-/// The newest version that changed the row itself, and not the tokens alone.
-const READING: u8 = 3;
-/// The version of an `email_tokens` row. 2 has the text of this email's own delivery before what
-/// all recipients share; of an email with a row of version 1 it is not known.
-const TOKENS: u8 = 2;
+/// The version of `email_content` rows. The layout of all versions is the same. The version says by
+/// which rules this row and the email's tokens were made from the message, so that a row of an
+/// older version may differ from what this version would make:
+/// - 2 has better rules for charsets, addresses, transfer encodings, and the begin of a header;
+/// - 3 has the address of the delivery in the tokens, and reads an address on behalf of another as
+///   one mailbox.
+const CONTENT_VERSION: u8 = 3;
+/// The newest version whose rules changed the content, and not only the tokens.
+const CONTENT_RULES_VERSION: u8 = 3;
+/// The version of `email_tokens` rows. Version 2 has the address of this email's delivery before
+/// the shared part. It is not known for rows of version 1.
+const TOKENS_VERSION: u8 = 2;
 
-/// The finished rows of a message, encoded: the same bytes for each recipient.
+/// The encoded parts of a message's rows that are the same for each recipient.
 #[derive(Debug, Clone)]
 pub struct EncodedMessage {
-    /// Hash of the message as received.
+    /// The hash of the message as received.
     pub blob: BlobHash,
-    /// Octets of the message as received.
+    /// The number of bytes of the message as received.
     pub size: u64,
-    /// By which threads are found.
+    /// The keys by which the thread of the message is found.
     pub thread_keys: Vec<ThreadKey>,
-    /// What `encode_content` puts a prefix before.
+    /// The shared part for `encode_content`.
     pub content: Vec<u8>,
-    /// What `encode_tokens` puts the text of a delivery before.
+    /// The shared part for `encode_tokens`.
     pub tokens: Vec<u8>,
 }
 
 impl EncodedMessage {
-    /// Encodes what all recipients share.
+    /// Encodes the parts that all recipients share.
     #[must_use]
     pub fn new(rows: &MessageRows) -> Self {
         let mut content = FieldWriter(Vec::with_capacity(512));
@@ -56,71 +58,70 @@ impl EncodedMessage {
     }
 }
 
-/// The `email_content` row: version, this email's trace prefix, the shared part.
+/// Encodes an `email_content` row: the version, this email's trace prefix, the shared part.
 #[must_use]
 pub fn encode_content(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
-    let mut out = FieldWriter::new(CONTENT);
+    let mut out = FieldWriter::new(CONTENT_VERSION);
     out.bytes(prefix);
     out.fixed(shared);
     out.0
 }
 
-/// The `email_tokens` row: version, where this email was delivered by its trace prefix, the shared
-/// part.
+/// Encodes an `email_tokens` row: the version, the address of this email's delivery by its trace
+/// prefix, the shared part.
 #[must_use]
 pub fn encode_tokens(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
-    let mut out = FieldWriter::new(TOKENS);
+    let mut out = FieldWriter::new(TOKENS_VERSION);
     out.maybe_text(DeliveredTo::parse(prefix).search_text().as_ref());
     out.fixed(shared);
     out.0
 }
 
-/// Trace prefix and content of an `email_content` row.
+/// Decodes an `email_content` row into the trace prefix and the content.
 ///
 /// # Errors
 /// `Corrupt`.
 pub fn decode_content(key: &[u8], bytes: &[u8]) -> Result<(Vec<u8>, EmailContent), Error> {
-    decode_with(Table::EmailContent, key, bytes, CONTENT, |input, _| {
+    decode_with(Table::EmailContent, key, bytes, CONTENT_VERSION, |input, _| {
         Ok((input.bytes()?.to_vec(), read_content(input)?))
     })
 }
 
-/// The trace prefix of an `email_content` row of which the rest cannot be read.
+/// Returns the trace prefix of an `email_content` row, also if the rest cannot be decoded.
 #[must_use]
 pub fn content_prefix(bytes: &[u8]) -> Option<Vec<u8>> {
     let (version, rest) = bytes.split_first()?;
-    FieldReader(rest).bytes().ok().filter(|_| (1..=CONTENT).contains(version)).map(<[u8]>::to_vec)
+    let prefix = FieldReader(rest).bytes().ok();
+    prefix.filter(|_| (1..=CONTENT_VERSION).contains(version)).map(<[u8]>::to_vec)
 }
 
-/// Whether an `email_content` row was made of its message by earlier rules than those of this
-/// version.
+/// Whether an `email_content` row was made by older rules than those of this version.
 #[must_use]
 pub fn is_content_outdated(bytes: &[u8]) -> bool {
-    bytes.first().is_some_and(|version| (1..READING).contains(version))
+    bytes.first().is_some_and(|version| (1..CONTENT_RULES_VERSION).contains(version))
 }
 
-/// Whether the tokens of an email with this `email_content` row may have been made by earlier
-/// rules.
+/// Whether the tokens of an email with this `email_content` row may have been made by older rules.
 #[must_use]
 pub fn are_tokens_outdated(bytes: &[u8]) -> bool {
-    bytes.first().is_some_and(|version| (1..CONTENT).contains(version))
+    bytes.first().is_some_and(|version| (1..CONTENT_VERSION).contains(version))
 }
 
-/// The tokens of an `email_tokens` row.
+/// Decodes an `email_tokens` row.
 ///
 /// # Errors
 /// `Corrupt`.
 pub fn decode_tokens(key: &[u8], bytes: &[u8]) -> Result<Tokens, Error> {
-    decode_with(Table::EmailTokens, key, bytes, TOKENS, |input, version| {
-        let own = if version < TOKENS {
+    decode_with(Table::EmailTokens, key, bytes, TOKENS_VERSION, |input, version| {
+        let delivered_to = if version < TOKENS_VERSION {
             DeliveredTo::Unclear.search_text()
         } else {
             input.option(FieldReader::text)?
         };
         let mut tokens = read_tokens(input)?;
-        if let Some(text) = own {
-            let at = tokens.texts.partition_point(|(known, _)| *known < text);
-            match tokens.texts.get_mut(at).filter(|(known, _)| *known == text) {
+        if let Some(text) = delivered_to {
+            let at = tokens.texts.partition_point(|(other, _)| *other < text);
+            match tokens.texts.get_mut(at).filter(|(other, _)| *other == text) {
                 Some((_, fields)) => *fields |= field::DELIVERED_HERE,
                 None => tokens.texts.insert(at, (text, field::DELIVERED_HERE)),
             }
@@ -214,7 +215,8 @@ fn read_content(input: &mut FieldReader<'_>) -> Result<EmailContent, RowError> {
 fn write_tokens(out: &mut FieldWriter, tokens: &Tokens) {
     let mut last = 0;
     out.list(tokens.words.iter(), |out, word| {
-        // Most words stand once: that is said by a bit of the hash, and no count follows.
+        // Most words occur once. A bit below the difference of the hashes says so, and saves the
+        // count.
         let step = u64::from(word.hash.saturating_sub(last)) << 1;
         last = word.hash;
         if let [at] = word.positions.as_slice() {

@@ -1,4 +1,4 @@
-//! Emails and threads.
+//! The rows of emails and threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,9 +9,9 @@ use crate::model::{
 };
 use crate::store::engine::Table;
 
-/// The keywords that most emails carry, by number; the rest are written out. Only ever added to at
-/// the end.
-const COMMON: [&str; 8] = [
+/// Frequent keywords, which are written as their position in this list. All other keywords are
+/// written as texts. New ones may only be added at the end.
+const COMMON_KEYWORDS: [&str; 8] = [
     keyword::SEEN,
     keyword::FLAGGED,
     keyword::DRAFT,
@@ -29,7 +29,7 @@ impl Row for EmailMetadata {
         out.num(self.thread.0);
         out.list(self.mailboxes.iter(), |out, uid| out.num(uid.0));
         out.list(self.keywords.iter(), |out, word| {
-            match COMMON
+            match COMMON_KEYWORDS
                 .iter()
                 .position(|common| common == word)
                 .and_then(|at| u64::try_from(at).ok())
@@ -57,7 +57,7 @@ impl Row for EmailMetadata {
                 0 => input.text(),
                 at => usize::try_from(at.saturating_sub(1))
                     .ok()
-                    .and_then(|at| COMMON.get(at))
+                    .and_then(|at| COMMON_KEYWORDS.get(at))
                     .map(|word| (*word).to_owned())
                     .ok_or(RowError("unknown keyword number")),
             })?,
@@ -71,41 +71,41 @@ impl Row for EmailMetadata {
     }
 }
 
-/// What must be known of a thread to decide its views and counts without reading its emails.
+/// The counters of a thread, which decide its listings and the counts of mailboxes without reading
+/// its emails.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Thread {
-    /// When it was made.
+    /// The change that created the thread.
     pub created: ModSeq,
-    /// When it gained or lost an email.
+    /// The last change that added or removed an email.
     pub updated: ModSeq,
-    /// It lost its last email, and is never used again.
+    /// Whether the thread lost its last email. It is never used again.
     pub deleted: bool,
-    /// Its emails.
     pub emails: u32,
-    /// Without `$seen`.
+    /// Emails without `$seen`.
     pub unseen: u32,
-    /// With `$flagged`.
+    /// Emails with `$flagged`.
     pub flagged: u32,
-    /// Unread and not *only* in the Trash.
+    /// Unread emails that are not only in the Trash.
     pub unread_outside_trash: u32,
-    /// Unread and in the Trash.
+    /// Unread emails in the Trash.
     pub unread_in_trash: u32,
-    /// Emails in each mailbox.
+    /// The number of emails in each mailbox.
     pub members: BTreeMap<MailboxUid, u32>,
-    /// The newest email; meaningless once deleted.
+    /// The newest email; meaningless if the thread is deleted.
     pub latest: EmailId,
 }
 
 impl Thread {
-    /// Adds (or takes away) one email's part of the counters.
+    /// Adds an email to the counters, or subtracts it.
     pub(in crate::store) fn count(&mut self, email: &EmailMetadata, trash: MailboxUid, add: bool) {
         let boxes: smallvec::SmallVec<[MailboxUid; 4]> = email.mailboxes.iter().copied().collect();
-        let marks = [email.has(keyword::SEEN), email.has(keyword::FLAGGED), email.is_unread()];
-        self.tally(&boxes, marks, trash, add);
+        let flags = [email.has(keyword::SEEN), email.has(keyword::FLAGGED), email.is_unread()];
+        self.tally(&boxes, flags, trash, add);
     }
 
-    /// The same for one that is known by its mailboxes, and by whether it has `$seen`, has
-    /// `$flagged` and is unread.
+    /// Adds an email to the counters, or subtracts it, by its mailboxes and by whether it has
+    /// `$seen`, has `$flagged` and is unread.
     pub(in crate::store) fn tally(
         &mut self,
         boxes: &[MailboxUid],
@@ -118,9 +118,9 @@ impl Thread {
             *total = if add { total.saturating_add(by) } else { total.saturating_sub(by) };
         };
         for uid in boxes {
-            let here = self.members.entry(*uid).or_default();
-            shift(here, true);
-            if *here == 0 {
+            let count = self.members.entry(*uid).or_default();
+            shift(count, true);
+            if *count == 0 {
                 self.members.remove(uid);
             }
         }
@@ -133,7 +133,7 @@ impl Thread {
         shift(&mut self.unread_in_trash, unread && in_trash);
     }
 
-    /// Whether it matches a thread view.
+    /// Whether the thread matches a listing filter on threads.
     #[must_use]
     pub fn shows(&self, filter: ListingFilter) -> bool {
         self.emails > 0
@@ -145,13 +145,13 @@ impl Thread {
             }
     }
 
-    /// Its newest email, if it has any.
+    /// The newest email, if the thread has any.
     #[must_use]
     pub fn newest(&self) -> Option<EmailId> {
         (self.emails > 0).then_some(self.latest)
     }
 
-    /// RFC 8621 §2 unreadThreads: does the thread count as unread in this mailbox?
+    /// Whether the thread counts as unread in this mailbox (RFC 8621 §2, unreadThreads).
     #[must_use]
     pub fn unread_in(&self, uid: MailboxUid, trash: MailboxUid) -> bool {
         let unread = if uid == trash { self.unread_in_trash } else { self.unread_outside_trash };

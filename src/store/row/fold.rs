@@ -1,8 +1,8 @@
-//! The folds of an account: which there are, what is being merged, and which emails each has.
+//! The row that lists the folds of an account, and the rows with the emails of a fold.
 //!
-//! One row says all of it, so that a fold or a merge takes effect by the writing of that row and by
-//! nothing else: blocks that it does not name are none, and it names also those that are being made
-//! and those that are to go.
+//! A fold or a merge takes effect only by the write of the list. It names the folds that are
+//! searched, those that are being made, and those whose rows are to be deleted. Rows of any other
+//! fold do not count.
 
 use super::{FieldReader, FieldWriter, Row, RowError, decode_with};
 use crate::model::{EmailId, ModSeq, Token};
@@ -10,43 +10,43 @@ use crate::store::engine::Table;
 use crate::store::error::Error;
 use crate::store::table::folds::FoldId;
 
-/// Which folds there are.
+/// The list of an account's folds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Folds {
-    /// The newest number.
+    /// The number of the newest fold.
     pub last: u64,
-    /// What is searched.
+    /// The folds that are searched.
     pub live: Vec<Fold>,
-    /// What is being merged; at most one of a level. Its sources are live until it is done.
+    /// The unfinished merges, at most one on a level. Their sources are live until they are
+    /// finished.
     pub merges: Vec<FoldMerge>,
-    /// Merged away; their rows are to go.
+    /// Folds that were merged and whose rows are to be deleted.
     pub dropped: Vec<FoldId>,
 }
 
-/// A fold.
+/// One fold in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fold {
-    /// Its id.
     pub id: FoldId,
-    /// No email of it is younger: one of the same id that was made later is another.
+    /// No email in the fold was created by a later change. An email with the same id that was is
+    /// another email.
     pub made: ModSeq,
-    /// How many emails it has.
+    /// The number of emails.
     pub emails: u32,
-    /// The newest of them.
+    /// The newest email.
     pub newest: EmailId,
-    /// The oldest.
+    /// The oldest email.
     pub oldest: EmailId,
-    /// Whether its tokens say of every email where it was delivered (`model::delivered_to`): of a
-    /// fold that an earlier version began they do not.
+    /// Whether the tokens say of every email where it was delivered (`model::delivered_to`). Not so
+    /// in a fold that an earlier version began.
     pub knows_delivery: bool,
 }
 
-/// A fold that is being made of others.
+/// An unfinished merge of several folds into one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoldMerge {
-    /// Of which.
     pub sources: Vec<FoldId>,
-    /// What is there of it so far.
+    /// The new fold, as far as it is written.
     pub into: Fold,
     /// What is to be written next.
     pub next: MergePosition,
@@ -55,20 +55,20 @@ pub struct FoldMerge {
 /// Where a merge goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MergePosition {
-    /// With the emails from this one.
+    /// At this email.
     Email(EmailId),
-    /// With the postings from this one: token, ordinal, first position.
+    /// At the posting with this token, ordinal and first position.
     Posting(Token, u32, u32),
 }
 
 impl Folds {
-    /// The live folds that no merge has yet, of a level, oldest first.
+    /// The live folds of a level that are in no merge, oldest first.
     #[must_use]
     pub fn free(&self, level: u8) -> Vec<Fold> {
-        let taken = |id: &FoldId| self.merges.iter().any(|merge| merge.sources.contains(id));
+        let is_source = |id: &FoldId| self.merges.iter().any(|merge| merge.sources.contains(id));
         let mut free: Vec<Fold> =
             self.live.iter().filter(|fold| fold.id.level == level).copied().collect();
-        free.retain(|fold| !taken(&fold.id));
+        free.retain(|fold| !is_source(&fold.id));
         free.sort_by_key(|fold| fold.id.number);
         free
     }
@@ -76,7 +76,7 @@ impl Folds {
 
 impl Row for Folds {
     const TABLE: Table = Table::SearchFolds;
-    /// 2 has `knows_delivery`.
+    /// Version 2 has `knows_delivery`.
     const VERSION: u8 = 2;
 
     fn write(&self, out: &mut FieldWriter) {
@@ -173,7 +173,7 @@ fn write_ids(out: &mut FieldWriter, ids: &[FoldId]) {
     out.list(ids.iter(), |out, id| write_id(out, *id));
 }
 
-/// The row of some emails of a fold: ids in ascending order.
+/// Encodes a row with some emails of a fold. The ids must be ascending.
 #[must_use]
 pub fn fold_emails(ids: &[EmailId]) -> Vec<u8> {
     let mut out = FieldWriter::new(1);
@@ -185,7 +185,7 @@ pub fn fold_emails(ids: &[EmailId]) -> Vec<u8> {
     out.0
 }
 
-/// The emails of such a row.
+/// Decodes a row with some emails of a fold.
 ///
 /// # Errors
 /// `Corrupt`.
@@ -218,7 +218,9 @@ mod tests {
         }
 
         #[test]
-        fn any_octets_are_a_row_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..99)) {
+        fn any_bytes_are_a_row_or_an_error(
+            bytes in proptest::collection::vec(any::<u8>(), 0..99),
+        ) {
             for version in 1..=Folds::VERSION {
                 let bytes = [&[version], bytes.as_slice()].concat();
                 if let Ok(folds) = Folds::decode(b"key", &bytes) {
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_round_trips() {
+    fn list_of_folds_round_trips() {
         let fold = |level, number| Fold {
             id: FoldId { level, number },
             made: ModSeq(9),

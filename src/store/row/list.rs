@@ -1,11 +1,11 @@
-//! The values of the listings' tables: pairs of numbers of fixed width.
+//! The rows of listings and ranks: numbers of fixed width.
 
 use super::{RowFormat, decode_with};
 use crate::model::{EmailId, ModSeq, ThreadId};
 use crate::store::engine::Table;
 use crate::store::error::Error;
 
-/// How many emails stand from a boundary to the next one of its level.
+/// A row of `mailbox_rank`: the number of emails from a boundary to the next one of its level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RankCount(pub u64);
 
@@ -19,7 +19,7 @@ impl RowFormat for RankCount {
     }
 }
 
-/// An email and its thread, in a listing's history.
+/// A row of `mailbox_email_list`: an email and its thread.
 impl RowFormat for (EmailId, ThreadId) {
     fn to_bytes(&self) -> Vec<u8> {
         pair(self.0.0, self.1.0)
@@ -30,7 +30,8 @@ impl RowFormat for (EmailId, ThreadId) {
     }
 }
 
-/// Since which change a listing shows an email, and the email's thread.
+/// A row of `mailbox_email_index`: the change since which the listing shows an email, and the
+/// email's thread.
 impl RowFormat for (ModSeq, ThreadId) {
     fn to_bytes(&self) -> Vec<u8> {
         pair(self.0.0, self.1.0)

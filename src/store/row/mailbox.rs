@@ -1,4 +1,5 @@
-//! Mailboxes, and the views that are kept of them.
+//! The rows of mailboxes, and the list of maintained listings in the rows of mailboxes and
+//! accounts.
 
 use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::{
@@ -70,19 +71,20 @@ impl Row for Mailbox {
     }
 }
 
-/// Kept views: of a mailbox in its row, of all mail in the account's.
+/// Writes maintained listings: those of a mailbox in its row, those of all mail in the state row of
+/// the account.
 pub(super) fn write_listings(out: &mut FieldWriter, listings: &[MaintainedListing]) {
-    out.list(listings.iter(), |out, listings| {
-        out.num(listings.filter as u8);
-        let (stage, upto) = match listings.stage {
+    out.list(listings.iter(), |out, listing| {
+        out.num(listing.filter as u8);
+        let (stage, upto) = match listing.stage {
             ListingStage::Complete => (0u8, 0),
             ListingStage::Filling(EmailId(upto)) => (1, upto),
             ListingStage::Dropping => (2, 0),
         };
         out.num(stage);
         out.num(upto);
-        out.signed(listings.last_used.0);
-        for stats in [listings.emails, listings.threads] {
+        out.signed(listing.last_used.0);
+        for stats in [listing.emails, listing.threads] {
             out.num(stats.total);
             out.bool(stats.is_ranked());
             out.num(stats.front.unwrap_or(EmailId(0)).0);
@@ -99,7 +101,7 @@ pub(super) fn read_listings(
         let front = match (ranked, front) {
             (true, front) => Some(front),
             (false, EmailId(0)) => None,
-            (false, _) => return Err(RowError("ranks that begin and are none")),
+            (false, _) => return Err(RowError("the front of ranks that do not exist")),
         };
         Ok(ListingStats { total, front, low: ModSeq(input.num()?) })
     };
@@ -108,12 +110,12 @@ pub(super) fn read_listings(
             filter: u8::try_from(input.num()?)
                 .ok()
                 .and_then(ListingFilter::from_number)
-                .ok_or(RowError("unknown view"))?,
+                .ok_or(RowError("unknown listing filter"))?,
             stage: match (input.num()?, EmailId(input.num()?)) {
                 (0, EmailId(0)) => ListingStage::Complete,
                 (1, upto) => ListingStage::Filling(upto),
                 (2, EmailId(0)) => ListingStage::Dropping,
-                _ => return Err(RowError("unknown stage of a view")),
+                _ => return Err(RowError("unknown stage of a listing")),
             },
             last_used: UtcMillis(input.signed()?),
             emails: stats(input)?,

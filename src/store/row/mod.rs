@@ -1,9 +1,9 @@
-//! Rows: values to bytes and back. Every row begins with a version; a newer one is refused, an
-//! older one is read.
+//! Rows: encodes values as bytes, and decodes them.
 //!
-//! Numbers are LEB128 (signed ones zigzag), texts and byte strings have their length before them. A
-//! reader takes any bytes and gives a row or an error; what follows the last field of a known
-//! version is an error too.
+//! - Every row begins with the version of its format. Older versions are read; a newer one is an
+//!   error.
+//! - Numbers are LEB128, signed ones zigzag. Texts and byte strings have their length before them.
+//! - Any bytes decode to a row or to an error. Bytes after the last field are an error.
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 mod account;
@@ -50,14 +50,14 @@ use super::error::{Error, hex};
 use super::table::Present;
 use crate::model::{EmailId, ObjectId, ThreadId};
 
-/// A value that is kept as a row.
+/// A value with the version and the fields of its row.
 pub trait Row: Sized {
-    /// In which table; for errors.
+    /// The table, for errors.
     const TABLE: Table;
     /// The version that is written.
     const VERSION: u8 = 1;
 
-    /// Writes the fields.
+    /// Writes the fields of `VERSION`.
     fn write(&self, out: &mut FieldWriter);
 
     /// Reads the fields of a version not above `VERSION`.
@@ -66,14 +66,14 @@ pub trait Row: Sized {
     /// What is wrong with the bytes.
     fn read(input: &mut FieldReader<'_>, version: u8) -> Result<Self, RowError>;
 
-    /// The whole row.
+    /// Encodes the row.
     fn encode(&self) -> Vec<u8> {
         let mut out = FieldWriter::new(Self::VERSION);
         self.write(&mut out);
         out.0
     }
 
-    /// A row from bytes read under `key`.
+    /// Decodes the bytes that were read under `key`.
     ///
     /// # Errors
     /// `Corrupt`, with table and key.
@@ -82,7 +82,11 @@ pub trait Row: Sized {
     }
 }
 
-/// Reads a row by a function.
+/// Decodes a row of at most version `newest`: `read` gets the bytes behind the version byte, and
+/// must read them to the end.
+///
+/// # Errors
+/// `Corrupt`, with table and key.
 pub(super) fn decode_with<T>(
     table: Table,
     key: &[u8],
@@ -97,15 +101,15 @@ pub(super) fn decode_with<T>(
     }
     let mut input = FieldReader(rest);
     let row = read(&mut input, *version).map_err(|bad| bad.of(table, key))?;
-    if input.0.is_empty() { Ok(row) } else { Err(corrupt("octets after the last field")) }
+    if input.0.is_empty() { Ok(row) } else { Err(corrupt("bytes after the last field")) }
 }
 
-/// How a value becomes the bytes of a row, and back.
+/// Encodes and decodes the rows of a table. Every `Row` does; some rows have other formats.
 pub(crate) trait RowFormat: Sized {
-    /// The bytes of the row.
+    /// Encodes the row.
     fn to_bytes(&self) -> Vec<u8>;
 
-    /// The value that the bytes under `key` hold.
+    /// Decodes the bytes that were read under `key`.
     ///
     /// # Errors
     /// `Corrupt`, with table and key.
@@ -122,8 +126,7 @@ impl<R: Row> RowFormat for R {
     }
 }
 
-/// An id as the whole row: eight bytes, without a version, as format 1 has them in the indexes by
-/// change number.
+/// Rows that are one id: eight bytes without a version, in the indexes by change number.
 macro_rules! bare_id {
     ($($name:ident),*) => {$(
         impl RowFormat for $name {
@@ -133,7 +136,7 @@ macro_rules! bare_id {
 
             fn from_bytes(table: Table, key: &[u8], bytes: &[u8]) -> Result<Self, Error> {
                 let id = bytes.try_into().map(u64::from_be_bytes);
-                id.map(Self).map_err(|_| RowError("no id where one should be").of(table, key))
+                id.map(Self).map_err(|_| RowError("not an id of eight bytes").of(table, key))
             }
         }
     )*};
@@ -161,12 +164,12 @@ impl RowError {
     }
 }
 
-/// Writes fields.
+/// Appends encoded fields to the bytes of a row.
 #[derive(Debug, Clone)]
 pub struct FieldWriter(pub Vec<u8>);
 
 impl FieldWriter {
-    /// A row of a version.
+    /// Begins a row with its version.
     #[must_use]
     pub fn new(version: u8) -> Self {
         let mut out = Vec::with_capacity(128);
@@ -174,7 +177,7 @@ impl FieldWriter {
         Self(out)
     }
 
-    /// An unsigned number.
+    /// Writes an unsigned number.
     pub fn num(&mut self, value: impl Into<u64>) {
         let mut value = value.into();
         while value >= 0x80 {
@@ -184,38 +187,38 @@ impl FieldWriter {
         self.0.push((value & 0x7f) as u8);
     }
 
-    /// A signed number.
+    /// Writes a signed number.
     pub fn signed(&mut self, value: i64) {
         self.num((value.cast_unsigned() << 1) ^ (value >> 63).cast_unsigned());
     }
 
-    /// A count.
+    /// Writes a count.
     pub fn len(&mut self, value: usize) {
         self.num(value as u64);
     }
 
-    /// Yes or no.
+    /// Writes a boolean.
     pub fn bool(&mut self, value: bool) {
         self.0.push(u8::from(value));
     }
 
-    /// Octets.
+    /// Writes bytes with their length before them.
     pub fn bytes(&mut self, value: &[u8]) {
         self.len(value.len());
         self.0.extend_from_slice(value);
     }
 
-    /// Octets of a width that the reader knows.
+    /// Writes bytes whose number the reader knows.
     pub fn fixed(&mut self, value: &[u8]) {
         self.0.extend_from_slice(value);
     }
 
-    /// Text.
+    /// Writes a text with its length before it.
     pub fn text(&mut self, value: &str) {
         self.bytes(value.as_bytes());
     }
 
-    /// A value or none.
+    /// Writes whether there is a value, and the value.
     pub fn option<T>(&mut self, value: Option<&T>, write: impl FnOnce(&mut Self, &T)) {
         self.bool(value.is_some());
         if let Some(value) = value {
@@ -223,12 +226,12 @@ impl FieldWriter {
         }
     }
 
-    /// Text or none.
+    /// Writes an optional text.
     pub fn maybe_text(&mut self, value: Option<&String>) {
         self.option(value, |out, text| out.text(text));
     }
 
-    /// Values with their count before them.
+    /// Writes values with their count before them.
     pub fn list<T>(
         &mut self,
         values: impl ExactSizeIterator<Item = T>,
@@ -241,12 +244,12 @@ impl FieldWriter {
     }
 }
 
-/// Reads fields.
+/// Reads encoded fields from the bytes of a row.
 #[derive(Debug, Clone, Copy)]
 pub struct FieldReader<'a>(pub &'a [u8]);
 
 impl<'a> FieldReader<'a> {
-    /// An octet.
+    /// Reads a byte.
     ///
     /// # Errors
     /// The row is too short.
@@ -256,10 +259,10 @@ impl<'a> FieldReader<'a> {
         Ok(*first)
     }
 
-    /// An unsigned number.
+    /// Reads an unsigned number.
     ///
     /// # Errors
-    /// Too short or too large.
+    /// The row is too short, or the number is too large.
     pub fn num(&mut self) -> Result<u64, RowError> {
         let (mut value, mut shift, mut rest) = (0u64, 0u32, self.0.iter());
         for byte in rest.by_ref() {
@@ -277,39 +280,39 @@ impl<'a> FieldReader<'a> {
         Err(RowError("too short"))
     }
 
-    /// An unsigned number of 32 bits.
+    /// Reads an unsigned number of 32 bits.
     ///
     /// # Errors
-    /// Too short or too large.
+    /// The row is too short, or the number is too large.
     pub fn num32(&mut self) -> Result<u32, RowError> {
         u32::try_from(self.num()?).map_err(|_| RowError("number too large"))
     }
 
-    /// A signed number.
+    /// Reads a signed number.
     ///
     /// # Errors
-    /// Too short or too large.
+    /// The row is too short, or the number is too large.
     pub fn signed(&mut self) -> Result<i64, RowError> {
         let value = self.num()?;
         Ok((value >> 1).cast_signed() ^ (value & 1).cast_signed().wrapping_neg())
     }
 
-    /// Yes or no.
+    /// Reads a boolean.
     ///
     /// # Errors
-    /// Neither.
+    /// The row is too short, or the byte is neither 0 nor 1.
     pub fn bool(&mut self) -> Result<bool, RowError> {
         match self.byte()? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(RowError("neither yes nor no")),
+            _ => Err(RowError("neither true nor false")),
         }
     }
 
-    /// Octets.
+    /// Reads bytes with their length before them.
     ///
     /// # Errors
-    /// Too short.
+    /// The row is too short.
     pub fn bytes(&mut self) -> Result<&'a [u8], RowError> {
         let len = usize::try_from(self.num()?).map_err(|_| RowError("length too large"))?;
         let (bytes, rest) = self.0.split_at_checked(len).ok_or(RowError("too short"))?;
@@ -317,27 +320,27 @@ impl<'a> FieldReader<'a> {
         Ok(bytes)
     }
 
-    /// Octets of a known width.
+    /// Reads a known number of bytes.
     ///
     /// # Errors
-    /// Too short.
+    /// The row is too short.
     pub fn fixed<const N: usize>(&mut self) -> Result<[u8; N], RowError> {
         let (bytes, rest) = self.0.split_first_chunk::<N>().ok_or(RowError("too short"))?;
         self.0 = rest;
         Ok(*bytes)
     }
 
-    /// Text.
+    /// Reads a text.
     ///
     /// # Errors
-    /// Too short, or not UTF-8.
+    /// The row is too short, or the text is not UTF-8.
     pub fn text(&mut self) -> Result<String, RowError> {
         std::str::from_utf8(self.bytes()?)
             .map(str::to_owned)
             .map_err(|_| RowError("text is not UTF-8"))
     }
 
-    /// A value or none.
+    /// Reads an optional value.
     ///
     /// # Errors
     /// Those of the value.
@@ -348,10 +351,10 @@ impl<'a> FieldReader<'a> {
         if self.bool()? { read(self).map(Some) } else { Ok(None) }
     }
 
-    /// Values with their count before them.
+    /// Reads values with their count before them.
     ///
     /// # Errors
-    /// Those of the values, or a count that the row cannot hold.
+    /// Those of the values; the count is larger than the rest of the row.
     pub fn list<T, C: FromIterator<T>>(
         &mut self,
         mut read: impl FnMut(&mut Self) -> Result<T, RowError>,

@@ -1,5 +1,5 @@
-//! Small objects: one row each, with the changes that made and last changed it; of one that was
-//! destroyed these alone.
+//! The rows of small objects. Each has the changes that created and last changed the object. The
+//! row of a destroyed object has only these.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,10 @@ use crate::model::{
 use crate::store::engine::Table;
 use crate::store::error::Error;
 
-/// What an object of a kind holds.
+/// A small object with the fields of its row.
 pub trait Object: Clone + PartialEq {
-    /// Which kind.
     const KIND: ObjectKind;
-    /// How many an account may have.
+    /// How many objects of this kind an account may have.
     const MAX_OBJECTS: usize;
 
     /// Writes the fields.
@@ -32,14 +31,14 @@ pub trait Object: Clone + PartialEq {
     fn read(input: &mut FieldReader<'_>) -> Result<Self, RowError>;
 }
 
-/// `objects`.
+/// A row of `objects`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectRow<T> {
-    /// The change that made it.
+    /// The change that created the object.
     pub created: ModSeq,
-    /// The last change of it.
+    /// The last change of the object.
     pub updated: ModSeq,
-    /// What it holds; nothing once it is destroyed.
+    /// `None` if the object is destroyed.
     pub object: Option<T>,
 }
 
@@ -63,26 +62,26 @@ impl<T: Object> Row for ObjectRow<T> {
     }
 }
 
-/// Whether a row is of an object that is not destroyed, without reading what it holds.
+/// Whether a row is of an object that is not destroyed. Does not decode the object.
 #[must_use]
 pub fn is_live_object(row: &[u8]) -> bool {
     row.get(1) == Some(&1)
 }
 
-/// The changes that made and last changed an object, when its whole row can be read.
+/// Decodes a row of this kind, and returns its marks and whether the object lives.
 ///
 /// # Errors
 /// `Corrupt`.
 pub fn object_marks(kind: ObjectKind, key: &[u8], row: &[u8]) -> Result<ObjectRow<()>, Error> {
-    fn marks<T: Object>(key: &[u8], row: &[u8]) -> Result<ObjectRow<()>, Error> {
+    fn marks_of<T: Object>(key: &[u8], row: &[u8]) -> Result<ObjectRow<()>, Error> {
         let ObjectRow { created, updated, object } = ObjectRow::<T>::decode(key, row)?;
         Ok(ObjectRow { created, updated, object: object.map(drop) })
     }
     match kind {
-        ObjectKind::Identity => marks::<SenderIdentity>(key, row),
-        ObjectKind::EmailSubmission => marks::<EmailSubmission>(key, row),
-        ObjectKind::PushSubscription => marks::<PushSubscription>(key, row),
-        ObjectKind::ShareNotification => marks::<ShareNotification>(key, row),
+        ObjectKind::Identity => marks_of::<SenderIdentity>(key, row),
+        ObjectKind::EmailSubmission => marks_of::<EmailSubmission>(key, row),
+        ObjectKind::PushSubscription => marks_of::<PushSubscription>(key, row),
+        ObjectKind::ShareNotification => marks_of::<ShareNotification>(key, row),
     }
 }
 
@@ -171,14 +170,14 @@ impl Object for EmailSubmission {
                 let path = read_path(input)?;
                 let smtp_reply = input.text()?;
                 let delivered =
-                    read_variant_number(&DeliveryState::ALL, input, "unknown word on a delivery")?;
+                    read_variant_number(&DeliveryState::ALL, input, "unknown state of a delivery")?;
                 Ok(SubmissionRecipient {
                     path,
                     status: DeliveryStatus { smtp_reply, delivered, displayed: input.bool()? },
                 })
             })?,
             send_at: UtcMillis(input.signed()?),
-            undo: read_variant_number(&UndoStatus::ALL, input, "unknown word on undoing")?,
+            undo: read_variant_number(&UndoStatus::ALL, input, "unknown undo status")?,
             ended: input.option(|input| Ok(UtcMillis(input.signed()?)))?,
             action: input.option(|input| Ok(ActionId(input.num()?)))?,
             dsn: ids(input)?,

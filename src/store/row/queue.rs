@@ -1,16 +1,16 @@
-//! The site's word on the queue.
+//! The row of the site that says whether the queue may send.
 
 use super::{FieldReader, FieldWriter, decode_with};
 use crate::store::engine::Table;
 use crate::store::error::Error;
 
-/// Which line of history the queue is of, and why nothing is sent. A store that was restored from a
-/// backup has another epoch: what it holds may have been sent since the backup was made.
+/// Says whether the queue may send. It may not if the store has another epoch than `epoch`: then it
+/// was restored from a backup, and its actions may have been sent since the backup was made.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueueMark {
-    /// The store's epoch when it was last accepted.
+    /// The store's epoch when an administrator last accepted the queue.
     pub epoch: u64,
-    /// Why sending is held.
+    /// Why nothing is sent; `None` if actions are sent.
     pub held: Option<String>,
 }
 

@@ -1,20 +1,20 @@
-//! What a repair that is under way does: the row that marks its account.
+//! The mark of an account that is being repaired: how much the repair writes.
 
-/// How much is done.
+/// How much a repair writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepairScope {
-    /// What is wrong.
+    /// The rows that are wrong.
     Repair,
-    /// What searches use, as this version makes it of the messages; clients notice nothing.
+    /// The rows that searches use, made from the messages by this version. Clients see no change.
     Reindex,
-    /// Every derived row, as this version makes it; history begins anew.
+    /// Every derived row, made by this version. The history begins anew.
     Rebuild,
 }
 
 impl RepairScope {
     const ALL: [(Self, u8); 3] = [(Self::Repair, 0), (Self::Reindex, 1), (Self::Rebuild, 2)];
 
-    /// The row of an account that is being repaired so.
+    /// Encodes the row that marks the account.
     pub(in crate::store) fn row(self) -> Vec<u8> {
         let number =
             Self::ALL.iter().find(|(scope, _)| *scope == self).map_or(0, |(_, number)| *number);
@@ -23,6 +23,6 @@ impl RepairScope {
 
     pub(in crate::store) fn of_row(row: &[u8]) -> Option<Self> {
         let [1, number] = row else { return None };
-        Self::ALL.iter().find(|(_, known)| known == number).map(|(scope, _)| *scope)
+        Self::ALL.iter().find(|(_, stored)| stored == number).map(|(scope, _)| *scope)
     }
 }

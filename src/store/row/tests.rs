@@ -1,3 +1,5 @@
+//! Rows round trip, and any bytes are a row or an error.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -24,7 +26,10 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_row_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200), version in 0u8..3) {
+    fn any_bytes_are_a_row_or_an_error(
+        bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        version in 0u8..3,
+    ) {
         let bytes = [&[version], bytes.as_slice()].concat();
         any_bytes_never_panic::<AccountRow>(&bytes);
         any_bytes_never_panic::<AddressRow>(&bytes);
@@ -51,7 +56,11 @@ proptest! {
     fn message_rows_round_trip(
         subject in proptest::option::of(".*"),
         prefix in proptest::collection::vec(any::<u8>(), 0..50),
-        hashes in proptest::collection::btree_map(0u32..1 << 28, proptest::collection::btree_set(any::<u32>(), 0..4), 0..20),
+        hashes in proptest::collection::btree_map(
+            0u32..1 << 28,
+            proptest::collection::btree_set(any::<u32>(), 0..4),
+            0..20,
+        ),
         raw in proptest::collection::vec(any::<u8>(), 0..300),
     ) {
         let mut rows = MessageRows::default();
@@ -77,7 +86,7 @@ proptest! {
 }
 
 #[test]
-fn a_newer_version_is_refused_and_so_is_what_follows_the_row() {
+fn newer_version_and_bytes_after_the_last_field_are_refused() {
     let sender = Address::from_parts("bob", "example.net");
     let told =
         ToldRow { generation: Some(3), at: UtcMillis(9), sender, until: Some(UtcMillis(99)) };
@@ -91,7 +100,7 @@ fn a_newer_version_is_refused_and_so_is_what_follows_the_row() {
 }
 
 #[test]
-fn a_response_reads_as_it_was_written() {
+fn vacation_response_round_trips() {
     let full = VacationResponse {
         enabled: true,
         from_date: Some(UtcMillis(-5)),

@@ -1,61 +1,62 @@
-//! `thread_refs`: the threads that a message id, with a base subject, names.
+//! The rows of `thread_refs`: the threads to which a Message-ID with a base subject leads.
 //!
-//! - A key names one thread, unless a guest filed a message whose key names only threads that the
-//!   guest may not see: then it names the guest's thread, too, behind those that it named before.
-//! - Who may read the whole account looks at the first live thread alone; a guest at the first one
-//!   in sight.
-//! - A row holds `ThreadRefRow::MAX` threads at most. One that holds so many may have displaced
-//!   another: it is deleted only as a whole, for its age, so that a check can say of a row that is
-//!   not there what it must have held.
+//! - A key names one thread, unless a guest filed a message whose key named only threads that the
+//!   guest may not see. Then it also names the guest's thread, behind the others.
+//! - A user who may read the whole account joins the first live thread. A guest joins the first
+//!   live thread that the guest may see.
+//! - A row names at most `ThreadRefRow::MAX` threads. A full row may have displaced others. It is
+//!   deleted only as a whole, for its age, so that a check can tell what a missing row must have
+//!   named.
 //!
-//! Version 1 is one thread, version 2 several: the number of the thread, and when it was last seen,
-//! in 8 octets each.
+//! A row of version 1 names one thread, a row of version 2 several. Each has 8 bytes for the thread
+//! and 8 bytes for the time when it was last seen.
 
 use super::{RowError, RowFormat, decode_with};
 use crate::model::{ThreadId, UtcMillis};
 use crate::store::engine::Table;
 use crate::store::error::Error;
 
-const ENTRY: usize = 16;
+const ENTRY_BYTES: usize = 16;
 
 /// A thread that a key names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadRef {
-    /// The thread.
     pub thread: ThreadId,
-    /// When a message with this key was last filed; true to a day.
+    /// When a message with this key was last filed, to within a day.
     pub seen: UtcMillis,
 }
 
-/// The row of a key.
+/// The threads that a key names, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ThreadRefRow(pub Vec<ThreadRef>);
 
 impl ThreadRefRow {
-    /// The most threads that one key names.
+    /// The most threads that a row names.
     pub const MAX: usize = 16;
 
-    /// Whether it holds as many threads as a row may.
+    /// Whether the row names `MAX` threads.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.0.len() >= Self::MAX
     }
 
-    /// Whether a thread is named here, or may have been displaced.
+    /// Whether the row names a thread, or may have displaced it.
     #[must_use]
     pub fn may_name(&self, thread: ThreadId) -> bool {
         self.is_full() || self.0.iter().any(|named| named.thread == thread)
     }
 
-    /// Names a thread behind those that are here, in the place of `dead` ones. Gives the youngest
-    /// of those that are gone, if it is younger than all that stay. A full row stays full: where no
-    /// thread of it is dead, the one that was not seen for longest makes room, and never the first.
+    /// Adds a thread at the end.
+    ///
+    /// If the row is not full, removes the `dead` threads, and returns the newest of these if it is
+    /// newer than all that remain. If the row is full, removes one thread: a dead one, or else the
+    /// one that was not seen for longest, but never the first.
     pub fn add(&mut self, new: ThreadRef, dead: &[ThreadId]) -> Option<ThreadId> {
         let is_dead = |named: &ThreadRef| dead.contains(&named.thread);
         if self.is_full() {
-            let unseen =
+            let longest_unseen =
                 || (1..self.0.len()).min_by_key(|at| self.0.get(*at).map(|named| named.seen));
-            if let Some(at) = self.0.iter().position(is_dead).or_else(unseen) {
+            if let Some(at) = self.0.iter().position(is_dead).or_else(longest_unseen) {
                 self.0.remove(at);
             }
             self.0.push(new);
@@ -63,21 +64,22 @@ impl ThreadRefRow {
         }
         self.0.retain(|named| !is_dead(named));
         self.0.push(new);
-        let gone = dead.iter().copied().max();
-        gone.filter(|gone| self.0.iter().all(|named| named.thread < *gone))
+        let newest_dead = dead.iter().copied().max();
+        newest_dead.filter(|dead| self.0.iter().all(|named| named.thread < *dead))
     }
 
-    /// Adds a thread that was lost from the row, before the first younger one: what a guest filed
-    /// is younger than what it was not to join.
-    pub fn restore(&mut self, lost: ThreadRef) {
-        let at = self.0.iter().position(|named| named.thread > lost.thread).unwrap_or(self.0.len());
-        self.0.insert(at, lost);
+    /// Adds a thread that is missing from the row, before the first newer one: a guest's thread is
+    /// newer than the threads that the guest could not join.
+    pub fn restore(&mut self, missing: ThreadRef) {
+        let position = self.0.iter().position(|named| named.thread > missing.thread);
+        self.0.insert(position.unwrap_or(self.0.len()), missing);
     }
 }
 
 impl RowFormat for ThreadRefRow {
     fn to_bytes(&self) -> Vec<u8> {
-        let mut value = Vec::with_capacity(ENTRY.saturating_mul(self.0.len()).saturating_add(1));
+        let mut value =
+            Vec::with_capacity(ENTRY_BYTES.saturating_mul(self.0.len()).saturating_add(1));
         value.push(if self.0.len() == 1 { 1 } else { 2 });
         for named in &self.0 {
             value.extend_from_slice(&named.thread.0.to_be_bytes());
@@ -88,14 +90,14 @@ impl RowFormat for ThreadRefRow {
 
     fn from_bytes(table: Table, key: &[u8], bytes: &[u8]) -> Result<Self, Error> {
         decode_with(table, key, bytes, 2, |input, version| {
-            let count = input.0.len() / ENTRY;
+            let count = input.0.len() / ENTRY_BYTES;
             let fits = match version {
                 1 => count == 1,
                 2 => (2..=Self::MAX).contains(&count),
                 _ => false,
             };
             if !fits {
-                return Err(RowError("not as many threads as its version has"));
+                return Err(RowError("a number of threads that the version cannot have"));
             }
             let named = (0..count).map(|_| {
                 Ok(ThreadRef {

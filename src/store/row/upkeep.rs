@@ -1,10 +1,10 @@
-//! What upkeep remembers: how far changes had come at a time, and how far a slow round has come.
+//! The rows of upkeep: notes of how far changes had come at a time, and positions of sweeps.
 
 use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::{ModSeq, ThreadId, UtcMillis};
 use crate::store::engine::Table;
 
-/// `history`: the account's newest change at the time that the key names.
+/// A row of `history`: the account's newest change at the time in the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HistoryRow(pub ModSeq);
 
@@ -20,18 +20,17 @@ impl Row for HistoryRow {
     }
 }
 
-/// `sweeps`: a round over a whole table, in pieces.
+/// A row of `sweeps`: the progress of a sweep over a whole table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SweepRow {
-    /// When the round began, or the last one did.
+    /// When the sweep began; if none is running, when the last one began.
     pub begun: UtcMillis,
-    /// The key where it goes on; empty where it is through.
+    /// The key where the sweep goes on; empty if it is finished.
     pub next: Vec<u8>,
-    /// What was last of use then or before may be gone: the highest time up to which a round
-    /// forgot.
+    /// The latest time up to which any sweep removed rows. Rows last used at this time or before
+    /// may be missing.
     pub upto: UtcMillis,
-    /// Of references to threads: the highest thread whose references were forgotten because it was
-    /// dead.
+    /// Only for references to threads: the newest dead thread whose references were removed.
     pub thread: ThreadId,
 }
 

@@ -1,17 +1,18 @@
-//! What was uploaded and is no email's yet (RFC 8620 §6.1); the octets stand with the messages.
+//! The rows of uploads that no email holds yet (RFC 8620 §6.1). Their bytes are stored with the
+//! messages.
 
 use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::UtcMillis;
 use crate::store::engine::Table;
 
-/// `uploads`: octets that a user put into an account.
+/// A row of `uploads`: bytes that a user uploaded to an account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UploadRow {
-    /// Octets.
+    /// The number of bytes.
     pub size: u64,
-    /// Media type, as it was given with the last upload of them.
+    /// The media type that was given with the last upload of these bytes.
     pub media_type: String,
-    /// When they were last uploaded, or used.
+    /// When the bytes were last uploaded or used.
     pub at: UtcMillis,
 }
 

@@ -1,4 +1,4 @@
-//! The vacation response, who was told, what was decided, and which transactions were served.
+//! The rows of the vacation response, of told senders, of decisions, and of served transactions.
 
 use super::account::{read_address, write_address};
 use super::content::{read_addresses, read_person, write_addresses, write_person};
@@ -133,16 +133,16 @@ fn read_except(input: &mut FieldReader<'_>) -> Result<ExcludedSender, RowError> 
     }
 }
 
-/// `vacation_told`: who was told, when, and by what.
+/// A row of `vacation_told`: a sender who was sent a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToldRow {
-    /// Of which generation of the response; none where it was an action of a script.
+    /// The generation of the response; `None` if a Sieve script sent the reply.
     pub generation: Option<u32>,
-    /// When.
+    /// The time of the reply.
     pub at: UtcMillis,
-    /// Who, as the envelope had it.
+    /// The sender in the envelope.
     pub sender: Address,
-    /// After this it counts no more, where that is said.
+    /// The time after which the row no longer counts, if there is one.
     pub until: Option<UtcMillis>,
 }
 
@@ -166,14 +166,14 @@ impl Row for ToldRow {
     }
 }
 
-/// `deliveries`: a transaction that was served for this account.
+/// A row of `deliveries`: an LMTP transaction that was served for this account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryRow {
-    /// The email that it made; `None` where it was discarded.
+    /// The email that the delivery created; `None` if the message was discarded.
     pub email: Option<EmailId>,
-    /// The recipients, as addressed, that it was served for.
+    /// The recipients for whom the transaction was served, as addressed.
     pub recipients: Vec<Address>,
-    /// When.
+    /// The time of the delivery.
     pub at: UtcMillis,
 }
 

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use crate::model::{AccountId, EmailId, SearchWord, Token, Tokens};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::block::{Block, Blocks};
+use crate::store::row::block::{Block, BlockWriter};
 use crate::store::row::decode_tokens;
 use crate::store::row::fold::{Fold, Folds, MergePosition, fold_emails};
 use crate::store::table::folds::{FoldId, FoldKey};
@@ -218,7 +218,7 @@ fn invert(rows: &[(EmailId, Tokens)], block_bytes: usize) -> Vec<Block> {
         }
     }
     words.sort_unstable_by_key(|(hash, ordinal, _)| (*hash, *ordinal));
-    let mut blocks = Blocks::new(block_bytes);
+    let mut blocks = BlockWriter::new(block_bytes);
     for (hash, ordinal, word) in words {
         blocks.push(&Token::Word(hash), ordinal, word.fields(), &word.positions);
     }

@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 use crate::model::{AccountId, EmailId, ModSeq, Positions, Token, delivered_to, field};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::block::{Blocks, Posting, read_block};
+use crate::store::row::block::{BlockWriter, Posting, read_block};
 use crate::store::row::fold::{Fold, FoldMerge, Folds, MergePosition};
 use crate::store::search::folding::{FoldPiece, FoldSizes};
 use crate::store::table::SearchFolds;
@@ -127,10 +127,10 @@ impl Snapshot<'_> {
                 heap.push(Reverse(NextPosting { posting, stream: at }));
             }
         }
-        let mut blocks = Blocks::new(sizes.block);
+        let mut blocks = BlockWriter::new(sizes.block);
         let mut next = None;
         while let Some(Reverse(NextPosting { posting, stream })) = heap.pop() {
-            if blocks.octets() >= sizes.piece {
+            if blocks.byte_len() >= sizes.piece {
                 let (token, ordinal, position) = posting.sort_key();
                 next = Some(MergePosition::Posting(token.clone(), ordinal, position));
                 break;

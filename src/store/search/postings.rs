@@ -76,7 +76,7 @@ impl Postings<'_> {
     /// Returns the token's next posting in the current block with an ordinal of at least `ordinal`.
     fn pull(&mut self, ordinal: u32) -> Result<Option<Posting>, Error> {
         let Some((key, block)) = &mut self.block else { return Ok(None) };
-        block.next_of(&key.encode(), |token, at| match token.cmp(&self.token) {
+        block.next_wanted(&key.encode(), |token, at| match token.cmp(&self.token) {
             std::cmp::Ordering::Less => Some(false),
             std::cmp::Ordering::Equal => Some(at >= ordinal),
             std::cmp::Ordering::Greater => {

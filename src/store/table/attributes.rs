@@ -1,39 +1,39 @@
-//! What a table's declaration says of its rows, beside their keys and types.
+//! Attributes of tables: to whom rows belong, how they are repaired, how they are accessed.
 
-/// Whose partition a row is in.
+/// To whom a row belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Home {
-    /// The account with which its key begins.
+    /// To the account with which the key begins.
     Account,
-    /// The site, which is account 0.
+    /// To the site, which is account 0.
     Site,
-    /// The message with whose hash its key begins: it may belong to several accounts.
+    /// To the message with whose hash the key begins. Several accounts may refer to it.
     Message,
-    /// Nobody's: it only says where to look, and what it names is looked up before it is believed.
+    /// To nobody. The row only says where to look: what it names is looked up before it is used.
     Hint,
 }
 
-/// How a repair puts the rows of a table right.
+/// How a repair corrects the rows of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RepairMethod {
-    /// Each row by itself. Nobody else reads the account meanwhile.
+    /// Row by row. Nobody else can read the account meanwhile.
     Rows,
-    /// Each row by itself, which is a change of the directory. It can be read meanwhile: who has an
-    /// account stays known.
+    /// Row by row, as changes of the directory. The rows can be read meanwhile, so that accounts
+    /// are still found.
     Directory,
-    /// By the fields of the account's state. It can be read meanwhile.
+    /// Field by field of the account's state row, which can be read meanwhile.
     State,
-    /// The search index as a whole, for a row of it is of many emails. Nobody else reads the
+    /// The search index as a whole, because one row is about many emails. Nobody else can read the
     /// account meanwhile.
     SearchIndex,
-    /// Rows that name nothing are deleted by an ordinary commit of their account. They are spread
-    /// over the table, so they are looked for once for all accounts.
+    /// A row that names nothing is deleted by an ordinary commit of its account. Such rows are
+    /// spread over the table, so one pass finds them for all accounts.
     Strays(StrayKind),
-    /// Not at all: the check names what is wrong.
+    /// Not at all: the check only reports what is wrong.
     Never,
 }
 
-/// What a row is of that may name nothing: `Txn::drop_strays` has a function for each.
+/// What a row that may name nothing says. `Txn::drop_strays` has a function for each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StrayKind {
     /// An email that holds a message.
@@ -49,26 +49,27 @@ pub(crate) enum StrayKind {
 }
 
 impl RepairMethod {
-    /// Whether nobody else may read the rows of an account that is being repaired.
+    /// Whether nobody else may read these rows of an account under repair.
     pub(crate) const fn closes_account(self) -> bool {
         matches!(self, Self::Rows | Self::SearchIndex)
     }
 }
 
-/// How the rows of a table are written and asked for.
+/// How the rows of a table are written and read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tuning {
-    /// Rows go in about the order in which they came, and readers look for the first.
+    /// Rows are deleted in about the order in which they were added, and readers look for the
+    /// first.
     Queue,
-    /// Read from the newest email on, so that what was destroyed lies before the first page.
+    /// Readers begin at the newest email, so deleted rows lie before the first page.
     NewestFirst,
-    /// Often asked for rows that are not there.
+    /// Lookups often find no row, for instance in every delivery.
     OftenMissing,
-    /// Asked for by whole keys, many at a time.
+    /// Rows are looked up by whole keys, many at a time.
     ByKey,
-    /// Values of some kilobytes, read one at a time.
+    /// Values have some kilobytes, and are read one at a time.
     LargeValues,
-    /// Values that are written once and are large: they lie beside the rows.
+    /// Values are large and written once, so the engine stores them apart from the keys.
     Messages,
     /// Values that do not compress.
     Incompressible,

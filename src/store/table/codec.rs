@@ -1,12 +1,10 @@
-//! Keys as bytes, and back.
+//! Encodes keys as bytes, and decodes them.
 //!
-//! A key is the concatenation of its fields, each of a fixed width and big-endian, so that the
-//! order of keys is the order of their bytes. Only a text at the end of a key, and the token of a
-//! search block, have a length of their own.
-//!
-//! - `decode(encode(key)) == key`;
-//! - `a < b` exactly if `encode(a) < encode(b)`;
-//! - any bytes decode to a key, or to an error; nothing is guessed.
+//! - A key is the concatenation of its fields, each big-endian and of fixed width. Only a text at
+//!   the end of a key and the token of a search block have a variable width.
+//! - `decode(encode(key)) == key`.
+//! - `a < b` exactly if `encode(a) < encode(b)`.
+//! - Any bytes decode to a key or to an error.
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use std::cmp::Reverse;
@@ -19,16 +17,16 @@ use crate::store::row::RowError;
 
 /// One field of a key.
 pub(crate) trait KeyPart: Sized {
-    /// Bytes that every value takes; 0 where that differs from value to value.
+    /// The number of bytes of every value; 0 if it varies.
     const WIDTH: usize;
 
     /// Appends the field.
     fn write(&self, out: &mut Vec<u8>);
 
-    /// Takes the field from the front of `input`.
+    /// Removes the field from the front of `input`.
     ///
     /// # Errors
-    /// The bytes that are left do not begin with such a field.
+    /// The rest of the bytes does not begin with such a field.
     fn read(input: &mut &[u8]) -> Result<Self, RowError>;
 }
 
@@ -37,7 +35,7 @@ pub(crate) trait Key: KeyPart {}
 
 /// The leading fields of a key of type `K`, or all of them.
 pub(crate) trait Prefix<K> {
-    /// The bytes with which those keys begin.
+    /// Encodes the bytes with which these keys begin.
     fn encode(&self) -> Vec<u8>;
 }
 
@@ -56,7 +54,7 @@ impl<K: Key> Prefix<K> for () {
     }
 }
 
-/// A time in a key, in milliseconds since 1970. Earlier times sort as 1970.
+/// A time in a key, in milliseconds since 1970. Earlier times become 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct KeyTime(u64);
 
@@ -108,7 +106,7 @@ impl<const N: usize> KeyPart for [u8; N] {
     }
 }
 
-/// Newest first: the complement of the number is stored.
+/// Sorts numbers in descending order: the complement of the number is stored.
 impl<T: KeyPart + Copy + Into<u64> + From<u64>> KeyPart for Reverse<T> {
     const WIDTH: usize = u64::WIDTH;
 
@@ -162,7 +160,8 @@ impl KeyPart for ListingFilter {
     }
 
     fn read(input: &mut &[u8]) -> Result<Self, RowError> {
-        Self::from_number(u8::read(input)?).ok_or(RowError("the key names an unknown view"))
+        Self::from_number(u8::read(input)?)
+            .ok_or(RowError("the key names an unknown listing filter"))
     }
 }
 
@@ -199,7 +198,7 @@ impl KeyPart for ObjectKind {
     }
 }
 
-/// A fixed byte in a key, which tells apart what one table holds of several kinds.
+/// A fixed byte in a key, which tells apart several kinds of rows in one table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tag<const N: u8>;
 
@@ -219,8 +218,9 @@ impl<const N: u8> KeyPart for Tag<N> {
     }
 }
 
-/// A token: words by their hash before texts by their bytes. A NUL in a text is written as 0 255
-/// and the text ends with 0 1, so that a text sorts before every longer one that begins with it.
+/// A token. Words sort by their hash, before texts, which sort by their bytes. A NUL in a text is
+/// written as 0 255, and a text ends with 0 1, so that it sorts before every longer text that
+/// begins with it.
 impl KeyPart for Token {
     const WIDTH: usize = 0;
 
@@ -246,7 +246,7 @@ impl KeyPart for Token {
     }
 }
 
-/// What the key of every text token that begins with `text` begins with.
+/// Appends the bytes with which the key of every text token begins that begins with `text`.
 pub(crate) fn write_text_start(text: &str, out: &mut Vec<u8>) {
     out.push(2);
     for byte in text.bytes() {
@@ -274,8 +274,8 @@ fn read_text(input: &mut &[u8]) -> Result<String, RowError> {
     String::from_utf8(text).map_err(|_| RowError("a text in the key is not UTF-8"))
 }
 
-/// Declares a key as a struct: the order of its fields is the order of rows. Each leading run of
-/// fields, as a tuple, is a [`Prefix`] of it.
+/// Declares a key as a struct. Rows sort by its fields in their order. Each tuple of leading fields
+/// is a [`Prefix`] of the key.
 macro_rules! key {
     ($($(#[$doc:meta])* $name:ident { $($field:ident: $part:ty),+ $(,)? })*) => {$(
         $(#[$doc])*
@@ -302,13 +302,14 @@ macro_rules! key {
     )*};
 }
 
-/// [`Prefix`] for each leading run of fields, without the last one.
+/// Implements [`Prefix`] for each tuple of leading fields, except for all fields.
 macro_rules! prefixes {
     ($name:ident; $($done:ident: $part:ty),*; $last:ident: $end:ty) => {};
     ($name:ident; $($done:ident: $part:ty),*; $next:ident: $new:ty, $($left:ident: $rest:ty),+) => {
         impl $crate::store::table::codec::Prefix<$name> for ($($part,)* $new,) {
             fn encode(&self) -> Vec<u8> {
-                let mut out = Vec::with_capacity(<$name as $crate::store::table::codec::KeyPart>::WIDTH);
+                let width = <$name as $crate::store::table::codec::KeyPart>::WIDTH;
+                let mut out = Vec::with_capacity(width);
                 let ($($done,)* $next,) = self;
                 $($crate::store::table::codec::KeyPart::write($done, &mut out);)*
                 $crate::store::table::codec::KeyPart::write($next, &mut out);

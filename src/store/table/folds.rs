@@ -1,9 +1,9 @@
-//! The keys of the search index: one row with the list of an account's folds, and the rows of each
-//! fold.
+//! The keys of the search index: the list of an account's folds, and the rows of each fold.
 //!
-//! - Later folds of a level sort first;
-//! - the rows of a fold's emails sort before its blocks;
-//! - blocks of words sort before blocks of texts.
+//! - The list sorts before all folds.
+//! - Newer folds of a level sort before older ones.
+//! - The emails of a fold sort before its blocks.
+//! - Blocks of words sort before blocks of texts.
 
 use std::cmp::Reverse;
 
@@ -15,43 +15,50 @@ use crate::store::row::RowError;
 /// A fold of the search index. No two folds of an account ever have the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FoldId {
-    /// How often its emails were merged.
+    /// How often the emails of the fold were merged.
     pub level: u8,
-    /// In order of making.
+    /// Ascends in the order in which folds are made.
     pub number: u64,
 }
 
 key! {
-    /// The emails of a fold, in pieces that begin with the email of this ordinal.
+    /// Some emails of a fold, beginning with the email of this ordinal.
     FoldEmailsKey { account: AccountId, level: u8, number: Reverse<u64>, kind: Tag<0>, first: u32 }
 
     /// A block of a fold's postings, by its first posting.
-    FoldBlockKey { account: AccountId, level: u8, number: Reverse<u64>, token: Token, ordinal: u32, position: u32 }
+    FoldBlockKey {
+        account: AccountId,
+        level: u8,
+        number: Reverse<u64>,
+        token: Token,
+        ordinal: u32,
+        position: u32,
+    }
 }
 
-/// A row of a search index: the list of an account's folds, or a piece of one fold.
+/// The key of a row of `search_folds`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FoldKey {
-    /// Which folds the account has.
+    /// The list of the account's folds.
     List(AccountKey),
-    /// Some of the emails of a fold.
+    /// Some emails of a fold.
     Emails(FoldEmailsKey),
-    /// Some of the postings of a fold.
+    /// Some postings of a fold.
     Block(FoldBlockKey),
 }
 
 impl FoldKey {
-    /// Which folds an account has.
+    /// The key of the list of an account's folds.
     pub(crate) fn list(account: AccountId) -> Self {
         Self::List(AccountKey { account })
     }
 
-    /// The emails of a fold from an ordinal on.
+    /// The key of the emails of a fold that begin with this ordinal.
     pub(crate) fn emails(account: AccountId, FoldId { level, number }: FoldId, first: u32) -> Self {
         Self::Emails(FoldEmailsKey { account, level, number: Reverse(number), kind: Tag, first })
     }
 
-    /// The block of a fold that begins with a posting.
+    /// The key of the block of a fold that begins with this posting.
     pub(crate) fn block(
         account: AccountId,
         fold: FoldId,
@@ -70,7 +77,7 @@ impl FoldKey {
         })
     }
 
-    /// The fold that the row is a piece of.
+    /// The fold to which the row belongs; `None` for the list.
     pub(crate) fn fold(&self) -> Option<FoldId> {
         let (level, Reverse(number)) = match self {
             Self::List(_) => return None,
@@ -105,14 +112,14 @@ impl KeyPart for FoldKey {
 
 impl Key for FoldKey {}
 
-/// Every row of an account's search index.
+/// All rows of an account's search index.
 impl Prefix<FoldKey> for (AccountId,) {
     fn encode(&self) -> Vec<u8> {
         Prefix::<AccountKey>::encode(&AccountKey { account: self.0 })
     }
 }
 
-/// Every row of a fold.
+/// All rows of a fold.
 impl Prefix<FoldKey> for (AccountId, FoldId) {
     fn encode(&self) -> Vec<u8> {
         let (account, FoldId { level, number }) = self;
@@ -128,7 +135,7 @@ pub(crate) enum FoldRows<'a> {
     Words,
     /// The blocks that begin with this token.
     Token(&'a Token),
-    /// The blocks that begin with a text that begins so.
+    /// The blocks that begin with a text that has this prefix.
     Texts(&'a str),
 }
 

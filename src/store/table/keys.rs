@@ -1,7 +1,7 @@
-//! The keys of all tables.
+//! The keys of all tables, except those of the search index.
 //!
-//! The fields stand in the order in which they are written, which is the order of the rows. A key
-//! of an account's own table begins with the account.
+//! Rows sort by the fields of their key, in the order of the declaration. A key of a table whose
+//! home is an account begins with the account.
 
 use std::cmp::Reverse;
 
@@ -13,31 +13,37 @@ use crate::model::{
 use crate::store::row::RowError;
 
 key! {
-    /// What an account has one row of.
+    /// An account, in tables with one row for each account.
     AccountKey { account: AccountId }
 
     /// An email of an account, newest first.
     EmailKey { account: AccountId, email: EmailId }
 
-    /// A change of an account; each changed email and each changed thread has one of its own.
+    /// A change of an account. Each changed email or thread has a change number of its own.
     ModSeqKey { account: AccountId, modseq: ModSeq }
 
     /// An email of a thread, newest first.
     ThreadEmailKey { account: AccountId, thread: ThreadId, email: EmailId }
 
-    /// An email's stay in a listing; `removed` is 0 while the listing shows the email.
+    /// An interval in which a listing showed an email. `removed` is 0 while the listing shows it.
     ListKey { account: AccountId, listing: Listing, removed: ModSeq, added: ModSeq }
 
     /// An email in a listing, newest first.
     IndexKey { account: AccountId, listing: Listing, email: EmailId }
 
-    /// The first email of a counted stretch of a listing.
+    /// The first email of a section of a listing whose emails are counted.
     RankKey { account: AccountId, listing: Listing, level: u8, boundary: EmailId }
 
-    /// An email of a thread in a mailbox, as far as the view shows it, newest first.
-    ThreadIndexKey { account: AccountId, mailbox: MailboxUid, filter: ListingFilter, thread: ThreadId, email: EmailId }
+    /// An email of a thread that matches a listing filter in a mailbox, newest first.
+    ThreadIndexKey {
+        account: AccountId,
+        mailbox: MailboxUid,
+        filter: ListingFilter,
+        thread: ThreadId,
+        email: EmailId,
+    }
 
-    /// A thread of an account.
+    /// A thread of an account, oldest first.
     ThreadIdKey { account: AccountId, thread: ThreadId }
 
     /// A mailbox of an account.
@@ -46,7 +52,7 @@ key! {
     /// A mailbox and a user who is subscribed to it.
     SubscriptionKey { account: AccountId, mailbox: MailboxUid, subscriber: AccountId }
 
-    /// What messages of one thread have in common.
+    /// A Message-ID with a base subject, which leads to a thread.
     ThreadRefKey { account: AccountId, key: ThreadKey }
 
     /// A message as received.
@@ -61,16 +67,16 @@ key! {
     /// An LMTP transaction, by the hash of sender and message.
     DeliveryKey { account: AccountId, hash: [u8; 32] }
 
-    /// The same by time.
+    /// An LMTP transaction, by the time when it was served.
     DeliveryTimeKey { account: AccountId, at: KeyTime, hash: [u8; 32] }
 
-    /// A sender whom a vacation response answered.
+    /// A sender who was sent a reply.
     VacationToldKey { account: AccountId, told: ToldKey }
 
-    /// The same by time.
+    /// A sender who was sent a reply, by the time of the reply.
     ToldTimeKey { account: AccountId, at: KeyTime, told: ToldKey }
 
-    /// A decision of the vacation about an email, newest first.
+    /// A decision of the vacation responder about an email, newest first.
     DecisionKey { account: AccountId, at: Reverse<KeyTime>, email: EmailId }
 
     /// A destroyed email, by the time it was destroyed.
@@ -79,28 +85,28 @@ key! {
     /// A queued action.
     ActionKey { account: AccountId, action: ActionId }
 
-    /// What wakes a queued action.
+    /// A wake-up of a queued action, the next one first.
     DueKey { wake: WakeCondition, account: AccountId, action: ActionId }
 
-    /// The cause of a queued action.
+    /// The hash of the cause of a queued action.
     SameKey { account: AccountId, hash: [u8; 16] }
 
-    /// A queued action that sends a message of the store.
+    /// A queued action that sends a message in `blobs`.
     ActionBlobKey { blob: BlobHash, account: AccountId, action: ActionId }
 
-    /// A message that lost a reference, by when.
+    /// A message that lost a reference, by the time.
     BlobPurgeKey { at: KeyTime, blob: BlobHash }
 
-    /// How far the changes of an account had come at a time.
+    /// The time of a note of how far the changes of an account had come.
     HistoryKey { account: AccountId, at: KeyTime }
 
-    /// A slow round over one of an account's tables.
+    /// A sweep over one of an account's tables.
     SweepKey { account: AccountId, round: u8 }
 
     /// Bytes that a user uploaded to an account.
     UploadKey { account: AccountId, user: AccountId, blob: BlobHash }
 
-    /// The same by the bytes.
+    /// An upload, by the hash of its bytes.
     UploadBlobKey { blob: BlobHash, account: AccountId, user: AccountId }
 
     /// A small object of an account.
@@ -113,7 +119,7 @@ key! {
     SharedKey { with: AccountId, account: AccountId }
 }
 
-/// All listings of a mailbox, or of one of its views.
+/// Implements the prefixes for all listings of a mailbox, and for those with one listing filter.
 macro_rules! listings {
     ($($key:ty),*) => {$(
         impl Prefix<$key> for (AccountId, MailboxUid) {
@@ -132,7 +138,8 @@ macro_rules! listings {
 
 listings!(IndexKey, ListKey, RankKey);
 
-/// An address, `@domain` of a catch-all, `@@domain` of an alias domain, or `=name` of an account.
+/// An address, `@domain` for a catch-all, `@@domain` for an alias domain, or `=name` for the name
+/// of an account.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AddressKey(pub(crate) String);
 
@@ -157,7 +164,7 @@ impl Key for AddressKey {}
 pub(crate) enum SiteKey {
     /// Whether the queue may send.
     Queue,
-    /// A repair of an account that has not ended.
+    /// An unfinished repair of an account.
     Repair(AccountId),
     /// Format, epoch and secrets.
     Store,
@@ -168,8 +175,8 @@ impl SiteKey {
     const REPAIR: &[u8] = b"repair:";
     const STORE: &[u8] = b"store";
 
-    /// Whether the key is that of an account's own repair, the one row of the site that the
-    /// account's commits write.
+    /// Whether the key is that of the account's repair, the only row of the site that commits of
+    /// the account write.
     pub(crate) fn is_of(key: &[u8], account: AccountId) -> bool {
         key == Prefix::<Self>::encode(&Self::Repair(account))
     }
@@ -206,7 +213,7 @@ impl KeyPart for SiteKey {
 
 impl Key for SiteKey {}
 
-/// All unfinished repairs.
+/// The prefix of all unfinished repairs.
 pub(crate) struct Repairs;
 
 impl Prefix<SiteKey> for Repairs {
@@ -215,23 +222,23 @@ impl Prefix<SiteKey> for Repairs {
     }
 }
 
-/// What wakes a queued action.
+/// The condition that wakes a queued action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WakeCondition {
     /// An attempt that began at this time has not ended.
     Attempting(UtcMillis),
-    /// This time; a person waits for it.
+    /// The action is due at this time, and a person waits for it.
     Urgent(UtcMillis),
-    /// This time.
+    /// The action is due at this time.
     Due(UtcMillis),
-    /// The end of another action of the account.
+    /// Another action of the account must end first.
     After(ActionId),
-    /// This time: the action is over and is forgotten then.
+    /// The action is done, and is deleted at this time.
     Forget(UtcMillis),
 }
 
 impl WakeCondition {
-    /// Its class, and its place in the class.
+    /// The class of the condition, and the number by which it sorts within the class.
     pub(crate) fn class_and_rank(self) -> (u8, u64) {
         let millis = |at: UtcMillis| u64::from(KeyTime::from(at));
         match self {
@@ -248,26 +255,26 @@ impl KeyPart for WakeCondition {
     const WIDTH: usize = 9;
 
     fn write(&self, out: &mut Vec<u8>) {
-        let (class, place) = self.class_and_rank();
+        let (class, rank) = self.class_and_rank();
         class.write(out);
-        place.write(out);
+        rank.write(out);
     }
 
     fn read(input: &mut &[u8]) -> Result<Self, RowError> {
-        let (class, place) = (u8::read(input)?, u64::read(input)?);
-        let at = UtcMillis::from(KeyTime::from(place));
+        let (class, rank) = (u8::read(input)?, u64::read(input)?);
+        let at = UtcMillis::from(KeyTime::from(rank));
         match class {
             0 => Ok(Self::Attempting(at)),
             1 => Ok(Self::Urgent(at)),
             2 => Ok(Self::Due(at)),
-            3 => Ok(Self::After(ActionId(place))),
+            3 => Ok(Self::After(ActionId(rank))),
             4 => Ok(Self::Forget(at)),
             _ => Err(RowError("the key names an unknown class of wake-ups")),
         }
     }
 }
 
-/// All wake-ups of the class of this one.
+/// The prefix of all wake-ups of the same class as this one.
 pub(crate) struct WakeClass(pub(crate) WakeCondition);
 
 impl Prefix<DueKey> for WakeClass {

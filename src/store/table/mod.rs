@@ -1,19 +1,17 @@
-//! The tables of the store, each declared once: number, name, key, row, and what is true of its
-//! rows.
+//! The tables of the store, each declared once.
 //!
-//! - The number and the name of a table never change and are never used again; the name is the
-//!   column family of RocksDB. Batches are written in the order of the numbers.
-//! - `key` and `row` are what [`Txn::put`](super::Txn) takes and what typed reads give.
-//! - `home` says whose partition a row is in. The commit of an account writes only rows of its own
-//!   home, and hints.
-//! - `erased`: the rows that begin with an account go when the account is erased.
-//! - `seen_by_clients`: clients know of the rows by their states, so that a repair of one must
-//!   refuse those states.
-//! - `repair`: how a repair puts the rows right.
-//! - `tuning`: how the rows are written and asked for, as far as an engine can profit from knowing
-//!   it.
+//! - The number and the name of a table never change and are never used for another table. The name
+//!   is that of RocksDB's column family. Batches are written in the order of the numbers.
+//! - `key` and `row`: the types that [`Txn::put`](super::Txn) takes and typed reads return.
+//! - `home`: to whom a row belongs. The commit of an account writes only rows of its own home, rows
+//!   of messages, and hints.
+//! - `erased`: whether the rows that begin with an account are deleted when the account is erased.
+//! - `seen_by_clients`: whether the states of clients depend on the rows, so that the repair of a
+//!   row must refuse those states.
+//! - `repair`: how a repair corrects the rows.
+//! - `tuning`: how the rows are written and read, for the options of the engine.
 //!
-//! [`keys`] and [`folds`] have the keys, [`codec`] how they become bytes, `store::row` the rows.
+//! Keys are in [`keys`] and [`folds`], their encoding in [`codec`], rows in `store::row`.
 
 pub(crate) mod attributes;
 pub(crate) mod codec;
@@ -45,23 +43,21 @@ use crate::model::{
     ModSeq, ObjectId, ThreadId, VacationResponse,
 };
 
-/// A table: what the compiler needs to know so that a key or a row of another table does not fit.
+/// A table as a type, so that keys and rows of another table do not compile.
 pub(crate) trait Table {
-    /// Its identity for engines.
     const ID: TableId;
 
-    /// What its rows are found by.
     type Key: Key;
 
-    /// What a row holds.
     type Row;
 }
 
-/// Bytes with a format of their own, which functions of `store::row` write and read in parts.
+/// The row type of tables whose rows have a format of their own: functions of `store::row` encode
+/// and decode them.
 #[derive(Debug)]
 pub(crate) enum Encoded {}
 
-/// A row that says nothing but that it is there: the version byte alone.
+/// A row without fields, which only says that it exists: the version byte alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Present;
 
@@ -69,11 +65,12 @@ macro_rules! table {
     ($(
         $(#[$doc:meta])*
         $name:ident = $number:literal $text:literal {
-            key: $key:ty, row: $row:ty, home: $home:ident, erased: $erased:literal, seen_by_clients: $seen:literal,
+            key: $key:ty, row: $row:ty, home: $home:ident, erased: $erased:literal,
+            seen_by_clients: $seen:literal,
             repair: $repair:ident $(($stray:ident))?, tuning: [$($tuning:ident),*]
         }
     )*) => {
-        /// The identity of a table, and what is true of its rows.
+        /// The number of a table, with its attributes.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum TableId {
@@ -90,37 +87,40 @@ macro_rules! table {
                 match self { $(Self::$name => $text),* }
             }
 
-            /// Whose partition its rows are in.
+            /// To whom the rows belong.
             pub(crate) const fn home(self) -> Home {
                 match self { $(Self::$name => Home::$home),* }
             }
 
-            /// Whether the rows that begin with an account go with the account.
+            /// Whether the rows that begin with an account are deleted with the account.
             pub(crate) const fn is_erased(self) -> bool {
                 match self { $(Self::$name => $erased),* }
             }
 
-            /// Whether clients know of its rows by their states.
+            /// Whether the states of clients depend on the rows.
             pub(crate) const fn is_seen_by_clients(self) -> bool {
                 match self { $(Self::$name => $seen),* }
             }
 
-            /// How a repair puts its rows right.
+            /// How a repair corrects the rows.
             pub(crate) const fn repair(self) -> RepairMethod {
                 match self { $(Self::$name => RepairMethod::$repair $((StrayKind::$stray))?),* }
             }
 
-            /// Whether its rows are written or asked for so.
-            #[cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "only RocksDB is tuned"))]
+            /// Whether the rows are written or read in this way.
+            #[cfg_attr(
+                not(feature = "rocksdb"),
+                expect(dead_code, reason = "only RocksDB is tuned")
+            )]
             pub(crate) fn has_tuning(self, tuning: Tuning) -> bool {
                 let all: &[Tuning] = match self { $(Self::$name => &[$(Tuning::$tuning),*]),* };
                 all.contains(&tuning)
             }
 
-            /// Whether the bytes are a key of the table.
+            /// Checks that the bytes are a key of the table.
             ///
             /// # Errors
-            /// `Corrupt`, where they are none.
+            /// `Corrupt` if they are not.
             pub(crate) fn check_key(self, key: &[u8]) -> Result<(), Error> {
                 match self { $(Self::$name => decode_key::<$name>(key).map(drop)),* }
             }
@@ -147,22 +147,22 @@ table! {
         key: SiteKey, row: Encoded, home: Site, erased: false, seen_by_clients: false,
         repair: Never, tuning: []
     }
-    /// Accounts.
+    /// The account itself: name, addresses, quota, passwords, tokens.
     Accounts = 2 "accounts" {
         key: AccountKey, row: AccountRow, home: Account, erased: false, seen_by_clients: false,
         repair: Directory, tuning: []
     }
-    /// Where addresses, catch-alls, alias domains and account names lead.
+    /// The account to which an address, a catch-all, an alias domain or an account name leads.
     Addresses = 3 "addresses" {
         key: AddressKey, row: AddressRow, home: Site, erased: false, seen_by_clients: false,
         repair: Directory, tuning: []
     }
-    /// Next ids, marks and totals of an account.
+    /// The newest ids, the marks and the totals of an account.
     AccountState = 4 "account_state" {
         key: AccountKey, row: AccountStateRow, home: Account, erased: false, seen_by_clients: false,
         repair: State, tuning: []
     }
-    /// What changes of an email: its mailboxes, keywords, thread and marks.
+    /// The metadata of an email, which can change: mailboxes, keywords, thread, marks.
     EmailMetadata = 5 "email_metadata" {
         key: EmailKey, row: EmailMetadataRow, home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: [NewestFirst, OftenMissing, ByKey]
@@ -177,7 +177,7 @@ table! {
         key: ThreadEmailKey, row: Present, home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: []
     }
-    /// What a list shows of an email, and the trace fields of its delivery.
+    /// The parts of an email that lists show, and the trace prefix of its delivery.
     EmailContent = 8 "email_content" {
         key: EmailKey, row: Encoded, home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: []
@@ -192,7 +192,7 @@ table! {
         key: FoldKey, row: Encoded, home: Account, erased: true, seen_by_clients: false,
         repair: SearchIndex, tuning: []
     }
-    /// When each email came to a listing and left it.
+    /// The changes by which each email came to a listing and left it.
     MailboxEmailList = 11 "mailbox_email_list" {
         key: ListKey, row: (EmailId, ThreadId), home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: []
@@ -202,7 +202,7 @@ table! {
         key: IndexKey, row: (ModSeq, ThreadId), home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: [NewestFirst]
     }
-    /// Counts by which positions in long listings are found.
+    /// Counts of the sections of long listings, by which positions are found.
     MailboxRank = 13 "mailbox_rank" {
         key: RankKey, row: RankCount, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: []
@@ -212,7 +212,7 @@ table! {
         key: ThreadIndexKey, row: Present, home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: [NewestFirst]
     }
-    /// What is counted of a thread.
+    /// The counters of a thread.
     Threads = 15 "threads" {
         key: ThreadIdKey, row: Thread, home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: []
@@ -222,17 +222,17 @@ table! {
         key: ModSeqKey, row: ThreadId, home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: []
     }
-    /// Mailboxes.
+    /// The mailboxes of an account, with their counts and maintained listings.
     Mailboxes = 17 "mailboxes" {
         key: MailboxKey, row: Mailbox, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: []
     }
-    /// Who but the owner is subscribed to a mailbox.
+    /// The users other than the owner who are subscribed to a mailbox.
     Subscriptions = 18 "subscriptions" {
         key: SubscriptionKey, row: Present, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: []
     }
-    /// By which messages find their thread.
+    /// The threads to which a Message-ID leads.
     ThreadRefs = 19 "thread_refs" {
         key: ThreadRefKey, row: ThreadRefRow, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: [OftenMissing]
@@ -247,17 +247,17 @@ table! {
         key: BlobFrameKey, row: Encoded, home: Message, erased: false, seen_by_clients: false,
         repair: Never, tuning: [Messages]
     }
-    /// Which emails hold a message.
+    /// The emails that hold a message.
     BlobRefs = 22 "blob_refs" {
         key: BlobRefKey, row: Present, home: Message, erased: false, seen_by_clients: false,
         repair: Strays(EmailBlob), tuning: []
     }
-    /// The LMTP transactions that were served, so that a retry is answered and not repeated.
+    /// The LMTP transactions that were served, so that a retry files nothing twice.
     Deliveries = 23 "deliveries" {
         key: DeliveryKey, row: DeliveryRow, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: [OftenMissing]
     }
-    /// The same by time.
+    /// The LMTP transactions that were served, by time.
     DeliveryByTime = 24 "delivery_by_time" {
         key: DeliveryTimeKey, row: Present, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: [Queue]
@@ -267,17 +267,17 @@ table! {
         key: AccountKey, row: VacationResponse, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: []
     }
-    /// Whom the vacation response answered.
+    /// The senders who were sent a reply.
     VacationTold = 26 "vacation_told" {
         key: VacationToldKey, row: ToldRow, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: []
     }
-    /// The same by time.
+    /// The senders who were sent a reply, by time.
     ToldByTime = 27 "told_by_time" {
         key: ToldTimeKey, row: Present, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: [Queue]
     }
-    /// What the vacation decided about each email, newest first.
+    /// The decisions of the vacation responder about each email, newest first.
     Decisions = 28 "decisions" {
         key: DecisionKey, row: Decision, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: [Queue]
@@ -292,47 +292,47 @@ table! {
         key: ActionKey, row: Action, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: [Queue]
     }
-    /// The bytes that an action sends, where no message of the store has them.
+    /// The bytes that an action sends, if they are not a message in `blobs`.
     OutboxMessages = 31 "outbox_messages" {
         key: ActionKey, row: Encoded, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: [Queue]
     }
-    /// What wakes which action, over all accounts.
+    /// The wake-ups of the queued actions of all accounts.
     OutboxDue = 32 "outbox_due" {
         key: DueKey, row: Destination, home: Hint, erased: false, seen_by_clients: false,
         repair: Strays(WakeUp), tuning: [Queue]
     }
-    /// Which action has which cause, so that no second one is queued for it.
+    /// The action that was queued for a cause, so that no second one is queued.
     OutboxSame = 33 "outbox_same" {
         key: SameKey, row: SameAction, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: []
     }
-    /// Which actions send a message of the store.
+    /// The actions that send a message in `blobs`.
     OutboxBlobs = 34 "outbox_blobs" {
         key: ActionBlobKey, row: Present, home: Message, erased: false, seen_by_clients: false,
         repair: Strays(ActionBlob), tuning: []
     }
-    /// Messages that lost a reference, by when: nobody may hold them any more.
+    /// Messages that lost a reference, by time: perhaps nobody holds them any more.
     BlobPurge = 35 "blob_purge" {
         key: BlobPurgeKey, row: Present, home: Hint, erased: false, seen_by_clients: false,
         repair: Never, tuning: [Queue]
     }
-    /// How far the changes of an account had come at a time.
+    /// Notes of how far the changes of an account had come at a time.
     History = 36 "history" {
         key: HistoryKey, row: HistoryRow, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: []
     }
-    /// How far the slow rounds over whole tables have come.
+    /// The progress of sweeps over whole tables.
     Sweeps = 37 "sweeps" {
         key: SweepKey, row: SweepRow, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: []
     }
-    /// What was uploaded and is no email yet, without its bytes.
+    /// Uploads that no email holds yet, without their bytes.
     Uploads = 38 "uploads" {
         key: UploadKey, row: UploadRow, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: []
     }
-    /// Which uploads hold which bytes.
+    /// The uploads that hold bytes.
     UploadBlobs = 39 "upload_blobs" {
         key: UploadBlobKey, row: Present, home: Message, erased: false, seen_by_clients: false,
         repair: Strays(UploadBlob), tuning: []
@@ -342,22 +342,22 @@ table! {
         key: ObjectKey, row: Encoded, home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: []
     }
-    /// Those with a state, by their last change.
+    /// The small objects whose kind has a state, by their last change.
     ObjectByModseq = 41 "object_by_modseq" {
         key: ObjectModSeqKey, row: ObjectId, home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: []
     }
-    /// Which accounts share something with a user.
+    /// The accounts that share something with a user.
     Shared = 42 "shared" {
         key: SharedKey, row: Present, home: Hint, erased: true, seen_by_clients: false,
         repair: Strays(Share), tuning: []
     }
 }
 
-/// The key that `bytes` are in table `T`.
+/// Decodes a key of table `T`.
 ///
 /// # Errors
-/// `Corrupt`, where they are none.
+/// `Corrupt` if the bytes are not a key of the table.
 pub(crate) fn decode_key<T: Table>(bytes: &[u8]) -> Result<T::Key, Error> {
     let mut input = bytes;
     let corrupt = |bad: RowError| bad.of(T::ID, bytes);

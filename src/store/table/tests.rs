@@ -1,4 +1,4 @@
-//! Keys read back, and sort as what they are made of does; the tables are what the disk has.
+//! Keys round trip and sort as their fields do, and the tables are those on disk.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use crate::model::{
     ThreadKey, Token, ToldKey, UtcMillis,
 };
 
-/// Numbers that share bytes, so that some fields are equal and the next one decides.
+/// Numbers that are often equal, so that the next field of a key decides the order.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![
         0u64..3,
@@ -81,7 +81,10 @@ fn kind() -> impl Strategy<Value = ObjectKind> {
     proptest::sample::select(ObjectKind::ALL.to_vec())
 }
 
-fn hold<T: Table<Key: Ord + Clone + Debug>>(first: &T::Key, second: &T::Key) {
+fn assert_round_trip_and_order<T: Table<Key: Ord + Clone + Debug>>(
+    first: &T::Key,
+    second: &T::Key,
+) {
     let (left, right) = (first.encode(), second.encode());
     assert_eq!(left.cmp(&right), first.cmp(second), "{first:?} {second:?}");
     assert_eq!(decode_key::<T>(&left).as_ref(), Ok(first));
@@ -90,19 +93,19 @@ fn hold<T: Table<Key: Ord + Clone + Debug>>(first: &T::Key, second: &T::Key) {
     if T::ID != TableId::Addresses {
         assert!(
             decode_key::<T>(&[left.as_slice(), &[0]].concat()).is_err(),
-            "{first:?} and an octet more"
+            "{first:?} and one byte more"
         );
     }
 }
 
-/// For each table a strategy of its keys.
+/// Declares a test for each table, with a strategy for its keys.
 macro_rules! keys_sort_and_read_back {
     ($($test:ident: $table:ident = $strategy:expr;)*) => {
         proptest! {
             $(
                 #[test]
                 fn $test(first in $strategy, second in $strategy) {
-                    hold::<$table>(&first, &second);
+                    assert_round_trip_and_order::<$table>(&first, &second);
                 }
             )*
         }
@@ -138,9 +141,8 @@ fn site_key() -> impl Strategy<Value = SiteKey> {
 }
 
 fn fold_key() -> impl Strategy<Value = FoldKey> {
-    // The list of an account's folds sorts before the folds, and the emails of a fold before its
-    // blocks; the derived order of the enum knows nothing of that, so that each kind is compared
-    // with itself.
+    // The derived order of the enum is not the order of the bytes: the list of the folds sorts
+    // before them, and the emails of a fold before its blocks. So only blocks are compared.
     (account(), 0u8..3, number(), token(), narrow(), narrow()).prop_map(
         |(account, level, number, token, ordinal, position)| {
             FoldKey::Block(FoldBlockKey {
@@ -191,34 +193,54 @@ keys_sort_and_read_back! {
     email_content: EmailContent = email_key();
     email_tokens: EmailTokens = email_key();
     search_folds: SearchFolds = fold_key();
-    mailbox_email_list: MailboxEmailList = (account(), listing(), number(), number()).prop_map(
-        |(account, listing, removed, added)| ListKey {
-            account, listing, removed: ModSeq(removed), added: ModSeq(added),
-        },
-    );
+    mailbox_email_list: MailboxEmailList = (account(), listing(), number(), number())
+        .prop_map(|(account, listing, removed, added)| ListKey {
+            account,
+            listing,
+            removed: ModSeq(removed),
+            added: ModSeq(added),
+        });
     mailbox_email_index: MailboxEmailIndex = (account(), listing(), email())
         .prop_map(|(account, listing, email)| IndexKey { account, listing, email });
     mailbox_rank: MailboxRank = (account(), listing(), 0u8..4, email())
-        .prop_map(|(account, listing, level, boundary)| RankKey { account, listing, level, boundary });
-    mailbox_thread_index: MailboxThreadIndex = (account(), mailbox(), filter(), thread(), email()).prop_map(
-        |(account, mailbox, filter, thread, email)| ThreadIndexKey { account, mailbox, filter, thread, email },
-    );
-    threads: Threads = (account(), thread()).prop_map(|(account, thread)| ThreadIdKey { account, thread });
+        .prop_map(|(account, listing, level, boundary)| RankKey {
+            account,
+            listing,
+            level,
+            boundary,
+        });
+    mailbox_thread_index: MailboxThreadIndex = (account(), mailbox(), filter(), thread(), email())
+        .prop_map(|(account, mailbox, filter, thread, email)| ThreadIndexKey {
+            account,
+            mailbox,
+            filter,
+            thread,
+            email,
+        });
+    threads: Threads = (account(), thread())
+        .prop_map(|(account, thread)| ThreadIdKey { account, thread });
     thread_by_modseq: ThreadByModseq = modseq_key();
-    mailboxes: Mailboxes = (account(), mailbox()).prop_map(|(account, mailbox)| MailboxKey { account, mailbox });
+    mailboxes: Mailboxes = (account(), mailbox())
+        .prop_map(|(account, mailbox)| MailboxKey { account, mailbox });
     subscriptions: Subscriptions = (account(), mailbox(), account())
-        .prop_map(|(account, mailbox, subscriber)| SubscriptionKey { account, mailbox, subscriber });
+        .prop_map(|(account, mailbox, subscriber)| SubscriptionKey {
+            account,
+            mailbox,
+            subscriber,
+        });
     thread_refs: ThreadRefs = (account(), hash())
         .prop_map(|(account, key)| ThreadRefKey { account, key: ThreadKey(key) });
     blobs: Blobs = blob().prop_map(|blob| BlobKey { blob });
-    blob_frames: BlobFrames = (blob(), narrow()).prop_map(|(blob, number)| BlobFrameKey { blob, number });
+    blob_frames: BlobFrames = (blob(), narrow())
+        .prop_map(|(blob, number)| BlobFrameKey { blob, number });
     blob_refs: BlobRefs = (blob(), account(), email())
         .prop_map(|(blob, account, email)| BlobRefKey { blob, account, email });
     deliveries: Deliveries = delivery();
     delivery_by_time: DeliveryByTime = (account(), time(), hash())
         .prop_map(|(account, at, hash)| DeliveryTimeKey { account, at, hash });
     vacation: Vacation = account_key();
-    vacation_told: VacationTold = (account(), told()).prop_map(|(account, told)| VacationToldKey { account, told });
+    vacation_told: VacationTold = (account(), told())
+        .prop_map(|(account, told)| VacationToldKey { account, told });
     told_by_time: ToldByTime = (account(), time(), told())
         .prop_map(|(account, at, told)| ToldTimeKey { account, at, told });
     decisions: Decisions = (account(), time(), email())
@@ -229,12 +251,18 @@ keys_sort_and_read_back! {
     outbox_messages: OutboxMessages = action_key();
     outbox_due: OutboxDue = (wake(), account(), number())
         .prop_map(|(wake, account, action)| DueKey { wake, account, action: ActionId(action) });
-    outbox_same: OutboxSame = (account(), hash()).prop_map(|(account, hash)| SameKey { account, hash });
+    outbox_same: OutboxSame = (account(), hash())
+        .prop_map(|(account, hash)| SameKey { account, hash });
     outbox_blobs: OutboxBlobs = (blob(), account(), number())
-        .prop_map(|(blob, account, action)| ActionBlobKey { blob, account, action: ActionId(action) });
+        .prop_map(|(blob, account, action)| ActionBlobKey {
+            blob,
+            account,
+            action: ActionId(action),
+        });
     blob_purge: BlobPurge = (time(), blob()).prop_map(|(at, blob)| BlobPurgeKey { at, blob });
     history: History = (account(), time()).prop_map(|(account, at)| HistoryKey { account, at });
-    sweeps: Sweeps = (account(), any::<u8>()).prop_map(|(account, round)| SweepKey { account, round });
+    sweeps: Sweeps = (account(), any::<u8>())
+        .prop_map(|(account, round)| SweepKey { account, round });
     uploads: Uploads = (account(), account(), blob())
         .prop_map(|(account, user, blob)| UploadKey { account, user, blob });
     upload_blobs: UploadBlobs = (blob(), account(), account())
@@ -242,14 +270,21 @@ keys_sort_and_read_back! {
     objects: Objects = (account(), kind(), number())
         .prop_map(|(account, kind, object)| ObjectKey { account, kind, object: ObjectId(object) });
     object_by_modseq: ObjectByModseq = (account(), kind(), number())
-        .prop_map(|(account, kind, modseq)| ObjectModSeqKey { account, kind, modseq: ModSeq(modseq) });
+        .prop_map(|(account, kind, modseq)| ObjectModSeqKey {
+            account,
+            kind,
+            modseq: ModSeq(modseq),
+        });
     shared: Shared = (account(), account()).prop_map(|(with, account)| SharedKey { with, account });
 }
 
 proptest! {
     #[test]
-    fn any_bytes_are_a_key_that_reads_back_or_none(table in 0..TableId::ALL.len(), bytes in any::<Vec<u8>>()) {
-        // What `check_key` takes for a key is one: tested by the types that the key consists of.
+    fn any_bytes_are_a_key_that_reads_back_or_an_error(
+        table in 0..TableId::ALL.len(),
+        bytes in any::<Vec<u8>>(),
+    ) {
+        // For most tables this only shows that nothing panics.
         drop(TableId::ALL[table].check_key(&bytes));
         if let Ok(key) = decode_key::<SearchFolds>(&bytes) {
             prop_assert_eq!(key.encode(), bytes.clone());
@@ -263,7 +298,12 @@ proptest! {
     }
 
     #[test]
-    fn a_prefix_is_what_its_keys_begin_with(account in account(), listing in listing(), email in email(), fold in fold_key()) {
+    fn keys_begin_with_the_bytes_of_their_prefixes(
+        account in account(),
+        listing in listing(),
+        email in email(),
+        fold in fold_key(),
+    ) {
         let key = IndexKey { account, listing, email }.encode();
         prop_assert!(key.starts_with(&Prefix::<IndexKey>::encode(&(account,))));
         prop_assert!(key.starts_with(&Prefix::<IndexKey>::encode(&(account, listing))));
@@ -272,10 +312,11 @@ proptest! {
         prop_assert_eq!(&FoldKey::block(account, id, token, block.ordinal, block.position), &fold);
         prop_assert!(bytes.starts_with(&(account, id).encode()));
         prop_assert!(bytes.starts_with(&(account, id, FoldRows::Token(token)).encode()));
-        match token {
-            Token::Text(text) => prop_assert!(bytes.starts_with(&(account, id, FoldRows::Texts(text)).encode())),
-            Token::Word(_) => prop_assert!(bytes.starts_with(&(account, id, FoldRows::Words).encode())),
-        }
+        let rows = match token {
+            Token::Text(text) => FoldRows::Texts(text),
+            Token::Word(_) => FoldRows::Words,
+        };
+        prop_assert!(bytes.starts_with(&(account, id, rows).encode()));
         let emails = FoldKey::emails(account, id, u32::MAX);
         prop_assert_eq!(emails.fold(), Some(id));
         prop_assert!(emails.encode().starts_with(&(account, id, FoldRows::Emails).encode()));
@@ -284,16 +325,17 @@ proptest! {
     }
 }
 
-/// Later folds come first in their level, whatever account comes next.
+/// Newer folds of a level sort before older ones, and all folds of an account before the next
+/// account.
 #[test]
-fn folds_run_newest_first_in_their_level() {
+fn folds_of_a_level_sort_newest_first() {
     let at = |level: u8, number: u64| (AccountId(1), FoldId { level, number }).encode();
     assert!(AccountKey { account: AccountId(1) }.encode() < at(0, 9));
     assert!(at(0, 9) < at(0, 8) && at(0, 0) < at(1, 9));
     assert!(at(9, 0) < AccountKey { account: AccountId(2) }.encode());
 }
 
-/// A number or a name that changes makes a store unreadable.
+/// If a number or a name changed, existing stores could not be read.
 #[test]
 fn numbers_and_names_are_those_of_format_1() {
     let listed: Vec<String> =
@@ -304,11 +346,13 @@ fn numbers_and_names_are_those_of_format_1() {
 proptest! {
     #[test]
     fn blocks_of_a_fold_sort_as_their_postings_do(
-        mut all in proptest::collection::vec((posting(), any::<u32>(), 0u32..3), 2..20),
+        mut all in proptest::collection::vec((token_of_posting(), any::<u32>(), 0u32..3), 2..20),
     ) {
         let (account, id) = (AccountId(1), FoldId { level: 1, number: 7 });
         all.sort();
-        let key = |(token, ordinal, at): &(Token, u32, u32)| FoldKey::block(account, id, token, *ordinal, *at).encode();
+        let key = |(token, ordinal, position): &(Token, u32, u32)| {
+            FoldKey::block(account, id, token, *ordinal, *position).encode()
+        };
         let keys: Vec<Vec<u8>> = all.iter().map(key).collect();
         prop_assert!(keys.is_sorted());
         for (row, key) in all.iter().zip(&keys) {
@@ -319,6 +363,6 @@ proptest! {
     }
 }
 
-fn posting() -> impl Strategy<Value = Token> {
+fn token_of_posting() -> impl Strategy<Value = Token> {
     prop_oneof![(0u32..9).prop_map(Token::Word), "[a-b\\x00\u{e9}]{0,4}".prop_map(Token::Text)]
 }

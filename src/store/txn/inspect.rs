@@ -85,11 +85,12 @@ impl Snapshot<'_> {
     ) -> Result<ModSeq, Error> {
         let shown = KeyRange::under(&(account, listing, ModSeq(0)));
         let left = KeyRange::from(&(account, listing), &(account, listing, ModSeq(1)));
-        let came = self.read.first_key::<MailboxEmailList>(&shown.reversed())?.map(|key| key.added);
-        let gone =
+        let last_added =
+            self.read.first_key::<MailboxEmailList>(&shown.reversed())?.map(|key| key.added);
+        let last_removed =
             self.read.first_key::<MailboxEmailList>(&left.reversed())?.map(|key| key.removed);
         let low = maintained.stats(listing.shape).low;
-        Ok(low.max(came.unwrap_or_default()).max(gone.unwrap_or_default()))
+        Ok(low.max(last_added.unwrap_or_default()).max(last_removed.unwrap_or_default()))
     }
 
     /// Returns the emails of a thread in a mailbox, newest first.

@@ -24,10 +24,10 @@ impl RocksEngine {
         let mut engine = open(dir)?;
         // Without a flush, each backup would have its own copy of the whole log.
         engine.create_new_backup_flush(&self.db, true).map_err(|error| io(&error))?;
-        let made = engine.get_backup_info().iter().map(backup).max_by_key(|made| made.id);
-        let made = made.ok_or_else(|| Error::Io("the new backup is missing".into()))?;
-        engine.verify_backup(made.id).map_err(|error| io(&error))?;
-        Ok(made)
+        let newest = engine.get_backup_info().iter().map(backup).max_by_key(|backup| backup.id);
+        let newest = newest.ok_or_else(|| Error::Io("the new backup is missing".into()))?;
+        engine.verify_backup(newest.id).map_err(|error| io(&error))?;
+        Ok(newest)
     }
 
     /// Deletes all backups but the newest `keep`.

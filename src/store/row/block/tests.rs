@@ -1,4 +1,4 @@
-//! Blocks round trip, whatever their size, and no octets make a reader fail but by an error.
+//! Blocks of any size round trip, and any bytes are a block or an error.
 
 use proptest::prelude::*;
 
@@ -50,25 +50,28 @@ fn read_all(blocks: &[Block]) -> Vec<Posting> {
 
 proptest! {
     #[test]
-    fn postings_round_trip_in_blocks_of_any_size(postings in postings(), most in 1usize..400) {
-        let mut blocks = Blocks::new(most);
+    fn postings_round_trip_in_blocks_of_any_size(postings in postings(), max_bytes in 1usize..400) {
+        let mut blocks = BlockWriter::new(max_bytes);
         for one in &postings {
             blocks.push(&one.token, one.ordinal, one.fields, &one.positions);
         }
-        let octets = blocks.octets();
+        let byte_len = blocks.byte_len();
         let blocks = blocks.finish();
-        prop_assert_eq!(blocks.iter().map(|block| block.value.len()).sum::<usize>(), octets);
+        prop_assert_eq!(blocks.iter().map(|block| block.value.len()).sum::<usize>(), byte_len);
         prop_assert_eq!(read_all(&blocks), postings);
     }
 
     #[test]
-    fn any_octets_are_a_block_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..99), kind in 0u8..4) {
+    fn any_bytes_are_a_block_or_an_error(
+        bytes in proptest::collection::vec(any::<u8>(), 0..99),
+        kind in 0u8..4,
+    ) {
         let bytes = [&[1, kind], bytes.as_slice()].concat();
         let mut last: Option<(Token, u32)> = None;
         let all = read_block(b"key", &bytes, |_, ordinal| Some(ordinal % 2 == 0), |posting| {
-            let place = (posting.token, posting.ordinal);
-            assert!(last.as_ref().is_none_or(|last| *last <= place));
-            last = Some(place);
+            let order = (posting.token, posting.ordinal);
+            assert!(last.as_ref().is_none_or(|last| *last <= order));
+            last = Some(order);
         });
         if all.is_err() {
             prop_assert!(read_block(b"key", &bytes, |_, _| Some(true), drop).is_err());
@@ -77,9 +80,9 @@ proptest! {
 }
 
 #[test]
-fn a_word_that_fills_a_message_stays_in_its_blocks() {
+fn posting_with_very_many_positions_is_split_over_blocks() {
     let positions: Vec<u32> = (0..50_000u32).map(|n| n.saturating_mul(70_000)).collect();
-    let mut blocks = Blocks::new(8192);
+    let mut blocks = BlockWriter::new(8192);
     blocks.push(&Token::Word(5), 3, 64, &positions);
     let blocks = blocks.finish();
     assert!(blocks.len() > 10 && blocks.iter().all(|block| block.value.len() <= 8192));
