@@ -35,8 +35,8 @@ pub(super) struct StoreIdentity {
 /// engine.
 pub(super) fn open(engine: &dyn Engine) -> Result<StoreIdentity, Error> {
     if let Some(row) = engine.bytes::<table::Site>(&SiteKey::Store)? {
-        let identity = read(&row)?;
-        raise(engine, row)?;
+        let identity = decode_identity(&row)?;
+        raise_format(engine, row)?;
         return Ok(identity);
     }
     let mut random = [0u8; 104];
@@ -44,7 +44,7 @@ pub(super) fn open(engine: &dyn Engine) -> Result<StoreIdentity, Error> {
         .map_err(|error| Error::Open(format!("no randomness for the store's keys: {error}")))?;
     let mut value = vec![FORMAT];
     value.extend_from_slice(&random);
-    let identity = read(&value)?;
+    let identity = decode_identity(&value)?;
     // The empty queue of a new store may send.
     let mark = QueueMark { epoch: identity.epoch, held: None };
     let puts = vec![
@@ -60,7 +60,7 @@ pub(super) fn open(engine: &dyn Engine) -> Result<StoreIdentity, Error> {
 
 /// Raises the format of a store of an older format before this version writes to it, so that older
 /// programs refuse to open it.
-fn raise(engine: &dyn Engine, mut row: Vec<u8>) -> Result<(), Error> {
+fn raise_format(engine: &dyn Engine, mut row: Vec<u8>) -> Result<(), Error> {
     match row.first_mut() {
         Some(format) if *format < FORMAT => *format = FORMAT,
         _ => return Ok(()),
@@ -76,7 +76,7 @@ fn raise(engine: &dyn Engine, mut row: Vec<u8>) -> Result<(), Error> {
 /// Reads the identity of the store; `None` in an empty store.
 #[cfg(feature = "rocksdb")]
 pub(super) fn read_identity(engine: &dyn Engine) -> Result<Option<StoreIdentity>, Error> {
-    engine.bytes::<table::Site>(&SiteKey::Store)?.map(|row| read(&row)).transpose()
+    engine.bytes::<table::Site>(&SiteKey::Store)?.map(|row| decode_identity(&row)).transpose()
 }
 
 /// Draws a new epoch, so that states of clients from before a restore are refused. The store must
@@ -85,7 +85,7 @@ pub(super) fn read_identity(engine: &dyn Engine) -> Result<Option<StoreIdentity>
 pub(super) fn renew_epoch(engine: &dyn Engine) -> Result<(), Error> {
     let damaged = || Error::Open("the store's own row is damaged".into());
     let mut row = engine.bytes::<table::Site>(&SiteKey::Store)?.ok_or_else(damaged)?;
-    read(&row)?;
+    decode_identity(&row)?;
     let epoch = row.get_mut(1..9).ok_or_else(damaged)?;
     getrandom::fill(epoch)
         .map_err(|error| Error::Open(format!("no randomness for the store's epoch: {error}")))?;
@@ -113,7 +113,7 @@ pub(super) fn accounts_under_repair(
     Ok(out)
 }
 
-fn read(row: &[u8]) -> Result<StoreIdentity, Error> {
+fn decode_identity(row: &[u8]) -> Result<StoreIdentity, Error> {
     let damaged = || Error::Open("the store's own row is damaged: restore the last backup".into());
     let (format, mut rest) = row.split_first().ok_or_else(damaged)?;
     if *format > FORMAT {

@@ -86,7 +86,7 @@ struct CommitterState {
     listeners: RwLock<Vec<ChangeListener>>,
     /// Accounts that only their repair may write.
     under_repair: RwLock<BTreeSet<AccountId>>,
-    /// Set when a write failed: no further write is tried.
+    /// The error that every later write gets, after a write that left the disk in an unknown state.
     poison: OnceLock<Error>,
     hold: Duration,
     repeat_pause: Duration,
