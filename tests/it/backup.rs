@@ -1,7 +1,10 @@
-//! Killed in the middle of a backup, of a repair, of a rebuild: what was whole stays whole, and the
-//! work goes on.
+//! Backup, restore and rebuild when the process is killed in the middle.
 //!
-//! `RESTANTE_KILLS` sets how often (6), `RESTANTE_SEED` repeats a run's dice.
+//! - Complete backups stay complete, and the next backup works.
+//! - An interrupted restore or rebuild can be completed.
+//!
+//! `RESTANTE_KILLS` sets the number of kills (6). `RESTANTE_SEED` repeats the random choices of an
+//! earlier run.
 #![cfg(feature = "rocksdb")]
 
 use std::fs;
@@ -9,17 +12,17 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::bed::Bed;
-use crate::crash::{Dice, number};
+use crate::bed::TestBed;
+use crate::crash::{Dice, env_number};
 use crate::mail::{Client, letter};
 
 const ANN: &str = "ann@example.org";
 
-/// Delivers so many more messages.
-fn deliver(bed: &Bed, from: usize, count: usize) {
+/// Delivers `count` messages, numbered from `from`.
+fn deliver(bed: &TestBed, from: usize, count: usize) {
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     for number in from..from + count {
-        // Words of its own, so that a backup has something to copy.
+        // Words that no other message has, so that a backup has something to copy.
         let words: Vec<String> =
             (0..400).map(|at| format!("w{:x}", (number * 7919 + at) * 2_654_435_761)).collect();
         let message =
@@ -28,7 +31,7 @@ fn deliver(bed: &Bed, from: usize, count: usize) {
     }
 }
 
-fn begin(bed: &Bed, words: &[&str]) -> Child {
+fn begin(bed: &TestBed, words: &[&str]) -> Child {
     bed.command(words)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -37,129 +40,127 @@ fn begin(bed: &Bed, words: &[&str]) -> Child {
         .unwrap()
 }
 
-/// How many messages are in the newest backup: restored, proved, served and counted.
-fn restored(backups: &str) -> usize {
-    let mut other = Bed::new("");
+/// Restores the newest backup, checks it, serves it and returns its number of messages.
+fn count_restored(backups: &str) -> usize {
+    let mut other = TestBed::new("");
     let data = other.dir.join("data");
-    other.ok(&["restore", backups, "--to", data.to_str().unwrap()]);
+    other.run_ok(&["restore", backups, "--to", data.to_str().unwrap()]);
     other.start();
-    let count = other.mail(ANN).len();
+    let count = other.list_mail(ANN).len();
     other.finish();
     count
 }
 
 #[test]
-fn killed_in_a_backup_the_whole_ones_stay_whole() {
-    let kills = number("RESTANTE_KILLS", 6);
-    let seed = number("RESTANTE_SEED", getrandom::u64().unwrap() | 1);
+fn killed_backup_leaves_complete_backups_intact() {
+    let kills = env_number("RESTANTE_KILLS", 6);
+    let seed = env_number("RESTANTE_SEED", getrandom::u64().unwrap() | 1);
     println!("RESTANTE_SEED={seed}");
     let mut dice = Dice(seed);
-    let mut bed = Bed::new("log.level = \"warn\"\n");
+    let mut bed = TestBed::new("log.level = \"warn\"\n");
     let backups = bed.dir.join("backups");
     let backups = backups.to_str().unwrap();
     bed.start();
-    bed.account(ANN, &[]);
+    bed.add_account(ANN, &[]);
     deliver(&bed, 0, 50);
-    // What a backup takes here, and some more: it may be over before it is killed.
-    let whole = |bed: &Bed| {
+    // The time of a complete backup and a quarter more, so that some backups end before the kill.
+    let time_backup = |bed: &TestBed| {
         let begun = Instant::now();
-        bed.ok(&["backup", backups, "--keep", "3"]);
+        bed.run_ok(&["backup", backups, "--keep", "3"]);
         usize::try_from(begun.elapsed().as_micros()).unwrap() * 5 / 4
     };
-    let mut most = whole(&bed);
-    let (mut count, mut known, mut cut) = (50, 50, 0);
+    let mut max_delay = time_backup(&bed);
+    let (mut count, mut backed_up, mut interrupted) = (50, 50, 0);
     for round in 0..kills * 5 {
-        if round >= kills && cut > 0 {
+        if round >= kills && interrupted > 0 {
             break;
         }
         deliver(&bed, count, 20);
         count += 20;
-        // By the service, or by the command itself where none runs.
+        // The service makes the backup if it runs, otherwise the command itself.
         let offline = round % 2 == 1;
         if offline {
             bed.stop();
         }
         let mut command = begin(&bed, &["backup", backups, "--keep", "3"]);
-        std::thread::sleep(Duration::from_micros(dice.below(most) as u64));
+        std::thread::sleep(Duration::from_micros(dice.below(max_delay) as u64));
         if offline {
             command.kill().unwrap();
         } else {
             bed.kill();
         }
         let is_done = command.wait().unwrap().success();
-        cut += u32::from(!is_done);
+        interrupted += u32::from(!is_done);
         let listed = bed.rows(&["backup", backups, "--verify"]);
         assert!(
             !listed.is_empty() && listed.iter().all(|one| one["state"] == "whole"),
             "{listed:?}"
         );
         if round % 8 == 7 || round + 1 == kills {
-            let found = restored(backups);
+            let found = count_restored(backups);
             assert!(
-                found == count || found == known && !is_done,
-                "{found} of {count}, {known} before"
+                found == count || found == backed_up && !is_done,
+                "{found} of {count}, {backed_up} before"
             );
         }
         if is_done {
-            known = count;
+            backed_up = count;
         }
         bed.start();
         if !is_done {
-            // A further one works, and is whole.
-            most = whole(&bed);
-            known = count;
+            max_delay = time_backup(&bed);
+            backed_up = count;
         }
     }
-    println!("{cut} of {kills} backups were cut off");
-    assert!(cut > 0, "none was cut off");
+    println!("{interrupted} of {kills} backups were interrupted");
+    assert!(interrupted > 0, "no backup was interrupted");
     let listed = bed.rows(&["backup", backups, "--verify"]);
     assert!(listed.len() <= 3 && listed.iter().all(|one| one["state"] == "whole"), "{listed:?}");
-    assert_eq!(restored(backups), count);
-    // Nothing is left of those that were cut off: what the directory holds is what the backups
-    // list.
-    assert_eq!(folders(&Path::new(backups).join("private")), listed.len());
+    assert_eq!(count_restored(backups), count);
+    // Interrupted backups leave nothing behind: the directory has a folder for each listed backup.
+    assert_eq!(count_folders(&Path::new(backups).join("private")), listed.len());
     bed.finish();
 }
 
 #[test]
-fn a_restore_that_was_killed_is_made_again_and_nothing_else_is_overwritten() {
-    let mut bed = Bed::new("");
+fn killed_restore_can_be_repeated_and_overwrites_nothing_else() {
+    let mut bed = TestBed::new("");
     bed.start();
-    bed.account(ANN, &[]);
+    bed.add_account(ANN, &[]);
     deliver(&bed, 0, 3);
     let (backups, data) = (bed.dir.join("backups"), bed.dir.join("again"));
     let (backups, to) = (backups.to_str().unwrap(), data.to_str().unwrap());
-    bed.ok(&["backup", backups]);
-    // As one leaves it that was killed while it copied.
+    bed.run_ok(&["backup", backups]);
+    // A restore that was killed while it copied leaves such a folder.
     fs::create_dir_all(data.join("store.restoring")).unwrap();
     fs::write(data.join("store.restoring").join("CURRENT"), "half").unwrap();
     fs::write(data.join("letter"), "somebody's").unwrap();
     assert!(!bed.run(&["restore", backups, "--to", to]).status.success());
     assert!(data.join("letter").is_file() && data.join("store.restoring").is_dir());
     fs::remove_file(data.join("letter")).unwrap();
-    bed.ok(&["restore", backups, "--to", to]);
+    bed.run_ok(&["restore", backups, "--to", to]);
     assert!(data.join("store").is_dir() && !data.join("store.restoring").exists());
-    assert!(!bed.run(&["restore", backups, "--to", to]).status.success(), "it is there now");
+    assert!(!bed.run(&["restore", backups, "--to", to]).status.success(), "the store exists now");
     bed.finish();
 }
 
-fn folders(dir: &Path) -> usize {
+fn count_folders(dir: &Path) -> usize {
     fs::read_dir(dir).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_dir()).count()
 }
 
 #[test]
-fn a_rebuild_that_was_killed_is_gone_on_with_when_the_service_starts() {
-    let seed = number("RESTANTE_SEED", getrandom::u64().unwrap() | 1);
+fn service_resumes_killed_rebuild_at_start() {
+    let seed = env_number("RESTANTE_SEED", getrandom::u64().unwrap() | 1);
     println!("RESTANTE_SEED={seed}");
     let mut dice = Dice(seed);
-    let mut bed = Bed::new("");
+    let mut bed = TestBed::new("");
     bed.start();
-    bed.account(ANN, &[]);
+    bed.add_account(ANN, &[]);
     deliver(&bed, 0, 300);
-    let before = bed.mail(ANN);
+    let before = bed.list_mail(ANN);
     let begun = Instant::now();
-    bed.ok(&["rebuild"]);
-    let most = usize::try_from(begun.elapsed().as_micros()).unwrap();
+    bed.run_ok(&["rebuild"]);
+    let max_delay = usize::try_from(begun.elapsed().as_micros()).unwrap();
     let mut resumed = 0;
     for round in 0..40 {
         let offline = round % 2 == 1;
@@ -167,33 +168,33 @@ fn a_rebuild_that_was_killed_is_gone_on_with_when_the_service_starts() {
             bed.stop();
         }
         let mut command = begin(&bed, &["rebuild"]);
-        std::thread::sleep(Duration::from_micros(dice.below(most) as u64));
+        std::thread::sleep(Duration::from_micros(dice.below(max_delay) as u64));
         if offline {
             command.kill().unwrap();
         } else {
             bed.kill();
         }
         command.wait().unwrap();
-        let found = bed.run(&["check"]);
-        let said = String::from_utf8_lossy(&found.stdout).into_owned()
-            + &String::from_utf8_lossy(&found.stderr);
-        let is_unfinished = said.contains("was not finished");
-        assert!(is_unfinished || found.status.success(), "{said}");
+        let checked = bed.run(&["check"]);
+        let output = String::from_utf8_lossy(&checked.stdout).into_owned()
+            + &String::from_utf8_lossy(&checked.stderr);
+        let is_unfinished = output.contains("was not finished");
+        assert!(is_unfinished || checked.status.success(), "{output}");
         bed.start();
         if is_unfinished {
             resumed += 1;
-            // The service goes on with it by itself, and takes mail again when it is done.
-            let clean = || bed.run(&["check"]).status.success();
-            bed.eventually("the rebuild is ended", Duration::from_secs(60), clean);
+            // The service resumes the rebuild by itself, and accepts mail again afterwards.
+            let is_clean = || bed.run(&["check"]).status.success();
+            bed.wait_until("the rebuild is complete", Duration::from_secs(60), is_clean);
         }
-        assert_eq!(bed.mail(ANN), before);
+        assert_eq!(bed.list_mail(ANN), before);
         if resumed >= 2 {
             break;
         }
     }
-    println!("gone on with {resumed} times");
-    assert!(resumed > 0, "it was never killed in the middle");
+    println!("resumed {resumed} times");
+    assert!(resumed > 0, "no rebuild was killed in the middle");
     deliver(&bed, 300, 1);
-    assert_eq!(bed.mail(ANN).len(), before.len() + 1);
+    assert_eq!(bed.list_mail(ANN).len(), before.len() + 1);
     bed.finish();
 }

@@ -1,8 +1,8 @@
-//! A bed to test in: a directory of its own, a configuration, the real program, and its command
-//! line.
+//! The test bed: a temporary directory with a configuration and a store, and the real program that
+//! uses them.
 //!
-//! The directory stays when a test fails, with its path said aloud; [`Bed::finish`] proves the
-//! store and removes it.
+//! - [`TestBed::finish`] stops the service, checks the store and removes the directory.
+//! - The directory of a test that failed is kept, and its path is printed.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -20,40 +20,42 @@ use crate::mail::{Client, Reply};
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_restante");
 
-pub(crate) struct Bed {
+pub(crate) struct TestBed {
     pub(crate) dir: PathBuf,
-    /// Beside what the program has of ours.
+    /// Environment variables of the program, in addition to those that it inherits.
     pub(crate) env: Vec<(&'static str, String)>,
-    /// The umask of the program, in octal, where it is not that of the test.
+    /// The umask of the program, in octal. `None` is the umask of the test.
     pub(crate) umask: Option<&'static str>,
     child: Option<Child>,
     finished: bool,
 }
 
-/// An email as `mail list --json` shows it.
+/// An email as `mail list --json` returns it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Listed {
+pub(crate) struct ListedEmail {
     pub(crate) id: String,
     pub(crate) subject: String,
 }
 
-impl Bed {
-    /// A bed with this configuration besides the places, which it sets itself; `[lmtp]` listens at
-    /// [`Bed::lmtp`].
+impl TestBed {
+    /// Creates the directory and the configuration; see [`TestBed::configure`]. The service is not
+    /// started.
     pub(crate) fn new(more: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("restante-").tempdir().unwrap().keep();
-        // Postfix, which is not root, must reach the socket in it.
+        // Postfix does not run as root and must reach the socket in this directory.
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
         let bed = Self { dir, env: Vec::new(), umask: None, child: None, finished: false };
         bed.configure(more);
         bed
     }
 
-    /// Writes the configuration anew. `more` must not hold `[store]`, `[control]` or `lmtp.listen`.
+    /// Writes the configuration: the paths of the store and the sockets, then `more`, which must
+    /// not contain `[store]`, `[control]`, `lmtp.listen` or `lmtp.hostname`.
     pub(crate) fn configure(&self, more: &str) {
         let lmtp = self.lmtp();
         let text = format!(
-            "store.path = {:?}\ncontrol.socket = {:?}\nlmtp.listen = [\"unix:{}\"]\nlmtp.hostname = \"mda.test.example\"\n{more}",
+            "store.path = {:?}\ncontrol.socket = {:?}\nlmtp.listen = [\"unix:{}\"]\n\
+             lmtp.hostname = \"mda.test.example\"\n{more}",
             self.dir.join("data"),
             self.dir.join("control"),
             lmtp.display(),
@@ -73,7 +75,7 @@ impl Bed {
         fs::read_to_string(self.dir.join("log")).unwrap_or_default()
     }
 
-    /// A command of the program on this bed's configuration.
+    /// Prepares a run of the program with the configuration of this test bed.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(if self.umask.is_some() { "sh" } else { PROGRAM });
         if let Some(umask) = self.umask {
@@ -89,9 +91,9 @@ impl Bed {
         command
     }
 
-    /// Starts the service, and does not wait for it.
+    /// Starts the service without waiting until it is ready.
     pub(crate) fn spawn(&mut self) {
-        assert!(self.child.is_none(), "it runs");
+        assert!(self.child.is_none(), "the service runs already");
         let log = File::options().create(true).append(true).open(self.dir.join("log")).unwrap();
         let child = self
             .command(&["serve"])
@@ -103,7 +105,7 @@ impl Bed {
         self.child = Some(child);
     }
 
-    /// Starts the service and waits until both sockets answer.
+    /// Starts the service and waits until both its sockets answer.
     pub(crate) fn start(&mut self) {
         self.spawn();
         self.wait_ready();
@@ -117,24 +119,24 @@ impl Bed {
             if let Some(status) = self.child.as_mut().unwrap().try_wait().unwrap() {
                 panic!("the service ended: {status}\n{}", tail(&self.log()));
             }
-            assert!(Instant::now() < until, "the service does not come up:\n{}", tail(&self.log()));
+            assert!(Instant::now() < until, "the service does not start:\n{}", tail(&self.log()));
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// The process that serves.
+    /// The process id of the service.
     pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().unwrap().id()
     }
 
-    /// `kill -9`.
+    /// Ends the service with SIGKILL.
     pub(crate) fn kill(&mut self) {
         let mut child = self.child.take().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
     }
 
-    /// SIGTERM; it must end in order.
+    /// Ends the service with SIGTERM, and fails unless it exits with success.
     pub(crate) fn stop(&mut self) {
         let mut child = self.child.take().unwrap();
         kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
@@ -144,17 +146,18 @@ impl Bed {
                 assert!(status.success(), "stopped with {status}:\n{}", tail(&self.log()));
                 return;
             }
-            assert!(Instant::now() < until, "it does not stop:\n{}", tail(&self.log()));
+            assert!(Instant::now() < until, "the service does not stop:\n{}", tail(&self.log()));
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    /// SIGHUP; returns what it logged once it has said `says` (again).
-    pub(crate) fn reload(&self, says: &str) -> String {
+    /// Sends SIGHUP and waits until the service logs `message`. Returns what was logged since the
+    /// signal.
+    pub(crate) fn reload(&self, message: &str) -> String {
         let before = self.log().len();
         kill_process(Pid::from_child(self.child.as_ref().unwrap()), Signal::HUP).unwrap();
         let new = || self.log().get(before..).unwrap_or_default().to_owned();
-        self.eventually(says, Duration::from_secs(20), || new().contains(says));
+        self.wait_until(message, Duration::from_secs(20), || new().contains(message));
         new()
     }
 
@@ -162,8 +165,8 @@ impl Bed {
         self.command(arguments).stdin(Stdio::null()).output().unwrap()
     }
 
-    /// A command that must succeed; what it printed.
-    pub(crate) fn ok(&self, arguments: &[&str]) -> Vec<u8> {
+    /// Runs a command that must succeed, and returns its standard output.
+    pub(crate) fn run_ok(&self, arguments: &[&str]) -> Vec<u8> {
         let done = self.run(arguments);
         assert!(
             done.status.success(),
@@ -175,16 +178,17 @@ impl Bed {
         done.stdout
     }
 
-    /// The same with `--json`.
+    /// Runs a command that must succeed with `--json`, and returns its output parsed.
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let mut with = vec!["--json"];
         with.extend(arguments);
-        let out = self.ok(&with);
+        let out = self.run_ok(&with);
         serde_json::from_slice(&out)
             .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&out)))
     }
 
-    /// The rows of a listing, whether it stands alone or under a key.
+    /// Runs a command that lists something, and returns the rows: the output itself or its first
+    /// member that is an array.
     pub(crate) fn rows(&self, arguments: &[&str]) -> Vec<Value> {
         match self.json(arguments) {
             Value::Array(rows) => rows,
@@ -198,61 +202,70 @@ impl Bed {
         }
     }
 
-    pub(crate) fn account(&self, address: &str, more: &[&str]) {
+    pub(crate) fn add_account(&self, address: &str, more: &[&str]) {
         let mut arguments = vec!["account", "add", address];
         arguments.extend(more);
-        self.ok(&arguments);
+        self.run_ok(&arguments);
     }
 
-    pub(crate) fn mail(&self, account: &str) -> Vec<Listed> {
+    pub(crate) fn list_mail(&self, account: &str) -> Vec<ListedEmail> {
         let rows = self.rows(&["mail", "list", "-a", account, "--limit", "10000"]);
         rows.iter()
-            .map(|row| Listed {
+            .map(|row| ListedEmail {
                 id: row["id"].as_str().unwrap_or_else(|| panic!("no id in {row}")).to_owned(),
                 subject: row["subject"].as_str().unwrap_or_default().to_owned(),
             })
             .collect()
     }
 
-    /// The message as it was received, below our own trace fields.
-    pub(crate) fn raw(&self, account: &str, id: &str) -> Vec<u8> {
-        self.ok(&["mail", "show", "-a", account, id])
+    /// The message of an email, with the trace prefix.
+    pub(crate) fn raw_message(&self, account: &str, id: &str) -> Vec<u8> {
+        self.run_ok(&["mail", "show", "-a", account, id])
     }
 
-    /// Asks until it is so, or the time is over.
-    pub(crate) fn eventually(&self, what: &str, most: Duration, mut so: impl FnMut() -> bool) {
-        let until = Instant::now() + most;
-        while !so() {
-            assert!(Instant::now() < until, "not within {most:?}: {what}\n{}", tail(&self.log()));
+    /// Waits until `condition` holds, and fails with `what` after `timeout`.
+    pub(crate) fn wait_until(
+        &self,
+        what: &str,
+        timeout: Duration,
+        mut condition: impl FnMut() -> bool,
+    ) {
+        let until = Instant::now() + timeout;
+        while !condition() {
+            assert!(
+                Instant::now() < until,
+                "not within {timeout:?}: {what}\n{}",
+                tail(&self.log())
+            );
             std::thread::sleep(Duration::from_millis(100));
         }
     }
 
-    /// The store in order, the service stopped, the directory gone.
+    /// Stops the service, checks the store and removes the directory.
     pub(crate) fn finish(mut self) {
-        self.prove();
-        self.discard();
+        self.stop_and_check();
+        self.remove();
     }
 
-    /// The service stopped, and the store in order.
-    pub(crate) fn prove(&mut self) {
+    /// Stops the service if it runs, and checks the store.
+    pub(crate) fn stop_and_check(&mut self) {
         if self.child.is_some() {
             self.stop();
         }
-        self.ok(&["check"]);
+        self.run_ok(&["check"]);
     }
 
-    /// The directory gone.
-    pub(crate) fn discard(mut self) {
+    /// Removes the directory without checking the store.
+    pub(crate) fn remove(mut self) {
         self.finished = true;
         fs::remove_dir_all(&self.dir).unwrap();
     }
 }
 
-impl Drop for Bed {
+impl Drop for TestBed {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // The test failed already; there is nobody to tell.
+            // The test has failed already: errors no longer matter.
             child.kill().ok();
             child.wait().ok();
         }
@@ -267,7 +280,7 @@ fn tail(log: &str) -> String {
     lines[lines.len().saturating_sub(30)..].join("\n")
 }
 
-/// The email id that an answer names.
+/// The email id in an LMTP reply.
 pub(crate) fn email_id(reply: &Reply) -> Option<String> {
     reply
         .text
@@ -280,7 +293,7 @@ pub(crate) fn email_id(reply: &Reply) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Feeds standard input, as far as it is read.
+/// Runs a command with `input` as its standard input, which the command need not read to the end.
 pub(crate) fn feed(command: &mut Command, input: &[u8]) -> Output {
     let mut child = command
         .stdin(Stdio::piped())

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::bed::Bed;
+use crate::bed::TestBed;
 use crate::http::{Answer, basic, bed, call, connect, exchange, get};
 use crate::mail::Client;
 
@@ -13,31 +13,32 @@ fn ann() -> String {
     basic("ann@example.org", "s3cret")
 }
 
-fn id(bed: &Bed) -> String {
+fn account_id(bed: &TestBed) -> String {
     bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned()
 }
 
-fn post(bed: &Bed, account: &str, fields: &[(&str, &str)], body: &[u8]) -> Answer {
+fn post(bed: &TestBed, account: &str, fields: &[(&str, &str)], body: &[u8]) -> Answer {
     let ann = ann();
     let mut all = vec![("Authorization", ann.as_str())];
     all.extend(fields);
     exchange(connect(bed), "POST", &format!("/jmap/upload/{account}/"), &all, body)
 }
 
-fn kind(answer: &Answer) -> String {
+/// The last component of the problem type that an answer names.
+fn problem_type(answer: &Answer) -> String {
     answer.json()["type"].as_str().unwrap().rsplit(':').next().unwrap().to_owned()
 }
 
 #[test]
-fn what_is_uploaded_is_downloaded_whole_or_in_part() {
+fn upload_can_be_downloaded_whole_and_in_ranges() {
     let bed = bed("");
-    let account = id(&bed);
-    let octets: Vec<u8> = (0..=255).cycle().take(300_000).collect();
+    let account = account_id(&bed);
+    let bytes: Vec<u8> = (0..=255).cycle().take(300_000).collect();
     let made = post(
         &bed,
         &account,
         &[("Content-Type", "image/png"), ("X-JMAP-AccountId", &account)],
-        &octets,
+        &bytes,
     );
     assert_eq!(made.status, 200, "{made:?}");
     let made = made.json();
@@ -48,7 +49,7 @@ fn what_is_uploaded_is_downloaded_whole_or_in_part() {
     let blob = made["blobId"].as_str().unwrap();
     let path = format!("/jmap/download/{account}/{blob}/M%C3%BCll%22er.png?accept=image%2Fjpeg");
     let whole = get(&bed, &path, &ann());
-    assert!(whole.status == 200 && whole.body == octets, "{}", whole.head);
+    assert!(whole.status == 200 && whole.body == bytes, "{}", whole.head);
     for (name, wanted) in [
         ("content-type", "image/jpeg"),
         ("content-length", "300000"),
@@ -83,10 +84,10 @@ fn what_is_uploaded_is_downloaded_whole_or_in_part() {
         exchange(connect(&bed), method, &path, &all, b"")
     };
     let part = ask("GET", &[("Range", "bytes=1000-1999")]);
-    assert!(part.status == 206 && part.body == octets[1000..2000], "{}", part.head);
+    assert!(part.status == 206 && part.body == bytes[1000..2000], "{}", part.head);
     assert_eq!(part.field("content-range").as_deref(), Some("bytes 1000-1999/300000"));
     let part = ask("GET", &[("Range", "bytes=-10"), ("If-Range", &tag)]);
-    assert!(part.status == 206 && part.body == octets[299_990..]);
+    assert!(part.status == 206 && part.body == bytes[299_990..]);
     assert_eq!(ask("GET", &[("Range", "bytes=-10"), ("If-Range", "\"other\"")]).status, 200);
     let none = ask("GET", &[("Range", "bytes=300000-")]);
     assert_eq!(
@@ -99,8 +100,6 @@ fn what_is_uploaded_is_downloaded_whole_or_in_part() {
         (head.status, head.field("content-length").as_deref(), head.body.len()),
         (200, Some("300000"), 0)
     );
-
-    // By methods, too.
     let answer = call(&bed, &ann(), "Core/echo", &json!({}));
     assert!(answer["methodResponses"][0][0] == "Core/echo");
     for wrong in ["b0", "o0000000000000", "x", &format!("{blob}-7")] {
@@ -116,9 +115,9 @@ fn what_is_uploaded_is_downloaded_whole_or_in_part() {
 }
 
 #[test]
-fn uploads_that_are_refused() {
+fn upload_is_refused_for_bad_headers_type_size_and_concurrency() {
     let bed = bed("http.refused-types = [\"video/*\"]\nhttp.max-upload = \"100 KiB\"\n");
-    let account = id(&bed);
+    let account = account_id(&bed);
     let upload =
         |fields: &[(&str, &str)], size: usize| post(&bed, &account, fields, &vec![7; size]);
     assert_eq!(upload(&[("X-JMAP-AccountId", "a0000009")], 1).status, 400);
@@ -128,47 +127,48 @@ fn uploads_that_are_refused() {
     assert_eq!(post(&bed, "a0000009", &[], b"x").status, 404);
     let large = upload(&[], 100 * 1024 + 1);
     assert_eq!(
-        (large.status, kind(&large), large.json()["limit"].as_str()),
+        (large.status, problem_type(&large), large.json()["limit"].as_str()),
         (413, "limit".into(), Some("maxSizeUpload"))
     );
     assert_eq!(upload(&[], 100 * 1024).status, 200);
     let nobody = exchange(connect(&bed), "POST", &format!("/jmap/upload/{account}/"), &[], b"x");
     assert_eq!(nobody.status, 401);
 
-    // maxConcurrentUpload: four that do not end, and more.
+    // maxConcurrentUpload: four uploads that do not end, then another.
     let ann = ann();
     let hold = || {
         let mut stream = connect(&bed);
         let head = format!(
-            "POST /jmap/upload/{account}/ HTTP/1.1\r\nHost: x\r\nAuthorization: {ann}\r\nContent-Length: 10\r\n\r\nx"
+            "POST /jmap/upload/{account}/ HTTP/1.1\r\nHost: x\r\nAuthorization: {ann}\r\n\
+             Content-Length: 10\r\n\r\nx"
         );
         stream.write_all(head.as_bytes()).unwrap();
         stream
     };
-    // One after another: an upload that asks takes a place itself, and one of these may be refused
-    // for it.
+    // The probing upload counts as well, so an unfinished upload may be refused because of it.
     let mut held = Vec::new();
-    bed.eventually("429", Duration::from_secs(30), || {
+    bed.wait_until("429", Duration::from_secs(30), || {
         held.push(hold());
         upload(&[], 1).status == 429
     });
     let more = upload(&[], 1);
     assert_eq!(
-        (kind(&more), more.json()["limit"].as_str()),
+        (problem_type(&more), more.json()["limit"].as_str()),
         ("limit".into(), Some("maxConcurrentUpload"))
     );
     assert!(more.field("retry-after").is_some());
     drop(held);
-    bed.eventually("200", Duration::from_secs(10), || upload(&[], 1).status == 200);
+    bed.wait_until("200", Duration::from_secs(10), || upload(&[], 1).status == 200);
     bed.finish();
 }
 
 #[test]
-fn one_user_uploads_so_many_a_minute_and_of_no_refused_type_by_any_way() {
+fn upload_rate_and_refused_types_hold_for_http_and_jmap() {
     let bed = bed("http.refused-types = [\"video/*\"]\nhttp.uploads-per-minute = 4\n");
-    let account = id(&bed);
+    let account = account_id(&bed);
     let upload = |kind: &str| {
-        let arguments = json!({"accountId": account, "create": {"x": {"type": kind, "data": [{"data:asText": "x"}]}}});
+        let object = json!({"type": kind, "data": [{"data:asText": "x"}]});
+        let arguments = json!({"accountId": account, "create": {"x": object}});
         let request = json!({"using": ["urn:ietf:params:jmap:core", "urn:ietf:params:jmap:blob"],
             "methodCalls": [["Blob/upload", arguments, "0"]]});
         let ann = ann();
@@ -193,7 +193,7 @@ fn one_user_uploads_so_many_a_minute_and_of_no_refused_type_by_any_way() {
     bed.finish();
 }
 
-/// Resident KiB of a process: now, and at its most.
+/// The resident memory of a process in KiB: now, and the peak.
 fn resident(pid: u32) -> (u64, u64) {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let field = |name: &str| {
@@ -204,14 +204,14 @@ fn resident(pid: u32) -> (u64, u64) {
 }
 
 #[test]
-fn a_large_attachment_is_downloaded_in_flat_memory() {
+fn large_attachment_is_downloaded_without_buffering_it() {
     let bed = bed("");
-    let account = id(&bed);
-    // 30 MB, as base64 in a message of 41.
+    let account = account_id(&bed);
+    // 30 MB, which base64 makes a message of 41 MB.
     let content: Vec<u8> = (0..30_000_000_u32).map(|n| (n % 253) as u8).collect();
     let text = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &content);
-    let mut message = b"From: <zoe@example.net>\r\nTo: <ann@example.org>\r\nSubject: large\r\nMIME-Version: 1.0\r\n\
-        Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nsee there\r\n--b\r\n\
+    let mut message = b"From: <zoe@example.net>\r\nTo: <ann@example.org>\r\nSubject: large\r\n\
+        MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nsee there\r\n--b\r\n\
         Content-Type: application/zip\r\nContent-Transfer-Encoding: base64\r\n\r\n"
         .to_vec();
     for line in text.as_bytes().chunks(76) {
@@ -222,13 +222,12 @@ fn a_large_attachment_is_downloaded_in_flat_memory() {
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     let replies = client.deliver("zoe@example.net", &["ann@example.org"], &message).unwrap();
     assert_eq!(replies[0].code, 250, "{replies:?}");
-    let email = &bed.mail("ann@example.org")[0].id;
+    let email = &bed.list_mail("ann@example.org")[0].id;
     let path = format!("/jmap/download/{account}/o{}-2/large.zip", &email[1..]);
-    // What is read fills the store's cache, which has a bound of its own: the first time is not
-    // counted, nor the peak of taking it in, which lies behind.
+    // The first download fills the store's cache, which has its own bound, so it is not measured.
     assert_eq!(get(&bed, &path, &ann()).status, 200);
     let mut after = (0, 0);
-    let mut grown = || {
+    let mut measure_growth = || {
         std::fs::write(format!("/proc/{}/clear_refs", bed.pid()), "5").ok();
         let before = resident(bed.pid()).0;
         let answer = get(&bed, &path, &ann());
@@ -242,12 +241,12 @@ fn a_large_attachment_is_downloaded_in_flat_memory() {
         );
         after.1.max(after.0).saturating_sub(before)
     };
-    // The store may write out, beside one download, what was delivered; a download that takes
-    // memory takes it each time.
-    let least = (0..3).map(|_| grown()).min().unwrap();
+    // During one download the store may flush the delivery. A download that buffers the attachment
+    // would do so every time.
+    let least = (0..3).map(|_| measure_growth()).min().unwrap();
     assert!(least < 16 * 1024, "{least} KiB");
 
-    // Who does not read holds next to nothing.
+    // A client that does not read its download occupies little memory.
     let held: Vec<_> = (0..8)
         .map(|_| {
             let mut stream = connect(&bed);

@@ -1,5 +1,5 @@
-//! What one user does must not stop the others: each resource is taken up here by one, and then
-//! somebody else asks.
+//! One user cannot exhaust a resource for the others: Ann occupies as much of each resource as she
+//! may, then Bob sends a request.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use serde_json::{Value, json};
 
-use crate::bed::Bed;
+use crate::bed::TestBed;
 use crate::http::{basic, bed, connect, exchange, get, password};
 use crate::mail::{Client, letter};
 use crate::push::Socket;
@@ -16,20 +16,20 @@ use crate::push::Socket;
 const ECHO: &[u8] =
     br#"{"using":["urn:ietf:params:jmap:core"],"methodCalls":[["Core/echo",{},"0"]]}"#;
 
-/// A bed with Ann, who takes what she can, and Bob.
-fn two(more: &str) -> Bed {
+/// A test bed with the accounts of Ann and Bob, both of whom have a password.
+fn two_accounts(more: &str) -> TestBed {
     let bed = bed(more);
-    bed.account("bob@example.org", &[]);
+    bed.add_account("bob@example.org", &[]);
     password(&bed, "bob@example.org", "s3cret");
-    // From now on their passwords are remembered: nothing waits for their hashes.
+    // The service caches verified passwords, so no later request waits for a password hash.
     for name in ["ann@example.org", "bob@example.org"] {
         assert_eq!(get(&bed, "/jmap/session", &basic(name, "s3cret")).status, 200);
     }
     bed
 }
 
-/// Bob is answered, and does not wait until a time is over.
-fn bob_is_answered(bed: &Bed) {
+/// Fails unless a request of Bob's is answered within 25 s, before any timeout ends.
+fn assert_bob_is_answered(bed: &TestBed) {
     let stream = connect(bed);
     stream.set_read_timeout(Some(Duration::from_secs(25))).unwrap();
     let bob = basic("bob@example.org", "s3cret");
@@ -37,12 +37,19 @@ fn bob_is_answered(bed: &Bed) {
     assert_eq!(exchange(stream, "POST", "/jmap", &fields, ECHO).status, 200);
 }
 
-/// A request of Ann's that announces so many bytes and sends a few.
-fn unfinished(bed: &Bed, path: &str, kind: &str, announced: usize, sent: &[u8]) -> UnixStream {
+/// Begins a request of Ann's that announces `announced` bytes of body and sends only `sent`.
+fn begin_request(
+    bed: &TestBed,
+    path: &str,
+    kind: &str,
+    announced: usize,
+    sent: &[u8],
+) -> UnixStream {
     let mut stream = connect(bed);
     let ann = basic("ann@example.org", "s3cret");
     let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {ann}\r\nContent-Type: {kind}\r\nContent-Length: {announced}\r\n\r\n"
+        "POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {ann}\r\nContent-Type: {kind}\r\n\
+         Content-Length: {announced}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(sent).unwrap();
@@ -50,28 +57,29 @@ fn unfinished(bed: &Bed, path: &str, kind: &str, announced: usize, sent: &[u8]) 
 }
 
 #[test]
-fn idle_uploads_and_requests_keep_nobody_waiting() {
-    let bed = two("");
+fn unfinished_uploads_and_requests_do_not_delay_other_users() {
+    let bed = two_accounts("");
     let account =
         bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned();
     let upload = format!("/jmap/upload/{account}/");
     let held: Vec<UnixStream> = (0..4)
-        .map(|_| unfinished(&bed, &upload, "application/octet-stream", 50 << 20, b"x"))
-        .chain((0..8).map(|_| unfinished(&bed, "/jmap", "application/json", 9_999_999, b"{")))
+        .map(|_| begin_request(&bed, &upload, "application/octet-stream", 50 << 20, b"x"))
+        .chain((0..8).map(|_| begin_request(&bed, "/jmap", "application/json", 9_999_999, b"{")))
         .collect();
-    bob_is_answered(&bed);
+    assert_bob_is_answered(&bed);
     drop(held);
     bed.finish();
 }
 
 #[test]
-fn one_account_has_a_share_of_the_room_for_requests() {
-    let bed = two("");
-    // Eight are allowed at once, but no more than 64 MiB of them: the last ones are refused while
-    // they come.
+fn requests_of_one_account_are_limited_in_number_and_size() {
+    let bed = two_accounts("");
+    // Eight requests are allowed at once, but no more than 64 MiB of request bodies: the last two
+    // are refused while they arrive.
     let nearly = vec![b' '; 9_990_000];
-    let held: Vec<UnixStream> =
-        (0..8).map(|_| unfinished(&bed, "/jmap", "application/json", 9_999_999, &nearly)).collect();
+    let held: Vec<UnixStream> = (0..8)
+        .map(|_| begin_request(&bed, "/jmap", "application/json", 9_999_999, &nearly))
+        .collect();
     let refused = held.iter().filter(|stream| {
         let mut first = [0; 12];
         let mut stream: &UnixStream = stream;
@@ -79,19 +87,19 @@ fn one_account_has_a_share_of_the_room_for_requests() {
         stream.read_exact(&mut first).is_ok() && &first == b"HTTP/1.1 429"
     });
     assert_eq!(refused.count(), 2);
-    bob_is_answered(&bed);
+    assert_bob_is_answered(&bed);
     drop(held);
     bed.finish();
 }
 
 #[test]
-fn idle_connections_to_the_control_socket_do_not_stop_the_mail() {
+fn idle_control_connections_do_not_stop_delivery() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
     if getrlimit(Resource::Nofile).current.is_some_and(|most| most < 2000) {
-        return crate::lacking("the right to 2,000 open files");
+        return crate::report_missing("the right to 2,000 open files");
     }
-    let bed = two("");
+    let bed = two_accounts("");
     let files = || std::fs::read_dir(format!("/proc/{}/fd", bed.pid())).unwrap().count() as u64;
     let most = Some(files() + 800);
     let pid = Pid::from_raw(i32::try_from(bed.pid()).unwrap());
@@ -99,27 +107,28 @@ fn idle_connections_to_the_control_socket_do_not_stop_the_mail() {
     let mut held: Vec<UnixStream> =
         (0..900).map(|_| UnixStream::connect(bed.dir.join("control")).unwrap()).collect();
     let mut before = 0;
-    bed.eventually("all are accepted or turned away", Duration::from_secs(60), || {
+    bed.wait_until("all are accepted or refused", Duration::from_secs(60), || {
         std::thread::sleep(Duration::from_millis(500));
         std::mem::replace(&mut before, files()) == before
     });
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     let message = letter("zoe@example.net", "ann@example.org", "still there", "Hello.");
     assert!(client.deliver("zoe@example.net", &["ann@example.org"], &message).unwrap()[0].ok());
-    bob_is_answered(&bed);
-    // Those who found no place were told so.
+    assert_bob_is_answered(&bed);
+    // Connections over the limit got a response.
     let mut answer = Vec::new();
     held.pop().unwrap().read_to_end(&mut answer).unwrap();
     assert!(answer.starts_with(b"HTTP/1.1 503 "), "{answer:?}");
     drop(held);
-    bed.eventually("places again", Duration::from_secs(20), || {
+    bed.wait_until("connections are accepted again", Duration::from_secs(20), || {
         bed.run(&["account", "list"]).status.success()
     });
     bed.finish();
 }
 
-fn refusal(socket: &mut Socket, limit: &str, code: u16) {
-    let refused = socket.heard();
+/// Reads the error about `limit`, and the close frame with `code` after it.
+fn assert_refused(socket: &mut Socket, limit: &str, code: u16) {
+    let refused = socket.receive_json();
     assert_eq!((&refused["@type"], &refused["requestId"]), (&json!("RequestError"), &Value::Null));
     assert_eq!(refused["type"], "urn:ietf:params:jmap:error:limit");
     assert_eq!(refused["limit"], limit);
@@ -128,44 +137,44 @@ fn refusal(socket: &mut Socket, limit: &str, code: u16) {
 }
 
 #[test]
-fn unfinished_messages_of_websockets_take_a_share_of_the_room() {
-    let bed = two("");
+fn unfinished_websocket_messages_count_as_requests_of_the_account() {
+    let bed = two_accounts("");
     let mut sockets: Vec<Socket> =
         (0..12).map(|_| Socket::open(&bed, "Sec-WebSocket-Protocol: jmap\r\n").unwrap()).collect();
     let part = vec![b' '; 9_000_000];
     for socket in &mut sockets {
         socket.begin(0x81, 9_999_999, &part);
     }
-    // 64 MiB, and the first bytes of each: seven of them.
-    let refused = sockets.iter_mut().filter_map(|socket| socket.is_told().then_some(socket));
+    // 64 MiB hold seven of these messages.
+    let refused = sockets.iter_mut().filter_map(|socket| socket.has_data().then_some(socket));
     let refused: Vec<&mut Socket> = refused.collect();
     assert_eq!(refused.len(), 5);
     for socket in refused {
-        refusal(socket, "maxConcurrentRequests", 1013);
+        assert_refused(socket, "maxConcurrentRequests", 1013);
     }
-    bob_is_answered(&bed);
+    assert_bob_is_answered(&bed);
     drop(sockets);
     bed.finish();
 }
 
 #[test]
-fn a_message_over_the_limit_is_answered_before_the_websocket_closes() {
-    let bed = two("");
+fn websocket_message_over_the_limit_gets_an_error_before_the_close() {
+    let bed = two_accounts("");
     let open = || Socket::open(&bed, "Sec-WebSocket-Protocol: jmap\r\n").unwrap();
     let mut socket = open();
     socket.frame(0x81, &vec![b' '; 20_000_000]);
-    refusal(&mut socket, "maxSizeRequest", 1009);
-    // In fragments, none of which is too large alone.
+    assert_refused(&mut socket, "maxSizeRequest", 1009);
+    // Fragments count together.
     let mut socket = open();
     socket.frame(0x01, &vec![b' '; 6_000_000]);
     socket.frame(0x80, &vec![b' '; 6_000_000]);
-    refusal(&mut socket, "maxSizeRequest", 1009);
-    // One that may be so large is answered.
+    assert_refused(&mut socket, "maxSizeRequest", 1009);
+    // A message below the limit is answered.
     let mut socket = open();
     let text =
         json!({"@type": "Request", "using": ["urn:ietf:params:jmap:core"], "methodCalls": []})
             .to_string();
     socket.frame(0x81, format!("{text}{}", " ".repeat(9_000_000)).as_bytes());
-    assert_eq!(socket.heard()["@type"], "Response");
+    assert_eq!(socket.receive_json()["@type"], "Response");
     bed.finish();
 }

@@ -1,4 +1,4 @@
-//! `restante check` on a data directory that no service has.
+//! `restante check` on a data directory that no service has open.
 
 use std::fs;
 #[cfg(feature = "rocksdb")]
@@ -6,23 +6,24 @@ use std::os::unix::fs::MetadataExt as _;
 #[cfg(feature = "rocksdb")]
 use std::path::{Path, PathBuf};
 
-use crate::bed::Bed;
+use crate::bed::TestBed;
 use crate::mail::{Client, letter};
 
 #[test]
-fn check_opens_the_data_directory_where_no_service_runs() {
-    let mut bed = Bed::new("");
-    let check = |bed: &Bed| bed.run(&["--json", "check"]);
-    assert_eq!(check(&bed).status.code(), Some(66), "there is none yet");
+fn check_works_with_and_without_running_service() {
+    let mut bed = TestBed::new("");
+    let check = |bed: &TestBed| bed.run(&["--json", "check"]);
+    assert_eq!(check(&bed).status.code(), Some(66), "there is no store yet");
     bed.start();
-    bed.account("ann@example.org", &[]);
+    bed.add_account("ann@example.org", &[]);
     let message = letter("zoe@example.net", "ann@example.org", "x", "x");
     Client::lmtp(&bed.lmtp())
         .unwrap()
         .deliver("zoe@example.net", &["ann@example.org"], &message)
         .unwrap();
-    let asked = check(&bed);
-    // Who cannot reach the service does not get at its store either: one process has it open.
+    let by_service = check(&bed);
+    // A command that cannot reach the service cannot open the store either: the service holds its
+    // lock.
     let text = fs::read_to_string(bed.config()).unwrap();
     fs::write(bed.config(), text.replace("/control\"", "/elsewhere\"")).unwrap();
     if cfg!(feature = "rocksdb") {
@@ -31,8 +32,8 @@ fn check_opens_the_data_directory_where_no_service_runs() {
     }
     fs::write(bed.config(), text).unwrap();
     bed.stop();
-    let opened = check(&bed);
-    for done in [asked, opened] {
+    let by_command = check(&bed);
+    for done in [by_service, by_command] {
         assert!(done.status.success(), "{done:?}");
         let found: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
         assert!(found["breaches"] == serde_json::json!([]) && found["accounts"] == 1, "{found}");
@@ -40,7 +41,7 @@ fn check_opens_the_data_directory_where_no_service_runs() {
     bed.finish();
 }
 
-/// Every file under a folder with its owner, size and time.
+/// Every file under a folder with its owner, its size and its time of modification.
 #[cfg(feature = "rocksdb")]
 fn files(folder: &Path) -> Vec<(PathBuf, u32, u64, i64, i64)> {
     let mut all = Vec::new();
@@ -58,14 +59,14 @@ fn files(folder: &Path) -> Vec<(PathBuf, u32, u64, i64, i64)> {
 
 #[test]
 #[cfg(feature = "rocksdb")]
-fn check_changes_nothing_and_makes_no_store() {
-    let mut bed = Bed::new("");
+fn check_writes_nothing_and_creates_no_store() {
+    let mut bed = TestBed::new("");
     let data = bed.dir.join("data");
     fs::create_dir(&data).unwrap();
-    assert_eq!(bed.run(&["check"]).status.code(), Some(66), "there is none yet");
+    assert_eq!(bed.run(&["check"]).status.code(), Some(66), "there is no store yet");
     assert!(
         files(&data).is_empty(),
-        "a store was made: the service, another user, could not open it"
+        "a store was created, which the service, another user, could not open"
     );
     fs::create_dir(data.join("store")).unwrap();
     assert!(!bed.run(&["check"]).status.success(), "an empty folder is no store");
@@ -73,13 +74,13 @@ fn check_changes_nothing_and_makes_no_store() {
     fs::remove_dir(data.join("store")).unwrap();
 
     bed.start();
-    bed.account("ann@example.org", &[]);
+    bed.add_account("ann@example.org", &[]);
     let message = letter("zoe@example.net", "ann@example.org", "x", "x");
     Client::lmtp(&bed.lmtp())
         .unwrap()
         .deliver("zoe@example.net", &["ann@example.org"], &message)
         .unwrap();
-    // After a crash everything is in the log, and stays there.
+    // After a crash everything is in the write-ahead log, and stays there.
     bed.kill();
     let before = files(&data);
     for _ in 0..2 {
@@ -88,10 +89,10 @@ fn check_changes_nothing_and_makes_no_store() {
         assert_eq!(files(&data), before);
     }
     bed.start();
-    assert_eq!(bed.mail("ann@example.org").len(), 1);
+    assert_eq!(bed.list_mail("ann@example.org").len(), 1);
     bed.stop();
     let before = files(&data);
-    bed.ok(&["check"]);
+    bed.run_ok(&["check"]);
     assert_eq!(files(&data), before);
     bed.finish();
 }

@@ -1,6 +1,8 @@
-//! Clients that none of us wrote, over HTTPS against the real service, with a real Postfix behind
-//! it: Python's jmapc, and Rust's jmap-client. Each logs in, lists, searches, sets flags, moves,
-//! writes a draft, sends it, sees it arrive, sets the vacation, and is told of changes.
+//! JMAP clients of other authors (Python's jmapc, Rust's jmap-client) over HTTPS against the real
+//! service, with a real Postfix behind it.
+//!
+//! Each client logs in, lists, searches, sets keywords, moves, creates a draft, sends it, sees it
+//! arrive, sets the vacation response and is notified of changes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -17,14 +19,14 @@ use jmap_client::event_source::PushNotification;
 use jmap_client::mailbox::{self, Role};
 use jmap_client::{DataType, PushObject, email};
 
-use crate::bed::Bed;
+use crate::bed::TestBed;
 use crate::http::password;
 use crate::mail::letter;
-use crate::mta::{Postfix, free_port, is_here};
+use crate::mta::{Postfix, can_run_postfix, free_port};
 
-/// A site that its users reach by HTTPS, with mail in it.
+/// A service with two accounts and some mail, which its users reach by HTTPS.
 struct Site {
-    bed: Bed,
+    bed: TestBed,
     postfix: Postfix,
     port: u16,
 }
@@ -33,17 +35,18 @@ impl Site {
     fn start() -> Self {
         let (relay, port) = (free_port(), free_port());
         let tls = crate::root().join("tests/tls");
-        let mut bed = Bed::new(&format!(
+        let mut bed = TestBed::new(&format!(
             "relay.host = \"127.0.0.1\"\nrelay.port = {relay}\nrelay.tls = \"none\"\n\
-             http.listen = [\"tcp:127.0.0.1:{port}\"]\nhttp.tls-certificate = {:?}\nhttp.tls-key = {:?}\n",
+             http.listen = [\"tcp:127.0.0.1:{port}\"]\nhttp.tls-certificate = {:?}\n\
+             http.tls-key = {:?}\n",
             tls.join("localhost.cert.pem"),
             tls.join("localhost.key.pem"),
         ));
         bed.start();
-        // Under systemd the socket is postfix's own.
+        // Under systemd the socket belongs to the user postfix.
         fs::set_permissions(bed.lmtp(), fs::Permissions::from_mode(0o666)).unwrap();
         for (address, name) in [("ann@example.org", "Ann"), ("bob@example.net", "Bob")] {
-            bed.account(address, &["--display-name", name]);
+            bed.add_account(address, &["--display-name", name]);
             password(&bed, address, "s3cret");
         }
         let postfix = Postfix::start(&bed.dir, relay, &bed.lmtp(), "");
@@ -55,8 +58,8 @@ impl Site {
             let letter = letter("Bob <bob@example.net>", "ann@example.org", subject, text);
             assert_eq!(postfix.send("bob@example.net", "ann@example.org", &letter).code, 250);
         }
-        bed.eventually("the mail is there", Duration::from_secs(60), || {
-            bed.mail("ann@example.org").len() == 3
+        bed.wait_until("the mail has arrived", Duration::from_secs(60), || {
+            bed.list_mail("ann@example.org").len() == 3
         });
         Self { bed, postfix, port }
     }
@@ -67,24 +70,26 @@ impl Site {
     }
 }
 
-/// An interpreter that has jmapc, where there is one.
-fn interpreter() -> Option<PathBuf> {
-    let mut known = vec![PathBuf::from("/usr/bin/python3"), PathBuf::from("python3")];
+/// A Python python_with_jmapc that can import jmapc.
+fn python_with_jmapc() -> Option<PathBuf> {
+    let mut candidates = vec![PathBuf::from("/usr/bin/python3"), PathBuf::from("python3")];
     if let Some(venv) = std::env::var_os("RESTANTE_JMAPC") {
-        known.insert(0, PathBuf::from(venv).join("bin/python3"));
+        candidates.insert(0, PathBuf::from(venv).join("bin/python3"));
     }
-    known.into_iter().find(|python| {
+    candidates.into_iter().find(|python| {
         let found = Command::new(python).args(["-c", "import jmapc"]).output();
         found.is_ok_and(|done| done.status.success())
     })
 }
 
 #[test]
-fn jmapc_reads_writes_and_sends() {
-    if !is_here() {
+fn jmapc_can_read_write_and_send() {
+    if !can_run_postfix() {
         return;
     }
-    let Some(python) = interpreter() else { return crate::lacking("jmapc for Python") };
+    let Some(python) = python_with_jmapc() else {
+        return crate::report_missing("jmapc for Python");
+    };
     let site = Site::start();
     let done = Command::new(python)
         .arg(crate::root().join("tests/it/clients/jmapc_session.py"))
@@ -92,18 +97,18 @@ fn jmapc_reads_writes_and_sends() {
         .env("REQUESTS_CA_BUNDLE", crate::root().join("tests/tls/localhost.cert.pem"))
         .output()
         .unwrap();
-    let (said, failed) =
+    let (output, failed) =
         (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-    assert!(done.status.success(), "{said}\n{failed}\n{}", site.bed.log());
-    println!("{said}");
-    assert_eq!(said.lines().last(), Some("all is well"), "{said}");
+    assert!(done.status.success(), "{output}\n{failed}\n{}", site.bed.log());
+    println!("{output}");
+    assert_eq!(output.lines().last(), Some("all is well"), "{output}");
     site.finish();
 }
 
-/// jmap-client: over HTTP, then by events and over a WebSocket (RFC 8887).
+/// jmap-client uses HTTP, the event stream and a WebSocket (RFC 8887).
 #[test]
-fn jmap_client_reads_writes_and_sends() {
-    if !is_here() {
+fn jmap_client_can_read_write_and_send() {
+    if !can_run_postfix() {
         return;
     }
     let site = Site::start();
@@ -128,8 +133,8 @@ async fn mailbox(client: &Client, role: Role) -> String {
 }
 
 async fn session(url: &str) {
-    use email::query::Filter as Is;
-    let most = Duration::from_secs(60);
+    use email::query::Filter as EmailFilter;
+    let limit = Duration::from_secs(60);
     let (ann, bob) = (login(url, "ann@example.org").await, login(url, "bob@example.net").await);
     let (inbox, archive, sent) = (
         mailbox(&ann, Role::Inbox).await,
@@ -137,13 +142,19 @@ async fn session(url: &str) {
         mailbox(&ann, Role::Sent).await,
     );
 
-    // Listed, searched.
+    // The Inbox is listed, and a word is searched.
     let newest = || [email::query::Comparator::received_at().descending()];
-    let listed =
-        ann.email_query(Is::in_mailbox(&inbox).into(), newest().into()).await.unwrap().take_ids();
+    let listed = ann
+        .email_query(EmailFilter::in_mailbox(&inbox).into(), newest().into())
+        .await
+        .unwrap()
+        .take_ids();
     assert_eq!(listed.len(), 3);
-    let found =
-        ann.email_query(Is::text("zyzzyva").into(), newest().into()).await.unwrap().take_ids();
+    let found = ann
+        .email_query(EmailFilter::text("zyzzyva").into(), newest().into())
+        .await
+        .unwrap()
+        .take_ids();
     let one = found[0].clone();
     assert_eq!(found.len(), 1);
     let properties =
@@ -154,12 +165,12 @@ async fn session(url: &str) {
         (Some("minutes"), Some("Of the zyzzyva committee."))
     );
 
-    // Events and a WebSocket tell of what follows.
+    // From here on the event stream and a WebSocket report changes.
     let mut events = ann.event_source(None::<Vec<_>>, false, Some(30), None).await.unwrap();
     let mut socket = ann.connect_ws().await.unwrap();
     ann.enable_push_ws(None::<Vec<_>>, None::<&str>).await.unwrap();
 
-    // Flags, and moves.
+    // An email gets keywords, and is moved.
     ann.email_set_keywords(&one, ["$seen", "work"]).await.unwrap();
     ann.email_set_mailboxes(&one, [&archive]).await.unwrap();
     let properties = [email::Property::Keywords, email::Property::MailboxIds];
@@ -167,13 +178,13 @@ async fn session(url: &str) {
     let mut keywords = moved.keywords();
     keywords.sort_unstable();
     assert_eq!((keywords, moved.mailbox_ids()), (vec!["$seen", "work"], vec![archive.as_str()]));
-    let heard = tokio::time::timeout(most, events.next()).await.unwrap().unwrap().unwrap();
-    let PushNotification::StateChange(heard) = heard else { panic!("{heard:?}") };
-    assert!(heard.has_type(DataType::Email), "{heard:?}");
-    let heard = tokio::time::timeout(most, socket.next()).await.unwrap().unwrap().unwrap();
+    let event = tokio::time::timeout(limit, events.next()).await.unwrap().unwrap().unwrap();
+    let PushNotification::StateChange(event) = event else { panic!("{event:?}") };
+    assert!(event.has_type(DataType::Email), "{event:?}");
+    let event = tokio::time::timeout(limit, socket.next()).await.unwrap().unwrap().unwrap();
     assert!(
-        matches!(heard, WebSocketMessage::PushNotification(PushObject::StateChange { .. })),
-        "{heard:?}"
+        matches!(event, WebSocketMessage::PushNotification(PushObject::StateChange { .. })),
+        "{event:?}"
     );
 
     // A request over the WebSocket.
@@ -181,7 +192,7 @@ async fn session(url: &str) {
     let name = request.set_mailbox().create().name("Projects").create_id().unwrap();
     let id = request.send_ws().await.unwrap();
     let made = loop {
-        match tokio::time::timeout(most, socket.next()).await.unwrap().unwrap().unwrap() {
+        match tokio::time::timeout(limit, socket.next()).await.unwrap().unwrap().unwrap() {
             WebSocketMessage::PushNotification(_) => {}
             WebSocketMessage::Response(mut response) => {
                 assert_eq!(response.request_id(), Some(id.as_str()));
@@ -198,7 +209,8 @@ async fn session(url: &str) {
 
     // A message is imported as a draft, sent, and arrives through Postfix.
     let raw = b"From: Ann <ann@example.org>\r\nTo: bob@example.net\r\nBcc: ann@example.org\r\n\
-        Date: Sat, 21 Nov 2026 10:00:00 +0000\r\nMessage-ID: <plans@example.org>\r\nSubject: plans\r\n\r\nSee you.\r\n";
+        Date: Sat, 21 Nov 2026 10:00:00 +0000\r\nMessage-ID: <plans@example.org>\r\n\
+        Subject: plans\r\n\r\nSee you.\r\n";
     let draft =
         ann.email_import(raw.to_vec(), [&sent], ["$seen"].into(), None).await.unwrap().take_id();
     let identities = {
@@ -210,10 +222,10 @@ async fn session(url: &str) {
     let sending =
         ann.email_submission_create(&draft, identity.id().unwrap()).await.unwrap().take_id();
     let arrived = |client: Client, subject: &'static str| async move {
-        let until = Instant::now() + most;
+        let until = Instant::now() + limit;
         loop {
             let found = client
-                .email_query(Is::subject(subject).into(), None::<Vec<_>>)
+                .email_query(EmailFilter::subject(subject).into(), None::<Vec<_>>)
                 .await
                 .unwrap()
                 .take_ids();
@@ -227,7 +239,7 @@ async fn session(url: &str) {
     let mail = arrived(bob, "plans").await;
     assert_eq!(mail.from().unwrap()[0].email(), "ann@example.org");
     assert!(mail.bcc().is_none_or(<[_]>::is_empty), "Bcc was sent: {mail:?}");
-    let until = Instant::now() + most;
+    let until = Instant::now() + limit;
     loop {
         let now = ann.email_submission_get(&sending, None).await.unwrap().unwrap();
         if now.undo_status() == Some(&UndoStatus::Final) {
@@ -237,16 +249,16 @@ async fn session(url: &str) {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 
-    // The vacation.
+    // The vacation response is set and unset.
     ann.vacation_response_enable("Away", Some("In Rome."), None::<&str>).await.unwrap();
     let response = ann.vacation_response_get(None::<Vec<_>>).await.unwrap().unwrap();
     assert!(response.is_enabled() && response.text_body() == Some("In Rome."), "{response:?}");
     ann.vacation_response_disable().await.unwrap();
 
-    // Up, down, and away.
-    let octets: Vec<u8> = (0..200_000u32).map(|n| n.to_be_bytes()[3]).collect();
-    let blob = ann.upload(None, octets.clone(), Some("application/octet-stream")).await.unwrap();
-    assert_eq!(ann.download(blob.blob_id()).await.unwrap(), octets);
+    // A blob is uploaded and downloaded; an email and a mailbox are destroyed.
+    let bytes: Vec<u8> = (0..200_000u32).map(|n| n.to_be_bytes()[3]).collect();
+    let blob = ann.upload(None, bytes.clone(), Some("application/octet-stream")).await.unwrap();
+    assert_eq!(ann.download(blob.blob_id()).await.unwrap(), bytes);
     ann.email_destroy(&one).await.unwrap();
     assert!(ann.email_get(&one, None::<Vec<_>>).await.unwrap().is_none());
     ann.mailbox_destroy(&made, true).await.unwrap();

@@ -1,16 +1,16 @@
-//! LMTP over a real Unix socket: what is answered, and what is kept.
+//! LMTP over a real Unix socket: the replies, and what is stored.
 
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, email_id};
+use crate::bed::{TestBed, email_id};
 use crate::http::{self, basic, connect, exchange, get};
 use crate::mail::{Client, letter};
 
 #[test]
-fn one_copy_for_two_aliases_and_an_answer_for_each() {
-    let mut bed = Bed::new("");
+fn two_aliases_get_one_copy_and_a_reply_each() {
+    let mut bed = TestBed::new("");
     bed.start();
-    bed.account("ann@example.org", &["--alias", "a.lias@example.org"]);
+    bed.add_account("ann@example.org", &["--alias", "a.lias@example.org"]);
     let message =
         letter("zoe@example.net", "ann@example.org, a.lias@example.org", "twice", "one copy");
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
@@ -19,9 +19,9 @@ fn one_copy_for_two_aliases_and_an_answer_for_each() {
         .unwrap();
     assert_eq!(replies.iter().map(|r| r.code).collect::<Vec<_>>(), [250, 250], "{replies:?}");
     assert_eq!(email_id(&replies[0]), email_id(&replies[1]));
-    assert_eq!(bed.mail("ann@example.org").len(), 1);
+    assert_eq!(bed.list_mail("ann@example.org").len(), 1);
 
-    // The same RCPT twice with different ORCPT, as Postfix sends it for two aliases of one person
+    // Postfix sends one RCPT twice with different ORCPT for two aliases of one person
     // (RFC 3461 §4.2).
     let other = letter("zoe@example.net", "ann@example.org", "orcpt", "one copy again");
     assert!(client.command("MAIL FROM:<zoe@example.net> BODY=8BITMIME").unwrap().ok());
@@ -31,93 +31,98 @@ fn one_copy_for_two_aliases_and_an_answer_for_each() {
     ];
     let replies = client.transact(twice.into_iter().map(str::to_owned), &other).unwrap();
     assert_eq!(replies.iter().map(|r| r.code).collect::<Vec<_>>(), [250, 250], "{replies:?}");
-    assert_eq!(bed.mail("ann@example.org").len(), 2);
+    assert_eq!(bed.list_mail("ann@example.org").len(), 2);
     bed.finish();
 }
 
 #[test]
-fn a_retry_is_answered_with_the_same_id_also_after_a_restart() {
-    let mut bed = Bed::new("");
+fn repeated_delivery_gets_the_same_id_even_after_restart() {
+    let mut bed = TestBed::new("");
     bed.start();
-    bed.account("ann@example.org", &[]);
+    bed.add_account("ann@example.org", &[]);
     let message = letter("zoe@example.net", "ann@example.org", "again", "the same bytes");
-    let deliver = |bed: &Bed, sender: &str| {
+    let deliver = |bed: &TestBed, sender: &str| {
         let replies = Client::lmtp(&bed.lmtp())
             .unwrap()
             .deliver(sender, &["ann@example.org"], &message)
             .unwrap();
         assert_eq!(replies[0].code, 250, "{replies:?}");
-        email_id(&replies[0]).expect("an id in the answer")
+        email_id(&replies[0]).expect("an id in the reply")
     };
     let first = deliver(&bed, "zoe@example.net");
     assert_eq!(deliver(&bed, "zoe@example.net"), first);
     bed.stop();
     bed.start();
     assert_eq!(deliver(&bed, "zoe@example.net"), first);
-    // The same bytes from somebody else are another message.
+    // The same bytes from another sender are another message.
     assert_ne!(deliver(&bed, "yve@example.net"), first);
-    assert_eq!(bed.mail("ann@example.org").len(), 2);
-    assert!(bed.raw("ann@example.org", &first).ends_with(&message));
+    assert_eq!(bed.list_mail("ann@example.org").len(), 2);
+    assert!(bed.raw_message("ann@example.org", &first).ends_with(&message));
     bed.finish();
 }
 
 #[test]
-fn refusals_name_their_reason() {
-    let mut bed = Bed::new("limits.message = \"64 KiB\"\n");
+fn refused_delivery_gets_reply_code_of_the_reason() {
+    let mut bed = TestBed::new("limits.message = \"64 KiB\"\n");
     bed.start();
-    bed.account("ann@example.org", &[]);
-    bed.account("small@example.org", &["--quota", "8 KiB"]);
+    bed.add_account("ann@example.org", &[]);
+    bed.add_account("small@example.org", &["--quota", "8 KiB"]);
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
-    let mut deliver = |to: &[&str], octets: usize| {
-        let body = "all work and no play\n".repeat(octets / 21);
+    let mut deliver = |to: &[&str], size: usize| {
+        let body = "all work and no play\n".repeat(size / 21);
         let message = letter("zoe@example.net", to[0], "size", &body);
         let replies = client.deliver("zoe@example.net", to, &message).unwrap();
         replies.iter().map(|r| format!("{} {}", r.code, r.enhanced())).collect::<Vec<_>>()
     };
     assert_eq!(deliver(&["nobody@example.org"], 100), ["550 5.1.1"]);
     assert_eq!(deliver(&["small@example.org"], 20_000), ["452 4.2.2"]);
-    // Too large for the site: a reply for each recipient, and the session stays in step (RFC 2033
-    // §4.2).
+    // A message over the limit of the site gets a reply for each recipient, and the session stays
+    // synchronised (RFC 2033 §4.2).
     assert_eq!(
         deliver(&["ann@example.org", "small@example.org"], 100_000),
         ["552 5.3.4", "552 5.3.4"]
     );
     assert_eq!(deliver(&["ann@example.org", "nobody@example.org"], 100)[1], "550 5.1.1");
-    assert_eq!(bed.mail("ann@example.org").len(), 1);
-    assert_eq!(bed.mail("small@example.org").len(), 0);
+    assert_eq!(bed.list_mail("ann@example.org").len(), 1);
+    assert_eq!(bed.list_mail("small@example.org").len(), 0);
     bed.finish();
 }
 
 #[test]
-fn a_smuggled_message_is_none() {
-    let mut bed = Bed::new("");
+fn smuggled_message_is_not_delivered_as_second_message() {
+    let mut bed = TestBed::new("");
     bed.start();
-    bed.account("ann@example.org", &[]);
+    bed.add_account("ann@example.org", &[]);
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     assert!(client.command("MAIL FROM:<zoe@example.net>").unwrap().ok());
     assert!(client.command("RCPT TO:<ann@example.org>").unwrap().ok());
     assert_eq!(client.command("DATA").unwrap().code, 354);
     client
-        .send(b"Subject: one\r\n\r\ntext\n.\nMAIL FROM:<eve@example.net>\r\n.\nRCPT TO:<ann@example.org>\n.\r\nDATA\r\n\r\n.\r\n")
+        .send(
+            b"Subject: one\r\n\r\ntext\n.\nMAIL FROM:<eve@example.net>\r\n.\n\
+              RCPT TO:<ann@example.org>\n.\r\nDATA\r\n\r\n.\r\n",
+        )
         .unwrap();
-    // Whether it is stored or refused (RFC 5321 §4.1.1.4): there is one answer, and never two
-    // messages.
+    // The message may be stored or refused (RFC 5321 §4.1.1.4). Either way there is one reply, and
+    // at most one email.
     let answer = client.reply().unwrap();
     assert_eq!(client.command("NOOP").unwrap().code, 250, "{answer:?}");
-    assert!(bed.mail("ann@example.org").len() <= 1);
+    assert!(bed.list_mail("ann@example.org").len() <= 1);
     bed.finish();
 }
 
-/// Who reads the whole message, trace fields and all, finds the message's own header where it began
-/// behind a blank line.
+/// Every reader of the stored message finds the header below the trace prefix, although a blank
+/// line preceded the header when it was delivered.
 #[test]
-fn a_message_that_begins_with_a_blank_line_is_whole_for_every_reader() {
+fn header_after_leading_blank_line_is_found_by_every_reader() {
     let bed = http::bed("");
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
-    let own = "From: zoe@example.net\r\nTo: ann@example.org\r\nSubject: greengage\r\nMessage-ID: <1@example.net>\r\n\
+    let own = "From: zoe@example.net\r\nTo: ann@example.org\r\nSubject: greengage\r\n\
+               Message-ID: <1@example.net>\r\n\
                Disposition-Notification-To: zoe@example.net\r\nMIME-Version: 1.0\r\n\
                Content-Type: multipart/mixed; boundary=b\r\n\r\n\
-               --b\r\n\r\nquince and medlar\r\n--b\r\nContent-Type: image/png; name=p.png\r\nContent-Disposition: attachment\r\n\r\nPNG\r\n--b--\r\n";
+               --b\r\n\r\nquince and medlar\r\n--b\r\nContent-Type: image/png; name=p.png\r\n\
+               Content-Disposition: attachment\r\n\r\nPNG\r\n--b--\r\n";
     let reply = client
         .deliver("zoe@example.net", &["ann@example.org"], format!("\r\n{own}").as_bytes())
         .unwrap();
@@ -161,17 +166,27 @@ fn a_message_that_begins_with_a_blank_line_is_whole_for_every_reader() {
     let snippets =
         ask("SearchSnippet/get", json!({"accountId": account, "emailIds": [id], "filter": filter}));
     assert_eq!(snippets["list"][0]["preview"], "quince and <mark>medlar</mark>", "{snippets}");
-    assert_eq!(bed.raw("ann@example.org", &id), whole);
+    assert_eq!(bed.raw_message("ann@example.org", &id), whole);
     let shown = bed.json(&["mail", "show", "-a", "ann@example.org", &id]);
     assert_eq!(shown["attachments"][0]["name"], "p.png", "{shown}");
     let to = bed.dir.join("out");
-    bed.ok(&["mail", "export", "-a", "ann@example.org", "--format", "eml", to.to_str().unwrap()]);
+    bed.run_ok(&[
+        "mail",
+        "export",
+        "-a",
+        "ann@example.org",
+        "--format",
+        "eml",
+        to.to_str().unwrap(),
+    ]);
     let files: Vec<_> =
         std::fs::read_dir(&to).unwrap().flat_map(|one| walk(&one.unwrap().path())).collect();
     assert!(files.iter().any(|file| std::fs::read(file).unwrap().ends_with(&whole)), "{files:?}");
 
     let identities = ask("Identity/get", json!({"accountId": account}));
-    let disposition = json!({"actionMode": "manual-action", "sendingMode": "mdn-sent-manually", "type": "displayed"});
+    let disposition = json!({
+        "actionMode": "manual-action", "sendingMode": "mdn-sent-manually", "type": "displayed",
+    });
     let sent = ask(
         "MDN/send",
         json!({
@@ -184,7 +199,7 @@ fn a_message_that_begins_with_a_blank_line_is_whole_for_every_reader() {
     bed.finish();
 }
 
-/// The files below a path.
+/// All files below a path.
 fn walk(path: &std::path::Path) -> Vec<std::path::PathBuf> {
     match std::fs::read_dir(path) {
         Ok(all) => all.flat_map(|one| walk(&one.unwrap().path())).collect(),

@@ -1,9 +1,9 @@
-//! A name server on loopback, over UDP and TCP (RFC 1035): what it knows is a table, and it can be
-//! slow, dumb or out of order where a test wants that.
+//! A name server on loopback, over UDP and TCP (RFC 1035), which answers from a table.
 //!
-//! An answer that does not fit into 512 octets is cut off over UDP (the TC bit, RFC 1035 §4.2.1),
-//! and asked for anew over TCP. A name that begins with `servfail.` is answered by SERVFAIL, one
-//! that begins with `silent.` not at all, nor one that a test silences.
+//! - An answer over 512 bytes is truncated over UDP (the TC bit, RFC 1035 §4.2.1). The client then
+//!   asks again over TCP.
+//! - A name that begins with `servfail.` is answered with SERVFAIL.
+//! - A name that begins with `silent.` gets no answer, nor does one that a test silenced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
@@ -14,22 +14,22 @@ const A: u16 = 1;
 const MX: u16 = 15;
 const TXT: u16 = 16;
 
-/// Records by name (lower case, without the root's dot) and type; each is its RDATA.
+/// The RDATA of the records, by name (lower case, without a final dot) and type.
 type Table = BTreeMap<(String, u16), Vec<Vec<u8>>>;
 
-/// The server; it stops with the test's process.
+/// The server. It stops with the test's process.
 #[derive(Debug, Clone)]
 pub(crate) struct Dns {
     pub(crate) address: SocketAddr,
     table: Arc<Mutex<Table>>,
-    /// Names about which no question is answered.
+    /// Names that get no answer.
     silent: Arc<Mutex<BTreeSet<String>>>,
-    asked: Arc<Mutex<Vec<String>>>,
+    queries: Arc<Mutex<Vec<String>>>,
 }
 
 impl Dns {
     pub(crate) fn start() -> Self {
-        // The same port for both: what UDP was given may be taken for TCP.
+        // Both need the same port; the port that UDP got may be in use for TCP.
         let (udp, tcp) = (0..100)
             .find_map(|_| {
                 let udp = UdpSocket::bind("127.0.0.1:0").ok()?;
@@ -38,8 +38,12 @@ impl Dns {
             })
             .unwrap();
         let address = udp.local_addr().unwrap();
-        let dns =
-            Self { address, table: Arc::default(), silent: Arc::default(), asked: Arc::default() };
+        let dns = Self {
+            address,
+            table: Arc::default(),
+            silent: Arc::default(),
+            queries: Arc::default(),
+        };
         let (own, other) = (dns.clone(), dns.clone());
         std::thread::spawn(move || {
             let mut buffer = [0u8; 4096];
@@ -58,7 +62,7 @@ impl Dns {
         dns
     }
 
-    /// A TXT record, in strings of at most 255 octets.
+    /// Adds a TXT record, in strings of at most 255 bytes.
     pub(crate) fn txt(&self, name: &str, text: &str) -> &Self {
         let strings = text.as_bytes().chunks(255);
         self.add(
@@ -75,25 +79,25 @@ impl Dns {
     }
 
     pub(crate) fn mx(&self, name: &str, exchange: &str) -> &Self {
-        self.add(name, MX, [&[0, 10], &*encoded(exchange)].concat())
+        self.add(name, MX, [&[0, 10], &*encode_name(exchange)].concat())
     }
 
-    /// Answers no question about this name from now on.
+    /// Answers no more queries for this name.
     pub(crate) fn silence(&self, name: &str) -> &Self {
         self.silent.lock().unwrap().insert(name.to_lowercase());
         self
     }
 
-    /// The texts that it knows, by name.
-    pub(crate) fn texts(&self) -> BTreeMap<String, String> {
+    /// The first TXT record of each name.
+    pub(crate) fn txt_records(&self) -> BTreeMap<String, String> {
         let table = self.table.lock().unwrap();
         let texts = table.iter().filter(|((_, kind), _)| *kind == TXT);
-        texts.map(|((name, _), records)| (name.clone(), joined(&records[0]))).collect()
+        texts.map(|((name, _), records)| (name.clone(), join_strings(&records[0]))).collect()
     }
 
-    /// The names that were asked for, in order, with their types.
-    pub(crate) fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+    /// The queries so far, in order: the name, a space, and the number of the type.
+    pub(crate) fn queries(&self) -> Vec<String> {
+        self.queries.lock().unwrap().clone()
     }
 
     fn add(&self, name: &str, kind: u16, data: Vec<u8>) -> &Self {
@@ -113,9 +117,9 @@ impl Dns {
         }
     }
 
-    /// The answer to one question (RFC 1035 §4.1); none at all where the name is to be met with
-    /// silence.
-    fn answer(&self, query: &[u8], most: usize) -> Option<Vec<u8>> {
+    /// The answer to one query (RFC 1035 §4.1) in at most `max_size` bytes. `None` for a malformed
+    /// query, and for a name that gets no answer.
+    fn answer(&self, query: &[u8], max_size: usize) -> Option<Vec<u8>> {
         let mut labels = Vec::new();
         let mut at = 12;
         loop {
@@ -130,24 +134,24 @@ impl Dns {
         let kind = u16::from_be_bytes([*query.get(at)?, *query.get(at + 1)?]);
         let question = query.get(12..at + 4)?;
         let name = labels.join(".");
-        self.asked.lock().unwrap().push(format!("{name} {kind}"));
+        self.queries.lock().unwrap().push(format!("{name} {kind}"));
         if self.silent.lock().unwrap().contains(&name) {
             return None;
         }
         let table = self.table.lock().unwrap();
         let found = table.get(&(name.clone(), kind)).cloned().unwrap_or_default();
         let exists =
-            table.keys().any(|(known, _)| *known == name || known.ends_with(&format!(".{name}")));
+            table.keys().any(|(other, _)| *other == name || other.ends_with(&format!(".{name}")));
         let code = match labels.first().map(String::as_str) {
             Some("silent") => return None,
             Some("servfail") => 2,
             _ if exists => 0,
             _ => 3,
         };
-        let write = |records: &[Vec<u8>], cut: bool| {
+        let write = |records: &[Vec<u8>], is_truncated: bool| {
             let mut out = query[..2].to_vec();
-            // An answer, with authority; recursion as it was asked for, and to be had.
-            out.push(0x84 | (query[2] & 1) | (u8::from(cut) << 1));
+            // Flags: an authoritative answer, RD as in the query, RA set.
+            out.push(0x84 | (query[2] & 1) | (u8::from(is_truncated) << 1));
             out.push(0x80 | code);
             out.extend([0, 1]);
             out.extend(u16::try_from(records.len()).unwrap_or(0).to_be_bytes());
@@ -163,12 +167,12 @@ impl Dns {
             out
         };
         let whole = write(&found, false);
-        Some(if whole.len() > most { write(&[], true) } else { whole })
+        Some(if whole.len() > max_size { write(&[], true) } else { whole })
     }
 }
 
 /// The strings of a TXT record, joined.
-fn joined(data: &[u8]) -> String {
+fn join_strings(data: &[u8]) -> String {
     let (mut rest, mut text) = (data, Vec::new());
     while let Some((length, more)) = rest.split_first() {
         let (part, after) = more.split_at(usize::from(*length));
@@ -178,7 +182,7 @@ fn joined(data: &[u8]) -> String {
     String::from_utf8(text).unwrap()
 }
 
-fn encoded(name: &str) -> Vec<u8> {
+fn encode_name(name: &str) -> Vec<u8> {
     let labels = name
         .split('.')
         .flat_map(|label| [&[u8::try_from(label.len()).unwrap()], label.as_bytes()].concat());

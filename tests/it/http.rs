@@ -1,4 +1,5 @@
-//! JMAP over HTTP in public: logins, the session, requests; over Unix sockets and over TLS.
+//! JMAP over HTTP: an HTTP client for tests, logins, the session resource, malformed requests,
+//! compression and TLS.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,10 +14,10 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, feed};
+use crate::bed::{TestBed, feed};
 use crate::starttls::keys;
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -29,20 +30,20 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e}: {self:?}"))
     }
 
-    /// The values of a field, one after another.
+    /// The values of a header field, joined with ` | `.
     pub(crate) fn field(&self, name: &str) -> Option<String> {
         let values: Vec<&str> = self
             .head
             .lines()
             .filter_map(|line| line.split_once(": "))
-            .filter(|(known, _)| known.eq_ignore_ascii_case(name))
+            .filter(|(field, _)| field.eq_ignore_ascii_case(name))
             .map(|(_, value)| value)
             .collect();
         (!values.is_empty()).then(|| values.join(" | "))
     }
 }
 
-/// Sends a request of HTTP/1.1 and reads the answer to the end.
+/// Sends an HTTP/1.1 request and reads the response until the connection ends.
 pub(crate) fn exchange(
     mut stream: impl Read + Write,
     method: &str,
@@ -59,7 +60,7 @@ pub(crate) fn exchange(
         head.push_str(&format!("Content-Length: {}\r\n", body.len()));
     }
     stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
-    // A refusal may come, and the connection end, before all is written.
+    // The service may refuse the request and close the connection before the body is written.
     stream.write_all(body).ok();
     let mut all = Vec::new();
     stream.read_to_end(&mut all).ok();
@@ -71,10 +72,10 @@ pub(crate) fn exchange(
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let answer = Answer { status, head, body: all[end + 4..].to_vec() };
     let chunked = answer.field("transfer-encoding").is_some();
-    if chunked { Answer { body: dechunked(&answer.body), ..answer } } else { answer }
+    if chunked { Answer { body: decode_chunks(&answer.body), ..answer } } else { answer }
 }
 
-fn dechunked(mut rest: &[u8]) -> Vec<u8> {
+fn decode_chunks(mut rest: &[u8]) -> Vec<u8> {
     let mut whole = Vec::new();
     while let Some(end) = rest.windows(2).position(|two| two == b"\r\n") {
         let length = usize::from_str_radix(std::str::from_utf8(&rest[..end]).unwrap(), 16).unwrap();
@@ -94,35 +95,41 @@ pub(crate) fn basic(name: &str, password: &str) -> String {
     )
 }
 
-/// A bed that serves JMAP on a Unix socket, with an account that has a password.
-pub(crate) fn bed(more: &str) -> Bed {
-    let mut bed = Bed::new("");
+/// A test bed that serves JMAP on a Unix socket and has the account `ann@example.org`, with the
+/// password `s3cret`.
+pub(crate) fn bed(more: &str) -> TestBed {
+    let mut bed = TestBed::new("");
     bed.configure(&format!("http.listen = [\"unix:{}\"]\n{more}", bed.dir.join("http").display()));
     bed.start();
-    bed.account("ann@example.org", &["--alias", "annie@example.org"]);
+    bed.add_account("ann@example.org", &["--alias", "annie@example.org"]);
     password(&bed, "ann@example.org", "s3cret");
     bed
 }
 
-pub(crate) fn password(bed: &Bed, account: &str, password: &str) {
+/// Sets the password of an account.
+pub(crate) fn password(bed: &TestBed, account: &str, password: &str) {
     let done = feed(&mut bed.command(&["account", "password", account]), password.as_bytes());
     assert!(done.status.success(), "{done:?}");
 }
 
-pub(crate) fn connect(bed: &Bed) -> UnixStream {
+pub(crate) fn connect(bed: &TestBed) -> UnixStream {
     let stream = UnixStream::connect(bed.dir.join("http")).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream
 }
 
-pub(crate) fn get(bed: &Bed, path: &str, authorization: &str) -> Answer {
+pub(crate) fn get(bed: &TestBed, path: &str, authorization: &str) -> Answer {
     exchange(connect(bed), "GET", path, &[("Authorization", authorization)], b"")
 }
 
-/// One method call of Ann; its response.
-pub(crate) fn call(bed: &Bed, authorization: &str, method: &str, arguments: &Value) -> Value {
+/// Sends a request with one method call, and returns the whole response.
+pub(crate) fn call(bed: &TestBed, authorization: &str, method: &str, arguments: &Value) -> Value {
     let request = json!({
-        "using": ["urn:ietf:params:jmap:core", "urn:ietf:params:jmap:vacationresponse", "urn:restante:jmap:admin"],
+        "using": [
+            "urn:ietf:params:jmap:core",
+            "urn:ietf:params:jmap:vacationresponse",
+            "urn:restante:jmap:admin",
+        ],
         "methodCalls": [[method, arguments, "0"]],
     });
     let fields = [("Authorization", authorization), ("Content-Type", "application/json")];
@@ -132,7 +139,7 @@ pub(crate) fn call(bed: &Bed, authorization: &str, method: &str, arguments: &Val
 }
 
 #[test]
-fn who_logs_in_gets_his_session_and_nobody_else_does() {
+fn session_is_served_to_logged_in_user_only() {
     let bed = bed("");
     let nobody = get(&bed, "/.well-known/jmap", "");
     assert_eq!(nobody.status, 401);
@@ -147,7 +154,7 @@ fn who_logs_in_gets_his_session_and_nobody_else_does() {
     assert_eq!(get(&bed, "/jmap/session", &basic("bob@example.org", "s3cret")).status, 401);
     assert_eq!(get(&bed, "/nowhere", &basic("ann@example.org", "s3cret")).status, 404);
 
-    // By name and by alias, again and again: the second time it is remembered.
+    // The login may be the name or an alias, and is cached after the first time.
     for name in ["ann@example.org", "ANNIE@example.org", "ann@example.org"] {
         let answer = get(&bed, "/.well-known/jmap", &basic(name, "s3cret"));
         assert_eq!(answer.status, 200, "{answer:?}");
@@ -174,7 +181,7 @@ fn who_logs_in_gets_his_session_and_nobody_else_does() {
         assert_eq!(echoed["sessionState"], session["state"]);
     }
 
-    // An account is no administrator, and sees itself alone.
+    // A user is no administrator, and sees only the own account.
     let ann = basic("ann@example.org", "s3cret");
     for (method, arguments, kind) in [
         ("Account/list", json!({}), "forbidden"),
@@ -186,17 +193,17 @@ fn who_logs_in_gets_his_session_and_nobody_else_does() {
         assert_eq!(response["methodResponses"][0][1]["type"], kind, "{method}: {response}");
     }
 
-    // A password that is taken away opens nothing, though it was remembered. Mail refused is not
-    // login refused.
-    bed.ok(&["account", "set", "ann@example.org", "--inactive"]);
+    // An inactive account refuses mail but not logins. A removed password no longer works, although
+    // the login was cached.
+    bed.run_ok(&["account", "set", "ann@example.org", "--inactive"]);
     assert_eq!(get(&bed, "/jmap/session", &ann).status, 200);
-    bed.ok(&["account", "password", "ann@example.org", "--remove"]);
+    bed.run_ok(&["account", "password", "ann@example.org", "--remove"]);
     assert_eq!(get(&bed, "/jmap/session", &ann).status, 401);
     bed.finish();
 }
 
 #[test]
-fn a_token_opens_until_it_is_taken_away() {
+fn token_logs_in_until_it_is_removed() {
     let bed = bed("");
     let token = bed.json(&["account", "token", "add", "ann@example.org", "--name", "phone"]);
     let bearer = format!("Bearer {}", token["token"].as_str().unwrap());
@@ -225,7 +232,7 @@ fn a_token_opens_until_it_is_taken_away() {
         .status
         .success()
     );
-    bed.ok(&["account", "token", "remove", "ann@example.org", "phone"]);
+    bed.run_ok(&["account", "token", "remove", "ann@example.org", "phone"]);
     let refused = get(&bed, "/jmap/session", &bearer);
     assert_eq!(refused.status, 401);
     assert!(
@@ -236,7 +243,7 @@ fn a_token_opens_until_it_is_taken_away() {
 }
 
 #[test]
-fn whoever_guesses_must_wait_and_who_was_right_of_late_need_not() {
+fn password_guesses_are_delayed_but_not_recent_logins() {
     let bed = bed("");
     let right = basic("ann@example.org", "s3cret");
     assert_eq!(get(&bed, "/jmap/session", &right).status, 200);
@@ -246,8 +253,8 @@ fn whoever_guesses_must_wait_and_who_was_right_of_late_need_not() {
     assert_eq!(refused.status, 429);
     assert!(refused.field("retry-after").unwrap().parse::<u32>().unwrap() > 0);
     assert_eq!(guess(40).status, 429);
-    // Ann logged in from here before: guesses at others do not hold her up, and those at her have a
-    // bound of their own.
+    // Ann has logged in from this address: guesses at other names do not delay her, and guesses at
+    // her name have their own limit.
     let at_ann = |_| get(&bed, "/jmap/session", &basic("ann@example.org", "guess")).status;
     let answers: Vec<u16> = (0..40).map(at_ann).collect();
     assert_eq!(answers[0], 401);
@@ -257,7 +264,7 @@ fn whoever_guesses_must_wait_and_who_was_right_of_late_need_not() {
 }
 
 #[test]
-fn requests_that_are_none_are_refused_with_problem_details() {
+fn malformed_requests_get_problem_details() {
     let bed = bed("");
     let ann = basic("ann@example.org", "s3cret");
     let post = |kind: &str, body: &str| {
@@ -287,12 +294,12 @@ fn requests_that_are_none_are_refused_with_problem_details() {
 }
 
 #[test]
-fn what_is_not_there_or_takes_another_method_is_told_by_problem_details() {
+fn unknown_path_and_wrong_method_get_problem_details() {
     let bed = bed("");
     let ann = basic("ann@example.org", "s3cret");
-    for door in ["http", "control"] {
+    for socket in ["http", "control"] {
         let ask = |method: &str, path: &str| {
-            let stream = UnixStream::connect(bed.dir.join(door)).unwrap();
+            let stream = UnixStream::connect(bed.dir.join(socket)).unwrap();
             let answer = exchange(stream, method, path, &[("Authorization", ann.as_str())], b"");
             assert_eq!(
                 answer.field("content-type").as_deref(),
@@ -313,7 +320,7 @@ fn what_is_not_there_or_takes_another_method_is_told_by_problem_details() {
 }
 
 #[test]
-fn long_answers_are_compressed_for_who_takes_that() {
+fn long_responses_are_compressed_with_an_accepted_coding() {
     let bed = bed("");
     let ann = basic("ann@example.org", "s3cret");
     let ask = |coding: &str| {
@@ -339,110 +346,9 @@ fn long_answers_are_compressed_for_who_takes_that() {
     bed.finish();
 }
 
-#[test]
-fn scripts_of_named_pages_may_ask() {
-    let bed = bed("http.origins = [\"https://webmail.example.org\"]\n");
-    let ann = basic("ann@example.org", "s3cret");
-    let ask = |method: &str, origin: &str, more: (&str, &str)| {
-        exchange(connect(&bed), method, "/jmap/session", &[("Origin", origin), more], b"")
-    };
-    let first =
-        ask("OPTIONS", "https://webmail.example.org", ("Access-Control-Request-Method", "POST"));
-    assert_eq!(first.status, 204, "{first:?}");
-    assert_eq!(
-        first.field("access-control-allow-origin").as_deref(),
-        Some("https://webmail.example.org")
-    );
-    assert!(first.field("access-control-allow-headers").unwrap().contains("authorization"));
-    let then = ask("GET", "https://webmail.example.org", ("Authorization", &ann));
-    assert_eq!(
-        (then.status, then.field("access-control-allow-origin").as_deref()),
-        (200, Some("https://webmail.example.org"))
-    );
-    let other = ask("OPTIONS", "https://evil.example", ("Access-Control-Request-Method", "POST"));
-    assert!(
-        other.status != 204 && other.field("access-control-allow-origin").is_none(),
-        "{other:?}"
-    );
-    let other = ask("GET", "https://evil.example", ("Authorization", &ann));
-    assert_eq!((other.status, other.field("access-control-allow-origin")), (403, None));
-    bed.finish();
-}
-
-/// A browser adds the login that it remembers to what any page sends.
-#[test]
-fn what_pages_of_other_origins_send_is_refused() {
-    let bed = bed("http.origins = [\"https://webmail.example.org\"]\n");
-    let ann = basic("ann@example.org", "s3cret");
-    let account =
-        bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned();
-    let upload = format!("/jmap/upload/{account}/");
-    let echo = r#"{"using":["urn:ietf:params:jmap:core"],"methodCalls":[["Core/echo",{},"0"]]}"#;
-    let ask = |method: &str, path: &str, kind: &str, more: (&str, &str)| {
-        let fields = [("Authorization", ann.as_str()), ("Content-Type", kind), more];
-        let answer = exchange(
-            connect(&bed),
-            method,
-            path,
-            &fields,
-            if method == "POST" { echo.as_bytes() } else { b"" },
-        );
-        if answer.status >= 400 {
-            assert_eq!(
-                answer.field("content-type").as_deref(),
-                Some("application/problem+json"),
-                "{answer:?}"
-            );
-        }
-        answer.status
-    };
-    let (evil, form) = (("Origin", "https://evil.example"), ("Sec-Fetch-Site", "cross-site"));
-    for path in [upload.as_str(), "/jmap"] {
-        for (kind, foreign) in [
-            ("text/plain", evil),
-            ("application/json", form),
-            ("application/json", ("Origin", "null")),
-        ] {
-            assert_eq!(ask("POST", path, kind, foreign), 403, "{path} {foreign:?}");
-        }
-        for own in [
-            ("Origin", "https://webmail.example.org"),
-            ("Origin", "http://mail.example.org"),
-            ("X-Y", "z"),
-        ] {
-            assert_eq!(ask("POST", path, "application/json", own), 200, "{path} {own:?}");
-        }
-    }
-    // What an old browser posts, which says nothing of the page; and what simple clients send.
-    let page = ("Accept", "text/html,application/xhtml+xml,*/*;q=0.8");
-    for (kind, simple) in [
-        ("multipart/form-data; boundary=x", 415),
-        ("application/x-www-form-urlencoded", 200),
-        ("text/plain", 200),
-    ] {
-        assert_eq!(ask("POST", &upload, kind, page), 415, "{kind}");
-        assert_eq!(ask("POST", &upload, kind, ("Accept", "*/*")), simple, "{kind}");
-    }
-    for path in
-        ["/jmap/events?types=*&closeafter=state&ping=0", "/jmap/session", "/jmap/download/a/b/c"]
-    {
-        assert_eq!(ask("GET", path, "text/plain", evil), 403, "{path}");
-        assert_eq!(ask("GET", path, "text/plain", form), 403, "{path}");
-    }
-    // A link that somebody follows to a download.
-    let follow = [("Authorization", ann.as_str()), form, ("Sec-Fetch-Mode", "navigate")];
-    assert_eq!(exchange(connect(&bed), "GET", "/jmap/session", &follow, b"").status, 200);
-    // What a page sends with a token it was given the token for.
-    let token = bed.json(&["account", "token", "add", "ann@example.org", "--name", "page"]);
-    let bearer = format!("Bearer {}", token["token"].as_str().unwrap());
-    let fields = [("Authorization", bearer.as_str()), evil];
-    assert_eq!(exchange(connect(&bed), "GET", "/jmap/session", &fields, b"").status, 200);
-    bed.finish();
-}
-
-/// TLS with the certificate of `tests/tls` of that name and no other; the protocol that was agreed
-/// upon.
-fn secured(
+/// Connects over TLS, trusting only the certificate `name` of `tests/tls`. Returns the stream and
+/// the protocol that ALPN chose.
+fn connect_tls(
     port: u16,
     name: &str,
     protocols: &[&str],
@@ -461,12 +367,13 @@ fn secured(
     while tls.conn.is_handshaking() {
         tls.conn.complete_io(&mut tls.sock)?;
     }
-    let agreed = String::from_utf8_lossy(tls.conn.alpn_protocol().unwrap_or_default()).into_owned();
-    Ok((tls, agreed))
+    let protocol =
+        String::from_utf8_lossy(tls.conn.alpn_protocol().unwrap_or_default()).into_owned();
+    Ok((tls, protocol))
 }
 
 #[test]
-fn over_tls_and_with_another_certificate_after_a_reload() {
+fn tls_uses_new_certificate_after_reload() {
     // A port that was free a moment ago.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let config = |name: &str| {
@@ -475,21 +382,21 @@ fn over_tls_and_with_another_certificate_after_a_reload() {
             keys(name).replace("lmtp.tls", "http.tls")
         )
     };
-    let mut bed = Bed::new(&config("one"));
+    let mut bed = TestBed::new(&config("one"));
     bed.start();
-    bed.account("ann@example.org", &[]);
+    bed.add_account("ann@example.org", &[]);
     password(&bed, "ann@example.org", "s3cret");
     let ann = basic("ann@example.org", "s3cret");
     let session = |name: &str| {
-        let (stream, agreed) = secured(port, name, &["http/1.1"])?;
-        assert_eq!(agreed, "http/1.1");
+        let (stream, protocol) = connect_tls(port, name, &["http/1.1"])?;
+        assert_eq!(protocol, "http/1.1");
         Ok::<_, std::io::Error>(
             exchange(stream, "GET", "/jmap/session", &[("Authorization", &ann)], b"").json(),
         )
     };
     let before = session("one").unwrap();
     assert_eq!(before["apiUrl"], "https://mail.example.org/jmap");
-    assert_eq!(secured(port, "one", &["h2", "http/1.1"]).unwrap().1, "h2");
+    assert_eq!(connect_tls(port, "one", &["h2", "http/1.1"]).unwrap().1, "h2");
     assert!(session("two").is_err());
     bed.configure(&config("two"));
     bed.reload("configuration read again");

@@ -1,5 +1,5 @@
-//! Mail in files, through the real program: what is imported and exported is whole, also where
-//! either side is killed in the middle and the command is run again.
+//! Import and export of mail: complete also when the command or the service is killed in the middle
+//! and the command is run again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, SystemTime};
 
-use crate::bed::Bed;
+use crate::bed::TestBed;
 
 const COUNT: usize = 1200;
 const ANN: &str = "ann@example.org";
 
-/// A Maildir++ of small messages in four folders; each message by its subject.
-fn maildir(at: &Path) -> BTreeMap<String, Vec<u8>> {
+/// Writes a Maildir++ of small messages in four folders. Returns the messages by subject.
+fn write_maildir(at: &Path) -> BTreeMap<String, Vec<u8>> {
     let folders = ["", ".Lists", ".Lists.rust", ".Entw&APw-rfe"];
     for folder in folders {
         for sub in ["cur", "new", "tmp"] {
@@ -24,8 +24,8 @@ fn maildir(at: &Path) -> BTreeMap<String, Vec<u8>> {
     for number in 0..COUNT {
         let subject = format!("number {number:05}");
         let text = format!(
-            "Received: by mx.example.org; Sat, 21 Nov 2026 09:00:00 +0000\r\nFrom: zoe@example.net\r\nTo: {ANN}\r\n\
-             Subject: {subject}\r\nMessage-ID: <{number}@example.net>\r\n\r\n{}",
+            "Received: by mx.example.org; Sat, 21 Nov 2026 09:00:00 +0000\r\n\
+             From: zoe@example.net\r\nTo: {ANN}\r\nSubject: {subject}\r\nMessage-ID: <{number}@example.net>\r\n\r\n{}",
             "A line of it.\r\n".repeat(number % 50)
         );
         let folder = at.join(folders[number % folders.len()]);
@@ -51,22 +51,22 @@ fn files(dir: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// The messages of an exported Maildir by their subjects; each once.
-fn exported(at: &Path) -> BTreeMap<String, Vec<u8>> {
+/// Reads an exported Maildir. Returns the messages by subject, and fails if a subject occurs twice.
+fn read_export(at: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = Vec::new();
     files(at, &mut all);
     let mut messages = BTreeMap::new();
     for file in all.iter().filter(|file| file.parent().unwrap().ends_with("cur")) {
-        let octets = fs::read(file).unwrap();
-        let text = String::from_utf8_lossy(&octets).into_owned();
+        let bytes = fs::read(file).unwrap();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
         let subject =
             text.lines().find_map(|line| line.strip_prefix("Subject: ")).unwrap().to_owned();
-        assert!(messages.insert(subject, octets).is_none(), "twice: {}", file.display());
+        assert!(messages.insert(subject, bytes).is_none(), "twice: {}", file.display());
     }
     messages
 }
 
-fn begin(bed: &Bed, words: &[&str]) -> Child {
+fn begin(bed: &TestBed, words: &[&str]) -> Child {
     bed.command(words)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -75,32 +75,32 @@ fn begin(bed: &Bed, words: &[&str]) -> Child {
         .unwrap()
 }
 
-fn emails(bed: &Bed) -> u64 {
+fn emails(bed: &TestBed) -> u64 {
     bed.json(&["account", "show", ANN])["emails"].as_u64().unwrap()
 }
 
 #[test]
-fn killed_in_the_middle_nothing_is_lost_or_there_twice() {
-    let mut bed = Bed::new("");
+fn killed_import_and_export_can_be_repeated_without_loss_or_duplicates() {
+    let mut bed = TestBed::new("");
     bed.start();
-    bed.account(ANN, &[]);
+    bed.add_account(ANN, &[]);
     let from = bed.dir.join("Maildir");
-    let all = maildir(&from);
+    let all = write_maildir(&from);
     let from = from.to_str().unwrap().to_owned();
     let import = ["mail", "import", "-a", ANN, from.as_str()];
 
     // The command is killed.
     let mut child = begin(&bed, &import);
-    bed.eventually("some of it", Duration::from_secs(60), || emails(&bed) > 50);
+    bed.wait_until("some emails are imported", Duration::from_secs(60), || emails(&bed) > 50);
     child.kill().unwrap();
     child.wait().unwrap();
     let first = emails(&bed);
     assert!(first > 50, "{first}");
-    // The service is killed: the command says that it may be run again.
+    // The service is killed: the exit code of the command says that it may be run again.
     #[cfg(feature = "rocksdb")]
     {
         let mut child = begin(&bed, &import);
-        bed.eventually("more of it", Duration::from_secs(60), || {
+        bed.wait_until("more emails are imported", Duration::from_secs(60), || {
             emails(&bed) > first + 50 || first as usize >= COUNT - 50
         });
         bed.kill();
@@ -126,7 +126,7 @@ fn killed_in_the_middle_nothing_is_lost_or_there_twice() {
         }
         all.len()
     };
-    bed.eventually("some of it", Duration::from_secs(60), || written() > 100);
+    bed.wait_until("some files are written", Duration::from_secs(60), || written() > 100);
     child.kill().unwrap();
     child.wait().unwrap();
     let summary = bed.json(&export);
@@ -135,26 +135,26 @@ fn killed_in_the_middle_nothing_is_lost_or_there_twice() {
         COUNT as u64,
         "{summary}"
     );
-    assert!(exported(&to) == all, "octet for octet");
+    assert!(read_export(&to) == all, "a message has changed");
     let again = bed.json(&export);
     assert_eq!((&again["written"], &again["there"]), (&0.into(), &COUNT.into()), "{again}");
     bed.finish();
 }
 
 #[test]
-fn an_export_imports_into_another_account_in_every_form() {
-    let mut bed = Bed::new("");
+fn export_of_every_format_imports_into_another_account() {
+    let mut bed = TestBed::new("");
     bed.start();
-    bed.account(ANN, &[]);
+    bed.add_account(ANN, &[]);
     let from = bed.dir.join("Maildir");
-    let all = maildir(&from);
+    let all = write_maildir(&from);
     let summary = bed.json(&["mail", "import", "-a", ANN, from.to_str().unwrap()]);
     assert_eq!(summary["added"], COUNT, "{summary}");
     for format in ["maildir", "mbox", "eml"] {
         let to = bed.dir.join(format);
-        bed.ok(&["mail", "export", "-a", ANN, "--format", format, to.to_str().unwrap()]);
+        bed.run_ok(&["mail", "export", "-a", ANN, "--format", format, to.to_str().unwrap()]);
         let other = format!("{format}@example.org");
-        bed.account(&other, &[]);
+        bed.add_account(&other, &[]);
         let dry = bed.json(&["mail", "import", "-a", &other, "--dry-run", to.to_str().unwrap()]);
         assert_eq!(dry["added"], COUNT, "{dry}");
         let summary = bed.json(&["mail", "import", "-a", &other, to.to_str().unwrap()]);
@@ -164,16 +164,16 @@ fn an_export_imports_into_another_account_in_every_form() {
             "{summary}"
         );
         let back = bed.dir.join(format!("{format}-back"));
-        bed.ok(&["mail", "export", "-a", &other, back.to_str().unwrap()]);
-        assert!(exported(&back) == all, "{format}: octet for octet");
-        let flagged = |dir: &Path| {
+        bed.run_ok(&["mail", "export", "-a", &other, back.to_str().unwrap()]);
+        assert!(read_export(&back) == all, "{format}: a message has changed");
+        let count_flagged = |dir: &Path| {
             let mut all = Vec::new();
             files(dir, &mut all);
             let names =
                 all.iter().map(|file| file.file_name().unwrap().to_string_lossy().into_owned());
             names.filter(|name| name.ends_with(":2,FS")).count()
         };
-        assert_eq!(flagged(&back), flagged(&from), "{format}");
+        assert_eq!(count_flagged(&back), count_flagged(&from), "{format}");
     }
     let unknown = bed.run(&["mail", "import", "-a", "nobody@example.org", from.to_str().unwrap()]);
     assert_eq!(unknown.status.code(), Some(67));

@@ -1,5 +1,4 @@
-//! A mail client for tests: LMTP or SMTP over any stream, one command at a time or pipelined, with
-//! every reply kept.
+//! A mail client for tests: LMTP or SMTP over a Unix socket, TCP or TLS.
 
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
@@ -7,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// A whole reply: its code and its lines without the codes.
+/// A reply: its code, and its lines without the codes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) code: u16,
@@ -19,7 +18,7 @@ impl Reply {
         (200..300).contains(&self.code)
     }
 
-    /// The enhanced status code (RFC 3463), where there is one.
+    /// The enhanced status code (RFC 3463), or an empty string.
     pub(crate) fn enhanced(&self) -> &str {
         self.text.split_whitespace().next().filter(|word| word.contains('.')).unwrap_or("")
     }
@@ -30,27 +29,27 @@ impl Stream for UnixStream {}
 impl Stream for TcpStream {}
 impl Stream for rustls::StreamOwned<rustls::ClientConnection, UnixStream> {}
 
-/// A session.
+/// An open session.
 pub(crate) struct Client {
     stream: BufReader<Box<dyn Stream>>,
 }
 
 impl Client {
-    /// LMTP over a Unix socket, greeted.
+    /// Connects to a Unix socket and sends LHLO.
     pub(crate) fn lmtp(socket: &Path) -> Result<Self> {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
         Self::greet(Box::new(stream), "LHLO")
     }
 
-    /// SMTP over loopback, greeted.
+    /// Connects to a port on loopback and sends EHLO.
     pub(crate) fn smtp(port: u16) -> Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
         Self::greet(Box::new(stream), "EHLO")
     }
 
-    /// LMTP within TLS that has begun already: nobody greets again (RFC 3207 §4.2).
+    /// Continues a session within TLS, where the server sends no second greeting (RFC 3207 §4.2).
     pub(crate) fn secured(
         stream: rustls::StreamOwned<rustls::ClientConnection, UnixStream>,
     ) -> Self {
@@ -70,7 +69,7 @@ impl Client {
         Ok(client)
     }
 
-    /// One command, one reply.
+    /// Sends one command and reads its reply.
     pub(crate) fn command(&mut self, line: &str) -> Result<Reply> {
         self.send(format!("{line}\r\n").as_bytes())?;
         self.reply()
@@ -103,8 +102,8 @@ impl Client {
         }
     }
 
-    /// A whole LMTP transaction: a reply for each recipient, the refusal at RCPT or the one after
-    /// the dot.
+    /// Runs an LMTP transaction. Returns a reply for each recipient: that to RCPT if the recipient
+    /// was refused there, otherwise that to the message.
     pub(crate) fn deliver(
         &mut self,
         sender: &str,
@@ -118,7 +117,8 @@ impl Client {
         self.transact(recipients.iter().map(|one| format!("<{one}>")), message)
     }
 
-    /// What follows MAIL; recipients are whole arguments of RCPT TO.
+    /// Runs the part of a transaction that follows MAIL. `recipients` are the arguments of RCPT TO,
+    /// with brackets and parameters.
     pub(crate) fn transact(
         &mut self,
         recipients: impl Iterator<Item = String>,
@@ -137,37 +137,36 @@ impl Client {
             self.command("RSET")?;
             return Ok(replies
                 .into_iter()
-                .map(|known| if known.ok() { go.clone() } else { known })
+                .map(|reply| if reply.ok() { go.clone() } else { reply })
                 .collect());
         }
-        self.send(&stuffed(message))?;
-        for known in replies.iter_mut().filter(|known| known.ok()) {
-            *known = self.reply()?;
+        self.send(&dot_stuff(message))?;
+        for accepted in replies.iter_mut().filter(|reply| reply.ok()) {
+            *accepted = self.reply()?;
         }
         Ok(replies)
     }
 }
 
-/// Dot-stuffed, with the final dot (RFC 5321 §4.5.2). The message must consist of lines that end in
-/// CRLF.
-pub(crate) fn stuffed(message: &[u8]) -> Vec<u8> {
+/// Dot-stuffs a message and appends the final dot (RFC 5321 §4.5.2). Lines must end in CRLF.
+pub(crate) fn dot_stuff(message: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(message.len() + 64);
-    let mut fresh = true;
+    let mut at_line_start = true;
     for byte in message {
-        if fresh && *byte == b'.' {
+        if at_line_start && *byte == b'.' {
             out.push(b'.');
         }
         out.push(*byte);
-        fresh = *byte == b'\n';
+        at_line_start = *byte == b'\n';
     }
-    if !fresh {
+    if !at_line_start {
         out.extend_from_slice(b"\r\n");
     }
     out.extend_from_slice(b".\r\n");
     out
 }
 
-/// Bare LF to CRLF, as a Unix mail file must be before it goes over SMTP.
+/// Converts line ends from LF to CRLF, as SMTP needs them.
 pub(crate) fn crlf(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + text.len() / 32);
     let mut last = 0;
@@ -181,9 +180,9 @@ pub(crate) fn crlf(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A plain message of ours.
+/// Composes a plain text message, whose Message-ID depends on all arguments.
 pub(crate) fn letter(from: &str, to: &str, subject: &str, body: &str) -> Vec<u8> {
-    let id = format!("<{:016x}@test.example>", fold(&[from, to, subject, body]));
+    let id = format!("<{:016x}@test.example>", hash(&[from, to, subject, body]));
     crlf(
         format!(
             "From: {from}\nTo: {to}\nSubject: {subject}\nMessage-ID: {id}\n\
@@ -194,7 +193,7 @@ pub(crate) fn letter(from: &str, to: &str, subject: &str, body: &str) -> Vec<u8>
     )
 }
 
-fn fold(parts: &[&str]) -> u64 {
+fn hash(parts: &[&str]) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     parts.hash(&mut hasher);
@@ -202,7 +201,7 @@ fn fold(parts: &[&str]) -> u64 {
 }
 
 #[test]
-fn stuffing_ends_every_message() {
-    assert_eq!(stuffed(b"a\r\n.b\r\n"), b"a\r\n..b\r\n.\r\n");
+fn dot_stuff_doubles_leading_dots_and_crlf_converts_bare_lf() {
+    assert_eq!(dot_stuff(b"a\r\n.b\r\n"), b"a\r\n..b\r\n.\r\n");
     assert_eq!(crlf(b"a\nb\r\nc"), b"a\r\nb\r\nc");
 }

@@ -1,8 +1,8 @@
-//! The one integration binary: the real program, real sockets, a real Postfix where there is one.
+//! The integration tests: they run the real program with real sockets and, where it is installed,
+//! a real Postfix.
 //!
-//! One binary, because each further one links RocksDB again. Tests that need what a machine may
-//! lack report it by
-//! [`needs::lacking`].
+//! - All tests are in one binary, because every further binary links RocksDB again.
+//! - A test whose program or right is missing on this machine calls [`needs::report_missing`].
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,8 +16,9 @@
     reason = "test code"
 )]
 
+mod accounts;
 mod backup;
-#[cfg_attr(not(feature = "rocksdb"), allow(dead_code, reason = "the crash test wants RocksDB"))]
+#[cfg_attr(not(feature = "rocksdb"), allow(dead_code, reason = "the crash test needs RocksDB"))]
 mod bed;
 mod blobs;
 mod bounds;
@@ -27,7 +28,7 @@ mod clients;
 mod corpus;
 mod crash;
 mod delivery;
-#[allow(dead_code, reason = "the tests of `proof` in the library ask it for more")]
+#[allow(dead_code, reason = "the tests of `proof` in the library use more of it")]
 mod dns;
 #[cfg(feature = "rocksdb")]
 mod full;
@@ -40,6 +41,7 @@ mod metrics;
 mod modes;
 mod mta;
 mod needs;
+mod origins;
 mod owner;
 mod postfix;
 mod proof;
@@ -50,7 +52,7 @@ mod quota;
 mod reload;
 mod replay;
 mod sieve;
-#[cfg_attr(not(feature = "rocksdb"), allow(dead_code, reason = "the crash test wants RocksDB"))]
+#[cfg_attr(not(feature = "rocksdb"), allow(dead_code, reason = "the crash test needs RocksDB"))]
 mod sink;
 mod starttls;
 mod systemd;
@@ -59,14 +61,14 @@ mod webpush;
 
 use std::path::{Path, PathBuf};
 
-use needs::lacking;
+use needs::report_missing;
 
-/// The checkout.
+/// The root directory of the checkout.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A program of that name in `PATH`, or where Debian keeps those of the administrator.
+/// Finds a program in `PATH`, `/usr/sbin` or `/sbin`.
 fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     path.split(':')

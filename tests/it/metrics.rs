@@ -1,19 +1,18 @@
-//! What is counted is given out: to administrators by the command line, to whoever can connect on a
-//! listener of its own.
+//! The metrics, as the command `metrics` and the metrics listener return them.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use crate::bed::Bed;
+use crate::bed::TestBed;
 use crate::mail::{Client, letter};
 
 fn value(text: &str, name: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
 }
 
-fn fetched(socket: &Path, path: &str) -> String {
+fn fetch(socket: &Path, path: &str) -> String {
     let mut stream = UnixStream::connect(socket).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
@@ -23,21 +22,21 @@ fn fetched(socket: &Path, path: &str) -> String {
 
 #[test]
 fn deliveries_and_decisions_are_counted() {
-    let mut bed = Bed::new("");
+    let mut bed = TestBed::new("");
     let socket = bed.dir.join("metrics");
     let text = fs::read_to_string(bed.config()).unwrap();
     fs::write(bed.config(), format!("{text}metrics.listen = \"unix:{}\"\n", socket.display()))
         .unwrap();
     bed.start();
-    bed.account("ann@example.org", &[]);
-    bed.ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Away."]);
+    bed.add_account("ann@example.org", &[]);
+    bed.run_ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Away."]);
     let client = &mut Client::lmtp(&bed.lmtp()).unwrap();
     for (subject, code) in [("one", 250), ("two", 250), ("two", 250)] {
         let message = letter("zoe@example.net", "ann@example.org", subject, "text");
         let replies = client.deliver("zoe@example.net", &["ann@example.org"], &message).unwrap();
         assert_eq!(replies[0].code, code, "{replies:?}");
     }
-    for text in [String::from_utf8(bed.ok(&["metrics"])).unwrap(), fetched(&socket, "/metrics")] {
+    for text in [String::from_utf8(bed.run_ok(&["metrics"])).unwrap(), fetch(&socket, "/metrics")] {
         for (name, wanted) in [
             ("restante_deliveries_total{result=\"filed\"}", 2.0),
             ("restante_deliveries_total{result=\"again\"}", 1.0),
@@ -55,7 +54,7 @@ fn deliveries_and_decisions_are_counted() {
         );
     }
     // Nothing else is served there.
-    let refused = fetched(&socket, "/jmap");
+    let refused = fetch(&socket, "/jmap");
     assert!(refused.starts_with("HTTP/1.1 404"), "{refused}");
     bed.finish();
 }

@@ -1,17 +1,19 @@
-//! What the program writes is its user's alone, whatever the umask is; and who may connect to its
-//! sockets.
+//! The permissions of files and sockets.
+//!
+//! - Files that the program writes can be opened only by its user, whatever the umask is.
+//! - Each socket can be opened by the users who need it.
 #![cfg(feature = "rocksdb")]
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use crate::bed::Bed;
+use crate::bed::TestBed;
 use crate::mail::{Client, letter};
 
 const ANN: &str = "ann@example.org";
 
-/// Every file and folder under `root` that others than its owner could open, with its mode.
+/// Every file and folder under `root` that users other than its owner can open, with its mode.
 fn open_to_others(root: &Path) -> Vec<String> {
     let about = fs::symlink_metadata(root).unwrap();
     let mut open = Vec::new();
@@ -33,28 +35,28 @@ fn mode(path: &Path) -> u32 {
 #[test]
 fn data_backups_and_exports_are_private_whatever_the_umask() {
     for umask in ["000", "077"] {
-        let mut bed = Bed::new("limits.body-in-memory = \"4 KiB\"\n");
+        let mut bed = TestBed::new("limits.body-in-memory = \"4 KiB\"\n");
         bed.umask = Some(umask);
         let dir = bed.dir.clone();
-        let place = |name: &str| dir.join(name).to_str().unwrap().to_owned();
-        let places = ["backups", "maildir", "mbox", "eml", "restored"].map(place);
-        let [backups, maildir, mbox, eml, restored] = &places;
+        let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
+        let paths = ["backups", "maildir", "mbox", "eml", "restored"].map(path);
+        let [backups, maildir, mbox, eml, restored] = &paths;
         let key = dir.join("dkim/keys/a.pem");
         bed.start();
-        bed.account(ANN, &[]);
+        bed.add_account(ANN, &[]);
         for size in [10, 100_000] {
             let message = letter("zoe@example.net", ANN, "hello", &"lorem ipsum\r\n".repeat(size));
             let mut client = Client::lmtp(&bed.lmtp()).unwrap();
             assert!(client.deliver("zoe@example.net", &[ANN], &message).unwrap()[0].ok());
         }
-        let id = bed.mail(ANN).remove(0).id;
-        // A keyword beyond those that file names hold goes to a file beside the mail.
-        bed.ok(&["mail", "flag", "-a", ANN, &id, "--add", "$Work"]);
-        bed.ok(&["backup", backups]);
+        let id = bed.list_mail(ANN).remove(0).id;
+        // A keyword that file names cannot express goes into a separate file of the export.
+        bed.run_ok(&["mail", "flag", "-a", ANN, &id, "--add", "$Work"]);
+        bed.run_ok(&["backup", backups]);
         for (format, to) in [("maildir", maildir), ("mbox", mbox), ("eml", eml)] {
-            bed.ok(&["mail", "export", "-a", ANN, "--format", format, to]);
+            bed.run_ok(&["mail", "export", "-a", ANN, "--format", format, to]);
         }
-        let made = [
+        let keygen = [
             "dkim",
             "keygen",
             "--domain",
@@ -64,14 +66,13 @@ fn data_backups_and_exports_are_private_whatever_the_umask() {
             "--file",
             key.to_str().unwrap(),
         ];
-        bed.ok(&made);
-        bed.ok(&["restore", backups, "--to", restored]);
+        bed.run_ok(&keygen);
+        bed.run_ok(&["restore", backups, "--to", restored]);
         bed.stop();
-        for place in std::iter::once(&place("data")).chain(&places) {
-            assert_eq!(open_to_others(Path::new(place)), Vec::<String>::new(), "umask {umask}");
+        for path in std::iter::once(&path("data")).chain(&paths) {
+            assert_eq!(open_to_others(Path::new(path)), Vec::<String>::new(), "umask {umask}");
         }
-        // The service's group reads keys of its own where there is such a group, and the folder
-        // lets it through.
+        // The group of the service may read the key, if that group exists, and enter the folders.
         assert_eq!(mode(&key) & 0o137, 0, "umask {umask}");
         assert_eq!(
             (mode(&bed.dir.join("dkim")), mode(&bed.dir.join("dkim/keys"))),
@@ -83,9 +84,9 @@ fn data_backups_and_exports_are_private_whatever_the_umask() {
 }
 
 #[test]
-fn a_data_directory_that_is_open_to_others_is_complained_of() {
+fn data_directory_open_to_others_is_logged() {
     use std::os::unix::fs::PermissionsExt as _;
-    let mut bed = Bed::new("");
+    let mut bed = TestBed::new("");
     fs::create_dir(bed.dir.join("data")).unwrap();
     fs::set_permissions(bed.dir.join("data"), fs::Permissions::from_mode(0o755)).unwrap();
     bed.start();
@@ -94,15 +95,16 @@ fn a_data_directory_that_is_open_to_others_is_complained_of() {
 }
 
 #[test]
-fn sockets_for_a_proxy_postfix_and_metrics_are_open_to_one_group() {
+fn sockets_are_open_to_the_configured_group() {
     let own = rustix::process::getegid().as_raw();
-    // Root may give a socket to any group, another user to its own groups.
+    // Root may give a socket to any group, other users only to groups of their own.
     let group = if rustix::process::geteuid().is_root() { 1 } else { own };
-    let mut bed = Bed::new("");
+    let mut bed = TestBed::new("");
     let sockets = ["http", "lmtp", "metrics"].map(|name| bed.dir.join(name));
     let [http, _, metrics] = &sockets;
     let listen = format!(
-        "[http]\nlisten = [\"unix:{}\"]\nsocket-group = \"{group}\"\n[metrics]\nlisten = \"unix:{}\"\n",
+        "[http]\nlisten = [\"unix:{}\"]\nsocket-group = \"{group}\"\n\
+         [metrics]\nlisten = \"unix:{}\"\n",
         http.display(),
         metrics.display()
     );
@@ -112,15 +114,15 @@ fn sockets_for_a_proxy_postfix_and_metrics_are_open_to_one_group() {
     let found =
         sockets.each_ref().map(|socket| (mode(socket), fs::metadata(socket).unwrap().gid()));
     assert_eq!(found, [(0o660, group), (0o660, group), (0o660, own)]);
-    // Its peers are known by their credentials.
+    // The control socket is open to all: it authorises each peer by its credentials.
     assert_eq!(mode(&bed.dir.join("control")), 0o666);
     bed.stop();
     bed.configure(&listen.replace(&format!("\"{group}\""), "\"no-such-group\""));
     let refused = bed.run(&["serve"]);
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned() + &bed.log();
+    let output = String::from_utf8_lossy(&refused.stderr).into_owned() + &bed.log();
     assert!(
-        !refused.status.success() && said.contains("there is no group no-such-group"),
-        "{said}"
+        !refused.status.success() && output.contains("there is no group no-such-group"),
+        "{output}"
     );
     assert!(!http.exists());
     bed.configure("");

@@ -1,4 +1,4 @@
-//! A real Postfix, started on loopback with a queue and a configuration of its own.
+//! Starts a real Postfix on loopback, with its own queue and configuration.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::mail::{Client, Reply};
-use crate::{lacking, program};
+use crate::{program, report_missing};
 
 const DAEMONS: &str = "/usr/lib/postfix/sbin";
 
@@ -22,8 +22,8 @@ pub(crate) struct Postfix {
 }
 
 impl Postfix {
-    /// Mail for `example.org` and `example.net` goes to this socket. `more` is main.cf again: what
-    /// it says there holds.
+    /// Starts a Postfix on `port` that delivers mail for `example.org` and `example.net` to the
+    /// socket `lmtp`. The parameters in `more` replace those of the test's main.cf.
     pub(crate) fn start(dir: &Path, port: u16, lmtp: &Path, more: &str) -> Self {
         let dir = dir.join("postfix");
         let (conf, queue, data) = (dir.join("conf"), dir.join("queue"), dir.join("data"));
@@ -70,15 +70,15 @@ address_verify_poll_delay = 1s
             log = dir.join("log").display(),
             lmtp = lmtp.display(),
         );
-        // A key may stand there once: of each more, every daemon warns, and postlogd, too, of whom
-        // postlogd waits.
+        // Every parameter may occur only once: every daemon warns about a repeated one, and the
+        // warning of postlogd waits for postlogd itself.
         let key = |line: &str| line.split_once(" = ").map(|(key, _)| key.to_owned());
         let new: Vec<String> = more.lines().filter_map(key).collect();
-        let kept = main.lines().filter(|line| key(line).is_none_or(|key| !new.contains(&key)));
-        let main: String = kept.chain(more.lines()).flat_map(|line| [line, "\n"]).collect();
+        let rest = main.lines().filter(|line| key(line).is_none_or(|key| !new.contains(&key)));
+        let main: String = rest.chain(more.lines()).flat_map(|line| [line, "\n"]).collect();
         fs::write(conf.join("main.cf"), main).unwrap();
         let mut services = format!("127.0.0.1:{port} inet n - n - - smtpd\n");
-        for (name, private, unprivileged, wake, most, command) in [
+        for (name, private, unprivileged, wake, max_processes, command) in [
             ("pickup", "n", "-", "60", "1", "pickup"),
             ("cleanup", "n", "-", "-", "0", "cleanup"),
             ("qmgr", "n", "-", "300", "1", "qmgr"),
@@ -98,8 +98,11 @@ address_verify_poll_delay = 1s
             ("scache", "-", "-", "-", "1", "scache"),
             ("tlsmgr", "-", "-", "1000?", "1", "tlsmgr"),
         ] {
-            writeln!(services, "{name} unix {private} {unprivileged} n {wake} {most} {command}")
-                .unwrap();
+            writeln!(
+                services,
+                "{name} unix {private} {unprivileged} n {wake} {max_processes} {command}"
+            )
+            .unwrap();
         }
         services.push_str("postlog unix-dgram n - n - 1 postlogd\n");
         writeln!(services, "restante unix - n n - - pipe\n{}", pipe_options(dir.parent().unwrap()))
@@ -126,7 +129,7 @@ address_verify_poll_delay = 1s
         let postfix = Self { dir, port, master };
         let until = Instant::now() + Duration::from_secs(20);
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < until, "Postfix does not come up:\n{}", postfix.log());
+            assert!(Instant::now() < until, "Postfix does not start:\n{}", postfix.log());
             std::thread::sleep(Duration::from_millis(50));
         }
         postfix
@@ -137,7 +140,7 @@ address_verify_poll_delay = 1s
         read("errors") + &read("log")
     }
 
-    /// Whether nothing waits in its queue.
+    /// Whether the queue is empty.
     pub(crate) fn is_idle(&self) -> bool {
         let conf = self.dir.join("conf");
         let listed = Command::new(program("postqueue").unwrap())
@@ -150,7 +153,8 @@ address_verify_poll_delay = 1s
         listed.stdout.is_empty()
     }
 
-    /// One message over SMTP; the reply to its recipient, or to the data.
+    /// Sends one message over SMTP. Returns the reply to RCPT if that is a refusal, otherwise the
+    /// reply to the message.
     pub(crate) fn send(&self, sender: &str, recipient: &str, message: &[u8]) -> Reply {
         let mut client = Client::smtp(self.port).unwrap();
         assert!(client.command(&format!("MAIL FROM:<{sender}>")).unwrap().ok());
@@ -159,7 +163,7 @@ address_verify_poll_delay = 1s
             return to;
         }
         assert_eq!(client.command("DATA").unwrap().code, 354);
-        client.send(&crate::mail::stuffed(message)).unwrap();
+        client.send(&crate::mail::dot_stuff(message)).unwrap();
         client.reply().unwrap()
     }
 }
@@ -169,7 +173,7 @@ impl Drop for Postfix {
         kill_process(Pid::from_child(&self.master), Signal::TERM).ok();
         self.master.wait().ok();
         if std::thread::panicking() {
-            println!("Postfix said:\n{}", self.log());
+            println!("log of Postfix:\n{}", self.log());
         }
     }
 }
@@ -179,20 +183,20 @@ pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Whether it can be started here; says what is lacking.
-pub(crate) fn is_here() -> bool {
+/// Whether Postfix can be started here. Reports what is missing.
+pub(crate) fn can_run_postfix() -> bool {
     if program("postfix").is_none() || !Path::new(DAEMONS).join("master").exists() {
-        lacking("Postfix");
+        report_missing("Postfix");
         return false;
     }
     if !rustix::process::getuid().is_root() {
-        lacking("root, as whom alone Postfix starts");
+        report_missing("the rights of root, which Postfix needs to start");
         return false;
     }
     true
 }
 
-/// What the README says of the pipe(8) transport, for the program and the user of a test.
+/// The README's options of the pipe(8) transport, with the program and the user of the test.
 fn pipe_options(bed: &Path) -> String {
     let readme = fs::read_to_string(crate::root().join("README.md")).unwrap();
     let line = readme
@@ -200,12 +204,12 @@ fn pipe_options(bed: &Path) -> String {
         .find(|line| line.starts_with("  flags="))
         .expect("the README's line for master.cf");
     let program =
-        format!("{} --config {}", piped(bed).display(), bed.join("restante.toml").display());
+        format!("{} --config {}", pipe_program(bed).display(), bed.join("restante.toml").display());
     assert!(line.contains(" user=restante ") && line.contains("=/usr/bin/restante "), "{line}");
     line.replace("user=restante", "user=nobody").replace("/usr/bin/restante", &program)
 }
 
-/// Where pipe(8), which is not root, finds the program.
-pub(crate) fn piped(bed: &Path) -> PathBuf {
+/// The path of the copy of the program that pipe(8) runs, which is not root.
+pub(crate) fn pipe_program(bed: &Path) -> PathBuf {
     bed.join("program")
 }

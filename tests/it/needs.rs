@@ -1,20 +1,21 @@
-//! What a test needs and a machine may lack: programs, rights, the corpus of real mail.
+//! Reports what a test needs and this machine lacks: a program, a right, or the corpus of real
+//! mail.
 //!
-//! - Where `CI` is set, what is lacking is a failure: `.ci/setup test` installs all that it can.
-//! - Elsewhere the test passes without having proved anything and says so. Runners hide what a
-//!   passing test prints, so the line is also appended to the file that `RESTANTE_NOT_RUN` names;
-//!   `.ci/check` prints it at its end.
+//! - If `CI` is set, the test fails: `.ci/setup test` installs what can be installed.
+//! - Otherwise the test passes without having tested anything, and a line says so. Test runners
+//!   hide the output of passing tests, so the line is also appended to the file that
+//!   `RESTANTE_NOT_RUN` names, which `.ci/check` prints at its end.
 //!
 //! The unit tests of the library include this file, too.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Reports that the calling test proves nothing here, for lack of `what`.
+/// Reports that the calling test was not run because `what` is missing.
 ///
 /// # Panics
-/// Where `CI` is set.
-pub(crate) fn lacking(what: &str) {
+/// If `CI` is set.
+pub(crate) fn report_missing(what: &str) {
     assert!(std::env::var_os("CI").is_none(), "lacking here: {what}");
     let line =
         format!("NOT RUN: {}: lacking {what}", std::thread::current().name().unwrap_or("a test"));
@@ -26,7 +27,8 @@ pub(crate) fn lacking(what: &str) {
     }
 }
 
-/// The folder of the corpus: `RESTANTE_CORPUS`, else `../shared/corpus` beside the checkout.
+/// The folder of the corpus: `RESTANTE_CORPUS`, or `../shared/corpus` beside the checkout. Reports
+/// a missing corpus.
 pub(crate) fn corpus() -> Option<PathBuf> {
     let folder = std::env::var_os("RESTANTE_CORPUS").map(PathBuf::from);
     let folder =
@@ -34,6 +36,9 @@ pub(crate) fn corpus() -> Option<PathBuf> {
     if folder.join("expect.tsv").is_file() {
         return Some(folder);
     }
-    lacking(&format!("a corpus in {}; RESTANTE_CORPUS names another place", folder.display()));
+    report_missing(&format!(
+        "a corpus in {}; RESTANTE_CORPUS names another place",
+        folder.display()
+    ));
     None
 }

@@ -9,10 +9,10 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, PROGRAM, feed};
+use crate::bed::{PROGRAM, TestBed, feed};
 use crate::mail::{Client, crlf};
 use crate::sink::Sink;
-use crate::{lacking, program};
+use crate::{program, report_missing};
 
 const ANN: &str = "ann@example.org";
 
@@ -38,18 +38,18 @@ print(json.dumps({
 }))
 "#;
 
-fn away(relay: &Sink, set: &[&str]) -> Bed {
+fn away(relay: &Sink, set: &[&str]) -> TestBed {
     let port = relay.address.port();
-    let mut bed = Bed::new(&format!(
+    let mut bed = TestBed::new(&format!(
         "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n"
     ));
     bed.start();
-    bed.account(ANN, &["--zone", "Europe/Berlin", "--display-name", "Änn \"Lee\""]);
-    bed.ok(&[&["vacation", "set", "-a", ANN], set].concat());
+    bed.add_account(ANN, &["--zone", "Europe/Berlin", "--display-name", "Änn \"Lee\""]);
+    bed.run_ok(&[&["vacation", "set", "-a", ANN], set].concat());
     bed
 }
 
-fn send(bed: &Bed, sender: &str, message: &str) {
+fn send(bed: &TestBed, sender: &str, message: &str) {
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     let replies = client.deliver(sender, &[ANN], &crlf(message.as_bytes())).unwrap();
     assert!(replies[0].ok(), "{replies:?}");
@@ -57,7 +57,7 @@ fn send(bed: &Bed, sender: &str, message: &str) {
 
 #[test]
 fn another_parser_reads_what_was_meant() {
-    let Some(python) = program("python3") else { return lacking("python3") };
+    let Some(python) = program("python3") else { return report_missing("python3") };
     let relay = Sink::start();
     let dir = tempfile::tempdir().unwrap();
     let html = dir.path().join("away.html");
@@ -73,7 +73,7 @@ fn another_parser_reads_what_was_meant() {
         "2099-01-06",
     ];
     let bed = away(&relay, &set);
-    bed.ok(&[
+    bed.run_ok(&[
         "vacation",
         "text",
         "-a",
@@ -85,10 +85,11 @@ fn another_parser_reads_what_was_meant() {
         "--text",
         "Bis {until}.",
     ]);
-    bed.ok(&["vacation", "text", "-a", ANN, "--to", "organisation", "--text", "In Rome."]);
+    bed.run_ok(&["vacation", "text", "-a", ANN, "--to", "organisation", "--text", "In Rome."]);
     let read = |recipient: &str| -> Value {
-        let caught = || relay.caught().into_iter().find(|caught| caught.recipients == [recipient]);
-        bed.eventually("the reply", Duration::from_secs(20), || caught().is_some());
+        let caught =
+            || relay.messages().into_iter().find(|caught| caught.recipients == [recipient]);
+        bed.wait_until("the reply", Duration::from_secs(20), || caught().is_some());
         let caught = caught().unwrap();
         assert_eq!(caught.sender, "");
         let done = feed(Command::new(&python).args(["-c", READER]), caught.text.as_bytes());
@@ -180,7 +181,7 @@ fn a_report_is_filed_once_when_it_is_over_though_the_service_was_killed() {
         bed.rows(&["vacation", "log", "-a", ANN, "--answered", "--sender", "ZOE@"]).len(),
         1
     );
-    let table = String::from_utf8(bed.ok(&["vacation", "log", "-a", ANN])).unwrap();
+    let table = String::from_utf8(bed.run_ok(&["vacation", "log", "-a", ANN])).unwrap();
     assert!(table.starts_with("away from ") && table.contains("2 answered, 1 not"), "{table}");
     let report = bed.json(&["vacation", "report", "-a", ANN]);
     assert_eq!((&report["messages"], &report["answered"]), (&json!(3), &json!(2)));
@@ -193,31 +194,37 @@ fn a_report_is_filed_once_when_it_is_over_though_the_service_was_killed() {
         end.duration_since(SystemTime::now()).unwrap_or_default() + Duration::from_secs(1),
     );
     bed.start();
-    let reports = |bed: &Bed| {
-        bed.mail(ANN).into_iter().filter(|one| one.subject.starts_with("While you were")).count()
+    let reports = |bed: &TestBed| {
+        bed.list_mail(ANN)
+            .into_iter()
+            .filter(|one| one.subject.starts_with("While you were"))
+            .count()
     };
-    bed.eventually("the report", Duration::from_secs(20), || reports(&bed) == 1);
+    bed.wait_until("the report", Duration::from_secs(20), || reports(&bed) == 1);
     bed.kill();
     bed.start();
-    bed.ok(&["vacation", "off", "-a", ANN]);
+    bed.run_ok(&["vacation", "off", "-a", ANN]);
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(reports(&bed), 1);
-    let filed =
-        bed.mail(ANN).into_iter().find(|one| one.subject.starts_with("While you were")).unwrap();
+    let filed = bed
+        .list_mail(ANN)
+        .into_iter()
+        .find(|one| one.subject.starts_with("While you were"))
+        .unwrap();
     assert_eq!(filed.subject, "While you were away: 3 messages, 2 people wrote");
-    let raw = String::from_utf8(bed.raw(ANN, &filed.id)).unwrap();
+    let raw = String::from_utf8(bed.raw_message(ANN, &filed.id)).unwrap();
     assert!(
         raw.contains("&lt;b&gt;Lunch") && raw.contains("Auto-Submitted: auto-generated"),
         "{raw}"
     );
-    let text = String::from_utf8(bed.ok(&["vacation", "report", "-a", ANN])).unwrap();
+    let text = String::from_utf8(bed.run_ok(&["vacation", "report", "-a", ANN])).unwrap();
     assert!(
         text.contains("\nPeople\n")
             && text.contains("<b>Lunch (")
             && text.contains("null-sender 1"),
         "{text}"
     );
-    let html = String::from_utf8(bed.ok(&["vacation", "report", "-a", ANN, "--html"])).unwrap();
+    let html = String::from_utf8(bed.run_ok(&["vacation", "report", "-a", ANN, "--html"])).unwrap();
     assert!(html.starts_with("<!DOCTYPE html>") && !html.contains("<b>Lunch"), "{html}");
     bed.finish();
 }
@@ -235,21 +242,21 @@ fn user(name: &str) -> Option<(u32, u32)> {
 #[test]
 fn a_vacation_is_its_owners_and_the_administrators_affair() {
     if !rustix::process::getuid().is_root() {
-        return lacking("the right to become another Unix user");
+        return report_missing("the right to become another Unix user");
     }
     let (Some(owner), Some(stranger), Some(manager)) =
         (user("nobody"), user("daemon"), user("bin"))
     else {
-        return lacking("the Unix users nobody, daemon and bin");
+        return report_missing("the Unix users nobody, daemon and bin");
     };
-    let mut bed = Bed::new("control.administrators = [\"@bin\"]\n");
+    let mut bed = TestBed::new("control.administrators = [\"@bin\"]\n");
     // A program that is not hidden in somebody's home, and a configuration that all may read.
     let (program, config) = (bed.dir.join("program"), bed.config());
     fs::copy(PROGRAM, &program).unwrap();
     fs::set_permissions(&config, fs::Permissions::from_mode(0o644)).unwrap();
     bed.start();
-    bed.account(ANN, &["--unix-user", "nobody"]);
-    bed.account("bob@example.org", &[]);
+    bed.add_account(ANN, &["--unix-user", "nobody"]);
+    bed.add_account("bob@example.org", &[]);
     let file = bed.dir.join("letter.eml");
     fs::write(&file, "From: zoe@example.net\nTo: ann@example.org\n\nhi\n").unwrap();
     let file = file.to_str().unwrap();

@@ -5,25 +5,25 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use crate::bed::{Bed, PROGRAM};
+use crate::bed::{PROGRAM, TestBed};
 use crate::mail::{Client, letter};
-use crate::mta::{Postfix, free_port, is_here, piped};
+use crate::mta::{Postfix, can_run_postfix, free_port, pipe_program};
 
 #[test]
 fn from_smtpd_to_the_store_to_the_reply_and_back() {
-    if !is_here() {
+    if !can_run_postfix() {
         return;
     }
     let port = free_port();
-    let mut bed = Bed::new(&format!(
+    let mut bed = TestBed::new(&format!(
         "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n"
     ));
     bed.start();
     // Under systemd the socket is postfix's own.
     fs::set_permissions(bed.lmtp(), fs::Permissions::from_mode(0o666)).unwrap();
-    bed.account("bob@example.org", &["--display-name", "Bob"]);
-    bed.account("alice@example.net", &[]);
-    bed.ok(&[
+    bed.add_account("bob@example.org", &["--display-name", "Bob"]);
+    bed.add_account("alice@example.net", &[]);
+    bed.run_ok(&[
         "vacation",
         "set",
         "-a",
@@ -35,16 +35,16 @@ fn from_smtpd_to_the_store_to_the_reply_and_back() {
     ]);
     let postfix = Postfix::start(&bed.dir, port, &bed.lmtp(), "");
     let most = Duration::from_secs(60);
-    let inbox = |account: &str| bed.mail(account).len();
+    let inbox = |account: &str| bed.list_mail(account).len();
 
     // The first message is filed and answered; the answer reaches the sender, by Postfix again.
     let hello = letter("Alice <alice@example.net>", "bob@example.org", "hello", "Are you there?");
     assert_eq!(postfix.send("alice@example.net", "bob@example.org", &hello).code, 250);
-    bed.eventually("the message is filed", most, || inbox("bob@example.org") == 1);
-    bed.eventually("the reply has come", most, || inbox("alice@example.net") == 1);
-    let reply = bed.mail("alice@example.net").remove(0);
+    bed.wait_until("the message is filed", most, || inbox("bob@example.org") == 1);
+    bed.wait_until("the reply has come", most, || inbox("alice@example.net") == 1);
+    let reply = bed.list_mail("alice@example.net").remove(0);
     assert_eq!(reply.subject, "Away");
-    let text = String::from_utf8(bed.raw("alice@example.net", &reply.id)).unwrap();
+    let text = String::from_utf8(bed.raw_message("alice@example.net", &reply.id)).unwrap();
     for wanted in
         ["Return-Path: <>", "Auto-Submitted: auto-replied", "In-Reply-To: <", "Back on Monday."]
     {
@@ -63,8 +63,8 @@ fn from_smtpd_to_the_store_to_the_reply_and_back() {
     assert_eq!(postfix.send("alice@example.net", "bob@example.org", &second).code, 250);
     assert_eq!(postfix.send("alice@example.net", "bob@example.org", &list).code, 250);
     assert_eq!(postfix.send("", "bob@example.org", &bounce).code, 250);
-    bed.eventually("all are filed", most, || inbox("bob@example.org") == 4);
-    bed.eventually("nothing waits", most, || bed.rows(&["queue", "list"]).is_empty());
+    bed.wait_until("all are filed", most, || inbox("bob@example.org") == 4);
+    bed.wait_until("nothing waits", most, || bed.rows(&["queue", "list"]).is_empty());
     let reasons: Vec<String> = bed
         .rows(&["vacation", "log", "-a", "bob@example.org"])
         .iter()
@@ -93,7 +93,7 @@ fn from_smtpd_to_the_store_to_the_reply_and_back() {
 /// nothing.
 #[test]
 fn a_reply_goes_out_encrypted_to_the_postfix_whose_certificate_holds() {
-    if !is_here() {
+    if !can_run_postfix() {
         return;
     }
     let port = free_port();
@@ -106,12 +106,12 @@ fn a_reply_goes_out_encrypted_to_the_postfix_whose_certificate_holds() {
             pem(name, "cert")
         )
     };
-    let mut bed = Bed::new(&believing("two"));
+    let mut bed = TestBed::new(&believing("two"));
     bed.start();
     fs::set_permissions(bed.lmtp(), fs::Permissions::from_mode(0o666)).unwrap();
-    bed.account("bob@example.org", &[]);
-    bed.account("alice@example.net", &[]);
-    bed.ok(&["vacation", "set", "-a", "bob@example.org", "--text", "Back on Monday."]);
+    bed.add_account("bob@example.org", &[]);
+    bed.add_account("alice@example.net", &[]);
+    bed.run_ok(&["vacation", "set", "-a", "bob@example.org", "--text", "Back on Monday."]);
     let tls = format!(
         "smtpd_tls_security_level = encrypt\nsmtpd_tls_cert_file = {}\nsmtpd_tls_key_file = {}\nsmtpd_tls_loglevel = 1\n",
         pem("one", "cert").display(),
@@ -126,7 +126,7 @@ fn a_reply_goes_out_encrypted_to_the_postfix_whose_certificate_holds() {
     );
     assert!(taken.unwrap()[0].ok());
     let most = Duration::from_secs(60);
-    bed.eventually("it is said why it waits", most, || {
+    bed.wait_until("it is said why it waits", most, || {
         let said = String::from_utf8_lossy(&bed.run(&["queue", "list"]).stderr).to_lowercase();
         said.contains("certificate")
     });
@@ -135,7 +135,7 @@ fn a_reply_goes_out_encrypted_to_the_postfix_whose_certificate_holds() {
     bed.configure(&believing("one"));
     bed.start();
     fs::set_permissions(bed.lmtp(), fs::Permissions::from_mode(0o666)).unwrap();
-    bed.eventually("the reply has come", most, || bed.mail("alice@example.net").len() == 1);
+    bed.wait_until("the reply has come", most, || bed.list_mail("alice@example.net").len() == 1);
     assert!(postfix.log().contains("TLS connection established from"), "{}", postfix.log());
     drop(postfix);
     bed.finish();
@@ -143,33 +143,34 @@ fn a_reply_goes_out_encrypted_to_the_postfix_whose_certificate_holds() {
 
 #[test]
 fn by_pipe_as_the_readme_has_it() {
-    if !is_here() {
+    if !can_run_postfix() {
         return;
     }
     let port = free_port();
-    let mut bed = Bed::new("control.administrators = [\"nobody\"]\n");
-    fs::copy(PROGRAM, piped(&bed.dir)).unwrap();
+    let mut bed = TestBed::new("control.administrators = [\"nobody\"]\n");
+    fs::copy(PROGRAM, pipe_program(&bed.dir)).unwrap();
     bed.start();
     fs::set_permissions(bed.lmtp(), fs::Permissions::from_mode(0o666)).unwrap();
-    bed.account("ann@pipe.example", &[]);
-    bed.account("alice@example.net", &[]);
+    bed.add_account("ann@pipe.example", &[]);
+    bed.add_account("alice@example.net", &[]);
     let postfix = Postfix::start(&bed.dir, port, &bed.lmtp(), "");
     let most = Duration::from_secs(60);
-    let subjects =
-        |account: &str| bed.mail(account).into_iter().map(|mail| mail.subject).collect::<Vec<_>>();
+    let subjects = |account: &str| {
+        bed.list_mail(account).into_iter().map(|mail| mail.subject).collect::<Vec<_>>()
+    };
 
     let hello = letter("Alice <alice@example.net>", "ann@pipe.example", "hello", "Are you there?");
     assert_eq!(postfix.send("alice@example.net", "ann@pipe.example", &hello).code, 250);
     let bounce =
         letter("MAILER-DAEMON@example.net", "ann@pipe.example", "from nobody", "It came back.");
     assert_eq!(postfix.send("", "ann@pipe.example", &bounce).code, 250);
-    bed.eventually("both are filed", most, || subjects("ann@pipe.example").len() == 2);
+    bed.wait_until("both are filed", most, || subjects("ann@pipe.example").len() == 2);
     let null = bed
-        .mail("ann@pipe.example")
+        .list_mail("ann@pipe.example")
         .into_iter()
         .find(|mail| mail.subject == "from nobody")
         .unwrap();
-    let text = String::from_utf8(bed.raw("ann@pipe.example", &null.id)).unwrap();
+    let text = String::from_utf8(bed.raw_message("ann@pipe.example", &null.id)).unwrap();
     assert!(
         text.contains("Return-Path: <>\r\n") && text.contains("\r\n\r\nIt came back."),
         "{text}"
@@ -186,7 +187,7 @@ fn by_pipe_as_the_readme_has_it() {
     }
     assert_eq!(client.command("DATA").unwrap().code, 354);
     client
-        .send(&crate::mail::stuffed(&letter(
+        .send(&crate::mail::dot_stuff(&letter(
             "alice@example.net",
             "ann@pipe.example",
             "to two",
@@ -194,12 +195,12 @@ fn by_pipe_as_the_readme_has_it() {
         )))
         .unwrap();
     assert!(client.reply().unwrap().ok());
-    bed.eventually("ann has it", most, || {
+    bed.wait_until("ann has it", most, || {
         subjects("ann@pipe.example").iter().any(|subject| subject == "to two")
     });
-    bed.eventually("alice is told", most, || subjects("alice@example.net").len() == 1);
-    let told = bed.mail("alice@example.net").remove(0);
-    let text = String::from_utf8(bed.raw("alice@example.net", &told.id)).unwrap();
+    bed.wait_until("alice is told", most, || subjects("alice@example.net").len() == 1);
+    let told = bed.list_mail("alice@example.net").remove(0);
+    let text = String::from_utf8(bed.raw_message("alice@example.net", &told.id)).unwrap();
     assert!(text.contains("Final-Recipient: rfc822; nobody@pipe.example"), "{text}");
     assert!(
         text.contains("Status: 5.1.1") && !text.contains("Final-Recipient: rfc822; ann@"),
@@ -214,7 +215,7 @@ fn by_pipe_as_the_readme_has_it() {
             .code,
         250
     );
-    bed.eventually("it was tried", most, || postfix.log().contains("status=deferred"));
+    bed.wait_until("it was tried", most, || postfix.log().contains("status=deferred"));
     assert!(!postfix.log().contains("dsn=5.3"), "{}", postfix.log());
     drop(postfix);
     bed.finish();
@@ -232,18 +233,18 @@ fn own_results_rule() -> String {
 /// Nobody vouches for themselves: of what the rule of the documentation leaves nothing is believed.
 #[test]
 fn results_that_strangers_write_under_our_name_are_removed_or_not_believed() {
-    if !is_here() {
+    if !can_run_postfix() {
         return;
     }
     let port = free_port();
-    let mut bed = Bed::new(&format!(
+    let mut bed = TestBed::new(&format!(
         "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n[vacation]\ntrusted-authserv-ids =          [\"mx.example.org\"]\nauthentication = \"strict\"\n"
     ));
     bed.start();
     fs::set_permissions(bed.lmtp(), fs::Permissions::from_mode(0o666)).unwrap();
-    bed.account("ann@example.org", &[]);
-    bed.account("zoe@example.net", &[]);
-    bed.ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Back on Monday."]);
+    bed.add_account("ann@example.org", &[]);
+    bed.add_account("zoe@example.net", &[]);
+    bed.run_ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Back on Monday."]);
     let rules = bed.dir.join("own-results");
     // After the rule stands what a filter of the border would do: it adds a field, which is not
     // looked at again.
@@ -322,7 +323,7 @@ fn results_that_strangers_write_under_our_name_are_removed_or_not_believed() {
     send(forms.len(), "", "found good");
     let most = Duration::from_secs(120);
     let decisions = || bed.rows(&["vacation", "log", "-a", "ann@example.org", "--limit", "1000"]);
-    bed.eventually("all are judged", most, || decisions().len() == forms.len() + 1);
+    bed.wait_until("all are judged", most, || decisions().len() == forms.len() + 1);
     for row in decisions() {
         let sender = row["sender"].as_str().unwrap();
         let number: usize =

@@ -12,14 +12,14 @@ use std::time::Duration;
 use restante::internals::proof::{Algorithm, Signer, SigningKey, generate};
 use serde_json::Value;
 
-use crate::bed::{Bed, feed};
+use crate::bed::{TestBed, feed};
 use crate::dns::Dns;
 use crate::mail::{Client, crlf};
-use crate::sink::{Caught, Sink};
+use crate::sink::{Sink, SinkMessage};
 
 const ANN: &str = "ann@example.org";
 
-fn keygen(bed: &Bed, selector: &str, algorithm: &str) -> Value {
+fn keygen(bed: &TestBed, selector: &str, algorithm: &str) -> Value {
     let file = bed.dir.join(format!("{selector}.pem"));
     let file = file.to_str().unwrap();
     let words = [
@@ -37,7 +37,7 @@ fn keygen(bed: &Bed, selector: &str, algorithm: &str) -> Value {
     bed.json(&words)
 }
 
-fn lines(bed: &Bed, selectors: &[&str]) -> String {
+fn lines(bed: &TestBed, selectors: &[&str]) -> String {
     let keys = selectors.iter().map(|selector| {
         let file = bed.dir.join(format!("{selector}.pem"));
         format!(
@@ -49,7 +49,7 @@ fn lines(bed: &Bed, selectors: &[&str]) -> String {
 
 #[test]
 fn keys_are_made_and_shown_and_kept_private() {
-    let bed = Bed::new("");
+    let bed = TestBed::new("");
     let made = keygen(&bed, "r1", "rsa");
     assert_eq!(made["name"], "r1._domainkey.example.org");
     assert!(made["record"].as_str().unwrap().starts_with("v=DKIM1; k=rsa; p=MIIB"), "{made}");
@@ -69,7 +69,7 @@ fn keys_are_made_and_shown_and_kept_private() {
     // What it says goes into the configuration as it is; the record goes into the zone in strings
     // of 255 octets.
     let file = bed.dir.join("e1.pem");
-    let said = bed.ok(&[
+    let said = bed.run_ok(&[
         "dkim",
         "keygen",
         "--domain",
@@ -84,8 +84,8 @@ fn keys_are_made_and_shown_and_kept_private() {
     let said = String::from_utf8(said).unwrap();
     let (_, toml) = said.split_once("[[dkim.keys]]").unwrap();
     bed.configure(&format!("{}[[dkim.keys]]{toml}", lines(&bed, &["r1"])));
-    bed.ok(&["config", "check"]);
-    let shown = String::from_utf8(bed.ok(&["dkim", "show"])).unwrap();
+    bed.run_ok(&["config", "check"]);
+    let shown = String::from_utf8(bed.run_ok(&["dkim", "show"])).unwrap();
     assert!(
         shown.contains("r1._domainkey.example.org. IN TXT (\n    \"v=DKIM1; k=rsa; p="),
         "{shown}"
@@ -108,12 +108,12 @@ fn keys_are_made_and_shown_and_kept_private() {
         assert!(text.contains("e1.pem: everybody may use this private key (mode 0644)"), "{text}");
         assert!(text.contains("chmod 0640"), "{text}");
     }
-    bed.discard();
+    bed.remove();
 }
 
 /// A service that verifies and signs, and ann, who is away.
-fn service(dns: &Dns, relay: &Sink) -> Bed {
-    let mut bed = Bed::new("");
+fn service(dns: &Dns, relay: &Sink) -> TestBed {
+    let mut bed = TestBed::new("");
     let (nameserver, port) = (dns.address, relay.address.port());
     for (selector, algorithm) in [("r1", "rsa"), ("e1", "ed25519"), ("r2", "rsa")] {
         let made = keygen(&bed, selector, algorithm);
@@ -125,13 +125,13 @@ fn service(dns: &Dns, relay: &Sink) -> Bed {
         lines(&bed, &["r1", "e1"])
     ));
     bed.start();
-    bed.account(ANN, &["--display-name", "Ann"]);
+    bed.add_account(ANN, &["--display-name", "Ann"]);
     bed
 }
 
 /// Hands over a message as Postfix does, from a client at `address`; why it was not answered, and
 /// what gave rise to it.
-fn deliver(bed: &Bed, address: &str, sender: &str, message: &[u8]) -> (Value, Value) {
+fn deliver(bed: &TestBed, address: &str, sender: &str, message: &[u8]) -> (Value, Value) {
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     assert!(
         client
@@ -177,11 +177,11 @@ fn a_forger_gets_no_reply_and_a_true_sender_gets_one_that_is_signed() {
         deliver(&bed, "203.0.113.66", "bob@example.net", &letter("bob@example.net", "before")).0,
         "disabled"
     );
-    assert!(dns.asked().is_empty(), "{:?}", dns.asked());
-    bed.ok(&["vacation", "set", "-a", ANN, "--text", "Back on Monday."]);
+    assert!(dns.queries().is_empty(), "{:?}", dns.queries());
+    bed.run_ok(&["vacation", "set", "-a", ANN, "--text", "Back on Monday."]);
     let list = [b"List-Id: <x>\r\n", &*letter("bob@example.net", "list")].concat();
     assert_eq!(deliver(&bed, "203.0.113.66", "bob@example.net", &list).0, "list");
-    assert!(dns.asked().is_empty(), "a list is not answered anyway: {:?}", dns.asked());
+    assert!(dns.queries().is_empty(), "a list is not answered anyway: {:?}", dns.queries());
 
     // A stranger's machine under bob's name; a signature that does not fit; a bank's name over a
     // stranger's envelope.
@@ -198,8 +198,8 @@ fn a_forger_gets_no_reply_and_a_true_sender_gets_one_that_is_signed() {
     // Bob himself: over a forwarder that kept his signature.
     let true_one = signed(&bob, &letter("Bob <bob@example.net>", "true"));
     assert_eq!(deliver(&bed, "203.0.113.66", "bob@example.net", &true_one).0, Value::Null);
-    bed.eventually("the reply", Duration::from_secs(20), || relay.caught().len() == 1);
-    let reply = relay.caught().remove(0);
+    bed.wait_until("the reply", Duration::from_secs(20), || relay.messages().len() == 1);
+    let reply = relay.messages().remove(0);
     assert_eq!(reply.recipients, ["bob@example.net"]);
     assert_eq!(
         verified(&dns, &reply),
@@ -218,8 +218,8 @@ fn a_forger_gets_no_reply_and_a_true_sender_gets_one_that_is_signed() {
         deliver(&bed, "192.0.2.7", "dora@example.net", &letter("dora@example.net", "dora")).0,
         Value::Null
     );
-    bed.eventually("the second reply", Duration::from_secs(20), || relay.caught().len() == 2);
-    assert_eq!(verified(&dns, &relay.caught().remove(1)), ["rsa-sha256 r2 pass"]);
+    bed.wait_until("the second reply", Duration::from_secs(20), || relay.messages().len() == 2);
+    assert_eq!(verified(&dns, &relay.messages().remove(1)), ["rsa-sha256 r2 pass"]);
     // A key that is gone leaves the old one in force.
     fs::remove_file(bed.dir.join("r2.pem")).unwrap();
     let log = bed.reload("the old one stays in force");
@@ -228,8 +228,8 @@ fn a_forger_gets_no_reply_and_a_true_sender_gets_one_that_is_signed() {
         deliver(&bed, "192.0.2.8", "emil@example.net", &letter("emil@example.net", "emil")).0,
         Value::Null
     );
-    bed.eventually("the third reply", Duration::from_secs(20), || relay.caught().len() == 3);
-    assert_eq!(verified(&dns, &relay.caught().remove(2)), ["rsa-sha256 r2 pass"]);
+    bed.wait_until("the third reply", Duration::from_secs(20), || relay.messages().len() == 3);
+    assert_eq!(verified(&dns, &relay.messages().remove(2)), ["rsa-sha256 r2 pass"]);
     fs::write(bed.config(), text).unwrap();
     bed.finish();
 }
@@ -241,18 +241,18 @@ fn a_name_server_that_is_silent_holds_nobody_up_for_long() {
     let text = fs::read_to_string(bed.config()).unwrap();
     fs::write(bed.config(), text.replace("on = true", "on = true\ntimeout = \"1s\"")).unwrap();
     bed.reload("configuration read again");
-    bed.ok(&["vacation", "set", "-a", ANN, "--text", "Back on Monday."]);
+    bed.run_ok(&["vacation", "set", "-a", ANN, "--text", "Back on Monday."]);
     let begun = std::time::Instant::now();
     let message = letter("bob@silent.example", "hello");
     assert_eq!(deliver(&bed, "192.0.2.7", "bob@silent.example", &message).0, Value::Null);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    bed.eventually("the reply", Duration::from_secs(20), || relay.caught().len() == 1);
+    bed.wait_until("the reply", Duration::from_secs(20), || relay.messages().len() == 1);
     assert!(bed.log().contains("could not be verified in time"), "{}", bed.log());
     bed.finish();
 }
 
 /// Each signature as mail-auth sees it, by the name server: algorithm, selector, result.
-fn verified(dns: &Dns, caught: &Caught) -> Vec<String> {
+fn verified(dns: &Dns, caught: &SinkMessage) -> Vec<String> {
     use mail_auth::hickory_resolver::config::{
         ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts,
     };
@@ -302,13 +302,13 @@ fn interpreter() -> Option<PathBuf> {
 }
 
 /// The same by dkimpy, which nobody of us wrote.
-fn python(dns: &Dns, bed: &Bed, caught: &Caught) {
+fn python(dns: &Dns, bed: &TestBed, caught: &SinkMessage) {
     let Some(python) = interpreter() else {
-        return crate::lacking("dkimpy for Python (python3-dkim, python3-nacl)");
+        return crate::report_missing("dkimpy for Python (python3-dkim, python3-nacl)");
     };
     let records = bed.dir.join("records.json");
     let mut file = fs::File::create(&records).unwrap();
-    file.write_all(serde_json::to_string(&dns.texts()).unwrap().as_bytes()).unwrap();
+    file.write_all(serde_json::to_string(&dns.txt_records()).unwrap().as_bytes()).unwrap();
     let mut command = Command::new(python);
     let done = feed(command.arg("-c").arg(VERIFY).arg(&records), caught.text.as_bytes());
     let said = String::from_utf8_lossy(&done.stdout).into_owned();

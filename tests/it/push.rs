@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::bed::Bed;
+use crate::bed::TestBed;
 use crate::http::{basic, bed, connect, exchange, get, password};
 use crate::mail::{Client, letter};
 
@@ -19,7 +19,12 @@ fn ann() -> String {
 pub(crate) struct Events(BufReader<UnixStream>);
 
 impl Events {
-    pub(crate) fn open(bed: &Bed, authorization: &str, query: &str, last: Option<&str>) -> Self {
+    pub(crate) fn open(
+        bed: &TestBed,
+        authorization: &str,
+        query: &str,
+        last: Option<&str>,
+    ) -> Self {
         let mut stream = connect(bed);
         let last = last.map(|last| format!("Last-Event-ID: {last}\r\n")).unwrap_or_default();
         let head = format!(
@@ -68,7 +73,7 @@ impl Events {
     }
 }
 
-fn deliver(bed: &Bed, subject: &str) {
+fn deliver(bed: &TestBed, subject: &str) {
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     let message = letter("zoe@example.net", "ann@example.org", subject, "Hello.");
     let replies = client.deliver("zoe@example.net", &["ann@example.org"], &message).unwrap();
@@ -101,8 +106,8 @@ fn a_delivery_is_told_at_once_and_again_to_who_was_away() {
     );
     assert!(once.next().is_none(), "closeafter=state");
     // A flag is no delivery.
-    let email = bed.mail("ann@example.org")[0].id.clone();
-    bed.ok(&["mail", "flag", "-a", "ann@example.org", &email, "--add", "$seen"]);
+    let email = bed.list_mail("ann@example.org")[0].id.clone();
+    bed.run_ok(&["mail", "flag", "-a", "ann@example.org", &email, "--add", "$seen"]);
     let (_, second, change) = all.next().unwrap();
     assert!(change["changed"][&account].get("EmailDelivery").is_none(), "{change}");
     assert!(change["changed"][&account].get("Email").is_some(), "{change}");
@@ -124,7 +129,7 @@ fn a_delivery_is_told_at_once_and_again_to_who_was_away() {
 fn a_stop_ends_streams_and_so_does_a_password_that_is_taken_away() {
     let bed = bed("");
     let mut stream = Events::open(&bed, &ann(), "types=*&closeafter=no&ping=5", None);
-    bed.ok(&["account", "password", "ann@example.org", "--remove"]);
+    bed.run_ok(&["account", "password", "ann@example.org", "--remove"]);
     // The change of the account itself is no type of JMAP's; with the next ping it is over.
     let began = Instant::now();
     assert!(stream.next().is_none());
@@ -150,11 +155,11 @@ fn a_thousand_idle_streams_need_little_memory() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
     if getrlimit(Resource::Nofile).current.is_some_and(|most| most < 3000) {
-        return crate::lacking("the right to 3,000 open files");
+        return crate::report_missing("the right to 3,000 open files");
     }
     let bed = bed("");
     for n in 0..10 {
-        bed.account(&format!("user{n}@example.org"), &[]);
+        bed.add_account(&format!("user{n}@example.org"), &[]);
         password(&bed, &format!("user{n}@example.org"), "s3cret");
     }
     let open = |n: usize| {
@@ -187,7 +192,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    pub(crate) fn open(bed: &Bed, protocol: &str) -> Result<Self, String> {
+    pub(crate) fn open(bed: &TestBed, protocol: &str) -> Result<Self, String> {
         let mut stream = connect(bed);
         let head = format!(
             "GET /jmap/ws HTTP/1.1\r\nHost: mail.example.org\r\nAuthorization: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -208,7 +213,7 @@ impl Socket {
         if good { Ok(Self { stream, seen: None }) } else { Err(head) }
     }
 
-    fn say(&mut self, value: &Value) {
+    fn send_json(&mut self, value: &Value) {
         self.frame(0x81, value.to_string().as_bytes());
     }
 
@@ -236,7 +241,7 @@ impl Socket {
     }
 
     /// Whether anything comes within two seconds; it is left to be read.
-    pub(crate) fn is_told(&mut self) -> bool {
+    pub(crate) fn has_data(&mut self) -> bool {
         let mut first = [0];
         self.stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
         self.seen = self.stream.read_exact(&mut first).is_ok().then_some(first[0]);
@@ -273,7 +278,7 @@ impl Socket {
         }
     }
 
-    pub(crate) fn heard(&mut self) -> Value {
+    pub(crate) fn receive_json(&mut self) -> Value {
         let (opcode, octets) = self.next();
         assert_eq!(opcode, 1);
         serde_json::from_slice(&octets).unwrap()
@@ -300,11 +305,11 @@ fn requests_and_changes_over_a_websocket() {
     let mut socket = Socket::open(&bed, "Sec-WebSocket-Protocol: chat, jmap\r\n").unwrap();
     let echo = |id: &str| json!({"@type": "Request", "id": id, "using": ["urn:ietf:params:jmap:core"], "methodCalls": [["Core/echo", {"id": id}, "0"]]});
     for id in ["R1", "R2", "R3"] {
-        socket.say(&echo(id));
+        socket.send_json(&echo(id));
     }
     let mut answered: Vec<String> = (0..3)
         .map(|_| {
-            let answer = socket.heard();
+            let answer = socket.receive_json();
             assert_eq!(
                 (&answer["@type"], &answer["sessionState"]),
                 (&json!("Response"), &session["state"])
@@ -316,30 +321,33 @@ fn requests_and_changes_over_a_websocket() {
     answered.sort();
     assert_eq!(answered, ["R1", "R2", "R3"]);
     socket.frame(0x81, b"{");
-    let refused = socket.heard();
+    let refused = socket.receive_json();
     assert_eq!((&refused["@type"], &refused["requestId"]), (&json!("RequestError"), &Value::Null));
     assert_eq!(refused["type"], "urn:ietf:params:jmap:error:notJSON");
 
     // Nothing is told before it is asked for; then everything of the types that are named.
     deliver(&bed, "before");
-    socket.say(&json!({"@type": "WebSocketPushEnable", "dataTypes": ["Mailbox", "EmailDelivery"]}));
-    socket.say(&echo("R4"));
-    assert_eq!(socket.heard()["requestId"], "R4");
+    socket.send_json(
+        &json!({"@type": "WebSocketPushEnable", "dataTypes": ["Mailbox", "EmailDelivery"]}),
+    );
+    socket.send_json(&echo("R4"));
+    assert_eq!(socket.receive_json()["requestId"], "R4");
     deliver(&bed, "after");
-    let change = socket.heard();
+    let change = socket.receive_json();
     assert_eq!(change["@type"], "StateChange");
     let names: Vec<&String> = change["changed"][&account].as_object().unwrap().keys().collect();
     assert_eq!(names, ["EmailDelivery", "Mailbox"]);
     let state = change["pushState"].as_str().unwrap().to_owned();
-    socket.say(&json!({"@type": "WebSocketPushDisable"}));
-    socket.say(&echo("R5"));
-    assert_eq!(socket.heard()["requestId"], "R5");
+    socket.send_json(&json!({"@type": "WebSocketPushDisable"}));
+    socket.send_json(&echo("R5"));
+    assert_eq!(socket.receive_json()["requestId"], "R5");
     deliver(&bed, "unheard");
-    socket.say(&echo("R6"));
-    assert_eq!(socket.heard()["requestId"], "R6");
+    socket.send_json(&echo("R6"));
+    assert_eq!(socket.receive_json()["requestId"], "R6");
     // With the state that it knows it is told what it missed.
-    socket.say(&json!({"@type": "WebSocketPushEnable", "dataTypes": null, "pushState": state}));
-    assert!(socket.heard()["changed"][&account].get("Email").is_some());
+    socket
+        .send_json(&json!({"@type": "WebSocketPushEnable", "dataTypes": null, "pushState": state}));
+    assert!(socket.receive_json()["changed"][&account].get("Email").is_some());
     socket.frame(0x82, b"octets");
     assert_eq!(
         socket.next(),

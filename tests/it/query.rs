@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::bed::Bed;
+use crate::bed::TestBed;
 use crate::mail::Client;
 
 #[test]
 fn mail_is_found_by_what_people_remember_of_it() {
-    let mut bed = Bed::new("");
+    let mut bed = TestBed::new("");
     bed.start();
-    bed.account("ann@example.org", &["--zone", "Europe/Berlin"]);
+    bed.add_account("ann@example.org", &["--zone", "Europe/Berlin"]);
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     let mail = [
         ("Bob <bob@shop.example>", "Your bill", "Please pay 5 & more"),
@@ -64,7 +64,7 @@ fn mail_is_found_by_what_people_remember_of_it() {
         found["list"][0]["snippet"],
         json!({"subject": null, "preview": "A <mark>big lunch</mark> at noon"})
     );
-    let said = String::from_utf8(bed.ok(&[
+    let said = String::from_utf8(bed.run_ok(&[
         "mail",
         "query",
         "-a",
@@ -81,7 +81,7 @@ fn mail_is_found_by_what_people_remember_of_it() {
 
     let plan = ask(&["--mailbox", "inbox", "--explain"]);
     assert_eq!((&plan["strategy"], &plan["length"]), (&json!("listing"), &json!(3)));
-    let said = String::from_utf8(bed.ok(&[
+    let said = String::from_utf8(bed.run_ok(&[
         "mail",
         "query",
         "-a",
@@ -111,9 +111,12 @@ fn mail_is_found_by_what_people_remember_of_it() {
 
 #[test]
 fn mail_to_an_alias_is_found_by_the_search_index() {
-    let mut bed = Bed::new("");
+    let mut bed = TestBed::new("");
     bed.start();
-    bed.account("ann@example.org", &["--alias", "shop@example.org", "--alias", "club@example.org"]);
+    bed.add_account(
+        "ann@example.org",
+        &["--alias", "shop@example.org", "--alias", "club@example.org"],
+    );
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     for (n, (to, hop)) in [
         ("shop@example.org", ""),
@@ -148,7 +151,7 @@ fn mail_to_an_alias_is_found_by_the_search_index() {
         "club@example.org",
         "--explain",
     ];
-    let said = String::from_utf8(bed.ok(&explain)).unwrap();
+    let said = String::from_utf8(bed.run_ok(&explain)).unwrap();
     assert!(said.starts_with("search: what the index leaves of 4 emails is decided"), "{said}");
     bed.finish();
 }

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
-use crate::bed::Bed;
+use crate::bed::TestBed;
 use crate::crash::Dice;
 use crate::mail::{Client, letter};
-use crate::mta::{Postfix, free_port, is_here};
+use crate::mta::{Postfix, can_run_postfix, free_port};
 use crate::sink::Sink;
 
 const ANN: &str = "ann@example.org";
@@ -22,11 +22,11 @@ fn relay(port: u16) -> String {
 }
 
 /// A service whose relay is not there, ann who is away, and so many replies that wait.
-fn waiting(replies: usize) -> Bed {
-    let mut bed = Bed::new(&relay(1));
+fn waiting(replies: usize) -> TestBed {
+    let mut bed = TestBed::new(&relay(1));
     bed.start();
-    bed.account(ANN, &[]);
-    bed.ok(&["vacation", "set", "-a", ANN, "--text", "Away."]);
+    bed.add_account(ANN, &[]);
+    bed.run_ok(&["vacation", "set", "-a", ANN, "--text", "Away."]);
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     for n in 0..replies {
         let sender = format!("u{n}@d{n}.example");
@@ -41,7 +41,7 @@ fn waiting(replies: usize) -> Bed {
 
 fn answered(sink: &Sink) -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
-    for reply in sink.caught() {
+    for reply in sink.messages() {
         assert_eq!(reply.sender, "");
         *all.entry(reply.recipients.join(",")).or_default() += 1;
     }
@@ -61,10 +61,10 @@ fn killed_while_it_drains_it_repeats_no_reply() {
     println!("dice {dice}");
     // Killed at some instant after it began to send, until all is sent.
     while answered(&sink).len() < REPLIES * 9 / 10 && kills < 60 {
-        let before = sink.caught().len();
+        let before = sink.messages().len();
         bed.spawn();
-        bed.eventually("it sends", Duration::from_secs(60), || {
-            sink.caught().len() > before || kills > 50
+        bed.wait_until("it sends", Duration::from_secs(60), || {
+            sink.messages().len() > before || kills > 50
         });
         dice ^= dice << 13;
         dice ^= dice >> 7;
@@ -74,7 +74,7 @@ fn killed_while_it_drains_it_repeats_no_reply() {
         kills += 1;
     }
     bed.start();
-    bed.eventually("the queue is empty", Duration::from_secs(120), || {
+    bed.wait_until("the queue is empty", Duration::from_secs(120), || {
         bed.rows(&["queue", "list"]).is_empty()
     });
     let all = answered(&sink);
@@ -92,18 +92,18 @@ fn killed_while_it_drains_it_repeats_no_reply() {
 #[test]
 fn killed_while_it_drains_into_postfix_it_repeats_no_reply() {
     const SENDERS: usize = 40;
-    if !is_here() {
+    if !can_run_postfix() {
         return;
     }
     let port = free_port();
-    let mut bed = Bed::new(&relay(port));
+    let mut bed = TestBed::new(&relay(port));
     bed.start();
-    bed.account(ANN, &[]);
+    bed.add_account(ANN, &[]);
     let senders: Vec<String> = (0..SENDERS).map(|n| format!("u{n}@example.net")).collect();
     for sender in &senders {
-        bed.account(sender, &[]);
+        bed.add_account(sender, &[]);
     }
-    bed.ok(&["vacation", "set", ANN, "--text", "Away."]);
+    bed.run_ok(&["vacation", "set", ANN, "--text", "Away."]);
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     for sender in &senders {
         let message = letter(sender, ANN, "hello", "hello");
@@ -148,16 +148,16 @@ fn killed_while_it_drains_into_postfix_it_repeats_no_reply() {
     }
     bed.start();
     std::fs::set_permissions(bed.lmtp(), std::fs::Permissions::from_mode(0o666)).unwrap();
-    bed.eventually("the queue is empty", Duration::from_secs(120), || {
+    bed.wait_until("the queue is empty", Duration::from_secs(120), || {
         bed.rows(&["queue", "list"]).is_empty()
     });
-    bed.eventually("Postfix has delivered", Duration::from_secs(120), || postfix.is_idle());
+    bed.wait_until("Postfix has delivered", Duration::from_secs(120), || postfix.is_idle());
     let mut all = taken();
     let count = all.len();
     all.sort();
     all.dedup();
     assert_eq!(all.len(), count, "the same reply was sent twice");
-    let answered: Vec<usize> = senders.iter().map(|sender| bed.mail(sender).len()).collect();
+    let answered: Vec<usize> = senders.iter().map(|sender| bed.list_mail(sender).len()).collect();
     assert!(answered.iter().all(|replies| *replies <= 1), "answered twice: {answered:?}");
     let lost = SENDERS - answered.iter().sum::<usize>();
     println!("{kills} kills, {count} replies through Postfix, {lost} lost in sending");
@@ -169,7 +169,7 @@ fn killed_while_it_drains_into_postfix_it_repeats_no_reply() {
 #[test]
 fn the_queue_is_looked_at_and_worked_by_command() {
     let bed = waiting(4);
-    let table = String::from_utf8(bed.ok(&["queue", "list"])).unwrap();
+    let table = String::from_utf8(bed.run_ok(&["queue", "list"])).unwrap();
     assert!(
         table.contains("reply") && table.contains("u2@d2.example") && table.contains("NEXT"),
         "{table}"
@@ -187,14 +187,14 @@ fn the_queue_is_looked_at_and_worked_by_command() {
         .as_str()
         .unwrap()
         .to_owned();
-    bed.ok(&["queue", "hold", "-a", ANN, &id]);
+    bed.run_ok(&["queue", "hold", "-a", ANN, &id]);
     assert_eq!(count(&["--state", "held"]), 1);
-    let shown = String::from_utf8(bed.ok(&["queue", "show", "-a", ANN, &id])).unwrap();
+    let shown = String::from_utf8(bed.run_ok(&["queue", "show", "-a", ANN, &id])).unwrap();
     assert!(
         shown.contains("held") && shown.contains("u1@d1.example") && shown.contains("RECIPIENT"),
         "{shown}"
     );
-    let message = bed.ok(&["queue", "show", "-a", ANN, &id, "--message"]);
+    let message = bed.run_ok(&["queue", "show", "-a", ANN, &id, "--message"]);
     assert!(
         String::from_utf8(message).unwrap().contains("Auto-Submitted: auto-replied (vacation)")
     );
@@ -204,7 +204,7 @@ fn the_queue_is_looked_at_and_worked_by_command() {
     assert_eq!((&held["changed"], &held["left"]), (&4.into(), &0.into()));
     assert_eq!(bed.json(&["queue", "release", "--all", "--domain", "d3.example"])["changed"], 1);
     assert_eq!((count(&["--state", "held"]), count(&["--state", "waiting"])), (3, 1));
-    bed.ok(&["queue", "remove", "-a", ANN, &id]);
+    bed.run_ok(&["queue", "remove", "-a", ANN, &id]);
     assert_eq!(bed.json(&["queue", "remove", "--all", "--state", "held"])["changed"], 2);
     assert_eq!(count(&[]), 1);
     let log = bed.rows(&["vacation", "log", "-a", ANN]);
@@ -216,25 +216,25 @@ fn the_queue_is_looked_at_and_worked_by_command() {
 fn a_restored_store_sends_nothing_until_that_is_accepted() {
     let mut bed = waiting(3);
     let backups = bed.dir.join("backups");
-    bed.ok(&["backup", backups.to_str().unwrap()]);
+    bed.run_ok(&["backup", backups.to_str().unwrap()]);
     let sink = Sink::start();
     bed.stop();
     bed.configure(&relay(sink.address.port()));
     bed.start();
-    bed.eventually("all sent", Duration::from_secs(60), || bed.rows(&["queue", "list"]).is_empty());
+    bed.wait_until("all sent", Duration::from_secs(60), || bed.rows(&["queue", "list"]).is_empty());
     bed.stop();
     let (data, restored) = (bed.dir.join("data"), bed.dir.join("restored"));
-    bed.ok(&["restore", backups.to_str().unwrap(), "--to", restored.to_str().unwrap()]);
+    bed.run_ok(&["restore", backups.to_str().unwrap(), "--to", restored.to_str().unwrap()]);
     std::fs::remove_dir_all(&data).unwrap();
     std::fs::rename(&restored, &data).unwrap();
     bed.start();
     let said = bed.run(&["queue", "list"]);
-    bed.eventually("it is said", Duration::from_secs(20), || {
+    bed.wait_until("it is said", Duration::from_secs(20), || {
         let said = bed.run(&["queue", "list"]);
         String::from_utf8_lossy(&said.stderr).contains("restored from a backup")
     });
     assert!(said.status.success() && bed.log().contains("accept-loss"), "{}", bed.log());
-    assert_eq!((sink.caught().len(), bed.rows(&["queue", "list"]).len()), (3, 3));
+    assert_eq!((sink.messages().len(), bed.rows(&["queue", "list"]).len()), (3, 3));
     let accepted = bed.json(&["queue", "accept-loss"]);
     assert_eq!((&accepted["dropped"], &accepted["kept"]), (&3.into(), &0.into()));
     let said = String::from_utf8(bed.run(&["queue", "list"]).stderr).unwrap();
@@ -246,7 +246,7 @@ fn a_restored_store_sends_nothing_until_that_is_accepted() {
         Client::lmtp(&bed.lmtp()).unwrap().deliver("new@d.example", &[ANN], &message).unwrap()[0]
             .ok()
     );
-    bed.eventually("the new one", Duration::from_secs(20), || sink.caught().len() == 4);
+    bed.wait_until("the new one", Duration::from_secs(20), || sink.messages().len() == 4);
     assert!(answered(&sink).values().all(|count| *count == 1));
     bed.finish();
 }

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::bed::Bed;
-use crate::lacking;
+use crate::bed::TestBed;
 use crate::mail::{Client, Reply, letter};
+use crate::report_missing;
 
 const ANN: &str = "ann@example.org";
 
@@ -65,13 +65,13 @@ fn shim(dir: &Path) -> Option<PathBuf> {
             Some(library)
         }
         Err(_) => {
-            lacking("a C compiler (cc)");
+            report_missing("a C compiler (cc)");
             None
         }
     }
 }
 
-fn deliver(bed: &Bed, subject: &str) -> Reply {
+fn deliver(bed: &TestBed, subject: &str) -> Reply {
     let message = letter("zoe@example.net", ANN, subject, "lorem ipsum");
     Client::lmtp(&bed.lmtp())
         .unwrap()
@@ -92,7 +92,7 @@ fn told(notify: &UnixDatagram) -> Vec<String> {
 
 #[test]
 fn an_exceeded_quota_stops_writing_and_a_new_start_heals_it() {
-    let mut bed = Bed::new("");
+    let mut bed = TestBed::new("");
     let Some(library) = shim(&bed.dir) else { return };
     let (exceeded, notify) = (bed.dir.join("exceeded"), bed.dir.join("notify"));
     let socket = UnixDatagram::bind(&notify).unwrap();
@@ -106,17 +106,17 @@ fn an_exceeded_quota_stops_writing_and_a_new_start_heals_it() {
         ("WATCHDOG_USEC", "200000".into()),
     ];
     bed.start();
-    bed.account(ANN, &[]);
+    bed.add_account(ANN, &[]);
     assert!(deliver(&bed, "before").ok());
 
     fs::write(&exceeded, "").unwrap();
     let refused = deliver(&bed, "exceeded");
     assert_eq!(refused.code / 100, 4, "{refused:?}");
-    bed.eventually("it is said", Duration::from_secs(20), || {
+    bed.wait_until("it is said", Duration::from_secs(20), || {
         bed.log().contains("Disk quota exceeded")
     });
     // What is there is still read.
-    assert_eq!(bed.mail(ANN).len(), 1);
+    assert_eq!(bed.list_mail(ANN).len(), 1);
     // Even with room again RocksDB would take no write: it is a new process that heals.
     fs::remove_file(&exceeded).unwrap();
     let still = deliver(&bed, "room again");
@@ -124,7 +124,7 @@ fn an_exceeded_quota_stops_writing_and_a_new_start_heals_it() {
     told(&socket);
     let complaints = || bed.log().matches("the store takes no writes").count();
     let before = complaints();
-    bed.eventually("the watchdog looks twice more", Duration::from_secs(20), || {
+    bed.wait_until("the watchdog looks twice more", Duration::from_secs(20), || {
         complaints() >= before + 2
     });
     let said = told(&socket);
@@ -134,7 +134,8 @@ fn an_exceeded_quota_stops_writing_and_a_new_start_heals_it() {
     bed.kill();
     bed.start();
     assert!(deliver(&bed, "after").ok());
-    let mut subjects: Vec<String> = bed.mail(ANN).into_iter().map(|mail| mail.subject).collect();
+    let mut subjects: Vec<String> =
+        bed.list_mail(ANN).into_iter().map(|mail| mail.subject).collect();
     subjects.sort();
     assert_eq!(subjects, ["after", "before"]);
     bed.env.clear();

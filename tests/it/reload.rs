@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::bed::Bed;
+use crate::bed::TestBed;
 use crate::mail::{Client, letter};
 use crate::sink::Sink;
 use crate::starttls::{begin, keys};
@@ -15,7 +15,7 @@ fn hello(client: &mut Client) -> String {
     client.command("LHLO client.example").unwrap().text
 }
 
-fn edit(bed: &Bed, from: &str, to: &str) {
+fn edit(bed: &TestBed, from: &str, to: &str) {
     let text = fs::read_to_string(bed.config()).unwrap();
     assert!(text.contains(from), "{from}\n{text}");
     fs::write(bed.config(), text.replace(from, to)).unwrap();
@@ -24,10 +24,10 @@ fn edit(bed: &Bed, from: &str, to: &str) {
 #[test]
 fn new_sessions_get_the_new_settings_and_old_ones_keep_theirs() {
     let mut bed =
-        Bed::new(&format!("limits.message = \"1 MiB\"\nlog.level = \"info\"\n{}", keys("one")));
+        TestBed::new(&format!("limits.message = \"1 MiB\"\nlog.level = \"info\"\n{}", keys("one")));
     bed.start();
-    bed.account("ann@example.org", &[]);
-    bed.account("small@example.org", &["--quota", "1 KiB"]);
+    bed.add_account("ann@example.org", &[]);
+    bed.add_account("small@example.org", &["--quota", "1 KiB"]);
     let old = &mut Client::lmtp(&bed.lmtp()).unwrap();
     let full = |client: &mut Client| {
         assert!(client.command("MAIL FROM:<zoe@example.net> SIZE=5000").unwrap().ok());
@@ -73,13 +73,13 @@ fn new_sessions_get_the_new_settings_and_old_ones_keep_theirs() {
     assert!(begin(&bed, "one", "").is_err());
     assert!(begin(&bed, "two", "").is_ok());
     // The log's level, too: a lost connection is worth a line at debug alone.
-    bed.eventually("a line at debug", Duration::from_secs(10), || bed.log().contains("DEBUG"));
+    bed.wait_until("a line at debug", Duration::from_secs(10), || bed.log().contains("DEBUG"));
     bed.finish();
 }
 
 #[test]
 fn a_bad_file_leaves_the_old_settings_and_says_line_and_remedy() {
-    let mut bed = Bed::new("limits.message = \"1 MiB\"\n");
+    let mut bed = TestBed::new("limits.message = \"1 MiB\"\n");
     bed.start();
     edit(&bed, "1 MiB", "1 megs");
     let log = bed.reload("the old one stays in force");
@@ -100,7 +100,7 @@ fn a_bad_file_leaves_the_old_settings_and_says_line_and_remedy() {
 
 #[test]
 fn what_waits_for_a_restart_is_named() {
-    let mut bed = Bed::new("limits.message = \"1 MiB\"\n");
+    let mut bed = TestBed::new("limits.message = \"1 MiB\"\n");
     bed.start();
     let text = fs::read_to_string(bed.config()).unwrap();
     let moved = text
@@ -126,31 +126,31 @@ fn what_waits_for_a_restart_is_named() {
 fn replies_go_to_the_new_relay_at_once() {
     let relay = Sink::start();
     // Nobody listens at port 1, and the next try would be in an hour.
-    let mut bed = Bed::new(
+    let mut bed = TestBed::new(
         "relay.host = \"127.0.0.1\"\nrelay.port = 1\nrelay.pause = \"1h\"\nrelay.tls = \"none\"\n",
     );
     bed.start();
-    bed.account("ann@example.org", &[]);
-    bed.ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Away."]);
+    bed.add_account("ann@example.org", &[]);
+    bed.run_ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Away."]);
     let message = letter("zoe@example.net", "ann@example.org", "hello", "hello");
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     assert!(client.deliver("zoe@example.net", &["ann@example.org"], &message).unwrap()[0].ok());
-    bed.eventually("the relay is missed", Duration::from_secs(20), || {
+    bed.wait_until("the relay is missed", Duration::from_secs(20), || {
         bed.log().contains("the relay is out of order")
     });
     assert_eq!(bed.rows(&["queue", "list"]).len(), 1);
     edit(&bed, "port = 1\n", &format!("port = {}\n", relay.address.port()));
     bed.reload(DONE);
-    bed.eventually("the reply", Duration::from_secs(20), || relay.caught().len() == 1);
+    bed.wait_until("the reply", Duration::from_secs(20), || relay.messages().len() == 1);
     bed.finish();
 }
 
 #[test]
 fn system_senders_and_rate_are_asked_anew() {
-    let mut bed = Bed::new("vacation.system-senders = []\nrelay.port = 1\n");
+    let mut bed = TestBed::new("vacation.system-senders = []\nrelay.port = 1\n");
     bed.start();
-    bed.account("ann@example.org", &[]);
-    bed.ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Away."]);
+    bed.add_account("ann@example.org", &[]);
+    bed.run_ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Away."]);
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     let mut reason = |sender: &str| {
         let message = letter(sender, "ann@example.org", "hello", sender);

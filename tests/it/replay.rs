@@ -9,7 +9,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::bed::Bed;
+use crate::bed::TestBed;
 use crate::http::{Answer, basic, bed, connect, exchange, get};
 use crate::mail::{Client, letter};
 use crate::push::Events;
@@ -17,7 +17,7 @@ use crate::sink::Sink;
 
 /// A client that logged in as Ann, and what it learnt.
 struct Replayed {
-    bed: Bed,
+    bed: TestBed,
     sink: Sink,
     session: Value,
     account: String,
@@ -54,7 +54,7 @@ impl Replayed {
             );
             assert_eq!(taken.unwrap()[0].code, 250);
         }
-        let mail = bed.mail("ann@example.org").into_iter().map(|one| one.id).collect();
+        let mail = bed.list_mail("ann@example.org").into_iter().map(|one| one.id).collect();
         let session = get(&bed, "/.well-known/jmap", &ann()).json();
         let account =
             session["primaryAccounts"]["urn:ietf:params:jmap:mail"].as_str().unwrap().to_owned();
@@ -133,8 +133,8 @@ impl Replayed {
     /// What was sent is the one message at the relay, without Bcc, and stands in Sent alone.
     fn finish(self, sent: &str) {
         let long = std::time::Duration::from_secs(60);
-        self.bed.eventually("it is sent", long, || !self.sink.caught().is_empty());
-        let caught = self.sink.caught().remove(0);
+        self.bed.wait_until("it is sent", long, || !self.sink.messages().is_empty());
+        let caught = self.sink.messages().remove(0);
         assert_eq!(
             (caught.sender.as_str(), caught.recipients),
             ("ann@example.org", vec!["bob@example.net".to_owned()])

@@ -3,12 +3,12 @@
 use std::fs;
 use std::process::Command;
 
-use crate::{lacking, program, root};
+use crate::{program, report_missing, root};
 
 #[test]
 fn shipped_scripts_compile() {
     let folder = root().join("sieve/scripts");
-    let Some(sievec) = program("sievec") else { return lacking("sievec (dovecot-sieve)") };
+    let Some(sievec) = program("sievec") else { return report_missing("sievec (dovecot-sieve)") };
     let out = tempfile::tempdir().unwrap();
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 
 /// A message as the sink took it.
 #[derive(Debug, Clone)]
-pub(crate) struct Caught {
+pub(crate) struct SinkMessage {
     pub(crate) sender: String,
     pub(crate) recipients: Vec<String>,
     pub(crate) text: String,
 }
 
-impl Caught {
+impl SinkMessage {
     /// The first field of that name, unfolded.
     pub(crate) fn header(&self, name: &str) -> Option<String> {
         let head = self.text.split("\r\n\r\n").next()?.replace("\r\n ", " ").replace("\r\n\t", " ");
@@ -28,36 +28,36 @@ impl Caught {
 pub(crate) struct Sink {
     pub(crate) address: SocketAddr,
 
-    caught: Arc<Mutex<Vec<Caught>>>,
+    messages: Arc<Mutex<Vec<SinkMessage>>>,
 }
 
 impl Sink {
     pub(crate) fn start() -> Self {
-        Self::offering(true)
+        Self::with_smtputf8(true)
     }
 
     /// With SMTPUTF8 (RFC 6531), or a server of the old kind, which lacks it and takes nothing but
     /// ASCII in commands.
-    pub(crate) fn offering(utf8: bool) -> Self {
+    pub(crate) fn with_smtputf8(utf8: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let sink = Self { address: listener.local_addr().unwrap(), caught: Arc::default() };
-        let caught = Arc::clone(&sink.caught);
+        let sink = Self { address: listener.local_addr().unwrap(), messages: Arc::default() };
+        let messages = Arc::clone(&sink.messages);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let caught = Arc::clone(&caught);
+                let messages = Arc::clone(&messages);
                 // A client that is killed in the middle is no failure of the sink.
-                std::thread::spawn(move || serve(&stream, utf8, &caught));
+                std::thread::spawn(move || serve(&stream, utf8, &messages));
             }
         });
         sink
     }
 
-    pub(crate) fn caught(&self) -> Vec<Caught> {
-        self.caught.lock().unwrap().clone()
+    pub(crate) fn messages(&self) -> Vec<SinkMessage> {
+        self.messages.lock().unwrap().clone()
     }
 }
 
-fn serve(stream: &TcpStream, utf8: bool, kept: &Mutex<Vec<Caught>>) -> Option<()> {
+fn serve(stream: &TcpStream, utf8: bool, kept: &Mutex<Vec<SinkMessage>>) -> Option<()> {
     let mut input = BufReader::new(stream.try_clone().ok()?);
     let mut output = stream.try_clone().ok()?;
     let mut say = move |text: &str| output.write_all(text.as_bytes()).ok();
@@ -108,12 +108,12 @@ fn serve(stream: &TcpStream, utf8: bool, kept: &Mutex<Vec<Caught>>) -> Option<()
                     }
                 }
                 let text = String::from_utf8_lossy(&text).into_owned();
-                let caught = Caught {
+                let message = SinkMessage {
                     sender: sender.clone(),
                     recipients: std::mem::take(&mut recipients),
                     text,
                 };
-                kept.lock().ok()?.push(caught);
+                kept.lock().ok()?.push(message);
                 say("250 2.0.0 kept\r\n")?;
             }
             "QUIT" => {

@@ -14,7 +14,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::bed::Bed;
+use crate::bed::TestBed;
 use crate::mail::{Client, letter};
 
 /// The configuration that names a key pair of `tests/tls`.
@@ -26,7 +26,7 @@ pub(crate) fn keys(name: &str) -> String {
 
 /// Says LHLO and STARTTLS, and with it, in the same write, what `behind` holds; then TLS with the
 /// certificate of that name and no other.
-pub(crate) fn begin(bed: &Bed, name: &str, behind: &str) -> std::io::Result<Client> {
+pub(crate) fn begin(bed: &TestBed, name: &str, behind: &str) -> std::io::Result<Client> {
     let stream = UnixStream::connect(bed.lmtp())?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
     let mut lines = BufReader::new(stream.try_clone()?).lines();
@@ -58,9 +58,9 @@ pub(crate) fn begin(bed: &Bed, name: &str, behind: &str) -> std::io::Result<Clie
 
 #[test]
 fn mail_comes_in_by_tls_and_what_was_said_before_it_is_forgotten() {
-    let mut bed = Bed::new(&keys("one"));
+    let mut bed = TestBed::new(&keys("one"));
     bed.start();
-    bed.account("ann@example.org", &[]);
+    bed.add_account("ann@example.org", &[]);
     // RFC 3207 §6: commands pipelined behind STARTTLS were said in the clear, and are not obeyed
     // within TLS.
     let injected = "MAIL FROM:<eve@example.net>\r\nRCPT TO:<ann@example.org>\r\nNOOP\r\n";
@@ -77,9 +77,9 @@ fn mail_comes_in_by_tls_and_what_was_said_before_it_is_forgotten() {
     assert_eq!(replies[0].code, 250, "{replies:?}");
     assert_eq!(client.command("QUIT").unwrap().code, 221);
 
-    let mail = bed.mail("ann@example.org");
+    let mail = bed.list_mail("ann@example.org");
     assert_eq!(mail.len(), 1, "{mail:?}");
-    let kept = String::from_utf8(bed.raw("ann@example.org", &mail[0].id)).unwrap();
+    let kept = String::from_utf8(bed.raw_message("ann@example.org", &mail[0].id)).unwrap();
     assert!(
         kept.starts_with("Return-Path: <zoe@example.net>") && kept.contains(" with LMTPS id "),
         "{kept}"
@@ -89,7 +89,7 @@ fn mail_comes_in_by_tls_and_what_was_said_before_it_is_forgotten() {
 
 #[test]
 fn a_client_that_trusts_another_certificate_goes_away_and_the_service_stays() {
-    let mut bed = Bed::new(&keys("one"));
+    let mut bed = TestBed::new(&keys("one"));
     bed.start();
     assert!(begin(&bed, "two", "").is_err());
     // Rubbish where TLS should begin ends that session alone.
@@ -110,7 +110,7 @@ fn a_client_that_trusts_another_certificate_goes_away_and_the_service_stays() {
 #[test]
 fn a_key_that_does_not_fit_is_said_before_the_service_starts() {
     // SIGHUP must never be the first to notice.
-    let bed = Bed::new(&keys("one").replace("one.key", "two.key"));
+    let bed = TestBed::new(&keys("one").replace("one.key", "two.key"));
     for command in [["config", "check"].as_slice(), &["serve"]] {
         let done = bed.run(command);
         let said = String::from_utf8_lossy(&done.stderr).into_owned();

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::bed::{Bed, PROGRAM};
+use crate::bed::{PROGRAM, TestBed};
 use crate::mail::Client;
-use crate::{lacking, program, root};
+use crate::{program, report_missing, root};
 
 fn unit(name: &str) -> String {
     fs::read_to_string(root().join("systemd").join(name)).unwrap()
@@ -41,7 +41,9 @@ fn the_service_is_confined() {
         Some(&"@chown"),
         "a socket could not be given to the group of its clients"
     );
-    let Some(analyze) = program("systemd-analyze") else { return lacking("systemd-analyze") };
+    let Some(analyze) = program("systemd-analyze") else {
+        return report_missing("systemd-analyze");
+    };
     let done = Command::new(analyze)
         .args(["security", "--offline=true", "--no-pager"])
         .arg(root().join("systemd/restante.service"))
@@ -102,7 +104,7 @@ fn told(socket: &UnixDatagram, wanted: &str) -> bool {
 
 #[test]
 fn the_service_says_when_it_is_ready_and_when_it_stops() {
-    let bed = Bed::new("");
+    let bed = TestBed::new("");
     let notify = bed.dir.join("notify");
     let socket = UnixDatagram::bind(&notify).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -129,9 +131,9 @@ fn the_service_says_when_it_is_ready_and_when_it_stops() {
 #[test]
 fn a_socket_from_systemd_is_served() {
     let Some(activate) = program("systemd-socket-activate") else {
-        return lacking("systemd-socket-activate");
+        return report_missing("systemd-socket-activate");
     };
-    let bed = Bed::new("");
+    let bed = TestBed::new("");
     let passed = bed.dir.join("passed");
     let text = fs::read_to_string(bed.config()).unwrap();
     let unix = format!("unix:{}", bed.lmtp().display());
@@ -146,7 +148,7 @@ fn a_socket_from_systemd_is_served() {
         .stderr(log)
         .spawn()
         .unwrap();
-    bed.eventually("the socket is there", Duration::from_secs(10), || passed.exists());
+    bed.wait_until("the socket is there", Duration::from_secs(10), || passed.exists());
     // The first client starts the service, as with a socket unit, and waits for it.
     assert!(Client::lmtp(&passed).is_ok(), "{}", bed.log());
     kill_process(Pid::from_child(&service), Signal::TERM).unwrap();

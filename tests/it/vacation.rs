@@ -5,25 +5,25 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::bed::Bed;
+use crate::bed::TestBed;
 use crate::mail::{Client, crlf, letter};
 use crate::sink::Sink;
 
 const ANN: &str = "ann@example.org";
 
 /// A service whose relay is the sink, and ann, who is away.
-fn away(relay: &Sink, set: &[&str]) -> Bed {
+fn away(relay: &Sink, set: &[&str]) -> TestBed {
     let port = relay.address.port();
-    let mut bed = Bed::new(&format!(
+    let mut bed = TestBed::new(&format!(
         "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n"
     ));
     bed.start();
-    bed.account(ANN, &["--zone", "America/New_York"]);
-    bed.ok(&[&["vacation", "set", "-a", ANN], set].concat());
+    bed.add_account(ANN, &["--zone", "America/New_York"]);
+    bed.run_ok(&[&["vacation", "set", "-a", ANN], set].concat());
     bed
 }
 
-fn send(bed: &Bed, sender: &str, subject: &str) {
+fn send(bed: &TestBed, sender: &str, subject: &str) {
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     let message = letter(sender, ANN, subject, "hello");
     assert!(client.command(&format!("MAIL FROM:<{sender}> SMTPUTF8")).unwrap().ok());
@@ -32,12 +32,12 @@ fn send(bed: &Bed, sender: &str, subject: &str) {
 }
 
 /// The newest decision: its reason, null where a reply was queued, and what gave rise to it.
-fn decision(bed: &Bed) -> (Value, Value) {
+fn decision(bed: &TestBed) -> (Value, Value) {
     let row = bed.rows(&["vacation", "log", "-a", ANN, "--limit", "1"]).remove(0);
     (row["reason"].clone(), row["detail"].clone())
 }
 
-fn told(bed: &Bed) -> Vec<String> {
+fn told(bed: &TestBed) -> Vec<String> {
     let rows = bed.rows(&["vacation", "told", "-a", ANN]);
     assert!(
         rows.iter().all(|row| row["at"].as_str().is_some_and(|at| at.ends_with('Z'))),
@@ -56,7 +56,7 @@ fn who_was_told_is_shown_and_may_be_forgotten() {
     }
     assert_eq!(told(&bed), ["yve@example.net", "zoe@example.net"]);
     let table =
-        String::from_utf8(bed.ok(&["vacation", "told", "-a", ANN, "--limit", "1"])).unwrap();
+        String::from_utf8(bed.run_ok(&["vacation", "told", "-a", ANN, "--limit", "1"])).unwrap();
     assert!(
         table.contains("yve@example.net") && !table.contains("zoe@") && table.contains("WHEN"),
         "{table}"
@@ -64,7 +64,7 @@ fn who_was_told_is_shown_and_may_be_forgotten() {
     send(&bed, "zoe@example.net", "hello again");
     assert_eq!(decision(&bed).0, "already-told");
 
-    bed.ok(&["vacation", "forget", "-a", ANN, "Zoe@Example.NET"]);
+    bed.run_ok(&["vacation", "forget", "-a", ANN, "Zoe@Example.NET"]);
     assert_eq!(told(&bed), ["yve@example.net"]);
     assert_eq!(
         bed.run(&["vacation", "forget", "-a", ANN, "zoe@example.net"]).status.code(),
@@ -72,16 +72,16 @@ fn who_was_told_is_shown_and_may_be_forgotten() {
     );
     send(&bed, "zoe@example.net", "and again");
     assert_eq!(decision(&bed).0, Value::Null);
-    bed.ok(&["vacation", "forget", "-a", ANN, "--all"]);
+    bed.run_ok(&["vacation", "forget", "-a", ANN, "--all"]);
     assert!(told(&bed).is_empty());
-    bed.ok(&["vacation", "forget", "-a", ANN, "--all"]);
+    bed.run_ok(&["vacation", "forget", "-a", ANN, "--all"]);
     for wrong in [
         &["vacation", "forget", "-a", ANN][..],
         &["vacation", "forget", "-a", ANN, "--all", "x@example.net"],
     ] {
         assert_eq!(bed.run(wrong).status.code(), Some(64));
     }
-    bed.eventually("three replies", Duration::from_secs(20), || relay.caught().len() == 3);
+    bed.wait_until("three replies", Duration::from_secs(20), || relay.messages().len() == 3);
     bed.finish();
 }
 
@@ -91,7 +91,7 @@ fn the_excepted_are_never_answered_and_others_are_not_told_anew() {
     let bed = away(&relay, &["--text", "Away."]);
     send(&bed, "zoe@example.net", "hello");
     assert_eq!(decision(&bed).0, Value::Null);
-    bed.ok(&[
+    bed.run_ok(&[
         "vacation",
         "set",
         "-a",
@@ -114,7 +114,7 @@ fn the_excepted_are_never_answered_and_others_are_not_told_anew() {
         assert_eq!(decision(&bed).0, reason, "{sender}");
     }
     assert_eq!(bed.run(&["vacation", "set", "-a", ANN, "--except", "a b"]).status.code(), Some(64));
-    bed.ok(&["vacation", "set", "-a", ANN, "--text", "Away.", "--except", ""]);
+    bed.run_ok(&["vacation", "set", "-a", ANN, "--text", "Away.", "--except", ""]);
     send(&bed, "boss@example.com", "once more");
     assert_eq!(decision(&bed).0, Value::Null);
     bed.finish();
@@ -131,8 +131,8 @@ fn placeholders_are_filled_in_with_what_cannot_do_harm() {
                    Subject: =?utf-8?q?Lunch_=7Bfrom=7D=0D=0ABcc:_eve@example.net=0D=0A=0D=0Abody?=\n\nx\n";
     let replies = client.deliver("zoe@example.net", &[ANN], &crlf(message.as_bytes())).unwrap();
     assert!(replies[0].ok(), "{replies:?}");
-    bed.eventually("the reply", Duration::from_secs(20), || relay.caught().len() == 1);
-    let reply = relay.caught().remove(0);
+    bed.wait_until("the reply", Duration::from_secs(20), || relay.messages().len() == 1);
+    let reply = relay.messages().remove(0);
     assert_eq!(reply.header("Bcc"), None, "{}", reply.text);
     // Control characters that a word encodes are dropped (RFC 8621 §4.1.2.2).
     assert_eq!(
@@ -150,29 +150,29 @@ fn placeholders_are_filled_in_with_what_cannot_do_harm() {
 
 #[test]
 fn a_reply_that_does_not_go_out_is_in_the_owners_log() {
-    let relay = Sink::offering(false);
+    let relay = Sink::with_smtputf8(false);
     let bed = away(&relay, &["--text", "Away."]);
     send(&bed, "j\u{fc}rgen@example.net", "utf8");
-    bed.eventually("the reason", Duration::from_secs(20), || decision(&bed).0 == "no-smtputf8");
+    bed.wait_until("the reason", Duration::from_secs(20), || decision(&bed).0 == "no-smtputf8");
     assert!(decision(&bed).1.as_str().unwrap().contains("SMTPUTF8"));
     assert!(bed.rows(&["queue", "list"]).is_empty());
     // An ASCII local part needs none: its domain travels in A-labels (RFC 5890).
     send(&bed, "zoe@b\u{fc}cher.example", "domain");
-    bed.eventually("the reply", Duration::from_secs(20), || relay.caught().len() == 1);
-    let reply = relay.caught().remove(0);
+    bed.wait_until("the reply", Duration::from_secs(20), || relay.messages().len() == 1);
+    let reply = relay.messages().remove(0);
     assert_eq!(reply.recipients, ["zoe@xn--bcher-kva.example"]);
     assert!(reply.text.split("\r\n\r\n").next().unwrap().is_ascii(), "{}", reply.text);
     assert_eq!(decision(&bed).0, Value::Null);
     // What the relay refuses for good is no answer either.
     send(&bed, "bad@example.net", "refused");
-    bed.eventually("the refusal", Duration::from_secs(20), || decision(&bed).0 == "not-sent");
+    bed.wait_until("the refusal", Duration::from_secs(20), || decision(&bed).0 == "not-sent");
     assert!(decision(&bed).1.as_str().unwrap().contains("550 5.7.1"), "{:?}", decision(&bed));
     bed.finish();
 
-    let relay = Sink::offering(true);
+    let relay = Sink::with_smtputf8(true);
     let bed = away(&relay, &["--text", "Away."]);
     send(&bed, "j\u{fc}rgen@example.net", "utf8");
-    bed.eventually("the reply", Duration::from_secs(20), || relay.caught().len() == 1);
-    assert_eq!(relay.caught()[0].recipients, ["j\u{fc}rgen@example.net"]);
+    bed.wait_until("the reply", Duration::from_secs(20), || relay.messages().len() == 1);
+    assert_eq!(relay.messages()[0].recipients, ["j\u{fc}rgen@example.net"]);
     bed.finish();
 }

@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
-use crate::bed::Bed;
+use crate::bed::TestBed;
 use crate::http::{basic, call, password};
 use crate::mail::{Client, letter};
 
@@ -86,27 +86,27 @@ fn server(dir: &Path, statuses: &'static [u16]) -> Option<(u16, Receiver<Pushed>
     Some((port, pushed))
 }
 
-fn bed(statuses: &'static [u16], more: &str) -> Option<(Bed, u16, Receiver<Pushed>)> {
-    let mut bed = Bed::new("");
+fn bed(statuses: &'static [u16], more: &str) -> Option<(TestBed, u16, Receiver<Pushed>)> {
+    let mut bed = TestBed::new("");
     let Some((port, pushed)) = server(&bed.dir, statuses) else {
-        crate::lacking("openssl");
-        bed.discard();
+        crate::report_missing("openssl");
+        bed.remove();
         return None;
     };
     bed.env = vec![("SSL_CERT_FILE", bed.dir.join("push.cert").display().to_string())];
     bed.configure(&format!("http.listen = [\"unix:{}\"]\n{more}", bed.dir.join("http").display()));
     bed.start();
-    bed.account("ann@example.org", &[]);
+    bed.add_account("ann@example.org", &[]);
     password(&bed, "ann@example.org", "s3cret");
     Some((bed, port, pushed))
 }
 
-fn set(bed: &Bed, arguments: &Value) -> Value {
+fn set(bed: &TestBed, arguments: &Value) -> Value {
     let answer = call(bed, &basic("ann@example.org", "s3cret"), "PushSubscription/set", arguments);
     answer["methodResponses"][0][1].clone()
 }
 
-fn deliver(bed: &Bed, subject: &str) {
+fn deliver(bed: &TestBed, subject: &str) {
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     let message = letter("zoe@example.net", "ann@example.org", subject, "Hello.");
     assert_eq!(
@@ -156,7 +156,7 @@ fn the_code_comes_first_and_changes_when_it_was_given_back() {
     deliver(&bed, "second");
     pushed.recv_timeout(SOON).unwrap();
     let ann = basic("ann@example.org", "s3cret");
-    bed.eventually("it is gone", SOON, || {
+    bed.wait_until("it is gone", SOON, || {
         let answer = call(&bed, &ann, "PushSubscription/get", &json!({"ids": null}));
         answer["methodResponses"][0][1]["list"] == json!([])
     });
@@ -185,7 +185,7 @@ fn with_keys_it_is_encrypted_and_to_the_inside_nothing_goes() {
     bed.configure(&format!("http.listen = [\"unix:{}\"]\n", bed.dir.join("http").display()));
     bed.reload("configuration read again");
     assert!(set(&bed, &one)["created"]["s"]["id"].is_string());
-    bed.eventually("given up", SOON, || bed.log().contains("an internal address"));
+    bed.wait_until("given up", SOON, || bed.log().contains("an internal address"));
     assert_eq!(pushed.recv_timeout(Duration::from_secs(1)), Err(RecvTimeoutError::Timeout));
     bed.finish();
 }

@@ -272,7 +272,7 @@ async fn silent_arc_key_server_hides_no_failure() {
     zone.dns.txt("mail.example.net", "v=spf1 -all");
     let sealed =
         forwarded(&zone, TestMessage::from("bob@example.net"), "evil.example", "x\r\n").await;
-    let keys = zone.dns.texts();
+    let keys = zone.dns.txt_records();
     let key = keys.keys().find(|name| name.ends_with("_domainkey.evil.example")).unwrap();
     zone.dns.silence(key);
     assert_eq!(is_forger(&zone, &sealed).await, FORGER);
@@ -302,7 +302,7 @@ async fn results_of_trusted_servers_replace_verification() {
         is_forger(&zone, &TestMessage::from("bob@example.net").with_sender("<>")).await,
         PASSES
     );
-    assert!(zone.dns.asked().is_empty(), "{:?}", zone.dns.asked());
+    assert!(zone.dns.queries().is_empty(), "{:?}", zone.dns.queries());
     // Results about other methods, or of other servers, do not.
     for fields in [
         "mx.example.org; none",
@@ -325,7 +325,7 @@ async fn dns_answers_are_cached() {
     for _ in 0..3 {
         assert!(examine(&Header::split(&mail.raw), &mail.envelope, &settings).await.is_some());
     }
-    let asked = zone.dns.asked();
+    let asked = zone.dns.queries();
     assert_eq!(asked.iter().filter(|name| *name == "mail.example.net 16").count(), 1, "{asked:?}");
 }
 
@@ -373,7 +373,7 @@ async fn forwarded(zone: &Zone, mail: TestMessage, sealer: &str, footer: &str) -
     let der = Ed25519Key::generate_pkcs8().unwrap();
     let key = Ed25519Key::from_pkcs8_der(&der).unwrap();
     let record = format!("v=DKIM1; k=ed25519; p={}", STANDARD.encode(key.public_key()));
-    let selector = format!("arc{}", zone.dns.texts().len());
+    let selector = format!("arc{}", zone.dns.txt_records().len());
     zone.dns.txt(&format!("{selector}._domainkey.{sealer}"), &record);
     let changed = [&mail.raw, footer.as_bytes()].concat();
     let sealed = {
