@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Map, Value};
 
 use super::bounded;
-use crate::jmap::email::search::filter::filter as read_filter;
+use crate::jmap::email::search::filter::parse_filter;
 use crate::jmap::email::search::query::SectionArgs;
-use crate::jmap::email::search::sort::sort as read_sort;
+use crate::jmap::email::search::sort::parse_sort;
 use crate::message::rows;
 use crate::model::clock::FixedClock;
 use crate::model::{
@@ -31,7 +31,7 @@ pub fn filter(data: &[u8]) {
     let Ok(value) = serde_json::from_slice::<Value>(bounded(data)) else { return };
     let part = |name: &str| value.get(name).filter(|part| !part.is_null());
     let (filter, sort) =
-        match (read_filter(part("filter")), read_sort(part("sort").unwrap_or(&Value::Null))) {
+        match (parse_filter(part("filter")), parse_sort(part("sort").unwrap_or(&Value::Null))) {
             (Ok(filter), Ok(sort)) => (filter, sort),
             (
                 Err(MethodError::InvalidArguments(what) | MethodError::UnsupportedFilter(what)),

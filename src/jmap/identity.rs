@@ -253,7 +253,7 @@ fn read(
 fn patched(id: ObjectId, old: &SenderIdentity, patch: &Value) -> Result<SenderIdentity, SetError> {
     let before = object(id, old, IdentityProperty::ALL);
     let (mut new, mut problems) = (old.clone(), InvalidProperties::default());
-    for (property, value) in Patch::wishes(patch, &before)? {
+    for (property, value) in Patch::new_values(patch, &before)? {
         if before.get(&property) != Some(&value) {
             problems.note(apply(&mut new, &property, &value))?;
         }

@@ -2,7 +2,7 @@
 //!
 //! - Each account is a principal, with the id of the account. A user finds all visible principals
 //!   in the user's own account.
-//! - A user sees the accounts that have an address in principal of the user's own domains, and
+//! - A user sees the accounts that have an address in one of the user's own domains, and
 //!   those that share a mailbox with the user. An administrator sees all.
 //! - Principals cannot be changed over JMAP, and no history of changes is stored: the state is a
 //!   digest of all visible principals.

@@ -242,7 +242,7 @@ fn account_capability(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jmap::email::search::sort::sort;
+    use crate::jmap::email::search::sort::parse_sort;
 
     #[test]
     fn every_advertised_sort_property_is_accepted() {
@@ -252,7 +252,7 @@ mod tests {
                 if property.ends_with("Keyword") {
                     comparator["keyword"] = "$seen".into();
                 }
-                assert!(sort(&json!([comparator])).is_ok(), "{property} {collation}");
+                assert!(parse_sort(&json!([comparator])).is_ok(), "{property} {collation}");
             }
         }
     }

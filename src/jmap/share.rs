@@ -3,7 +3,7 @@
 //!
 //! - A notification is created in the account of each user whose rights changed, after the change
 //!   is durable. If the service stops in between, the notification is lost.
-//! - A user has at max_changes one notification for each mailbox. A later change replaces the
+//! - A user has at most one notification for each mailbox. A later change replaces the
 //!   earlier one; if both together change nothing, no notification is left.
 
 use std::collections::BTreeSet;

@@ -354,7 +354,7 @@ fn patched(
 ) -> Result<PushSubscription, SetError> {
     let before = object(id, old, &PushSubscriptionProperty::readable());
     let (mut one, mut problems) = (old.clone(), InvalidProperties::default());
-    for (name, value) in Patch::wishes(patch, &before)? {
+    for (name, value) in Patch::new_values(patch, &before)? {
         let property = PushSubscriptionProperty::from_name(&name);
         // A client may send back properties unchanged (RFC 8620 §5.3).
         if property != Some(PushSubscriptionProperty::Expires) && before.get(&name) == Some(&value)

@@ -131,7 +131,7 @@ fn patched(
     let before = object(old, VacationProperty::ALL)
         .map_err(|error| SetError::ServerFail(error.to_string()))?;
     let (mut response, mut problems) = (old.clone(), InvalidProperties::default());
-    for (name, value) in Patch::wishes(patch, &before)? {
+    for (name, value) in Patch::new_values(patch, &before)? {
         let Some(property) =
             VacationProperty::from_name(&name).filter(|property| settable.contains(property))
         else {

@@ -22,7 +22,7 @@ use crate::cli::terminal::input::{read_at_most, with_crlf};
 use crate::cli::terminal::output;
 use crate::config::Config;
 use crate::wire::jmap::admin::mail::{MailDeliver, MailDeliverArguments, RecipientReply};
-use crate::wire::jmap::octets;
+use crate::wire::jmap::to_base64;
 
 #[derive(Debug, Args)]
 pub struct DeliverArgs {
@@ -90,7 +90,7 @@ fn deliver(
             .filter(|sender| !sender.is_empty() && *sender != NULL_SENDER)
             .map(str::to_owned),
         recipients: args.recipients.clone(),
-        message: octets(&message),
+        message: to_base64(&message),
     };
     let answer =
         single_threaded_runtime()?.block_on(context.client.call::<MailDeliver>(arguments))?;

@@ -18,7 +18,7 @@ use crate::wire::jmap::admin::AccountRef;
 use crate::wire::jmap::admin::mail::{
     EmailRow, MailList, MailListArguments, MailShow, MailShowArguments, NamedAddress,
 };
-use crate::wire::jmap::{With, of_octets};
+use crate::wire::jmap::{With, from_base64};
 
 #[derive(Debug, Subcommand)]
 pub enum MailCommand {
@@ -97,7 +97,7 @@ pub(in crate::cli) async fn run(
             if context.json {
                 output::json(&answer);
             } else {
-                let message = of_octets(&answer.message).map_err(|_| {
+                let message = from_base64(&answer.message).map_err(|_| {
                     Failure::new(exit::SOFTWARE, "the service's answer has no message")
                 })?;
                 output::bytes(&message)?;

@@ -20,7 +20,7 @@ use crate::wire::jmap::admin::queue::{
     QueueShowArguments, QueueTarget, QueuedAction,
 };
 use crate::wire::jmap::admin::{AccountRef, EmptyArguments, VendorMethod};
-use crate::wire::jmap::{With, of_octets};
+use crate::wire::jmap::{With, from_base64};
 
 #[derive(Debug, Subcommand)]
 pub enum QueueCommand {
@@ -206,7 +206,7 @@ async fn show(item: &ActionArgs, message: bool, context: &CommandContext) -> Res
     let answer =
         context.client.call::<QueueShow>(With(AccountRef::by_id(&account.id), args)).await?;
     if message {
-        let message = of_octets(answer.message.as_deref().unwrap_or_default())
+        let message = from_base64(answer.message.as_deref().unwrap_or_default())
             .map_err(|_| Failure::new(exit::SOFTWARE, "the service's answer has no message"))?;
         return output::bytes(&message);
     }

@@ -20,7 +20,7 @@ use crate::wire::jmap::admin::vacation::{
     SINGLETON, VacationFacts, VacationGet, VacationGetArguments, VacationSet, VacationSetArguments,
 };
 use crate::wire::jmap::admin::{AccountRef, ObjectError};
-use crate::wire::jmap::{With, octets};
+use crate::wire::jmap::{With, to_base64};
 use args::VacationCommand;
 pub(in crate::cli) use log::{LOG_HEAD, log_rows};
 
@@ -159,7 +159,7 @@ async fn test(
 ) -> Result<(), Failure> {
     let message = read(file)?;
     let args = VacationTestArguments {
-        message: octets(&with_crlf(&message)),
+        message: to_base64(&with_crlf(&message)),
         sender: sender.map(str::to_owned),
     };
     let answer = call::<VacationTest, _>(context, account, args).await?;

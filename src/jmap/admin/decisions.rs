@@ -19,7 +19,7 @@ use crate::wire::jmap::admin::decisions::{
     DecisionListArguments, TopicFacts, VacationReport, VacationReportAnswer,
     VacationReportArguments, VacationTest, VacationTestAnswer, VacationTestArguments,
 };
-use crate::wire::jmap::{MethodError, With, of_octets};
+use crate::wire::jmap::{MethodError, With, from_base64};
 
 /// Selects decisions of the log.
 #[derive(Debug, Default)]
@@ -191,7 +191,7 @@ impl AdminMethod for VacationTest {
         With(account_ref, args): OfAccount<VacationTestArguments>,
     ) -> Result<VacationTestAnswer, MethodError> {
         let (account, row) = context.account_of(&account_ref)?;
-        let raw = of_octets(&args.message)?;
+        let raw = from_base64(&args.message)?;
         let facts = AutoReplyFacts::of(&raw);
         let sender = match args.sender.as_deref() {
             Some("") => None,

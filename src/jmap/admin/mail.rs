@@ -16,7 +16,7 @@ use crate::wire::jmap::admin::mail::{
     MailDeliverArguments, MailList, MailListAnswer, MailListArguments, MailShow, MailShowAnswer,
     MailShowArguments, NamedAddress, RecipientReply, ThreadFacts,
 };
-use crate::wire::jmap::{MethodError, With, octets, of_octets};
+use crate::wire::jmap::{MethodError, With, from_base64, to_base64};
 
 impl AdminMethod for MailList {
     fn call(
@@ -149,7 +149,7 @@ impl AdminMethod for MailShow {
         });
         let attachments = attachments.collect();
         let email = describe(&snapshot, account, id, email.thread)?;
-        Ok(MailShowAnswer { email, message: octets(&message), attachments })
+        Ok(MailShowAnswer { email, message: to_base64(&message), attachments })
     }
 }
 
@@ -163,7 +163,7 @@ impl AdminMethod for MailDeliver {
         let sender = args.sender.map(|text| parse_address(&text)).transpose()?;
         let recipients: Result<Vec<Address>, MethodError> =
             args.recipients.iter().map(|text| parse_address(text)).collect();
-        let message = of_octets(&args.message)?;
+        let message = from_base64(&args.message)?;
         let outcomes = (context.deliver)(sender, recipients?, message).into_iter().map(
             |(recipient, reply)| {
                 let mut line = Vec::new();

@@ -3,7 +3,7 @@
 
 use super::{AdminMethod, charge_row, mail, mailboxes};
 use crate::jmap::context::Context;
-use crate::jmap::email::search::filter::filter;
+use crate::jmap::email::search::filter::parse_filter;
 use crate::jmap::email::search::query::SectionArgs;
 use crate::jmap::email::search::sort;
 use crate::jmap::method::Call;
@@ -67,7 +67,7 @@ fn spec(
     account: AccountId,
     args: &MailQueryArguments,
 ) -> Result<QuerySpec, MethodError> {
-    let mut filter = filter(args.filter.as_ref())?;
+    let mut filter = parse_filter(args.filter.as_ref())?;
     if let Some(name) = &args.mailbox {
         let (uid, _) = mailboxes::find(context, account, name)?;
         let inside = Filter::Is(Condition::InMailbox(uid));

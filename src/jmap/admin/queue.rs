@@ -17,7 +17,7 @@ use crate::wire::jmap::admin::queue::{
     QueuedRecipient, RelayOutage,
 };
 use crate::wire::jmap::admin::{AccountRef, EmptyArguments, OfAccount};
-use crate::wire::jmap::{MethodError, With, octets};
+use crate::wire::jmap::{MethodError, With, to_base64};
 
 /// How many actions are read or changed at once.
 const ACTIONS_PER_COMMIT: usize = 256;
@@ -198,7 +198,7 @@ impl AdminMethod for QueueShow {
             action.ok_or_else(|| MethodError::NotFound("there is no such action".into()))?;
         let message = if args.with_message && action.state != ActionState::Sent {
             charge(context, snapshot.action_size(&action)?)?;
-            Some(octets(&snapshot.action_message(account, &action)?))
+            Some(to_base64(&snapshot.action_message(account, &action)?))
         } else {
             None
         };

@@ -5,8 +5,8 @@
 //! - A blob id says where the bytes are (`model::BlobId`). They are read in pieces, so an
 //!   attachment of any size needs little memory.
 //! - To find a part of an upload, or of a message within a message, the message is parsed once. It
-//!   is not held in memory while the client reads the part (`blob_room` says how much memory
-//!   finding it takes).
+//!   is not held in memory while the client reads the part (`memory_to_find_blob` says how
+//!   much memory it takes to find the part).
 //! - Bytes are charged to the request (`budget`) before they are read.
 
 mod copy;
@@ -94,7 +94,7 @@ impl Context {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn blob_room(&self, account: &Account, id: &BlobId) -> Result<u64, MethodError> {
+    pub fn memory_to_find_blob(&self, account: &Account, id: &BlobId) -> Result<u64, MethodError> {
         let base = Blob::base(self, account, &id.base, &id.parts)?;
         Ok(base
             .filter(|(_, rest)| !rest.is_empty())

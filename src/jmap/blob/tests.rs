@@ -77,7 +77,7 @@ fn blobs_of_emails_parts_and_nested_parts_are_read() {
     let within = format!(
         "Subject: outer\r\nMIME-Version: 1.0\r\nContent-Type: message/rfc822\r\n\
          Content-Transfer-Encoding: base64\r\n\r\n{}\r\n",
-        crate::wire::jmap::octets(MESSAGE.as_bytes())
+        crate::wire::jmap::to_base64(MESSAGE.as_bytes())
     );
     let upload = context.keep_upload(ann, within.as_bytes(), "message/rfc822").unwrap();
     assert_eq!(read_blob(&context, ann, &upload.part(0).unwrap()).unwrap(), MESSAGE.as_bytes());
@@ -93,7 +93,7 @@ fn large_part_is_read_in_pieces() {
     let context = context();
     let ann = ann(&context);
     let content: Vec<u8> = (0..3_000_000_u32).map(|n| u8::try_from(n % 251).unwrap()).collect();
-    let text = crate::wire::jmap::octets(&content);
+    let text = crate::wire::jmap::to_base64(&content);
     let lines: String = text
         .as_bytes()
         .chunks(76)
@@ -302,7 +302,7 @@ fn parts_of_uploads_are_streamed_at_any_nesting() {
              Content-Transfer-Encoding: {encoding}\r\n\r\n{body}"
         )
     };
-    let base64 = crate::wire::jmap::octets(inner.as_bytes());
+    let base64 = crate::wire::jmap::to_base64(inner.as_bytes());
     let account = context.accessible_account(ann).unwrap();
     for outer in
         [wrap("7bit", &inner), wrap("base64", &base64), wrap("7bit", &wrap("base64", &base64))]
@@ -313,7 +313,7 @@ fn parts_of_uploads_are_streamed_at_any_nesting() {
             id = id.part(0).unwrap();
         }
         let id = id.part(1).unwrap();
-        assert_eq!(context.blob_room(&account, &id).unwrap(), outer.len() as u64);
+        assert_eq!(context.memory_to_find_blob(&account, &id).unwrap(), outer.len() as u64);
         let blob = context.blob(&account, &id).unwrap().unwrap();
         assert_eq!(blob.size(&context.store).unwrap(), text.len() as u64 - 2);
         for (start, end) in [(0, u64::MAX), (1000, 1010), (200_000, 300_000)] {
@@ -330,5 +330,5 @@ fn parts_of_uploads_are_streamed_at_any_nesting() {
     }
     // A blob without nested messages takes no memory to find.
     let upload = context.keep_upload(ann, inner.as_bytes(), "message/rfc822").unwrap();
-    assert_eq!(context.blob_room(&account, &upload).unwrap(), 0);
+    assert_eq!(context.memory_to_find_blob(&account, &upload).unwrap(), 0);
 }

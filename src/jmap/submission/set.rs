@@ -241,7 +241,7 @@ fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> TxnResult<EmailId> {
     let found = txn.snapshot().object::<EmailSubmission>(txn.account(), id)?;
     let submission = found.ok_or(SetError::NotFound)?;
     let before = object(id, &submission, SubmissionProperty::ALL);
-    for (property, value) in Patch::wishes(patch, &before)? {
+    for (property, value) in Patch::new_values(patch, &before)? {
         if before.get(&property) == Some(&value) {
             continue;
         }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{account_of, call, context, error, filed};
 use crate::model::{ActionId, Address, Decision, UtcMillis, VacationResponse, Verdict};
-use crate::wire::jmap::octets;
+use crate::wire::jmap::to_base64;
 
 #[test]
 fn vacation_response_is_patched_and_read_back() {
@@ -66,7 +66,7 @@ fn vacation_response_is_patched_and_read_back() {
         (&json!("singleton"), &json!("singleton"))
     );
     let message =
-        octets(b"From: x@example.net\r\nTo: ann@example.org\r\nSubject: hi\r\n\r\nhi\r\n");
+        to_base64(b"From: x@example.net\r\nTo: ann@example.org\r\nSubject: hi\r\n\r\nhi\r\n");
     let (_, would) = call(&context, "Vacation/test", &json!({"accountId": id, "message": message}));
     assert!(would["reply"].as_str().unwrap().contains("Subject: Auto: hi"), "{would}");
     let (_, none) = call(
@@ -146,7 +146,7 @@ fn vacation_response_has_only_the_standard_properties() {
     let test = |from: &str, more: &str| {
         let message =
             format!("From: {from}\r\nTo: ann@example.org\r\nSubject: hi\r\n{more}\r\nhi\r\n");
-        ask("Vacation/test", json!({"message": octets(message.as_bytes())}))
+        ask("Vacation/test", json!({"message": to_base64(message.as_bytes())}))
     };
     set(json!({"days": []}));
     assert!(
@@ -177,7 +177,7 @@ fn vacation_reply_comes_only_from_an_address_of_the_account() {
     };
     let from = || {
         let message =
-            octets(b"From: x@example.net\r\nTo: ann@example.org\r\nSubject: hi\r\n\r\nhi\r\n");
+            to_base64(b"From: x@example.net\r\nTo: ann@example.org\r\nSubject: hi\r\n\r\nhi\r\n");
         let would =
             call(&context, "Vacation/test", &json!({"accountId": ann, "message": message})).1;
         let reply = would["reply"].as_str().unwrap().to_owned();

@@ -83,7 +83,7 @@ async fn try_download(
     let (part_context, part_account, part_id) = (context.clone(), account.clone(), id.clone());
     let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the download failed");
     let (needed, permit) =
-        blocking(permit, move || part_context.blob_room(&part_account, &part_id))
+        blocking(permit, move || part_context.memory_to_find_blob(&part_account, &part_id))
             .await
             .map_err(failed)?;
     let needed = needed?;

@@ -142,7 +142,7 @@ impl ResultParts<'_> {
         thread: ThreadId,
     ) -> Result<(Option<EmailId>, Option<EmailId>), Error> {
         let now = self.end_of(shown, thread, false, |_| true)?;
-        // A collapsed listing shows at max_events one email of a thread at a time.
+        // A collapsed listing shows at most one email of a thread at a time.
         let then = match events.get(&thread) {
             Some((_, gone)) => gone.first().copied(),
             None => now,

@@ -50,14 +50,14 @@ pub const ADMIN: &str = "urn:restante:jmap:admin";
 
 /// Encodes bytes as base64 (RFC 4648 §4) for JSON.
 #[must_use]
-pub fn octets(octets: &[u8]) -> String {
-    STANDARD.encode(octets)
+pub fn to_base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
 }
 
-/// Decodes base64.
+/// Decodes base64 (RFC 4648 §4).
 ///
 /// # Errors
 /// `invalidArguments`: the text is not base64.
-pub fn of_octets(text: &str) -> Result<Vec<u8>, MethodError> {
+pub fn from_base64(text: &str) -> Result<Vec<u8>, MethodError> {
     STANDARD.decode(text).map_err(|_| MethodError::InvalidArguments("not base64".into()))
 }

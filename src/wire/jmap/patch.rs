@@ -40,16 +40,16 @@ impl<'p> Patch<'p> {
     ///
     /// # Errors
     /// `invalidPatch`.
-    pub fn wishes(
+    pub fn new_values(
         patch: &'p Value,
         object: &Map<String, Value>,
     ) -> Result<Vec<(String, Value)>, SetError> {
-        let (read, mut wished) = (Self::read(patch)?, object.clone());
-        read.apply(&mut wished)?;
-        let touched = read
+        let (patch, mut patched) = (Self::read(patch)?, object.clone());
+        patch.apply(&mut patched)?;
+        let new_values = patch
             .properties()
-            .map(|name| (name.to_owned(), wished.get(name).cloned().unwrap_or_default()));
-        Ok(touched.collect())
+            .map(|name| (name.to_owned(), patched.get(name).cloned().unwrap_or_default()));
+        Ok(new_values.collect())
     }
 
     /// Returns the properties that the patch changes, sorted, each once.

@@ -50,11 +50,11 @@ enum EmailCondition {
 ///
 /// # Errors
 /// `invalidArguments`, `unsupportedFilter`.
-pub(in crate::jmap::email) fn filter_of_call(
+pub(in crate::jmap::email) fn parse_filter_of_call(
     call: &Call<'_>,
     json: Option<&Value>,
 ) -> Result<Filter, MethodError> {
-    let filter = filter(json)?;
+    let filter = parse_filter(json)?;
     if uses_extension(&filter) && !call.uses(ADMIN) {
         return Err(MethodError::UnsupportedFilter(format!(
             "attachmentName and attachmentType belong to {ADMIN}"
@@ -74,11 +74,11 @@ fn uses_extension(filter: &Filter) -> bool {
     }
 }
 
-/// Reads a filter. If there is none, every email matches.
+/// Reads a filter from JSON. Without one, every email matches.
 ///
 /// # Errors
 /// `invalidArguments`, `unsupportedFilter`.
-pub fn filter(json: Option<&Value>) -> Result<Filter, MethodError> {
+pub fn parse_filter(json: Option<&Value>) -> Result<Filter, MethodError> {
     let tree = FilterTree::of(json, |name, value| {
         if value.is_null() { Ok(None) } else { condition::<EmailCondition>(name, value).map(Some) }
     })?;

@@ -36,7 +36,7 @@ fn query_spec(
 ) -> Result<QuerySpec, MethodError> {
     Ok(QuerySpec {
         account: account.id,
-        filter: filter::filter_of_call(call, filter)?,
+        filter: filter::parse_filter_of_call(call, filter)?,
         sort: sort::comparators(sort)?,
         collapse: extra.collapse_threads,
         scope: rights.scope(),

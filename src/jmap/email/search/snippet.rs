@@ -50,7 +50,7 @@ impl Method for SnippetGet {
         }
         let snapshot = context.store.snapshot();
         let rights = Rights::of(&snapshot, &account)?;
-        let filter = filter::filter_of_call(call, args.filter.as_ref())?;
+        let filter = filter::parse_filter_of_call(call, args.filter.as_ref())?;
         let results = QuerySpec {
             account: account.id,
             filter,

@@ -28,7 +28,7 @@ enum EmailSort {
 /// # Errors
 /// `invalidArguments`, `unsupportedSort`.
 #[cfg(any(test, feature = "internals"))]
-pub fn sort(value: &serde_json::Value) -> Result<Vec<Comparator>, MethodError> {
+pub fn parse_sort(value: &serde_json::Value) -> Result<Vec<Comparator>, MethodError> {
     let sort = Option::<Vec<SortComparator>>::deserialize(value);
     comparators(sort.map_err(|error| {
         MethodError::InvalidArguments(format!(

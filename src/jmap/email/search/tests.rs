@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::query::SectionArgs;
-use super::sort::sort;
+use super::sort::parse_sort;
 use crate::model::{EmailId, MailboxUid, UtcMillis, limits};
 use crate::query::{Collation, Comparator, Condition, Filter, SortProperty, Start, Window};
 use crate::wire::jmap::MethodError;
@@ -17,7 +17,7 @@ fn kind<T: std::fmt::Debug>(result: Result<T, MethodError>) -> String {
 }
 
 fn filter(value: &Value) -> Result<Filter, MethodError> {
-    super::filter::filter(Some(value).filter(|value| !value.is_null()))
+    super::filter::parse_filter(Some(value).filter(|value| !value.is_null()))
 }
 
 /// The section that these arguments select, with at most 100 results.
@@ -187,8 +187,8 @@ fn sort_is_read_or_gets_its_error_type() {
         {"property": "hasKeyword", "keyword": "$Seen", "collation": "i;octet"},
     ]);
     let both_by_word = by_word.clone();
-    assert_eq!(sort(&both), Ok(vec![newest, by_word]));
-    assert_eq!(sort(&Value::Null), Ok(Vec::new()));
+    assert_eq!(parse_sort(&both), Ok(vec![newest, by_word]));
+    assert_eq!(parse_sort(&Value::Null), Ok(Vec::new()));
     for (name, wanted) in [
         ("sentAt", SortProperty::SentAt),
         ("size", SortProperty::Size),
@@ -196,20 +196,20 @@ fn sort_is_read_or_gets_its_error_type() {
         ("to", SortProperty::To),
         ("subject", SortProperty::Subject),
     ] {
-        assert_eq!(sort(&json!([{"property": name}])).unwrap()[0].property, wanted);
+        assert_eq!(parse_sort(&json!([{"property": name}])).unwrap()[0].property, wanted);
     }
-    assert!(sort(&json!([{"property": "size", "position": 0}])).is_ok());
+    assert!(parse_sort(&json!([{"property": "size", "position": 0}])).is_ok());
     // aerc sends only the keyword, and dates with the offset of its zone.
     assert_eq!(
-        sort(&json!([{"keyword": "$Seen", "collation": "i;octet"}])),
+        parse_sort(&json!([{"keyword": "$Seen", "collation": "i;octet"}])),
         Ok(vec![both_by_word])
     );
     let at = |date: &str| filter(&json!({"after": date}));
     assert_eq!(at("2026-12-24T09:00:00+01:00"), at("2026-12-24T08:00:00Z"));
     assert!(at("2026-12-24T09:00:00+01:00").is_ok());
     for of in ["allInThreadHaveKeyword", "someInThreadHaveKeyword"] {
-        assert!(sort(&json!([{"property": of, "keyword": "x"}])).is_ok());
-        assert_eq!(kind(sort(&json!([{"property": of}]))), "invalidArguments");
+        assert!(parse_sort(&json!([{"property": of, "keyword": "x"}])).is_ok());
+        assert_eq!(kind(parse_sort(&json!([{"property": of}]))), "invalidArguments");
     }
     for invalid in [
         json!({"property": "size"}),
@@ -221,7 +221,7 @@ fn sort_is_read_or_gets_its_error_type() {
         json!([{"property": "size", "collation": 5}]),
         json!([["size", true, null, null]]),
     ] {
-        assert_eq!(kind(sort(&invalid)), "invalidArguments", "{invalid}");
+        assert_eq!(kind(parse_sort(&invalid)), "invalidArguments", "{invalid}");
     }
     for unknown in [
         json!([{"property": "colour"}]),
@@ -229,7 +229,7 @@ fn sort_is_read_or_gets_its_error_type() {
         json!([{"property": "hasKeyword", "keyword": "a b"}]),
         Value::from(vec![json!({"property": "size"}); limits::MAX_SORT_COMPARATORS + 1]),
     ] {
-        assert_eq!(kind(sort(&unknown)), "unsupportedSort", "{unknown}");
+        assert_eq!(kind(parse_sort(&unknown)), "unsupportedSort", "{unknown}");
     }
 }
 
@@ -294,7 +294,7 @@ proptest! {
         if let Ok(filter) = filter(&value) {
             prop_assert_eq!(filter.validate(), Ok(()));
         }
-        if let Ok(sort) = sort(&value) {
+        if let Ok(sort) = parse_sort(&value) {
             prop_assert!(sort.len() <= limits::MAX_SORT_COMPARATORS);
         }
     }
@@ -303,10 +303,10 @@ proptest! {
 /// meli sends null for properties that it leaves to the server.
 #[test]
 fn null_in_sort_and_filter_is_the_default() {
-    let plain = sort(&json!([{"property": "receivedAt"}]));
+    let plain = parse_sort(&json!([{"property": "receivedAt"}]));
     let nulls = json!([{"property": "receivedAt", "isAscending": null, "collation": null,
         "keyword": null}]);
-    assert_eq!(sort(&nulls), plain);
+    assert_eq!(parse_sort(&nulls), plain);
     assert!(plain.is_ok());
     assert_eq!(
         filter(&json!({"inMailbox": null, "text": "lunch", "minSize": null})),

@@ -120,7 +120,7 @@ impl MailboxSetCall<'_> {
         let before = object(uid, &old, MailboxProperty::ALL);
         let (mut row, mut server_set, mut problems) =
             (old.clone(), Map::new(), InvalidProperties::default());
-        for (property, new) in Patch::wishes(patch, &before)? {
+        for (property, new) in Patch::new_values(patch, &before)? {
             // A client may send back a value that the server set (RFC 8620 §5.3).
             if before.get(&property) != Some(&new) {
                 self.require_property_right(&old, &property)?;
