@@ -15,8 +15,11 @@
 //! - Nothing is refused. Unclosed quotes and brackets end with the value, an open `<` with its list
 //!   item.
 
+mod delimited;
+
 use std::borrow::Cow;
 
+use self::delimited::{angle, comment, is_blank, quoted};
 use super::encoded::{self, EncodedWord};
 use super::value::tidy;
 use crate::model::{Address, EmailAddress, limits};
@@ -440,65 +443,6 @@ fn addr_spec(text: &str) -> String {
         (Some(local), Some(domain)) => Address::from_parts(local, domain).to_string(),
         _ => out,
     }
-}
-
-/// Reads a quoted string after its opening quote. Returns it without escapes, and the rest.
-fn quoted(text: &str) -> (String, &str) {
-    let (mut out, mut chars) = (String::new(), text.chars());
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' => out.extend(chars.next()),
-            '"' => break,
-            c => out.push(c),
-        }
-    }
-    (out, chars.as_str())
-}
-
-/// Reads a comment after its opening bracket. Returns it with encoded words decoded, and the rest.
-fn comment(text: &str) -> (String, &str) {
-    let (mut out, mut chars, mut depth) = (String::new(), text.chars(), 1usize);
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' => {
-                out.extend(chars.next());
-                continue;
-            }
-            '(' => depth = depth.saturating_add(1),
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth == 0 {
-            break;
-        }
-        out.push(c);
-    }
-    (encoded::words(&out).into_owned(), chars.as_str())
-}
-
-/// Reads the text in angle brackets after the opening one. Returns it and the rest. If another `<`
-/// or the end of the value comes before the closing bracket, the text ends with the list item.
-fn angle(text: &str) -> (&str, &str) {
-    let text = text.trim_start_matches(|c| is_blank(c) || c == '<');
-    let (mut separator, mut is_quoted, mut is_escaped) = (None, false, false);
-    let split = |at: usize| text.split_at_checked(at).unwrap_or((text, ""));
-    for (at, c) in text.char_indices() {
-        match c {
-            _ if is_escaped => is_escaped = false,
-            '\\' => is_escaped = true,
-            '"' => is_quoted = !is_quoted,
-            _ if is_quoted => {}
-            '>' => return (split(at).0, split(at.saturating_add(1)).1),
-            '<' => return split(separator.unwrap_or(at)),
-            ',' | ';' => separator = separator.or(Some(at)),
-            _ => {}
-        }
-    }
-    split(separator.unwrap_or(text.len()))
-}
-
-fn is_blank(c: char) -> bool {
-    matches!(c, ' ' | '\t')
 }
 
 #[cfg(test)]
