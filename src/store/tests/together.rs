@@ -5,13 +5,14 @@
 //! the engine wrote them: a commit that was not built on the state right before it is noticed.
 
 mod baton;
+mod naive;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
 use self::baton::{Baton, BatonEngine, Leaves};
+use self::naive::Naive;
 use super::super::row::wake_condition;
 use super::actors::SeededRng;
 use super::*;
@@ -25,7 +26,7 @@ type Facts = (BTreeSet<MailboxUid>, BTreeSet<String>);
 
 /// What a commit read, and what it wrote.
 #[derive(Debug, Clone)]
-enum Deed {
+enum CommitRecord {
     Delivered { id: EmailId, emails: u64 },
     Changed { id: EmailId, before: Facts, after: Facts },
     Destroyed { id: EmailId, before: Facts },
@@ -54,20 +55,21 @@ fn count_of(row: &AccountRow) -> u64 {
     row.display_name.as_deref().and_then(|name| name.parse().ok()).unwrap_or(0)
 }
 
-/// One of the stores, and its commits.
+/// One of the stores, with its random changes and the record of its commits.
 struct Actor {
-    who: usize,
+    number: usize,
     store: Store,
     engine: Arc<BatonEngine>,
     clock: Arc<FixedClock>,
-    dice: SeededRng,
-    deeds: Vec<(u64, AccountId, Deed)>,
+    rng: SeededRng,
+    records: Vec<(u64, AccountId, CommitRecord)>,
+    /// How many commits were overtaken too often.
     overtaken: usize,
 }
 
 impl Actor {
-    /// Returns the value of a commit. The commit may fail only because of other stores.
-    fn allowed<T>(&mut self, done: Result<T, Error>) -> Option<T> {
+    /// Returns the value of a commit, or `None` if it failed because of a commit of another store.
+    fn unless_overtaken<T>(&mut self, done: Result<T, Error>) -> Option<T> {
         match done {
             Ok(value) => Some(value),
             Err(Error::Overtaken(_)) => {
@@ -75,7 +77,7 @@ impl Actor {
                 None
             }
             Err(Error::NotFound(_) | Error::Conflict(_) | Error::Rebuilding(_)) => None,
-            Err(other) => panic!("store {}: {other}", self.who),
+            Err(other) => panic!("store {}: {other}", self.number),
         }
     }
 
@@ -87,26 +89,26 @@ impl Actor {
         self.engine.written.lock().clear();
         let done = self.store.commit(account, change);
         let done = done.and_then(|(value, ticket)| ticket.wait_blocking().map(|()| value));
-        self.allowed(done)
+        self.unless_overtaken(done)
     }
 
-    /// Makes a commit and records it.
-    fn deed(
+    /// Makes a commit, and records what it read and wrote.
+    fn commit_and_record(
         &mut self,
         account: AccountId,
-        change: impl FnMut(&mut Txn<'_>) -> Result<Deed, Error>,
+        change: impl FnMut(&mut Txn<'_>) -> Result<CommitRecord, Error>,
     ) {
-        if let Some(deed) = self.commit(account, change) {
-            self.note(account, deed);
+        if let Some(record) = self.commit(account, change) {
+            self.record(account, record);
         }
     }
 
-    fn note(&mut self, account: AccountId, deed: Deed) {
+    fn record(&mut self, account: AccountId, record: CommitRecord) {
         let number = self.engine.written.lock().get(&account).copied();
-        self.deeds.push((number.expect("what is done is written"), account, deed));
+        self.records.push((number.expect("the change number of a commit"), account, record));
     }
 
-    fn make(&mut self, account: AccountId) {
+    fn create_account(&mut self, account: AccountId) {
         let row = AccountRow::new(
             format!("{account}"),
             Address::from_parts(format!("{account}"), "example.org"),
@@ -132,12 +134,12 @@ impl Actor {
     }
 
     fn deliver(&mut self) {
-        let accounts: &[AccountId] = [&[ACCOUNT][..], &[BOB], &[ACCOUNT, BOB]][self.dice.below(3)];
+        let accounts: &[AccountId] = [&[ACCOUNT][..], &[BOB], &[ACCOUNT, BOB]][self.rng.below(3)];
         let keys: String =
-            (0..self.dice.below(3)).map(|_| ['0', '1', '2', '3'][self.dice.below(4)]).collect();
+            (0..self.rng.below(3)).map(|_| ['0', '1', '2', '3'][self.rng.below(4)]).collect();
         // Few different messages, so that one is delivered while another store collects it.
         let raw =
-            format!("Subject: {keys}\r\n\r\n{}\r\n", ["a", "b"][self.dice.below(2)]).into_bytes();
+            format!("Subject: {keys}\r\n\r\n{}\r\n", ["a", "b"][self.rng.below(2)]).into_bytes();
         let encoded = EncodedMessage::new(&rows_of(&raw));
         self.engine.written.lock().clear();
         let (results, ticket) = self.store.commit_message(accounts, &encoded, &raw, |txn| {
@@ -149,75 +151,77 @@ impl Actor {
                 keywords: BTreeSet::new(),
                 received_at: txn.now(),
             })?;
-            Ok(Deed::Delivered { id, emails })
+            Ok(CommitRecord::Delivered { id, emails })
         });
         ticket.wait_blocking().unwrap();
         for (account, result) in results {
-            if let Some(deed) = self.allowed(result) {
-                self.note(account, deed);
+            if let Some(record) = self.unless_overtaken(result) {
+                self.record(account, record);
             }
         }
     }
 
-    fn change(&mut self, account: AccountId) {
-        let (boxes, word) = (self.dice.boxes(), ["$seen", "$flagged"][self.dice.below(2)]);
-        let destroys = self.dice.below(4) == 0;
-        let known = match self.store.snapshot().emails(account, None, 1000) {
-            Ok(known) if !known.is_empty() => known,
+    fn change_email(&mut self, account: AccountId) {
+        let mailboxes = self.rng.boxes();
+        let keyword = ["$seen", "$flagged"][self.rng.below(2)];
+        let destroys = self.rng.below(4) == 0;
+        let emails = match self.store.snapshot().emails(account, None, 1000) {
+            Ok(emails) if !emails.is_empty() => emails,
             Ok(_) | Err(Error::Rebuilding(_)) => return,
             Err(other) => panic!("{other}"),
         };
-        let id = known[self.dice.below(known.len())].0;
-        self.deed(account, |txn| {
+        let id = emails[self.rng.below(emails.len())].0;
+        self.commit_and_record(account, |txn| {
             let email = txn.snapshot().email(account, id)?.ok_or(Error::NotFound("email"))?;
             let before = (email.mailboxes, email.keywords);
             if destroys {
                 txn.destroy_email(id)?;
-                return Ok(Deed::Destroyed { id, before });
+                return Ok(CommitRecord::Destroyed { id, before });
             }
-            let mut after = (boxes.clone(), before.1.clone());
-            if !after.1.remove(word) {
-                after.1.insert(word.to_owned());
+            let mut after = (mailboxes.clone(), before.1.clone());
+            if !after.1.remove(keyword) {
+                after.1.insert(keyword.to_owned());
             }
             txn.update_email(id, after.0.clone(), after.1.clone())?;
-            Ok(Deed::Changed { id, before, after })
+            Ok(CommitRecord::Changed { id, before, after })
         });
     }
 
-    fn act(&mut self, account: AccountId) {
-        let due = UtcMillis(i64::try_from(5 + self.dice.below(9)).unwrap());
-        let what = self.dice.below(3);
-        let known = match self.store.snapshot().outbox(account) {
-            Ok(known) => known,
+    fn change_queue(&mut self, account: AccountId) {
+        let due = UtcMillis(i64::try_from(5 + self.rng.below(9)).unwrap());
+        let choice = self.rng.below(3);
+        let actions = match self.store.snapshot().outbox(account) {
+            Ok(actions) => actions,
             Err(Error::Rebuilding(_)) => return,
             Err(other) => panic!("{other}"),
         };
-        let Some(seen) = known.get(self.dice.below(known.len().max(1))).filter(|_| what > 0) else {
-            return self.deed(account, |txn| {
+        let index = self.rng.below(actions.len().max(1));
+        let Some(action_seen) = actions.get(index).filter(|_| choice > 0) else {
+            return self.commit_and_record(account, |txn| {
                 let id =
                     txn.queue_action(Action { due, email: None, told: None, ..action() }, b"x")?;
-                Ok(Deed::Queued { id, due })
+                Ok(CommitRecord::Queued { id, due })
             });
         };
-        let id = seen.id;
-        self.deed(account, |txn| {
+        let id = action_seen.id;
+        self.commit_and_record(account, |txn| {
             let action = txn.action(id)?;
             let (before, after) = (action.due, UtcMillis(action.due.0 + 1));
-            if what == 1 {
+            if choice == 1 {
                 txn.remove_action(id)?;
-                return Ok(Deed::Removed { id, due: before });
+                return Ok(CommitRecord::Removed { id, due: before });
             }
             // This raises no change number, so the bytes of the account's state stay the same.
             txn.defer_actions(
                 &[(id, wake_condition(&action).ok_or(Error::NotFound("wake"))?)],
                 after,
             )?;
-            Ok(Deed::Deferred { id, before, after })
+            Ok(CommitRecord::Deferred { id, before, after })
         });
     }
 
     /// Raises a number in the account's row, in one commit with an address of the site.
-    fn count(&mut self, account: AccountId) {
+    fn raise_counter(&mut self, account: AccountId) {
         self.engine.written.lock().clear();
         let mut before = 0;
         let done = self.store.commit_together(&[AccountId::SITE, account], |txn| {
@@ -233,31 +237,31 @@ impl Actor {
             txn.set_account(&AccountRow { display_name: Some((before + 1).to_string()), ..row });
             Ok(())
         });
-        if self.allowed(done.and_then(Ticket::wait_blocking)).is_some() {
-            self.note(account, Deed::Counted { before });
+        if self.unless_overtaken(done.and_then(Ticket::wait_blocking)).is_some() {
+            self.record(account, CommitRecord::Counted { before });
         }
     }
 
-    fn keep_up(&mut self, account: AccountId) {
-        let most = 1 + self.dice.below(4);
-        let (uid, filter) = (MailboxUid(1), ListingFilter::ALL[self.dice.below(6)]);
-        match self.dice.below(8) {
+    fn do_upkeep(&mut self, account: AccountId) {
+        let limit = 1 + self.rng.below(4);
+        let (uid, filter) = (MailboxUid(1), ListingFilter::ALL[self.rng.below(6)]);
+        match self.rng.below(8) {
             0 => drop(self.commit(AccountId::SITE, |txn| {
-                txn.collect_blobs(txn.now().before(Duration::from_millis(4)), most)
+                txn.collect_blobs(txn.now().before(Duration::from_millis(4)), limit)
             })),
-            1 => drop(self.commit(AccountId::SITE, |txn| txn.sweep_blobs(Duration::ZERO, most))),
-            2 => drop(self.commit(account, |txn| txn.purge_emails(txn.now(), most))),
+            1 => drop(self.commit(AccountId::SITE, |txn| txn.sweep_blobs(Duration::ZERO, limit))),
+            2 => drop(self.commit(account, |txn| txn.purge_emails(txn.now(), limit))),
             3 => drop(self.commit(account, |txn| {
                 txn.note_history(Duration::ZERO)?;
-                txn.purge_history(txn.now(), most)
+                txn.purge_history(txn.now(), limit)
             })),
             4 => {
                 self.commit(account, |txn| {
-                    txn.sweep_thread_refs(UtcMillis(0), Duration::ZERO, most)
+                    txn.sweep_thread_refs(UtcMillis(0), Duration::ZERO, limit)
                 });
             }
             5 if !filter.is_permanent(uid) => {
-                self.commit(account, |txn| txn.drop_listing(uid, filter, most));
+                self.commit(account, |txn| txn.drop_listing(uid, filter, limit));
             }
             6 => {
                 let sizes = FoldSizes {
@@ -269,91 +273,38 @@ impl Actor {
                     last_level: 2,
                 };
                 let piece = self.store.snapshot().next_fold_piece(account, &sizes);
-                if let Some(piece) = self.allowed(piece).flatten() {
+                if let Some(piece) = self.unless_overtaken(piece).flatten() {
                     self.commit(account, |txn| txn.write_folds(&piece));
                 }
             }
-            _ => drop(self.commit(account, |txn| txn.extend_listing(uid, filter, most))),
+            _ => drop(self.commit(account, |txn| txn.extend_listing(uid, filter, limit))),
         }
     }
 
     fn step(&mut self) {
         self.clock.advance(Duration::from_millis(1));
-        let account = [ACCOUNT, BOB][self.dice.below(2)];
-        match self.dice.below(16) {
+        let account = [ACCOUNT, BOB][self.rng.below(2)];
+        match self.rng.below(16) {
             0..=2 => self.deliver(),
-            3..=6 => self.change(account),
-            7..=9 => self.act(account),
-            10 | 11 => self.count(account),
-            12 if self.who == 0 => {
+            3..=6 => self.change_email(account),
+            7..=9 => self.change_queue(account),
+            10 | 11 => self.raise_counter(account),
+            12 if self.number == 0 => {
                 let repaired = self.store.repair(
                     repair::RepairScope::Rebuild,
                     Some(&[account]),
                     &|raw| rows_of(raw),
                     &mut |_| true,
                 );
-                self.allowed(repaired);
+                self.unless_overtaken(repaired);
             }
             13 => {
                 let found = self.store.check().unwrap();
                 let is_repaired =
                     found.iter().any(|breach| breach.what.contains("was not finished"));
-                assert!(found.is_empty() || is_repaired, "store {}: {found:?}", self.who);
+                assert!(found.is_empty() || is_repaired, "store {}: {found:?}", self.number);
             }
-            _ => self.keep_up(account),
-        }
-    }
-}
-
-/// The naive account: the result of applying the recorded commits one after another.
-#[derive(Debug, Default, PartialEq)]
-struct Naive {
-    emails: BTreeMap<EmailId, Facts>,
-    actions: BTreeMap<ActionId, UtcMillis>,
-    count: u64,
-}
-
-impl Naive {
-    fn replay(&mut self, deed: &Deed) {
-        match deed.clone() {
-            Deed::Delivered { id, emails } => {
-                assert_eq!(emails, self.emails.len() as u64, "{deed:?}");
-                let new =
-                    self.emails.insert(id, (BTreeSet::from([MailboxUid(1)]), BTreeSet::new()));
-                assert_eq!(new, None, "{deed:?}");
-            }
-            Deed::Changed { id, before, after } => {
-                assert_eq!(self.emails.insert(id, after), Some(before), "{deed:?}")
-            }
-            Deed::Destroyed { id, before } => {
-                assert_eq!(self.emails.remove(&id), Some(before), "{deed:?}")
-            }
-            Deed::Queued { id, due } => assert_eq!(self.actions.insert(id, due), None, "{deed:?}"),
-            Deed::Deferred { id, before, after } => {
-                assert_eq!(self.actions.insert(id, after), Some(before), "{deed:?}");
-            }
-            Deed::Removed { id, due } => {
-                assert_eq!(self.actions.remove(&id), Some(due), "{deed:?}")
-            }
-            Deed::Counted { before } => {
-                assert_eq!(self.count, before, "{deed:?}");
-                self.count += 1;
-            }
-        }
-    }
-
-    fn of(store: &Store, account: AccountId) -> Self {
-        let snapshot = store.snapshot();
-        let emails = snapshot.emails(account, None, 10_000).unwrap().into_iter();
-        Self {
-            emails: emails.map(|(id, email)| (id, (email.mailboxes, email.keywords))).collect(),
-            actions: snapshot
-                .outbox(account)
-                .unwrap()
-                .into_iter()
-                .map(|action| (action.id, action.due))
-                .collect(),
-            count: count_of(&snapshot.account(account).unwrap().unwrap()),
+            _ => self.do_upkeep(account),
         }
     }
 }
@@ -388,18 +339,19 @@ fn run_together(seed: u64) -> (u64, usize) {
                     let _leaves = Leaves(baton, engine.who);
                     let store =
                         Store::open_engine(engine.clone(), &options, clock.clone()).unwrap();
-                    let dice = SeededRng::of(seed * 31 + engine.who as u64);
-                    let (deeds, who) = (Vec::new(), engine.who);
-                    let mut actor = Actor { who, store, engine, clock, dice, deeds, overtaken: 0 };
-                    actor.make(ACCOUNT);
-                    actor.make(BOB);
+                    let rng = SeededRng::of(seed * 31 + engine.who as u64);
+                    let (records, number) = (Vec::new(), engine.who);
+                    let mut actor =
+                        Actor { number, store, engine, clock, rng, records, overtaken: 0 };
+                    actor.create_account(ACCOUNT);
+                    actor.create_account(BOB);
                     for _ in 0..STEPS {
                         actor.step();
                     }
                     (
                         actor.store.epoch(),
                         actor.store.secrets().clone(),
-                        actor.deeds,
+                        actor.records,
                         actor.overtaken,
                     )
                 })
@@ -410,16 +362,16 @@ fn run_together(seed: u64) -> (u64, usize) {
     assert!(ended.iter().all(
         |(epoch, secrets, ..)| (epoch, &secrets.threads) == (&ended[0].0, &ended[0].1.threads)
     ));
-    let mut deeds: Vec<_> = ended.iter().flat_map(|(_, _, deeds, _)| deeds.clone()).collect();
-    deeds.sort_by_key(|(number, ..)| *number);
+    let mut records: Vec<_> = ended.iter().flat_map(|(_, _, records, _)| records.clone()).collect();
+    records.sort_by_key(|(number, ..)| *number);
     let store = Store::open_engine(Arc::new(memory.share()), &options, clock).unwrap();
     assert_clean(&store);
     for account in [ACCOUNT, BOB] {
         let mut naive = Naive::default();
-        deeds
+        records
             .iter()
             .filter(|(_, of, _)| *of == account)
-            .for_each(|(_, _, deed)| naive.replay(deed));
+            .for_each(|(_, _, record)| naive.apply(record));
         assert_eq!(Naive::of(&store, account), naive, "{account}");
     }
     let stale = engines.iter().map(|engine| engine.stale.load(Ordering::SeqCst)).sum();
