@@ -250,7 +250,7 @@ impl Declarations {
                 }
                 "use" if is_open => next = Some(Scope::Use),
                 "impl" if is_open && next.is_none() => {
-                    next = Some(Scope::Functions(implemented(&words, at)))
+                    next = Some(Scope::Functions(implemented(&words, at)));
                 }
                 "trait" => next = Some(Scope::Functions(word(at + 1).to_owned())),
                 "struct" => next = Some(Scope::Struct(word(at + 1).to_owned())),
@@ -278,10 +278,10 @@ impl Declarations {
             let starts_upper = name.starts_with(|c: char| c.is_ascii_uppercase());
             match scopes.last() {
                 Some(Scope::Functions(owner)) if is_item && before != "as" => {
-                    self.add_member(owner, name, source)
+                    self.add_member(owner, name, source);
                 }
                 Some(Scope::Struct(owner)) if word(at + 1) == ":" => {
-                    self.add_member(owner, name, source)
+                    self.add_member(owner, name, source);
                 }
                 Some(Scope::Enum(owner))
                     if starts_upper && parentheses == 0 && matches!(before, "{" | "," | "]") =>
@@ -317,7 +317,7 @@ fn implemented(words: &[(String, usize)], start: usize) -> String {
             "{" | "where" if depth == 0 => break,
             "for" if depth == 0 => (found, is_path) = (String::new(), true),
             word if depth == 0 && is_path && is_name(word) && before != "'" => {
-                word.clone_into(&mut found)
+                word.clone_into(&mut found);
             }
             _ => {}
         }

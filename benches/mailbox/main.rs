@@ -52,7 +52,7 @@ fn options() -> Options {
         match word.as_str() {
             "--sizes" => {
                 options.sizes =
-                    value().split(',').map(|size| size.parse().expect("a number")).collect()
+                    value().split(',').map(|size| size.parse().expect("a number")).collect();
             }
             "--rounds" => options.rounds = value().parse().expect("a number"),
             "--only" => options.only = value().split(',').map(str::to_owned).collect(),

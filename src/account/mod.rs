@@ -379,9 +379,9 @@ impl DirectoryCache {
                     if let Ok(address) = Address::parse(&address) {
                         let addresses = cache.addresses_by_account.entry(*account).or_default();
                         if matches!(row, AddressRow::Primary(_)) {
-                            addresses.insert(0, address)
+                            addresses.insert(0, address);
                         } else {
-                            addresses.push(address)
+                            addresses.push(address);
                         }
                     }
                 }

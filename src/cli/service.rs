@@ -164,10 +164,10 @@ async fn open_directory(store: &Store, config: &Config) -> Result<Directory, Ser
     match named.map_err(|error| ServiceError::Setting(error.to_string()))? {
         Ok(0) => {}
         Ok(accounts) => {
-            tracing::info!(accounts, "account rows of an earlier version were completed")
+            tracing::info!(accounts, "account rows of an earlier version were completed");
         }
         Err(error) => {
-            tracing::warn!(%error, "account rows could not be completed: retried at the next start")
+            tracing::warn!(%error, "account rows could not be completed: retried at the next start");
         }
     }
     Ok(directory)
@@ -325,7 +325,7 @@ impl Service {
             Ok(0) => {}
             Ok(accounts) => tracing::warn!(accounts, "continuing unfinished repairs"),
             Err(error) => {
-                tracing::error!(%error, "cannot read whether there are unfinished repairs")
+                tracing::error!(%error, "cannot read whether there are unfinished repairs");
             }
         }
         Ok(Self { store, lmtp, tasks, switch, config, rooms, upkeep, jobs })

@@ -178,7 +178,7 @@ fn fill_store(engine: Arc<MemoryEngine>) {
             )?;
             txn.extend_listing(MailboxUid(1), ListingFilter::Unseen, 99)?;
             txn.update_mailbox(MailboxUid(1), |row| {
-                drop(row.attributes.insert("color".into(), "#1e90ff".into()))
+                drop(row.attributes.insert("color".into(), "#1e90ff".into()));
             })?;
             txn.subscribe(MailboxUid(1), bob, true)?;
             txn.update_mailbox(MailboxUid(1), |row| row.shares = [(bob, 3)].into())?;

@@ -29,10 +29,10 @@ pub fn structure(data: &[u8]) {
         assert_eq!(property.to_string().parse(), Ok(property.clone()));
         match property.evaluate(fields(raw)) {
             PropertyValue::Last(value) => {
-                value.iter().for_each(|value| shown(property.form, value))
+                value.iter().for_each(|value| shown(property.form, value));
             }
             PropertyValue::All(values) => {
-                values.iter().for_each(|value| shown(property.form, value))
+                values.iter().for_each(|value| shown(property.form, value));
             }
         }
     }
@@ -92,7 +92,7 @@ fn shown(form: Form, value: &FormValue) {
         FormValue::Text(text) => assert!(form == Form::Raw || clean(text), "{text:?}"),
         FormValue::Addresses(people) => people.iter().for_each(person),
         FormValue::Groups(groups) => {
-            groups.iter().flat_map(|group| &group.addresses).for_each(person)
+            groups.iter().flat_map(|group| &group.addresses).for_each(person);
         }
         FormValue::Strings(list) => assert!(list.iter().flatten().all(|text| clean(text))),
         FormValue::Date(Some(date)) => {

@@ -150,7 +150,7 @@ pub fn key(data: &[u8]) {
     one.agree_with(&other);
     let text = String::from_utf8_lossy(data);
     let same = |spelt: Option<String>| {
-        assert!(spelt.is_none_or(|spelt| spelt == text), "{text} has two spellings")
+        assert!(spelt.is_none_or(|spelt| spelt == text), "{text} has two spellings");
     };
     same(text.parse::<AccountId>().ok().map(|id| id.to_string()));
     same(text.parse::<EmailId>().ok().map(|id| id.to_string()));

@@ -23,7 +23,7 @@ pub fn date(data: &[u8]) {
                 }
                 // The last day that the calendar has is not over in it.
                 (Ok(from), Err(_)) => {
-                    assert!(from.rfc3339().starts_with("9999-12"), "from {from}, and no end")
+                    assert!(from.rfc3339().starts_with("9999-12"), "from {from}, and no end");
                 }
                 (Err(_), until) => assert!(until.is_err(), "an end without a beginning"),
             }

@@ -283,7 +283,8 @@ fn apply(identity: &mut SenderIdentity, property: &str, value: &Value) -> Result
                 email_addresses::read(value, limits::MAX_FIELD_ADDRESSES).map_err(bad)?;
         }
         Some(IdentityProperty::Bcc) => {
-            identity.bcc = email_addresses::read(value, limits::MAX_FIELD_ADDRESSES).map_err(bad)?
+            identity.bcc =
+                email_addresses::read(value, limits::MAX_FIELD_ADDRESSES).map_err(bad)?;
         }
         Some(IdentityProperty::Id | IdentityProperty::Email | IdentityProperty::MayDelete)
         | None => {

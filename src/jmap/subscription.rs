@@ -300,10 +300,10 @@ fn read_new(
                 }
             }
             Some(PushSubscriptionProperty::Url) => {
-                one.url = problems.note(url(value))?.unwrap_or_default()
+                one.url = problems.note(url(value))?.unwrap_or_default();
             }
             Some(PushSubscriptionProperty::Keys) => {
-                one.keys = problems.note(keys(value))?.flatten()
+                one.keys = problems.note(keys(value))?.flatten();
             }
             Some(PushSubscriptionProperty::VerificationCode) => {
                 if !value.is_null() {
@@ -314,10 +314,10 @@ fn read_new(
                 one.expires = problems.note(expires(value, now, latest))?.unwrap_or_default();
             }
             Some(PushSubscriptionProperty::Types) => {
-                one.types = problems.note(types(value))?.flatten()
+                one.types = problems.note(types(value))?.flatten();
             }
             Some(PushSubscriptionProperty::Id) | None => {
-                problems.add(name, "there is no such property")
+                problems.add(name, "there is no such property");
             }
         }
     }
@@ -371,10 +371,10 @@ fn patched(
                 one.is_verified = true;
             }
             Some(PushSubscriptionProperty::VerificationCode) => {
-                problems.add(name, "this is not the code that was sent")
+                problems.add(name, "this is not the code that was sent");
             }
             Some(PushSubscriptionProperty::Types) => {
-                one.types = problems.note(types(&value))?.flatten()
+                one.types = problems.note(types(&value))?.flatten();
             }
             Some(
                 PushSubscriptionProperty::Id

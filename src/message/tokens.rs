@@ -81,7 +81,7 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
     let mut texts: Vec<(String, u16)> = Vec::new();
     each_token(message, content, |token| match token {
         MessageToken::Word(word, _, position) => {
-            packed_words.push(u64::from(hash.of(word)) << 32 | u64::from(position))
+            packed_words.push(u64::from(hash.of(word)) << 32 | u64::from(position));
         }
         MessageToken::Text(text, field) => texts.push((text.to_owned(), field)),
     });

@@ -235,7 +235,7 @@ mod tests {
         let mut out = Vec::new();
         let text = "A Café 日本語, b";
         let count = each_word(text, |found| {
-            out.push((found.position, &text[found.start..found.end], found.in_pair))
+            out.push((found.position, &text[found.start..found.end], found.in_pair));
         });
         let wanted = [
             (0, "A", false),

@@ -101,7 +101,7 @@ pub fn identity_changes(
         let stands = addresses.iter().any(|address| identity.stands_for(address));
         match (stands, identity.is_untouched()) {
             (true, true) if identity.name != name => {
-                changes.push(IdentityChange::Rename(*id, name.to_owned()))
+                changes.push(IdentityChange::Rename(*id, name.to_owned()));
             }
             (true, _) => {}
             (false, true) => changes.push(IdentityChange::Drop(*id)),

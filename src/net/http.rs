@@ -126,7 +126,7 @@ pub struct Backend {
     /// Recent uploads of each account, for their rate limit.
     upload_rates: UploadRates,
     downloads: ConcurrencyLimit,
-    /// Bounds each caller's event streams and WebSockets.
+    /// Bounds each caller's event streams and `WebSockets`.
     streams: ConcurrencyLimit,
     hub: Hub,
     stop: StopSignal,

@@ -144,20 +144,20 @@ pub fn next_step(
     for target in after.recipients.iter_mut().filter(|target| target.waits()) {
         match outcomes.next().unwrap_or(AttemptOutcome::TooMany) {
             AttemptOutcome::Sent(text) => {
-                (target.state, has_progress) = (RecipientState::Sent(text), true)
+                (target.state, has_progress) = (RecipientState::Sent(text), true);
             }
             AttemptOutcome::Unknown(text) if rules.at_most_once => {
                 note = Some(format!("may have been sent: {text}"));
                 target.state = RecipientState::Sent(text);
             }
             AttemptOutcome::Unknown(text) | AttemptOutcome::Temporary { text, .. } => {
-                error = Some(text)
+                error = Some(text);
             }
             AttemptOutcome::EightBit(text) if action.seven_bit => {
-                fail(target, &mut failed, [5, 6, 3], text)
+                fail(target, &mut failed, [5, 6, 3], text);
             }
             AttemptOutcome::EightBit(text) => {
-                (note, is_converted) = (Some(format!("goes as seven-bit text: {text}")), true)
+                (note, is_converted) = (Some(format!("goes as seven-bit text: {text}")), true);
             }
             AttemptOutcome::TooMany => {}
             AttemptOutcome::Permanent { status, text } => {

@@ -167,10 +167,10 @@ impl SubmissionOrder {
             let invalid = |why: &str| bad_property(&path, why.to_owned());
             match (name.as_str(), value) {
                 ("RET", Some(value)) if value.eq_ignore_ascii_case("FULL") => {
-                    self.ret = Some(DsnReturn::Full)
+                    self.ret = Some(DsnReturn::Full);
                 }
                 ("RET", Some(value)) if value.eq_ignore_ascii_case("HDRS") => {
-                    self.ret = Some(DsnReturn::Headers)
+                    self.ret = Some(DsnReturn::Headers);
                 }
                 ("ENVID", Some(value))
                     if is_printable(value)

@@ -232,7 +232,7 @@ impl<'a> ResultsParser<'a> {
         let value = self.value()?;
         match property {
             Some(property) => {
-                verdict.properties.push((format!("{name}.{property}").to_ascii_lowercase(), value))
+                verdict.properties.push((format!("{name}.{property}").to_ascii_lowercase(), value));
             }
             None if name.eq_ignore_ascii_case("reason") => verdict.reason = Some(value),
             None => {}

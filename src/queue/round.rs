@@ -226,13 +226,13 @@ impl Scheduler {
         match self.relay_trouble.permission(now.steady) {
             // After a failure of the relay, one action is enough to find out whether it is back.
             SendPermission::Go if !self.relay_trouble.is_none() => {
-                room = usize::from(self.under_way.is_empty())
+                room = usize::from(self.under_way.is_empty());
             }
             SendPermission::Go => {}
             SendPermission::NotBefore(_)
                 if self.is_probe_requested && self.under_way.is_empty() =>
             {
-                room = 1
+                room = 1;
             }
             SendPermission::Probing | SendPermission::NotBefore(_) => return deferred,
         }

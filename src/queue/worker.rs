@@ -88,7 +88,7 @@ impl QueueWorker {
                     tracing::error!(
                         %error,
                         "the queue cannot be checked: nothing is sent before it has been"
-                    )
+                    );
                 }
             }
             tokio::select! {

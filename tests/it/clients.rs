@@ -70,7 +70,7 @@ impl Site {
     }
 }
 
-/// A Python python_with_jmapc that can import jmapc.
+/// A Python `python_with_jmapc` that can import jmapc.
 fn python_with_jmapc() -> Option<PathBuf> {
     let mut candidates = vec![PathBuf::from("/usr/bin/python3"), PathBuf::from("python3")];
     if let Some(venv) = std::env::var_os("RESTANTE_JMAPC") {

@@ -60,7 +60,8 @@ fn folders_of_the_store_name_only_what_they_are_built_on() {
             match STORE_CIRCLES.iter().find(|(from, to, _)| *from == own && *to == named) {
                 Some(known) => seen.push(known),
                 None => {
-                    wrong.push(format!("{}:{line}: `{own}` names `{named}`", source.path.display()))
+                    wrong
+                        .push(format!("{}:{line}: `{own}` names `{named}`", source.path.display()));
                 }
             }
         }

@@ -257,7 +257,7 @@ mod tests {
         let source =
             |n: usize| LoginSource::from(IpAddr::from(u32::try_from(n).unwrap().to_be_bytes()));
         let log_in = |n: usize, now| {
-            failures.attempt(source(n), Some(ann), "ann", now).unwrap().cancel_charge()
+            failures.attempt(source(n), Some(ann), "ann", now).unwrap().cancel_charge();
         };
         (0..MAX_OWN_SOURCES).for_each(|n| log_in(n, NOW));
         log_in(0, NOW);

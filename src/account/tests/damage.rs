@@ -149,7 +149,7 @@ fn address_that_its_account_does_not_name_is_noticed_and_repaired() {
     );
     // An address that two accounts name is left for a person to decide.
     fixture.change(fixture.ann, |row| {
-        row.addresses = Some(["lee@example.org".to_owned(), "rob@shop.example".into()].into())
+        row.addresses = Some(["lee@example.org".to_owned(), "rob@shop.example".into()].into());
     });
     let named = fixture.breaches();
     assert!(named.len() == 1 && named[0].contains("leads elsewhere"), "{named:?}");
@@ -344,7 +344,7 @@ fn address_with_an_unreadable_row_can_be_added_again() {
     let fixture = fixture();
     // The account does not name one of the addresses, so nothing tells whose it was.
     fixture.change(fixture.bob, |row| {
-        row.addresses = Some(["@shop.example".to_owned(), "rob@shop.example".into()].into())
+        row.addresses = Some(["@shop.example".to_owned(), "rob@shop.example".into()].into());
     });
     for key in ["b.o.b@example.org", "rob@shop.example", "@@example.net"] {
         fixture.write(Table::Addresses, key.as_bytes(), Some(vec![99]));

@@ -196,7 +196,7 @@ pub(in crate::cli) async fn run(
             show(&answer, context);
         }
         AccountCommand::Domain { alias, target, remove } => {
-            domain(alias, target, remove, context).await?
+            domain(alias, target, remove, context).await?;
         }
         AccountCommand::Remove { account, yes } => {
             if !yes
@@ -223,7 +223,7 @@ pub(in crate::cli) async fn run(
             ));
         }
         AccountCommand::Token(command) => {
-            crate::cli::commands::token::run(command, context).await?
+            crate::cli::commands::token::run(command, context).await?;
         }
     }
     Ok(())

@@ -159,7 +159,7 @@ fn filter(
     };
     let mut conditions: Vec<Value> = Vec::new();
     let mut add = |name: &str, value: Option<Value>| {
-        conditions.extend(value.map(|value| json!({name: value})))
+        conditions.extend(value.map(|value| json!({name: value})));
     };
     add("notKeyword", query.unseen.then(|| "$seen".into()));
     add("hasKeyword", query.flagged.then(|| "$flagged".into()));

@@ -169,7 +169,7 @@ async fn test(
     }
     match answer {
         VacationTestAnswer::Silent { reason, detail } => {
-            output::line(&format!("silent: {reason} ({detail})"))
+            output::line(&format!("silent: {reason} ({detail})"));
         }
         VacationTestAnswer::Reply { recipient, reply, .. } => {
             output::line(&format!("would be answered; the reply goes to {recipient}:\n"));

@@ -118,7 +118,7 @@ fn reload(service: &mut Service, path: Option<&Path>, log: &trace::LevelHandle) 
                     tracing::info!("configuration read again");
                 }
                 Err(problem) => {
-                    tracing::error!(problem, "bad configuration: the old one stays in force")
+                    tracing::error!(problem, "bad configuration: the old one stays in force");
                 }
             }
         }

@@ -73,7 +73,7 @@ impl Fixture {
 fn copy_of_each_reply_is_filed_in_sent_in_the_thread_of_the_original() {
     let fixture = fixture();
     fixture.edit_response(|response| {
-        (response.enabled, response.copies, response.subject) = (true, true, Some("Away".into()))
+        (response.enabled, response.copies, response.subject) = (true, true, Some("Away".into()));
     });
     assert_eq!(fixture.decide("bob@example.net", 1), "answered");
     let (copy, metadata) = fixture.emails_in("Sent").pop().unwrap();
@@ -176,7 +176,7 @@ fn known_correspondents_are_those_whom_the_owner_has_written_to() {
     assert_eq!(fixture.decide("SRS0=ab12=XY=example.net=zoe@example.net", 11), "not-in-audience");
     // The copy of a reply makes nobody known.
     fixture.edit_response(|response| {
-        (response.audience, response.copies) = (Audience::Everyone, true)
+        (response.audience, response.copies) = (Audience::Everyone, true);
     });
     assert_eq!(fixture.decide("new@example.net", 7), "answered");
     fixture.edit_response(|response| {
@@ -256,7 +256,7 @@ fn absence_report_is_filed_once_when_the_response_is_over() {
     };
     let end = fixture.clock.now().after(2 * DAY);
     fixture.edit_response(|response| {
-        (response.enabled, response.report, response.to_date) = (true, true, Some(end))
+        (response.enabled, response.report, response.to_date) = (true, true, Some(end));
     });
     fixture.clock.advance(Duration::from_secs(60));
     fixture.decide("bob@example.net", 1);

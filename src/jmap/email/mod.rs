@@ -1,4 +1,4 @@
-//! The methods of Email and SearchSnippet (RFC 8621 §4, §5).
+//! The methods of Email and `SearchSnippet` (RFC 8621 §4, §5).
 
 pub(in crate::jmap) mod read;
 pub mod search;

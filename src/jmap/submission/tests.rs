@@ -1,4 +1,4 @@
-//! Tests of EmailSubmission (RFC 8621 §7).
+//! Tests of `EmailSubmission` (RFC 8621 §7).
 
 use std::sync::Arc;
 

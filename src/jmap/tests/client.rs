@@ -99,13 +99,13 @@ impl ServiceActor {
                 self.ask("Mail/destroy", json!({"ids": [id]}));
             }
             ForeignChange::Make(name) => {
-                set(json!({"create": {"x": {"name": format!("box {name}")}}}))
+                set(json!({"create": {"x": {"name": format!("box {name}")}}}));
             }
             ForeignChange::Rename(at, name) => {
-                set(json!({"update": {mailbox(*at): {"name": format!("box {name}")}}}))
+                set(json!({"update": {mailbox(*at): {"name": format!("box {name}")}}}));
             }
             ForeignChange::Nest(at, under) => {
-                set(json!({"update": {mailbox(*at): {"parentId": mailbox(*under)}}}))
+                set(json!({"update": {mailbox(*at): {"parentId": mailbox(*under)}}}));
             }
             ForeignChange::Share(at, rights) => {
                 let (account, uid) =
@@ -122,7 +122,7 @@ impl ServiceActor {
                 done.unwrap().1.wait_blocking().unwrap();
             }
             ForeignChange::Remove(at) => {
-                set(json!({"destroy": [mailbox(*at)], "onDestroyRemoveEmails": true}))
+                set(json!({"destroy": [mailbox(*at)], "onDestroyRemoveEmails": true}));
             }
         }
     }

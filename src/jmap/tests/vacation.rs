@@ -1,4 +1,4 @@
-//! VacationResponse (RFC 8621 §8), the vendor's Vacation, the log of decisions, and the report.
+//! `VacationResponse` (RFC 8621 §8), the vendor's Vacation, the log of decisions, and the report.
 
 use serde_json::{Value, json};
 

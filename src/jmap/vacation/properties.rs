@@ -129,17 +129,17 @@ fn apply_plain(
         VacationProperty::HtmlBody => response.html_body = text(value)?,
         VacationProperty::ReplyTo => response.reply_to = email_address(value)?,
         VacationProperty::Addresses => {
-            response.addresses = all(value, MAX_ADDRESSES, Address::parse)?
+            response.addresses = all(value, MAX_ADDRESSES, Address::parse)?;
         }
         VacationProperty::Except => {
-            response.except = all(value, MAX_ADDRESSES, str::parse::<ExcludedSender>)?
+            response.except = all(value, MAX_ADDRESSES, str::parse::<ExcludedSender>)?;
         }
         VacationProperty::Audience => {
             response.audience =
                 named_value(value, Audience::from_name, "everyone, known or organisation")?;
         }
         VacationProperty::Organisation => {
-            response.organisation = all(value, MAX_ADDRESSES, domain)?
+            response.organisation = all(value, MAX_ADDRESSES, domain)?;
         }
         VacationProperty::Language => response.language = language(value)?,
         VacationProperty::Variants => response.variants = variants(value)?,
@@ -220,7 +220,7 @@ fn variants(value: &Value) -> Result<Vec<Variant>, String> {
                         value,
                         Circle::from_name,
                         "organisation, outside or null",
-                    )?)
+                    )?);
                 }
                 "subject" => variant.subject = text(value)?,
                 "textBody" => variant.text_body = text(value)?,

@@ -53,9 +53,9 @@ pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
             }
         }
         if section.is_encoded {
-            percent_decode(value, &mut bytes)
+            percent_decode(value, &mut bytes);
         } else {
-            bytes.extend_from_slice(value.as_bytes())
+            bytes.extend_from_slice(value.as_bytes());
         }
     }
     if sections.is_empty() {

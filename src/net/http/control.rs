@@ -125,7 +125,7 @@ async fn metrics(
     metrics_response(&backend.store)
 }
 
-/// Returns the metrics as OpenMetrics text.
+/// Returns the metrics as `OpenMetrics` text.
 fn metrics_response(store: &Store) -> Response {
     let statistics = store.statistics();
     for (name, value) in [

@@ -105,7 +105,7 @@ fn try_open(
     let follower = ChangeFollower::begin(backend, &context, last_event)?;
     let (sender, body) = streamed_body(permit);
     let (stop, backend) = (backend.stop.clone(), Arc::clone(backend));
-    tokio::spawn(EventStream { backend, context: context, options, follower, sender }.run(stop));
+    tokio::spawn(EventStream { backend, context, options, follower, sender }.run(stop));
     let mut response = Response::new(body);
     for (name, value) in [
         ("content-type", "text/event-stream"),

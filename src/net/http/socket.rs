@@ -66,7 +66,7 @@ pub(super) async fn open(
         let _connection = connection;
         WebSocketSession {
             backend,
-            context: context,
+            context,
             socket,
             requests: JoinSet::new(),
             push: None,

@@ -125,7 +125,7 @@ impl Handshake {
             match upgrade.await {
                 Ok(upgraded) => {
                     let stream = TokioIo::new(upgraded);
-                    serve(Socket::new(stream, reservation, limits::HTTP_WRITE_TIMEOUT).await).await
+                    serve(Socket::new(stream, reservation, limits::HTTP_WRITE_TIMEOUT).await).await;
                 }
                 Err(error) => tracing::debug!(%error, "a WebSocket was not opened"),
             }

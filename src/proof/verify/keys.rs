@@ -62,7 +62,7 @@ impl KeyRecords {
                 }
                 Ok((_, Err(_))) => {}
                 Err(error) => {
-                    tracing::error!(%error, "a DKIM key was not looked up: the library panicked")
+                    tracing::error!(%error, "a DKIM key was not looked up: the library panicked");
                 }
             }
         }

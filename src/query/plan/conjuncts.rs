@@ -87,10 +87,10 @@ impl Conjuncts {
                 }
             }
             (Condition::Before(at), true) | (Condition::After(at), false) => {
-                self.range = self.range.before(*at)
+                self.range = self.range.before(*at);
             }
             (Condition::After(at), true) | (Condition::Before(at), false) => {
-                self.range = self.range.after(*at)
+                self.range = self.range.after(*at);
             }
             (Condition::NotKeyword(word), true) | (Condition::HasKeyword(word), false)
                 if is(word, keyword::SEEN) =>

@@ -199,7 +199,7 @@ impl fmt::Display for QueryPlan {
                 )?;
             }
             AccessPath::Search(None) => {
-                write!(out, "search: what the index leaves of {emails} emails is decided")?
+                write!(out, "search: what the index leaves of {emails} emails is decided")?;
             }
             AccessPath::Filtered(listing) => {
                 write!(

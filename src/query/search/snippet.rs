@@ -111,16 +111,16 @@ impl Finder {
 fn gather(filter: &Filter, secrets: &Secrets, terms: &mut Vec<SearchTerm>) {
     match filter {
         Filter::And(parts) | Filter::Or(parts) => {
-            parts.iter().for_each(|part| gather(part, secrets, terms))
+            parts.iter().for_each(|part| gather(part, secrets, terms));
         }
         Filter::Is(Condition::Text(text)) => {
-            terms.push(SearchTerm::new(text, WORD_FIELDS, secrets))
+            terms.push(SearchTerm::new(text, WORD_FIELDS, secrets));
         }
         Filter::Is(Condition::Subject(text)) => {
-            terms.push(SearchTerm::new(text, tokens::SUBJECT, secrets))
+            terms.push(SearchTerm::new(text, tokens::SUBJECT, secrets));
         }
         Filter::Is(Condition::Body(text)) => {
-            terms.push(SearchTerm::new(text, tokens::BODY, secrets))
+            terms.push(SearchTerm::new(text, tokens::BODY, secrets));
         }
         Filter::Not(_) | Filter::Is(_) => {}
     }

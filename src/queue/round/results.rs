@@ -49,7 +49,7 @@ impl Scheduler {
                             self.destinations.record_recipient_refusal(domain, now, &retry, jitter);
                         }
                         DestinationHealth::Refused => {
-                            self.destinations.record_refusal(domain, now, &retry, jitter)
+                            self.destinations.record_refusal(domain, now, &retry, jitter);
                         }
                     }
                 }

@@ -113,7 +113,7 @@ async fn submission_waits_until_the_damaged_row_of_its_address_is_repaired() {
         let (port, _server) = relay.start().await;
         let settings = Arc::new(settings(port));
         let alias = || {
-            in_thread(|| directory(&store).add_alias_domain("example.com", "example.org").unwrap())
+            in_thread(|| directory(&store).add_alias_domain("example.com", "example.org").unwrap());
         };
         alias();
         let id = queue_held_submission(&store, "ann@example.org", "ann@example.com", "bob");
@@ -139,7 +139,7 @@ async fn submission_waits_until_the_damaged_row_of_its_address_is_repaired() {
                 store
                     .repair(RepairScope::Repair, None, &|_| MessageRows::default(), &mut |_| true)
                     .unwrap(),
-            )
+            );
         });
         if key.starts_with(b"@@") {
             alias();

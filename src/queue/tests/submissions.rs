@@ -130,7 +130,7 @@ async fn hold_during_an_attempt_takes_effect_until_the_message_goes_out() {
         });
         held.map(|((), ticket)| {
             std::thread::scope(|scope| {
-                scope.spawn(|| ticket.wait_blocking().unwrap()).join().unwrap()
+                scope.spawn(|| ticket.wait_blocking().unwrap()).join().unwrap();
             });
         })
     };

@@ -112,7 +112,7 @@ impl Txn<'_> {
                 }
                 IdentityChange::Release(id) => {
                     self.update_object(id, |identity: &mut SenderIdentity| {
-                        identity.default_name = None
+                        identity.default_name = None;
                     })?;
                 }
                 IdentityChange::Drop(id) => drop(self.destroy_object::<SenderIdentity>(id)?),

@@ -60,7 +60,7 @@ impl Checker<'_> {
                 Ok(HistoryRow(modseq))
                     if found.id().is_some() && modseq >= last && modseq <= newest =>
                 {
-                    last = modseq
+                    last = modseq;
                 }
                 Ok(_) => {
                     self.report(
@@ -71,7 +71,7 @@ impl Checker<'_> {
                     )?;
                 }
                 Err(error) => {
-                    self.report(Table::History, &found.key, error.to_string(), RowFix::Delete)?
+                    self.report(Table::History, &found.key, error.to_string(), RowFix::Delete)?;
                 }
             }
         }

@@ -183,7 +183,7 @@ impl Checker<'_> {
                 self.report(Table::EmailContent, key, what, fix(wanted))?;
             }
             (Some(Err(error)), _) => {
-                self.report(Table::EmailContent, key, error.to_string(), fix(wanted))?
+                self.report(Table::EmailContent, key, error.to_string(), fix(wanted))?;
             }
             (Some(Ok(_)), Some(row))
                 if is_compared && wanted.as_deref().is_some_and(|wanted| differs(wanted, row)) =>

@@ -129,7 +129,12 @@ impl Checker<'_> {
                 self.report(Table::Threads, key, what, RowFix::Put(wanted.to_bytes()))?;
             }
             Some(Err(error)) => {
-                self.report(Table::Threads, key, error.to_string(), RowFix::Put(wanted.to_bytes()))?
+                self.report(
+                    Table::Threads,
+                    key,
+                    error.to_string(),
+                    RowFix::Put(wanted.to_bytes()),
+                )?;
             }
             None => self.report(
                 Table::Threads,

@@ -68,7 +68,7 @@ impl Txn<'_> {
             }
         }
         let restart = |listings: &mut Vec<MaintainedListing>| {
-            listings.iter_mut().for_each(|entry| entry.restart_history(now))
+            listings.iter_mut().for_each(|entry| entry.restart_history(now));
         };
         restart(&mut self.state.listings);
         let mut rows = Vec::new();

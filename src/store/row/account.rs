@@ -44,7 +44,7 @@ impl Row for AccountRow {
             out.option(token.expires.as_ref(), |out, at| out.signed(at.0));
         });
         out.option(self.addresses.as_ref(), |out, all| {
-            out.list(all.iter(), |out, address| out.text(address))
+            out.list(all.iter(), |out, address| out.text(address));
         });
     }
 

@@ -201,7 +201,7 @@ impl Object for PushSubscription {
         out.bool(self.is_verified);
         out.signed(self.expires.0);
         out.option(self.types.as_ref(), |out, types| {
-            out.list(types.iter(), |out, name| out.text(name))
+            out.list(types.iter(), |out, name| out.text(name));
         });
         out.maybe_text(self.credential.as_ref());
     }

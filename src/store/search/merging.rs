@@ -56,7 +56,7 @@ impl Snapshot<'_> {
         let merge = piece.after.merges.remove(at);
         match &merge.next {
             MergePosition::Email(from) => {
-                self.merge_emails(account, &mut piece, &merge, *from, sizes)?
+                self.merge_emails(account, &mut piece, &merge, *from, sizes)?;
             }
             MergePosition::Posting(token, ordinal, position) => {
                 let from = (token.clone(), *ordinal, *position);

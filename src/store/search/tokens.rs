@@ -167,7 +167,7 @@ impl Snapshot<'_> {
                 _ => Some(false),
             };
             read_block(&key.encode(), value, wanted, |posting| {
-                out.push((posting.ordinal, posting.fields))
+                out.push((posting.ordinal, posting.fields));
             })
         };
         // The block before the range may end with such texts.

@@ -51,7 +51,7 @@ fn a_submission_shows_the_outcome_of_its_action() {
     assert_eq!(said(&bed, id), [queued(), queued()]);
     // After a temporary failure the submission can still be canceled.
     change(&bed, action, |action| {
-        (action.attempts, action.last_error) = (1, Some("no route".into()))
+        (action.attempts, action.last_error) = (1, Some("no route".into()));
     });
     assert_eq!(
         (said(&bed, id)[0].clone(), read(&bed, id).undo),

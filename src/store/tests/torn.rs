@@ -95,7 +95,7 @@ fn a_store_with_damage_before_the_end_of_the_log_does_not_open() {
         fs::write(log(&damaged), octets).unwrap();
         match open(&damaged) {
             Err(Error::Open(why)) => {
-                assert!(why.contains("damaged") && why.contains("backup"), "{why}")
+                assert!(why.contains("damaged") && why.contains("backup"), "{why}");
             }
             other => panic!("{other:?}"),
         }

@@ -203,7 +203,7 @@ impl TreeWorld {
             TreeAct::Role { which, role } => self.change(*which, |wish| wish.role = *role),
             TreeAct::Sort { which, order, subscribed } => {
                 self.change(*which, |wish| {
-                    (wish.sort_order, wish.subscribed) = (*order, *subscribed)
+                    (wish.sort_order, wish.subscribed) = (*order, *subscribed);
                 });
             }
             TreeAct::Remove { which } => {

@@ -30,7 +30,7 @@ impl Checker<'_> {
                 Ok(Decision { verdict: Verdict::Answered(action), .. }) => self.note_action(action),
                 Ok(_) => {}
                 Err(error) => {
-                    self.report(Table::Decisions, &found.key, error.to_string(), RowFix::Delete)?
+                    self.report(Table::Decisions, &found.key, error.to_string(), RowFix::Delete)?;
                 }
             }
         }

@@ -72,7 +72,7 @@ pub fn client(
         match hop {
             None => return nearest,
             Some(address) if trusted.iter().any(|network| network.contains(*address)) => {
-                nearest = Some(*address)
+                nearest = Some(*address);
             }
             Some(address) => return Some(*address),
         }

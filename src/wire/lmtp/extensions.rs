@@ -42,7 +42,7 @@ pub(super) fn mail(envelope: &mut Envelope, parameters: &EsmtpParameters) -> Res
             }
             "ENVID" => {
                 envelope.envid =
-                    Some(xtext(value).ok().filter(|id| id.len() <= 100).ok_or_else(bad)?)
+                    Some(xtext(value).ok().filter(|id| id.len() <= 100).ok_or_else(bad)?);
             }
             // The last hop does not need the submitter: the value is checked and discarded.
             "AUTH" => drop(xtext(value).map_err(|_| bad())?),
@@ -60,7 +60,7 @@ pub(super) fn rcpt(recipient: &mut Recipient, parameters: &EsmtpParameters) -> R
             "NOTIFY" => recipient.notify = DsnNotify::parse(value).ok_or_else(bad)?,
             "ORCPT" => {
                 recipient.original =
-                    Some(original_recipient(value).filter(|_| value.len() <= 500).ok_or_else(bad)?)
+                    Some(original_recipient(value).filter(|_| value.len() <= 500).ok_or_else(bad)?);
             }
             _ => return Err(unknown(keyword)),
         }

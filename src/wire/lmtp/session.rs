@@ -235,7 +235,7 @@ impl Session {
                     (Transition::NeedInput, Some(size)) => self.mode = Mode::Swallow(size),
                     // Without the size, the end of the chunk cannot be found.
                     (Transition::NeedInput, None) => {
-                        self.shut([4, 7, 0], "no knowing where the chunk ends")
+                        self.shut([4, 7, 0], "no knowing where the chunk ends");
                     }
                     _ => {}
                 }

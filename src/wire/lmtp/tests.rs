@@ -94,7 +94,7 @@ fn dialogs() {
                 _ if line == "!trusted" => settings.trusted = true,
                 _ if line == "!starttls" => settings.starttls = true,
                 _ => {
-                    assert!(line.is_empty() || line.starts_with('#'), "{}: {line}", file.display())
+                    assert!(line.is_empty() || line.starts_with('#'), "{}: {line}", file.display());
                 }
             }
         }

@@ -56,7 +56,7 @@ impl<'a> Lock<'a> {
                 }
                 Ok(false) if is_left_behind(folder, &lock_file)? => folder.remove(&lock_file)?,
                 Ok(false) if watch.elapsed() < LOCK_TIMEOUT => {
-                    std::thread::sleep(LOCK_POLL_INTERVAL)
+                    std::thread::sleep(LOCK_POLL_INTERVAL);
                 }
                 Ok(false) => return Err(held()),
                 Err(error) if !to_write && is_permission_error(&error) => break,

@@ -149,7 +149,7 @@ impl SurveyWalk<'_> {
                 }
                 FileKind::Folder if !entry.name.starts_with(b".") => self.folder(&below())?,
                 FileKind::Link => {
-                    self.skip(path, &entry.name, "a symbolic link, which is not followed")
+                    self.skip(path, &entry.name, "a symbolic link, which is not followed");
                 }
                 _ => {}
             }

@@ -135,7 +135,7 @@ impl MessageRenderer {
                 match property {
                     PartProperty::Field(field) => add_unique(&mut renderer.fields, field),
                     PartProperty::Header(header) => {
-                        add_unique_header(&mut renderer.headers, header)?
+                        add_unique_header(&mut renderer.headers, header)?;
                     }
                 }
             }

@@ -97,7 +97,7 @@ pub(in crate::jmap::email) fn build_message(
         } else if name.starts_with("header:") {
             match name.parse::<HeaderProperty>() {
                 Ok(property) if is_content_field(&property.name) => {
-                    problems.add(name, "this header field can be set only on a body part")
+                    problems.add(name, "this header field can be set only on a body part");
                 }
                 Ok(property) => header.set(&property, value, name, &mut problems),
                 Err(error) => problems.add(name, &error.to_string()),

@@ -162,7 +162,7 @@ impl MailboxSetCall<'_> {
         match MailboxProperty::from_name(property) {
             // Net-Unicode is in NFC (RFC 5198 §3).
             Some(MailboxProperty::Name) => {
-                row.name = text("name", value).map_err(bad)?.nfc().collect()
+                row.name = text("name", value).map_err(bad)?.nfc().collect();
             }
             Some(MailboxProperty::ParentId) if value.is_null() => row.parent = None,
             Some(MailboxProperty::ParentId) => {
@@ -189,13 +189,13 @@ impl MailboxSetCall<'_> {
                     .ok_or_else(|| SetError::property("sortOrder", "less than 2^31 is expected"))?;
             }
             Some(MailboxProperty::IsSubscribed) => {
-                row.subscribed = flag("isSubscribed", value).map_err(bad)?
+                row.subscribed = flag("isSubscribed", value).map_err(bad)?;
             }
             Some(MailboxProperty::Attributes) if self.call.uses(ADMIN) => {
-                row.attributes = attributes(value)?
+                row.attributes = attributes(value)?;
             }
             Some(MailboxProperty::ShareWith) if self.call.uses(PRINCIPALS) => {
-                row.shares = self.shares(row, value)?
+                row.shares = self.shares(row, value)?;
             }
             _ => return Err(SetError::property(property, "it cannot be set")),
         }

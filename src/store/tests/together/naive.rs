@@ -25,19 +25,19 @@ impl Naive {
                 assert_eq!(new, None, "{record:?}");
             }
             CommitRecord::Changed { id, before, after } => {
-                assert_eq!(self.emails.insert(id, after), Some(before), "{record:?}")
+                assert_eq!(self.emails.insert(id, after), Some(before), "{record:?}");
             }
             CommitRecord::Destroyed { id, before } => {
-                assert_eq!(self.emails.remove(&id), Some(before), "{record:?}")
+                assert_eq!(self.emails.remove(&id), Some(before), "{record:?}");
             }
             CommitRecord::Queued { id, due } => {
-                assert_eq!(self.actions.insert(id, due), None, "{record:?}")
+                assert_eq!(self.actions.insert(id, due), None, "{record:?}");
             }
             CommitRecord::Deferred { id, before, after } => {
                 assert_eq!(self.actions.insert(id, after), Some(before), "{record:?}");
             }
             CommitRecord::Removed { id, due } => {
-                assert_eq!(self.actions.remove(&id), Some(due), "{record:?}")
+                assert_eq!(self.actions.remove(&id), Some(due), "{record:?}");
             }
             CommitRecord::Counted { before } => {
                 assert_eq!(self.count, before, "{record:?}");

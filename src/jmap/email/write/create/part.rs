@@ -90,7 +90,7 @@ impl<'a> PartBuilder<'a> {
                     "value" => {}
                     "isEncodingProblem" | "isTruncated" if is_false => {}
                     "isEncodingProblem" | "isTruncated" => {
-                        self.problems.add(format!("{path}/{name}"), "it must be false")
+                        self.problems.add(format!("{path}/{name}"), "it must be false");
                     }
                     _ => self.problems.add(format!("{path}/{name}"), "no such property"),
                 }
@@ -190,12 +190,13 @@ impl<'a> PartBuilder<'a> {
                 }
                 "type" => {
                     declared.media_type =
-                        self.text(value, &path).map(|text| text.to_ascii_lowercase())
+                        self.text(value, &path).map(|text| text.to_ascii_lowercase());
                 }
                 "charset" => declared.charset = self.text(value, &path),
                 "name" => part.name = self.text(value, &path),
                 "disposition" => {
-                    part.disposition = self.text(value, &path).map(|text| text.to_ascii_lowercase())
+                    part.disposition =
+                        self.text(value, &path).map(|text| text.to_ascii_lowercase());
                 }
                 "cid" => part.cid = self.text(value, &path),
                 "location" => part.location = self.text(value, &path),
@@ -209,7 +210,7 @@ impl<'a> PartBuilder<'a> {
                     }
                 }
                 name if name.starts_with("header:") => {
-                    self.header_field(name, value, &path, depth == 0, &mut declared)
+                    self.header_field(name, value, &path, depth == 0, &mut declared);
                 }
                 _ => self.problems.add(path, "a part cannot be created with this property"),
             }
@@ -281,7 +282,7 @@ impl<'a> PartBuilder<'a> {
                         }
                     }
                     (Some(_), Some(_)) => {
-                        self.problems.add(path, "the same header field is set by two properties")
+                        self.problems.add(path, "the same header field is set by two properties");
                     }
                     (Some(_), None) => self.problems.add(path, "it cannot be read"),
                 }
