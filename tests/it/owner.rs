@@ -1,5 +1,5 @@
-//! The vacation end to end, as its owner and others see it: replies read by another parser, the
-//! report on return, and who may manage whose vacation, by real Unix users.
+//! The vacation responder end to end: replies read by another parser, the report on return, and
+//! which Unix users may manage which vacation.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,7 +16,8 @@ use crate::{program, report_missing};
 
 const ANN: &str = "ann@example.org";
 
-/// Reads a message with Python's `email` and says what it has, as JSON.
+/// A Python script that reads a message with the package `email` and prints its fields, its bodies
+/// and its defects as JSON.
 const READER: &str = r#"
 import email, email.policy, json, sys
 message = email.message_from_bytes(sys.stdin.buffer.read(), policy=email.policy.default)
@@ -31,14 +32,18 @@ def defects(part):
         found += defects(inner)
     return found
 print(json.dumps({
-    'subject': message['subject'], 'from': str(message['from'].addresses[0]), 'to': str(message['to'].addresses[0]),
+    'subject': message['subject'],
+    'from': str(message['from'].addresses[0]), 'to': str(message['to'].addresses[0]),
     'inReplyTo': message['in-reply-to'], 'references': (message['references'] or '').split(),
-    'auto': message['auto-submitted'], 'date': message['date'].datetime.isoformat(), 'names': message.keys(),
-    'language': message['content-language'], 'text': body('plain'), 'html': body('html'), 'defects': defects(message),
+    'auto': message['auto-submitted'], 'date': message['date'].datetime.isoformat(),
+    'names': message.keys(), 'language': message['content-language'],
+    'text': body('plain'), 'html': body('html'), 'defects': defects(message),
 }))
 "#;
 
-fn away(relay: &Sink, set: &[&str]) -> TestBed {
+/// Starts a service whose relay is the sink, with Ann, whose vacation response has the options
+/// `set`.
+fn start_away(relay: &Sink, set: &[&str]) -> TestBed {
     let port = relay.address.port();
     let mut bed = TestBed::new(&format!(
         "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n"
@@ -56,7 +61,7 @@ fn send(bed: &TestBed, sender: &str, message: &str) {
 }
 
 #[test]
-fn another_parser_reads_what_was_meant() {
+fn replies_are_read_without_defects_by_another_parser() {
     let Some(python) = program("python3") else { return report_missing("python3") };
     let relay = Sink::start();
     let dir = tempfile::tempdir().unwrap();
@@ -72,7 +77,7 @@ fn another_parser_reads_what_was_meant() {
         "--until",
         "2099-01-06",
     ];
-    let bed = away(&relay, &set);
+    let bed = start_away(&relay, &set);
     bed.run_ok(&[
         "vacation",
         "text",
@@ -87,22 +92,17 @@ fn another_parser_reads_what_was_meant() {
     ]);
     bed.run_ok(&["vacation", "text", "-a", ANN, "--to", "organisation", "--text", "In Rome."]);
     let read = |recipient: &str| -> Value {
-        let caught =
-            || relay.messages().into_iter().find(|caught| caught.recipients == [recipient]);
-        bed.wait_until("the reply", Duration::from_secs(20), || caught().is_some());
-        let caught = caught().unwrap();
-        assert_eq!(caught.sender, "");
-        let done = feed(Command::new(&python).args(["-c", READER]), caught.text.as_bytes());
-        assert!(
-            done.status.success(),
-            "{}\n{}",
-            String::from_utf8_lossy(&done.stderr),
-            caught.text
-        );
+        let received =
+            || relay.messages().into_iter().find(|message| message.recipients == [recipient]);
+        bed.wait_until("the reply", Duration::from_secs(20), || received().is_some());
+        let reply = received().unwrap();
+        assert_eq!(reply.sender, "");
+        let done = feed(Command::new(&python).args(["-c", READER]), reply.text.as_bytes());
+        assert!(done.status.success(), "{}\n{}", String::from_utf8_lossy(&done.stderr), reply.text);
         let read: Value = serde_json::from_slice(&done.stdout).unwrap();
-        assert_eq!(read["defects"], json!([]), "{}", caught.text);
+        assert_eq!(read["defects"], json!([]), "{}", reply.text);
         assert_eq!(read["auto"], "auto-replied (vacation)");
-        assert!(!read["names"].to_string().contains("Evil"), "{}", caught.text);
+        assert!(!read["names"].to_string().contains("Evil"), "{}", reply.text);
         read
     };
     let many: String = (0..40).map(|n| format!("\n <{n}@example.net>")).collect();
@@ -110,8 +110,9 @@ fn another_parser_reads_what_was_meant() {
         &bed,
         "zoe@example.net",
         &format!(
-            "From: =?utf-8?q?Z=C3=B6e=0D=0AX-Evil:_1?= <zoe@example.net>\nTo: Ann <ann@example.org>\n\
-             Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe=0D=0AX-Evil:_1?=\nMessage-ID: <own@example.net>\nReferences:{many}\n\nhi\n"
+            "From: =?utf-8?q?Z=C3=B6e=0D=0AX-Evil:_1?= <zoe@example.net>\n\
+             To: Ann <ann@example.org>\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe=0D=0AX-Evil:_1?=\n\
+             Message-ID: <own@example.net>\nReferences:{many}\n\nhi\n"
         ),
     );
     let zoe = read("zoe@example.net");
@@ -127,11 +128,12 @@ fn another_parser_reads_what_was_meant() {
     let lines = zoe["text"].as_str().unwrap().replace("\r\n", "\n");
     assert_eq!(lines, text.replace("{subject}", "GrüßeX-Evil: 1"));
     assert!(zoe["html"].as_str().unwrap().starts_with("<p>Grüße &amp; lang lang"));
-    // In the sender's language; and inside the organisation.
+    // A reply in the sender's language, and one inside the organisation.
     send(
         &bed,
         "eva@example.net",
-        "From: eva@example.net\nTo: ann@example.org\nSubject: Hallo\nMessage-ID: <eva@example.net>\nContent-Language: de\n\nhi\n",
+        "From: eva@example.net\nTo: ann@example.org\nSubject: Hallo\n\
+         Message-ID: <eva@example.net>\nContent-Language: de\n\nhi\n",
     );
     let eva = read("eva@example.net");
     assert_eq!((&eva["subject"], &eva["language"]), (&json!("Verreist: Hallo"), &json!("de")));
@@ -142,14 +144,15 @@ fn another_parser_reads_what_was_meant() {
     send(
         &bed,
         "bob@example.org",
-        "From: bob@example.org\nTo: ann@example.org\nAccept-Language: de\nMessage-ID: <bob@example.org>\n\nhi\n",
+        "From: bob@example.org\nTo: ann@example.org\nAccept-Language: de\n\
+         Message-ID: <bob@example.org>\n\nhi\n",
     );
     let bob = read("bob@example.org");
     assert_eq!(
         (bob["text"].as_str().unwrap().trim_end(), &bob["subject"]),
         ("In Rome.", &json!("Automated reply"))
     );
-    // Each reply has its copy, in the thread of what it answers.
+    // A copy of each reply is stored in the thread of the message that it answers.
     let sent = bed.rows(&["mail", "list", "-a", ANN, "--mailbox", "Sent"]);
     let inbox = bed.rows(&["mail", "list", "-a", ANN]);
     let threads =
@@ -159,17 +162,18 @@ fn another_parser_reads_what_was_meant() {
 }
 
 #[test]
-fn a_report_is_filed_once_when_it_is_over_though_the_service_was_killed() {
+fn vacation_report_is_filed_once_even_if_service_is_killed() {
     let relay = Sink::start();
     let end = SystemTime::now() + Duration::from_secs(4);
     let until = jiff::Timestamp::try_from(end).unwrap().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let mut bed = away(&relay, &["--text", "Away.", "--report", "--until", &until]);
+    let mut bed = start_away(&relay, &["--text", "Away.", "--report", "--until", &until]);
     for sender in ["zoe@example.net", "eve@example.net"] {
         send(
             &bed,
             sender,
             &format!(
-                "From: {sender}\nTo: ann@example.org\nSubject: <b>Lunch\nMessage-ID: <{sender}>\n\nhi\n"
+                "From: {sender}\nTo: ann@example.org\nSubject: <b>Lunch\n\
+                 Message-ID: <{sender}>\n\nhi\n"
             ),
         );
     }
@@ -229,7 +233,7 @@ fn a_report_is_filed_once_when_it_is_over_though_the_service_was_killed() {
     bed.finish();
 }
 
-/// A Unix user and his own group, as `/etc/passwd` has them.
+/// The ids of a Unix user and the user's primary group, from `/etc/passwd`.
 fn user(name: &str) -> Option<(u32, u32)> {
     let passwd = fs::read_to_string("/etc/passwd").unwrap();
     let line = passwd
@@ -240,7 +244,7 @@ fn user(name: &str) -> Option<(u32, u32)> {
 }
 
 #[test]
-fn a_vacation_is_its_owners_and_the_administrators_affair() {
+fn only_owner_and_administrators_can_manage_a_vacation() {
     if !rustix::process::getuid().is_root() {
         return report_missing("the right to become another Unix user");
     }
@@ -250,7 +254,7 @@ fn a_vacation_is_its_owners_and_the_administrators_affair() {
         return report_missing("the Unix users nobody, daemon and bin");
     };
     let mut bed = TestBed::new("control.administrators = [\"@bin\"]\n");
-    // A program that is not hidden in somebody's home, and a configuration that all may read.
+    // A program and a configuration that every user can reach.
     let (program, config) = (bed.dir.join("program"), bed.config());
     fs::copy(PROGRAM, &program).unwrap();
     fs::set_permissions(&config, fs::Permissions::from_mode(0o644)).unwrap();
@@ -260,16 +264,16 @@ fn a_vacation_is_its_owners_and_the_administrators_affair() {
     let file = bed.dir.join("letter.eml");
     fs::write(&file, "From: zoe@example.net\nTo: ann@example.org\n\nhi\n").unwrap();
     let file = file.to_str().unwrap();
-    let run = |(uid, gid): (u32, u32), words: &[&str], whose: &[&str]| {
+    let run = |(uid, gid): (u32, u32), words: &[&str], account: &[&str]| {
         let mut command = Command::new(&program);
         command.uid(uid).gid(gid).current_dir("/").env("TZ", "UTC");
-        let done = feed(command.arg("--config").arg(&config).args(words).args(whose), b"");
+        let done = feed(command.arg("--config").arg(&config).args(words).args(account), b"");
         (
             done.status.code(),
-            format!("{words:?} {whose:?}: {}", String::from_utf8_lossy(&done.stderr)),
+            format!("{words:?} {account:?}: {}", String::from_utf8_lossy(&done.stderr)),
         )
     };
-    let all: [&[&str]; 9] = [
+    let commands: [&[&str]; 9] = [
         &["vacation", "set", "--text", "Away."],
         &["vacation", "text", "--language", "de", "--text", "Weg."],
         &["vacation", "show"],
@@ -280,31 +284,31 @@ fn a_vacation_is_its_owners_and_the_administrators_affair() {
         &["vacation", "test", file],
         &["vacation", "off"],
     ];
-    for words in all {
-        for (who, whose, code) in [
-            // His own, named or not.
+    for words in commands {
+        for (user, account, code) in [
+            // The own account, named or not.
             (owner, &[][..], 0),
             (owner, &["-a", ANN], 0),
             (owner, &["-a", "bob@example.org"], 77),
             (owner, &["-a", "nobody@example.org"], 77),
             (stranger, &["-a", ANN], 77),
             (stranger, &["-a", "bob@example.org"], 77),
-            // Nobody's is his, and so none is meant.
+            // This user has no account that could be meant.
             (stranger, &[], 64),
-            // By his group he may manage all; root as well.
+            // A member of the administrators' group may manage all accounts, and so may root.
             (manager, &["-a", "bob@example.org"], 0),
             ((0, 0), &["-a", "bob@example.org"], 0),
         ] {
-            let (ended, said) = run(who, words, whose);
-            assert_eq!(ended, Some(code), "uid {}: {said}", who.0);
+            let (exit_code, errors) = run(user, words, account);
+            assert_eq!(exit_code, Some(code), "uid {}: {errors}", user.0);
         }
     }
     let text = |account: &str| bed.json(&["vacation", "show", "-a", account])["textBody"].clone();
     assert_eq!((text(ANN), text("bob@example.org")), (json!("Away."), json!("Away.")));
-    // Who has the group alone, without the name, has its rights, too; who has neither has none.
+    // The group alone gives the rights of an administrator, whatever the name of the user is.
     let with_group = run((stranger.0, manager.1), &["vacation", "show"], &["-a", ANN]);
     assert_eq!(with_group.0, Some(0), "{}", with_group.1);
-    // What he may not do he has not done.
+    // A refused command changes nothing.
     let done = run(stranger, &["vacation", "set", "--text", "Gone."], &["-a", ANN]);
     assert!(done.0 == Some(77) && done.1.contains("mapped to your Unix user"), "{}", done.1);
     assert_eq!(text(ANN), json!("Away."));

@@ -1,5 +1,5 @@
-//! Behind a real Postfix: smtpd, queue, LMTP over the Unix socket, store, reply, Postfix again, and
-//! delivered to the sender's account.
+//! The service behind a real Postfix: delivery over LMTP or pipe(8), the reply through Postfix, and
+//! Postfix rules of the documentation.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +10,7 @@ use crate::mail::{Client, letter};
 use crate::mta::{Postfix, can_run_postfix, free_port, pipe_program};
 
 #[test]
-fn from_smtpd_to_the_store_to_the_reply_and_back() {
+fn mail_through_postfix_is_stored_and_answered_once() {
     if !can_run_postfix() {
         return;
     }
@@ -19,7 +19,7 @@ fn from_smtpd_to_the_store_to_the_reply_and_back() {
         "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n"
     ));
     bed.start();
-    // Under systemd the socket is postfix's own.
+    // Under systemd the socket belongs to the user postfix.
     fs::set_permissions(bed.lmtp(), fs::Permissions::from_mode(0o666)).unwrap();
     bed.add_account("bob@example.org", &["--display-name", "Bob"]);
     bed.add_account("alice@example.net", &[]);
@@ -34,14 +34,14 @@ fn from_smtpd_to_the_store_to_the_reply_and_back() {
         "Back on Monday.",
     ]);
     let postfix = Postfix::start(&bed.dir, port, &bed.lmtp(), "");
-    let most = Duration::from_secs(60);
+    let limit = Duration::from_secs(60);
     let inbox = |account: &str| bed.list_mail(account).len();
 
-    // The first message is filed and answered; the answer reaches the sender, by Postfix again.
+    // The first message is stored and answered, and the reply reaches the sender through Postfix.
     let hello = letter("Alice <alice@example.net>", "bob@example.org", "hello", "Are you there?");
     assert_eq!(postfix.send("alice@example.net", "bob@example.org", &hello).code, 250);
-    bed.wait_until("the message is filed", most, || inbox("bob@example.org") == 1);
-    bed.wait_until("the reply has come", most, || inbox("alice@example.net") == 1);
+    bed.wait_until("the message is stored", limit, || inbox("bob@example.org") == 1);
+    bed.wait_until("the reply has arrived", limit, || inbox("alice@example.net") == 1);
     let reply = bed.list_mail("alice@example.net").remove(0);
     assert_eq!(reply.subject, "Away");
     let text = String::from_utf8(bed.raw_message("alice@example.net", &reply.id)).unwrap();
@@ -50,10 +50,9 @@ fn from_smtpd_to_the_store_to_the_reply_and_back() {
     {
         assert!(text.contains(wanted), "no {wanted:?} in\n{text}");
     }
-    assert!(!text.contains("Are you there?"), "the reply holds the original (RFC 3834 §3.2)");
+    assert!(!text.contains("Are you there?"), "the reply quotes the original (RFC 3834 §3.2)");
 
-    // The same person again, a list, and a bounce get none; a stranger does, which shows that the
-    // others were passed.
+    // A second message of the same sender, a list and a bounce get no reply.
     let second =
         letter("Alice <alice@example.net>", "bob@example.org", "hello again", "Still there?");
     let plain = letter("list@example.net", "bob@example.org", "news", "To all.");
@@ -63,23 +62,23 @@ fn from_smtpd_to_the_store_to_the_reply_and_back() {
     assert_eq!(postfix.send("alice@example.net", "bob@example.org", &second).code, 250);
     assert_eq!(postfix.send("alice@example.net", "bob@example.org", &list).code, 250);
     assert_eq!(postfix.send("", "bob@example.org", &bounce).code, 250);
-    bed.wait_until("all are filed", most, || inbox("bob@example.org") == 4);
-    bed.wait_until("nothing waits", most, || bed.rows(&["queue", "list"]).is_empty());
+    bed.wait_until("all are stored", limit, || inbox("bob@example.org") == 4);
+    bed.wait_until("the queue is empty", limit, || bed.rows(&["queue", "list"]).is_empty());
     let reasons: Vec<String> = bed
         .rows(&["vacation", "log", "-a", "bob@example.org"])
         .iter()
         .map(|row| row["reason"].as_str().unwrap_or_default().to_owned())
         .collect();
     for reason in ["already-told", "list", "null-sender"] {
-        assert!(reasons.iter().any(|known| known == reason), "{reason} is not among {reasons:?}");
+        assert!(reasons.iter().any(|other| other == reason), "{reason} is not among {reasons:?}");
     }
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(inbox("alice@example.net"), 1, "answered more than once");
 
-    // Strangers are refused at the door, not bounced.
+    // Mail to an unknown recipient is refused by Postfix, and not bounced.
     let refused = postfix.send("alice@example.net", "nobody@example.org", &hello);
     assert_eq!(refused.code, 550, "{refused:?}");
-    // The queue id of Postfix is in our log (XFORWARD IDENT).
+    // The queue id of Postfix is in the log of the service (XFORWARD IDENT).
     let queue_id = postfix.log().lines().find_map(|line| {
         let (head, _) = line.split_once(": client=")?;
         Some(head.rsplit(' ').next()?.to_owned())
@@ -89,60 +88,63 @@ fn from_smtpd_to_the_store_to_the_reply_and_back() {
     bed.finish();
 }
 
-/// Postfix takes nothing in the clear here (RFC 3207), and one whose certificate does not hold gets
-/// nothing.
+/// This Postfix accepts no mail without TLS (RFC 3207). The service sends nothing to a relay whose
+/// certificate it does not trust.
 #[test]
-fn a_reply_goes_out_encrypted_to_the_postfix_whose_certificate_holds() {
+fn reply_is_sent_over_tls_only_to_relay_with_trusted_certificate() {
     if !can_run_postfix() {
         return;
     }
     let port = free_port();
     let pem =
         |name: &str, kind: &str| crate::root().join("tests/tls").join(format!("{name}.{kind}.pem"));
-    let believing = |name: &str| {
+    let trusting = |name: &str| {
         format!(
-            "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"required\"\nrelay.tls-ca = {:?}\n\
-             relay.tls-name = \"mda.test.example\"\nrelay.pause = \"100ms\"\n",
+            "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"required\"\n\
+             relay.tls-ca = {:?}\nrelay.tls-name = \"mda.test.example\"\nrelay.pause = \"100ms\"\n",
             pem(name, "cert")
         )
     };
-    let mut bed = TestBed::new(&believing("two"));
+    let mut bed = TestBed::new(&trusting("two"));
     bed.start();
     fs::set_permissions(bed.lmtp(), fs::Permissions::from_mode(0o666)).unwrap();
     bed.add_account("bob@example.org", &[]);
     bed.add_account("alice@example.net", &[]);
     bed.run_ok(&["vacation", "set", "-a", "bob@example.org", "--text", "Back on Monday."]);
     let tls = format!(
-        "smtpd_tls_security_level = encrypt\nsmtpd_tls_cert_file = {}\nsmtpd_tls_key_file = {}\nsmtpd_tls_loglevel = 1\n",
+        "smtpd_tls_security_level = encrypt\nsmtpd_tls_cert_file = {}\nsmtpd_tls_key_file = {}\n\
+         smtpd_tls_loglevel = 1\n",
         pem("one", "cert").display(),
         pem("one", "key").display()
     );
     let postfix = Postfix::start(&bed.dir, port, &bed.lmtp(), &tls);
     let hello = letter("alice@example.net", "bob@example.org", "hello", "Are you there?");
-    let taken = Client::lmtp(&bed.lmtp()).unwrap().deliver(
+    let replies = Client::lmtp(&bed.lmtp()).unwrap().deliver(
         "alice@example.net",
         &["bob@example.org"],
         &hello,
     );
-    assert!(taken.unwrap()[0].ok());
-    let most = Duration::from_secs(60);
-    bed.wait_until("it is said why it waits", most, || {
-        let said = String::from_utf8_lossy(&bed.run(&["queue", "list"]).stderr).to_lowercase();
-        said.contains("certificate")
+    assert!(replies.unwrap()[0].ok());
+    let limit = Duration::from_secs(60);
+    bed.wait_until("`queue list` names the certificate", limit, || {
+        let errors = String::from_utf8_lossy(&bed.run(&["queue", "list"]).stderr).to_lowercase();
+        errors.contains("certificate")
     });
-    assert!(!postfix.log().contains("message-id="), "nothing was sent: {}", postfix.log());
+    assert!(!postfix.log().contains("message-id="), "mail was sent: {}", postfix.log());
     bed.stop();
-    bed.configure(&believing("one"));
+    bed.configure(&trusting("one"));
     bed.start();
     fs::set_permissions(bed.lmtp(), fs::Permissions::from_mode(0o666)).unwrap();
-    bed.wait_until("the reply has come", most, || bed.list_mail("alice@example.net").len() == 1);
+    bed.wait_until("the reply has arrived", limit, || {
+        bed.list_mail("alice@example.net").len() == 1
+    });
     assert!(postfix.log().contains("TLS connection established from"), "{}", postfix.log());
     drop(postfix);
     bed.finish();
 }
 
 #[test]
-fn by_pipe_as_the_readme_has_it() {
+fn pipe_transport_of_the_readme_delivers_defers_and_bounces() {
     if !can_run_postfix() {
         return;
     }
@@ -154,7 +156,7 @@ fn by_pipe_as_the_readme_has_it() {
     bed.add_account("ann@pipe.example", &[]);
     bed.add_account("alice@example.net", &[]);
     let postfix = Postfix::start(&bed.dir, port, &bed.lmtp(), "");
-    let most = Duration::from_secs(60);
+    let limit = Duration::from_secs(60);
     let subjects = |account: &str| {
         bed.list_mail(account).into_iter().map(|mail| mail.subject).collect::<Vec<_>>()
     };
@@ -164,7 +166,7 @@ fn by_pipe_as_the_readme_has_it() {
     let bounce =
         letter("MAILER-DAEMON@example.net", "ann@pipe.example", "from nobody", "It came back.");
     assert_eq!(postfix.send("", "ann@pipe.example", &bounce).code, 250);
-    bed.wait_until("both are filed", most, || subjects("ann@pipe.example").len() == 2);
+    bed.wait_until("both are stored", limit, || subjects("ann@pipe.example").len() == 2);
     let null = bed
         .list_mail("ann@pipe.example")
         .into_iter()
@@ -176,7 +178,7 @@ fn by_pipe_as_the_readme_has_it() {
         "{text}"
     );
 
-    // One has it, of the other the sender is told.
+    // One recipient gets the message; about the unknown one the sender gets a bounce.
     let mut client = Client::smtp(port).unwrap();
     for command in [
         "MAIL FROM:<alice@example.net>",
@@ -195,19 +197,19 @@ fn by_pipe_as_the_readme_has_it() {
         )))
         .unwrap();
     assert!(client.reply().unwrap().ok());
-    bed.wait_until("ann has it", most, || {
+    bed.wait_until("the message to Ann is stored", limit, || {
         subjects("ann@pipe.example").iter().any(|subject| subject == "to two")
     });
-    bed.wait_until("alice is told", most, || subjects("alice@example.net").len() == 1);
-    let told = bed.list_mail("alice@example.net").remove(0);
-    let text = String::from_utf8(bed.raw_message("alice@example.net", &told.id)).unwrap();
+    bed.wait_until("the bounce has arrived", limit, || subjects("alice@example.net").len() == 1);
+    let bounce = bed.list_mail("alice@example.net").remove(0);
+    let text = String::from_utf8(bed.raw_message("alice@example.net", &bounce.id)).unwrap();
     assert!(text.contains("Final-Recipient: rfc822; nobody@pipe.example"), "{text}");
     assert!(
         text.contains("Status: 5.1.1") && !text.contains("Final-Recipient: rfc822; ann@"),
         "{text}"
     );
 
-    // While the service is down mail waits.
+    // While the service is down, Postfix defers the mail.
     bed.stop();
     assert_eq!(
         postfix
@@ -215,13 +217,14 @@ fn by_pipe_as_the_readme_has_it() {
             .code,
         250
     );
-    bed.wait_until("it was tried", most, || postfix.log().contains("status=deferred"));
+    bed.wait_until("the mail was deferred", limit, || postfix.log().contains("status=deferred"));
     assert!(!postfix.log().contains("dsn=5.3"), "{}", postfix.log());
     drop(postfix);
     bed.finish();
 }
 
-/// The rule of docs/operate.md by which Postfix removes our authserv-id from incoming mail.
+/// The rule of docs/operate.md with which Postfix removes Authentication-Results fields of the
+/// site's authserv-id from incoming mail.
 fn own_results_rule() -> String {
     let guide = fs::read_to_string(crate::root().join("docs/operate.md")).unwrap();
     let rules: Vec<&str> =
@@ -230,15 +233,17 @@ fn own_results_rule() -> String {
     format!("{}\n", rules[0])
 }
 
-/// Nobody vouches for themselves: of what the rule of the documentation leaves nothing is believed.
+/// A sender cannot forge the authentication results of the site: the rule removes the forged field,
+/// or the service does not trust what the rule leaves.
 #[test]
-fn results_that_strangers_write_under_our_name_are_removed_or_not_believed() {
+fn forged_authentication_results_are_removed_or_not_trusted() {
     if !can_run_postfix() {
         return;
     }
     let port = free_port();
     let mut bed = TestBed::new(&format!(
-        "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n[vacation]\ntrusted-authserv-ids =          [\"mx.example.org\"]\nauthentication = \"strict\"\n"
+        "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n\
+         [vacation]\ntrusted-authserv-ids = [\"mx.example.org\"]\nauthentication = \"strict\"\n"
     ));
     bed.start();
     fs::set_permissions(bed.lmtp(), fs::Permissions::from_mode(0o666)).unwrap();
@@ -246,8 +251,8 @@ fn results_that_strangers_write_under_our_name_are_removed_or_not_believed() {
     bed.add_account("zoe@example.net", &[]);
     bed.run_ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Back on Monday."]);
     let rules = bed.dir.join("own-results");
-    // After the rule stands what a filter of the border would do: it adds a field, which is not
-    // looked at again.
+    // The second rule stands for a filter of the site, which adds a field. Postfix does not check
+    // this field again.
     let trusted =
         "/^Subject: found good/ PREPEND Authentication-Results: mx.example.org; spf=pass\n";
     fs::write(&rules, own_results_rule() + trusted).unwrap();
@@ -292,7 +297,7 @@ fn results_that_strangers_write_under_our_name_are_removed_or_not_believed() {
         named("X: y\rAuthentication-Results:"),
         named("X: y\nAuthentication-Results:"),
         named("X: y\r\r\nAuthentication-Results:"),
-        // What is no header field ends the header for Postfix, and what follows is not looked at.
+        // A line that is no header field ends the header for Postfix, which checks nothing below.
         named("junk\r\nAuthentication-Results:"),
         named(": x\r\nAuthentication-Results:"),
         named("\u{fc}: x\r\nAuthentication-Results:"),
@@ -304,7 +309,7 @@ fn results_that_strangers_write_under_our_name_are_removed_or_not_believed() {
         named("X: y\r\n \r\nAuthentication-Results:"),
         named("Received: from x by mx.example.org; date\r\nAuthentication-Results:"),
     ];
-    // Longer than a line of Postfix's, a line of the next hop, and a header field of Postfix's.
+    // Fields longer than the limits of Postfix: a line, a line sent to the next hop, a header field.
     forms.extend(
         [990, 2_040, 60_000, 110_000]
             .map(|count| field(&format!("{}mx.example.org", blanks(count)))),
@@ -312,24 +317,24 @@ fn results_that_strangers_write_under_our_name_are_removed_or_not_believed() {
     let send = |number: usize, above: &str, subject: &str| {
         let sender = format!("sender{number}@example.net");
         let message = letter(&sender, "ann@example.org", subject, "Are you there?");
-        let taken =
+        let reply =
             postfix.send(&sender, "ann@example.org", &[above.as_bytes(), &message[..]].concat());
-        assert_eq!(taken.code, 250, "{number} {above:.80?}: {taken:?}");
+        assert_eq!(reply.code, 250, "{number} {above:.80?}: {reply:?}");
     };
     for (number, form) in forms.iter().enumerate() {
         send(number, form, "hello");
     }
-    // What the border itself found counts.
+    // The result that the site added itself is trusted.
     send(forms.len(), "", "found good");
-    let most = Duration::from_secs(120);
+    let limit = Duration::from_secs(120);
     let decisions = || bed.rows(&["vacation", "log", "-a", "ann@example.org", "--limit", "1000"]);
-    bed.wait_until("all are judged", most, || decisions().len() == forms.len() + 1);
+    bed.wait_until("all have a decision", limit, || decisions().len() == forms.len() + 1);
     for row in decisions() {
         let sender = row["sender"].as_str().unwrap();
         let number: usize =
             sender.trim_start_matches("sender").split('@').next().unwrap().parse().unwrap();
         match forms.get(number) {
-            Some(form) => assert_eq!(row["reason"], "unauthenticated", "believed: {form:.200?}"),
+            Some(form) => assert_eq!(row["reason"], "unauthenticated", "trusted: {form:.200?}"),
             None => assert!(row["reason"].is_null(), "not answered: {row}"),
         }
     }

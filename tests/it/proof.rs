@@ -1,6 +1,5 @@
-//! Who sent it, and that it was us: own verification and our own signatures, from the LMTP client
-//! to the relay, with a name server on loopback; and what the keys of `[dkim]` are made and looked
-//! at with.
+//! Verification of senders (SPF, DKIM, DMARC) and DKIM signatures of replies, from the LMTP client
+//! to the relay, with a name server on loopback; and the commands `dkim keygen` and `dkim show`.
 
 use std::fs::{self, Permissions};
 use std::io::Write as _;
@@ -37,7 +36,8 @@ fn keygen(bed: &TestBed, selector: &str, algorithm: &str) -> Value {
     bed.json(&words)
 }
 
-fn lines(bed: &TestBed, selectors: &[&str]) -> String {
+/// The configuration of the keys with these selectors.
+fn key_config(bed: &TestBed, selectors: &[&str]) -> String {
     let keys = selectors.iter().map(|selector| {
         let file = bed.dir.join(format!("{selector}.pem"));
         format!(
@@ -48,14 +48,14 @@ fn lines(bed: &TestBed, selectors: &[&str]) -> String {
 }
 
 #[test]
-fn keys_are_made_and_shown_and_kept_private() {
+fn dkim_keys_can_be_generated_and_shown_and_must_be_private() {
     let bed = TestBed::new("");
     let made = keygen(&bed, "r1", "rsa");
     assert_eq!(made["name"], "r1._domainkey.example.org");
     assert!(made["record"].as_str().unwrap().starts_with("v=DKIM1; k=rsa; p=MIIB"), "{made}");
     let file = bed.dir.join("r1.pem");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o007, 0);
-    // Never over one that is there, and nothing that is no domain or selector.
+    // An existing file is not overwritten; invalid domains, selectors and sizes are refused.
     let old = fs::read(&file).unwrap();
     let again = |arguments: &[&str]| {
         let name = file.to_str().unwrap();
@@ -66,10 +66,10 @@ fn keys_are_made_and_shown_and_kept_private() {
     assert_eq!(again(&["--domain", "example.org", "--selector", "a b"]), Some(64));
     assert_eq!(again(&["--domain", "example.org", "--selector", "r1", "--bits", "1024"]), Some(64));
     assert_eq!(fs::read(&file).unwrap(), old);
-    // What it says goes into the configuration as it is; the record goes into the zone in strings
-    // of 255 octets.
+    // The printed TOML can be copied into the configuration. The record is printed for the zone, in
+    // strings of 255 bytes.
     let file = bed.dir.join("e1.pem");
-    let said = bed.run_ok(&[
+    let output = bed.run_ok(&[
         "dkim",
         "keygen",
         "--domain",
@@ -81,9 +81,9 @@ fn keys_are_made_and_shown_and_kept_private() {
         "--file",
         file.to_str().unwrap(),
     ]);
-    let said = String::from_utf8(said).unwrap();
-    let (_, toml) = said.split_once("[[dkim.keys]]").unwrap();
-    bed.configure(&format!("{}[[dkim.keys]]{toml}", lines(&bed, &["r1"])));
+    let output = String::from_utf8(output).unwrap();
+    let (_, toml) = output.split_once("[[dkim.keys]]").unwrap();
+    bed.configure(&format!("{}[[dkim.keys]]{toml}", key_config(&bed, &["r1"])));
     bed.run_ok(&["config", "check"]);
     let shown = String::from_utf8(bed.run_ok(&["dkim", "show"])).unwrap();
     assert!(
@@ -99,7 +99,7 @@ fn keys_are_made_and_shown_and_kept_private() {
     assert_eq!(strings[..2].concat(), made["record"].as_str().unwrap());
     assert_eq!(bed.rows(&["dkim", "show", "--domain", "example.org"]).len(), 2);
     assert!(bed.rows(&["dkim", "show", "--domain", "example.com"]).is_empty());
-    // Open to everybody it is refused, by all who would use it.
+    // Every command that uses a key refuses one that everybody may read.
     fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     for words in [&["config", "check"][..], &["dkim", "show"], &["serve"]] {
         let done = bed.run(words);
@@ -111,8 +111,9 @@ fn keys_are_made_and_shown_and_kept_private() {
     bed.remove();
 }
 
-/// A service that verifies and signs, and ann, who is away.
-fn service(dns: &Dns, relay: &Sink) -> TestBed {
+/// Starts a service that verifies senders and signs replies with the keys `r1` and `e1`, with the
+/// account of Ann.
+fn start_service(dns: &Dns, relay: &Sink) -> TestBed {
     let mut bed = TestBed::new("");
     let (nameserver, port) = (dns.address, relay.address.port());
     for (selector, algorithm) in [("r1", "rsa"), ("e1", "ed25519"), ("r2", "rsa")] {
@@ -120,17 +121,17 @@ fn service(dns: &Dns, relay: &Sink) -> TestBed {
         dns.txt(made["name"].as_str().unwrap(), made["record"].as_str().unwrap());
     }
     bed.configure(&format!(
-        "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n[verify]\non = true\nnameservers = \
-         [\"{nameserver}\"]\n{}",
-        lines(&bed, &["r1", "e1"])
+        "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n\
+         [verify]\non = true\nnameservers = [\"{nameserver}\"]\n{}",
+        key_config(&bed, &["r1", "e1"])
     ));
     bed.start();
     bed.add_account(ANN, &["--display-name", "Ann"]);
     bed
 }
 
-/// Hands over a message as Postfix does, from a client at `address`; why it was not answered, and
-/// what gave rise to it.
+/// Delivers a message as Postfix does for a client at `address`. Returns the reason and the detail
+/// of the vacation decision; the reason is null if a reply was queued.
 fn deliver(bed: &TestBed, address: &str, sender: &str, message: &[u8]) -> (Value, Value) {
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     assert!(
@@ -146,17 +147,20 @@ fn deliver(bed: &TestBed, address: &str, sender: &str, message: &[u8]) -> (Value
 
 fn letter(from: &str, subject: &str) -> Vec<u8> {
     crlf(
-        format!("From: {from}\nTo: {ANN}\nSubject: {subject}\nMessage-ID: <{subject}@x>\n\nAre you there?\n")
-            .as_bytes(),
+        format!(
+            "From: {from}\nTo: {ANN}\nSubject: {subject}\nMessage-ID: <{subject}@x>\n\n\
+             Are you there?\n"
+        )
+        .as_bytes(),
     )
 }
 
-fn signed(signer: &Signer, message: &[u8]) -> Vec<u8> {
+fn sign(signer: &Signer, message: &[u8]) -> Vec<u8> {
     [signer.sign(message).unwrap().unwrap(), message.to_vec()].concat()
 }
 
 #[test]
-fn a_forger_gets_no_reply_and_a_true_sender_gets_one_that_is_signed() {
+fn forged_mail_gets_no_reply_and_verified_mail_a_signed_one() {
     let (dns, relay) = (Dns::start(), Sink::start());
     dns.txt("example.net", "v=spf1 ip4:192.0.2.0/24 -all")
         .txt("_dmarc.example.net", "v=DMARC1; p=reject");
@@ -165,14 +169,14 @@ fn a_forger_gets_no_reply_and_a_true_sender_gets_one_that_is_signed() {
             .unwrap();
     dns.txt(&key.name(), &key.record());
     let bob = Signer::new(vec![key]);
-    let bed = service(&dns, &relay);
-    let silent = |address: &str, sender: &str, message: &[u8]| {
+    let bed = start_service(&dns, &relay);
+    let assert_unanswered = |address: &str, sender: &str, message: &[u8]| {
         let (reason, detail) = deliver(&bed, address, sender, message);
         assert_eq!(reason, "unauthenticated", "{detail}");
         detail.as_str().unwrap().to_owned()
     };
 
-    // Nobody is away: nobody is asked.
+    // Without a vacation response, and for mail that is not answered anyway, nothing is verified.
     assert_eq!(
         deliver(&bed, "203.0.113.66", "bob@example.net", &letter("bob@example.net", "before")).0,
         "disabled"
@@ -181,46 +185,49 @@ fn a_forger_gets_no_reply_and_a_true_sender_gets_one_that_is_signed() {
     bed.run_ok(&["vacation", "set", "-a", ANN, "--text", "Back on Monday."]);
     let list = [b"List-Id: <x>\r\n", &*letter("bob@example.net", "list")].concat();
     assert_eq!(deliver(&bed, "203.0.113.66", "bob@example.net", &list).0, "list");
-    assert!(dns.queries().is_empty(), "a list is not answered anyway: {:?}", dns.queries());
+    assert!(dns.queries().is_empty(), "{:?}", dns.queries());
 
-    // A stranger's machine under bob's name; a signature that does not fit; a bank's name over a
-    // stranger's envelope.
+    // Forged: a client that Bob's SPF record does not name; a signature of another body; Bob's name
+    // in the header with an envelope sender of another domain.
     let plain = letter("Bob <bob@example.net>", "forged");
     assert!(
-        silent("203.0.113.66", "bob@example.net", &plain)
+        assert_unanswered("203.0.113.66", "bob@example.net", &plain)
             .contains("dmarc=fail header.from=example.net")
     );
-    let tampered = [signed(&bob, &plain), b"Buy this.\r\n".to_vec()].concat();
-    silent("203.0.113.66", "bob@example.net", &tampered);
+    let tampered = [sign(&bob, &plain), b"Buy this.\r\n".to_vec()].concat();
+    assert_unanswered("203.0.113.66", "bob@example.net", &tampered);
     dns.txt("evil.example", "v=spf1 ip4:203.0.113.0/24 -all");
-    assert!(silent("203.0.113.66", "eve@evil.example", &plain).contains("header.from=example.net"));
+    assert!(
+        assert_unanswered("203.0.113.66", "eve@evil.example", &plain)
+            .contains("header.from=example.net")
+    );
 
-    // Bob himself: over a forwarder that kept his signature.
-    let true_one = signed(&bob, &letter("Bob <bob@example.net>", "true"));
-    assert_eq!(deliver(&bed, "203.0.113.66", "bob@example.net", &true_one).0, Value::Null);
+    // Genuine mail from Bob through a forwarder that left the signature intact.
+    let genuine = sign(&bob, &letter("Bob <bob@example.net>", "true"));
+    assert_eq!(deliver(&bed, "203.0.113.66", "bob@example.net", &genuine).0, Value::Null);
     bed.wait_until("the reply", Duration::from_secs(20), || relay.messages().len() == 1);
     let reply = relay.messages().remove(0);
     assert_eq!(reply.recipients, ["bob@example.net"]);
     assert_eq!(
-        verified(&dns, &reply),
+        verify_with_mail_auth(&dns, &reply),
         ["ed25519-sha256 e1 pass", "rsa-sha256 r1 pass"],
         "{}",
         reply.text
     );
-    python(&dns, &bed, &reply);
+    verify_with_dkimpy(&dns, &bed, &reply);
 
-    // Another key by SIGHUP, and another person, straight from his own server.
+    // SIGHUP loads another key; the next message comes directly from the sender's server.
     let text = fs::read_to_string(bed.config()).unwrap();
     let (before, _) = text.split_once("[[dkim.keys]]").unwrap();
-    fs::write(bed.config(), format!("{before}{}", lines(&bed, &["r2"]))).unwrap();
+    fs::write(bed.config(), format!("{before}{}", key_config(&bed, &["r2"]))).unwrap();
     bed.reload("configuration read again");
     assert_eq!(
         deliver(&bed, "192.0.2.7", "dora@example.net", &letter("dora@example.net", "dora")).0,
         Value::Null
     );
     bed.wait_until("the second reply", Duration::from_secs(20), || relay.messages().len() == 2);
-    assert_eq!(verified(&dns, &relay.messages().remove(1)), ["rsa-sha256 r2 pass"]);
-    // A key that is gone leaves the old one in force.
+    assert_eq!(verify_with_mail_auth(&dns, &relay.messages().remove(1)), ["rsa-sha256 r2 pass"]);
+    // If the key file is missing at a reload, the old key stays in use.
     fs::remove_file(bed.dir.join("r2.pem")).unwrap();
     let log = bed.reload("the old one stays in force");
     assert!(log.contains("r2.pem"), "{log}");
@@ -229,15 +236,15 @@ fn a_forger_gets_no_reply_and_a_true_sender_gets_one_that_is_signed() {
         Value::Null
     );
     bed.wait_until("the third reply", Duration::from_secs(20), || relay.messages().len() == 3);
-    assert_eq!(verified(&dns, &relay.messages().remove(2)), ["rsa-sha256 r2 pass"]);
+    assert_eq!(verify_with_mail_auth(&dns, &relay.messages().remove(2)), ["rsa-sha256 r2 pass"]);
     fs::write(bed.config(), text).unwrap();
     bed.finish();
 }
 
 #[test]
-fn a_name_server_that_is_silent_holds_nobody_up_for_long() {
+fn silent_name_server_delays_delivery_only_until_timeout() {
     let (dns, relay) = (Dns::start(), Sink::start());
-    let bed = service(&dns, &relay);
+    let bed = start_service(&dns, &relay);
     let text = fs::read_to_string(bed.config()).unwrap();
     fs::write(bed.config(), text.replace("on = true", "on = true\ntimeout = \"1s\"")).unwrap();
     bed.reload("configuration read again");
@@ -251,20 +258,21 @@ fn a_name_server_that_is_silent_holds_nobody_up_for_long() {
     bed.finish();
 }
 
-/// Each signature as mail-auth sees it, by the name server: algorithm, selector, result.
-fn verified(dns: &Dns, caught: &SinkMessage) -> Vec<String> {
+/// The result of mail-auth for each signature: algorithm, selector and result, sorted.
+fn verify_with_mail_auth(dns: &Dns, reply: &SinkMessage) -> Vec<String> {
     use mail_auth::hickory_resolver::config::{
         ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let message = mail_auth::AuthenticatedMessage::parse(caught.text.as_bytes()).unwrap();
+    let message = mail_auth::AuthenticatedMessage::parse(reply.text.as_bytes()).unwrap();
     let found = runtime.block_on(async {
         let mut connections = vec![ConnectionConfig::udp(), ConnectionConfig::tcp()];
         connections.iter_mut().for_each(|connection| connection.port = dns.address.port());
         let server = NameServerConfig::new(dns.address.ip(), true, connections);
         let config = ResolverConfig::from_parts(None, vec![], vec![server]);
-        let asks = mail_auth::MessageAuthenticator::new(config, ResolverOpts::default()).unwrap();
-        asks.verify_dkim(&message).await
+        let verifier =
+            mail_auth::MessageAuthenticator::new(config, ResolverOpts::default()).unwrap();
+        verifier.verify_dkim(&message).await
     });
     let mut shown: Vec<String> = found
         .iter()
@@ -278,6 +286,7 @@ fn verified(dns: &Dns, caught: &SinkMessage) -> Vec<String> {
     shown
 }
 
+/// A Python script that verifies the first two signatures of a message with dkimpy.
 const VERIFY: &str = r#"
 import dkim, json, sys
 records = json.load(open(sys.argv[1]))
@@ -288,8 +297,8 @@ for at in range(2):
     print(at, dkim.DKIM(message).verify(idx=at, dnsfunc=ask))
 "#;
 
-/// An interpreter that has dkimpy, where there is one.
-fn interpreter() -> Option<PathBuf> {
+/// A Python interpreter that can import dkimpy.
+fn python_with_dkimpy() -> Option<PathBuf> {
     [Path::new("/usr/bin/python3").to_owned(), PathBuf::from("python3")].into_iter().find(
         |python| {
             let probe = Command::new(python)
@@ -301,16 +310,16 @@ fn interpreter() -> Option<PathBuf> {
     )
 }
 
-/// The same by dkimpy, which nobody of us wrote.
-fn python(dns: &Dns, bed: &TestBed, caught: &SinkMessage) {
-    let Some(python) = interpreter() else {
+/// Fails unless dkimpy verifies both signatures of a reply.
+fn verify_with_dkimpy(dns: &Dns, bed: &TestBed, reply: &SinkMessage) {
+    let Some(python) = python_with_dkimpy() else {
         return crate::report_missing("dkimpy for Python (python3-dkim, python3-nacl)");
     };
     let records = bed.dir.join("records.json");
     let mut file = fs::File::create(&records).unwrap();
     file.write_all(serde_json::to_string(&dns.txt_records()).unwrap().as_bytes()).unwrap();
     let mut command = Command::new(python);
-    let done = feed(command.arg("-c").arg(VERIFY).arg(&records), caught.text.as_bytes());
-    let said = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert_eq!(said, "0 True\n1 True\n", "{}", String::from_utf8_lossy(&done.stderr));
+    let done = feed(command.arg("-c").arg(VERIFY).arg(&records), reply.text.as_bytes());
+    let output = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert_eq!(output, "0 True\n1 True\n", "{}", String::from_utf8_lossy(&done.stderr));
 }

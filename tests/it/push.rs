@@ -1,4 +1,4 @@
-//! Changes as they happen: the event stream (RFC 8620 §7.3) and the WebSocket (RFC 8887).
+//! Notification of changes over the event stream (RFC 8620 §7.3) and the WebSocket (RFC 8887).
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -14,7 +14,7 @@ fn ann() -> String {
     basic("ann@example.org", "s3cret")
 }
 
-/// An event stream that is open.
+/// A client of the event stream.
 #[derive(Debug)]
 pub(crate) struct Events(BufReader<UnixStream>);
 
@@ -28,7 +28,8 @@ impl Events {
         let mut stream = connect(bed);
         let last = last.map(|last| format!("Last-Event-ID: {last}\r\n")).unwrap_or_default();
         let head = format!(
-            "GET /jmap/events?{query} HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n{last}\r\n"
+            "GET /jmap/events?{query} HTTP/1.1\r\nHost: x\r\n\
+             Authorization: {authorization}\r\n{last}\r\n"
         );
         stream.write_all(head.as_bytes()).unwrap();
         let mut events = Self(BufReader::new(stream));
@@ -51,7 +52,7 @@ impl Events {
         line.trim_end_matches(['\r', '\n']).to_owned()
     }
 
-    /// The next event: its name, its id, its data. `None` at the end.
+    /// Reads the next event: its name, its id and its data. `None` at the end of the stream.
     pub(crate) fn next(&mut self) -> Option<(String, String, Value)> {
         let (mut name, mut id) = (String::new(), String::new());
         loop {
@@ -81,7 +82,7 @@ fn deliver(bed: &TestBed, subject: &str) {
 }
 
 #[test]
-fn a_delivery_is_told_at_once_and_again_to_who_was_away() {
+fn delivery_is_pushed_at_once_and_missed_changes_on_reconnection() {
     let bed = bed("");
     let account =
         bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned();
@@ -92,33 +93,33 @@ fn a_delivery_is_told_at_once_and_again_to_who_was_away() {
     let began = Instant::now();
     let (name, first, change) = all.next().unwrap();
     let took = began.elapsed();
-    println!("told {took:?} after the 250");
+    println!("notified {took:?} after the 250");
     assert!(took < Duration::from_millis(100), "{took:?}");
     assert_eq!((name.as_str(), &change["@type"]), ("state", &json!("StateChange")));
     let states = change["changed"][&account].as_object().unwrap();
     for name in ["Email", "EmailDelivery", "Thread", "Mailbox"] {
         assert!(states.contains_key(name), "{change}");
     }
-    let (_, _, told) = once.next().unwrap();
+    let (_, _, delivery) = once.next().unwrap();
     assert_eq!(
-        told["changed"][&account].as_object().unwrap().keys().collect::<Vec<_>>(),
+        delivery["changed"][&account].as_object().unwrap().keys().collect::<Vec<_>>(),
         ["EmailDelivery"]
     );
     assert!(once.next().is_none(), "closeafter=state");
-    // A flag is no delivery.
+    // A changed keyword is no delivery.
     let email = bed.list_mail("ann@example.org")[0].id.clone();
     bed.run_ok(&["mail", "flag", "-a", "ann@example.org", &email, "--add", "$seen"]);
     let (_, second, change) = all.next().unwrap();
     assert!(change["changed"][&account].get("EmailDelivery").is_none(), "{change}");
     assert!(change["changed"][&account].get("Email").is_some(), "{change}");
-    // Whoever was away is told what he missed, and nothing where he missed nothing.
+    // A client that reconnects gets the changes since its last event id, if there are any.
     let mut back = Events::open(&bed, &ann(), "types=*&closeafter=no&ping=0", Some(&first));
     let (_, id, missed) = back.next().unwrap();
     assert_eq!((&missed, &id), (&change, &second));
     let mut nothing = Events::open(&bed, &ann(), "types=*&closeafter=no&ping=5", Some(&second));
     let (name, _, ping) = nothing.next().unwrap();
     assert_eq!((name.as_str(), ping), ("ping", json!({"interval": 5})));
-    // What it did not ask for it is not told.
+    // A stream reports only the types that the client asked for.
     assert_eq!(other.next().unwrap().0, "ping");
     assert_eq!(get(&bed, "/jmap/events?ping=x", &ann()).status, 400);
     drop((all, back, nothing, other));
@@ -126,11 +127,11 @@ fn a_delivery_is_told_at_once_and_again_to_who_was_away() {
 }
 
 #[test]
-fn a_stop_ends_streams_and_so_does_a_password_that_is_taken_away() {
+fn streams_end_at_service_stop_and_password_removal() {
     let bed = bed("");
     let mut stream = Events::open(&bed, &ann(), "types=*&closeafter=no&ping=5", None);
     bed.run_ok(&["account", "password", "ann@example.org", "--remove"]);
-    // The change of the account itself is no type of JMAP's; with the next ping it is over.
+    // JMAP has no data type for this change of the account, so the stream ends at the next ping.
     let began = Instant::now();
     assert!(stream.next().is_none());
     assert!(began.elapsed() < Duration::from_secs(10));
@@ -142,7 +143,7 @@ fn a_stop_ends_streams_and_so_does_a_password_that_is_taken_away() {
     bed.finish();
 }
 
-/// Resident KiB.
+/// The resident memory of a process in KiB.
 fn resident(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -150,7 +151,7 @@ fn resident(pid: u32) -> u64 {
 }
 
 #[test]
-fn a_thousand_idle_streams_need_little_memory() {
+fn idle_event_streams_need_little_memory() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
@@ -170,33 +171,34 @@ fn a_thousand_idle_streams_need_little_memory() {
             None,
         )
     };
-    // The first of each: what is made once is made.
+    // The first streams of each user pay for what is allocated once.
     let mut held: Vec<Events> = (0..20).map(open).collect();
     let before = resident(bed.pid());
     held.extend((20..1000).map(open));
-    // A service that gave memory back meanwhile needed none.
+    // The service may also have returned memory meanwhile: then the difference counts as 0.
     let each = resident(bed.pid()).saturating_sub(before) * 1024 / 980;
-    println!("an idle stream: {each} octets");
+    println!("an idle stream: {each} bytes");
     assert!(each < 64 * 1024, "{each}");
     assert_eq!(get(&bed, "/jmap/session", &ann()).status, 200);
     drop(held);
     bed.finish();
 }
 
-/// A WebSocket of a client (RFC 6455), by hand: text frames of any length, masked with zeros.
+/// A WebSocket client (RFC 6455) that sends frames of any length, masked with zeros.
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: UnixStream,
-    /// What was read to see whether anything came.
-    seen: Option<u8>,
+    /// The byte that [`Socket::has_data`] read.
+    peeked: Option<u8>,
 }
 
 impl Socket {
     pub(crate) fn open(bed: &TestBed, protocol: &str) -> Result<Self, String> {
         let mut stream = connect(bed);
         let head = format!(
-            "GET /jmap/ws HTTP/1.1\r\nHost: mail.example.org\r\nAuthorization: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{protocol}\r\n",
+            "GET /jmap/ws HTTP/1.1\r\nHost: mail.example.org\r\nAuthorization: {}\r\n\
+             Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{protocol}\r\n",
             ann()
         );
         stream.write_all(head.as_bytes()).unwrap();
@@ -207,22 +209,22 @@ impl Socket {
             head.push(one[0]);
         }
         let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
-        let good = head.contains(" 101 ")
+        let is_accepted = head.contains(" 101 ")
             && head.contains("s3pplmbitxaq9kygzzhzrbk+xoo=")
             && head.contains("sec-websocket-protocol: jmap");
-        if good { Ok(Self { stream, seen: None }) } else { Err(head) }
+        if is_accepted { Ok(Self { stream, peeked: None }) } else { Err(head) }
     }
 
     fn send_json(&mut self, value: &Value) {
         self.frame(0x81, value.to_string().as_bytes());
     }
 
-    pub(crate) fn frame(&mut self, first: u8, octets: &[u8]) {
-        self.begin(first, octets.len(), octets);
+    pub(crate) fn frame(&mut self, first: u8, bytes: &[u8]) {
+        self.begin(first, bytes.len(), bytes);
     }
 
-    /// The beginning of a frame of that length.
-    pub(crate) fn begin(&mut self, first: u8, length: usize, octets: &[u8]) {
+    /// Sends the head of a frame of `length` bytes, and the first bytes of its content.
+    pub(crate) fn begin(&mut self, first: u8, length: usize, bytes: &[u8]) {
         let mut frame = vec![first];
         match length {
             short @ 0..=125 => frame.push(0x80 | short as u8),
@@ -236,28 +238,28 @@ impl Socket {
             }
         }
         frame.extend([0; 4]);
-        frame.extend(octets);
+        frame.extend(bytes);
         self.stream.write_all(&frame).unwrap();
     }
 
-    /// Whether anything comes within two seconds; it is left to be read.
+    /// Whether anything arrives within two seconds. Nothing is lost for the next read.
     pub(crate) fn has_data(&mut self) -> bool {
         let mut first = [0];
         self.stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
-        self.seen = self.stream.read_exact(&mut first).is_ok().then_some(first[0]);
+        self.peeked = self.stream.read_exact(&mut first).is_ok().then_some(first[0]);
         self.stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        self.seen.is_some()
+        self.peeked.is_some()
     }
 
     fn read(&mut self, into: &mut [u8]) {
-        let seen = usize::from(self.seen.is_some());
-        if let Some(seen) = self.seen.take() {
-            into[0] = seen;
+        let offset = usize::from(self.peeked.is_some());
+        if let Some(peeked) = self.peeked.take() {
+            into[0] = peeked;
         }
-        self.stream.read_exact(&mut into[seen..]).unwrap();
+        self.stream.read_exact(&mut into[offset..]).unwrap();
     }
 
-    /// The next frame that is no ping: its opcode and its octets.
+    /// Reads the next frame that is no ping: its opcode and its content.
     pub(crate) fn next(&mut self) -> (u8, Vec<u8>) {
         loop {
             let mut head = [0; 2];
@@ -270,29 +272,29 @@ impl Socket {
                 }
                 short => short as usize,
             };
-            let mut octets = vec![0; length];
-            self.stream.read_exact(&mut octets).unwrap();
+            let mut bytes = vec![0; length];
+            self.stream.read_exact(&mut bytes).unwrap();
             if head[0] & 15 != 9 {
-                return (head[0] & 15, octets);
+                return (head[0] & 15, bytes);
             }
         }
     }
 
     pub(crate) fn receive_json(&mut self) -> Value {
-        let (opcode, octets) = self.next();
+        let (opcode, bytes) = self.next();
         assert_eq!(opcode, 1);
-        serde_json::from_slice(&octets).unwrap()
+        serde_json::from_slice(&bytes).unwrap()
     }
 }
 
 #[test]
-fn requests_and_changes_over_a_websocket() {
+fn websocket_answers_requests_and_pushes_changes() {
     let bed = bed("");
     let account =
         bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned();
     let session = get(&bed, "/jmap/session", &ann()).json();
-    let said = &session["capabilities"]["urn:ietf:params:jmap:websocket"];
-    assert_eq!(said, &json!({"url": "ws://mail.example.org/jmap/ws", "supportsPush": true}));
+    let capability = &session["capabilities"]["urn:ietf:params:jmap:websocket"];
+    assert_eq!(capability, &json!({"url": "ws://mail.example.org/jmap/ws", "supportsPush": true}));
     assert!(Socket::open(&bed, "").unwrap_err().contains(" 400 "));
     assert!(Socket::open(&bed, "Sec-WebSocket-Protocol: chat\r\n").unwrap_err().contains(" 400 "));
     let from = |origin: &str| {
@@ -303,7 +305,12 @@ fn requests_and_changes_over_a_websocket() {
     }
     assert!(from("http://mail.example.org").is_ok());
     let mut socket = Socket::open(&bed, "Sec-WebSocket-Protocol: chat, jmap\r\n").unwrap();
-    let echo = |id: &str| json!({"@type": "Request", "id": id, "using": ["urn:ietf:params:jmap:core"], "methodCalls": [["Core/echo", {"id": id}, "0"]]});
+    let echo = |id: &str| {
+        json!({
+            "@type": "Request", "id": id, "using": ["urn:ietf:params:jmap:core"],
+            "methodCalls": [["Core/echo", {"id": id}, "0"]],
+        })
+    };
     for id in ["R1", "R2", "R3"] {
         socket.send_json(&echo(id));
     }
@@ -325,7 +332,7 @@ fn requests_and_changes_over_a_websocket() {
     assert_eq!((&refused["@type"], &refused["requestId"]), (&json!("RequestError"), &Value::Null));
     assert_eq!(refused["type"], "urn:ietf:params:jmap:error:notJSON");
 
-    // Nothing is told before it is asked for; then everything of the types that are named.
+    // Changes are pushed once the client enables them, of the types that it names.
     deliver(&bed, "before");
     socket.send_json(
         &json!({"@type": "WebSocketPushEnable", "dataTypes": ["Mailbox", "EmailDelivery"]}),
@@ -344,7 +351,7 @@ fn requests_and_changes_over_a_websocket() {
     deliver(&bed, "unheard");
     socket.send_json(&echo("R6"));
     assert_eq!(socket.receive_json()["requestId"], "R6");
-    // With the state that it knows it is told what it missed.
+    // With the push state of the client, missed changes are pushed.
     socket
         .send_json(&json!({"@type": "WebSocketPushEnable", "dataTypes": null, "pushState": state}));
     assert!(socket.receive_json()["changed"][&account].get("Email").is_some());
@@ -357,7 +364,7 @@ fn requests_and_changes_over_a_websocket() {
 }
 
 #[test]
-fn without_a_login_nothing_is_told() {
+fn event_stream_and_websocket_need_a_login() {
     let bed = bed("");
     for path in ["/jmap/events?types=*", "/jmap/ws"] {
         assert_eq!(exchange(connect(&bed), "GET", path, &[], b"").status, 401);

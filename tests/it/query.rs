@@ -1,4 +1,4 @@
-//! `mail query` against a running service, as a person and a script ask.
+//! `mail query` against a running service, with text and JSON output.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::bed::TestBed;
 use crate::mail::Client;
 
 #[test]
-fn mail_is_found_by_what_people_remember_of_it() {
+fn mail_query_filters_sorts_pages_and_explains() {
     let mut bed = TestBed::new("");
     bed.start();
     bed.add_account("ann@example.org", &["--zone", "Europe/Berlin"]);
@@ -18,8 +18,8 @@ fn mail_is_found_by_what_people_remember_of_it() {
     ];
     for (n, (from, subject, body)) in mail.iter().enumerate() {
         let message = format!(
-            "From: {from}\r\nTo: ann@example.org\r\nSubject: {subject}\r\nMessage-ID: <{n}@x>\r\nIn-Reply-To: <1@x>\r\n\r\n\
-             {body}\r\n"
+            "From: {from}\r\nTo: ann@example.org\r\nSubject: {subject}\r\nMessage-ID: <{n}@x>\r\n\
+             In-Reply-To: <1@x>\r\n\r\n{body}\r\n"
         );
         let replies =
             client.deliver("zoe@example.net", &["ann@example.org"], message.as_bytes()).unwrap();
@@ -64,7 +64,7 @@ fn mail_is_found_by_what_people_remember_of_it() {
         found["list"][0]["snippet"],
         json!({"subject": null, "preview": "A <mark>big lunch</mark> at noon"})
     );
-    let said = String::from_utf8(bed.run_ok(&[
+    let output = String::from_utf8(bed.run_ok(&[
         "mail",
         "query",
         "-a",
@@ -73,15 +73,15 @@ fn mail_is_found_by_what_people_remember_of_it() {
         "lunch",
         "--snippets",
     ]));
-    let said = said.unwrap();
+    let output = output.unwrap();
     assert!(
-        said.contains(": *Lunch* <now>?") && said.contains(": A big *lunch* at noon"),
-        "{said}"
+        output.contains(": *Lunch* <now>?") && output.contains(": A big *lunch* at noon"),
+        "{output}"
     );
 
     let plan = ask(&["--mailbox", "inbox", "--explain"]);
     assert_eq!((&plan["strategy"], &plan["length"]), (&json!("listing"), &json!(3)));
-    let said = String::from_utf8(bed.run_ok(&[
+    let output = String::from_utf8(bed.run_ok(&[
         "mail",
         "query",
         "-a",
@@ -91,7 +91,7 @@ fn mail_is_found_by_what_people_remember_of_it() {
         "--explain",
     ]))
     .unwrap();
-    assert!(said.contains("\nnot listing: "), "{said}");
+    assert!(output.contains("\nnot listing: "), "{output}");
 
     for wrong in [
         &["--filter", "{"][..],
@@ -110,7 +110,7 @@ fn mail_is_found_by_what_people_remember_of_it() {
 }
 
 #[test]
-fn mail_to_an_alias_is_found_by_the_search_index() {
+fn mail_to_an_alias_is_found_by_recipient() {
     let mut bed = TestBed::new("");
     bed.start();
     bed.add_account(
@@ -128,7 +128,8 @@ fn mail_to_an_alias_is_found_by_the_search_index() {
     .enumerate()
     {
         let message = format!(
-            "{hop}From: zoe@example.net\r\nTo: all\r\nSubject: {n}\r\nMessage-ID: <{n}@x>\r\n\r\nshop\r\n"
+            "{hop}From: zoe@example.net\r\nTo: all\r\nSubject: {n}\r\nMessage-ID: <{n}@x>\r\n\r\n\
+             shop\r\n"
         );
         let replies = client.deliver("zoe@example.net", &[to], message.as_bytes()).unwrap();
         assert_eq!(replies[0].code, 250, "{replies:?}");
@@ -151,7 +152,7 @@ fn mail_to_an_alias_is_found_by_the_search_index() {
         "club@example.org",
         "--explain",
     ];
-    let said = String::from_utf8(bed.run_ok(&explain)).unwrap();
-    assert!(said.starts_with("search: what the index leaves of 4 emails is decided"), "{said}");
+    let output = String::from_utf8(bed.run_ok(&explain)).unwrap();
+    assert!(output.starts_with("search: what the index leaves of 4 emails is decided"), "{output}");
     bed.finish();
 }

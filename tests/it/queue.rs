@@ -1,5 +1,4 @@
-//! The queue of the real program: killed while it drains, worked by command, and of a store that
-//! was restored.
+//! The queue: kills while it sends, the `queue` commands, and the queue of a restored store.
 #![cfg(feature = "rocksdb")]
 
 use std::collections::BTreeMap;
@@ -14,16 +13,18 @@ use crate::sink::Sink;
 
 const ANN: &str = "ann@example.org";
 
-fn relay(port: u16) -> String {
+/// A configuration with a relay on `port` and without effective limits of replies.
+fn relay_config(port: u16) -> String {
     format!(
-        "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\nrelay.pause = \"100ms\"\n\
-         vacation.replies-per-hour = 1000000\nvacation.replies-per-hour-in-all = 1000000\nlog.level = \"warn\"\n"
+        "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n\
+         relay.pause = \"100ms\"\nvacation.replies-per-hour = 1000000\n\
+         vacation.replies-per-hour-in-all = 1000000\nlog.level = \"warn\"\n"
     )
 }
 
-/// A service whose relay is not there, ann who is away, and so many replies that wait.
-fn waiting(replies: usize) -> TestBed {
-    let mut bed = TestBed::new(&relay(1));
+/// Starts a service whose relay does not answer, with that many replies of Ann in the queue.
+fn with_queued_replies(replies: usize) -> TestBed {
+    let mut bed = TestBed::new(&relay_config(1));
     bed.start();
     bed.add_account(ANN, &[]);
     bed.run_ok(&["vacation", "set", "-a", ANN, "--text", "Away."]);
@@ -39,7 +40,8 @@ fn waiting(replies: usize) -> TestBed {
     bed
 }
 
-fn answered(sink: &Sink) -> BTreeMap<String, usize> {
+/// The number of replies that arrived at the relay, by recipient.
+fn count_replies(sink: &Sink) -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
     for reply in sink.messages() {
         assert_eq!(reply.sender, "");
@@ -49,21 +51,21 @@ fn answered(sink: &Sink) -> BTreeMap<String, usize> {
 }
 
 #[test]
-fn killed_while_it_drains_it_repeats_no_reply() {
+fn killed_queue_sends_no_reply_twice() {
     const REPLIES: usize = 300;
     const CONCURRENCY: usize = 4;
-    let mut bed = waiting(REPLIES);
+    let mut bed = with_queued_replies(REPLIES);
     let sink = Sink::start();
     bed.stop();
-    bed.configure(&relay(sink.address.port()));
+    bed.configure(&relay_config(sink.address.port()));
     let mut kills = 0;
     let mut dice = getrandom::u64().unwrap() | 1;
     println!("dice {dice}");
-    // Killed at some instant after it began to send, until all is sent.
-    while answered(&sink).len() < REPLIES * 9 / 10 && kills < 60 {
+    // Each round kills the service shortly after it begins to send.
+    while count_replies(&sink).len() < REPLIES * 9 / 10 && kills < 60 {
         let before = sink.messages().len();
         bed.spawn();
-        bed.wait_until("it sends", Duration::from_secs(60), || {
+        bed.wait_until("a reply is sent", Duration::from_secs(60), || {
             sink.messages().len() > before || kills > 50
         });
         dice ^= dice << 13;
@@ -77,26 +79,25 @@ fn killed_while_it_drains_it_repeats_no_reply() {
     bed.wait_until("the queue is empty", Duration::from_secs(120), || {
         bed.rows(&["queue", "list"]).is_empty()
     });
-    let all = answered(&sink);
+    let all = count_replies(&sink);
     let twice: Vec<_> = all.iter().filter(|(_, count)| **count > 1).collect();
     assert!(twice.is_empty(), "answered twice: {twice:?}");
-    // What was under way at the instant of a kill may be lost, and nothing else.
+    // Only replies that were being sent at a kill may be lost.
     let lost = REPLIES - all.len();
     println!("{kills} kills, {} replies, {lost} lost in sending", all.len());
     assert!(kills > 0 && lost <= kills * CONCURRENCY, "{lost} lost by {kills} kills");
     bed.finish();
 }
 
-/// The same into a real Postfix, which hands the replies back to us over LMTP: each sender has his
-/// in his own Inbox.
+/// A real Postfix is the relay and delivers the replies to the senders' accounts over LMTP.
 #[test]
-fn killed_while_it_drains_into_postfix_it_repeats_no_reply() {
+fn killed_queue_sends_no_reply_twice_through_postfix() {
     const SENDERS: usize = 40;
     if !can_run_postfix() {
         return;
     }
     let port = free_port();
-    let mut bed = TestBed::new(&relay(port));
+    let mut bed = TestBed::new(&relay_config(port));
     bed.start();
     bed.add_account(ANN, &[]);
     let senders: Vec<String> = (0..SENDERS).map(|n| format!("u{n}@example.net")).collect();
@@ -114,11 +115,11 @@ fn killed_while_it_drains_into_postfix_it_repeats_no_reply() {
     assert_eq!(bed.rows(&["queue", "list"]).len(), SENDERS);
     drop(client);
     bed.stop();
-    // It asks nobody whether a recipient is there: we, whom it would ask, are being killed.
+    // Postfix must not verify recipients: it would ask the service, which is being killed.
     let plain = "smtpd_recipient_restrictions = reject_unauth_destination\n";
     let postfix = Postfix::start(&bed.dir, port, &bed.lmtp(), plain);
-    // Postfix says which replies it took: one line with the Message-ID for each.
-    let taken = || {
+    // Postfix logs a line with the Message-ID for each reply that it accepted.
+    let accepted_ids = || {
         let log = postfix.log();
         let ids = log
             .lines()
@@ -128,17 +129,16 @@ fn killed_while_it_drains_into_postfix_it_repeats_no_reply() {
     };
     let mut dice = Dice(getrandom::u64().unwrap() | 1);
     println!("dice {}", dice.0);
-    // Killed at some instant after it began to send, until it sends nothing any more: what was lost
-    // by kills is not left.
+    // Each round kills the service shortly after it begins to send, until a round sends nothing.
     let mut kills = 0;
     loop {
-        let before = taken().len();
+        let before = accepted_ids().len();
         bed.spawn();
         let until = Instant::now() + Duration::from_secs(15);
-        while taken().len() == before && Instant::now() < until {
+        while accepted_ids().len() == before && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
-        let sends = taken().len() > before;
+        let sends = accepted_ids().len() > before;
         std::thread::sleep(Duration::from_micros(dice.below(40_000) as u64));
         bed.kill();
         kills += 1;
@@ -152,7 +152,7 @@ fn killed_while_it_drains_into_postfix_it_repeats_no_reply() {
         bed.rows(&["queue", "list"]).is_empty()
     });
     bed.wait_until("Postfix has delivered", Duration::from_secs(120), || postfix.is_idle());
-    let mut all = taken();
+    let mut all = accepted_ids();
     let count = all.len();
     all.sort();
     all.dedup();
@@ -167,17 +167,17 @@ fn killed_while_it_drains_into_postfix_it_repeats_no_reply() {
 }
 
 #[test]
-fn the_queue_is_looked_at_and_worked_by_command() {
-    let bed = waiting(4);
+fn queue_commands_list_hold_release_and_remove() {
+    let bed = with_queued_replies(4);
     let table = String::from_utf8(bed.run_ok(&["queue", "list"])).unwrap();
     assert!(
         table.contains("reply") && table.contains("u2@d2.example") && table.contains("NEXT"),
         "{table}"
     );
-    let said = String::from_utf8(bed.run(&["queue", "list"]).stderr).unwrap();
+    let errors = String::from_utf8(bed.run(&["queue", "list"]).stderr).unwrap();
     assert!(
-        said.contains("the relay does not accept mail") && said.contains("127.0.0.1:1"),
-        "{said}"
+        errors.contains("the relay does not accept mail") && errors.contains("127.0.0.1:1"),
+        "{errors}"
     );
     let count = |more: &[&str]| bed.rows(&[&["queue", "list"], more].concat()).len();
     assert_eq!(count(&["--domain", "D2.example"]), 1);
@@ -198,7 +198,7 @@ fn the_queue_is_looked_at_and_worked_by_command() {
     assert!(
         String::from_utf8(message).unwrap().contains("Auto-Submitted: auto-replied (vacation)")
     );
-    assert!(!bed.run(&["queue", "retry", &id]).status.success(), "whose?");
+    assert!(!bed.run(&["queue", "retry", &id]).status.success(), "no account is named");
     assert!(!bed.run(&["queue", "accept-loss"]).status.success(), "nothing is held");
     let held = bed.json(&["queue", "hold", "--all", "--kind", "reply"]);
     assert_eq!((&held["changed"], &held["left"]), (&4.into(), &0.into()));
@@ -213,13 +213,13 @@ fn the_queue_is_looked_at_and_worked_by_command() {
 }
 
 #[test]
-fn a_restored_store_sends_nothing_until_that_is_accepted() {
-    let mut bed = waiting(3);
+fn restored_store_sends_nothing_until_loss_is_accepted() {
+    let mut bed = with_queued_replies(3);
     let backups = bed.dir.join("backups");
     bed.run_ok(&["backup", backups.to_str().unwrap()]);
     let sink = Sink::start();
     bed.stop();
-    bed.configure(&relay(sink.address.port()));
+    bed.configure(&relay_config(sink.address.port()));
     bed.start();
     bed.wait_until("all sent", Duration::from_secs(60), || bed.rows(&["queue", "list"]).is_empty());
     bed.stop();
@@ -228,25 +228,24 @@ fn a_restored_store_sends_nothing_until_that_is_accepted() {
     std::fs::remove_dir_all(&data).unwrap();
     std::fs::rename(&restored, &data).unwrap();
     bed.start();
-    let said = bed.run(&["queue", "list"]);
-    bed.wait_until("it is said", Duration::from_secs(20), || {
-        let said = bed.run(&["queue", "list"]);
-        String::from_utf8_lossy(&said.stderr).contains("restored from a backup")
+    let listed = bed.run(&["queue", "list"]);
+    bed.wait_until("`queue list` names the backup", Duration::from_secs(20), || {
+        let listed = bed.run(&["queue", "list"]);
+        String::from_utf8_lossy(&listed.stderr).contains("restored from a backup")
     });
-    assert!(said.status.success() && bed.log().contains("accept-loss"), "{}", bed.log());
+    assert!(listed.status.success() && bed.log().contains("accept-loss"), "{}", bed.log());
     assert_eq!((sink.messages().len(), bed.rows(&["queue", "list"]).len()), (3, 3));
     let accepted = bed.json(&["queue", "accept-loss"]);
     assert_eq!((&accepted["dropped"], &accepted["kept"]), (&3.into(), &0.into()));
-    let said = String::from_utf8(bed.run(&["queue", "list"]).stderr).unwrap();
-    assert!(!said.contains("does not accept mail"), "{said}");
-    // Whom it answered before the backup was restored it does not answer again; and whoever writes
-    // now is answered.
+    let errors = String::from_utf8(bed.run(&["queue", "list"]).stderr).unwrap();
+    assert!(!errors.contains("does not accept mail"), "{errors}");
+    // Senders who had a reply before the restore get no second one. New senders get a reply.
     let message = letter("new@d.example", ANN, "hello", "hello");
     assert!(
         Client::lmtp(&bed.lmtp()).unwrap().deliver("new@d.example", &[ANN], &message).unwrap()[0]
             .ok()
     );
-    bed.wait_until("the new one", Duration::from_secs(20), || sink.messages().len() == 4);
-    assert!(answered(&sink).values().all(|count| *count == 1));
+    bed.wait_until("the new reply", Duration::from_secs(20), || sink.messages().len() == 4);
+    assert!(count_replies(&sink).values().all(|count| *count == 1));
     bed.finish();
 }

@@ -1,10 +1,12 @@
-//! A disk quota that is exceeded (EDQUOT): the store takes no more writes and the watchdog is not
-//! fed, so that systemd starts the service again; nothing that was acknowledged is lost.
+//! An exceeded disk quota (EDQUOT).
 //!
-//! RocksDB goes on by itself after ENOSPC, and not after EDQUOT. A filesystem with quotas needs a
-//! kernel and rights that not every machine gives; so a library that is loaded before the C
-//! library's fails the writes to the store, which RocksDB cannot tell from a quota. The C compiler
-//! that it is made with is there wherever RocksDB was compiled.
+//! - The store accepts no more writes, and the service stops feeding the watchdog, so that systemd
+//!   restarts it. RocksDB recovers by itself from ENOSPC, but not from EDQUOT.
+//! - No acknowledged message is lost.
+//!
+//! Quotas need a kernel and rights that not every machine has. Instead, a preloaded library makes
+//! the writes to the store fail with EDQUOT. The test compiles it with the C compiler that RocksDB
+//! needs as well.
 #![cfg(feature = "rocksdb")]
 
 use std::fs;
@@ -19,8 +21,8 @@ use crate::report_missing;
 
 const ANN: &str = "ann@example.org";
 
-/// Writes to files in the folder that `QUOTA_FOLDER` names fail while the file exists that
-/// `QUOTA_EXCEEDED` names.
+/// The source of the library: while the file `QUOTA_EXCEEDED` exists, writes to files in the folder
+/// `QUOTA_FOLDER` fail.
 const SHIM: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -46,15 +48,22 @@ static int exceeded(int fd) {
 #define GUARD(fd) if (exceeded(fd)) { errno = EDQUOT; return -1; }
 #define REAL(name) __typeof__(&name) real = (__typeof__(&name)) dlsym(RTLD_NEXT, #name)
 
-ssize_t write(int fd, const void *data, size_t size) { REAL(write); GUARD(fd) return real(fd, data, size); }
-ssize_t writev(int fd, const struct iovec *v, int n) { REAL(writev); GUARD(fd) return real(fd, v, n); }
-ssize_t pwrite(int fd, const void *data, size_t size, off_t at) { REAL(pwrite); GUARD(fd) return real(fd, data, size, at); }
+ssize_t write(int fd, const void *data, size_t size) {
+    REAL(write); GUARD(fd) return real(fd, data, size);
+}
+ssize_t writev(int fd, const struct iovec *v, int n) {
+    REAL(writev); GUARD(fd) return real(fd, v, n);
+}
+ssize_t pwrite(int fd, const void *data, size_t size, off_t at) {
+    REAL(pwrite); GUARD(fd) return real(fd, data, size, at);
+}
 ssize_t pwrite64(int fd, const void *data, size_t size, off64_t at) {
     REAL(pwrite64); GUARD(fd) return real(fd, data, size, at);
 }
 "#;
 
-fn shim(dir: &Path) -> Option<PathBuf> {
+/// Compiles the library. `None` if there is no C compiler.
+fn compile_shim(dir: &Path) -> Option<PathBuf> {
     let (source, library) = (dir.join("quota.c"), dir.join("quota.so"));
     fs::write(&source, SHIM).unwrap();
     let mut compile = Command::new("cc");
@@ -80,8 +89,8 @@ fn deliver(bed: &TestBed, subject: &str) -> Reply {
         .remove(0)
 }
 
-/// What the service told systemd since it was last asked.
-fn told(notify: &UnixDatagram) -> Vec<String> {
+/// The messages to systemd (`sd_notify(3)`) that have arrived since the last call.
+fn receive_notifications(notify: &UnixDatagram) -> Vec<String> {
     let mut buffer = [0u8; 4096];
     let mut all = Vec::new();
     while let Ok(length) = notify.recv(&mut buffer) {
@@ -91,9 +100,9 @@ fn told(notify: &UnixDatagram) -> Vec<String> {
 }
 
 #[test]
-fn an_exceeded_quota_stops_writing_and_a_new_start_heals_it() {
+fn exceeded_quota_stops_writes_and_watchdog_until_restart() {
     let mut bed = TestBed::new("");
-    let Some(library) = shim(&bed.dir) else { return };
+    let Some(library) = compile_shim(&bed.dir) else { return };
     let (exceeded, notify) = (bed.dir.join("exceeded"), bed.dir.join("notify"));
     let socket = UnixDatagram::bind(&notify).unwrap();
     socket.set_nonblocking(true).unwrap();
@@ -112,25 +121,25 @@ fn an_exceeded_quota_stops_writing_and_a_new_start_heals_it() {
     fs::write(&exceeded, "").unwrap();
     let refused = deliver(&bed, "exceeded");
     assert_eq!(refused.code / 100, 4, "{refused:?}");
-    bed.wait_until("it is said", Duration::from_secs(20), || {
+    bed.wait_until("the error is logged", Duration::from_secs(20), || {
         bed.log().contains("Disk quota exceeded")
     });
-    // What is there is still read.
+    // Stored mail can still be read.
     assert_eq!(bed.list_mail(ANN).len(), 1);
-    // Even with room again RocksDB would take no write: it is a new process that heals.
+    // RocksDB accepts no writes even with room again, until the process is restarted.
     fs::remove_file(&exceeded).unwrap();
     let still = deliver(&bed, "room again");
     assert_eq!(still.code / 100, 4, "{still:?}");
-    told(&socket);
+    receive_notifications(&socket);
     let complaints = || bed.log().matches("the store takes no writes").count();
     let before = complaints();
-    bed.wait_until("the watchdog looks twice more", Duration::from_secs(20), || {
+    bed.wait_until("the watchdog has checked twice more", Duration::from_secs(20), || {
         complaints() >= before + 2
     });
-    let said = told(&socket);
-    assert!(said.iter().all(|text| !text.contains("WATCHDOG=1")), "the watchdog is fed: {said:?}");
+    let notified = receive_notifications(&socket);
+    assert!(notified.iter().all(|text| !text.contains("WATCHDOG=1")), "fed: {notified:?}");
 
-    // As systemd does.
+    // Systemd would restart the service like this.
     bed.kill();
     bed.start();
     assert!(deliver(&bed, "after").ok());

@@ -1,4 +1,5 @@
-//! SIGHUP: what holds from then on, what stays with sessions under way, and what a bad file does.
+//! SIGHUP reads the configuration again: which settings take effect at once, which stay with open
+//! sessions or need a restart, and what an invalid file does.
 
 use std::fs;
 use std::time::Duration;
@@ -10,8 +11,8 @@ use crate::starttls::{begin, keys};
 
 const DONE: &str = "configuration read again";
 
-/// What LHLO says again: our name and the largest message.
-fn hello(client: &mut Client) -> String {
+/// The reply to LHLO, with the host name and the maximum message size.
+fn lhlo(client: &mut Client) -> String {
     client.command("LHLO client.example").unwrap().text
 }
 
@@ -22,20 +23,20 @@ fn edit(bed: &TestBed, from: &str, to: &str) {
 }
 
 #[test]
-fn new_sessions_get_the_new_settings_and_old_ones_keep_theirs() {
+fn reload_gives_new_sessions_new_settings_and_keeps_those_of_open_ones() {
     let mut bed =
         TestBed::new(&format!("limits.message = \"1 MiB\"\nlog.level = \"info\"\n{}", keys("one")));
     bed.start();
     bed.add_account("ann@example.org", &[]);
     bed.add_account("small@example.org", &["--quota", "1 KiB"]);
     let old = &mut Client::lmtp(&bed.lmtp()).unwrap();
-    let full = |client: &mut Client| {
+    let code_when_full = |client: &mut Client| {
         assert!(client.command("MAIL FROM:<zoe@example.net> SIZE=5000").unwrap().ok());
         let reply = client.command("RCPT TO:<small@example.org>").unwrap();
         client.command("RSET").unwrap();
         reply.code
     };
-    assert_eq!(full(old), 452);
+    assert_eq!(code_when_full(old), 452);
     assert!(begin(&bed, "one", "").is_ok());
     assert!(!bed.log().contains("DEBUG"));
 
@@ -52,14 +53,14 @@ fn new_sessions_get_the_new_settings_and_old_ones_keep_theirs() {
     let log = bed.reload(DONE);
     assert!(!log.contains("waits for a restart"), "{log}");
 
-    let said = hello(old);
-    assert!(said.starts_with("mda.test.example") && said.contains("SIZE 1048576"), "{said}");
+    let reply = lhlo(old);
+    assert!(reply.starts_with("mda.test.example") && reply.contains("SIZE 1048576"), "{reply}");
     let new = &mut Client::lmtp(&bed.lmtp()).unwrap();
-    let said = hello(new);
-    assert!(said.starts_with("new.test.example") && said.contains("SIZE 65536"), "{said}");
-    // The directory's and the deliveries' settings hold from the next transaction on, the
-    // certificate for new sessions.
-    assert_eq!((full(old), full(new)), (552, 552));
+    let reply = lhlo(new);
+    assert!(reply.starts_with("new.test.example") && reply.contains("SIZE 65536"), "{reply}");
+    // Settings of the directory and of deliveries apply from the next transaction on, the
+    // certificate to new sessions.
+    assert_eq!((code_when_full(old), code_when_full(new)), (552, 552));
     let message =
         letter("zoe@example.net", "ann-x@example.org", "detail", "with the new delimiter");
     let replies = new
@@ -72,13 +73,15 @@ fn new_sessions_get_the_new_settings_and_old_ones_keep_theirs() {
     );
     assert!(begin(&bed, "one", "").is_err());
     assert!(begin(&bed, "two", "").is_ok());
-    // The log's level, too: a lost connection is worth a line at debug alone.
-    bed.wait_until("a line at debug", Duration::from_secs(10), || bed.log().contains("DEBUG"));
+    // The log level has changed: a broken connection is logged at the level debug only.
+    bed.wait_until("a line at the level debug", Duration::from_secs(10), || {
+        bed.log().contains("DEBUG")
+    });
     bed.finish();
 }
 
 #[test]
-fn a_bad_file_leaves_the_old_settings_and_says_line_and_remedy() {
+fn invalid_file_keeps_old_settings_and_logs_line_and_remedy() {
     let mut bed = TestBed::new("limits.message = \"1 MiB\"\n");
     bed.start();
     edit(&bed, "1 MiB", "1 megs");
@@ -87,19 +90,19 @@ fn a_bad_file_leaves_the_old_settings_and_says_line_and_remedy() {
     edit(&bed, "limits.message = \"1 megs\"", "limits.message = \"2 MiB\"\nlimits.idle = \"1s\"");
     let log = bed.reload("the old one stays in force");
     assert!(log.contains("restante.toml:6:") && log.contains("write at least"), "{log}");
-    // Nothing of the file holds, also where it is well: a certificate that is not there.
+    // With a missing certificate, the valid part of the file is not applied either.
     edit(&bed, "limits.idle = \"1s\"", &keys("absent"));
     let log = bed.reload("the old one stays in force");
     assert!(log.contains("absent.cert.pem") && log.contains("name a PEM file"), "{log}");
-    assert!(hello(&mut Client::lmtp(&bed.lmtp()).unwrap()).contains("SIZE 1048576"));
+    assert!(lhlo(&mut Client::lmtp(&bed.lmtp()).unwrap()).contains("SIZE 1048576"));
     edit(&bed, &keys("absent"), "");
     bed.reload(DONE);
-    assert!(hello(&mut Client::lmtp(&bed.lmtp()).unwrap()).contains("SIZE 2097152"));
+    assert!(lhlo(&mut Client::lmtp(&bed.lmtp()).unwrap()).contains("SIZE 2097152"));
     bed.finish();
 }
 
 #[test]
-fn what_waits_for_a_restart_is_named() {
+fn reload_logs_settings_that_need_a_restart() {
     let mut bed = TestBed::new("limits.message = \"1 MiB\"\n");
     bed.start();
     let text = fs::read_to_string(bed.config()).unwrap();
@@ -114,8 +117,8 @@ fn what_waits_for_a_restart_is_named() {
         assert!(log.contains(key), "{key}: {log}");
     }
     assert!(
-        hello(&mut Client::lmtp(&bed.lmtp()).unwrap()).contains("SIZE 2097152"),
-        "the rest holds"
+        lhlo(&mut Client::lmtp(&bed.lmtp()).unwrap()).contains("SIZE 2097152"),
+        "the other settings apply"
     );
     assert!(!bed.dir.join("other-lmtp").exists() && !bed.dir.join("other-data").exists());
     fs::write(bed.config(), text).unwrap();
@@ -123,9 +126,9 @@ fn what_waits_for_a_restart_is_named() {
 }
 
 #[test]
-fn replies_go_to_the_new_relay_at_once() {
+fn reload_sends_waiting_replies_to_the_new_relay_at_once() {
     let relay = Sink::start();
-    // Nobody listens at port 1, and the next try would be in an hour.
+    // Nobody listens on port 1, and the next attempt would be in an hour.
     let mut bed = TestBed::new(
         "relay.host = \"127.0.0.1\"\nrelay.port = 1\nrelay.pause = \"1h\"\nrelay.tls = \"none\"\n",
     );
@@ -135,7 +138,7 @@ fn replies_go_to_the_new_relay_at_once() {
     let message = letter("zoe@example.net", "ann@example.org", "hello", "hello");
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     assert!(client.deliver("zoe@example.net", &["ann@example.org"], &message).unwrap()[0].ok());
-    bed.wait_until("the relay is missed", Duration::from_secs(20), || {
+    bed.wait_until("the relay has failed", Duration::from_secs(20), || {
         bed.log().contains("the relay is out of order")
     });
     assert_eq!(bed.rows(&["queue", "list"]).len(), 1);
@@ -146,7 +149,7 @@ fn replies_go_to_the_new_relay_at_once() {
 }
 
 #[test]
-fn system_senders_and_rate_are_asked_anew() {
+fn reload_changes_system_senders_and_reply_rate() {
     let mut bed = TestBed::new("vacation.system-senders = []\nrelay.port = 1\n");
     bed.start();
     bed.add_account("ann@example.org", &[]);
@@ -161,7 +164,7 @@ fn system_senders_and_rate_are_asked_anew() {
     edit(&bed, "system-senders = []", "system-senders = [\"robot8\", \"robot9\"]");
     bed.reload(DONE);
     assert_eq!(reason("robot8@example.net"), "system-sender");
-    // What `vacation test` foresees comes by another way, and agrees.
+    // `vacation test` uses the new settings as well.
     let file = bed.dir.join("letter.eml");
     fs::write(&file, letter("robot9@example.net", "ann@example.org", "x", "x")).unwrap();
     let test = bed.json(&["vacation", "test", "-a", "ann@example.org", file.to_str().unwrap()]);

@@ -1,11 +1,10 @@
-//! What meli and aerc ask, request for request, over HTTP against the real service: they list,
-//! read, search, file and send.
+//! The requests of the clients meli and aerc, replayed over HTTP against the real service: they
+//! list, read, search, file and send.
 //!
-//! - meli 0.9.0: recorded between that client and this service. Put in anew are ids, states and the
-//!   message.
+//! - meli 0.9.0: recorded from a session of meli with this service. Ids, states and the message are
+//!   replaced by those of the test.
 //! - aerc 0.20: written from its source (`worker/jmap/*.go`, and the JSON of go-jmap's structs),
-//!   for no such version could be run. What Go leaves out of a struct is left out, and what it
-//!   cannot leave out is there.
+//!   because this version could not be run. The JSON has exactly the members that Go would write.
 
 use serde_json::{Map, Value, json};
 
@@ -15,8 +14,8 @@ use crate::mail::{Client, letter};
 use crate::push::Events;
 use crate::sink::Sink;
 
-/// A client that logged in as Ann, and what it learnt.
-struct Replayed {
+/// A client that logged in as Ann, with the data that it fetched.
+struct ReplayedClient {
     bed: TestBed,
     sink: Sink,
     session: Value,
@@ -24,7 +23,7 @@ struct Replayed {
     using: Vec<&'static str>,
     /// Mailboxes by role.
     roles: Map<String, Value>,
-    /// Ann's mail, the newest first.
+    /// The ids of Ann's emails, newest first.
     mail: Vec<String>,
 }
 
@@ -32,8 +31,9 @@ fn ann() -> String {
     basic("ann@example.org", "s3cret")
 }
 
-impl Replayed {
-    /// Whose `using` in each request is this.
+impl ReplayedClient {
+    /// Starts a service with three emails, logs in and fetches the session and the mailboxes.
+    /// `using` is sent with each request.
     fn begin(using: &[&'static str]) -> Self {
         let sink = Sink::start();
         let port = sink.address.port();
@@ -47,12 +47,12 @@ impl Replayed {
                 &format!("lunch {n}"),
                 &format!("zyzzyva{n}"),
             );
-            let taken = Client::lmtp(&bed.lmtp()).unwrap().deliver(
+            let replies = Client::lmtp(&bed.lmtp()).unwrap().deliver(
                 "bob@example.net",
                 &["ann@example.org"],
                 &message,
             );
-            assert_eq!(taken.unwrap()[0].code, 250);
+            assert_eq!(replies.unwrap()[0].code, 250);
         }
         let mail = bed.list_mail("ann@example.org").into_iter().map(|one| one.id).collect();
         let session = get(&bed, "/.well-known/jmap", &ann()).json();
@@ -80,8 +80,8 @@ impl Replayed {
         )
     }
 
-    /// The answers to the calls of one request, none of which may fail; the account stands in each
-    /// call.
+    /// Sends a request with these calls, and adds the account to each. Returns the arguments of the
+    /// responses, and fails if a call failed.
     fn ask(&self, calls: &[(&str, Value)]) -> Vec<Value> {
         let call = |(at, (name, arguments)): (usize, &(&str, Value))| {
             let mut arguments = arguments.clone();
@@ -103,12 +103,12 @@ impl Replayed {
         self.ask(&[(name, arguments)]).remove(0)
     }
 
-    /// Both clients upload messages as JSON.
+    /// Uploads a message with the content type that both clients use.
     fn upload(&self, raw: &str) -> Value {
         let url = self.session["uploadUrl"].as_str().unwrap().replace("{accountId}", &self.account);
         let path = url.split_once("mail.example.org").unwrap().1;
         let uploaded = self.post(path, "application/json", raw.as_bytes());
-        assert_eq!(uploaded.status, 200, "aerc takes anything else for a failure");
+        assert_eq!(uploaded.status, 200, "aerc treats any other status as a failure");
         uploaded.json()["blobId"].clone()
     }
 
@@ -130,19 +130,20 @@ impl Replayed {
         (names("keywords"), names("mailboxIds"))
     }
 
-    /// What was sent is the one message at the relay, without Bcc, and stands in Sent alone.
+    /// Fails unless the message arrived at the relay without Bcc, and its email `sent` is in Sent
+    /// only. Then stops the service.
     fn finish(self, sent: &str) {
-        let long = std::time::Duration::from_secs(60);
-        self.bed.wait_until("it is sent", long, || !self.sink.messages().is_empty());
-        let caught = self.sink.messages().remove(0);
+        let limit = std::time::Duration::from_secs(60);
+        self.bed.wait_until("the message is sent", limit, || !self.sink.messages().is_empty());
+        let message = self.sink.messages().remove(0);
         assert_eq!(
-            (caught.sender.as_str(), caught.recipients),
+            (message.sender.as_str(), message.recipients),
             ("ann@example.org", vec!["bob@example.net".to_owned()])
         );
         assert!(
-            caught.text.contains("See you at noon.") && !caught.text.contains("Bcc"),
+            message.text.contains("See you at noon.") && !message.text.contains("Bcc"),
             "{}",
-            caught.text
+            message.text
         );
         assert_eq!(
             self.filed(sent),
@@ -153,43 +154,48 @@ impl Replayed {
 }
 
 fn draft() -> String {
-    "Date: Sun, 22 Nov 2026 12:00:00 +0000\r\nFrom: Ann <ann@example.org>\r\nTo: bob@example.net\r\nCc: \r\nBcc: \r\n\
-     Subject: plans\r\nMessage-ID: <tox1c1.2wf1kwd199ow5@example.org>\r\nMIME-Version: 1.0\r\n\
+    "Date: Sun, 22 Nov 2026 12:00:00 +0000\r\nFrom: Ann <ann@example.org>\r\n\
+     To: bob@example.net\r\nCc: \r\nBcc: \r\nSubject: plans\r\nMessage-ID: <tox1c1.2wf1kwd199ow5@example.org>\r\nMIME-Version: 1.0\r\n\
      Content-Transfer-Encoding: 8bit\r\nContent-Type: text/plain; charset=\"utf-8\"; format=flowed\r\n\r\n\
      See you at noon.\r\n"
         .into()
 }
 
 #[test]
-fn meli_lists_reads_searches_files_and_sends() {
+fn meli_can_list_read_search_file_and_send() {
     let core = "urn:ietf:params:jmap:core";
-    let meli =
-        Replayed::begin(&[core, "urn:ietf:params:jmap:mail", "urn:ietf:params:jmap:submission"]);
+    let meli = ReplayedClient::begin(&[
+        core,
+        "urn:ietf:params:jmap:mail",
+        "urn:ietf:params:jmap:submission",
+    ]);
     let identity = meli.one("Identity/get", json!({}))["list"][0]["id"].clone();
     let (inbox, archive, drafts, sent) =
         (meli.role("inbox"), meli.role("archive"), meli.role("drafts"), meli.role("sent"));
     let newest = json!([{"collation": null, "isAscending": false, "property": "receivedAt"}]);
     let page = |position: usize| {
         json!({
-            "calculateTotal": false, "collapseThreads": false, "filter": {"inMailbox": inbox}, "limit": 500,
-            "position": position, "sort": newest,
+            "calculateTotal": false, "collapseThreads": false, "filter": {"inMailbox": inbox},
+            "limit": 500, "position": position, "sort": newest,
         })
     };
-    let no_values = json!({"fetchAllBodyValues": false, "fetchHTMLBodyValues": false, "fetchTextBodyValues": false});
+    let no_values = json!({
+        "fetchAllBodyValues": false, "fetchHTMLBodyValues": false, "fetchTextBodyValues": false,
+    });
     let with = |more: Value| {
         let mut all = no_values.clone();
         all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         all
     };
-    let of = |call: &str, name: &str, path: &str| json!({"#ids": {"name": name, "path": path, "resultOf": call}});
-    let listed =
-        meli.ask(&[("Email/query", page(0)), ("Email/get", with(of("0", "Email/query", "/ids")))]);
+    let ids_of = |call: &str, name: &str, path: &str| json!({"#ids": {"name": name, "path": path, "resultOf": call}});
+    let get = with(ids_of("0", "Email/query", "/ids"));
+    let listed = meli.ask(&[("Email/query", page(0)), ("Email/get", get)]);
     assert_eq!(listed[0]["ids"], json!(meli.mail));
     let email = &listed[1]["list"][2];
     assert_eq!((&email["subject"], &email["preview"]), (&json!("lunch 1"), &json!("zyzzyva1")));
     assert_eq!(meli.one("Email/query", page(500))["ids"], json!([]));
 
-    // Its template for downloads has no name.
+    // The download URLs of meli have an empty name.
     assert!(meli.download(&email["blobId"], "").contains("zyzzyva1"));
     let id = email["id"].as_str().unwrap();
     let mut state = listed[1]["state"].clone();
@@ -215,20 +221,22 @@ fn meli_lists_reads_searches_files_and_sends() {
     assert_eq!(meli.filed(id).1, [archive]);
     let changes = [
         ("Mailbox/changes", json!({"sinceState": listed[1]["state"]})),
-        ("Mailbox/get", of("0", "Mailbox/changes", "/created")),
-        ("Mailbox/get", of("0", "Mailbox/changes", "/updated")),
+        ("Mailbox/get", ids_of("0", "Mailbox/changes", "/created")),
+        ("Mailbox/get", ids_of("0", "Mailbox/changes", "/updated")),
     ];
     assert_eq!(meli.ask(&changes)[2]["list"].as_array().unwrap().len(), 2);
 
-    let sought = json!({
+    let search = json!({
         "calculateTotal": false, "collapseThreads": false, "position": 0, "sort": newest,
         "filter": {"conditions": [{"inMailbox": inbox}, {"body": "zyzzyva2"}], "operator": "AND"},
     });
-    assert_eq!(meli.one("Email/query", sought)["ids"], json!([meli.mail[1]]));
+    assert_eq!(meli.one("Email/query", search)["ids"], json!([meli.mail[1]]));
 
     let import = |name: &str, mailbox: &str, keywords: Value| {
         let blob = meli.upload(&draft());
-        let import = json!({"blobId": blob, "keywords": keywords, "mailboxIds": {mailbox: true}, "receivedAt": null});
+        let import = json!({
+            "blobId": blob, "keywords": keywords, "mailboxIds": {mailbox: true}, "receivedAt": null,
+        });
         meli.one("Email/import", json!({"emails": {name: import}}))
     };
     let made = import("newid", drafts, json!({"$draft": true, "$seen": true}))["created"]["newid"]
@@ -237,30 +245,32 @@ fn meli_lists_reads_searches_files_and_sends() {
     let submission =
         json!({"emailId": made, "envelope": null, "identityId": identity, "undoStatus": "final"});
     let patch = json!({
-        "keywords/$draft": null, format!("mailboxIds/{drafts}"): null, format!("mailboxIds/{sent}"): true,
+        "keywords/$draft": null, format!("mailboxIds/{drafts}"): null,
+        format!("mailboxIds/{sent}"): true,
     });
     let set = json!({
-        "create": {"k1490": submission}, "onSuccessDestroyEmail": null, "onSuccessUpdateEmail": {"#k1490": patch},
+        "create": {"k1490": submission}, "onSuccessDestroyEmail": null,
+        "onSuccessUpdateEmail": {"#k1490": patch},
     });
     assert!(meli.one("EmailSubmission/set", set)["created"]["k1490"]["id"].is_string());
-    // Unless it is told not to, meli then stores what it sent a second time (RFC 8621 §4.8).
+    // By default, meli then imports the sent message a second time (RFC 8621 §4.8).
     let again = import("1", sent, json!({}))["notCreated"]["1"].clone();
     assert_eq!(again, json!({"type": "alreadyExists", "existingId": made}));
     meli.finish(made.as_str().unwrap());
 }
 
 #[test]
-fn aerc_lists_reads_searches_files_and_sends() {
-    let mut aerc = Replayed::begin(&["urn:ietf:params:jmap:mail"]);
-    // identity.Get says what it needs, and emailsubmission.Set; go-jmap asks for what all calls of
-    // a request need.
+fn aerc_can_list_read_search_file_and_send() {
+    let mut aerc = ReplayedClient::begin(&["urn:ietf:params:jmap:mail"]);
+    // go-jmap lists the capabilities of all calls of a request: identity.Get and
+    // emailsubmission.Set need this one.
     aerc.using.push("urn:ietf:params:jmap:submission");
     let identity = aerc.one("Identity/get", json!({}))["list"][0].clone();
     assert_eq!(identity["email"], "ann@example.org");
     // push.EventSource: all types, in a query whose values are escaped.
     let mut events = Events::open(&aerc.bed, &ann(), "closeafter=no&ping=30&types=%2A", None);
 
-    // directories.go: a folder is listed, and threads of what it holds are read.
+    // directories.go lists a folder and reads the threads of its emails.
     let inbox = json!({"inMailbox": aerc.role("inbox")});
     let query = |filter: &Value, sort: Value| json!({"filter": filter, "sort": sort});
     let arrival = json!([{"property": "receivedAt", "isAscending": true}]);
@@ -310,36 +320,37 @@ fn aerc_lists_reads_searches_files_and_sends() {
     };
     let fetched = aerc.one("Email/get", get(json!({"ids": listed["ids"]})));
     let (email, state) = (&fetched["list"][0], &fetched["state"]);
-    let of = |call: &str, name: &str, path: &str| json!({"#ids": {"resultOf": call, "name": name, "path": path}});
+    let ids_of = |call: &str, name: &str, path: &str| json!({"#ids": {"resultOf": call, "name": name, "path": path}});
     let threads = aerc.ask(&[
         ("Thread/get", json!({"ids": [email["threadId"]]})),
-        ("Email/get", get(of("0", "Thread/get", "/list/*/emailIds"))),
+        ("Email/get", get(ids_of("0", "Thread/get", "/list/*/emailIds"))),
     ]);
     assert_eq!(&threads[1]["list"][0], email);
 
-    // fetch.go: a part, then the whole; every download is called "filename".
+    // fetch.go downloads a part, then the whole message, always with the name "filename".
     assert_eq!(aerc.download(&email["bodyStructure"]["blobId"], "filename").trim_end(), "zyzzyva1");
     assert!(aerc.download(&email["blobId"], "filename").contains("Subject: lunch 1\r\n"));
 
-    // search.go: dates are in the zone of the client, and sort by read has a keyword and no
+    // search.go sends dates in the zone of the client. Its sort by read has a keyword but no
     // property.
-    let sought = json!({"operator": "AND", "conditions": [
+    let search = json!({"operator": "AND", "conditions": [
         {"inMailbox": aerc.role("inbox"), "after": "2026-01-01T00:00:00+01:00", "text": "zyzzyva2"},
         {"notKeyword": "$seen"},
         {"operator": "OR", "conditions": [{"from": "bob"}, {"to": "nobody"}]},
         {"operator": "AND", "conditions": [{"header": ["Subject", "lunch"]}]},
     ]});
     let by_read = json!([{"keyword": "$seen", "isAscending": true}]);
-    assert_eq!(aerc.one("Email/query", query(&sought, by_read))["ids"], json!([aerc.mail[1]]));
+    assert_eq!(aerc.one("Email/query", query(&search, by_read))["ids"], json!([aerc.mail[1]]));
 
-    // set.go: flags, a copy, a move; a folder whose path is its creation id.
+    // set.go sets keywords, copies, moves, and creates a folder with its path as creation id.
     let id = email["id"].as_str().unwrap();
     let set =
         |patch: Value| aerc.one("Email/set", json!({"update": {id: patch}}))["updated"].clone();
     assert_eq!(set(json!({"keywords/$seen": true, "keywords/$answered": true})), json!({id: null}));
     let (archive, trash) = (aerc.role("archive"), aerc.role("trash"));
     assert_eq!(set(json!({format!("mailboxIds/{archive}"): true})), json!({id: null}));
-    let moved = json!({format!("mailboxIds/{trash}"): true, format!("mailboxIds/{}", aerc.role("inbox")): null});
+    let inbox_patch = format!("mailboxIds/{}", aerc.role("inbox"));
+    let moved = json!({format!("mailboxIds/{trash}"): true, inbox_patch: null});
     assert_eq!(set(moved), json!({id: null}));
     let mut both = vec![archive.to_owned(), trash.to_owned()];
     both.sort();
@@ -349,23 +360,23 @@ fn aerc_lists_reads_searches_files_and_sends() {
     let made = aerc.one("Mailbox/set", create)["created"]["Archive/Work in 2026"]["id"].clone();
     assert!(made.is_string());
 
-    // push.go: what changed, with what was read by reference.
-    let (_, _, told) = events.next().unwrap();
-    assert!(told["changed"][&aerc.account].get("Email").is_some(), "{told}");
+    // push.go fetches the changes, with the changed objects by reference.
+    let (_, _, change) = events.next().unwrap();
+    assert!(change["changed"][&aerc.account].get("Email").is_some(), "{change}");
     let changed = aerc.ask(&[
         ("Mailbox/changes", json!({"sinceState": state})),
-        ("Mailbox/get", of("0", "Mailbox/changes", "/created")),
-        ("Mailbox/get", of("0", "Mailbox/changes", "/updated")),
+        ("Mailbox/get", ids_of("0", "Mailbox/changes", "/created")),
+        ("Mailbox/get", ids_of("0", "Mailbox/changes", "/updated")),
         ("Email/changes", json!({"sinceState": state})),
-        ("Email/get", get(of("3", "Email/changes", "/updated"))),
-        ("Email/get", get(of("3", "Email/changes", "/created"))),
+        ("Email/get", get(ids_of("3", "Email/changes", "/updated"))),
+        ("Email/get", get(ids_of("3", "Email/changes", "/created"))),
     ]);
     assert_eq!((&changed[1]["list"][0]["id"], &changed[4]["list"][0]["id"]), (&made, &json!(id)));
     let since = json!({"filter": inbox, "sort": arrival, "sinceQueryState": listed["queryState"]});
     assert_eq!(aerc.one("Email/queryChanges", since)["removed"], json!([id]));
 
-    // set.go appends; send.go imports a draft and submits it in the same request. Its fields are
-    // those of go-jmap's structs: `mailfrom`, and a time that Go cannot leave out.
+    // set.go appends a message. send.go imports a draft and submits it in the same request, with
+    // the members of go-jmap's structs: `mailfrom`, and a time that Go cannot omit.
     let into =
         json!({"blobId": aerc.upload(&draft().replace("tox", "x")), "mailboxIds": {archive: true}});
     assert!(
@@ -374,14 +385,17 @@ fn aerc_lists_reads_searches_files_and_sends() {
     );
     let (drafts, sent) = (aerc.role("drafts"), aerc.role("sent"));
     let keywords = json!({"$draft": true, "$seen": true});
-    let import = json!({"blobId": aerc.upload(&draft()), "mailboxIds": {drafts: true}, "keywords": keywords});
+    let blob = aerc.upload(&draft());
+    let import = json!({"blobId": blob, "mailboxIds": {drafts: true}, "keywords": keywords});
     let envelope =
         json!({"mailfrom": {"email": "ann@example.org"}, "rcptTo": [{"email": "bob@example.net"}]});
     let submission = json!({
-        "identityId": identity["id"], "emailId": "#aerc", "envelope": envelope, "sendAt": "0001-01-01T00:00:00Z",
+        "identityId": identity["id"], "emailId": "#aerc", "envelope": envelope,
+        "sendAt": "0001-01-01T00:00:00Z",
     });
     let patch = json!({
-        "keywords/$draft": null, format!("mailboxIds/{sent}"): true, format!("mailboxIds/{drafts}"): null,
+        "keywords/$draft": null, format!("mailboxIds/{sent}"): true,
+        format!("mailboxIds/{drafts}"): null,
     });
     let done = aerc.ask(&[
         ("Email/import", json!({"emails": {"aerc": import}})),

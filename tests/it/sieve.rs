@@ -1,4 +1,4 @@
-//! The shipped Sieve scripts compile under another implementation (Pigeonhole's `sievec`).
+//! The shipped Sieve scripts, compiled with another implementation (Pigeonhole's `sievec`).
 
 use std::fs;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::{program, report_missing, root};
 
 #[test]
-fn shipped_scripts_compile() {
+fn shipped_scripts_compile_without_warnings() {
     let folder = root().join("sieve/scripts");
     let Some(sievec) = program("sievec") else { return report_missing("sievec (dovecot-sieve)") };
     let out = tempfile::tempdir().unwrap();
@@ -14,7 +14,7 @@ fn shipped_scripts_compile() {
     for entry in fs::read_dir(folder).unwrap() {
         let script = entry.unwrap().path();
         let name = script.file_stem().unwrap().to_string_lossy().into_owned();
-        // A configuration of its own: the site's may restrict the extensions.
+        // An empty configuration, because the one of the machine may restrict the extensions.
         let conf = out.path().join("dovecot.conf");
         fs::write(&conf, "").unwrap();
         let done = Command::new(&sievec)
@@ -24,10 +24,10 @@ fn shipped_scripts_compile() {
             .arg(out.path().join(format!("{name}.svbin")))
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        let errors = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(
-            done.status.success() && !said.contains("warning"),
-            "{}:\n{said}",
+            done.status.success() && !errors.contains("warning"),
+            "{}:\n{errors}",
             script.display()
         );
         names.push(name);

@@ -1,10 +1,10 @@
-//! An SMTP server that keeps what it is given: the far side of replies.
+//! An SMTP server that stands for the relay and stores the messages that it gets.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// A message as the sink took it.
+/// A message that the sink accepted.
 #[derive(Debug, Clone)]
 pub(crate) struct SinkMessage {
     pub(crate) sender: String,
@@ -13,21 +13,20 @@ pub(crate) struct SinkMessage {
 }
 
 impl SinkMessage {
-    /// The first field of that name, unfolded.
+    /// The value of the first header field of this name, unfolded.
     pub(crate) fn header(&self, name: &str) -> Option<String> {
         let head = self.text.split("\r\n\r\n").next()?.replace("\r\n ", " ").replace("\r\n\t", " ");
         head.split("\r\n")
             .filter_map(|line| line.split_once(':'))
-            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .find(|(field, _)| field.eq_ignore_ascii_case(name))
             .map(|(_, value)| value.trim().to_owned())
     }
 }
 
-/// The server; it stops with the test's process.
+/// The server. It stops with the test's process.
 #[derive(Debug, Clone)]
 pub(crate) struct Sink {
     pub(crate) address: SocketAddr,
-
     messages: Arc<Mutex<Vec<SinkMessage>>>,
 }
 
@@ -36,8 +35,7 @@ impl Sink {
         Self::with_smtputf8(true)
     }
 
-    /// With SMTPUTF8 (RFC 6531), or a server of the old kind, which lacks it and takes nothing but
-    /// ASCII in commands.
+    /// Starts a server with or without SMTPUTF8 (RFC 6531). Without it, commands must be ASCII.
     pub(crate) fn with_smtputf8(utf8: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let sink = Self { address: listener.local_addr().unwrap(), messages: Arc::default() };
@@ -45,7 +43,7 @@ impl Sink {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let messages = Arc::clone(&messages);
-                // A client that is killed in the middle is no failure of the sink.
+                // Errors are ignored: a test may kill the client.
                 std::thread::spawn(move || serve(&stream, utf8, &messages));
             }
         });
@@ -57,7 +55,8 @@ impl Sink {
     }
 }
 
-fn serve(stream: &TcpStream, utf8: bool, kept: &Mutex<Vec<SinkMessage>>) -> Option<()> {
+/// Serves a session until it ends. Recipients whose address begins with `bad@` are refused.
+fn serve(stream: &TcpStream, utf8: bool, messages: &Mutex<Vec<SinkMessage>>) -> Option<()> {
     let mut input = BufReader::new(stream.try_clone().ok()?);
     let mut output = stream.try_clone().ok()?;
     let mut say = move |text: &str| output.write_all(text.as_bytes()).ok();
@@ -79,9 +78,8 @@ fn serve(stream: &TcpStream, utf8: bool, kept: &Mutex<Vec<SinkMessage>>) -> Opti
             _ if !utf8 && !line.is_ascii() => say("500 5.5.2 not ASCII\r\n")?,
             "EHLO" if !utf8 => say("250-sink.example\r\n250-8BITMIME\r\n250 DSN\r\n")?,
             "RCPT" if path().starts_with("bad@") => say("550 5.7.1 not that one\r\n")?,
-            "EHLO" => say(
-                "250-sink.example\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-DSN\r\n250 SIZE 100000000\r\n",
-            )?,
+            "EHLO" => say("250-sink.example\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-DSN\r\n\
+                 250 SIZE 100000000\r\n")?,
             "MAIL" => {
                 sender = path().to_owned();
                 recipients.clear();
@@ -113,7 +111,7 @@ fn serve(stream: &TcpStream, utf8: bool, kept: &Mutex<Vec<SinkMessage>>) -> Opti
                     recipients: std::mem::take(&mut recipients),
                     text,
                 };
-                kept.lock().ok()?.push(message);
+                messages.lock().ok()?.push(message);
                 say("250 2.0.0 kept\r\n")?;
             }
             "QUIT" => {

@@ -1,6 +1,6 @@
-//! STARTTLS over a real socket (RFC 3207), with rustls at the other end.
+//! STARTTLS over a real socket (RFC 3207), with rustls as the client.
 //!
-//! `tests/tls` holds two key pairs for tests and nothing else, each made so (they end in 2126):
+//! `tests/tls` has two key pairs for these tests, which expire in 2126. Each was made with
 //! `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj
 //! /CN=one.test.example -addext subjectAltName=DNS:mda.test.example -addext
 //! basicConstraints=critical,CA:FALSE -keyout … -out …`
@@ -17,29 +17,29 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use crate::bed::TestBed;
 use crate::mail::{Client, letter};
 
-/// The configuration that names a key pair of `tests/tls`.
+/// The configuration of LMTP with the key pair `name` of `tests/tls`.
 pub(crate) fn keys(name: &str) -> String {
-    let place = crate::root().join("tests/tls");
-    let file = |kind: &str| place.join(format!("{name}.{kind}.pem")).display().to_string();
+    let folder = crate::root().join("tests/tls");
+    let file = |kind: &str| folder.join(format!("{name}.{kind}.pem")).display().to_string();
     format!("lmtp.tls-certificate = {:?}\nlmtp.tls-key = {:?}\n", file("cert"), file("key"))
 }
 
-/// Says LHLO and STARTTLS, and with it, in the same write, what `behind` holds; then TLS with the
-/// certificate of that name and no other.
-pub(crate) fn begin(bed: &TestBed, name: &str, behind: &str) -> std::io::Result<Client> {
+/// Sends LHLO, then STARTTLS and `pipelined` in one write, and begins TLS. Only the certificate
+/// `name` of `tests/tls` is trusted.
+pub(crate) fn begin(bed: &TestBed, name: &str, pipelined: &str) -> std::io::Result<Client> {
     let stream = UnixStream::connect(bed.lmtp())?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
     let mut lines = BufReader::new(stream.try_clone()?).lines();
-    let mut said = || lines.next().unwrap_or(Ok(String::new()));
-    assert!(said()?.starts_with("220 "));
+    let mut read_line = || lines.next().unwrap_or(Ok(String::new()));
+    assert!(read_line()?.starts_with("220 "));
     (&stream).write_all(b"LHLO client.example\r\n")?;
     let mut offers = Vec::new();
     while offers.last().is_none_or(|line: &String| line.starts_with("250-")) {
-        offers.push(said()?);
+        offers.push(read_line()?);
     }
     assert!(offers.iter().any(|line| line.ends_with("STARTTLS")), "{offers:?}");
-    (&stream).write_all(format!("STARTTLS\r\n{behind}").as_bytes())?;
-    let go = said()?;
+    (&stream).write_all(format!("STARTTLS\r\n{pipelined}").as_bytes())?;
+    let go = read_line()?;
     assert!(go.starts_with("220 2.0.0"), "{go}");
 
     drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
@@ -57,16 +57,16 @@ pub(crate) fn begin(bed: &TestBed, name: &str, behind: &str) -> std::io::Result<
 }
 
 #[test]
-fn mail_comes_in_by_tls_and_what_was_said_before_it_is_forgotten() {
+fn starttls_delivers_mail_and_discards_earlier_commands() {
     let mut bed = TestBed::new(&keys("one"));
     bed.start();
     bed.add_account("ann@example.org", &[]);
-    // RFC 3207 §6: commands pipelined behind STARTTLS were said in the clear, and are not obeyed
-    // within TLS.
+    // Commands pipelined after STARTTLS were sent in clear text, and must not be executed within TLS
+    // (RFC 3207 §6).
     let injected = "MAIL FROM:<eve@example.net>\r\nRCPT TO:<ann@example.org>\r\nNOOP\r\n";
     let mut client = begin(&bed, "one", injected).unwrap();
-    // The first reply within TLS is to our first command there; the LHLO from before it does not
-    // count (§4.2).
+    // The first reply within TLS belongs to the first command within TLS. The LHLO before TLS does
+    // not count (RFC 3207 §4.2).
     let reply = client.command("MAIL FROM:<zoe@example.net>").unwrap();
     assert_eq!((reply.code, reply.enhanced()), (503, "5.5.1"), "{reply:?}");
     let offers = client.command("LHLO client.example").unwrap();
@@ -79,20 +79,20 @@ fn mail_comes_in_by_tls_and_what_was_said_before_it_is_forgotten() {
 
     let mail = bed.list_mail("ann@example.org");
     assert_eq!(mail.len(), 1, "{mail:?}");
-    let kept = String::from_utf8(bed.raw_message("ann@example.org", &mail[0].id)).unwrap();
+    let stored = String::from_utf8(bed.raw_message("ann@example.org", &mail[0].id)).unwrap();
     assert!(
-        kept.starts_with("Return-Path: <zoe@example.net>") && kept.contains(" with LMTPS id "),
-        "{kept}"
+        stored.starts_with("Return-Path: <zoe@example.net>") && stored.contains(" with LMTPS id "),
+        "{stored}"
     );
     bed.finish();
 }
 
 #[test]
-fn a_client_that_trusts_another_certificate_goes_away_and_the_service_stays() {
+fn failed_tls_handshake_ends_only_that_session() {
     let mut bed = TestBed::new(&keys("one"));
     bed.start();
     assert!(begin(&bed, "two", "").is_err());
-    // Rubbish where TLS should begin ends that session alone.
+    // Clear text in place of a TLS handshake ends only that session.
     let mut stream = UnixStream::connect(bed.lmtp()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream.write_all(b"LHLO x\r\nSTARTTLS\r\n").unwrap();
@@ -100,7 +100,7 @@ fn a_client_that_trusts_another_certificate_goes_away_and_the_service_stays() {
     assert!(lines.any(|line| line.unwrap().starts_with("220 2.0.0")));
     stream.write_all(b"MAIL FROM:<x@example.net>\r\n").unwrap();
     let mut rest = Vec::new();
-    // An alert or a reset: no SMTP reply in the clear.
+    // The service sends an alert or resets the connection, but sends no SMTP reply in clear text.
     stream.read_to_end(&mut rest).ok();
     assert!(!String::from_utf8_lossy(&rest).contains("250 "), "{rest:?}");
     begin(&bed, "one", "").unwrap();
@@ -108,14 +108,14 @@ fn a_client_that_trusts_another_certificate_goes_away_and_the_service_stays() {
 }
 
 #[test]
-fn a_key_that_does_not_fit_is_said_before_the_service_starts() {
-    // SIGHUP must never be the first to notice.
+fn key_of_another_certificate_is_refused_before_start() {
+    // The error must not wait until a reload finds it.
     let bed = TestBed::new(&keys("one").replace("one.key", "two.key"));
     for command in [["config", "check"].as_slice(), &["serve"]] {
         let done = bed.run(command);
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert_eq!(done.status.code(), Some(78), "{said}");
-        assert!(said.contains("tls-key"), "{said}");
+        let errors = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(78), "{errors}");
+        assert!(errors.contains("tls-key"), "{errors}");
     }
     std::fs::remove_dir_all(&bed.dir).unwrap();
 }

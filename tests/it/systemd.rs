@@ -1,4 +1,4 @@
-//! The units, judged by systemd's own tools.
+//! The systemd units, checked with systemd's own tools, and the service as systemd runs it.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -15,7 +15,7 @@ fn unit(name: &str) -> String {
     fs::read_to_string(root().join("systemd").join(name)).unwrap()
 }
 
-/// The mode that systemd-tmpfiles gives a folder.
+/// The mode that `restante.tmpfiles` gives a folder.
 pub(crate) fn folder_mode(folder: &str) -> String {
     let folders = unit("restante.tmpfiles");
     let mut rows = folders.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -24,16 +24,16 @@ pub(crate) fn folder_mode(folder: &str) -> String {
 }
 
 #[test]
-fn the_service_is_confined() {
+fn service_unit_is_sandboxed() {
     let service = unit("restante.service");
-    // With it the control socket could not tell one user from another.
+    // With PrivateUsers the control socket could not tell users apart.
     assert!(!service.lines().any(|line| line.starts_with("PrivateUsers")));
     for line in
         ["Type=notify", "WatchdogSec=60s", "StateDirectory=restante", "RuntimeDirectory=restante"]
     {
-        assert!(service.lines().any(|known| known == line), "{line}");
+        assert!(service.lines().any(|other| other == line), "{line}");
     }
-    // The filter is read from the top: what @privileged takes away comes back.
+    // Filters apply in order: this one allows again what ~@privileged has removed.
     let filters: Vec<&str> =
         service.lines().filter_map(|line| line.strip_prefix("SystemCallFilter=")).collect();
     assert_eq!(
@@ -49,17 +49,19 @@ fn the_service_is_confined() {
         .arg(root().join("systemd/restante.service"))
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&done.stdout).into_owned();
-    let level = said
+    let output = String::from_utf8_lossy(&done.stdout).into_owned();
+    let level = output
         .lines()
         .find_map(|line| line.split_once("Overall exposure level for restante.service: "))
         .and_then(|(_, rest)| rest.split_whitespace().next()?.parse::<f64>().ok())
-        .unwrap_or_else(|| panic!("no level in:\n{said}{}", String::from_utf8_lossy(&done.stderr)));
-    assert!(level <= 1.5, "exposure {level}:\n{said}");
+        .unwrap_or_else(|| {
+            panic!("no level in:\n{output}{}", String::from_utf8_lossy(&done.stderr))
+        });
+    assert!(level <= 1.5, "exposure {level}:\n{output}");
 }
 
 #[test]
-fn the_socket_stands_where_postfix_sees_it() {
+fn socket_unit_listens_in_the_chroot_of_postfix() {
     let socket = unit("restante.socket");
     for line in [
         "ListenStream=/var/spool/postfix/private/restante",
@@ -67,21 +69,21 @@ fn the_socket_stands_where_postfix_sees_it() {
         "SocketMode=0600",
         "FileDescriptorName=lmtp",
     ] {
-        assert!(socket.lines().any(|known| known == line), "{line}");
+        assert!(socket.lines().any(|other| other == line), "{line}");
     }
 }
 
 #[test]
-fn users_and_folders_are_as_the_service_wants_them() {
+fn users_and_folders_have_the_rights_that_the_service_needs() {
     assert!(
         unit("restante.sysusers")
             .lines()
             .any(|line| line.starts_with("u ") && line.contains("restante"))
     );
-    // The service can give its socket to the group of proxies only as a member of it.
+    // The service can give its socket to the group of the proxies only if it is a member.
     assert!(unit("restante.sysusers").lines().any(|line| line == "m     restante restante-http"));
-    // The commands of every user read the configuration and find the socket; the mail is the
-    // service's alone.
+    // Every user's commands read the configuration and connect to the socket. Only the service can
+    // read the mail.
     for (folder, mode) in
         [("/etc/restante", "0755"), ("/var/lib/restante", "0700"), ("/run/restante", "0755")]
     {
@@ -90,8 +92,9 @@ fn users_and_folders_are_as_the_service_wants_them() {
     assert!(unit("restante.service").lines().any(|line| line == "ConfigurationDirectoryMode=0755"));
 }
 
-/// Waits for a line of `sd_notify(3)` that begins so.
-fn told(socket: &UnixDatagram, wanted: &str) -> bool {
+/// Waits for a message of `sd_notify(3)` with a line that begins with `wanted`. Returns false after
+/// the socket's timeout.
+fn wait_for_notification(socket: &UnixDatagram, wanted: &str) -> bool {
     let mut buffer = [0u8; 4096];
     while let Ok(length) = socket.recv(&mut buffer) {
         let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
@@ -103,7 +106,7 @@ fn told(socket: &UnixDatagram, wanted: &str) -> bool {
 }
 
 #[test]
-fn the_service_says_when_it_is_ready_and_when_it_stops() {
+fn service_notifies_systemd_of_ready_watchdog_and_stop() {
     let bed = TestBed::new("");
     let notify = bed.dir.join("notify");
     let socket = UnixDatagram::bind(&notify).unwrap();
@@ -116,20 +119,20 @@ fn the_service_says_when_it_is_ready_and_when_it_stops() {
         .stderr(fs::File::create(bed.dir.join("log")).unwrap())
         .spawn()
         .unwrap();
-    assert!(told(&socket, "READY=1"), "{}", bed.log());
-    // Ready means that mail is taken.
+    assert!(wait_for_notification(&socket, "READY=1"), "{}", bed.log());
+    // Ready means that mail is accepted.
     assert!(Client::lmtp(&bed.lmtp()).is_ok());
-    assert!(told(&socket, "WATCHDOG=1"), "{}", bed.log());
+    assert!(wait_for_notification(&socket, "WATCHDOG=1"), "{}", bed.log());
     kill_process(Pid::from_child(&service), Signal::HUP).unwrap();
     assert!(Client::lmtp(&bed.lmtp()).is_ok());
     kill_process(Pid::from_child(&service), Signal::TERM).unwrap();
-    assert!(told(&socket, "STOPPING=1"), "{}", bed.log());
+    assert!(wait_for_notification(&socket, "STOPPING=1"), "{}", bed.log());
     assert!(service.wait().unwrap().success());
     bed.finish();
 }
 
 #[test]
-fn a_socket_from_systemd_is_served() {
+fn service_serves_socket_passed_by_systemd() {
     let Some(activate) = program("systemd-socket-activate") else {
         return report_missing("systemd-socket-activate");
     };
@@ -148,7 +151,7 @@ fn a_socket_from_systemd_is_served() {
         .stderr(log)
         .spawn()
         .unwrap();
-    bed.wait_until("the socket is there", Duration::from_secs(10), || passed.exists());
+    bed.wait_until("the socket exists", Duration::from_secs(10), || passed.exists());
     // The first client starts the service, as with a socket unit, and waits for it.
     assert!(Client::lmtp(&passed).is_ok(), "{}", bed.log());
     kill_process(Pid::from_child(&service), Signal::TERM).unwrap();

@@ -1,5 +1,5 @@
-//! The vacation as its owner works it: who was told, who is never told, what the text may hold, and
-//! what became of replies.
+//! The `vacation` commands and their effect: who was told, exceptions, placeholders, and replies
+//! that could not be sent.
 
 use std::time::Duration;
 
@@ -11,8 +11,9 @@ use crate::sink::Sink;
 
 const ANN: &str = "ann@example.org";
 
-/// A service whose relay is the sink, and ann, who is away.
-fn away(relay: &Sink, set: &[&str]) -> TestBed {
+/// Starts a service whose relay is the sink, with Ann, whose vacation response has the options
+/// `set`.
+fn start_away(relay: &Sink, set: &[&str]) -> TestBed {
     let port = relay.address.port();
     let mut bed = TestBed::new(&format!(
         "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n"
@@ -31,7 +32,7 @@ fn send(bed: &TestBed, sender: &str, subject: &str) {
     assert!(replies[0].ok(), "{replies:?}");
 }
 
-/// The newest decision: its reason, null where a reply was queued, and what gave rise to it.
+/// The reason and the detail of the newest decision. The reason is null if a reply was queued.
 fn decision(bed: &TestBed) -> (Value, Value) {
     let row = bed.rows(&["vacation", "log", "-a", ANN, "--limit", "1"]).remove(0);
     (row["reason"].clone(), row["detail"].clone())
@@ -47,9 +48,9 @@ fn told(bed: &TestBed) -> Vec<String> {
 }
 
 #[test]
-fn who_was_told_is_shown_and_may_be_forgotten() {
+fn told_senders_are_listed_and_can_be_forgotten() {
     let relay = Sink::start();
-    let bed = away(&relay, &["--text", "Away."]);
+    let bed = start_away(&relay, &["--text", "Away."]);
     for sender in ["zoe@example.net", "yve@example.net"] {
         send(&bed, sender, "hello");
         assert_eq!(decision(&bed).0, Value::Null);
@@ -86,9 +87,9 @@ fn who_was_told_is_shown_and_may_be_forgotten() {
 }
 
 #[test]
-fn the_excepted_are_never_answered_and_others_are_not_told_anew() {
+fn exceptions_are_never_answered_and_keep_told_senders() {
     let relay = Sink::start();
-    let bed = away(&relay, &["--text", "Away."]);
+    let bed = start_away(&relay, &["--text", "Away."]);
     send(&bed, "zoe@example.net", "hello");
     assert_eq!(decision(&bed).0, Value::Null);
     bed.run_ok(&[
@@ -121,20 +122,23 @@ fn the_excepted_are_never_answered_and_others_are_not_told_anew() {
 }
 
 #[test]
-fn placeholders_are_filled_in_with_what_cannot_do_harm() {
+fn placeholders_cannot_inject_header_fields() {
     let relay = Sink::start();
     let text = "About {subject}, {from}: away until {until}. {other} {";
-    let bed =
-        away(&relay, &["--text", text, "--subject", "Away: {subject}", "--until", "2099-01-06"]);
+    let bed = start_away(
+        &relay,
+        &["--text", text, "--subject", "Away: {subject}", "--until", "2099-01-06"],
+    );
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     let message = "From: zoe@example.net\nTo: ann@example.org\n\
-                   Subject: =?utf-8?q?Lunch_=7Bfrom=7D=0D=0ABcc:_eve@example.net=0D=0A=0D=0Abody?=\n\nx\n";
+                   Subject: =?utf-8?q?Lunch_=7Bfrom=7D=0D=0ABcc:_eve@example.net=0D=0A=0D=0Abody?=\n\
+                   \nx\n";
     let replies = client.deliver("zoe@example.net", &[ANN], &crlf(message.as_bytes())).unwrap();
     assert!(replies[0].ok(), "{replies:?}");
     bed.wait_until("the reply", Duration::from_secs(20), || relay.messages().len() == 1);
     let reply = relay.messages().remove(0);
     assert_eq!(reply.header("Bcc"), None, "{}", reply.text);
-    // Control characters that a word encodes are dropped (RFC 8621 §4.1.2.2).
+    // Control characters in encoded words are removed (RFC 8621 §4.1.2.2).
     assert_eq!(
         reply.header("Subject").unwrap(),
         "Away: Lunch {from}Bcc: eve@example.netbody",
@@ -143,34 +147,35 @@ fn placeholders_are_filled_in_with_what_cannot_do_harm() {
     );
     let body =
         reply.text.split_once("\r\n\r\n").unwrap().1.replace("=\r\n", "").replace("\r\n", " ");
-    let wanted = "About Lunch {from}Bcc: eve@example.netbody, zoe@example.net: away until 2099-01-06. {other} {";
+    let wanted = "About Lunch {from}Bcc: eve@example.netbody, zoe@example.net: \
+                  away until 2099-01-06. {other} {";
     assert!(body.contains(wanted), "{body}");
     bed.finish();
 }
 
 #[test]
-fn a_reply_that_does_not_go_out_is_in_the_owners_log() {
+fn reply_that_cannot_be_sent_is_in_the_vacation_log() {
     let relay = Sink::with_smtputf8(false);
-    let bed = away(&relay, &["--text", "Away."]);
+    let bed = start_away(&relay, &["--text", "Away."]);
     send(&bed, "j\u{fc}rgen@example.net", "utf8");
     bed.wait_until("the reason", Duration::from_secs(20), || decision(&bed).0 == "no-smtputf8");
     assert!(decision(&bed).1.as_str().unwrap().contains("SMTPUTF8"));
     assert!(bed.rows(&["queue", "list"]).is_empty());
-    // An ASCII local part needs none: its domain travels in A-labels (RFC 5890).
+    // An ASCII local part needs no SMTPUTF8: the domain is sent as A-labels (RFC 5890).
     send(&bed, "zoe@b\u{fc}cher.example", "domain");
     bed.wait_until("the reply", Duration::from_secs(20), || relay.messages().len() == 1);
     let reply = relay.messages().remove(0);
     assert_eq!(reply.recipients, ["zoe@xn--bcher-kva.example"]);
     assert!(reply.text.split("\r\n\r\n").next().unwrap().is_ascii(), "{}", reply.text);
     assert_eq!(decision(&bed).0, Value::Null);
-    // What the relay refuses for good is no answer either.
+    // A permanent refusal by the relay is logged as well.
     send(&bed, "bad@example.net", "refused");
     bed.wait_until("the refusal", Duration::from_secs(20), || decision(&bed).0 == "not-sent");
     assert!(decision(&bed).1.as_str().unwrap().contains("550 5.7.1"), "{:?}", decision(&bed));
     bed.finish();
 
     let relay = Sink::with_smtputf8(true);
-    let bed = away(&relay, &["--text", "Away."]);
+    let bed = start_away(&relay, &["--text", "Away."]);
     send(&bed, "j\u{fc}rgen@example.net", "utf8");
     bed.wait_until("the reply", Duration::from_secs(20), || relay.messages().len() == 1);
     assert_eq!(relay.messages()[0].recipients, ["j\u{fc}rgen@example.net"]);

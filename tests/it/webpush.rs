@@ -1,5 +1,5 @@
-//! Push subscriptions (RFC 8620 §7.2): the code first, then changes, over HTTPS to a server of the
-//! test's own.
+//! Push subscriptions (RFC 8620 §7.2): verification, then changes, over HTTPS to a server that the
+//! test runs.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -18,14 +18,14 @@ use crate::bed::TestBed;
 use crate::http::{basic, call, password};
 use crate::mail::{Client, letter};
 
-/// What came to the server: the head of a request, and its body.
-type Pushed = (String, Vec<u8>);
+/// A request that arrived at the push server: its head and its body.
+type PushRequest = (String, Vec<u8>);
 
-/// A server for `localhost` that answers all it gets with a status, or `None` without `openssl`,
-/// which makes its key.
-fn server(dir: &Path, statuses: &'static [u16]) -> Option<(u16, Receiver<Pushed>)> {
+/// Starts a push server on `localhost` that answers its requests with `statuses` in turn, then with
+/// 201. `None` if `openssl`, which makes its certificate, is missing.
+fn start_server(dir: &Path, statuses: &'static [u16]) -> Option<(u16, Receiver<PushRequest>)> {
     let (key, cert) = (dir.join("push.key"), dir.join("push.cert"));
-    let made = Command::new(crate::program("openssl")?)
+    let created = Command::new(crate::program("openssl")?)
         .args([
             "req",
             "-x509",
@@ -44,7 +44,7 @@ fn server(dir: &Path, statuses: &'static [u16]) -> Option<(u16, Receiver<Pushed>
         .arg(&cert)
         .output()
         .unwrap();
-    assert!(made.status.success(), "{made:?}");
+    assert!(created.status.success(), "{created:?}");
     drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
     let chain = vec![CertificateDer::from_pem_file(&cert).unwrap()];
     let config = ServerConfig::builder()
@@ -53,7 +53,7 @@ fn server(dir: &Path, statuses: &'static [u16]) -> Option<(u16, Receiver<Pushed>
         .unwrap();
     let (config, listener) = (Arc::new(config), TcpListener::bind("127.0.0.1:0").unwrap());
     let port = listener.local_addr().unwrap().port();
-    let (into, pushed) = channel();
+    let (sender, pushed) = channel();
     std::thread::spawn(move || {
         let mut statuses = statuses.iter().copied().chain(std::iter::repeat(201));
         for stream in listener.incoming() {
@@ -78,7 +78,7 @@ fn server(dir: &Path, statuses: &'static [u16]) -> Option<(u16, Receiver<Pushed>
             let answer =
                 format!("HTTP/1.1 {status} x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
             stream.get_mut().write_all(answer.as_bytes()).ok();
-            if into.send((head, body)).is_err() {
+            if sender.send((head, body)).is_err() {
                 return;
             }
         }
@@ -86,9 +86,10 @@ fn server(dir: &Path, statuses: &'static [u16]) -> Option<(u16, Receiver<Pushed>
     Some((port, pushed))
 }
 
-fn bed(statuses: &'static [u16], more: &str) -> Option<(TestBed, u16, Receiver<Pushed>)> {
+/// A test bed with a push server; see [`start_server`]. The service trusts its certificate.
+fn bed(statuses: &'static [u16], more: &str) -> Option<(TestBed, u16, Receiver<PushRequest>)> {
     let mut bed = TestBed::new("");
-    let Some((port, pushed)) = server(&bed.dir, statuses) else {
+    let Some((port, pushed)) = start_server(&bed.dir, statuses) else {
         crate::report_missing("openssl");
         bed.remove();
         return None;
@@ -115,10 +116,10 @@ fn deliver(bed: &TestBed, subject: &str) {
     );
 }
 
-const SOON: Duration = Duration::from_secs(20);
+const MAX_WAIT: Duration = Duration::from_secs(20);
 
 #[test]
-fn the_code_comes_first_and_changes_when_it_was_given_back() {
+fn push_sends_changes_after_verification_until_server_says_gone() {
     let Some((bed, port, pushed)) = bed(&[201, 201, 410], "http.push-to-private = true\n") else {
         return;
     };
@@ -128,7 +129,7 @@ fn the_code_comes_first_and_changes_when_it_was_given_back() {
         &json!({"create": {"s": {"deviceClientId": "d", "url": url, "types": ["EmailDelivery"]}}}),
     );
     let id = made["created"]["s"]["id"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned();
-    let (head, body) = pushed.recv_timeout(SOON).unwrap();
+    let (head, body) = pushed.recv_timeout(MAX_WAIT).unwrap();
     assert!(
         head.starts_with("POST /push?for=ann HTTP/1.1\r\n")
             && head.to_lowercase().contains("ttl: "),
@@ -140,23 +141,23 @@ fn the_code_comes_first_and_changes_when_it_was_given_back() {
         (&code["@type"], &code["pushSubscriptionId"]),
         (&json!("PushVerification"), &json!(id))
     );
-    // Nothing else before the code is given back.
+    // Without the verification code, no change is pushed.
     deliver(&bed, "first");
     assert_eq!(pushed.recv_timeout(Duration::from_secs(2)), Err(RecvTimeoutError::Timeout));
     let done =
         set(&bed, &json!({"update": {id.clone(): {"verificationCode": code["verificationCode"]}}}));
     assert_eq!(done["updated"], json!({id.clone(): null}), "{done}");
-    let (_, body) = pushed.recv_timeout(SOON).unwrap();
+    let (_, body) = pushed.recv_timeout(MAX_WAIT).unwrap();
     let change: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(change["@type"], "StateChange");
     let states =
         change["changed"].as_object().unwrap().values().next().unwrap().as_object().unwrap();
     assert_eq!(states.keys().collect::<Vec<_>>(), ["EmailDelivery"]);
-    // 410: there is nobody any more.
+    // The status 410 ends the subscription.
     deliver(&bed, "second");
-    pushed.recv_timeout(SOON).unwrap();
+    pushed.recv_timeout(MAX_WAIT).unwrap();
     let ann = basic("ann@example.org", "s3cret");
-    bed.wait_until("it is gone", SOON, || {
+    bed.wait_until("the subscription is gone", MAX_WAIT, || {
         let answer = call(&bed, &ann, "PushSubscription/get", &json!({"ids": null}));
         answer["methodResponses"][0][1]["list"] == json!([])
     });
@@ -164,19 +165,22 @@ fn the_code_comes_first_and_changes_when_it_was_given_back() {
 }
 
 #[test]
-fn with_keys_it_is_encrypted_and_to_the_inside_nothing_goes() {
+fn push_with_keys_is_encrypted_and_internal_addresses_get_none() {
     let keys = json!({
-        "p256dh": "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+        "p256dh": concat!(
+            "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcx",
+            "aOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+        ),
         "auth": "BTBZMqHH6r4Tts7J_aSIgg",
     });
     let Some((bed, port, pushed)) = bed(&[], "http.push-to-private = true\n") else { return };
     let url = format!("https://localhost:{port}/");
     let one = json!({"create": {"s": {"deviceClientId": "d", "url": url, "keys": keys}}});
     assert!(set(&bed, &one)["created"]["s"]["id"].is_string());
-    let (head, body) = pushed.recv_timeout(SOON).unwrap();
+    let (head, body) = pushed.recv_timeout(MAX_WAIT).unwrap();
     assert!(head.to_lowercase().contains("content-encoding: aes128gcm"), "{head}");
     assert!(head.to_lowercase().contains("content-type: application/json"), "{head}");
-    // The header of RFC 8188 §2.1, and nothing that could be read.
+    // The body begins with the header of RFC 8188 §2.1, and is encrypted.
     assert!(
         body[16..21] == [0, 0, 16, 0, 65]
             && !String::from_utf8_lossy(&body).contains("PushVerification")
@@ -185,7 +189,7 @@ fn with_keys_it_is_encrypted_and_to_the_inside_nothing_goes() {
     bed.configure(&format!("http.listen = [\"unix:{}\"]\n", bed.dir.join("http").display()));
     bed.reload("configuration read again");
     assert!(set(&bed, &one)["created"]["s"]["id"].is_string());
-    bed.wait_until("given up", SOON, || bed.log().contains("an internal address"));
+    bed.wait_until("the push is refused", MAX_WAIT, || bed.log().contains("an internal address"));
     assert_eq!(pushed.recv_timeout(Duration::from_secs(1)), Err(RecvTimeoutError::Timeout));
     bed.finish();
 }
