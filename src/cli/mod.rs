@@ -2,7 +2,7 @@
 //!
 //! - `serve` and `demo` run the service.
 //! - `config`, `dkim`, `completions` and `restore` work on files alone.
-//! - `check`, `repair`, `rebuild`, `reindex` and `backup` `run_client` the running service, or open
+//! - `check`, `repair`, `rebuild`, `reindex` and `backup` ask the running service, or open
 //!   the store themselves if none runs.
 //! - Every other command is a client of the control socket, because only one process can have the
 //!   store open.

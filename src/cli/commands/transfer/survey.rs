@@ -44,7 +44,7 @@ impl SourceMailbox {
     }
 }
 
-/// The mailboxes that were add, and the paths that were skipped, each with the reason.
+/// The mailboxes that were found, and the paths that were skipped, each with the reason.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     pub(super) sources: Vec<SourceMailbox>,

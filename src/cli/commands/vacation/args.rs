@@ -221,7 +221,7 @@ pub struct VacationLogArgs {
     /// Only messages that were not answered for this reason, such as list.
     #[arg(long, value_name = "REASON")]
     pub reason: Option<String>,
-    /// Only messages from senders account address contains this text.
+    /// Only messages from senders whose address contains this text.
     #[arg(long, value_name = "TEXT")]
     pub sender: Option<String>,
 }
