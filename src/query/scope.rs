@@ -107,9 +107,10 @@ impl Scope {
         let mut moved: BTreeMap<EmailId, ScopeMove> = BTreeMap::new();
         for uid in &self.0 {
             let listing = Listing { uid: *uid, filter: ListingFilter::Every, shape: Shape::Emails };
-            let kept = snapshot.maintained_listing(account, *uid, ListingFilter::Every)?;
-            let is_known = kept.is_some_and(|kept| kept.stats(Shape::Emails).low <= since);
-            let moves = if is_known {
+            let maintained = snapshot.maintained_listing(account, *uid, ListingFilter::Every)?;
+            let has_history =
+                maintained.is_some_and(|listing| listing.stats(Shape::Emails).low <= since);
+            let moves = if has_history {
                 snapshot.listing_moves(account, listing, since, most)?
             } else {
                 None

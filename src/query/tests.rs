@@ -1,5 +1,11 @@
-//! Compares the answers of queries with those of the naive account, over random histories.
-//! `RESTANTE_CASES` sets their number.
+//! Compares queries and changes of queries with the naive account, over random histories.
+//!
+//! - `TestDriver` applies each random change to a store and to the naive account.
+//! - Every access path that applies to a query must give the answer of the naive account.
+//! - `RESTANTE_CASES` sets the number of histories of each test.
+//!
+//! The modules below test single access paths, the search index, guests, repairs, and how many
+//! rows queries read.
 
 mod client;
 mod delivered;
@@ -16,6 +22,7 @@ mod repair;
 mod scope;
 mod search;
 mod search_cost;
+mod short_histories;
 
 use std::collections::BTreeMap;
 
@@ -26,7 +33,7 @@ use crate::model::{DataType, EmailId, MailboxUid, ModSeq, ThreadId, UtcMillis};
 use crate::query::matching::evaluate::Matcher;
 use crate::query::plan::access_paths;
 use crate::query::tests::driver::{ACCOUNT, EPOCH, Op, TIMES, TestDriver, ops};
-use crate::query::tests::naive::{KEYWORDS, NaiveDraft, splice};
+use crate::query::tests::naive::{KEYWORDS, NaiveDraft, apply_changes};
 use crate::query::*;
 
 /// Returns a query of every email, with batches so small that a few emails need several.
@@ -35,7 +42,7 @@ fn small_batches() -> QuerySpec {
 }
 
 fn config() -> ProptestConfig {
-    let cases = std::env::var("RESTANTE_CASES").ok().and_then(|cases| cases.parse().ok());
+    let cases = std::env::var("RESTANTE_CASES").ok().and_then(|text| text.parse().ok());
     ProptestConfig {
         cases: cases.unwrap_or(400),
         max_shrink_iters: 20_000,
@@ -160,7 +167,7 @@ fn comparator() -> impl Strategy<Value = Comparator> {
         .prop_map(|(property, ascending, collation)| Comparator { property, ascending, collation })
 }
 
-fn results() -> impl Strategy<Value = QuerySpec> {
+fn query_spec() -> impl Strategy<Value = QuerySpec> {
     (filter(), proptest::collection::vec(comparator(), 0..3), any::<bool>()).prop_map(
         |(filter, sort, collapse)| QuerySpec {
             account: ACCOUNT,
@@ -172,7 +179,8 @@ fn results() -> impl Strategy<Value = QuerySpec> {
     )
 }
 
-/// Where a window begins, as long as there are no ids.
+/// Where a window begins, before there are ids: `Anchor` has the index of an email in
+/// `TestDriver::ids` and the offset.
 #[derive(Debug, Clone)]
 enum Begin {
     Position(i64),
@@ -182,68 +190,76 @@ enum Begin {
 fn window() -> impl Strategy<Value = (Begin, Option<usize>)> {
     let begin = prop_oneof![
         (-12i64..12).prop_map(Begin::Position),
-        (0usize..20, -6i64..6).prop_map(|(which, offset)| Begin::Anchor(which, offset)),
+        (0usize..20, -6i64..6).prop_map(|(index, offset)| Begin::Anchor(index, offset)),
     ];
     (begin, proptest::option::of(0usize..8))
 }
 
 /// Checks that every access path that applies gives the answer of the naive account.
 fn check_query(
-    drive: &TestDriver,
+    driver: &TestDriver,
     results: &QuerySpec,
     (begin, limit): &(Begin, Option<usize>),
     total: bool,
 ) {
     let start = match begin {
         Begin::Position(position) => Start::Position(*position),
-        Begin::Anchor(which, offset) => match which.checked_rem(drive.ids.len()) {
-            Some(at) => Start::Anchor { id: drive.ids[at], offset: *offset },
+        Begin::Anchor(index, offset) => match index.checked_rem(driver.ids.len()) {
+            Some(at) => Start::Anchor { id: driver.ids[at], offset: *offset },
             None => Start::Position(0),
         },
     };
-    let asked = Query { results: results.clone(), window: Window { start, limit: *limit }, total };
-    let (snapshot, secrets) = (drive.store.snapshot(), drive.store.secrets());
-    let wanted =
-        drive.now.page(&asked).ok_or(Error::AnchorNotFound).map(|(ids, position)| QueryAnswer {
+    let request =
+        Query { results: results.clone(), window: Window { start, limit: *limit }, total };
+    let (snapshot, secrets) = (driver.store.snapshot(), driver.store.secrets());
+    let expected =
+        driver.now.page(&request).ok_or(Error::AnchorNotFound).map(|(ids, position)| QueryAnswer {
             ids,
             position,
-            total: total.then(|| drive.now.list(results).len()),
-            state: drive.state(),
+            total: total.then(|| driver.now.list(results).len()),
+            state: driver.state(),
             can_calculate: true,
         });
-    assert_eq!(query(&snapshot, secrets, &asked).map(|found| found.answer), wanted, "{asked:?}");
+    assert_eq!(
+        query(&snapshot, secrets, &request).map(|found| found.answer),
+        expected,
+        "{request:?}"
+    );
     let matcher = Matcher::new(&results.filter, secrets);
     for plan in access_paths(&snapshot, results, &matcher).unwrap().candidates {
         assert_eq!(
-            query_by(&snapshot, &matcher, &asked, &plan),
-            wanted,
-            "{:?} for {asked:?}",
+            query_by(&snapshot, &matcher, &request, &plan),
+            expected,
+            "{:?} for {request:?}",
             plan.path
         );
     }
 }
 
-/// Checks the changes from every past state by every access path: applied to the old results they
-/// must give the new ones, and applied to the first part of the old results they must give a
-/// correct first part. A listing must report no more than the minimum.
-fn check_changes(drive: &TestDriver, results: &QuerySpec) {
-    let snapshot = drive.store.snapshot();
-    let new = drive.now.list(results);
-    let matcher = Matcher::new(&results.filter, drive.store.secrets());
+/// Checks the changes from every past state by every access path.
+///
+/// - Applied to the old results, they must give the new results.
+/// - Applied to the first part of the old results, they must give no wrong id.
+/// - A path made of listings must report the minimum of changes.
+fn check_changes(driver: &TestDriver, results: &QuerySpec) {
+    let snapshot = driver.store.snapshot();
+    let new = driver.now.list(results);
+    let matcher = Matcher::new(&results.filter, driver.store.secrets());
     for plan in access_paths(&snapshot, results, &matcher).unwrap().candidates {
-        for (since, past) in &drive.past {
-            check_changes_by(drive, &snapshot, results, &plan, (*since, past), &new);
+        for (since, past) in &driver.past {
+            check_changes_by(driver, &snapshot, results, &plan, (*since, past), &new);
         }
     }
 }
 
 /// Whether this access path must report the minimum of changes.
-fn is_exact(path: AccessPath) -> bool {
+fn reports_minimum(path: AccessPath) -> bool {
     matches!(path, AccessPath::Listing(_) | AccessPath::Pinned(..) | AccessPath::AllMail)
 }
 
-/// Returns the minimum of changes. `upToId` is honoured if the order of the results never changes.
-fn least_by(
+/// Returns the minimum of changes that a plan must report. It honours `upToId` only if the order
+/// of its results never changes.
+fn minimal_changes_of(
     plan: &QueryPlan,
     results: &QuerySpec,
     (past, old): (&naive::NaiveAccount, &[EmailId]),
@@ -253,11 +269,11 @@ fn least_by(
     let is_oldest_of_threads = results.collapse && plan.direction == sort::Direction::OldestFirst;
     let is_honoured = !matches!(plan.path, AccessPath::Pinned(..)) && !is_oldest_of_threads;
     let moved = |id| past.keys(&results.sort, id) != now.keys(&results.sort, id);
-    naive::least(old, new, up_to.filter(|_| is_honoured), moved)
+    naive::minimal_changes(old, new, up_to.filter(|_| is_honoured), moved)
 }
 
 fn check_changes_by(
-    drive: &TestDriver,
+    driver: &TestDriver,
     snapshot: &Snapshot<'_>,
     results: &QuerySpec,
     plan: &QueryPlan,
@@ -266,201 +282,204 @@ fn check_changes_by(
 ) {
     let old = past.list(results);
     let old = old.as_slice();
-    let matcher = Matcher::new(&results.filter, drive.store.secrets());
-    let run = |asked: &QueryChanges| {
-        changes_by(snapshot, &matcher, asked, plan.clone(), limits::MAX_QUERY_EVENTS)
+    let matcher = Matcher::new(&results.filter, driver.store.secrets());
+    let run = |request: &QueryChanges| {
+        changes_by(snapshot, &matcher, request, plan.clone(), limits::MAX_QUERY_EVENTS)
     };
-    let mut asked =
+    let mut request =
         QueryChanges { results: results.clone(), since, total: true, ..QueryChanges::default() };
-    let first = run(&asked);
+    let first = run(&request);
     let has_history = match plan.path {
         AccessPath::Listing(listing) | AccessPath::Pinned(listing, _) => plan
             .listing
             .iter()
             .chain(&plan.pin_listing)
-            .all(|kept| since >= kept.stats(listing.shape).low),
+            .all(|maintained| since >= maintained.stats(listing.shape).low),
         _ => false,
     };
-    if since < drive.low && !has_history {
+    if since < driver.low && !has_history {
         assert_eq!(
             first,
             Err(Error::CannotCalculateChanges),
-            "{since} is from before {}",
-            drive.low
+            "state {since} is older than the low mark {}",
+            driver.low
         );
         return;
     }
-    let AnswerWithPlan { answer: found, plan: taken } = first.unwrap();
-    let exact = is_exact(taken.path);
-    let least = |part: &QueryChangesAnswer, up_to: Option<EmailId>| {
-        let named = (part.removed.iter().copied().collect(), part.added.clone());
-        let wanted = least_by(&taken, results, (past, old), (&drive.now, new), up_to);
-        assert_eq!(named, wanted, "{old:?} to {new:?} up to {up_to:?} for {asked:?}");
+    let AnswerWithPlan { answer: found, plan: used_plan } = first.unwrap();
+    let is_minimal = reports_minimum(used_plan.path);
+    let assert_minimal = |part: &QueryChangesAnswer, up_to: Option<EmailId>| {
+        let reported = (part.removed.iter().copied().collect(), part.added.clone());
+        let expected =
+            minimal_changes_of(&used_plan, results, (past, old), (&driver.now, new), up_to);
+        assert_eq!(reported, expected, "{old:?} to {new:?} up to {up_to:?} for {request:?}");
         assert!(part.removed.is_sorted() && part.added.is_sorted());
     };
-    if exact {
-        least(&found, None);
+    if is_minimal {
+        assert_minimal(&found, None);
     }
     let cached: Vec<Option<EmailId>> = old.iter().copied().map(Some).collect();
-    let wanted: Vec<Option<EmailId>> = new.iter().copied().map(Some).collect();
+    let expected: Vec<Option<EmailId>> = new.iter().copied().map(Some).collect();
     assert_eq!(
-        splice(&cached, &found, new.len()),
-        wanted,
-        "{old:?} to {new:?} by {found:?} for {asked:?}"
+        apply_changes(&cached, &found, new.len()),
+        expected,
+        "{old:?} to {new:?} by {found:?} for {request:?}"
     );
-    assert_eq!((found.total, found.state), (Some(new.len()), drive.state()));
-    let depends = results.filter.dependencies();
-    if !depends.mutable && results.sort.is_empty() && !results.collapse {
-        let gone = |ids: &[EmailId], other: &[EmailId]| {
+    assert_eq!((found.total, found.state), (Some(new.len()), driver.state()));
+    let dependencies = results.filter.dependencies();
+    if !dependencies.mutable && results.sort.is_empty() && !results.collapse {
+        let difference = |ids: &[EmailId], other: &[EmailId]| {
             ids.iter().copied().filter(|id| !other.contains(id)).collect::<Vec<_>>()
         };
         // Destroyed emails may be reported although they were not in the old results.
-        let (live, dead): (Vec<EmailId>, Vec<EmailId>) =
-            found.removed.iter().partition(|id| drive.now.mails.iter().any(|mail| mail.id == **id));
-        assert_eq!(live, [], "{asked:?}");
-        assert!(gone(old, new).iter().all(|id| dead.contains(id)), "{asked:?}");
+        let (live, destroyed): (Vec<EmailId>, Vec<EmailId>) = found
+            .removed
+            .iter()
+            .partition(|id| driver.now.mails.iter().any(|mail| mail.id == **id));
+        assert_eq!(live, [], "{request:?}");
+        assert!(difference(old, new).iter().all(|id| destroyed.contains(id)), "{request:?}");
         assert_eq!(
             found.added.iter().map(|(_, id)| *id).collect::<Vec<_>>(),
-            gone(new, old),
-            "{asked:?}"
+            difference(new, old),
+            "{request:?}"
         );
     }
     let count = found.removed.len() + found.added.len();
-    let asked_most = |most| QueryChanges { max_changes: Some(most), ..asked.clone() };
-    assert_eq!(run(&asked_most(count)).unwrap().answer, found);
+    let at_most = |limit| QueryChanges { max_changes: Some(limit), ..request.clone() };
+    assert_eq!(run(&at_most(count)).unwrap().answer, found);
     if let Some(fewer) = count.checked_sub(1) {
-        assert_eq!(run(&asked_most(fewer)), Err(Error::TooManyChanges));
+        assert_eq!(run(&at_most(fewer)), Err(Error::TooManyChanges));
     }
     for (at, up_to) in old.iter().enumerate() {
-        let part = run(&QueryChanges { up_to: Some(*up_to), ..asked.clone() }).unwrap().answer;
-        if exact {
-            least(&part, Some(*up_to));
+        let part = run(&QueryChanges { up_to: Some(*up_to), ..request.clone() }).unwrap().answer;
+        if is_minimal {
+            assert_minimal(&part, Some(*up_to));
         }
         assert!(part.removed.len() <= found.removed.len() && part.added.len() <= found.added.len());
         let mut cached = cached.clone();
         cached[at + 1..].fill(None);
-        let replayed = splice(&cached, &part, new.len());
-        let is_true =
-            replayed.iter().zip(&wanted).all(|(known, id)| known.is_none() || known == id);
-        assert!(is_true, "{old:?} to {new:?} by {part:?} gave {replayed:?} for {asked:?}");
+        let patched = apply_changes(&cached, &part, new.len());
+        let is_correct =
+            patched.iter().zip(&expected).all(|(cached, id)| cached.is_none() || cached == id);
+        assert!(is_correct, "{old:?} to {new:?} by {part:?} gave {patched:?} for {request:?}");
         // The client's results up to this email are correct, if the email stayed in its position.
         if new.contains(up_to) && !found.removed.contains(up_to) {
-            let known = replayed.iter().take_while(|known| known.is_some()).count();
+            let complete = patched.iter().take_while(|cached| cached.is_some()).count();
             assert!(
-                new.iter().position(|id| id == up_to).unwrap() < known,
-                "{replayed:?} for {asked:?}"
+                new.iter().position(|id| id == up_to).unwrap() < complete,
+                "{patched:?} for {request:?}"
             );
         }
     }
-    if exact {
-        // An id that was not in the old results cuts off nothing.
-        for id in drive.ids.iter().filter(|id| !old.contains(id)) {
-            least(
-                &run(&QueryChanges { up_to: Some(*id), ..asked.clone() }).unwrap().answer,
+    if is_minimal {
+        // An `upToId` that was not in the old results omits no change.
+        for id in driver.ids.iter().filter(|id| !old.contains(id)) {
+            assert_minimal(
+                &run(&QueryChanges { up_to: Some(*id), ..request.clone() }).unwrap().answer,
                 Some(*id),
             );
         }
     }
-    asked.total = false;
-    assert_eq!(run(&asked).unwrap().answer, QueryChangesAnswer { total: None, ..found });
+    request.total = false;
+    assert_eq!(run(&request).unwrap().answer, QueryChangesAnswer { total: None, ..found });
 }
 
 proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn every_query_answers_as_the_naive_account_does(
+    fn every_access_path_gives_the_answer_of_the_naive_account(
         ops in ops(30),
-        asked in proptest::collection::vec((results(), window(), any::<bool>()), 1..12),
+        queries in proptest::collection::vec((query_spec(), window(), any::<bool>()), 1..12),
     ) {
-        let mut drive = TestDriver::new();
+        let mut driver = TestDriver::new();
         for chunk in ops.chunks(8) {
-            drive.run(chunk);
-            for (results, window, total) in &asked {
-                check_query(&drive, results, window, *total);
+            driver.run(chunk);
+            for (results, window, total) in &queries {
+                check_query(&driver, results, window, *total);
             }
         }
     }
 
     #[test]
-    fn query_changes_from_every_past_state_give_the_new_list(
+    fn query_changes_from_every_past_state_lead_to_the_new_results(
         ops in ops(20),
-        asked in proptest::collection::vec(results(), 1..5),
+        queries in proptest::collection::vec(query_spec(), 1..5),
     ) {
-        let mut drive = TestDriver::new();
-        drive.run(&ops);
-        for results in &asked {
-            check_changes(&drive, results);
+        let mut driver = TestDriver::new();
+        driver.run(&ops);
+        for results in &queries {
+            check_changes(&driver, results);
         }
     }
 
     #[test]
-    fn counts_states_and_the_checker_agree_with_the_naive_account(ops in ops(40)) {
-        let mut drive = TestDriver::new();
-        drive.run(&ops);
-        check_account(&drive);
+    fn counts_and_rows_match_the_naive_account_and_pass_the_checker(ops in ops(40)) {
+        let mut driver = TestDriver::new();
+        driver.run(&ops);
+        check_account(&driver);
     }
 }
 
-/// Compares the contents and counts of the store with the naive account, and runs the checker.
-fn check_account(drive: &TestDriver) {
-    check_facts(drive);
-    let remake = |raw: &[u8]| rows_or_bare(raw, drive.store.secrets());
-    let found = drive.store.check_deep(Some(&remake), &mut |_| true).unwrap();
+/// Compares the rows of the store with the naive account, and runs the checker.
+fn check_account(driver: &TestDriver) {
+    check_rows(driver);
+    let remake = |raw: &[u8]| rows_or_bare(raw, driver.store.secrets());
+    let found = driver.store.check_deep(Some(&remake), &mut |_| true).unwrap();
     assert_eq!(found.breaches, Vec::new());
 }
 
-/// Compares counts, marks, emails with their bytes, threads and quota.
-fn check_facts(drive: &TestDriver) {
-    let snapshot = drive.store.snapshot();
-    let boxes = snapshot.mailboxes(ACCOUNT).unwrap();
-    assert_eq!(boxes.len(), 3);
-    for (uid, mailbox) in boxes {
-        assert_eq!(mailbox.counts, drive.now.counts(uid), "{uid}");
+/// Compares counts, low mark, emails with their bytes, threads and quota with the naive account.
+fn check_rows(driver: &TestDriver) {
+    let snapshot = driver.store.snapshot();
+    let mailboxes = snapshot.mailboxes(ACCOUNT).unwrap();
+    assert_eq!(mailboxes.len(), 3);
+    for (uid, mailbox) in mailboxes {
+        assert_eq!(mailbox.counts, driver.now.counts(uid), "{uid}");
     }
-    let marks = snapshot.account_state(ACCOUNT).unwrap();
-    assert_eq!(marks.low_mark(DataType::Email), drive.low);
-    for (since, _) in &drive.past {
-        let mut wanted: Vec<_> = drive.now.changed.iter().map(|(id, at)| (*at, *id)).collect();
-        wanted.retain(|(at, _)| at > since);
-        wanted.sort_unstable();
-        assert_eq!(snapshot.emails_since(ACCOUNT, *since, wanted.len()).unwrap(), Some(wanted));
+    let account = snapshot.account_state(ACCOUNT).unwrap();
+    assert_eq!(account.low_mark(DataType::Email), driver.low);
+    for (since, _) in &driver.past {
+        let mut expected: Vec<_> = driver.now.changed.iter().map(|(id, at)| (*at, *id)).collect();
+        expected.retain(|(at, _)| at > since);
+        expected.sort_unstable();
+        assert_eq!(snapshot.emails_since(ACCOUNT, *since, expected.len()).unwrap(), Some(expected));
     }
     let mut threads: BTreeMap<ThreadId, Vec<&naive::NaiveMail>> = BTreeMap::new();
-    for mail in &drive.now.mails {
+    for mail in &driver.now.mails {
         let found = snapshot.email(ACCOUNT, mail.id).unwrap().unwrap();
         assert_eq!((&found.mailboxes, &found.keywords), (&mail.mailboxes, &mail.keywords));
         assert_eq!(
             (found.thread, found.size, found.received_at),
             (mail.thread, mail.size(), mail.received_at)
         );
-        let octets = [mail.draft.prefix().as_bytes(), mail.draft.raw().as_bytes()].concat();
-        assert_eq!(snapshot.message(ACCOUNT, mail.id).unwrap().as_ref(), Some(&octets));
-        let (seam, end) = (mail.draft.prefix().len(), octets.len());
+        let bytes = [mail.draft.prefix().as_bytes(), mail.draft.raw().as_bytes()].concat();
+        assert_eq!(snapshot.message(ACCOUNT, mail.id).unwrap().as_ref(), Some(&bytes));
+        let (prefix, end) = (mail.draft.prefix().len(), bytes.len());
         for (from, to) in [
             (0, 3),
-            (seam.saturating_sub(1), seam + 1),
-            (seam, seam),
+            (prefix.saturating_sub(1), prefix + 1),
+            (prefix, prefix),
             (end - 2, end + 9),
             (end + 1, end + 9),
         ] {
             let part = snapshot.message_part(ACCOUNT, mail.id, from as u64..to as u64).unwrap();
             assert_eq!(
                 part.as_deref(),
-                Some(octets.get(from..to.min(end)).unwrap_or_default()),
+                Some(bytes.get(from..to.min(end)).unwrap_or_default()),
                 "{from}..{to} of {end}"
             );
         }
         threads.entry(mail.thread).or_default().push(mail);
     }
-    for id in drive.ids.iter().filter(|id| !drive.now.mails.iter().any(|mail| mail.id == **id)) {
+    for id in driver.ids.iter().filter(|id| !driver.now.mails.iter().any(|mail| mail.id == **id)) {
         assert_eq!(
             (snapshot.email(ACCOUNT, *id), snapshot.message(ACCOUNT, *id)),
             (Ok(None), Ok(None))
         );
     }
-    let octets: u64 = drive.now.mails.iter().map(naive::NaiveMail::size).sum();
-    assert_eq!((marks.emails, marks.bytes), (drive.now.mails.len() as u64, octets));
+    let bytes: u64 = driver.now.mails.iter().map(naive::NaiveMail::size).sum();
+    assert_eq!((account.emails, account.bytes), (driver.now.mails.len() as u64, bytes));
     assert_eq!(
         snapshot.threads(ACCOUNT, 1000).unwrap(),
         threads.keys().copied().collect::<Vec<_>>()
@@ -476,45 +495,46 @@ fn check_facts(drive: &TestDriver) {
             (ids.len(), unseen, ids[0])
         );
         for uid in (1..4).map(MailboxUid) {
-            let here =
+            let in_mailbox =
                 mails.iter().filter(|mail| mail.mailboxes.contains(&uid)).map(|mail| mail.id);
             assert_eq!(
                 snapshot.thread_emails_in_mailbox(ACCOUNT, uid, thread).unwrap(),
-                here.collect::<Vec<_>>()
+                in_mailbox.collect::<Vec<_>>()
             );
         }
     }
 }
 
 #[test]
-fn a_state_of_the_future_is_refused_and_bounds_are_checked_first() {
-    let drive = TestDriver::new();
-    let (snapshot, secrets) = (drive.store.snapshot(), drive.store.secrets());
+fn future_state_and_invalid_sort_are_refused() {
+    let driver = TestDriver::new();
+    let (snapshot, secrets) = (driver.store.snapshot(), driver.store.secrets());
     let results = QuerySpec { account: ACCOUNT, ..small_batches() };
-    let ahead =
+    let future =
         QueryChanges { results: results.clone(), since: ModSeq(1_000), ..QueryChanges::default() };
-    assert_eq!(changes(&snapshot, secrets, &ahead), Err(Error::CannotCalculateChanges));
+    assert_eq!(changes(&snapshot, secrets, &future), Err(Error::CannotCalculateChanges));
     let keyword = SortProperty::HasKeyword("$Seen".into());
     let sort = vec![Comparator { property: keyword, ascending: true, collation: Collation::Octet }];
-    let wrong = Query { results: QuerySpec { sort, ..results.clone() }, ..Query::default() };
-    assert!(matches!(query(&snapshot, secrets, &wrong), Err(Error::Unsupported(_))));
+    let invalid = Query { results: QuerySpec { sort, ..results.clone() }, ..Query::default() };
+    assert!(matches!(query(&snapshot, secrets, &invalid), Err(Error::Unsupported(_))));
     let by_size =
         Comparator { property: SortProperty::Size, ascending: true, collation: Collation::Octet };
     let sort = vec![by_size; limits::MAX_SORT_COMPARATORS + 1];
-    let wrong = QueryChanges { results: QuerySpec { sort, ..results }, ..QueryChanges::default() };
-    assert!(matches!(changes(&snapshot, secrets, &wrong), Err(Error::Unsupported(_))));
+    let invalid =
+        QueryChanges { results: QuerySpec { sort, ..results }, ..QueryChanges::default() };
+    assert!(matches!(changes(&snapshot, secrets, &invalid), Err(Error::Unsupported(_))));
 }
 
 #[test]
-fn windows_at_their_ends() {
-    let mut drive = TestDriver::new();
+fn windows_at_and_beyond_both_ends_of_the_results_are_answered() {
+    let mut driver = TestDriver::new();
     let draft = NaiveDraft::default();
-    // Enough emails that the walk reads several batches.
+    // So many emails that the generic path reads several batches.
     for n in 0..270 {
-        let boxes = [MailboxUid(1)].into();
-        drive.apply(&Op::Create {
+        let mailboxes = [MailboxUid(1)].into();
+        driver.apply(&Op::Create {
             draft: draft.clone(),
-            mailboxes: boxes,
+            mailboxes,
             keywords: [].into(),
             at: UtcMillis(EPOCH + n),
         });
@@ -524,18 +544,18 @@ fn windows_at_their_ends() {
         for limit in [None, Some(0), Some(1), Some(256), Some(usize::MAX)] {
             for total in [false, true] {
                 if position != i64::MAX && position != i64::MIN {
-                    check_query(&drive, &results, &(Begin::Position(position), limit), total);
+                    check_query(&driver, &results, &(Begin::Position(position), limit), total);
                 }
                 let window = Window { start: Start::Position(position), limit };
-                let asked = Query { results: results.clone(), window, total };
-                assert!(query(&drive.store.snapshot(), drive.store.secrets(), &asked).is_ok());
+                let request = Query { results: results.clone(), window, total };
+                assert!(query(&driver.store.snapshot(), driver.store.secrets(), &request).is_ok());
             }
         }
     }
-    let anchor = Start::Anchor { id: drive.ids[0], offset: i64::MIN };
-    let asked = Query { results, window: Window { start: anchor, limit: Some(1) }, total: false };
+    let anchor = Start::Anchor { id: driver.ids[0], offset: i64::MIN };
+    let request = Query { results, window: Window { start: anchor, limit: Some(1) }, total: false };
     assert_eq!(
-        query(&drive.store.snapshot(), drive.store.secrets(), &asked).unwrap().answer.position,
+        query(&driver.store.snapshot(), driver.store.secrets(), &request).unwrap().answer.position,
         0
     );
 }

@@ -32,7 +32,7 @@ impl UnreadThreads {
     pub fn listing_requests(&self, now: UtcMillis) -> Vec<ListingRequest> {
         let request =
             |action, mailbox| ListingRequest { action, mailbox, filter: ListingFilter::Unseen };
-        let used = self.used_listings.iter().filter(|(_, kept)| kept.needs_use_mark(now));
+        let used = self.used_listings.iter().filter(|(_, listing)| listing.needs_use_mark(now));
         let used = used.map(|(uid, _)| request(ListingAction::MarkUsed, *uid));
         used.chain(self.wanted_listing.map(|uid| request(ListingAction::Extend, uid))).collect()
     }
@@ -59,24 +59,28 @@ impl Scope {
         let mut threads: BTreeMap<ThreadId, (bool, bool)> = BTreeMap::new();
         for uid in self.mailboxes() {
             let Some(mailbox) = snapshot.mailbox(account, *uid)? else { continue };
-            let kept =
-                mailbox.listings.iter().find(|kept| kept.filter == ListingFilter::Unseen).copied();
-            let whole = kept.filter(MaintainedListing::is_complete);
-            out.used_listings.extend(whole.map(|kept| (*uid, kept)));
-            let shows = if whole.is_some() { ListingFilter::Unseen } else { ListingFilter::Every };
-            let listing = Listing { uid: *uid, filter: shows, shape: Shape::Emails };
+            let unseen = mailbox
+                .listings
+                .iter()
+                .find(|listing| listing.filter == ListingFilter::Unseen)
+                .copied();
+            let complete = unseen.filter(MaintainedListing::is_complete);
+            out.used_listings.extend(complete.map(|listing| (*uid, listing)));
+            let filter =
+                if complete.is_some() { ListingFilter::Unseen } else { ListingFilter::Every };
+            let listing = Listing { uid: *uid, filter, shape: Shape::Emails };
             let merge =
                 Merge::new(snapshot, account, &[listing], IdRange::ALL, Direction::NewestFirst);
             let mut scan = EmailScan::of_listings(merge).counting(reads.clone());
-            let (mut left, mut passed) = (mailbox.counts.unread_emails, 0);
-            while left > 0
+            let (mut remaining, mut skipped) = (mailbox.counts.unread_emails, 0);
+            while remaining > 0
                 && let Some((_, email)) = scan.next_email()?
             {
                 if !email.is_unread() {
-                    passed += 1;
+                    skipped += 1;
                     continue;
                 }
-                left -= 1;
+                remaining -= 1;
                 let unread = threads.entry(email.thread).or_default();
                 unread.0 |= email
                     .mailboxes
@@ -84,17 +88,17 @@ impl Scope {
                     .any(|uid| *uid != trash && self.mailboxes().contains(uid));
                 unread.1 |= *uid == trash;
             }
-            if passed >= MIN_MAINTAINED_EMAILS
-                && kept.is_none_or(|kept| matches!(kept.stage, ListingStage::Filling(_)))
+            if skipped >= MIN_MAINTAINED_EMAILS
+                && unseen.is_none_or(|listing| matches!(listing.stage, ListingStage::Filling(_)))
             {
                 out.wanted_listing = Some(*uid);
             }
         }
         reads.count_rows(threads.len());
-        for (thread, (outside, inside)) in threads {
+        for (thread, (outside_trash, in_trash)) in threads {
             let Some(row) = snapshot.thread(account, thread)? else { continue };
             for uid in row.members.keys() {
-                let is_unread = if *uid == trash { inside } else { outside };
+                let is_unread = if *uid == trash { in_trash } else { outside_trash };
                 if let Some(count) = out.counts.get_mut(uid) {
                     *count += u64::from(is_unread);
                 }

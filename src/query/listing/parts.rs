@@ -69,12 +69,12 @@ impl<'v> ResultParts<'v> {
             AccessPath::Pinned(listing, pin) => (listing, Some(pin)),
             _ => return None,
         };
-        let kept = plan.listing?;
-        let shown = |listing: Listing, kept: &crate::model::MaintainedListing| {
-            let counted = CountedListing { listing, stats: kept.stats(listing.shape) };
+        let maintained = plan.listing?;
+        let shown = |listing: Listing, maintained: &crate::model::MaintainedListing| {
+            let counted = CountedListing { listing, stats: maintained.stats(listing.shape) };
             ListingRange { snapshot, account, counted, range: plan.range }
         };
-        let all = shown(listing, &kept);
+        let all = shown(listing, &maintained);
         let pin = match pin {
             Some(pin) => {
                 Some((pin, shown(Listing { filter: pin.filter, ..listing }, &plan.pin_listing?)))
@@ -83,7 +83,7 @@ impl<'v> ResultParts<'v> {
         };
         let kind = match pin {
             None if collapse && listing.shape == Shape::Emails => {
-                RestKind::OldestOfThreads(kept.threads.total)
+                RestKind::OldestOfThreads(maintained.threads.total)
             }
             Some((pin, _)) if collapse && pin.filter.is_email_filter() => RestKind::ByThread,
             _ => RestKind::ById,

@@ -226,7 +226,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
                 None
             };
             // Messages are read in whole frames. The frames count as rows by their size; the bytes
-            // charged are those of the header, because only these are searched and kept.
+            // charged are those of the header, because only these are searched and kept in memory.
             if let Some(read) = &mut read {
                 self.source.reads.count_rows(read.len() / ROW_BYTES);
                 read.truncate(body_offset(read));

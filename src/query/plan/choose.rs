@@ -30,16 +30,20 @@ pub(in crate::query) fn plan(
     plan.rejected = std::mem::take(&mut paths.rejected);
     for other in &paths.candidates {
         let name = other.path.name();
-        if name == plan.path.name() || plan.rejected.iter().any(|(known, _)| *known == name) {
+        if name == plan.path.name() || plan.rejected.iter().any(|(rejected, _)| *rejected == name) {
             continue;
         }
-        let dear = format!(
+        let expensive = format!(
             "to find {} emails one by one costs more than to read {}",
             other.length, paths.emails
         );
         plan.rejected.push((
             name,
-            if paths.is_expensive(other) { dear } else { "another way is cheaper".to_owned() },
+            if paths.is_expensive(other) {
+                expensive
+            } else {
+                "another access path is cheaper".to_owned()
+            },
         ));
     }
     Ok(plan)
@@ -72,15 +76,16 @@ impl AccessPaths {
         order: ListingOrder,
         base: &QueryPlan,
     ) {
-        let kept = maintained.entry(listing.uid, listing.filter).filter(|kept| kept.is_complete());
-        if let Some(kept) = kept {
-            let plan = base.with_listing(listing, kept, AccessPath::Listing);
+        let entry =
+            maintained.entry(listing.uid, listing.filter).filter(|entry| entry.is_complete());
+        if let Some(entry) = entry {
+            let plan = base.with_listing(listing, entry, AccessPath::Listing);
             self.candidates.push(QueryPlan { direction: order.direction, ..plan });
         } else {
             let all_mail =
                 QueryPlan { path: AccessPath::AllMail, direction: order.direction, ..base.clone() };
             self.candidates.extend((base.range == IdRange::ALL).then_some(all_mail));
-            self.rejected.push(("listing", "all mail needs none".to_owned()));
+            self.rejected.push(("listing", "a query of all mail needs no listing".to_owned()));
         }
     }
 
@@ -98,12 +103,12 @@ impl AccessPaths {
         });
         match (missing, maintained.entry(listing.uid, listing.filter)) {
             (Some(filter), _) => self.note_missing(maintained, Listing { filter, ..listing }),
-            (None, Some(kept)) => {
+            (None, Some(entry)) => {
                 let pin_listing =
                     order.pin.and_then(|pin| maintained.entry(listing.uid, pin.filter)).copied();
-                let plan = base.with_listing(listing, kept, AccessPath::Listing);
+                let plan = base.with_listing(listing, entry, AccessPath::Listing);
                 let ranked = plan.ranked && counted;
-                let length = if counted { plan.length } else { kept.threads.total };
+                let length = if counted { plan.length } else { entry.threads.total };
                 self.candidates.push(QueryPlan {
                     path: order.pin.map_or(plan.path, |pin| AccessPath::Pinned(listing, pin)),
                     length,
@@ -151,8 +156,8 @@ impl AccessPaths {
             Some(ListingStage::Filling(_)) => "being made",
             Some(ListingStage::Dropping) => "being dropped",
             _ if !is_there => "there is no such mailbox",
-            _ if !worth => "not kept, nor worth it for so few emails",
-            _ => "not kept",
+            _ if !worth => "not maintained, because the mailbox has too few emails",
+            _ => "not maintained",
         };
         self.rejected.push(("listing", format!("{}: {why}", describe_listing(listing))));
     }
@@ -171,14 +176,14 @@ impl MaintainedListings {
         let uids = if conjuncts.mailboxes.is_empty() { &all[..] } else { &conjuncts.mailboxes };
         let mut out = Vec::new();
         for uid in uids {
-            out.extend(snapshot.maintained_listings(account, *uid)?.map(|kept| (*uid, kept)));
+            out.extend(snapshot.maintained_listings(account, *uid)?.map(|entries| (*uid, entries)));
         }
         Ok(Self(out))
     }
 
     fn entry(&self, uid: MailboxUid, filter: ListingFilter) -> Option<&MaintainedListing> {
-        let (_, kept) = self.0.iter().find(|(known, _)| *known == uid)?;
-        kept.iter().find(|entry| entry.filter == filter)
+        let (_, entries) = self.0.iter().find(|(mailbox, _)| *mailbox == uid)?;
+        entries.iter().find(|entry| entry.filter == filter)
     }
 }
 
@@ -222,10 +227,10 @@ pub(in crate::query) fn access_paths(
     let mut filtered: Vec<QueryPlan> = containing_listings(results, &conjuncts)
         .into_iter()
         .filter_map(|listing| {
-            maintained.entry(listing.uid, listing.filter).map(|kept| (listing, kept))
+            maintained.entry(listing.uid, listing.filter).map(|entry| (listing, entry))
         })
-        .filter(|(_, kept)| kept.is_complete())
-        .map(|(listing, kept)| base.with_listing(listing, kept, AccessPath::Filtered))
+        .filter(|(_, entry)| entry.is_complete())
+        .map(|(listing, entry)| base.with_listing(listing, entry, AccessPath::Filtered))
         .collect();
     filtered.extend(merge_plan(snapshot, results, &conjuncts, &base)?);
     let is_decided = |plan: &QueryPlan| plan.path != AccessPath::Merged { decides: false };

@@ -64,7 +64,7 @@ pub(super) fn exact_listing(
             return Err("thread filters count emails that the guest may not see");
         }
         if results.collapse && is_backwards {
-            return Err("collapsed, the oldest of each thread is not kept");
+            return Err("no listing has the oldest email of each thread");
         }
         let by_thread = results.collapse && pin.filter.is_email_filter();
         if by_thread && !pin.first {
@@ -73,7 +73,9 @@ pub(super) fn exact_listing(
             );
         }
         if by_thread && conjuncts.range != IdRange::ALL {
-            return Err("collapsed, a span shows other emails of the threads");
+            return Err(
+                "with collapseThreads, `before` and `after` select other emails of the threads",
+            );
         }
         let shape = if results.collapse { Shape::Threads } else { Shape::Emails };
         return Ok(ExactListing {
@@ -84,10 +86,12 @@ pub(super) fn exact_listing(
     }
     if results.collapse && is_backwards {
         if !filter.is_email_filter() {
-            return Err("collapsed, the oldest of each thread is not kept");
+            return Err("no listing has the oldest email of each thread");
         }
         if conjuncts.range != IdRange::ALL {
-            return Err("collapsed, a span shows other emails of the threads");
+            return Err(
+                "with collapseThreads, `before` and `after` select other emails of the threads",
+            );
         }
         return Ok(ExactListing {
             listing: Listing { uid, filter, shape: Shape::Emails },
@@ -143,9 +147,10 @@ pub(super) fn merge_plan(
     for uids in conjuncts.among.iter().filter(|uids| (2..=MAX_MERGED).contains(&uids.len())) {
         let (mut length, mut are_whole) = (0u64, true);
         for uid in uids {
-            let kept = snapshot.maintained_listing(results.account, *uid, ListingFilter::Every)?;
-            are_whole &= kept.is_some();
-            length = length.saturating_add(kept.map_or(0, |kept| kept.emails.total));
+            let listing =
+                snapshot.maintained_listing(results.account, *uid, ListingFilter::Every)?;
+            are_whole &= listing.is_some();
+            length = length.saturating_add(listing.map_or(0, |listing| listing.emails.total));
         }
         if are_whole && best.as_ref().is_none_or(|best| length < best.length) {
             let is_all = conjuncts.other_conditions == 1 && conjuncts.thread_conditions == 0;

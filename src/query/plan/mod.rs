@@ -120,16 +120,16 @@ impl QueryPlan {
     fn with_listing(
         &self,
         listing: Listing,
-        kept: &MaintainedListing,
+        maintained: &MaintainedListing,
         path: fn(Listing) -> AccessPath,
     ) -> Self {
-        let stats = kept.stats(listing.shape);
+        let stats = maintained.stats(listing.shape);
         Self {
             path: path(listing),
             length: stats.total,
             ranked: stats.is_ranked(),
             used_listings: on_demand(listing.uid, listing.filter).into_iter().collect(),
-            listing: Some(*kept),
+            listing: Some(*maintained),
             ..self.clone()
         }
     }
@@ -138,11 +138,11 @@ impl QueryPlan {
     /// it, and record the use of listings made on demand, once a day.
     #[must_use]
     pub fn listing_requests(&self, now: UtcMillis) -> Vec<ListingRequest> {
-        let kept = |filter: ListingFilter| {
-            self.listing.iter().chain(&self.pin_listing).find(|kept| kept.filter == filter)
+        let find = |filter: ListingFilter| {
+            self.listing.iter().chain(&self.pin_listing).find(|listing| listing.filter == filter)
         };
         let is_due =
-            |filter: ListingFilter| kept(filter).is_some_and(|kept| kept.needs_use_mark(now));
+            |filter: ListingFilter| find(filter).is_some_and(|listing| listing.needs_use_mark(now));
         let request = |action, (mailbox, filter)| ListingRequest { action, mailbox, filter };
         let used = self.used_listings.iter().filter(|(_, filter)| is_due(*filter));
         let used = used.map(|listing| request(ListingAction::MarkUsed, *listing));

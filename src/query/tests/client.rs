@@ -1,5 +1,7 @@
-//! Tests that a client which knows an old state catches up by /changes alone, over random
-//! histories. `RESTANTE_CASES` sets their number.
+//! Tests that a client with any old state catches up by /changes alone (RFC 8620 §5.2), over random
+//! histories.
+//!
+//! `RESTANTE_CASES` sets the number of histories.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,12 +13,9 @@ use crate::query::tests::driver::{ACCOUNT, TestDriver, ops};
 use crate::query::tests::naive;
 use crate::store::{Changes, ClientState};
 
-/// The objects that a client knows, by id.
-type KnownStates<Id, What> = BTreeMap<Id, What>;
-
 fn emails_of(
     account: &naive::NaiveAccount,
-) -> KnownStates<EmailId, (BTreeSet<MailboxUid>, BTreeSet<String>)> {
+) -> BTreeMap<EmailId, (BTreeSet<MailboxUid>, BTreeSet<String>)> {
     account
         .mails
         .iter()
@@ -24,100 +23,115 @@ fn emails_of(
         .collect()
 }
 
-fn threads_of(account: &naive::NaiveAccount) -> KnownStates<ThreadId, BTreeSet<EmailId>> {
-    let mut out: KnownStates<ThreadId, BTreeSet<EmailId>> = BTreeMap::new();
+fn threads_of(account: &naive::NaiveAccount) -> BTreeMap<ThreadId, BTreeSet<EmailId>> {
+    let mut out: BTreeMap<ThreadId, BTreeSet<EmailId>> = BTreeMap::new();
     for mail in &account.mails {
         out.entry(mail.thread).or_default().insert(mail.id);
     }
     out
 }
 
-/// A client that applies answers of /changes and reads the named objects. It checks that no unknown
-/// object is reported as updated, that no object reported before is reported as created, and that
-/// no destroyed object is reported again (RFC 8620 §5.2).
+/// A client that applies answers of /changes and reads the named objects (RFC 8620 §5.2).
+///
+/// - An object that the client does not have must not be reported as updated.
+/// - An object that was reported before must not be reported as created.
+/// - An object that was reported as destroyed must not be reported again.
 #[derive(Debug)]
-struct Follower<Id, What> {
-    known: KnownStates<Id, What>,
+struct ChangesClient<Id, Object> {
+    objects: BTreeMap<Id, Object>,
     state: ClientState,
-    /// The objects reported since the client was last up to date, and whether as destroyed.
-    said: BTreeMap<Id, (bool, bool)>,
+    /// The objects reported since the client was last up to date.
+    reported: BTreeMap<Id, Report>,
 }
 
-impl<Id: Ord + Copy + std::fmt::Debug, What: Clone + PartialEq + std::fmt::Debug>
-    Follower<Id, What>
+/// How /changes last reported an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Report {
+    Created,
+    Updated,
+    Destroyed,
+}
+
+impl<Id: Ord + Copy + std::fmt::Debug, Object: Clone + PartialEq + std::fmt::Debug>
+    ChangesClient<Id, Object>
 {
-    fn new(known: KnownStates<Id, What>, since: ModSeq) -> Self {
-        Self { known, state: ClientState::at(since), said: BTreeMap::new() }
+    fn new(objects: BTreeMap<Id, Object>, since: ModSeq) -> Self {
+        Self { objects, state: ClientState::at(since), reported: BTreeMap::new() }
     }
 
-    /// Applies one answer of at most `most` objects. Returns whether there is more.
-    fn take(&mut self, told: &Changes<Id>, most: usize, now: &KnownStates<Id, What>) -> bool {
-        let count = told.created.len() + told.updated.len() + told.destroyed.len();
+    /// Applies one answer of at most `limit` objects. Returns whether there are more changes.
+    fn apply(&mut self, answer: &Changes<Id>, limit: usize, now: &BTreeMap<Id, Object>) -> bool {
+        let count = answer.created.len() + answer.updated.len() + answer.destroyed.len();
         assert!(
-            count <= most && (count > 0 || !told.has_more || told.state.mark > self.state.mark),
-            "{told:?} {self:?}"
+            count <= limit
+                && (count > 0 || !answer.has_more || answer.state.mark > self.state.mark),
+            "{answer:?} {self:?}"
         );
-        for id in &told.created {
-            let before = self.said.insert(*id, (true, false));
+        for id in &answer.created {
+            let before = self.reported.insert(*id, Report::Created);
             assert!(
-                before.is_none_or(|(created, over)| created && !over),
-                "{id:?} of {told:?} {self:?}"
+                before.is_none_or(|before| before == Report::Created),
+                "{id:?} of {answer:?} {self:?}"
             );
         }
-        for id in &told.updated {
-            assert!(self.known.contains_key(id), "{id:?} of {told:?} {self:?}");
-            let before = self.said.insert(*id, (false, false));
-            assert!(before.is_none_or(|(_, over)| !over), "{id:?} of {told:?} {self:?}");
+        for id in &answer.updated {
+            assert!(self.objects.contains_key(id), "{id:?} of {answer:?} {self:?}");
+            let before = self.reported.insert(*id, Report::Updated);
+            assert!(before != Some(Report::Destroyed), "{id:?} of {answer:?} {self:?}");
         }
-        for id in &told.destroyed {
-            self.said.insert(*id, (false, true));
-            self.known.remove(id);
+        for id in &answer.destroyed {
+            self.reported.insert(*id, Report::Destroyed);
+            self.objects.remove(id);
         }
-        for id in told.created.iter().chain(&told.updated) {
-            self.known.insert(*id, now[id].clone());
+        for id in answer.created.iter().chain(&answer.updated) {
+            self.objects.insert(*id, now[id].clone());
         }
-        self.state = told.state;
-        if !told.has_more {
-            // What it was told of puts right all that it had.
-            assert_eq!(&self.known, now, "{told:?}");
-            self.said.clear();
+        self.state = answer.state;
+        if !answer.has_more {
+            assert_eq!(&self.objects, now, "{answer:?}");
+            self.reported.clear();
         }
-        told.has_more
+        answer.has_more
     }
 }
 
-/// Catches up from a state in steps of `most`. Returns whether the changes could be calculated.
-fn catch_up<Id: Ord + Copy + std::fmt::Debug, What: Clone + PartialEq + std::fmt::Debug>(
-    old: KnownStates<Id, What>,
+/// Catches up from a state by answers of at most `limit` objects. Returns whether the changes could
+/// be calculated.
+fn catch_up<Id: Ord + Copy + std::fmt::Debug, Object: Clone + PartialEq + std::fmt::Debug>(
+    old: BTreeMap<Id, Object>,
     since: ModSeq,
-    most: usize,
-    now: &KnownStates<Id, What>,
-    ask: impl Fn(ClientState, usize) -> Option<Changes<Id>>,
+    limit: usize,
+    now: &BTreeMap<Id, Object>,
+    changes: impl Fn(ClientState, usize) -> Option<Changes<Id>>,
 ) -> bool {
-    let mut client = Follower::new(old, since);
+    let mut client = ChangesClient::new(old, since);
     loop {
-        let Some(told) = ask(client.state, most) else { return false };
-        if !client.take(&told, most, now) {
+        let Some(answer) = changes(client.state, limit) else { return false };
+        if !client.apply(&answer, limit, now) {
             return true;
         }
     }
 }
 
-/// Catches up from every past state.
-pub(super) fn check_catching_up(drive: &TestDriver, most: usize) {
-    let snapshot = drive.store.snapshot();
-    let marks = snapshot.account_state(ACCOUNT).unwrap();
-    assert!(marks.low_mark(DataType::Thread) <= marks.low_mark(DataType::Email));
-    let (emails, threads) = (emails_of(&drive.now), threads_of(&drive.now));
-    for (since, past) in &drive.past {
-        let told = catch_up(emails_of(past), *since, most, &emails, |since, most| {
-            snapshot.email_changes(ACCOUNT, since, most).unwrap()
+/// Catches up from every past state, and checks that states since the low mark are not refused.
+pub(super) fn check_catching_up(driver: &TestDriver, limit: usize) {
+    let snapshot = driver.store.snapshot();
+    let account = snapshot.account_state(ACCOUNT).unwrap();
+    assert!(account.low_mark(DataType::Thread) <= account.low_mark(DataType::Email));
+    let (emails, threads) = (emails_of(&driver.now), threads_of(&driver.now));
+    for (since, past) in &driver.past {
+        let was_answered = catch_up(emails_of(past), *since, limit, &emails, |since, limit| {
+            snapshot.email_changes(ACCOUNT, since, limit).unwrap()
         });
-        assert_eq!(told, *since >= drive.low, "emails since {since}");
-        let told = catch_up(threads_of(past), *since, most, &threads, |since, most| {
-            snapshot.thread_changes(ACCOUNT, since, most).unwrap()
+        assert_eq!(was_answered, *since >= driver.low, "emails since {since}");
+        let was_answered = catch_up(threads_of(past), *since, limit, &threads, |since, limit| {
+            snapshot.thread_changes(ACCOUNT, since, limit).unwrap()
         });
-        assert_eq!(told, *since >= marks.low_mark(DataType::Thread), "threads since {since}");
+        assert_eq!(
+            was_answered,
+            *since >= account.low_mark(DataType::Thread),
+            "threads since {since}"
+        );
     }
 }
 
@@ -125,52 +139,52 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn changes_from_every_past_state_are_told_or_refused_and_never_wrong(
+    fn changes_from_every_past_state_are_correct_or_refused(
         ops in ops(40),
-        most in 1usize..5,
+        limit in 1usize..5,
     ) {
-        let mut drive = TestDriver::new();
-        drive.run(&ops);
-        check_catching_up(&drive, most);
+        let mut driver = TestDriver::new();
+        driver.run(&ops);
+        check_catching_up(&driver, limit);
     }
 
     #[test]
-    fn clients_catch_up_in_small_steps_while_the_account_goes_on(
+    fn clients_catch_up_in_small_steps_while_the_account_changes(
         ops in ops(40),
         steps in proptest::collection::vec((any::<bool>(), 1usize..4), 40),
     ) {
-        let mut drive = TestDriver::new();
-        let first = drive.state();
-        let mut of_emails = Follower::new(emails_of(&drive.now), first);
-        let mut of_threads = Follower::new(threads_of(&drive.now), first);
-        let follow = |drive: &TestDriver,
-                      of_emails: &mut Follower<_, _>,
-                      of_threads: &mut Follower<_, _>,
-                      most| {
-            let snapshot = drive.store.snapshot();
-            let (emails, threads) = (emails_of(&drive.now), threads_of(&drive.now));
-            let more = match snapshot.email_changes(ACCOUNT, of_emails.state, most).unwrap() {
-                Some(told) => of_emails.take(&told, most, &emails),
+        let mut driver = TestDriver::new();
+        let first = driver.state();
+        let mut emails_client = ChangesClient::new(emails_of(&driver.now), first);
+        let mut threads_client = ChangesClient::new(threads_of(&driver.now), first);
+        let follow = |driver: &TestDriver,
+                      emails_client: &mut ChangesClient<_, _>,
+                      threads_client: &mut ChangesClient<_, _>,
+                      limit| {
+            let snapshot = driver.store.snapshot();
+            let (emails, threads) = (emails_of(&driver.now), threads_of(&driver.now));
+            let more = match snapshot.email_changes(ACCOUNT, emails_client.state, limit).unwrap() {
+                Some(answer) => emails_client.apply(&answer, limit, &emails),
                 None => {
-                    *of_emails = Follower::new(emails, drive.state());
+                    *emails_client = ChangesClient::new(emails, driver.state());
                     false
                 }
             };
-            more | match snapshot.thread_changes(ACCOUNT, of_threads.state, most).unwrap() {
-                Some(told) => of_threads.take(&told, most, &threads),
+            more | match snapshot.thread_changes(ACCOUNT, threads_client.state, limit).unwrap() {
+                Some(answer) => threads_client.apply(&answer, limit, &threads),
                 None => {
                     let state = snapshot.state(ACCOUNT, DataType::Thread).unwrap();
-                    *of_threads = Follower::new(threads, state);
+                    *threads_client = ChangesClient::new(threads, state);
                     false
                 }
             }
         };
-        for (op, (asks, most)) in ops.iter().zip(steps) {
-            drive.apply(op);
-            if asks {
-                follow(&drive, &mut of_emails, &mut of_threads, most);
+        for (op, (follows, limit)) in ops.iter().zip(steps) {
+            driver.apply(op);
+            if follows {
+                follow(&driver, &mut emails_client, &mut threads_client, limit);
             }
         }
-        while follow(&drive, &mut of_emails, &mut of_threads, 2) {}
+        while follow(&driver, &mut emails_client, &mut threads_client, 2) {}
     }
 }

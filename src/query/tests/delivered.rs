@@ -11,7 +11,7 @@ use crate::message::tokens::WordHash;
 use crate::model::clock::FixedClock;
 use crate::model::{AccountId, EmailId, Token, UtcMillis, delivered_to};
 use crate::query::tests::config;
-use crate::query::tests::search::{ask, prepare, step};
+use crate::query::tests::search::{create_account, fold_step, search};
 use crate::query::{Condition, Filter};
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine as _, Put, Table};
@@ -68,13 +68,13 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     proptest::collection::vec(act, 1..40)
 }
 
-struct Bed {
+struct Fixture {
     engine: Arc<MemoryEngine>,
     store: Store,
     emails: BTreeMap<EmailId, Places>,
 }
 
-impl Bed {
+impl Fixture {
     fn new() -> Self {
         let engine = Arc::new(MemoryEngine::new());
         let store = Store::open_engine(
@@ -83,7 +83,7 @@ impl Bed {
             Arc::new(FixedClock::at(UtcMillis(0))),
         )
         .unwrap();
-        prepare(&store);
+        create_account(&store);
         Self { engine, store, emails: BTreeMap::new() }
     }
 
@@ -113,7 +113,7 @@ impl Bed {
                     last_level: 2,
                 };
                 for _ in 0..*steps {
-                    step(&self.store, &sizes).unwrap();
+                    fold_step(&self.store, &sizes).unwrap();
                 }
             }
             Act::Age => self.age(),
@@ -218,7 +218,7 @@ impl Bed {
     }
 
     /// As the header reads.
-    fn wanted(&self, part: Option<&str>) -> Vec<EmailId> {
+    fn expected(&self, part: Option<&str>) -> Vec<EmailId> {
         let has = |places: &&Places| {
             let fields =
                 places.0.map(|at| ALIASES[at]).into_iter().chain(places.1.map(|at| HOPS[at]));
@@ -244,15 +244,19 @@ impl Bed {
         ] {
             let text = part.map(|part| format!("'{part}'"));
             let is = Filter::Is(Condition::Header { name: "Delivered-To".into(), text });
-            let wanted = self.wanted(part);
-            assert_eq!(ask(&self.store, is.clone(), None), wanted, "{part:?}");
+            let expected = self.expected(part);
+            assert_eq!(search(&self.store, is.clone(), None), expected, "{part:?}");
             let rest: Vec<EmailId> =
-                self.emails.keys().copied().filter(|id| !wanted.contains(id)).collect();
-            assert_eq!(ask(&self.store, Filter::Not(vec![is.clone()]), None), rest, "not {part:?}");
+                self.emails.keys().copied().filter(|id| !expected.contains(id)).collect();
+            assert_eq!(
+                search(&self.store, Filter::Not(vec![is.clone()]), None),
+                rest,
+                "not {part:?}"
+            );
             let either = Filter::Or(vec![Filter::Is(Condition::Body("nowhere".into())), is]);
             assert_eq!(
-                ask(&self.store, either, Some(3)),
-                wanted[..wanted.len().min(3)],
+                search(&self.store, either, Some(3)),
+                expected[..expected.len().min(3)],
                 "{part:?} or nowhere"
             );
         }
@@ -261,7 +265,7 @@ impl Bed {
 
 /// Stores of the first version and of this one, with a merge under way.
 #[test]
-fn emails_that_an_earlier_version_filed_are_found() {
+fn emails_of_an_earlier_version_are_found_by_delivered_to() {
     let sizes =
         FoldSizes { rows: 2, row_octets: 1 << 20, block: 200, fan: 2, piece: 200, last_level: 2 };
     for name in ["v1.rows", "written.rows"] {
@@ -270,7 +274,7 @@ fn emails_that_an_earlier_version_filed_are_found() {
             env!("CARGO_MANIFEST_DIR")
         ))
         .unwrap();
-        let octets = |hex: &str| -> Vec<u8> {
+        let bytes = |hex: &str| -> Vec<u8> {
             (0..hex.len())
                 .step_by(2)
                 .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
@@ -279,7 +283,7 @@ fn emails_that_an_earlier_version_filed_are_found() {
         let put = |line: &str| {
             let words: Vec<&str> = line.split(' ').collect();
             let table = *Table::ALL.iter().find(|table| table.name() == words[0]).unwrap();
-            Put { table, key: octets(words[1]), value: Some(octets(words[2])) }
+            Put { table, key: bytes(words[1]), value: Some(bytes(words[2])) }
         };
         let engine = Arc::new(MemoryEngine::new());
         engine.write(&[Arc::new(Batch::of(known.lines().map(put).collect()))]).unwrap();
@@ -293,17 +297,20 @@ fn emails_that_an_earlier_version_filed_are_found() {
         let all: Vec<EmailId> =
             store.snapshot().emails(ACCOUNT, None, 99).unwrap().iter().map(|(id, _)| *id).collect();
         assert_eq!(all.len(), 7);
-        let mut bed =
-            Bed { engine, store, emails: all.iter().map(|id| (*id, (Some(0), None))).collect() };
-        bed.assert_answers();
-        bed.deliver((Some(1), Some(1)), 50);
+        let mut fixture = Fixture {
+            engine,
+            store,
+            emails: all.iter().map(|id| (*id, (Some(0), None))).collect(),
+        };
+        fixture.assert_answers();
+        fixture.deliver((Some(1), Some(1)), 50);
         for _ in 0..40 {
-            step(&bed.store, &sizes).unwrap();
-            bed.assert_answers();
+            fold_step(&fixture.store, &sizes).unwrap();
+            fixture.assert_answers();
         }
-        bed.remake(RepairScope::Reindex);
-        bed.assert_answers();
-        assert_eq!(bed.store.check().unwrap(), []);
+        fixture.remake(RepairScope::Reindex);
+        fixture.assert_answers();
+        assert_eq!(fixture.store.check().unwrap(), []);
     }
 }
 
@@ -317,18 +324,18 @@ proptest! {
     #![proptest_config(few())]
 
     #[test]
-    fn deliveries_are_found_as_the_header_reads(acts in acts()) {
-        let mut bed = Bed::new();
+    fn delivered_to_searches_find_what_the_headers_say(acts in acts()) {
+        let mut fixture = Fixture::new();
         for (at, act) in (0..).zip(&acts) {
-            bed.act(act, at);
+            fixture.act(act, at);
             if !matches!(act, Act::Deliver(_)) {
-                bed.assert_answers();
-                let remake = |raw: &[u8]| rows(raw, bed.store.secrets());
-                let report = bed.store.check_deep(Some(&remake), &mut |_| true).unwrap();
+                fixture.assert_answers();
+                let remake = |raw: &[u8]| rows(raw, fixture.store.secrets());
+                let report = fixture.store.check_deep(Some(&remake), &mut |_| true).unwrap();
                 prop_assert_eq!(report.breaches, []);
             }
         }
-        bed.assert_answers();
+        fixture.assert_answers();
     }
 }
 
@@ -337,7 +344,7 @@ proptest! {
 
     /// `DeliveredTo::parse` gives the value that conditions on header fields compare.
     #[test]
-    fn the_text_of_a_delivery_is_what_the_header_says(
+    fn delivered_to_parse_gives_the_value_in_the_header(
         value in "[ -~\t]{0,12}|(=\\?utf-8\\?q\\?)?[a-zA-Zé\\\\\"@. ]{0,9}(\\?=)?",
         name in "(?i)delivered-to ?:? ?",
         before in "(Return-Path: <>\r\n|From x\r\n|\u{feff}|\r\n| x\r\n|X: 1\n){0,2}",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::message::rows;
 use crate::model::clock::FixedClock;
 use crate::model::{AccountId, EmailId, UtcMillis};
-use crate::query::tests::search::{prepare, step};
+use crate::query::tests::search::{create_account, fold_step};
 use crate::query::tests::small_batches;
 use crate::query::{Allowance, Condition, Error, Filter, Query, QuerySpec, Start, Window, query};
 use crate::store::engine::watched::CountingEngine;
@@ -39,7 +39,7 @@ fn deliver(store: &Store, alias: &str, hop: &str, at: i64) -> EmailId {
 
 /// Returns a store with `emails` folded emails: eight to the shop's alias, all others to another
 /// one.
-fn bed(emails: i64) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
+fn fixture(emails: i64) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
     bed_of(emails, |_| "ann@example.org".to_owned())
 }
 
@@ -55,7 +55,7 @@ fn bed_of(
         Arc::new(FixedClock::at(UtcMillis(0))),
     )
     .unwrap();
-    prepare(&store);
+    create_account(&store);
     let mut shop = Vec::new();
     for n in 0..emails {
         let is_shop = n % (emails / 8) == 5;
@@ -63,7 +63,7 @@ fn bed_of(
         let id = deliver(&store, &alias, "", n);
         shop.extend(is_shop.then_some(id));
     }
-    while step(&store, &SIZES).unwrap() {}
+    while fold_step(&store, &SIZES).unwrap() {}
     shop.sort();
     (engine, store, shop)
 }
@@ -76,9 +76,9 @@ fn unread(store: &Store, filter: Filter) -> Result<Vec<EmailId>, Error> {
         reads: Allowance::new(0, u64::MAX),
         ..small_batches()
     };
-    let asked =
+    let request =
         Query { results, window: Window { start: Start::default(), limit: None }, total: true };
-    query(&store.snapshot(), store.secrets(), &asked).map(|found| found.answer.ids)
+    query(&store.snapshot(), store.secrets(), &request).map(|found| found.answer.ids)
 }
 
 fn delivered(text: Option<&str>) -> Filter {
@@ -86,9 +86,9 @@ fn delivered(text: Option<&str>) -> Filter {
 }
 
 #[test]
-fn emails_of_an_alias_cost_what_is_found_and_no_header() {
+fn alias_search_reads_the_rows_of_its_hits_and_no_header() {
     let cost = |emails: i64| {
-        let (engine, store, shop) = bed(emails);
+        let (engine, store, shop) = fixture(emails);
         assert!(store.snapshot().account_state(ACCOUNT).unwrap().unfolded < 64);
         engine.read();
         assert_eq!(unread(&store, delivered(Some("shop@EXAMPLE.org"))).as_ref(), Ok(&shop));
@@ -99,8 +99,8 @@ fn emails_of_an_alias_cost_what_is_found_and_no_header() {
 }
 
 #[test]
-fn no_header_is_read_for_what_is_known_of_deliveries() {
-    let (_, store, shop) = bed(400);
+fn only_forwarded_mail_makes_delivered_to_conditions_read_headers() {
+    let (_, store, shop) = fixture(400);
     let rest = |found: Vec<EmailId>| found.len() + shop.len();
     assert_eq!(unread(&store, delivered(None)).map(|found| found.len()), Ok(400));
     assert_eq!(unread(&store, delivered(Some("example 'org'"))).map(|found| found.len()), Ok(400));
@@ -114,16 +114,16 @@ fn no_header_is_read_for_what_is_known_of_deliveries() {
 
 /// A catch-all address, for which strangers invent local parts, has as many texts as emails.
 #[test]
-fn addresses_that_are_looked_through_count_as_rows_walked_over() {
-    let (_, one, _) = bed(400);
+fn compared_addresses_count_as_rows_walked() {
+    let (_, one, _) = fixture(400);
     let (_, many, _) = bed_of(400, |n| format!("made-up-{n}@example.org"));
     // None of both holds the part, so nothing else is read.
     let asks = |store: &Store| {
         let (filter, reads) = (delivered(Some("zz")), Allowance::new(0, 300));
         let results = QuerySpec { account: ACCOUNT, filter, reads, ..small_batches() };
-        let asked = Query { results, ..Query::default() };
+        let request = Query { results, ..Query::default() };
         let ask =
-            || query(&store.snapshot(), store.secrets(), &asked).map(|found| found.answer.ids);
+            || query(&store.snapshot(), store.secrets(), &request).map(|found| found.answer.ids);
         [ask(), ask()]
     };
     assert_eq!(asks(&one), [Ok(Vec::new()), Ok(Vec::new())]);

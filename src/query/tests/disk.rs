@@ -1,46 +1,48 @@
-//! Runs random histories over RocksDB, with a reopening in the middle as after a crash, and
-//! compares every query, every change from every past state, and the checker. A twentieth of the
-//! usual number of cases, because each case opens several databases.
+//! Runs random histories over RocksDB, reopens the store as after a crash, and compares queries,
+//! changes from every past state and all rows with the naive account.
+//!
+//! Each case opens several databases, so there are a twentieth of the usual number of cases.
 
 use proptest::prelude::*;
 
 use crate::query::tests::client::check_catching_up;
 use crate::query::tests::driver::{TestDriver, ops};
-use crate::query::tests::listings::{check_way, question};
-use crate::query::tests::{check_account, check_changes, check_query, config, results, window};
+use crate::query::tests::listings::{check_access_path, listing_query};
+use crate::query::tests::{check_account, check_changes, check_query, config, query_spec, window};
 
-fn few() -> ProptestConfig {
+fn few_cases() -> ProptestConfig {
     ProptestConfig { cases: (config().cases / 20).max(8), max_shrink_iters: 200, ..config() }
 }
 
 proptest! {
-    #![proptest_config(few())]
+    #![proptest_config(few_cases())]
 
     #[test]
-    fn every_answer_on_a_disk_is_the_naive_one(
+    fn answers_over_rocksdb_are_those_of_the_naive_account(
         ops in ops(40),
-        asked in proptest::collection::vec((results(), window(), any::<bool>()), 1..6),
-        listed in proptest::collection::vec((question(), window(), any::<bool>()), 1..6),
+        queries in proptest::collection::vec((query_spec(), window(), any::<bool>()), 1..6),
+        listing_queries in
+            proptest::collection::vec((listing_query(), window(), any::<bool>()), 1..6),
         ranked in proptest::option::of(0u64..3),
     ) {
-        let mut drive = TestDriver::on_disk(ranked);
+        let mut driver = TestDriver::on_disk(ranked);
         for chunk in ops.chunks(8) {
-            drive.run(chunk);
-            for (results, window, total) in &asked {
-                check_query(&drive, results, window, *total);
+            driver.run(chunk);
+            for (results, window, total) in &queries {
+                check_query(&driver, results, window, *total);
             }
-            for (question, window, total) in &listed {
-                check_way(&drive, question);
-                check_query(&drive, &question.results(), window, *total);
+            for (listing_query, window, total) in &listing_queries {
+                check_access_path(&driver, listing_query);
+                check_query(&driver, &listing_query.results(), window, *total);
             }
         }
-        check_account(&drive);
-        check_catching_up(&drive, 2);
-        for (results, ..) in &asked {
-            check_changes(&drive, results);
+        check_account(&driver);
+        check_catching_up(&driver, 2);
+        for (results, ..) in &queries {
+            check_changes(&driver, results);
         }
-        for (question, ..) in &listed {
-            check_changes(&drive, &question.results());
+        for (listing_query, ..) in &listing_queries {
+            check_changes(&driver, &listing_query.results());
         }
     }
 }

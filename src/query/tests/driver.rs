@@ -1,7 +1,9 @@
 //! Applies random changes to a store and to the naive account, and records every state.
 //!
-//! Upkeep purges the store, and removes the recorded states from which changes can no longer be
-//! reported.
+//! - Each change is applied to both. The change number of the store must rise by one for a change,
+//!   and must stay for a change of nothing.
+//! - Every state is recorded, so that tests can ask for the changes since each of them.
+//! - Upkeep purges emails and history; `low` is then the state since which changes can be reported.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,12 +25,12 @@ use crate::store::{
 
 /// The account of all tests.
 pub(super) const ACCOUNT: AccountId = AccountId(1);
-/// When the earliest email is received; the others in the milliseconds after.
+/// The earliest time of receipt, in milliseconds since 1970.
 pub(super) const EPOCH: i64 = 1_790_000_000_000;
-/// Different times of receipt.
+/// The number of different times of receipt: the milliseconds from `EPOCH` on.
 pub(super) const TIMES: i64 = 6;
-/// Days in which what was destroyed can be restored.
-const GRACE: u32 = 4;
+/// The number of days for which a destroyed email can be restored.
+const RESTORABLE_DAYS: u32 = 4;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// A destroyed email.
@@ -39,11 +41,11 @@ struct DestroyedMail {
     restored: bool,
 }
 
-/// A store and the naive account beside it.
+/// A store, and the naive account with the same emails.
 pub(super) struct TestDriver {
     pub(super) store: Store,
     pub(super) now: naive::NaiveAccount,
-    /// Every past state and the present one, with its change number.
+    /// Every past state and the present one, each with its change number.
     pub(super) past: Vec<(ModSeq, naive::NaiveAccount)>,
     /// Every email that ever existed.
     pub(super) ids: Vec<EmailId>,
@@ -53,13 +55,14 @@ pub(super) struct TestDriver {
     history_cut: bool,
     options: Options,
     clock: Arc<FixedClock>,
-    dead: Vec<DestroyedMail>,
-    /// Opens the store anew; after `store`, for it may hold the directory that it lies in.
-    opens: Box<StoreOpener>,
+    destroyed: Vec<DestroyedMail>,
+    /// Opens the store again. It may own the directory of the store, so it must be dropped after
+    /// `store`.
+    opener: Box<StoreOpener>,
 }
 
-/// Opens a store, or again what the one before it left; that is still there then, and does nothing
-/// more.
+/// Opens a store. Called again, it opens the same data while the earlier store still exists, which
+/// does no more work.
 type StoreOpener = dyn FnMut(&Options, Arc<FixedClock>) -> Store;
 
 impl std::fmt::Debug for TestDriver {
@@ -68,16 +71,16 @@ impl std::fmt::Debug for TestDriver {
     }
 }
 
-/// A copy of a store's files as they were at one moment; nothing where RocksDB made, changed or
-/// deleted one meanwhile.
+/// Copies the files of a store as they are at one moment. Returns `None` if RocksDB created,
+/// changed or deleted a file meanwhile.
 #[cfg(feature = "rocksdb")]
-fn copied(dir: &std::path::Path) -> Option<tempfile::TempDir> {
+fn copy_files(dir: &std::path::Path) -> Option<tempfile::TempDir> {
     let files = || -> Option<Vec<_>> {
         let mut all = Vec::new();
         for file in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
-            let facts = file.metadata().ok()?;
-            if facts.is_file() && file.file_name() != "LOCK" {
-                all.push((file.path(), facts.len(), facts.modified().unwrap()));
+            let metadata = file.metadata().ok()?;
+            if metadata.is_file() && file.file_name() != "LOCK" {
+                all.push((file.path(), metadata.len(), metadata.modified().unwrap()));
             }
         }
         all.sort();
@@ -91,41 +94,42 @@ fn copied(dir: &std::path::Path) -> Option<tempfile::TempDir> {
 }
 
 impl TestDriver {
-    /// Over the memory engine.
+    /// Returns a driver over the memory engine.
     pub(super) fn new() -> Self {
         Self::over(Arc::new(MemoryEngine::new()), None)
     }
 
-    /// Over an empty engine; listings of more emails than `ranked_above` have ranks.
+    /// Returns a driver over an empty engine. Listings of more emails than `ranked_above` have
+    /// ranks.
     pub(super) fn over(engine: Arc<dyn Engine>, ranked_above: Option<u64>) -> Self {
-        let opens = move |options: &Options, clock: Arc<FixedClock>| {
+        let opener = move |options: &Options, clock: Arc<FixedClock>| {
             Store::open_engine(Arc::clone(&engine), options, clock).unwrap()
         };
-        Self::begin(Box::new(opens), ranked_above)
+        Self::begin(Box::new(opener), ranked_above)
     }
 
-    /// On a disk. Opened anew it is what a copy of the files holds that was made while the store
-    /// was open: nothing was flushed or closed.
+    /// Returns a driver over RocksDB. Each reopening opens a copy of the files that is made while
+    /// the store is open, as if the power had failed: nothing is flushed or closed.
     #[cfg(feature = "rocksdb")]
     pub(super) fn on_disk(ranked_above: Option<u64>) -> Self {
         let mut dirs = vec![tempfile::tempdir().unwrap()];
-        let mut used = false;
-        let opens = move |options: &Options, clock: Arc<FixedClock>| {
-            if std::mem::replace(&mut used, true) {
-                let copy = (0..1000).find_map(|_| copied(dirs.last().unwrap().path()));
-                dirs.push(copy.expect("files that stay while they are copied"));
+        let mut was_opened = false;
+        let opener = move |options: &Options, clock: Arc<FixedClock>| {
+            if std::mem::replace(&mut was_opened, true) {
+                let copy = (0..1000).find_map(|_| copy_files(dirs.last().unwrap().path()));
+                dirs.push(copy.expect("the files do not change while they are copied"));
             }
             Store::open(dirs.last().unwrap().path(), options, clock).unwrap()
         };
-        Self::begin(Box::new(opens), ranked_above)
+        Self::begin(Box::new(opener), ranked_above)
     }
 
-    fn begin(mut opens: Box<StoreOpener>, ranked_above: Option<u64>) -> Self {
+    fn begin(mut opener: Box<StoreOpener>, ranked_above: Option<u64>) -> Self {
         let clock = Arc::new(FixedClock::at(UtcMillis(EPOCH)));
         let options = Options { ranked_above, ..Options::small() };
-        let store = opens(&options, Arc::clone(&clock));
+        let store = opener(&options, Arc::clone(&clock));
         let row = AccountRow::new("me", Address::from_parts("me", "a.example"), UtcMillis(0));
-        let made = store.commit(ACCOUNT, |txn| {
+        let setup = store.commit(ACCOUNT, |txn| {
             txn.register(&row);
             for (name, role) in
                 [("Inbox", Role::Inbox), ("Trash", Role::Trash), ("Archive", Role::Archive)]
@@ -139,17 +143,17 @@ impl TestDriver {
             }
             Ok(())
         });
-        made.unwrap().1.wait_blocking().unwrap();
-        let (now, past, ids, dead) =
+        setup.unwrap().1.wait_blocking().unwrap();
+        let (now, past, ids, destroyed) =
             (naive::NaiveAccount::default(), Vec::new(), Vec::new(), Vec::new());
         let (low, history_cut) = (ModSeq(0), false);
-        let mut drive =
-            Self { store, now, past, ids, low, history_cut, options, clock, dead, opens };
-        drive.past.push((drive.state(), naive::NaiveAccount::default()));
-        drive
+        let mut driver =
+            Self { store, now, past, ids, low, history_cut, options, clock, destroyed, opener };
+        driver.past.push((driver.state(), naive::NaiveAccount::default()));
+        driver
     }
 
-    /// The store's state of emails.
+    /// Returns the store's state of emails.
     pub(super) fn state(&self) -> ModSeq {
         self.store.snapshot().state(ACCOUNT, DataType::Email).unwrap()
     }
@@ -160,11 +164,11 @@ impl TestDriver {
         }
     }
 
-    /// Applies one change to both. A change of nothing takes no change number, any other exactly
-    /// one.
+    /// Applies one change to the store and to the naive account. The change number must rise by
+    /// one, or stay if nothing changes.
     pub(super) fn apply(&mut self, op: &Op) {
-        if let Op::Several { acts, queued } = op {
-            return self.several(acts, *queued);
+        if let Op::Several { changes, queued } = op {
+            return self.apply_several(changes, *queued);
         }
         let before = self.modseq();
         let changed = match op {
@@ -172,9 +176,9 @@ impl TestDriver {
             Op::Create { draft, mailboxes, keywords, at } => {
                 Some(self.create(draft, mailboxes, keywords, *at))
             }
-            Op::Update { which, mailboxes, keywords } => self.at(*which).and_then(|at| {
+            Op::Update { which, mailboxes, keywords } => self.index_of(*which).and_then(|at| {
                 let mail = &mut self.now.mails[at];
-                let same = mail.mailboxes == *mailboxes && mail.keywords == *keywords;
+                let is_same = mail.mailboxes == *mailboxes && mail.keywords == *keywords;
                 mail.mailboxes.clone_from(mailboxes);
                 mail.keywords.clone_from(keywords);
                 let id = mail.id;
@@ -182,37 +186,37 @@ impl TestDriver {
                     txn.update_email(id, mailboxes.clone(), keywords.clone())
                 });
                 done.unwrap().1.wait_blocking().unwrap();
-                (!same).then_some(id)
+                (!is_same).then_some(id)
             }),
-            Op::Destroy { which } => self.at(*which).map(|at| {
+            Op::Destroy { which } => self.index_of(*which).map(|at| {
                 let mail = self.now.mails.remove(at);
                 let id = mail.id;
-                self.done(ACCOUNT, |txn| txn.destroy_email(id)).unwrap();
-                self.dead.push(DestroyedMail { mail, at: self.clock.now(), restored: false });
+                self.commit(ACCOUNT, |txn| txn.destroy_email(id)).unwrap();
+                self.destroyed.push(DestroyedMail { mail, at: self.clock.now(), restored: false });
                 id
             }),
-            Op::Copy { which, mailboxes, keywords, at } => self.at(*which).map(|source| {
+            Op::Copy { which, mailboxes, keywords, at } => self.index_of(*which).map(|source| {
                 let draft = self.now.mails[source].draft.clone();
                 self.create(&draft, mailboxes, keywords, *at)
             }),
             Op::Restore { which } => {
-                which.checked_rem(self.dead.len()).and_then(|at| self.restore(at))
+                which.checked_rem(self.destroyed.len()).and_then(|at| self.restore(at))
             }
             Op::Wait { days } => {
                 self.clock.advance(DAY * *days);
                 None
             }
-            Op::Keep { what, most } => {
-                self.keep(*what, *most);
+            Op::Upkeep { kinds, limit } => {
+                self.run_upkeep(*kinds, *limit);
                 None
             }
-            Op::Make { uid, filter, most } => {
-                self.done(ACCOUNT, |txn| txn.extend_listing(*uid, *filter, *most)).unwrap();
+            Op::ExtendListing { uid, filter, limit } => {
+                self.commit(ACCOUNT, |txn| txn.extend_listing(*uid, *filter, *limit)).unwrap();
                 None
             }
-            Op::Drop { uid, filter, .. } if filter.is_permanent(*uid) => None,
-            Op::Drop { uid, filter, most } => {
-                self.done(ACCOUNT, |txn| txn.drop_listing(*uid, *filter, *most)).unwrap();
+            Op::DropListing { uid, filter, .. } if filter.is_permanent(*uid) => None,
+            Op::DropListing { uid, filter, limit } => {
+                self.commit(ACCOUNT, |txn| txn.drop_listing(*uid, *filter, *limit)).unwrap();
                 None
             }
             Op::Fold { steps, rows } => {
@@ -230,7 +234,7 @@ impl TestDriver {
                 None
             }
             Op::Reopen => {
-                self.store = (self.opens)(&self.options, Arc::clone(&self.clock));
+                self.store = (self.opener)(&self.options, Arc::clone(&self.clock));
                 None
             }
         };
@@ -242,13 +246,13 @@ impl TestDriver {
         }
     }
 
-    fn several(&mut self, acts: &[(usize, Option<EmailPlacement>)], queued: bool) {
-        let (mut modseq, mut wishes) = (self.modseq(), Vec::new());
-        for (which, filed) in acts {
-            let Some(at) = self.at(*which) else { continue };
+    fn apply_several(&mut self, changes: &[(usize, Option<EmailPlacement>)], queued: bool) {
+        let (mut modseq, mut by_id) = (self.modseq(), Vec::new());
+        for (which, placement) in changes {
+            let Some(at) = self.index_of(*which) else { continue };
             let id = self.now.mails[at].id;
-            wishes.push((id, filed.clone()));
-            if let Some((mailboxes, keywords)) = filed {
+            by_id.push((id, placement.clone()));
+            if let Some((mailboxes, keywords)) = placement {
                 let mail = &mut self.now.mails[at];
                 if mail.mailboxes == *mailboxes && mail.keywords == *keywords {
                     continue;
@@ -256,26 +260,27 @@ impl TestDriver {
                 (mail.mailboxes, mail.keywords) = (mailboxes.clone(), keywords.clone());
             } else {
                 let mail = self.now.mails.remove(at);
-                self.dead.push(DestroyedMail { mail, at: self.clock.now(), restored: false });
+                self.destroyed.push(DestroyedMail { mail, at: self.clock.now(), restored: false });
             }
             modseq = modseq.next();
             self.now.changed.insert(id, modseq);
             self.past.push((modseq, self.now.clone()));
         }
-        let one = |txn: &mut Txn<'_>, (id, filed): &(EmailId, Option<EmailPlacement>)| match filed
-            .clone()
-        {
-            Some((mailboxes, keywords)) => txn.update_email(*id, mailboxes, keywords).map(drop),
-            None => txn.destroy_email(*id),
+        let apply = |txn: &mut Txn<'_>, (id, placement): &(EmailId, Option<EmailPlacement>)| {
+            match placement.clone() {
+                Some((mailboxes, keywords)) => txn.update_email(*id, mailboxes, keywords).map(drop),
+                None => txn.destroy_email(*id),
+            }
         };
         if queued {
-            let commits = wishes
+            let commits = by_id
                 .iter()
-                .map(|wish| self.store.commit(ACCOUNT, |txn| one(txn, wish)).unwrap().1);
+                .map(|change| self.store.commit(ACCOUNT, |txn| apply(txn, change)).unwrap().1);
             let tickets: Vec<Ticket> = commits.collect();
             tickets.into_iter().for_each(|ticket| ticket.wait_blocking().unwrap());
         } else {
-            self.done(ACCOUNT, |txn| wishes.iter().try_for_each(|wish| one(txn, wish))).unwrap();
+            self.commit(ACCOUNT, |txn| by_id.iter().try_for_each(|change| apply(txn, change)))
+                .unwrap();
         }
         assert_eq!(self.modseq(), modseq);
     }
@@ -317,69 +322,75 @@ impl TestDriver {
         id
     }
 
-    /// A second time, or too late, it is refused; else it comes back with all but its id and its
-    /// thread.
+    /// Restores a destroyed email. It must come back with a new id and a thread found anew. A
+    /// second restore, or one after `RESTORABLE_DAYS`, must be refused.
     fn restore(&mut self, at: usize) -> Option<EmailId> {
-        let DestroyedMail { mail, at: end, restored } = self.dead[at].clone();
+        let DestroyedMail { mail, at: destroyed_at, restored } = self.destroyed[at].clone();
         let raw = mail.draft.raw();
         let message = EncodedMessage::new(&rows(raw.as_bytes(), self.store.secrets()));
-        let made = self.done(ACCOUNT, |txn| txn.restore_email(mail.id, &message, DAY * GRACE));
-        if restored || self.clock.now() >= end.after(DAY * GRACE) {
-            assert!(matches!(made, Err(Error::Conflict(_))), "{made:?}");
+        let result =
+            self.commit(ACCOUNT, |txn| txn.restore_email(mail.id, &message, DAY * RESTORABLE_DAYS));
+        if restored || self.clock.now() >= destroyed_at.after(DAY * RESTORABLE_DAYS) {
+            assert!(matches!(result, Err(Error::Conflict(_))), "{result:?}");
             return None;
         }
-        let (id, thread) = made.unwrap();
+        let (id, thread) = result.unwrap();
         assert!(!self.ids.contains(&id), "an id is used once");
         assert_eq!(
             (id.received_at(), thread),
             (mail.received_at, self.now.thread_for(&mail.draft))
         );
         self.ids.push(id);
-        self.dead[at].restored = true;
+        self.destroyed[at].restored = true;
         self.now.mails.push(NaiveMail { id, thread, ..mail });
         Some(id)
     }
 
-    /// Takes nothing that is asked for within its time, and leaves the store in order after each
-    /// step.
-    fn keep(&mut self, what: u8, most: usize) {
+    /// Runs the kinds of upkeep that the bits of `kinds` select, in steps of `limit` rows, until
+    /// nothing is left. The store must pass the checker after each step.
+    fn run_upkeep(&mut self, kinds: u8, limit: usize) {
         let now = self.clock.now();
-        let (upto, yesterday) = (now.before(DAY * GRACE), now.before(DAY));
-        let mut left = true;
-        while left {
-            left = false;
-            if what & 1 != 0 {
-                left |= self.done(ACCOUNT, |txn| txn.purge_emails(upto, most)).unwrap().left;
+        let (purge_before, yesterday) = (now.before(DAY * RESTORABLE_DAYS), now.before(DAY));
+        let mut has_more = true;
+        while has_more {
+            has_more = false;
+            if kinds & 1 != 0 {
+                has_more |=
+                    self.commit(ACCOUNT, |txn| txn.purge_emails(purge_before, limit)).unwrap().left;
             }
-            if what & 2 != 0 {
+            if kinds & 2 != 0 {
                 self.history_cut = true;
-                self.done(ACCOUNT, |txn| txn.note_history(DAY)).unwrap();
-                left |= self.done(ACCOUNT, |txn| txn.purge_history(upto, most)).unwrap();
+                self.commit(ACCOUNT, |txn| txn.note_history(DAY)).unwrap();
+                has_more |=
+                    self.commit(ACCOUNT, |txn| txn.purge_history(purge_before, limit)).unwrap();
             }
-            if what & 4 != 0 {
-                // Those of dead threads alone: no time is long ago enough.
+            if kinds & 4 != 0 {
+                // With time 0, only the references of threads without emails are removed.
                 let swept =
-                    self.done(ACCOUNT, |txn| txn.sweep_thread_refs(UtcMillis(0), DAY, most));
-                left |= swept.unwrap().1;
+                    self.commit(ACCOUNT, |txn| txn.sweep_thread_refs(UtcMillis(0), DAY, limit));
+                has_more |= swept.unwrap().1;
             }
-            if what & 8 != 0 {
-                left |= self
-                    .done(AccountId::SITE, |txn| txn.collect_blobs(yesterday, most))
+            if kinds & 8 != 0 {
+                has_more |= self
+                    .commit(AccountId::SITE, |txn| txn.collect_blobs(yesterday, limit))
                     .unwrap()
                     .left;
-                left |= self.done(AccountId::SITE, |txn| txn.sweep_blobs(DAY, most)).unwrap();
+                has_more |=
+                    self.commit(AccountId::SITE, |txn| txn.sweep_blobs(DAY, limit)).unwrap();
             }
             assert_eq!(self.store.check().unwrap(), []);
         }
-        if what & 1 != 0 {
-            for DestroyedMail { mail, .. } in self.dead.extract_if(.., |dead| dead.at <= upto) {
+        if kinds & 1 != 0 {
+            for DestroyedMail { mail, .. } in
+                self.destroyed.extract_if(.., |mail| mail.at <= purge_before)
+            {
                 let changed = self.now.changed.remove(&mail.id).unwrap();
                 self.low = self.low.max(changed);
             }
         }
     }
 
-    fn done<T>(
+    fn commit<T>(
         &self,
         account: AccountId,
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
@@ -401,8 +412,8 @@ impl TestDriver {
         }
     }
 
-    /// Of these emails the store lost all keywords that no other row has: so does the naive
-    /// account.
+    /// Removes from the naive account what a repair cannot know of emails whose rows were lost: the
+    /// keywords that no other row has.
     pub(super) fn forget_keywords(&mut self, ids: &BTreeSet<EmailId>) {
         for mail in self.now.mails.iter_mut().filter(|mail| ids.contains(&mail.id)) {
             let is_seen = mail.keywords.contains("$seen");
@@ -412,14 +423,14 @@ impl TestDriver {
         }
         let snapshot = self.store.snapshot();
         for DestroyedMail { mail, .. } in
-            self.dead.iter_mut().filter(|dead| ids.contains(&dead.mail.id))
+            self.destroyed.iter_mut().filter(|destroyed| ids.contains(&destroyed.mail.id))
         {
             let row = snapshot.email_or_tombstone(ACCOUNT, mail.id).unwrap().unwrap();
-            // Where a destroyed email was, and whether flagged, is told by the history of listings
-            // alone.
-            let is_told = row.mailboxes == mail.mailboxes;
+            // Only the history of listings has the mailboxes of a destroyed email, and whether it
+            // was flagged.
+            let is_complete = row.mailboxes == mail.mailboxes;
             assert!(
-                is_told || self.history_cut && row.mailboxes.is_subset(&mail.mailboxes),
+                is_complete || self.history_cut && row.mailboxes.is_subset(&mail.mailboxes),
                 "{row:?} {mail:?}"
             );
             mail.mailboxes.clone_from(&row.mailboxes);
@@ -432,7 +443,7 @@ impl TestDriver {
         }
     }
 
-    fn at(&self, which: usize) -> Option<usize> {
+    fn index_of(&self, which: usize) -> Option<usize> {
         which.checked_rem(self.now.mails.len())
     }
 

@@ -1,5 +1,5 @@
-//! What a guest's queries over several open mailboxes read, in rows: those of the open mailboxes,
-//! however much else there is.
+//! Tests how many rows a guest's queries over several mailboxes read: those of the mailboxes in the
+//! scope, however much other mail there is.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::model::clock::FixedClock;
 use crate::model::{AccountId, DataType, EmailId, MailboxUid, UtcMillis};
 use crate::query::plan::AccessPath;
-use crate::query::tests::search::{file, prepare};
+use crate::query::tests::search::{create_account, file};
 use crate::query::tests::small_batches;
 use crate::query::{
     Collation, Comparator, Condition, Filter, Query, QueryChanges, QuerySpec, Scope, SortProperty,
@@ -20,9 +20,9 @@ use crate::store::{NewMailbox, Options, Store};
 const ACCOUNT: AccountId = AccountId(1);
 const EMAILS: i64 = 2_000;
 
-/// A store with emails in the Inbox, some of them also in one or both of two more mailboxes; and
-/// those, newest first.
-fn bed() -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
+/// Returns a store with emails in the Inbox, and newest first those that are also in one or both of
+/// two more mailboxes.
+fn store_with_shared_mailboxes() -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
     let engine = Arc::new(CountingEngine::default());
     let store = Store::open_engine(
         engine.clone(),
@@ -30,7 +30,7 @@ fn bed() -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
         Arc::new(FixedClock::at(UtcMillis(0))),
     )
     .unwrap();
-    prepare(&store);
+    create_account(&store);
     for name in ["Two", "Three"] {
         let mailbox = NewMailbox { name: name.into(), parent: None, role: None, sort_order: 0 };
         store
@@ -43,24 +43,27 @@ fn bed() -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
     let mut shared = Vec::new();
     for n in 0..EMAILS {
         let id = file(&store, format!("Subject: {n}\r\n\r\nx\r\n").as_bytes(), n);
-        let more = [(n % 10 == 0, 2), (n % 15 == 0, 3)];
-        let more: BTreeSet<MailboxUid> =
-            more.into_iter().filter(|(is_in, _)| *is_in).map(|(_, uid)| MailboxUid(uid)).collect();
-        if !more.is_empty() {
+        let others = [(n % 10 == 0, 2), (n % 15 == 0, 3)];
+        let others: BTreeSet<MailboxUid> = others
+            .into_iter()
+            .filter(|(is_in, _)| *is_in)
+            .map(|(_, uid)| MailboxUid(uid))
+            .collect();
+        if !others.is_empty() {
             shared.push(id);
-            place(&store, id, &more, &[]);
+            set_mailboxes(&store, id, &others);
         }
     }
     shared.reverse();
     (engine, store, shared)
 }
 
-fn place(store: &Store, id: EmailId, more: &BTreeSet<MailboxUid>, keywords: &[&str]) {
-    let mailboxes: BTreeSet<MailboxUid> = more.iter().copied().chain([MailboxUid(1)]).collect();
-    let keywords: BTreeSet<String> = keywords.iter().map(|word| (*word).to_owned()).collect();
-    let done =
-        store.commit(ACCOUNT, |txn| txn.update_email(id, mailboxes.clone(), keywords.clone()));
-    done.unwrap().1.wait_blocking().unwrap();
+/// Puts an email into the Inbox and other mailboxes.
+fn set_mailboxes(store: &Store, id: EmailId, others: &BTreeSet<MailboxUid>) {
+    let mailboxes: BTreeSet<MailboxUid> = others.iter().copied().chain([MailboxUid(1)]).collect();
+    let commit =
+        store.commit(ACCOUNT, |txn| txn.update_email(id, mailboxes.clone(), BTreeSet::new()));
+    commit.unwrap().1.wait_blocking().unwrap();
 }
 
 fn results(filter: Filter, ascending: bool, collapse: bool) -> QuerySpec {
@@ -74,23 +77,23 @@ fn results(filter: Filter, ascending: bool, collapse: bool) -> QuerySpec {
 }
 
 #[test]
-fn a_guest_of_two_mailboxes_reads_the_rows_of_these() {
-    let (engine, store, shared) = bed();
+fn guest_query_over_two_mailboxes_reads_only_their_rows() {
+    let (engine, store, shared) = store_with_shared_mailboxes();
     let everything = || Filter::And(Vec::new());
     let oldest: Vec<EmailId> = shared.iter().rev().copied().collect();
     let rows = |results: QuerySpec, position: i64, total: bool, list: &[EmailId]| {
         let window = Window { start: Start::Position(position), limit: Some(10) };
-        let asked = Query { results, window, total };
+        let request = Query { results, window, total };
         engine.read();
-        let found = query(&store.snapshot(), store.secrets(), &asked).unwrap();
+        let found = query(&store.snapshot(), store.secrets(), &request).unwrap();
         let rows = engine.read();
         let from = usize::try_from(position).unwrap();
         assert_eq!(found.answer.ids, list[from..from + 10], "{}", found.plan);
         assert_eq!(found.answer.total, total.then_some(list.len()));
         (rows, found.plan.to_string())
     };
-    // Of 2,000 emails 267 may be seen, in 334 rows of two listings.
-    for (results, position, total, list, most) in [
+    // The guest may see 267 of 2,000 emails, in 334 rows of two listings.
+    for (results, position, total, list, max_rows) in [
         (results(everything(), false, false), 0, false, &shared, 100),
         (results(everything(), true, false), 0, false, &oldest, 100),
         (results(everything(), false, true), 0, false, &shared, 100),
@@ -99,23 +102,23 @@ fn a_guest_of_two_mailboxes_reads_the_rows_of_these() {
         (results(everything(), true, true), 0, true, &oldest, 400),
     ] {
         let (rows, plan) = rows(results, position, total, list);
-        assert!(rows < most, "{rows} rows at {position}, total: {total}; {plan}");
+        assert!(rows < max_rows, "{rows} rows at {position}, total: {total}; {plan}");
     }
-    // Where each email is decided its row is read, too.
-    let unseen = Filter::Is(Condition::NotKeyword("$draft".into()));
-    let (rows, plan) = rows(results(unseen, false, false), 0, true, &shared);
+    // A filter that decides each email also reads the rows of the emails.
+    let not_draft = Filter::Is(Condition::NotKeyword("$draft".into()));
+    let (rows, plan) = rows(results(not_draft, false, false), 0, true, &shared);
     assert!(rows < 800, "{rows} rows; {plan}");
 }
 
 #[test]
-fn changes_for_a_guest_of_two_mailboxes_read_the_rows_of_these() {
-    let (engine, store, shared) = bed();
+fn guest_changes_over_two_mailboxes_read_only_their_rows() {
+    let (engine, store, shared) = store_with_shared_mailboxes();
     let since = store.snapshot().state(ACCOUNT, DataType::Email).unwrap();
-    place(&store, shared[5], &BTreeSet::new(), &[]);
+    set_mailboxes(&store, shared[5], &BTreeSet::new());
     let results = results(Filter::And(Vec::new()), false, false);
-    let asked = QueryChanges { results, since, total: true, ..QueryChanges::default() };
+    let request = QueryChanges { results, since, total: true, ..QueryChanges::default() };
     engine.read();
-    let found = changes(&store.snapshot(), store.secrets(), &asked).unwrap();
+    let found = changes(&store.snapshot(), store.secrets(), &request).unwrap();
     let rows = engine.read();
     assert_eq!(
         (found.answer.removed.as_slice(), found.answer.added.as_slice()),

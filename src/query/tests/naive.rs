@@ -1,8 +1,9 @@
-//! The naive account: implements RFC 8621 and RFC 8620 with vectors and full scans. Tests compare
+//! The naive account: implements RFC 8620 and RFC 8621 with vectors and full scans. Tests compare
 //! the store and its queries with it.
 //!
-//! Its mail is made from a few people, subjects, words, ids and times, so that they coincide often.
-//! The properties of a message come from the choices that made it, never from parsing.
+//! - Messages are made from a few people, subjects, words, ids and times, which therefore coincide
+//!   often.
+//! - The properties of a message come from the choices in its `NaiveDraft`, never from parsing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,10 +42,10 @@ pub(super) const ALIASES: [&str; 4] =
 /// Addresses to which earlier hops delivered a message.
 pub(super) const HOPS: [&str; 2] = ["shop@a.example", "Old@c.example"];
 pub(super) const KEYWORDS: [&str; 4] = ["$seen", "$flagged", "$draft", "work"];
-/// The mailbox with role trash: the accounts of these tests have 1 Inbox, 2 Trash, 3 Archive.
+/// The mailbox with role trash. The accounts of these tests have 1 Inbox, 2 Trash, 3 Archive.
 pub(super) const TRASH: MailboxUid = MailboxUid(2);
 
-/// The choices that make a message.
+/// The choices that make a message: indexes into the arrays above, and numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct NaiveDraft {
     pub(super) from: Option<usize>,
@@ -53,7 +54,7 @@ pub(super) struct NaiveDraft {
     pub(super) bcc: Option<usize>,
     pub(super) subject: Option<usize>,
     pub(super) body: Vec<usize>,
-    /// Minute of the hour.
+    /// The minute of the Date field.
     pub(super) sent: Option<u8>,
     pub(super) file: Option<usize>,
     pub(super) mark: Option<usize>,
@@ -126,7 +127,7 @@ impl NaiveDraft {
         self.subject.map_or("", |at| SUBJECTS[at].2)
     }
 
-    /// The texts of a kind: no phrase runs from one into another.
+    /// Returns the texts of a kind. A phrase must be within one of them.
     fn texts(&self, kind: &str) -> Vec<String> {
         let people = |of: &mut dyn Iterator<Item = usize>| {
             of.flat_map(|at| [PEOPLE[at].0.to_owned(), PEOPLE[at].1.to_owned()]).collect::<Vec<_>>()
@@ -163,18 +164,20 @@ impl NaiveMail {
     }
 }
 
-/// One state of an account, with what is needed of its past.
+/// One state of an account.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct NaiveAccount {
     pub(super) mails: Vec<NaiveMail>,
     /// The last change of each email that ever existed.
     pub(super) changed: BTreeMap<EmailId, ModSeq>,
+    /// The thread of each pair of message id and folded subject.
     refs: BTreeMap<(u8, &'static str), ThreadId>,
     last_thread: u64,
 }
 
 impl NaiveAccount {
-    /// Returns the thread of a new message: the oldest live one with a common id and subject.
+    /// Returns the thread of a new message: the oldest one that has emails and an id and the
+    /// subject in common with the message, or else a new one.
     pub(super) fn thread_for(&mut self, draft: &NaiveDraft) -> ThreadId {
         let keys: Vec<_> = draft
             .message_id
@@ -182,9 +185,9 @@ impl NaiveAccount {
             .chain(&draft.references)
             .map(|id| (*id, draft.topic()))
             .collect();
-        let alive = |thread: &ThreadId| self.mails.iter().any(|mail| mail.thread == *thread);
+        let has_emails = |thread: &ThreadId| self.mails.iter().any(|mail| mail.thread == *thread);
         let named: Vec<_> =
-            keys.iter().map(|key| self.refs.get(key).copied().filter(alive)).collect();
+            keys.iter().map(|key| self.refs.get(key).copied().filter(has_emails)).collect();
         let thread = named.iter().flatten().min().copied().unwrap_or_else(|| {
             self.last_thread += 1;
             ThreadId(self.last_thread)
@@ -195,7 +198,7 @@ impl NaiveAccount {
         thread
     }
 
-    /// RFC 8620 §5.5 operators, RFC 8621 §4.4.1 conditions.
+    /// Whether an email matches a filter (RFC 8620 §5.5, RFC 8621 §4.4.1).
     fn matches(&self, filter: &Filter, mail: &NaiveMail) -> bool {
         match filter {
             Filter::And(parts) => parts.iter().all(|part| self.matches(part, mail)),
@@ -209,10 +212,10 @@ impl NaiveAccount {
         let mut thread = self.mails.iter().filter(|other| other.thread == mail.thread);
         let text = |text: &str, kinds: &[&str]| {
             let texts: Vec<String> = kinds.iter().flat_map(|kind| mail.draft.texts(kind)).collect();
-            let wordless = |phrase: &str| !phrase.contains(char::is_alphanumeric);
-            phrases(text)
-                .iter()
-                .all(|phrase| wordless(phrase) || texts.iter().any(|text| contains(text, phrase)))
+            let has_no_word = |phrase: &str| !phrase.contains(char::is_alphanumeric);
+            phrases(text).iter().all(|phrase| {
+                has_no_word(phrase) || texts.iter().any(|text| contains(text, phrase))
+            })
         };
         match condition {
             Condition::InMailbox(uid) => mail.mailboxes.contains(uid),
@@ -221,8 +224,8 @@ impl NaiveAccount {
             }
             Condition::Before(at) => mail.received_at < *at,
             Condition::After(at) => mail.received_at >= *at,
-            Condition::MinSize(octets) => mail.size() >= *octets,
-            Condition::MaxSize(octets) => mail.size() < *octets,
+            Condition::MinSize(bytes) => mail.size() >= *bytes,
+            Condition::MaxSize(bytes) => mail.size() < *bytes,
             Condition::AllInThreadHaveKeyword(word) => {
                 thread.all(|other| other.keywords.contains(word))
             }
@@ -234,7 +237,7 @@ impl NaiveAccount {
             }
             Condition::HasKeyword(word) => mail.keywords.contains(word),
             Condition::NotKeyword(word) => !mail.keywords.contains(word),
-            Condition::HasAttachment(wanted) => mail.draft.file.is_some() == *wanted,
+            Condition::HasAttachment(expected) => mail.draft.file.is_some() == *expected,
             Condition::Text(what) => {
                 text(what, &["from", "to", "cc", "bcc", "subject", "body", "file"])
             }
@@ -246,8 +249,8 @@ impl NaiveAccount {
             Condition::Body(what) => text(what, &["body"]),
             Condition::AttachmentName(what) => text(what, &["file"]),
             Condition::AttachmentType(what) => mail.draft.file.is_some_and(|at| {
-                let whole = what.split_once('/').is_some_and(|(_, kind)| !kind.is_empty());
-                if whole {
+                let has_subtype = what.split_once('/').is_some_and(|(_, kind)| !kind.is_empty());
+                if has_subtype {
                     FILES[at].1 == what
                 } else {
                     FILES[at].1.split('/').next() == what.split('/').next()
@@ -256,7 +259,7 @@ impl NaiveAccount {
             Condition::Header { name, text } => {
                 let mut fields = mail.draft.fields();
                 fields.extend(mail.draft.alias.map(|at| ("Delivered-To", ALIASES[at].to_owned())));
-                fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)).any(
+                fields.iter().filter(|(field, _)| field.eq_ignore_ascii_case(name)).any(
                     |(_, value)| {
                         let value =
                             value.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
@@ -269,7 +272,7 @@ impl NaiveAccount {
         }
     }
 
-    /// The complete results.
+    /// Returns the complete results of a query.
     pub(super) fn list(&self, results: &QuerySpec) -> Vec<EmailId> {
         let mut found: Vec<&NaiveMail> =
             self.mails.iter().filter(|mail| self.matches(&results.filter, mail)).collect();
@@ -280,7 +283,7 @@ impl NaiveAccount {
             found.reverse();
         }
         for comparator in results.sort.iter().rev() {
-            // Each sort is stable, so the first comparator comes last.
+            // Each sort is stable, so sorting by the first comparator last gives it precedence.
             found.sort_by(|one, other| {
                 let order = self.key(comparator, one).cmp(&self.key(comparator, other));
                 if comparator.ascending { order } else { order.reverse() }
@@ -291,13 +294,13 @@ impl NaiveAccount {
         found.iter().map(|mail| mail.id).collect()
     }
 
-    /// What an email is sorted by.
+    /// Returns the sort keys of an email.
     pub(super) fn keys(&self, sort: &[Comparator], id: EmailId) -> Option<Vec<(i64, String)>> {
         let mail = self.mails.iter().find(|mail| mail.id == id)?;
         Some(sort.iter().map(|comparator| self.key(comparator, mail)).collect())
     }
 
-    /// RFC 8621 §4.4.2.
+    /// Returns the sort key of one comparator (RFC 8621 §4.4.2).
     fn key(&self, comparator: &Comparator, mail: &NaiveMail) -> (i64, String) {
         let mut thread = self.mails.iter().filter(|other| other.thread == mail.thread);
         let text = |text: &str| {
@@ -333,29 +336,30 @@ impl NaiveAccount {
         }
     }
 
-    /// RFC 8620 §5.5: the section and the index of its first result; `None` for `anchorNotFound`.
+    /// Returns the results in the window and the index of the first of them, or `None` for
+    /// `anchorNotFound` (RFC 8620 §5.5).
     pub(super) fn page(&self, query: &Query) -> Option<(Vec<EmailId>, usize)> {
         let list = self.list(&query.results);
         let signed = |number: usize| i64::try_from(number).unwrap();
         let start = match query.window.start {
             Start::Anchor { id, offset } => {
-                signed(list.iter().position(|known| *known == id)?) + offset
+                signed(list.iter().position(|result| *result == id)?) + offset
             }
             Start::Position(position) if position < 0 => position + signed(list.len()),
             Start::Position(position) => position,
         };
         let start = usize::try_from(start.max(0)).unwrap();
-        let section = list.into_iter().skip(start).take(query.window.limit.unwrap_or(usize::MAX));
-        Some((section.collect(), start))
+        let window = list.into_iter().skip(start).take(query.window.limit.unwrap_or(usize::MAX));
+        Some((window.collect(), start))
     }
 
-    /// RFC 8621 §2: an email that is only in the Trash does not make its thread unread elsewhere,
-    /// and in the Trash only emails in the Trash count.
+    /// Returns the counts of a mailbox (RFC 8621 §2). An email that is only in the Trash does not
+    /// make its thread unread in other mailboxes; in the Trash only emails in the Trash count.
     pub(super) fn counts(&self, uid: MailboxUid) -> MailboxCounts {
-        let here: Vec<&NaiveMail> =
+        let in_mailbox: Vec<&NaiveMail> =
             self.mails.iter().filter(|mail| mail.mailboxes.contains(&uid)).collect();
-        let threads: BTreeSet<ThreadId> = here.iter().map(|mail| mail.thread).collect();
-        let weighs = |mail: &&NaiveMail| {
+        let threads: BTreeSet<ThreadId> = in_mailbox.iter().map(|mail| mail.thread).collect();
+        let can_be_unread = |mail: &&NaiveMail| {
             if uid == TRASH {
                 mail.mailboxes.contains(&TRASH)
             } else {
@@ -363,37 +367,38 @@ impl NaiveAccount {
             }
         };
         let is_unread = |thread: &&ThreadId| {
-            let mut mails = self.mails.iter().filter(|mail| mail.thread == **thread).filter(weighs);
+            let mut mails =
+                self.mails.iter().filter(|mail| mail.thread == **thread).filter(can_be_unread);
             mails.any(NaiveMail::is_unread)
         };
         MailboxCounts {
-            total_emails: here.len() as u64,
-            unread_emails: here.iter().filter(|mail| mail.is_unread()).count() as u64,
+            total_emails: in_mailbox.len() as u64,
+            unread_emails: in_mailbox.iter().filter(|mail| mail.is_unread()).count() as u64,
             total_threads: threads.len() as u64,
             unread_threads: threads.iter().filter(is_unread).count() as u64,
         }
     }
 }
 
-/// Applies changes to the cached part of results (`None`: not cached) as RFC 8620 §5.6 tells a
-/// client, with erratum 6604: if a removed email was not cached, everything after the first gap may
-/// have moved.
-pub(super) fn splice(
+/// Applies changes to cached results as a client does by RFC 8620 §5.6; `None` is a result that is
+/// not cached. By erratum 6604, a removed email that was not cached may have moved all results
+/// after the first gap, which are therefore dropped.
+pub(super) fn apply_changes(
     cached: &[Option<EmailId>],
     changes: &QueryChangesAnswer,
     total: usize,
 ) -> Vec<Option<EmailId>> {
     let mut list = cached.to_vec();
-    let mut missing = false;
-    for gone in &changes.removed {
-        match list.iter().position(|known| *known == Some(*gone)) {
+    let mut was_uncached = false;
+    for removed in &changes.removed {
+        match list.iter().position(|cached| *cached == Some(*removed)) {
             Some(at) => {
                 list.remove(at);
             }
-            None => missing = true,
+            None => was_uncached = true,
         }
     }
-    if missing && let Some(gap) = list.iter().position(Option::is_none) {
+    if was_uncached && let Some(gap) = list.iter().position(Option::is_none) {
         list[gap..].fill(None);
     }
     for (index, id) in &changes.added {
@@ -406,44 +411,44 @@ pub(super) fn splice(
     list
 }
 
-/// Returns the minimum of changes from one list to the other: the emails that left, and those that
-/// came with their index. Emails in `moved` both left and came. Changes after `up_to` are left out.
-pub(super) fn least(
+/// Returns the minimum of changes from the old results to the new ones: the removed emails, and the
+/// added ones with their index. An email of `moved` is both. Changes after `up_to` are omitted.
+pub(super) fn minimal_changes(
     old: &[EmailId],
     new: &[EmailId],
     up_to: Option<EmailId>,
     moved: impl Fn(EmailId) -> bool,
 ) -> (BTreeSet<EmailId>, Vec<(usize, EmailId)>) {
-    let upto =
+    let end =
         |list: &[EmailId]| list.iter().position(|id| Some(*id) == up_to).unwrap_or(list.len());
-    let gone =
-        old.iter().take(upto(old).saturating_add(1)).filter(|id| !new.contains(id) || moved(**id));
-    let came = new.iter().copied().enumerate().take(upto(new).saturating_add(1));
-    (gone.copied().collect(), came.filter(|(_, id)| !old.contains(id) || moved(*id)).collect())
+    let removed =
+        old.iter().take(end(old).saturating_add(1)).filter(|id| !new.contains(id) || moved(**id));
+    let added = new.iter().copied().enumerate().take(end(new).saturating_add(1));
+    (removed.copied().collect(), added.filter(|(_, id)| !old.contains(id) || moved(*id)).collect())
 }
 
-/// Divides a text: quoted pieces are phrases, and white space divides the rest (RFC 8621 §4.4.1).
+/// Splits a search text into quoted phrases and, at white space, into words (RFC 8621 §4.4.1).
 fn phrases(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     let mut rest = text.trim();
     while !rest.is_empty() {
-        let mark = rest.chars().next().filter(|c| *c == '"' || *c == '\'');
-        let (piece, behind) = match mark.and_then(|mark| rest[1..].split_once(mark)) {
+        let quote = rest.chars().next().filter(|c| *c == '"' || *c == '\'');
+        let (piece, after) = match quote.and_then(|quote| rest[1..].split_once(quote)) {
             Some(found) => found,
             None => rest.split_once(' ').unwrap_or((rest, "")),
         };
         out.push(piece.to_owned());
-        rest = behind.trim();
+        rest = after.trim();
     }
     out
 }
 
-/// Whether the words of a phrase follow each other in a text.
+/// Whether the words of a phrase are consecutive words of a text.
 fn contains(text: &str, phrase: &str) -> bool {
     let words = |text: &str| -> Vec<String> {
         let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
         words.map(str::to_lowercase).collect()
     };
     let (text, phrase) = (words(text), words(phrase));
-    text.windows(phrase.len()).any(|run| run == phrase)
+    text.windows(phrase.len()).any(|words| words == phrase)
 }

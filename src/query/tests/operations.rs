@@ -1,4 +1,4 @@
-//! The random changes of an account.
+//! Generates the random changes that `TestDriver` applies to an account.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::query::tests::naive::{
     ALIASES, BODY, FILES, HOPS, KEYWORDS, MARKS, NaiveDraft, PEOPLE, SUBJECTS,
 };
 
-/// One change. `which` counts the live emails round.
+/// One change. `which` selects an email by its index, modulo the number of emails.
 #[derive(Debug, Clone)]
 pub(super) enum Op {
     Create {
@@ -27,60 +27,60 @@ pub(super) enum Op {
     Destroy {
         which: usize,
     },
-    /// Several such changes, where nothing is wished the end: in one commit, or in as many that are
-    /// queued behind each other. Each takes a change number of its own, and is a state that a
-    /// client may hold.
+    /// Several updates, or destructions for `None`: in one commit, or in one commit for each that
+    /// are queued together. Each takes a change number of its own, and leads to a state that a
+    /// client may have.
     Several {
-        acts: Vec<(usize, Option<EmailPlacement>)>,
+        changes: Vec<(usize, Option<EmailPlacement>)>,
         queued: bool,
     },
-    /// Files a second email of the same message in another place.
+    /// Creates a second email of the same message.
     Copy {
         which: usize,
         mailboxes: BTreeSet<MailboxUid>,
         keywords: BTreeSet<String>,
         at: UtcMillis,
     },
-    /// `which` counts what was destroyed and has its tombstone.
+    /// `which` selects one of the destroyed emails that are not purged.
     Restore {
         which: usize,
     },
-    /// Days go by.
+    /// Advances the clock by some days.
     Wait {
         days: u32,
     },
-    /// A step of making a view, of so many emails.
-    Make {
+    /// Fills a listing with `limit` emails more.
+    ExtendListing {
         uid: MailboxUid,
         filter: ListingFilter,
-        most: usize,
+        limit: usize,
     },
-    /// A step of dropping one, of so many rows.
-    Drop {
+    /// Drops a listing, at most `limit` rows of it.
+    DropListing {
         uid: MailboxUid,
         filter: ListingFilter,
-        most: usize,
+        limit: usize,
     },
-    /// Upkeep, of what the bits say: emails, history, threads, messages; in steps of so many rows.
-    Keep {
-        what: u8,
-        most: usize,
+    /// Runs upkeep in steps of `limit` rows. The bits of `kinds` are: 1 emails, 2 history, 4
+    /// threads, 8 blobs.
+    Upkeep {
+        kinds: u8,
+        limit: usize,
     },
-    /// Steps of folding the search index: no answer changes.
+    /// Folds the search index by some steps, which must change no answer.
     Fold {
         steps: usize,
         rows: usize,
     },
-    /// The process ends and another one opens what is there; on a disk, as the power that went left
-    /// it.
+    /// Opens the store again; over RocksDB from the files that a power failure would leave.
     Reopen,
 }
 
-/// In which mailboxes an email is to be, and with which keywords.
+/// The mailboxes and keywords that an email is to have.
 pub(super) type EmailPlacement = (BTreeSet<MailboxUid>, BTreeSet<String>);
 
-/// Up to `most` changes.
-pub(super) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
+/// Returns fewer than `limit` changes.
+pub(super) fn ops(limit: usize) -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         4 => (draft(), mailboxes(), keywords(), 0..TIMES)
             .prop_map(|(draft, mailboxes, keywords, at)| {
@@ -89,29 +89,31 @@ pub(super) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
         4 => (0usize..12, mailboxes(), keywords())
             .prop_map(|(which, mailboxes, keywords)| Op::Update { which, mailboxes, keywords }),
         2 => (0usize..12).prop_map(|which| Op::Destroy { which }),
-        2 => (several(), any::<bool>()).prop_map(|(acts, queued)| Op::Several { acts, queued }),
+        2 => (several(), any::<bool>())
+            .prop_map(|(changes, queued)| Op::Several { changes, queued }),
         1 => (0usize..12, mailboxes(), keywords(), 0..TIMES)
             .prop_map(|(which, mailboxes, keywords, at)| {
                 Op::Copy { which, mailboxes, keywords, at: UtcMillis(EPOCH + at) }
             }),
         1 => (0usize..6).prop_map(|which| Op::Restore { which }),
         1 => (1u32..6).prop_map(|days| Op::Wait { days }),
-        1 => (1u8..16, 1usize..4).prop_map(|(what, most)| Op::Keep { what, most }),
-        3 => (views(), proptest::sample::select(vec![1, 2, 100]))
-            .prop_map(|((uid, filter), most)| Op::Make { uid, filter, most }),
-        1 => (views(), 1usize..20).prop_map(|((uid, filter), most)| Op::Drop { uid, filter, most }),
+        1 => (1u8..16, 1usize..4).prop_map(|(kinds, limit)| Op::Upkeep { kinds, limit }),
+        3 => (listings(), proptest::sample::select(vec![1, 2, 100]))
+            .prop_map(|((uid, filter), limit)| Op::ExtendListing { uid, filter, limit }),
+        1 => (listings(), 1usize..20)
+            .prop_map(|((uid, filter), limit)| Op::DropListing { uid, filter, limit }),
         2 => (1usize..6, 1usize..4).prop_map(|(steps, rows)| Op::Fold { steps, rows }),
         1 => Just(Op::Reopen),
     ];
-    proptest::collection::vec(op, 1..most)
+    proptest::collection::vec(op, 1..limit)
 }
 
 fn several() -> impl Strategy<Value = Vec<(usize, Option<EmailPlacement>)>> {
-    let filed = proptest::option::weighted(0.8, (mailboxes(), keywords()));
-    proptest::collection::vec((0usize..4, filed), 2..6)
+    let placement = proptest::option::weighted(0.8, (mailboxes(), keywords()));
+    proptest::collection::vec((0usize..4, placement), 2..6)
 }
 
-fn views() -> impl Strategy<Value = (MailboxUid, ListingFilter)> {
+fn listings() -> impl Strategy<Value = (MailboxUid, ListingFilter)> {
     ((0u32..4).prop_map(MailboxUid), proptest::sample::select(ListingFilter::ALL.to_vec()))
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::model::clock::FixedClock;
 use crate::model::{AccountId, DataType, EmailId, ListingFilter, MailboxUid, UtcMillis};
 use crate::query::plan::AccessPath;
-use crate::query::tests::search::{file, prepare};
+use crate::query::tests::search::{create_account, file};
 use crate::query::tests::small_batches;
 use crate::query::{
     Collation, Comparator, Condition, Filter, Query, QueryChanges, QuerySpec, SortProperty, Start,
@@ -25,7 +25,7 @@ const KEYS: u8 = 6;
 
 /// A store with `emails` emails, each in a thread of its own, oldest first; listings of more than
 /// 100 have ranks. Each run makes the same store.
-fn bed(
+fn fixture(
     key: u8,
     emails: i64,
     is_flagged: impl Fn(i64) -> bool,
@@ -43,7 +43,7 @@ fn bed(
     let store =
         Store::open_engine(engine.clone(), &options, Arc::new(FixedClock::at(UtcMillis(0))))
             .unwrap();
-    prepare(&store);
+    create_account(&store);
     let made = store.commit(ACCOUNT, |txn| txn.extend_listing(INBOX, ListingFilter::Flagged, 10));
     made.unwrap().1.wait_blocking().unwrap();
     let ids: Vec<EmailId> = (0..emails)
@@ -80,25 +80,25 @@ fn rows(
     store: &Store,
     results: &QuerySpec,
     start: Start,
-    wanted: &[EmailId],
+    expected: &[EmailId],
 ) -> usize {
-    let asked =
+    let request =
         Query { results: results.clone(), window: Window { start, limit: Some(10) }, total: true };
     engine.read();
-    let found = query(&store.snapshot(), store.secrets(), &asked).unwrap();
+    let found = query(&store.snapshot(), store.secrets(), &request).unwrap();
     assert!(
         matches!(found.plan.path, AccessPath::Pinned(..) | AccessPath::Listing(_)),
         "{}",
         found.plan
     );
-    assert_eq!(found.answer.ids, wanted, "{}", found.plan);
+    assert_eq!(found.answer.ids, expected, "{}", found.plan);
     engine.read()
 }
 
 #[test]
-fn a_page_of_flagged_first_reads_no_more_of_a_larger_mailbox() {
+fn page_of_flagged_first_reads_few_rows_of_a_large_mailbox() {
     let read = |key: u8, emails: i64| {
-        let (engine, store, ids) = bed(key, emails, |n| n % 8 == 0);
+        let (engine, store, ids) = fixture(key, emails, |n| n % 8 == 0);
         let newest = |flagged: bool| -> Vec<EmailId> {
             let mut side: Vec<EmailId> = (0..emails)
                 .zip(&ids)
@@ -137,9 +137,9 @@ fn a_page_of_flagged_first_reads_no_more_of_a_larger_mailbox() {
     };
     let (few, many) = (read_all(1_000), read_all(4_000));
     for (few, many) in few.into_iter().zip(many) {
-        let most = usize::from(KEYS) * 400;
+        let limit = usize::from(KEYS) * 400;
         assert!(
-            many < most && many * 2 < few * 5,
+            many < limit && many * 2 < few * 5,
             "{few} rows of 1,000 emails, {many} of 4,000, {KEYS} times"
         );
     }
@@ -147,10 +147,10 @@ fn a_page_of_flagged_first_reads_no_more_of_a_larger_mailbox() {
 
 /// The worst case for a walk that skips flagged emails: nearly all are flagged.
 #[test]
-fn a_page_of_the_few_unflagged_reads_no_run_of_flagged_emails() {
+fn page_of_few_unflagged_emails_skips_the_flagged_ones() {
     let read = |emails: i64| {
         let is_flagged = |n: i64| n % (emails / 10) != 7;
-        let (engine, store, ids) = bed(1, emails, is_flagged);
+        let (engine, store, ids) = fixture(1, emails, is_flagged);
         let mut few: Vec<EmailId> =
             (0..emails).zip(&ids).filter(|(n, _)| !is_flagged(*n)).map(|(_, id)| *id).collect();
         few.reverse();
@@ -167,17 +167,17 @@ fn a_page_of_the_few_unflagged_reads_no_run_of_flagged_emails() {
 }
 
 #[test]
-fn changes_of_flagged_first_read_what_changed() {
-    let (engine, store, ids) = bed(1, 2_000, |n| n % 8 == 0);
+fn changes_of_flagged_first_read_few_rows() {
+    let (engine, store, ids) = fixture(1, 2_000, |n| n % 8 == 0);
     let since = store.snapshot().state(ACCOUNT, DataType::Email).unwrap();
     flag(&store, ids[1_001], true);
     flag(&store, ids[8], false);
     let new = file(&store, b"Subject: new\r\n\r\nx\r\n", 5_000);
     for collapse in [false, true] {
         let results = results(flagged(), false, collapse);
-        let asked = QueryChanges { results, since, total: true, ..QueryChanges::default() };
+        let request = QueryChanges { results, since, total: true, ..QueryChanges::default() };
         engine.read();
-        let found = changes(&store.snapshot(), store.secrets(), &asked).unwrap();
+        let found = changes(&store.snapshot(), store.secrets(), &request).unwrap();
         let rows = engine.read();
         assert!(matches!(found.plan.path, AccessPath::Pinned(..)), "{}", found.plan);
         assert_eq!(found.answer.removed, [ids[1_001], ids[8]]);
@@ -187,7 +187,7 @@ fn changes_of_flagged_first_read_what_changed() {
         assert_eq!(found.answer.total, Some(2_001));
         // Collapsed, a walk counts the place of the one that lies far behind: the rows of a
         // listing, never an email.
-        let most = if collapse { 2_600 } else { 1_000 };
-        assert!(rows < most, "{rows} rows");
+        let limit = if collapse { 2_600 } else { 1_000 };
+        assert!(rows < limit, "{rows} rows");
     }
 }

@@ -1,5 +1,8 @@
-//! Damages derived rows after random histories and repairs them. Then every query must have the
-//! answer of the naive account, and every earlier state must be refused or give correct changes.
+//! Damages rows after random histories, and repairs the store.
+//!
+//! - After a repair, the deep check must find nothing wrong.
+//! - Every query must have the answer of the naive account.
+//! - Every earlier state must be refused or give correct changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,8 +12,8 @@ use proptest::prelude::*;
 use crate::message::rows_or_bare;
 use crate::model::{EmailMetadata, ListingFilter, Mailbox, MailboxUid, ModSeq};
 use crate::query::tests::driver::{ACCOUNT, TestDriver, ops};
-use crate::query::tests::naive::splice;
-use crate::query::tests::{check_query, config, results, window};
+use crate::query::tests::naive::apply_changes;
+use crate::query::tests::{check_query, config, query_spec, window};
 use crate::query::{Error, QueryChanges, QuerySpec, changes};
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine as _, Put, Table};
@@ -18,8 +21,8 @@ use crate::store::repair::RepairScope;
 use crate::store::row::{Row as _, content_prefix};
 use crate::store::table::{self, MailboxEmailList, decode_key};
 
-/// The derived tables whose every row may be deleted, altered and made up.
-const DERIVED: [Table; 12] = [
+/// The derived tables whose rows are deleted, altered and made up.
+const DERIVED_TABLES: [Table; 12] = [
     Table::EmailByModseq,
     Table::EmailByThread,
     Table::EmailTokens,
@@ -36,15 +39,19 @@ const DERIVED: [Table; 12] = [
 
 #[derive(Debug, Clone)]
 struct Damage {
+    /// An index in `DERIVED_TABLES`, or its length for the counts and listings of a mailbox.
     table: usize,
     row: usize,
+    /// 0 deletes the row, 1 writes it at another key, 2 alters its value.
     kind: u8,
+    /// The index of the byte that is altered.
     at: usize,
+    /// The bits that are flipped.
     by: u8,
 }
 
-fn damage() -> impl Strategy<Value = Vec<Damage>> {
-    let one = (0..=DERIVED.len(), any::<usize>(), 0u8..3, any::<usize>(), 1u8..=255)
+fn damages() -> impl Strategy<Value = Vec<Damage>> {
+    let one = (0..=DERIVED_TABLES.len(), any::<usize>(), 0u8..3, any::<usize>(), 1u8..=255)
         .prop_map(|(table, row, kind, at, by)| Damage { table, row, kind, at, by });
     proptest::collection::vec(one, 1..12)
 }
@@ -53,32 +60,33 @@ fn write(engine: &MemoryEngine, table: Table, key: Vec<u8>, value: Option<Vec<u8
     engine.write(&[Arc::new(Batch::of(vec![Put { table, key, value }]))]).unwrap();
 }
 
-/// Whether a row tells of what is over: nothing else does, so that what becomes of it is not seen.
-fn is_past(table: Table, key: &[u8]) -> bool {
+/// Whether a row is history of a listing. No other row has the same information, so a repair cannot
+/// notice damage to it.
+fn is_history(table: Table, key: &[u8]) -> bool {
     let removed = |key| decode_key::<MailboxEmailList>(key).map(|key| key.removed);
     table == Table::MailboxEmailList && removed(key) != Ok(ModSeq(0))
 }
 
-fn hurt(engine: &MemoryEngine, damage: &Damage) {
-    let Some(table) = DERIVED.get(damage.table).copied() else {
-        return miscount(engine, damage);
+fn apply_damage(engine: &MemoryEngine, damage: &Damage) {
+    let Some(table) = DERIVED_TABLES.get(damage.table).copied() else {
+        return damage_mailbox(engine, damage);
     };
     let rows = engine.rows(table);
     let Some((key, value)) = damage.row.checked_rem(rows.len()).map(|at| rows[at].clone()) else {
         return;
     };
-    let turned = |octets: &[u8], from: usize| {
-        let mut octets = octets.to_vec();
-        let length = octets.len();
+    let altered = |bytes: &[u8], from: usize| {
+        let mut bytes = bytes.to_vec();
+        let length = bytes.len();
         if let Some(at) = damage.at.checked_rem(length - from) {
-            octets[from + at] ^= damage.by;
+            bytes[from + at] ^= damage.by;
         }
-        octets
+        bytes
     };
-    if is_past(table, &key) {
+    if is_history(table, &key) {
         return;
     }
-    // The trace fields stand there alone: what becomes of them nothing tells.
+    // Only this row has the trace prefix, so a repair cannot notice damage to it.
     let prefix = if table == Table::EmailContent {
         content_prefix(&value).map_or(1, |prefix| prefix.len() + 3)
     } else {
@@ -87,15 +95,15 @@ fn hurt(engine: &MemoryEngine, damage: &Damage) {
     match damage.kind {
         0 if table != Table::EmailContent => write(engine, table, key, None),
         1 => {
-            // Its account's key stays its own.
+            // The account in the key is not altered.
             let from = if table == Table::BlobRefs { 36 } else { 4 };
-            let key = turned(&key, from);
-            if !is_past(table, &key) && !rows.iter().any(|(known, _)| *known == key) {
+            let key = altered(&key, from);
+            if !is_history(table, &key) && !rows.iter().any(|(other, _)| *other == key) {
                 write(engine, table, key, Some(value));
             }
         }
         _ => {
-            let mut row = turned(&value, prefix.min(value.len() - 1));
+            let mut row = altered(&value, prefix.min(value.len() - 1));
             if row.len() > prefix + 2 && damage.by.is_multiple_of(3) {
                 row.pop();
             }
@@ -104,8 +112,8 @@ fn hurt(engine: &MemoryEngine, damage: &Damage) {
     }
 }
 
-/// The counters of a mailbox, which stand beside what the owner said of it.
-fn miscount(engine: &MemoryEngine, damage: &Damage) {
+/// Alters the counts or the listings of a mailbox, but none of the properties that the owner set.
+fn damage_mailbox(engine: &MemoryEngine, damage: &Damage) {
     let rows = engine.rows(Table::Mailboxes);
     let (key, value) = rows[damage.row % rows.len()].clone();
     let mut row = Mailbox::decode(&key, &value).unwrap();
@@ -117,60 +125,62 @@ fn miscount(engine: &MemoryEngine, damage: &Damage) {
     write(engine, Table::Mailboxes, key, Some(row.encode()));
 }
 
-/// Begins these views, or makes them further.
-fn keep(drive: &TestDriver, views: Vec<(u32, usize, usize)>) {
-    for (uid, filter, most) in views {
-        let kept = drive.store.commit(ACCOUNT, |txn| {
-            txn.extend_listing(MailboxUid(uid), ListingFilter::ALL[filter], most)
+/// Extends listings, each given by mailbox, index of the listing filter and number of emails.
+fn extend_listings(driver: &TestDriver, listings: Vec<(u32, usize, usize)>) {
+    for (uid, filter, limit) in listings {
+        let commit = driver.store.commit(ACCOUNT, |txn| {
+            txn.extend_listing(MailboxUid(uid), ListingFilter::ALL[filter], limit)
         });
-        kept.unwrap().1.wait_blocking().unwrap();
+        commit.unwrap().1.wait_blocking().unwrap();
     }
 }
 
-/// From every state that was ever given out: refused, or what leads to the new list.
-fn check_states(drive: &TestDriver, results: &QuerySpec) {
-    let snapshot = drive.store.snapshot();
-    let new = drive.now.list(results);
-    for (since, past) in &drive.past {
-        let asked = QueryChanges {
+/// Checks that the changes from every recorded state are refused, or lead to the new results.
+fn check_changes(driver: &TestDriver, results: &QuerySpec) {
+    let snapshot = driver.store.snapshot();
+    let new = driver.now.list(results);
+    for (since, past) in &driver.past {
+        let request = QueryChanges {
             results: results.clone(),
             since: *since,
             total: true,
             ..QueryChanges::default()
         };
-        match changes(&snapshot, drive.store.secrets(), &asked) {
+        match changes(&snapshot, driver.store.secrets(), &request) {
             Err(Error::CannotCalculateChanges) => {}
             Err(error) => panic!("{error}"),
             Ok(found) => {
                 let cached: Vec<_> = past.list(results).into_iter().map(Some).collect();
-                let wanted: Vec<_> = new.iter().copied().map(Some).collect();
+                let expected: Vec<_> = new.iter().copied().map(Some).collect();
                 assert_eq!(
-                    splice(&cached, &found.answer, new.len()),
-                    wanted,
-                    "{found:?} for {asked:?}"
+                    apply_changes(&cached, &found.answer, new.len()),
+                    expected,
+                    "{found:?} for {request:?}"
                 );
             }
         }
     }
 }
 
-/// Listings that were asked for show what a walk over all mail does.
-fn check_listings(drive: &TestDriver) {
-    let snapshot = drive.store.snapshot();
+/// Checks that the totals of listings are their lengths, and the counts of mailboxes those of the
+/// naive account.
+fn check_listings(driver: &TestDriver) {
+    let snapshot = driver.store.snapshot();
     for uid in (0..4).map(MailboxUid) {
         for filter in ListingFilter::ALL {
-            let Some(kept) = snapshot.maintained_listing(ACCOUNT, uid, filter).unwrap() else {
+            let Some(maintained) = snapshot.maintained_listing(ACCOUNT, uid, filter).unwrap()
+            else {
                 continue;
             };
-            for shape in kept.shapes() {
+            for shape in maintained.shapes() {
                 let listing = crate::model::Listing { uid, filter, shape: *shape };
-                let shown = snapshot.listing(ACCOUNT, listing, None, 999).unwrap();
-                assert_eq!(kept.stats(*shape).total, shown.len() as u64);
+                let emails = snapshot.listing(ACCOUNT, listing, None, 999).unwrap();
+                assert_eq!(maintained.stats(*shape).total, emails.len() as u64);
             }
         }
     }
     for (uid, mailbox) in snapshot.mailboxes(ACCOUNT).unwrap() {
-        assert_eq!(mailbox.counts, drive.now.counts(uid));
+        assert_eq!(mailbox.counts, driver.now.counts(uid));
     }
 }
 
@@ -178,99 +188,102 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: config().cases / 2, ..config() })]
 
     #[test]
-    fn lost_emails_come_back_and_every_answer_is_the_naive_one(
+    fn lost_emails_are_remade_and_all_answers_are_right(
         before in ops(25),
         lost in proptest::collection::vec((any::<usize>(), any::<bool>()), 1..5),
-        views in proptest::collection::vec((0u32..4, 0usize..6, 1usize..9), 0..4),
+        listings in proptest::collection::vec((0u32..4, 0usize..6, 1usize..9), 0..4),
         after in ops(8),
-        asked in proptest::collection::vec((results(), window(), any::<bool>()), 1..6),
+        queries in proptest::collection::vec((query_spec(), window(), any::<bool>()), 1..6),
     ) {
         let engine = Arc::new(MemoryEngine::new());
-        let mut drive = TestDriver::over(Arc::clone(&engine) as _, Some(2));
-        drive.run(&before);
-        keep(&drive, views);
-        // One of a thread: of several its counters may not tell which were seen.
+        let mut driver = TestDriver::over(Arc::clone(&engine) as _, Some(2));
+        driver.run(&before);
+        extend_listings(&driver, listings);
+        // At most one email of a thread is damaged: if several were, the counters of the thread
+        // might not tell which of them were seen.
         let rows = engine.rows(Table::EmailMetadata);
-        let (mut gone, mut threads) = (BTreeSet::new(), BTreeSet::new());
-        for (which, broken) in lost {
+        let (mut damaged, mut threads) = (BTreeSet::new(), BTreeSet::new());
+        for (which, is_corrupt) in lost {
             let Some((key, value)) = which.checked_rem(rows.len()).map(|at| &rows[at]) else {
                 continue;
             };
             let row = EmailMetadata::decode(key, value).unwrap();
             let id = decode_key::<table::EmailMetadata>(key).unwrap().email;
             let was_restored = row.deleted.is_some()
-                && drive.store.snapshot().content(ACCOUNT, id).unwrap().is_none();
+                && driver.store.snapshot().content(ACCOUNT, id).unwrap().is_none();
             if !was_restored && (row.deleted.is_some() || threads.insert(row.thread)) {
-                gone.insert(id);
-                write(&engine, Table::EmailMetadata, key.clone(), broken.then(|| vec![1, 2]));
+                damaged.insert(id);
+                write(&engine, Table::EmailMetadata, key.clone(), is_corrupt.then(|| vec![1, 2]));
             }
         }
-        let secrets = drive.store.secrets().clone();
+        let secrets = driver.store.secrets().clone();
         let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
-        let done = drive.store.repair(RepairScope::Repair, None, &remake, &mut |_| true).unwrap();
-        prop_assert_eq!((&done.left, done.renewed.is_empty()), (&Vec::new(), gone.is_empty()));
-        let clean = |drive: &TestDriver| {
-            drive.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches
+        let scope = RepairScope::Repair;
+        let report = driver.store.repair(scope, None, &remake, &mut |_| true).unwrap();
+        prop_assert_eq!(&report.left, &Vec::new());
+        prop_assert_eq!(report.renewed.is_empty(), damaged.is_empty());
+        let breaches = |driver: &TestDriver| {
+            driver.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches
         };
-        prop_assert_eq!(clean(&drive), Vec::new());
-        drive.forget_keywords(&gone);
-        drive.past.clear();
-        drive.past.push((drive.state(), drive.now.clone()));
+        prop_assert_eq!(breaches(&driver), Vec::new());
+        driver.forget_keywords(&damaged);
+        driver.past.clear();
+        driver.past.push((driver.state(), driver.now.clone()));
         for round in 0..2 {
-            for (results, window, total) in &asked {
-                check_query(&drive, results, window, *total);
-                check_states(&drive, results);
+            for (results, window, total) in &queries {
+                check_query(&driver, results, window, *total);
+                check_changes(&driver, results);
             }
-            check_listings(&drive);
-            prop_assert_eq!(clean(&drive), Vec::new());
+            check_listings(&driver);
+            prop_assert_eq!(breaches(&driver), Vec::new());
             if round == 0 {
-                drive.run(&after);
+                driver.run(&after);
             }
         }
     }
 
     #[test]
-    fn after_damage_and_repair_every_answer_is_the_naive_one(
+    fn all_answers_are_right_after_damage_and_repair(
         before in ops(25),
-        damages in damage(),
-        views in proptest::collection::vec((0u32..4, 0usize..6, 1usize..9), 0..4),
+        damages in damages(),
+        listings in proptest::collection::vec((0u32..4, 0usize..6, 1usize..9), 0..4),
         rebuild in any::<bool>(),
         after in ops(8),
-        asked in proptest::collection::vec((results(), window(), any::<bool>()), 1..6),
+        queries in proptest::collection::vec((query_spec(), window(), any::<bool>()), 1..6),
     ) {
         let engine = Arc::new(MemoryEngine::new());
-        let mut drive = TestDriver::over(Arc::clone(&engine) as _, Some(2));
-        drive.run(&before);
-        keep(&drive, views);
-        for one in &damages {
-            hurt(&engine, one);
+        let mut driver = TestDriver::over(Arc::clone(&engine) as _, Some(2));
+        driver.run(&before);
+        extend_listings(&driver, listings);
+        for damage in &damages {
+            apply_damage(&engine, damage);
         }
-        let secrets = drive.store.secrets().clone();
+        let secrets = driver.store.secrets().clone();
         let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
         let scope = if rebuild { RepairScope::Rebuild } else { RepairScope::Repair };
-        let done = drive.store.repair(scope, None, &remake, &mut |_| true).unwrap();
-        prop_assert_eq!(&done.left, &Vec::new());
-        let clean = |drive: &TestDriver| {
-            drive.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches
+        let report = driver.store.repair(scope, None, &remake, &mut |_| true).unwrap();
+        prop_assert_eq!(&report.left, &Vec::new());
+        let breaches = |driver: &TestDriver| {
+            driver.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches
         };
-        prop_assert_eq!(clean(&drive), Vec::new(), "{:?}", damages);
-        for (results, window, total) in &asked {
-            check_query(&drive, results, window, *total);
-            check_states(&drive, results);
+        prop_assert_eq!(breaches(&driver), Vec::new(), "{:?}", damages);
+        for (results, window, total) in &queries {
+            check_query(&driver, results, window, *total);
+            check_changes(&driver, results);
         }
-        check_listings(&drive);
-        if !done.renewed.is_empty() {
-            drive.past.clear();
-            drive.past.push((drive.state(), drive.now.clone()));
+        check_listings(&driver);
+        if !report.renewed.is_empty() {
+            driver.past.clear();
+            driver.past.push((driver.state(), driver.now.clone()));
         }
-        drive.run(&after);
-        for (results, window, total) in &asked {
-            check_query(&drive, results, window, *total);
-            check_states(&drive, results);
+        driver.run(&after);
+        for (results, window, total) in &queries {
+            check_query(&driver, results, window, *total);
+            check_changes(&driver, results);
         }
-        check_listings(&drive);
-        prop_assert_eq!(clean(&drive), Vec::new());
-        let again = drive.store.repair(RepairScope::Repair, None, &remake, &mut |_| true).unwrap();
+        check_listings(&driver);
+        prop_assert_eq!(breaches(&driver), Vec::new());
+        let again = driver.store.repair(RepairScope::Repair, None, &remake, &mut |_| true).unwrap();
         prop_assert_eq!(again.written, 0);
     }
 }

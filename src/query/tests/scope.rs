@@ -9,66 +9,71 @@ use crate::model::{EmailId, ListingFilter, Shape};
 use crate::query::matching::evaluate::Matcher;
 use crate::query::plan::access_paths;
 use crate::query::tests::driver::{ACCOUNT, TestDriver, ops};
-use crate::query::tests::listings::question;
-use crate::query::tests::naive::{self, splice};
-use crate::query::tests::{Begin, config, results, window};
+use crate::query::tests::listings::listing_query;
+use crate::query::tests::naive::{self, apply_changes};
+use crate::query::tests::{Begin, config, query_spec, window};
 use crate::query::*;
 
-/// The account as it would be without all that is outside the scope.
-fn seen(account: &naive::NaiveAccount, scope: &Scope) -> naive::NaiveAccount {
-    let mut seen = account.clone();
-    for mail in &mut seen.mails {
+/// Returns the account without the emails and mailboxes outside the scope.
+fn within_scope(account: &naive::NaiveAccount, scope: &Scope) -> naive::NaiveAccount {
+    let mut limited = account.clone();
+    for mail in &mut limited.mails {
         mail.mailboxes.retain(|uid| scope.mailboxes().contains(uid));
     }
-    seen.mails.retain(|mail| !mail.mailboxes.is_empty());
-    seen
+    limited.mails.retain(|mail| !mail.mailboxes.is_empty());
+    limited
 }
 
-fn scoped(results: &QuerySpec, scope: &Scope) -> QuerySpec {
+fn with_scope(results: &QuerySpec, scope: &Scope) -> QuerySpec {
     QuerySpec { scope: Some(scope.clone()), ..results.clone() }
 }
 
 fn check_query(
-    drive: &TestDriver,
+    driver: &TestDriver,
     results: &QuerySpec,
     scope: &Scope,
     (begin, limit): &(Begin, Option<usize>),
 ) {
     let start = match begin {
         Begin::Position(position) => Start::Position(*position),
-        Begin::Anchor(which, offset) => match which.checked_rem(drive.ids.len()) {
-            Some(at) => Start::Anchor { id: drive.ids[at], offset: *offset },
+        Begin::Anchor(index, offset) => match index.checked_rem(driver.ids.len()) {
+            Some(at) => Start::Anchor { id: driver.ids[at], offset: *offset },
             None => Start::Position(0),
         },
     };
-    let now = seen(&drive.now, scope);
-    let asked =
+    let now = within_scope(&driver.now, scope);
+    let request =
         Query { results: results.clone(), window: Window { start, limit: *limit }, total: true };
-    let wanted = now.page(&asked).ok_or(Error::AnchorNotFound).map(|(ids, position)| QueryAnswer {
-        ids,
-        position,
-        total: Some(now.list(results).len()),
-        state: drive.state(),
-        can_calculate: true,
-    });
-    let (snapshot, secrets) = (drive.store.snapshot(), drive.store.secrets());
-    let asked = Query { results: scoped(results, scope), ..asked };
-    assert_eq!(query(&snapshot, secrets, &asked).map(|found| found.answer), wanted, "{asked:?}");
-    let asked = Query { results: asked.results.within_scope().into_owned(), ..asked };
-    let matcher = Matcher::new(&asked.results.filter, secrets);
-    for plan in access_paths(&snapshot, &asked.results, &matcher).unwrap().candidates {
+    let expected =
+        now.page(&request).ok_or(Error::AnchorNotFound).map(|(ids, position)| QueryAnswer {
+            ids,
+            position,
+            total: Some(now.list(results).len()),
+            state: driver.state(),
+            can_calculate: true,
+        });
+    let (snapshot, secrets) = (driver.store.snapshot(), driver.store.secrets());
+    let request = Query { results: with_scope(results, scope), ..request };
+    assert_eq!(
+        query(&snapshot, secrets, &request).map(|found| found.answer),
+        expected,
+        "{request:?}"
+    );
+    let request = Query { results: request.results.within_scope().into_owned(), ..request };
+    let matcher = Matcher::new(&request.results.filter, secrets);
+    for plan in access_paths(&snapshot, &request.results, &matcher).unwrap().candidates {
         assert_eq!(
-            query_by(&snapshot, &matcher, &asked, &plan),
-            wanted,
-            "{:?} for {asked:?}",
+            query_by(&snapshot, &matcher, &request, &plan),
+            expected,
+            "{:?} for {request:?}",
             plan.path
         );
     }
 }
 
-fn check_changes(drive: &TestDriver, results: &QuerySpec, scope: &Scope) {
-    let (snapshot, secrets) = (drive.store.snapshot(), drive.store.secrets());
-    let now = seen(&drive.now, scope);
+fn check_changes(driver: &TestDriver, results: &QuerySpec, scope: &Scope) {
+    let (snapshot, secrets) = (driver.store.snapshot(), driver.store.secrets());
+    let now = within_scope(&driver.now, scope);
     let new = now.list(results);
     let low = |uid: &MailboxUid| {
         snapshot
@@ -78,71 +83,76 @@ fn check_changes(drive: &TestDriver, results: &QuerySpec, scope: &Scope) {
             .stats(Shape::Emails)
             .low
     };
-    let low = scope.mailboxes().iter().map(low).max().unwrap_or_default().max(drive.low);
-    for (since, past) in &drive.past {
-        let (since, past) = (*since, seen(past, scope));
+    let low = scope.mailboxes().iter().map(low).max().unwrap_or_default().max(driver.low);
+    for (since, past) in &driver.past {
+        let (since, past) = (*since, within_scope(past, scope));
         let old = past.list(results);
-        let may_name: BTreeSet<EmailId> =
+        let visible: BTreeSet<EmailId> =
             past.mails.iter().chain(&now.mails).map(|mail| mail.id).collect();
-        let wanted: Vec<Option<EmailId>> = new.iter().copied().map(Some).collect();
-        let asked = QueryChanges {
-            results: scoped(results, scope),
+        let expected: Vec<Option<EmailId>> = new.iter().copied().map(Some).collect();
+        let request = QueryChanges {
+            results: with_scope(results, scope),
             since,
             total: true,
             ..QueryChanges::default()
         };
-        let limited = asked.results.within_scope().into_owned();
+        let limited = request.results.within_scope().into_owned();
         let matcher = Matcher::new(&limited.filter, secrets);
         for plan in access_paths(&snapshot, &limited, &matcher).unwrap().candidates {
             let run = |up_to| {
-                let asked = QueryChanges { results: limited.clone(), up_to, ..asked.clone() };
-                changes_by(&snapshot, &matcher, &asked, plan.clone(), limits::MAX_QUERY_EVENTS)
+                let request = QueryChanges { results: limited.clone(), up_to, ..request.clone() };
+                changes_by(&snapshot, &matcher, &request, plan.clone(), limits::MAX_QUERY_EVENTS)
                     .map(|found| found.answer)
             };
             let found = match run(None) {
                 Err(Error::CannotCalculateChanges) if since < low => continue,
                 found => found.unwrap(),
             };
-            let named = found.removed.iter().chain(found.added.iter().map(|(_, id)| id));
-            let beyond: Vec<&EmailId> = named.filter(|id| !may_name.contains(id)).collect();
-            assert!(beyond.is_empty(), "{beyond:?} were never in {scope:?} for {asked:?}");
+            let reported = found.removed.iter().chain(found.added.iter().map(|(_, id)| id));
+            let hidden: Vec<&EmailId> = reported.filter(|id| !visible.contains(id)).collect();
+            assert!(hidden.is_empty(), "{hidden:?} were never in {scope:?} for {request:?}");
             let cached: Vec<Option<EmailId>> = old.iter().copied().map(Some).collect();
             assert_eq!(
-                splice(&cached, &found, new.len()),
-                wanted,
-                "{old:?} by {found:?} for {asked:?}"
+                apply_changes(&cached, &found, new.len()),
+                expected,
+                "{old:?} by {found:?} for {request:?}"
             );
             assert_eq!(found.total, Some(new.len()));
             for (at, up_to) in old.iter().enumerate() {
                 let part = run(Some(*up_to)).unwrap();
                 let mut cached = cached.clone();
                 cached[at + 1..].fill(None);
-                let replayed = splice(&cached, &part, new.len());
-                let is_true =
-                    replayed.iter().zip(&wanted).all(|(known, id)| known.is_none() || known == id);
-                assert!(is_true, "{old:?} to {new:?} by {part:?} gave {replayed:?} for {asked:?}");
+                let patched = apply_changes(&cached, &part, new.len());
+                let is_correct = patched
+                    .iter()
+                    .zip(&expected)
+                    .all(|(cached, id)| cached.is_none() || cached == id);
+                assert!(
+                    is_correct,
+                    "{old:?} to {new:?} by {part:?} gave {patched:?} for {request:?}"
+                );
             }
         }
     }
 }
 
-/// What changed is what a comparison of two naive accounts says.
-fn check_scope(drive: &TestDriver, scope: &Scope) {
-    let snapshot = drive.store.snapshot();
-    let now = seen(&drive.now, scope);
+/// Checks the changes within a scope by comparing two naive accounts, and the unread threads.
+fn check_scope(driver: &TestDriver, scope: &Scope) {
+    let snapshot = driver.store.snapshot();
+    let now = within_scope(&driver.now, scope);
     for (uid, unread) in
         scope.unread_threads(&snapshot, ACCOUNT, &Allowance::default()).unwrap().counts
     {
         assert_eq!(unread, now.counts(uid).unread_threads, "{uid} of {scope:?}");
     }
-    for (since, past) in &drive.past {
+    for (since, past) in &driver.past {
         let Some(changes) = scope.changes(&snapshot, ACCOUNT, *since, 1000).unwrap() else {
             continue;
         };
-        if *since < drive.low {
+        if *since < driver.low {
             continue;
         }
-        let past = seen(past, scope);
+        let past = within_scope(past, scope);
         let ids = |account: &naive::NaiveAccount| {
             account.mails.iter().map(|mail| mail.id).collect::<BTreeSet<_>>()
         };
@@ -167,19 +177,20 @@ proptest! {
     #[test]
     fn answers_within_a_scope_are_those_of_an_account_without_other_mail(
         ops in ops(25),
-        asked in proptest::collection::vec((results(), window()), 1..4),
-        questions in proptest::collection::vec((question(), window()), 1..3),
+        queries in proptest::collection::vec((query_spec(), window()), 1..4),
+        listing_queries in proptest::collection::vec((listing_query(), window()), 1..3),
         scope in proptest::collection::btree_set((1u32..4).prop_map(MailboxUid), 0..4),
     ) {
-        let mut drive = TestDriver::new();
-        drive.run(&ops);
+        let mut driver = TestDriver::new();
+        driver.run(&ops);
         let scope: Scope = scope.into_iter().collect();
-        check_scope(&drive, &scope);
-        let questions =
-            questions.iter().map(|(question, window)| (question.results(), window.clone()));
-        for (results, window) in asked.into_iter().chain(questions) {
-            check_query(&drive, &results, &scope, &window);
-            check_changes(&drive, &results, &scope);
+        check_scope(&driver, &scope);
+        let listing_queries = listing_queries
+            .iter()
+            .map(|(listing_query, window)| (listing_query.results(), window.clone()));
+        for (results, window) in queries.into_iter().chain(listing_queries) {
+            check_query(&driver, &results, &scope, &window);
+            check_changes(&driver, &results, &scope);
         }
     }
 }

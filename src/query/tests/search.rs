@@ -1,5 +1,8 @@
-//! Compares searches with a plain reading of the texts, after random folding, merging, destroying,
-//! kills and failed writes.
+//! Compares searches with a plain reading of the texts, while the search index is folded and
+//! merged, emails are destroyed, writes fail and the store is reopened.
+//!
+//! The helpers here make a store with one account, file messages, fold and search. The tests of
+//! what queries cost use them, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +14,6 @@ use crate::model::clock::FixedClock;
 use crate::model::{
     AccountId, AccountRow, Address, EmailId, EmailMetadata, ModSeq, Role, UtcMillis,
 };
-use crate::query::matching::candidate::{Candidate, CandidateSource, FetchedEmail};
 use crate::query::matching::evaluate::Matcher;
 use crate::query::search::term::WORD_FIELDS;
 use crate::query::tests::small_batches;
@@ -21,15 +23,16 @@ use crate::store::engine::memory::MemoryEngine;
 use crate::store::{EncodedMessage, Error, FoldSizes, NewEmail, NewMailbox, Options, Store};
 
 mod allowance;
+mod folding;
 mod words;
 
 const ACCOUNT: AccountId = AccountId(1);
 
-/// A store with one account, and what it was given.
+/// A store with one account, and the emails in it.
 struct Fixture {
     engine: Arc<FaultyEngine<MemoryEngine>>,
     store: Store,
-    texts: BTreeMap<EmailId, TestMail>,
+    mails: BTreeMap<EmailId, TestMail>,
 }
 
 #[derive(Debug, Clone)]
@@ -55,10 +58,10 @@ fn open(engine: &Arc<FaultyEngine<MemoryEngine>>) -> Store {
     Store::open_engine(engine.clone(), &Options::small(), clock).unwrap()
 }
 
-/// Makes the account and its inbox.
-pub(super) fn prepare(store: &Store) {
+/// Creates the account and its Inbox.
+pub(super) fn create_account(store: &Store) {
     let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
-    let made = store.commit(ACCOUNT, |txn| {
+    let setup = store.commit(ACCOUNT, |txn| {
         txn.register(&row);
         let inbox = NewMailbox {
             name: "Inbox".into(),
@@ -68,9 +71,10 @@ pub(super) fn prepare(store: &Store) {
         };
         txn.create_mailbox(&inbox)
     });
-    made.unwrap().1.wait_blocking().unwrap();
+    setup.unwrap().1.wait_blocking().unwrap();
 }
 
+/// Files a message in the Inbox as if it was delivered at `at` milliseconds.
 pub(super) fn file(store: &Store, raw: &[u8], at: i64) -> EmailId {
     let message = EncodedMessage::new(&rows(raw, store.secrets()));
     let (mut results, ticket) = store.commit_message(&[ACCOUNT], &message, raw, |txn| {
@@ -89,8 +93,8 @@ pub(super) fn file(store: &Store, raw: &[u8], at: i64) -> EmailId {
     id
 }
 
-/// One piece of folding; false where there is none to do.
-pub(super) fn step(store: &Store, sizes: &FoldSizes) -> Result<bool, Error> {
+/// Writes the next piece of a fold or merge. Returns `false` if there is nothing to fold.
+pub(super) fn fold_step(store: &Store, sizes: &FoldSizes) -> Result<bool, Error> {
     let Some(piece) = store.snapshot().next_fold_piece(ACCOUNT, sizes)? else { return Ok(false) };
     let (written, ticket) = store.commit(ACCOUNT, |txn| txn.write_folds(&piece))?;
     ticket.wait_blocking()?;
@@ -98,23 +102,25 @@ pub(super) fn step(store: &Store, sizes: &FoldSizes) -> Result<bool, Error> {
     Ok(true)
 }
 
-pub(super) fn ask(store: &Store, filter: Filter, limit: Option<usize>) -> Vec<EmailId> {
+/// Returns the first `limit` emails that match, newest first.
+pub(super) fn search(store: &Store, filter: Filter, limit: Option<usize>) -> Vec<EmailId> {
     let results = QuerySpec { account: ACCOUNT, filter, ..small_batches() };
-    let asked = Query { results, window: Window { start: Start::default(), limit }, total: false };
-    query(&store.snapshot(), store.secrets(), &asked).unwrap().answer.ids
+    let request =
+        Query { results, window: Window { start: Start::default(), limit }, total: false };
+    query(&store.snapshot(), store.secrets(), &request).unwrap().answer.ids
 }
 
 impl Fixture {
     fn new() -> Self {
         let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
         let store = open(&engine);
-        prepare(&store);
-        Self { engine, store, texts: BTreeMap::new() }
+        create_account(&store);
+        Self { engine, store, mails: BTreeMap::new() }
     }
 
     fn deliver(&mut self, mail: &TestMail, at: i64) -> EmailId {
         let id = self.file(&mail.raw(), at);
-        self.texts.insert(id, mail.clone());
+        self.mails.insert(id, mail.clone());
         id
     }
 
@@ -123,18 +129,18 @@ impl Fixture {
     }
 
     fn destroy(&mut self, which: usize) {
-        let Some(id) = self.texts.keys().nth(which % self.texts.len().max(1)).copied() else {
+        let Some(id) = self.mails.keys().nth(which % self.mails.len().max(1)).copied() else {
             return;
         };
-        self.texts.remove(&id);
+        self.mails.remove(&id);
         self.store.commit(ACCOUNT, |txn| txn.destroy_email(id)).unwrap().1.wait_blocking().unwrap();
     }
 
-    fn step(&self, sizes: &FoldSizes) -> Result<bool, Error> {
-        step(&self.store, sizes)
+    fn fold_step(&self, sizes: &FoldSizes) -> Result<bool, Error> {
+        fold_step(&self.store, sizes)
     }
 
-    fn assert_clean(&self) {
+    fn assert_sound(&self) {
         let remake = |raw: &[u8]| rows(raw, self.store.secrets());
         let breaches = self.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches;
         assert!(
@@ -144,43 +150,44 @@ impl Fixture {
         );
     }
 
-    fn ask(&self, filter: Filter, limit: Option<usize>) -> Vec<EmailId> {
-        ask(&self.store, filter, limit)
+    fn search(&self, filter: Filter, limit: Option<usize>) -> Vec<EmailId> {
+        search(&self.store, filter, limit)
     }
 
-    fn found(&self, text: &str, fields: u16) -> Vec<EmailId> {
-        self.ask(filter(text, fields), None)
+    fn find(&self, text: &str, fields: u16) -> Vec<EmailId> {
+        self.search(filter(text, fields), None)
     }
 
-    /// Each text: all that have it, the newest of them, and all that have it not.
+    /// For each search term, checks all emails that have it, the newest of these, and all emails
+    /// that do not have it.
     fn assert_answers(&self) {
         for (text, fields) in terms() {
-            let (has, lacks): (Vec<_>, Vec<_>) =
-                self.texts.iter().partition(|(_, mail)| naive(mail, text, fields));
-            let ids = |some: Vec<(&EmailId, &TestMail)>| {
-                some.into_iter().map(|(id, _)| *id).collect::<Vec<_>>()
+            let (matching, others): (Vec<_>, Vec<_>) =
+                self.mails.iter().partition(|(_, mail)| is_match(mail, text, fields));
+            let ids = |mails: Vec<(&EmailId, &TestMail)>| {
+                mails.into_iter().map(|(id, _)| *id).collect::<Vec<_>>()
             };
-            let (has, lacks) = (ids(has), ids(lacks));
-            assert_eq!(self.found(text, fields), has, "{text} in {fields}");
+            let (matching, others) = (ids(matching), ids(others));
+            assert_eq!(self.find(text, fields), matching, "{text} in {fields}");
             assert_eq!(
-                self.ask(filter(text, fields), Some(2)),
-                has[..has.len().min(2)],
+                self.search(filter(text, fields), Some(2)),
+                matching[..matching.len().min(2)],
                 "the newest of {text}"
             );
             assert_eq!(
-                self.ask(Filter::Not(vec![filter(text, fields)]), None),
-                lacks,
+                self.search(Filter::Not(vec![filter(text, fields)]), None),
+                others,
                 "all but {text} in {fields}"
             );
         }
         let both = |a: Vec<EmailId>, b: &[EmailId]| {
             a.into_iter().filter(|id| b.contains(id)).collect::<Vec<_>>()
         };
-        let (lunch, big) = (self.found("lunch", WORD_FIELDS), self.found("big", tokens::SUBJECT));
+        let (lunch, big) = (self.find("lunch", WORD_FIELDS), self.find("big", tokens::SUBJECT));
         let parts = vec![filter("lunch", WORD_FIELDS), filter("big", tokens::SUBJECT)];
-        assert_eq!(self.ask(Filter::And(parts.clone()), None), both(lunch.clone(), &big));
+        assert_eq!(self.search(Filter::And(parts.clone()), None), both(lunch.clone(), &big));
         let either: BTreeSet<EmailId> = lunch.into_iter().chain(big).collect();
-        assert_eq!(self.ask(Filter::Or(parts), None), either.into_iter().collect::<Vec<_>>());
+        assert_eq!(self.search(Filter::Or(parts), None), either.into_iter().collect::<Vec<_>>());
     }
 }
 
@@ -220,8 +227,8 @@ fn terms() -> Vec<(&'static str, u16)> {
     out
 }
 
-/// The words of a text and the characters of its Han runs, each with whether it follows the one
-/// before at once.
+/// Returns the ASCII words of a text and each of its other letters. The flag says whether a letter
+/// follows another one directly.
 fn atoms(text: &str) -> Vec<(String, bool)> {
     let mut out: Vec<(String, bool)> = Vec::new();
     let mut before = ' ';
@@ -240,11 +247,11 @@ fn contains(text: &str, phrase: &str) -> bool {
     let (text, phrase) = (atoms(text), atoms(phrase));
     text.windows(phrase.len()).any(|window| {
         let mut pairs = window.iter().zip(&phrase).enumerate();
-        pairs.all(|(n, (here, sought))| here.0 == sought.0 && (n == 0 || here.1 || !sought.1))
+        pairs.all(|(n, (found, wanted))| found.0 == wanted.0 && (n == 0 || found.1 || !wanted.1))
     })
 }
 
-fn naive(mail: &TestMail, text: &str, fields: u16) -> bool {
+fn is_match(mail: &TestMail, text: &str, fields: u16) -> bool {
     crate::query::search::term::pieces(text).iter().all(|piece| {
         let domain = piece.strip_prefix('@');
         let from = match domain {
@@ -261,9 +268,9 @@ fn naive(mail: &TestMail, text: &str, fields: u16) -> bool {
 enum SearchOp {
     Deliver(TestMail, i64),
     Destroy(usize),
-    Steps(usize),
-    /// The disk refuses the n-th write of some steps.
-    Refuse(i64),
+    Fold(usize),
+    /// Folds while a write fails: the one after so many writes.
+    FailWrite(i64),
     Reopen,
 }
 
@@ -279,8 +286,7 @@ fn mail() -> impl Strategy<Value = TestMail> {
     let text = || {
         proptest::collection::vec((words.clone(), prop_oneof![Just(" "), Just("")]), 0..5).prop_map(
             |words| {
-                // ASCII words that touch would be one; the naive reading knows no script boundary
-                // between others.
+                // ASCII words are separated, because two that touch would be one word.
                 words
                     .into_iter()
                     .map(|(word, gap)| format!("{word}{}", if word.is_ascii() { " " } else { gap }))
@@ -308,8 +314,8 @@ fn ops() -> impl Strategy<Value = Vec<SearchOp>> {
     let op = prop_oneof![
         6 => (mail(), 0i64..40).prop_map(|(mail, at)| SearchOp::Deliver(mail, at)),
         1 => (0usize..30).prop_map(SearchOp::Destroy),
-        3 => (1usize..6).prop_map(SearchOp::Steps),
-        1 => (0i64..3).prop_map(SearchOp::Refuse),
+        3 => (1usize..6).prop_map(SearchOp::Fold),
+        1 => (0i64..3).prop_map(SearchOp::FailWrite),
         1 => Just(SearchOp::Reopen),
     ];
     proptest::collection::vec(op, 1..60)
@@ -332,39 +338,40 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_folded_account_answers_as_its_texts_do(ops in ops(), sizes in sizes()) {
-        let mut bed = Fixture::new();
+    fn searches_find_what_a_plain_reading_of_the_texts_finds(ops in ops(), sizes in sizes()) {
+        let mut fixture = Fixture::new();
         for op in &ops {
             match op {
-                SearchOp::Deliver(mail, at) => drop(bed.deliver(mail, *at)),
-                SearchOp::Destroy(which) => bed.destroy(*which),
-                SearchOp::Steps(steps) => {
+                SearchOp::Deliver(mail, at) => drop(fixture.deliver(mail, *at)),
+                SearchOp::Destroy(which) => fixture.destroy(*which),
+                SearchOp::Fold(steps) => {
                     for _ in 0..*steps {
-                        bed.step(&sizes).unwrap();
+                        fixture.fold_step(&sizes).unwrap();
                     }
                 }
-                SearchOp::Refuse(after) => {
-                    bed.engine.fail_after(*after, Error::Full);
-                    let steps = (0..4).map(|_| bed.step(&sizes)).take_while(Result::is_ok).count();
-                    bed.engine.heal();
+                SearchOp::FailWrite(after) => {
+                    fixture.engine.fail_after(*after, Error::Full);
+                    let steps = (0..4).map(|_| fixture.fold_step(&sizes));
+                    let steps = steps.take_while(Result::is_ok).count();
+                    fixture.engine.heal();
                     prop_assert!(steps <= 4);
                 }
                 SearchOp::Reopen => {
-                    let Fixture { engine, store, texts } = bed;
+                    let Fixture { engine, store, mails } = fixture;
                     drop(store);
-                    bed = Fixture { store: open(&engine), engine, texts };
+                    fixture = Fixture { store: open(&engine), engine, mails };
                 }
             }
         }
-        bed.assert_clean();
-        bed.assert_answers();
-        // And when all that there is to do is done; no step may ask for another for ever.
-        let most = 2000 + 40 * ops.len();
-        let steps = (0..most).take_while(|_| bed.step(&sizes).unwrap()).count();
-        prop_assert!(steps < most);
-        bed.assert_clean();
-        bed.assert_answers();
-        let unfolded = bed.store.snapshot().account_state(ACCOUNT).unwrap().unfolded;
+        fixture.assert_sound();
+        fixture.assert_answers();
+        // Folds until nothing is left, which must take a bounded number of steps.
+        let max_steps = 2000 + 40 * ops.len();
+        let steps = (0..max_steps).take_while(|_| fixture.fold_step(&sizes).unwrap()).count();
+        prop_assert!(steps < max_steps);
+        fixture.assert_sound();
+        fixture.assert_answers();
+        let unfolded = fixture.store.snapshot().account_state(ACCOUNT).unwrap().unfolded;
         prop_assert!(unfolded < sizes.rows as u64);
     }
 }
@@ -379,135 +386,18 @@ fn plain(subject: &str, body: &str) -> TestMail {
 }
 
 #[test]
-fn many_emails_merge_in_pieces_and_every_stop_between_answers_alike() {
-    let mut bed = Fixture::new();
-    for n in 0..64 {
-        let often = "lunch big lunch ".repeat(n % 7 * 40);
-        bed.deliver(
-            &plain(&format!("number {n}"), &format!("{often} 日本語 w{} noon", n % 5)),
-            i64::try_from(n).unwrap(),
-        );
-    }
-    let sizes =
-        FoldSizes { rows: 8, row_octets: 1 << 20, block: 256, fan: 4, piece: 1024, last_level: 2 };
-    let mut steps = 0;
-    while bed.step(&sizes).unwrap() {
-        steps += 1;
-        if steps % 16 == 0 {
-            bed.assert_clean();
-            assert_eq!(bed.found("w3", tokens::BODY).len(), 13);
-            assert_eq!(bed.found("'big lunch big'", tokens::BODY).len(), 0);
-        }
-    }
-    assert!(steps > 40, "{steps} pieces");
-    let folds = bed.store.snapshot().folds(ACCOUNT).unwrap();
-    let levels: Vec<(u8, u32)> =
-        folds.live.iter().map(|fold| (fold.id.level, fold.emails)).collect();
-    assert_eq!(
-        (levels.as_slice(), folds.merges.len(), folds.dropped.len()),
-        (&[(1, 32), (1, 32)][..], 0, 0)
-    );
-    bed.assert_clean();
-    bed.assert_answers();
-}
-
-#[test]
-fn what_was_destroyed_goes_with_the_next_merge_and_an_empty_account_has_no_rows() {
-    let mut bed = Fixture::new();
-    for n in 0..8 {
-        bed.deliver(&plain("lunch", "noon"), n);
-    }
-    let sizes = FoldSizes { rows: 2, fan: 2, last_level: 3, ..FoldSizes::default() };
-    for _ in 0..4 {
-        bed.step(&sizes).unwrap();
-    }
-    for _ in 0..8 {
-        bed.destroy(0);
-    }
-    assert_eq!(bed.found("lunch", WORD_FIELDS), []);
-    bed.assert_clean();
-    while bed.step(&sizes).unwrap() {}
-    assert_eq!(bed.store.snapshot().folds(ACCOUNT).unwrap().live, []);
-    bed.assert_clean();
-}
-
-#[test]
-fn a_piece_made_of_what_has_changed_is_not_written() {
-    let mut bed = Fixture::new();
-    for n in 0..4 {
-        bed.deliver(&plain("lunch", "noon"), n);
-    }
-    let sizes = FoldSizes { rows: 2, ..FoldSizes::default() };
-    let piece = || bed.store.snapshot().next_fold_piece(ACCOUNT, &sizes).unwrap().unwrap();
-    let (first, second) = (piece(), piece());
-    let write = |piece| {
-        let (written, ticket) = bed.store.commit(ACCOUNT, |txn| txn.write_folds(&piece)).unwrap();
-        ticket.wait_blocking().unwrap();
-        written
-    };
-    assert!(write(first) && !write(second));
-    let third = piece();
-    bed.destroy(3);
-    let (written, _) = bed.store.commit(ACCOUNT, |txn| txn.write_folds(&third)).unwrap();
-    assert!(!written);
-    bed.assert_clean();
-    bed.assert_answers();
-}
-
-#[test]
-fn imported_mail_of_any_date_comes_in_its_place() {
-    let mut bed = Fixture::new();
-    let sizes = FoldSizes { rows: 2, fan: 99, ..FoldSizes::default() };
-    let ids: Vec<EmailId> = [50, 90, 10, 70, 5, 60]
-        .into_iter()
-        .map(|at| {
-            let id = bed.deliver(&plain("lunch", "noon"), at);
-            bed.step(&sizes).unwrap();
-            id
-        })
-        .collect();
-    let wanted: Vec<EmailId> = [1, 3, 5, 0, 2, 4].into_iter().map(|at: usize| ids[at]).collect();
-    assert_eq!(bed.found("lunch", WORD_FIELDS), wanted);
-    assert_eq!(bed.store.snapshot().folds(ACCOUNT).unwrap().live.len(), 3);
-}
-
-#[test]
-fn a_fold_tells_nothing_of_an_email_that_is_younger_than_it() {
+fn words_with_the_same_hash_are_distinguished_by_the_message() {
     let store = open(&Arc::new(FaultyEngine::new(MemoryEngine::new())));
-    prepare(&store);
-    let id = file(&store, b"Subject: s\r\n\r\nlunch\r\n", 1);
-    while step(&store, &FoldSizes { rows: 1, ..FoldSizes::default() }).unwrap() {}
-    let snapshot = store.snapshot();
-    let email = snapshot.email(ACCOUNT, id).unwrap().unwrap();
-    let (created, made) = (email.created, snapshot.folds(ACCOUNT).unwrap().live[0].made);
-    assert!(snapshot.is_current_in_fold(ACCOUNT, made, id).unwrap());
-    assert!(!snapshot.is_current_in_fold(ACCOUNT, ModSeq(created.0 - 1), id).unwrap());
-    let matcher = Matcher::new(&Filter::Is(Condition::Body("lunch".into())), store.secrets());
-    let results = QuerySpec { account: ACCOUNT, ..small_batches() };
-    let mut source = CandidateSource::new(&snapshot, &results, &matcher);
-    let told = source.index_answer(id).unwrap();
-    for (created, wanted) in [(created, true), (made, true), (made.next(), false)] {
-        let email = EmailMetadata { created, ..email.clone() };
-        assert_eq!(Candidate::new(&mut source, id, &email).may_contain(0).unwrap(), Some(wanted));
-        let mut known =
-            Candidate::new(&mut source, id, &email).with_fetched(FetchedEmail::of(told.clone()));
-        assert_eq!(known.may_contain(0).unwrap(), Some(wanted));
-    }
-}
-
-#[test]
-fn words_of_one_hash_are_told_apart_by_the_message() {
-    let store = open(&Arc::new(FaultyEngine::new(MemoryEngine::new())));
-    prepare(&store);
+    create_account(&store);
     let hash = tokens::WordHash::new(store.secrets());
-    let mut known = BTreeMap::new();
+    let mut words = BTreeMap::new();
     let (one, other) = (0u32..)
         .find_map(|n| {
             let word = format!("word{n}");
-            known.insert(hash.of(&word), word.clone()).map(|known| (known, word))
+            words.insert(hash.of(&word), word.clone()).map(|earlier| (earlier, word))
         })
         .unwrap();
     let id = file(&store, format!("Subject: s\r\n\r\n{one}\r\n").as_bytes(), 1);
-    let found = |word: &String| ask(&store, Filter::Is(Condition::Body(word.clone())), None);
+    let found = |word: &String| search(&store, Filter::Is(Condition::Body(word.clone())), None);
     assert_eq!((found(&one), found(&other)), (vec![id], vec![]));
 }

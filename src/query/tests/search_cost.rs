@@ -8,7 +8,7 @@ use crate::model::{
     AccountId, EmailId, Listing, ListingFilter, MailboxUid, Shape, Token, UtcMillis,
 };
 use crate::query::plan::AccessPath;
-use crate::query::tests::search::{ask, file, prepare, step};
+use crate::query::tests::search::{create_account, file, fold_step, search};
 use crate::query::tests::small_batches;
 use crate::query::{Condition, Filter, QuerySpec, explain};
 use crate::store::engine::watched::CountingEngine;
@@ -19,7 +19,7 @@ const SIZES: FoldSizes =
 
 /// Returns a store with `emails` folded emails: each has "lunch" and "dinner", each 400th "rare"
 /// before "dinner".
-fn bed(emails: i64, sizes: &FoldSizes) -> (Arc<CountingEngine>, Store) {
+fn fixture(emails: i64, sizes: &FoldSizes) -> (Arc<CountingEngine>, Store) {
     let engine = Arc::new(CountingEngine::default());
     let store = Store::open_engine(
         engine.clone(),
@@ -27,12 +27,12 @@ fn bed(emails: i64, sizes: &FoldSizes) -> (Arc<CountingEngine>, Store) {
         Arc::new(FixedClock::at(UtcMillis(0))),
     )
     .unwrap();
-    prepare(&store);
+    create_account(&store);
     for n in 0..emails {
         let rare = if n % 400 == 200 { "rare" } else { "usual" };
         file(&store, format!("Subject: s\r\n\r\nlunch w{n} {rare} dinner\r\n").as_bytes(), n);
         if n % 32 == 31 {
-            while step(&store, sizes).unwrap() {}
+            while fold_step(&store, sizes).unwrap() {}
         }
     }
     (engine, store)
@@ -43,12 +43,12 @@ fn body(text: &str) -> Filter {
 }
 
 #[test]
-fn a_search_reads_what_it_finds_and_a_phrase_what_its_rarest_word_leaves() {
+fn search_reads_rows_in_proportion_to_its_hits() {
     let read = |emails: i64| {
-        let (engine, store) = bed(emails, &SIZES);
-        let rows = |filter: Filter, limit, wanted: i64| {
+        let (engine, store) = fixture(emails, &SIZES);
+        let rows = |filter: Filter, limit, expected: i64| {
             engine.read();
-            assert_eq!(i64::try_from(ask(&store, filter, limit).len()).unwrap(), wanted);
+            assert_eq!(i64::try_from(search(&store, filter, limit).len()).unwrap(), expected);
             engine.read()
         };
         let newest = rows(body("lunch"), Some(5), 5);
@@ -68,11 +68,11 @@ fn a_search_reads_what_it_finds_and_a_phrase_what_its_rarest_word_leaves() {
 }
 
 #[test]
-fn an_alternative_that_looks_far_ahead_does_not_look_again() {
-    let (engine, store) = bed(400, &SIZES);
+fn or_of_two_ands_reads_little_more_than_one_word() {
+    let (engine, store) = fixture(400, &SIZES);
     let rows = |filter: Filter| {
         engine.read();
-        assert_eq!(ask(&store, filter, None).len(), 400);
+        assert_eq!(search(&store, filter, None).len(), 400);
         engine.read()
     };
     let one = Filter::And(vec![body("dinner"), body("rare")]);
@@ -82,9 +82,9 @@ fn an_alternative_that_looks_far_ahead_does_not_look_again() {
 }
 
 #[test]
-fn an_email_of_a_fold_is_found_in_a_few_of_its_rows() {
+fn ordinal_of_an_email_in_a_fold_is_found_in_few_rows() {
     // Eight of a row.
-    let (engine, store) = bed(1600, &FoldSizes { block: 64, ..SIZES });
+    let (engine, store) = fixture(1600, &FoldSizes { block: 64, ..SIZES });
     let snapshot = store.snapshot();
     let fold =
         *snapshot.folds(AccountId(1)).unwrap().live.iter().max_by_key(|fold| fold.emails).unwrap();
@@ -114,8 +114,8 @@ fn an_email_of_a_fold_is_found_in_a_few_of_its_rows() {
 }
 
 #[test]
-fn blocks_of_a_word_that_are_not_asked_for_are_not_read() {
-    let (engine, store) = bed(600, &FoldSizes { block: 64, ..SIZES });
+fn seeking_in_postings_reads_no_block_in_between() {
+    let (engine, store) = fixture(600, &FoldSizes { block: 64, ..SIZES });
     let (snapshot, hash) = (store.snapshot(), WordHash::new(store.secrets()).of("dinner"));
     let folds = snapshot.folds(AccountId(1)).unwrap();
     let fold = folds.live.iter().max_by_key(|fold| fold.emails).unwrap();
@@ -139,8 +139,8 @@ fn blocks_of_a_word_that_are_not_asked_for_are_not_read() {
 }
 
 #[test]
-fn a_text_is_sought_by_the_index_and_within_a_small_mailbox() {
-    let (engine, store) = bed(100, &SIZES);
+fn text_search_uses_the_index_and_a_small_mailbox() {
+    let (engine, store) = fixture(100, &SIZES);
     let made = store.commit(AccountId(1), |txn| {
         let small = NewMailbox { name: "Small".into(), parent: None, role: None, sort_order: 0 };
         let uid = txn.create_mailbox(&small)?;
@@ -167,7 +167,7 @@ fn a_text_is_sought_by_the_index_and_within_a_small_mailbox() {
     let sought = within(small, body("lunch"));
     assert_eq!(plan(&sought).path, AccessPath::Search(Some(listing)));
     engine.read();
-    assert_eq!(ask(&store, sought, None).len(), 3);
+    assert_eq!(search(&store, sought, None).len(), 3);
     let read = engine.read();
     assert!(read < 60, "{read} rows");
     for filter in [

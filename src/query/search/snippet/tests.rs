@@ -72,8 +72,8 @@ fn marks(html: &str) -> Vec<String> {
 }
 
 #[test]
-fn words_and_phrases_are_marked_as_they_are_found() {
-    for (what, given, wanted) in [
+fn words_and_phrases_that_match_are_marked() {
+    for (what, given, expected) in [
         ("lunch", "Lunch at noon, LUNCH!", Some("<mark>Lunch</mark> at noon, <mark>LUNCH</mark>!")),
         ("\"big lunch\"", "a big lunch, lunch big", Some("a <mark>big lunch</mark>, lunch big")),
         ("'big lunch' noon", "noon: big-lunch", Some("<mark>noon</mark>: <mark>big-lunch</mark>")),
@@ -94,15 +94,15 @@ fn words_and_phrases_are_marked_as_they_are_found() {
         ("", "anything", None),
     ] {
         // A subject is kept in one form.
-        let composed = wanted.map(|wanted| wanted.nfc().collect::<String>());
+        let composed = expected.map(|expected| expected.nfc().collect::<String>());
         assert_eq!(subject(what, given), composed, "{what} in {given}");
-        assert_eq!(body(what, given).as_deref(), wanted, "{what} in {given}");
+        assert_eq!(body(what, given).as_deref(), expected, "{what} in {given}");
     }
 }
 
 #[test]
-fn what_is_hostile_stays_text() {
-    for (given, wanted) in [
+fn hostile_text_is_escaped() {
+    for (given, expected) in [
         (
             "<script>alert('lunch')</script>",
             "&lt;script&gt;alert(&#39;<mark>lunch</mark>&#39;)&lt;/script&gt;",
@@ -118,8 +118,8 @@ fn what_is_hostile_stays_text() {
             "<mark>lu\u{200b}nch</mark> \u{1f600}<mark>lunch</mark>\u{1f600}",
         ),
     ] {
-        assert_eq!(subject("lunch", given).as_deref(), Some(wanted), "{given}");
-        assert_eq!(body("lunch", given).as_deref(), Some(wanted), "{given}");
+        assert_eq!(subject("lunch", given).as_deref(), Some(expected), "{given}");
+        assert_eq!(body("lunch", given).as_deref(), Some(expected), "{given}");
     }
     assert_eq!(
         body("lunch", "a\u{1b}[2J\u{0} lunch \t\r\n\r\n b").as_deref(),
@@ -132,7 +132,7 @@ fn what_is_hostile_stays_text() {
 }
 
 #[test]
-fn null_where_nothing_is_found_or_nothing_is_looked_for() {
+fn snippet_is_null_without_a_match_or_a_search_text() {
     let raw = "Subject: lunch\r\nFrom: lunch@x.example\r\n\r\nlunch now\r\n";
     let is = Filter::Is;
     let found = |filter: Filter| {
@@ -168,14 +168,14 @@ fn html_is_shown_as_its_text() {
 }
 
 #[test]
-fn a_part_of_a_long_text_shows_the_match_and_keeps_its_bound() {
+fn snippet_of_a_long_text_shows_the_match_and_is_bounded() {
     for filler in
         ["word ", "& ", "日本", "<>", "e\u{301}", "\u{1f469}\u{200d}\u{1f680}", "x", " \r\n"]
     {
         for before in [0, 1, 3, 20, 60, 500] {
             let given = format!("{} lunch {}", filler.repeat(before), filler.repeat(500));
             let found = body("lunch", &given).unwrap();
-            assert!(found.len() <= limits::MAX_SNIPPET_BYTES, "{} octets: {found}", found.len());
+            assert!(found.len() <= limits::MAX_SNIPPET_BYTES, "{} bytes: {found}", found.len());
             assert_eq!(marks(&found), ["lunch"], "{filler:?} {before}");
             let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(squeezed(&given).contains(plain(&found).trim()), "{found}");
@@ -216,7 +216,7 @@ proptest! {
 
 /// A word of real mail that the filter finds is shown in the snippet.
 #[test]
-fn the_shared_corpus() {
+fn words_of_the_shared_corpus_are_shown_in_snippets() {
     let Some(folder) = crate::needs::corpus() else { return };
     let entries = fs::read_dir(folder).unwrap();
     let (mut subjects, mut previews) = (0, 0);

@@ -5,10 +5,10 @@ use super::*;
 
 /// Emails with each of these bodies (raw messages, header and all), asked before and after they are
 /// folded.
-fn assert_found(raws: &[&str], asked: &[(Filter, &[usize])]) {
-    let bed = Fixture::new();
+fn assert_found(raws: &[&str], request: &[(Filter, &[usize])]) {
+    let fixture = Fixture::new();
     let ids: Vec<EmailId> =
-        raws.iter().zip(0..).map(|(raw, at)| bed.file(raw.as_bytes(), at)).collect();
+        raws.iter().zip(0..).map(|(raw, at)| fixture.file(raw.as_bytes(), at)).collect();
     let sizes = FoldSizes {
         rows: 1,
         row_octets: 100,
@@ -18,15 +18,16 @@ fn assert_found(raws: &[&str], asked: &[(Filter, &[usize])]) {
         ..FoldSizes::default()
     };
     for folded in [false, true] {
-        while folded && bed.step(&sizes).unwrap() {}
-        bed.assert_clean();
-        for (filter, wanted) in asked {
-            let wanted: BTreeSet<EmailId> = wanted.iter().map(|at| ids[*at]).collect();
-            let found: BTreeSet<EmailId> = bed.ask(filter.clone(), None).into_iter().collect();
-            assert_eq!(found, wanted, "folded {folded}: {filter:?}");
+        while folded && fixture.fold_step(&sizes).unwrap() {}
+        fixture.assert_sound();
+        for (filter, expected) in request {
+            let expected: BTreeSet<EmailId> = expected.iter().map(|at| ids[*at]).collect();
+            let found: BTreeSet<EmailId> =
+                fixture.search(filter.clone(), None).into_iter().collect();
+            assert_eq!(found, expected, "folded {folded}: {filter:?}");
         }
     }
-    assert_eq!(bed.store.snapshot().account_state(ACCOUNT).unwrap().unfolded, 0);
+    assert_eq!(fixture.store.snapshot().account_state(ACCOUNT).unwrap().unfolded, 0);
 }
 
 fn utf8(body: &str, kind: &str) -> String {
@@ -43,7 +44,7 @@ fn scripts_without_spaces_are_found_by_any_part_of_a_text() {
         "京北 都東 plain words 國",
     ];
     let raws: Vec<String> = bodies.iter().map(|body| utf8(body, "plain")).collect();
-    let asked: Vec<(Filter, &[usize])> = [
+    let request: Vec<(Filter, &[usize])> = [
         ("北京", &[0][..]),
         ("北京开会", &[0]),
         ("会", &[0]),
@@ -65,9 +66,9 @@ fn scripts_without_spaces_are_found_by_any_part_of_a_text() {
         ("京北 words", &[4]),
     ]
     .into_iter()
-    .map(|(text, wanted)| (filter(text, tokens::BODY), wanted))
+    .map(|(text, expected)| (filter(text, tokens::BODY), expected))
     .collect();
-    assert_found(&raws.iter().map(String::as_str).collect::<Vec<_>>(), &asked);
+    assert_found(&raws.iter().map(String::as_str).collect::<Vec<_>>(), &request);
 }
 
 #[test]
@@ -76,7 +77,7 @@ fn html_is_searched_as_its_text() {
                 Gr&uuml;&szlig;e aus <b>K&ouml;ln</b></p><!-- secret -->\
                 <p>Lunch&nbsp;at<br>noon</p><img src=cid:x alt='The cathedral' \
                 title=\"by night\"></body></html>";
-    let asked: Vec<(Filter, &[usize])> = [
+    let request: Vec<(Filter, &[usize])> = [
         ("Grüße", &[0][..]),
         ("grusse", &[0]),
         ("'aus Köln'", &[0]),
@@ -89,9 +90,9 @@ fn html_is_searched_as_its_text() {
         ("secret", &[]),
     ]
     .into_iter()
-    .map(|(text, wanted)| (filter(text, tokens::BODY), wanted))
+    .map(|(text, expected)| (filter(text, tokens::BODY), expected))
     .collect();
-    assert_found(&[&utf8(html, "html"), &utf8("nothing", "plain")], &asked);
+    assert_found(&[&utf8(html, "html"), &utf8("nothing", "plain")], &request);
 }
 
 #[test]
@@ -109,7 +110,7 @@ fn header_fields_are_found_by_name_and_by_id() {
     let header = |name: &str, text: Option<&str>| {
         Filter::Is(Condition::Header { name: name.into(), text: text.map(str::to_owned) })
     };
-    let asked: [(Filter, &[usize]); 13] = [
+    let request: [(Filter, &[usize]); 13] = [
         (header("message-id", Some("<a.1@x.example>")), &[0]),
         (header("Message-ID", Some("x.example>")), &[0, 1]),
         (header("In-Reply-To", Some("<A.1@x.example>")), &[1]),
@@ -124,7 +125,7 @@ fn header_fields_are_found_by_name_and_by_id() {
         (header("X-Loop", Some("\"ne tw\"")), &[1]),
         (Filter::Not(vec![header("x-loop", None)]), &[0, 2]),
     ];
-    assert_found(&raws.iter().map(String::as_str).collect::<Vec<_>>(), &asked);
+    assert_found(&raws.iter().map(String::as_str).collect::<Vec<_>>(), &request);
 }
 
 #[test]
@@ -143,7 +144,7 @@ fn addresses_are_found_by_their_domain_and_attachments_by_name_and_type() {
         "From: ann@example.org\r\nTo: x@notexample.org\r\n\r\nplan\r\n".to_owned(),
     ];
     let is = |condition| Filter::Is(condition);
-    let asked: [(Filter, &[usize]); 12] = [
+    let request: [(Filter, &[usize]); 12] = [
         (is(Condition::From("@example.org".into())), &[0, 1, 2]),
         (is(Condition::From("@mail.example.org".into())), &[0, 1]),
         (is(Condition::To("@example.org".into())), &[]),
@@ -157,5 +158,5 @@ fn addresses_are_found_by_their_domain_and_attachments_by_name_and_type() {
         (is(Condition::AttachmentType("image".into())), &[1]),
         (is(Condition::AttachmentType("application/p".into())), &[]),
     ];
-    assert_found(&raws.iter().map(String::as_str).collect::<Vec<_>>(), &asked);
+    assert_found(&raws.iter().map(String::as_str).collect::<Vec<_>>(), &request);
 }

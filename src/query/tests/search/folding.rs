@@ -1,0 +1,123 @@
+//! Tests folding and merging of the search index: searches in between, destroyed emails, and emails
+//! that change while a piece of a fold is being made.
+
+use super::*;
+use crate::query::matching::candidate::{Candidate, CandidateSource, FetchedEmail};
+
+#[test]
+fn searches_are_right_between_the_pieces_of_a_merge() {
+    let mut fixture = Fixture::new();
+    for n in 0..64 {
+        let filler = "lunch big lunch ".repeat(n % 7 * 40);
+        fixture.deliver(
+            &plain(&format!("number {n}"), &format!("{filler} 日本語 w{} noon", n % 5)),
+            i64::try_from(n).unwrap(),
+        );
+    }
+    let sizes =
+        FoldSizes { rows: 8, row_octets: 1 << 20, block: 256, fan: 4, piece: 1024, last_level: 2 };
+    let mut steps = 0;
+    while fixture.fold_step(&sizes).unwrap() {
+        steps += 1;
+        if steps % 16 == 0 {
+            fixture.assert_sound();
+            assert_eq!(fixture.find("w3", tokens::BODY).len(), 13);
+            assert_eq!(fixture.find("'big lunch big'", tokens::BODY).len(), 0);
+        }
+    }
+    assert!(steps > 40, "{steps} pieces");
+    let folds = fixture.store.snapshot().folds(ACCOUNT).unwrap();
+    let levels: Vec<(u8, u32)> =
+        folds.live.iter().map(|fold| (fold.id.level, fold.emails)).collect();
+    assert_eq!(
+        (levels.as_slice(), folds.merges.len(), folds.dropped.len()),
+        (&[(1, 32), (1, 32)][..], 0, 0)
+    );
+    fixture.assert_sound();
+    fixture.assert_answers();
+}
+
+#[test]
+fn merges_drop_destroyed_emails_until_no_fold_is_left() {
+    let mut fixture = Fixture::new();
+    for n in 0..8 {
+        fixture.deliver(&plain("lunch", "noon"), n);
+    }
+    let sizes = FoldSizes { rows: 2, fan: 2, last_level: 3, ..FoldSizes::default() };
+    for _ in 0..4 {
+        fixture.fold_step(&sizes).unwrap();
+    }
+    for _ in 0..8 {
+        fixture.destroy(0);
+    }
+    assert_eq!(fixture.find("lunch", WORD_FIELDS), []);
+    fixture.assert_sound();
+    while fixture.fold_step(&sizes).unwrap() {}
+    assert_eq!(fixture.store.snapshot().folds(ACCOUNT).unwrap().live, []);
+    fixture.assert_sound();
+}
+
+#[test]
+fn fold_piece_made_from_outdated_rows_is_not_written() {
+    let mut fixture = Fixture::new();
+    for n in 0..4 {
+        fixture.deliver(&plain("lunch", "noon"), n);
+    }
+    let sizes = FoldSizes { rows: 2, ..FoldSizes::default() };
+    let piece = || fixture.store.snapshot().next_fold_piece(ACCOUNT, &sizes).unwrap().unwrap();
+    let (first, second) = (piece(), piece());
+    let write = |piece| {
+        let (written, ticket) =
+            fixture.store.commit(ACCOUNT, |txn| txn.write_folds(&piece)).unwrap();
+        ticket.wait_blocking().unwrap();
+        written
+    };
+    assert!(write(first) && !write(second));
+    let third = piece();
+    fixture.destroy(3);
+    let (written, _) = fixture.store.commit(ACCOUNT, |txn| txn.write_folds(&third)).unwrap();
+    assert!(!written);
+    fixture.assert_sound();
+    fixture.assert_answers();
+}
+
+#[test]
+fn imported_emails_of_any_date_are_found_newest_first() {
+    let mut fixture = Fixture::new();
+    let sizes = FoldSizes { rows: 2, fan: 99, ..FoldSizes::default() };
+    let ids: Vec<EmailId> = [50, 90, 10, 70, 5, 60]
+        .into_iter()
+        .map(|at| {
+            let id = fixture.deliver(&plain("lunch", "noon"), at);
+            fixture.fold_step(&sizes).unwrap();
+            id
+        })
+        .collect();
+    let expected: Vec<EmailId> = [1, 3, 5, 0, 2, 4].into_iter().map(|at: usize| ids[at]).collect();
+    assert_eq!(fixture.find("lunch", WORD_FIELDS), expected);
+    assert_eq!(fixture.store.snapshot().folds(ACCOUNT).unwrap().live.len(), 3);
+}
+
+#[test]
+fn fold_does_not_answer_for_an_email_newer_than_the_fold() {
+    let store = open(&Arc::new(FaultyEngine::new(MemoryEngine::new())));
+    create_account(&store);
+    let id = file(&store, b"Subject: s\r\n\r\nlunch\r\n", 1);
+    while fold_step(&store, &FoldSizes { rows: 1, ..FoldSizes::default() }).unwrap() {}
+    let snapshot = store.snapshot();
+    let email = snapshot.email(ACCOUNT, id).unwrap().unwrap();
+    let (created, folded) = (email.created, snapshot.folds(ACCOUNT).unwrap().live[0].made);
+    assert!(snapshot.is_current_in_fold(ACCOUNT, folded, id).unwrap());
+    assert!(!snapshot.is_current_in_fold(ACCOUNT, ModSeq(created.0 - 1), id).unwrap());
+    let matcher = Matcher::new(&Filter::Is(Condition::Body("lunch".into())), store.secrets());
+    let results = QuerySpec { account: ACCOUNT, ..small_batches() };
+    let mut source = CandidateSource::new(&snapshot, &results, &matcher);
+    let index_answer = source.index_answer(id).unwrap();
+    for (created, expected) in [(created, true), (folded, true), (folded.next(), false)] {
+        let email = EmailMetadata { created, ..email.clone() };
+        assert_eq!(Candidate::new(&mut source, id, &email).may_contain(0).unwrap(), Some(expected));
+        let mut fetched = Candidate::new(&mut source, id, &email)
+            .with_fetched(FetchedEmail::of(index_answer.clone()));
+        assert_eq!(fetched.may_contain(0).unwrap(), Some(expected));
+    }
+}
