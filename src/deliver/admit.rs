@@ -20,13 +20,17 @@ impl Deliverer {
             // A store without any account is new, or its disk was not mounted. That must not make
             // all mail bounce.
             Ok(None) if self.directory.is_empty().unwrap_or(true) => {
-                return Reply::new(451, [4, 3, 0], "no account has been made here yet");
+                return Reply::new(
+                    451,
+                    [4, 3, 0],
+                    "this server has no accounts yet: try again later",
+                );
             }
-            Ok(None) => return Reply::new(550, [5, 1, 1], "nobody here has that address"),
+            Ok(None) => return Reply::new(550, [5, 1, 1], "no account has this address"),
             Err(error) => return outcome::refusal(&error, &settings),
         };
         if !target.row.active {
-            return Reply::new(550, [5, 2, 1], "that mailbox takes no mail at present");
+            return Reply::new(550, [5, 2, 1], "this account is inactive and accepts no mail");
         }
         let account = target.account;
         if target.row.quota_bytes.is_some() || target.row.quota_emails.is_some() {
@@ -46,6 +50,6 @@ impl Deliverer {
             }
         }
         session.targets.push(target);
-        Reply::new(250, [2, 1, 5], "recipient noted")
+        Reply::new(250, [2, 1, 5], "recipient accepted")
     }
 }

@@ -80,7 +80,7 @@ impl Deliverer {
         };
         if trace::received_count(&header) >= limits::MAX_RECEIVED_FIELDS {
             prepared.refusal =
-                Some(Reply::new(554, [5, 4, 6], "the message goes round in circles"));
+                Some(Reply::new(554, [5, 4, 6], "mail loop: too many Received fields"));
             return prepared;
         }
         let message = catch_parser_panic("a message", || Message::with_header(header.clone()));

@@ -40,8 +40,8 @@ pub(super) enum FilingResult {
 pub(super) fn acceptance(filed: &FilingResult) -> Reply {
     let text = match filed {
         FilingResult::New { email, .. } => format!("filed as {email}"),
-        FilingResult::Again(Some(email)) => format!("filed already as {email}"),
-        FilingResult::Again(None) => "taken already".into(),
+        FilingResult::Again(Some(email)) => format!("already filed as {email}"),
+        FilingResult::Again(None) => "already delivered".into(),
     };
     Reply::new(250, [2, 0, 0], text)
 }
@@ -49,11 +49,13 @@ pub(super) fn acceptance(filed: &FilingResult) -> Reply {
 pub(super) fn refusal(error: &Error, settings: &Settings) -> Reply {
     match error {
         Error::Quota => over_quota(settings),
-        Error::Full => Reply::new(452, [4, 3, 1], "no space left: try again later"),
-        Error::QueueFull(_) => {
-            Reply::new(452, [4, 3, 1], "too much waits to be sent: try again later")
-        }
-        Error::NotFound("account") => Reply::new(550, [5, 1, 1], "nobody here has that address"),
+        Error::Full => Reply::new(452, [4, 3, 1], "no disk space left: try again later"),
+        Error::QueueFull(_) => Reply::new(
+            452,
+            [4, 3, 1],
+            "the account has too much mail waiting to be sent: try again later",
+        ),
+        Error::NotFound("account") => Reply::new(550, [5, 1, 1], "no account has this address"),
         Error::NotFound(_)
         | Error::Conflict(_)
         | Error::Mailbox { .. }
@@ -69,7 +71,7 @@ pub(super) fn refusal(error: &Error, settings: &Settings) -> Reply {
 }
 
 pub(super) fn trouble() -> Reply {
-    Reply::new(451, [4, 3, 0], "trouble with the mail store: try again later")
+    Reply::new(451, [4, 3, 0], "error in the mail store: try again later")
 }
 
 pub(super) fn over_quota(settings: &Settings) -> Reply {

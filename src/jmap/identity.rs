@@ -238,7 +238,7 @@ fn read(
         .clone_into(&mut identity.email);
     // A more specific error takes the place of `invalidProperties` (RFC 8620 §5.3).
     if !identity.email.is_empty() && !senders.may_have_identity(&identity.email)? {
-        return Err(SetError::of("forbiddenFrom", "the account may not send from this address"));
+        return Err(SetError::other("forbiddenFrom", "the account may not send from this address"));
     }
     if identity.email.is_empty() {
         problems.add("email", "an address is expected");

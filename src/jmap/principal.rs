@@ -88,7 +88,7 @@ impl ObjectChanges for Principal {
             destroyed: Vec::new(),
             state,
             more: false,
-            updated_properties: UpdatedProperties::Untold,
+            updated_properties: UpdatedProperties::NotReported,
         }))
     }
 }

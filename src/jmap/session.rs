@@ -108,7 +108,7 @@ fn entry_with_unread(context: &Context, account: &Account) -> Result<SessionAcco
     let mut entry = entry(account, &context.uploads);
     if account.guest.is_none() {
         let unread = unread(&context.store.snapshot(), account.id)?;
-        entry.passing = Some((ADMIN, unread));
+        entry.volatile = Some((ADMIN, unread));
     }
     Ok(entry)
 }
@@ -144,7 +144,7 @@ pub(super) fn entry(account: &Account, uploads: &UploadSettings) -> SessionAccou
             .iter()
             .filter_map(|name| account_capability(name, account, uploads))
             .collect(),
-        passing: None,
+        volatile: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The LMTP server: moves bytes between a socket and the session of `wire::lmtp`, and does what the
 //! steps of the session say.
 //!
-//! - The body of a message is buffer in memory, beyond a size in a file. The bodies of all
+//! - The body of a message is buffered in memory, or in a file if it is large. The bodies of all
 //!   connections together are bounded.
 //! - Every wait for input is bounded, and so is the whole session.
 //! - The replies to pipelined commands are written together.
@@ -44,7 +44,7 @@ pub struct LmtpSettings {
     pub idle: Duration,
     /// How long a session may take.
     pub session: Duration,
-    /// A body of more bytes is buffer in a file.
+    /// A body of more bytes is buffered in a file.
     pub body_in_memory: usize,
     /// The directory for these files.
     pub spill_dir: PathBuf,
@@ -216,7 +216,7 @@ impl<D: DeliveryService> Driver<D> {
                     session.delivered(&replies);
                     body.clear();
                     if self.stop.is_stopping() {
-                        session.shut([4, 3, 2], "closing down");
+                        session.shut([4, 3, 2], "the service is shutting down");
                     }
                 }
                 Step::StartTls => {
@@ -248,13 +248,13 @@ impl<D: DeliveryService> Driver<D> {
             read = input.read(stream) => Some(read?),
             () = self.stop.wait(), if !in_message => None,
             () = sleep_until(idle_deadline) => {
-                session.shut([4, 4, 2], "idle for too long");
+                session.shut([4, 4, 2], "the client was idle for too long");
                 flush(stream, session.output()).await?;
                 return Ok(false);
             }
         };
         if read.is_none() {
-            session.shut([4, 3, 2], "closing down");
+            session.shut([4, 3, 2], "the service is shutting down");
             flush(stream, session.output()).await?;
             return Ok(false);
         }
@@ -324,7 +324,11 @@ impl IncomingBody {
 
     fn add(&mut self, bytes: &[u8]) -> Result<(), Reply> {
         if !self.permit.grow(bytes.len()) {
-            return Err(Reply::new(452, [4, 3, 1], "too much mail at once: try again later"));
+            return Err(Reply::new(
+                452,
+                [4, 3, 1],
+                "too much mail is being received: try again later",
+            ));
         }
         self.buffer.add(bytes).map_err(|error| cannot_buffer(&error))
     }
@@ -332,15 +336,19 @@ impl IncomingBody {
     fn finish(&mut self) -> Result<Vec<u8>, Reply> {
         // While a message is stored, its bytes exist several times: as a row and in the batch.
         if !self.permit.grow(self.buffer.size().saturating_mul(limits::FILING_COPIES)) {
-            return Err(Reply::new(452, [4, 3, 1], "too much mail at once: try again later"));
+            return Err(Reply::new(
+                452,
+                [4, 3, 1],
+                "too much mail is being received: try again later",
+            ));
         }
         self.buffer.finish().map_err(|error| cannot_buffer(&error))
     }
 }
 
 fn cannot_buffer(error: &io::Error) -> Reply {
-    tracing::warn!(%error, "cannot collect a large message");
-    Reply::new(452, [4, 3, 1], "no space for a message of this size: try again later")
+    tracing::warn!(%error, "cannot buffer a large message");
+    Reply::new(452, [4, 3, 1], "no space to receive a message of this size: try again later")
 }
 
 #[cfg(test)]

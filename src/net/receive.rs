@@ -35,7 +35,7 @@ pub(super) async fn deliver<D: DeliveryService>(
 
 /// The reply for a recipient for whom the delivery returned no reply.
 pub(super) fn no_answer() -> Reply {
-    Reply::new(451, [4, 3, 0], "no answer from the mail store")
+    Reply::new(451, [4, 3, 0], "the delivery gave no result: try again later")
 }
 
 #[cfg(test)]

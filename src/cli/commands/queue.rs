@@ -231,7 +231,7 @@ async fn show(item: &ActionArgs, message: bool, context: &CommandContext) -> Res
     output::facts(&ShownAction { action, next });
     let rows = recipients
         .into_iter()
-        .map(|row| vec![row.address, row.state, row.said.unwrap_or_default()]);
+        .map(|row| vec![row.address, row.state, row.reply.unwrap_or_default()]);
     output::table(&["RECIPIENT", "STATE", "REPLY OF THE RELAY"], rows.collect());
     Ok(())
 }

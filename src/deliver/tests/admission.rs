@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn mail_is_deferred_only_for_the_account_whose_directory_row_is_damaged() {
-    let later = "451 trouble with the mail store: try again later";
+    let later = "451 error in the mail store: try again later";
     for (table, key) in
         [(Table::Addresses, &b"lee@example.org"[..]), (Table::Accounts, &[0, 0, 0, 1])]
     {
@@ -27,7 +27,7 @@ fn mail_is_deferred_only_for_the_account_whose_directory_row_is_damaged() {
                 (sent("lee@example.org"), sent("lee+x@example.org")),
                 (later.to_owned(), later.to_owned())
             );
-            assert_eq!(sent("nobody@example.org"), "550 nobody here has that address");
+            assert_eq!(sent("nobody@example.org"), "550 no account has this address");
             assert!(sent("eve@example.org").starts_with("250 filed as"));
             assert_eq!(sent("ann@example.org") == later, table == Table::Accounts);
         }
@@ -96,7 +96,7 @@ fn mail_is_deferred_only_for_the_account_under_repair() {
         let replies =
             fixture.send("eve@example.net", &["ann@example.org", "ben@example.org"], &message);
         assert!(
-            replies[0].starts_with("250 filed as") && replies[1].starts_with("250 filed already"),
+            replies[0].starts_with("250 filed as") && replies[1].starts_with("250 already filed"),
             "{replies:?}"
         );
     }
@@ -117,7 +117,7 @@ fn mail_over_quota_to_inactive_accounts_or_in_a_loop_is_refused() {
     fixture.directory.update(fixture.ann, |row| row.active = false).unwrap();
     assert!(
         fixture.send("bob@example.net", &["ann@example.org"], HELLO)[0]
-            .starts_with("550 that mailbox")
+            .starts_with("550 this account")
     );
     fixture
         .directory

@@ -14,7 +14,7 @@ use crate::store::Snapshot;
 use crate::wire::jmap::admin::VendorMethod;
 use crate::wire::jmap::admin::mail::{
     EmailRow, EmailSnippet, FoundMail, MailQuery, MailQueryAnswer, MailQueryArguments,
-    MailQueryLimit, OtherStrategy, PlanFacts, PlannedListing, WantedListing,
+    MailQueryLimit, MissingListing, OtherStrategy, PlanFacts, PlannedListing,
 };
 use crate::wire::jmap::arguments::Nullable;
 use crate::wire::jmap::{MethodError, With};
@@ -110,9 +110,9 @@ fn plan(plan: &QueryPlan) -> PlanFacts {
         view: listing.filter.name().to_owned(),
         collapsed: listing.shape == Shape::Threads,
     });
-    let wanted = plan.wanted_listing.map(|(uid, view)| {
+    let missing = plan.wanted_listing.map(|(uid, view)| {
         let (mailbox_id, view) = (uid.to_string(), view.name().to_owned());
-        WantedListing { mailbox_id, view }
+        MissingListing { mailbox_id, view }
     });
     let others = plan.rejected.iter().map(|(name, why)| {
         let (strategy, reason) = ((*name).to_owned(), why.clone());
@@ -123,7 +123,7 @@ fn plan(plan: &QueryPlan) -> PlanFacts {
         listing,
         length: plan.length,
         ranked: plan.ranked,
-        wanted,
+        missing,
         others: others.collect(),
         text: plan.to_string(),
     }

@@ -177,7 +177,7 @@ fn recipient(target: &Target) -> QueuedRecipient {
     QueuedRecipient {
         address: target.address.to_string(),
         state: state.to_owned(),
-        said: reply.cloned(),
+        reply: reply.cloned(),
     }
 }
 

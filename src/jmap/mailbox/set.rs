@@ -276,7 +276,7 @@ impl From<SetError> for OperationError {
 }
 
 fn mailbox_has_email() -> SetError {
-    SetError::of("mailboxHasEmail", "it has emails in it")
+    SetError::other("mailboxHasEmail", "it has emails in it")
 }
 
 /// Moves from `failed` to `to_empty` each mailbox that could not be destroyed only because of its
@@ -331,7 +331,9 @@ fn operation_error(
         MailboxFault::Share(_) => property("shareWith"),
         MailboxFault::TooMany => SetError::OverQuota(fault.to_string()),
         MailboxFault::Inbox => SetError::Forbidden(fault.to_string()),
-        MailboxFault::HasChildren => SetError::of("mailboxHasChild", "it has mailboxes under it"),
+        MailboxFault::HasChildren => {
+            SetError::other("mailboxHasChild", "it has mailboxes under it")
+        }
         MailboxFault::HasEmails => return OperationError::HasEmails(uid),
     })
 }

@@ -187,7 +187,7 @@ impl MdnSender<'_> {
             .ok_or(SetError::NotFound)?;
         let request = catch_parser_panic("a header", || MdnRequest::of(&head)).flatten();
         let no_request = || {
-            SetError::Of(
+            SetError::Other(
                 "notFound",
                 description("the email has no valid Disposition-Notification-To field"),
             )
@@ -204,7 +204,7 @@ impl MdnSender<'_> {
     fn final_recipient(&self, mdn: &MdnObject, request: &MdnRequest) -> Result<Address, SetError> {
         if !self.senders.may_use(&self.identity)? {
             let gone = format!("{} is no longer an address of the account", self.identity.email);
-            return Err(SetError::of("forbiddenFrom", &gone));
+            return Err(SetError::other("forbiddenFrom", &gone));
         }
         if let Some(given) = &mdn.final_recipient {
             let found =
@@ -214,7 +214,10 @@ impl MdnSender<'_> {
             })?;
             let is_own = self.senders.may_send_from(&found)?;
             let foreign = || {
-                SetError::of("forbiddenFrom", &format!("{found} is not an address of the account"))
+                SetError::other(
+                    "forbiddenFrom",
+                    &format!("{found} is not an address of the account"),
+                )
             };
             return if is_own { Ok(found) } else { Err(foreign()) };
         }
@@ -289,7 +292,7 @@ fn description(text: &str) -> JsonObject {
 }
 
 fn already_sent() -> SetError {
-    SetError::of("mdnAlreadySent", "the email has the keyword $mdnsent")
+    SetError::other("mdnAlreadySent", "the email has the keyword $mdnsent")
 }
 
 fn too_large() -> SetError {

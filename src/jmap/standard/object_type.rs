@@ -196,7 +196,7 @@ impl<Id> ChangedObjects<Id> {
             destroyed: changes.destroyed,
             state: state::of_client(store, changes.state),
             more: changes.has_more,
-            updated_properties: UpdatedProperties::Untold,
+            updated_properties: UpdatedProperties::NotReported,
         }
     }
 }

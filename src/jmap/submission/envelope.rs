@@ -40,7 +40,7 @@ pub(super) fn check_size(bytes: u64, max: u64) -> Result<(), SetError> {
     let mut more = Map::new();
     more.insert("maxSize".into(), max.into());
     more.insert("description".into(), "the message is too large to be sent".into());
-    Err(SetError::Of("tooLarge", more))
+    Err(SetError::Other("tooLarge", more))
 }
 
 /// Returns the envelope, if the account may send this message with it and by this identity. Without
@@ -62,14 +62,14 @@ pub(super) fn checked_envelope(
         |email: &str| address(email).map_or(Ok(false), |address| senders.may_send_from(&address));
     for author in content.from.iter().chain(&content.sender) {
         if !may_send_from(&author.email)? {
-            return Err(SetError::of(
+            return Err(SetError::other(
                 "forbiddenFrom",
                 &format!("{} is not an address of the account", author.email),
             ));
         }
     }
     if !senders.may_use(identity)? {
-        return Err(SetError::of(
+        return Err(SetError::other(
             "forbiddenFrom",
             &format!("{} is no longer an address of the account", identity.email),
         ));
@@ -78,7 +78,7 @@ pub(super) fn checked_envelope(
     let is_own =
         |email: &str| address(email).is_some_and(|address| senders.belongs_to(identity, &address));
     let Some(own) = content.from.iter().find(|from| is_own(&from.email)) else {
-        return Err(SetError::of(
+        return Err(SetError::other(
             "forbiddenFrom",
             &format!("the message is not from {}, the address of the identity", identity.email),
         ));
@@ -95,7 +95,7 @@ pub(super) fn checked_envelope(
     };
     let (from, to) = read(given)?;
     if !from.email.is_empty() && !may_send_from(&from.email)? {
-        return Err(SetError::of(
+        return Err(SetError::other(
             "forbiddenMailFrom",
             "the sender is not an address of the account",
         ));
@@ -154,7 +154,7 @@ fn invalid(properties: &[&str], description: &str) -> SetError {
     let mut more = Map::new();
     more.insert("properties".into(), properties.into());
     more.insert("description".into(), description.into());
-    SetError::Of("invalidEmail", more)
+    SetError::Other("invalidEmail", more)
 }
 
 /// Returns whether a field may name anybody but the `known_authors` that our parser found. Another
@@ -248,12 +248,12 @@ pub(super) fn envelope_error(error: BadEnvelope) -> SetError {
     let with = |kind, name: &str, value: Value| {
         let mut more = Map::new();
         more.insert(name.into(), value);
-        SetError::Of(kind, more)
+        SetError::Other(kind, more)
     };
     match error {
         BadEnvelope::Property(path, why) => SetError::property(&path, why),
         BadEnvelope::NoRecipients => {
-            SetError::of("noRecipients", "the submission has no recipients")
+            SetError::other("noRecipients", "the submission has no recipients")
         }
         BadEnvelope::TooMany(max) => with("tooManyRecipients", "maxRecipients", max.into()),
         BadEnvelope::Recipients(invalid) => {

@@ -256,7 +256,7 @@ fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> TxnResult<EmailId> {
             .into());
         }
         if !txn.cancel_submission(id).map_err(SetFailure::Call)? {
-            return Err(SetError::of(
+            return Err(SetError::other(
                 "cannotUnsend",
                 "the message is already being sent or was sent",
             )

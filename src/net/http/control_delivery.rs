@@ -33,7 +33,7 @@ pub fn deliver_fn<D: DeliveryService>(
                     format!("the message is larger than {} bytes", settings.max_message),
                 )
             } else if envelope.recipients.len() >= settings.max_recipients {
-                Reply::new(452, [4, 5, 3], "too many recipients at once")
+                Reply::new(452, [4, 5, 3], "too many recipients in one transaction")
             } else {
                 deliver.admit(&mut session, &envelope, &recipient)
             };

@@ -69,19 +69,19 @@ impl<A: Serialize, B: Serialize> Serialize for With<A, B> {
         #[derive(Serialize)]
         struct Members<'a, A, B> {
             #[serde(flatten)]
-            one: &'a A,
+            first: &'a A,
             #[serde(flatten)]
-            other: &'a B,
+            second: &'a B,
         }
-        Members { one: &self.0, other: &self.1 }.serialize(serializer)
+        Members { first: &self.0, second: &self.1 }.serialize(serializer)
     }
 }
 
 impl<A: MethodArguments, B: MethodArguments> MethodArguments for With<A, B> {
     fn take(members: &mut Map<String, Value>) -> Result<Self, MethodError> {
         // Both remove their members before an error returns, so that the rest is unknown to both.
-        let (one, other) = (A::take(members), B::take(members));
-        Ok(Self(one?, other?))
+        let (first, second) = (A::take(members), B::take(members));
+        Ok(Self(first?, second?))
     }
 }
 
@@ -97,12 +97,12 @@ pub fn short(text: &str) -> &str {
 struct ArgumentError(String);
 
 impl serde::de::Error for ArgumentError {
-    fn custom<T: fmt::Display>(what: T) -> Self {
-        Self(what.to_string())
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self(message.to_string())
     }
 
     fn missing_field(field: &'static str) -> Self {
-        Self(format!("{field} is wanted"))
+        Self(format!("{field} is required"))
     }
 }
 
@@ -117,8 +117,8 @@ impl<'de> Deserializer<'de> for ArgumentReader<'_> {
     type Error = ArgumentError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ArgumentError> {
-        let all = std::mem::take(self.members);
-        all.into_deserializer().deserialize_any(visitor).map_err(ArgumentError::custom)
+        let members = std::mem::take(self.members);
+        members.into_deserializer().deserialize_any(visitor).map_err(ArgumentError::custom)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -127,12 +127,12 @@ impl<'de> Deserializer<'de> for ArgumentReader<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, ArgumentError> {
-        let mut given = Vec::with_capacity(fields.len());
+        let mut present = Vec::with_capacity(fields.len());
         for name in fields {
             let value = self.members.remove(*name).filter(|value| self.nulls || !value.is_null());
-            given.extend(value.map(|value| (*name, value)));
+            present.extend(value.map(|value| (*name, value)));
         }
-        visitor.visit_map(GivenArguments { rest: given.into_iter(), value: None })
+        visitor.visit_map(PresentArguments { rest: present.into_iter(), value: None })
     }
 
     serde::forward_to_deserialize_any! {
@@ -141,12 +141,12 @@ impl<'de> Deserializer<'de> for ArgumentReader<'_> {
     }
 }
 
-struct GivenArguments {
+struct PresentArguments {
     rest: std::vec::IntoIter<(&'static str, Value)>,
     value: Option<(&'static str, Value)>,
 }
 
-impl<'de> MapAccess<'de> for GivenArguments {
+impl<'de> MapAccess<'de> for PresentArguments {
     type Error = ArgumentError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
@@ -186,31 +186,31 @@ mod tests {
 
     #[derive(Debug, PartialEq, Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Beside {
+    struct Additional {
         #[serde(default)]
         as_tree: bool,
     }
 
     #[test]
     fn arguments_are_read_and_errors_name_them() {
-        let read = |given: Value| {
-            read::<With<Standard, Beside>>("Type/query", members(given))
+        let read = |arguments: Value| {
+            read::<With<Standard, Additional>>("Type/query", members(arguments))
                 .map_err(|error| error.description())
         };
-        let wanted = |limit, as_tree| {
-            Ok(With(Standard { account_id: "a".into(), limit }, Beside { as_tree }))
+        let expected = |limit, as_tree| {
+            Ok(With(Standard { account_id: "a".into(), limit }, Additional { as_tree }))
         };
         assert_eq!(
             read(json!({"accountId": "a", "limit": 3, "asTree": true})),
-            wanted(Some(3), true)
+            expected(Some(3), true)
         );
         assert_eq!(
             read(json!({"accountId": "a", "limit": null, "asTree": null})),
-            wanted(None, false)
+            expected(None, false)
         );
-        for (given, why) in [
-            (json!({"limit": 3}), "accountId is wanted"),
-            (json!({"accountId": null}), "accountId is wanted"),
+        for (arguments, error) in [
+            (json!({"limit": 3}), "accountId is required"),
+            (json!({"accountId": null}), "accountId is required"),
             (json!({"accountId": 1}), "accountId: invalid type: integer `1`, expected a string"),
             (
                 json!({"accountId": "a", "limit": -1}),
@@ -222,13 +222,13 @@ mod tests {
             ),
             (json!({"limit": "x", "colour": 1}), "Type/query has no argument colour"),
         ] {
-            assert_eq!(read(given), Err(why.to_owned()));
+            assert_eq!(read(arguments), Err(error.to_owned()));
         }
     }
 
     #[test]
-    fn a_map_takes_whatever_is_given() {
-        let given = members(json!({"a": null, "b": [1]}));
-        assert_eq!(read::<Map<String, Value>>("Core/echo", given.clone()), Ok(given));
+    fn map_takes_all_members() {
+        let echoed = members(json!({"a": null, "b": [1]}));
+        assert_eq!(read::<Map<String, Value>>("Core/echo", echoed.clone()), Ok(echoed));
     }
 }

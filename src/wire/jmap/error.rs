@@ -23,10 +23,10 @@ impl RequestError {
         let (kind, detail, limit) = match self {
             Self::NotJson(detail) => ("notJSON", detail.clone(), None),
             Self::NotRequest(detail) => ("notRequest", detail.clone(), None),
-            Self::UnknownCapability(which) => {
-                ("unknownCapability", format!("{which} is not known here"), None)
+            Self::UnknownCapability(name) => {
+                ("unknownCapability", format!("{name} is not supported by this server"), None)
             }
-            Self::Limit(which) => ("limit", format!("beyond {which}"), Some(*which)),
+            Self::Limit(name) => ("limit", format!("more than {name} allows"), Some(*name)),
         };
         let mut problem = json!({
             "type": format!("urn:ietf:params:jmap:error:{kind}"), "status": 400, "detail": detail,
@@ -85,26 +85,28 @@ impl MethodError {
     pub fn arguments(&self) -> Value {
         let (kind, description) = match self {
             Self::UnknownMethod => ("unknownMethod", None),
-            Self::InvalidArguments(what) => ("invalidArguments", Some(what)),
-            Self::InvalidResultReference(what) => ("invalidResultReference", Some(what)),
-            Self::Forbidden(what) => ("forbidden", Some(what)),
+            Self::InvalidArguments(description) => ("invalidArguments", Some(description)),
+            Self::InvalidResultReference(description) => {
+                ("invalidResultReference", Some(description))
+            }
+            Self::Forbidden(description) => ("forbidden", Some(description)),
             Self::AccountNotFound => ("accountNotFound", None),
             Self::AccountNotSupportedByMethod => ("accountNotSupportedByMethod", None),
             Self::FromAccountNotFound => ("fromAccountNotFound", None),
             Self::RequestTooLarge(limit) => {
                 return json!({"type": "requestTooLarge", "description": limit});
             }
-            Self::NotFound(what) => ("notFound", Some(what)),
-            Self::Conflict(what) => ("conflict", Some(what)),
+            Self::NotFound(description) => ("notFound", Some(description)),
+            Self::Conflict(description) => ("conflict", Some(description)),
             Self::StateMismatch => ("stateMismatch", None),
-            Self::UnsupportedFilter(what) => ("unsupportedFilter", Some(what)),
-            Self::UnsupportedSort(what) => ("unsupportedSort", Some(what)),
+            Self::UnsupportedFilter(description) => ("unsupportedFilter", Some(description)),
+            Self::UnsupportedSort(description) => ("unsupportedSort", Some(description)),
             Self::AnchorNotFound => ("anchorNotFound", None),
             Self::CannotCalculateChanges => ("cannotCalculateChanges", None),
             Self::TooManyChanges => ("tooManyChanges", None),
-            Self::UnknownDataType(what) => ("unknownDataType", Some(what)),
-            Self::ServerUnavailable(what) => ("serverUnavailable", Some(what)),
-            Self::ServerFail(what) => ("serverFail", Some(what)),
+            Self::UnknownDataType(description) => ("unknownDataType", Some(description)),
+            Self::ServerUnavailable(description) => ("serverUnavailable", Some(description)),
+            Self::ServerFail(description) => ("serverFail", Some(description)),
         };
         match description {
             Some(description) => json!({"type": kind, "description": description}),
@@ -117,8 +119,9 @@ impl MethodError {
     /// Returns the description of the error, or its type if it has none.
     #[must_use]
     pub fn description(&self) -> String {
-        let said = self.arguments();
-        let text = said.get("description").or_else(|| said.get("type")).and_then(Value::as_str);
+        let arguments = self.arguments();
+        let text =
+            arguments.get("description").or_else(|| arguments.get("type")).and_then(Value::as_str);
         text.unwrap_or_default().to_owned()
     }
 }
@@ -146,7 +149,7 @@ pub enum SetError {
     /// These blobs do not exist.
     BlobNotFound(Vec<String>),
     /// Another type of error, with its further properties.
-    Of(&'static str, Map<String, Value>),
+    Other(&'static str, Map<String, Value>),
     /// The server failed, or the change may succeed later.
     ServerFail(String),
 }
@@ -160,16 +163,16 @@ impl SetError {
 
     /// An error of another type, with a description.
     #[must_use]
-    pub fn of(kind: &'static str, description: &str) -> Self {
+    pub fn other(kind: &'static str, description: &str) -> Self {
         let mut more = Map::new();
         more.insert("description".into(), description.into());
-        Self::Of(kind, more)
+        Self::Other(kind, more)
     }
 
     /// Returns the `SetError` object.
     #[must_use]
     pub fn object(&self) -> Value {
-        let said =
+        let described =
             |kind: &str, description: &str| json!({"type": kind, "description": description});
         match self {
             Self::InvalidProperties(properties, description) => {
@@ -179,22 +182,22 @@ impl SetError {
                     "description": description,
                 })
             }
-            Self::InvalidPatch(description) => said("invalidPatch", description),
+            Self::InvalidPatch(description) => described("invalidPatch", description),
             Self::NotFound => json!({"type": "notFound"}),
             Self::Singleton => json!({"type": "singleton"}),
-            Self::Forbidden(description) => said("forbidden", description),
-            Self::OverQuota(description) => said("overQuota", description),
-            Self::TooLarge(description) => said("tooLarge", description),
-            Self::RateLimit(description) => said("rateLimit", description),
+            Self::Forbidden(description) => described("forbidden", description),
+            Self::OverQuota(description) => described("overQuota", description),
+            Self::TooLarge(description) => described("tooLarge", description),
+            Self::RateLimit(description) => described("rateLimit", description),
             Self::WillDestroy => json!({"type": "willDestroy"}),
             Self::AlreadyExists(id) => json!({"type": "alreadyExists", "existingId": id}),
             Self::BlobNotFound(blobs) => json!({"type": "blobNotFound", "notFound": blobs}),
-            Self::Of(kind, more) => {
+            Self::Other(kind, more) => {
                 let mut object = more.clone();
                 object.insert("type".into(), (*kind).into());
                 Value::Object(object)
             }
-            Self::ServerFail(description) => said("serverFail", description),
+            Self::ServerFail(description) => described("serverFail", description),
         }
     }
 }

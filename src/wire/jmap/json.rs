@@ -20,11 +20,11 @@ pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 pub enum JsonError {
     /// The text is not I-JSON.
     #[error("{0}")]
-    NoJson(String),
+    NotJson(String),
     #[error("nested deeper than {}", limits::MAX_JSON_DEPTH)]
-    Deep,
+    TooDeep,
     #[error("more than {} values", limits::MAX_JSON_VALUES)]
-    Many,
+    TooManyValues,
 }
 
 /// Reads I-JSON.
@@ -33,16 +33,20 @@ pub enum JsonError {
 /// `JsonError`.
 pub fn read(text: &[u8]) -> Result<Value, JsonError> {
     if deeper_than(text, limits::MAX_JSON_DEPTH) {
-        return Err(JsonError::Deep);
+        return Err(JsonError::TooDeep);
     }
-    let mut room = limits::MAX_JSON_VALUES;
+    let mut values_left = limits::MAX_JSON_VALUES;
     let mut reader = serde_json::Deserializer::from_slice(text);
-    let value = StrictValue(&mut room)
+    let value = StrictValue(&mut values_left)
         .deserialize(&mut reader)
         .and_then(|value| reader.end().map(|()| value));
-    value.map_err(
-        |error| if room == 0 { JsonError::Many } else { JsonError::NoJson(error.to_string()) },
-    )
+    value.map_err(|error| {
+        if values_left == 0 {
+            JsonError::TooManyValues
+        } else {
+            JsonError::NotJson(error.to_string())
+        }
+    })
 }
 
 /// Writes I-JSON. Noncharacters, which mail may contain, are replaced by U+FFFD.
@@ -59,7 +63,7 @@ pub fn write(value: &Value) -> Vec<u8> {
 
 /// The bytes of a node of a `serde_json::Map`, which can have 11 members and is usually two thirds
 /// full.
-const NODE: usize = 11 * (size_of::<String>() + size_of::<Value>()) + 16;
+const NODE_BYTES: usize = 11 * (size_of::<String>() + size_of::<Value>()) + 16;
 const NODE_MEMBERS: usize = 8;
 
 /// Estimates the bytes of memory that a value takes.
@@ -68,26 +72,26 @@ pub fn weight(value: &Value) -> usize {
     weight_within(value, usize::MAX).unwrap_or(usize::MAX)
 }
 
-/// As [`weight`], but returns `None` if the value takes more than `max` bytes.
+/// Estimates the bytes of memory that a value takes. Returns `None` if they are more than `max`.
 #[must_use]
 pub fn weight_within(value: &Value, max: usize) -> Option<usize> {
-    let mut left = max;
-    weigh(value, &mut left).map(|()| max.saturating_sub(left))
+    let mut bytes_left = max;
+    weigh(value, &mut bytes_left).map(|()| max.saturating_sub(bytes_left))
 }
 
-fn weigh(value: &Value, left: &mut usize) -> Option<()> {
+fn weigh(value: &Value, bytes_left: &mut usize) -> Option<()> {
     let own = match value {
         Value::String(text) => text.len(),
         Value::Object(members) => {
             let names: usize = members.keys().map(String::len).sum();
-            members.len().div_ceil(NODE_MEMBERS).saturating_mul(NODE).saturating_add(names)
+            members.len().div_ceil(NODE_MEMBERS).saturating_mul(NODE_BYTES).saturating_add(names)
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => 0,
     };
-    *left = left.checked_sub(own.saturating_add(size_of::<Value>()))?;
+    *bytes_left = bytes_left.checked_sub(own.saturating_add(size_of::<Value>()))?;
     match value {
-        Value::Array(items) => items.iter().try_for_each(|item| weigh(item, left)),
-        Value::Object(members) => members.values().try_for_each(|value| weigh(value, left)),
+        Value::Array(items) => items.iter().try_for_each(|item| weigh(item, bytes_left)),
+        Value::Object(members) => members.values().try_for_each(|value| weigh(value, bytes_left)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Some(()),
     }
 }
@@ -113,8 +117,8 @@ fn is_noncharacter(c: char) -> bool {
     (0xfdd0..=0xfdef).contains(&code) || code & 0xfffe == 0xfffe
 }
 
-/// Whether JSON nests deeper than `most`.
-fn deeper_than(text: &[u8], most: usize) -> bool {
+/// Whether JSON nests deeper than `max`.
+fn deeper_than(text: &[u8], max: usize) -> bool {
     let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
     for byte in text {
         match byte {
@@ -123,7 +127,7 @@ fn deeper_than(text: &[u8], most: usize) -> bool {
             b'"' => quoted = !quoted,
             b'[' | b'{' if !quoted => {
                 depth = depth.saturating_add(1);
-                if depth > most {
+                if depth > max {
                     return true;
                 }
             }
@@ -171,16 +175,16 @@ impl<'de> Visitor<'de> for StrictValue<'_> {
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
         // A whole number beyond 64 bits arrives here, too.
-        let whole = value.fract() == 0.0 && value.abs() > 9_007_199_254_740_991.0;
-        Number::from_f64(value).filter(|_| !whole).map(Value::Number).ok_or_else(too_large)
+        let is_too_large = value.fract() == 0.0 && value.abs() > 9_007_199_254_740_991.0;
+        Number::from_f64(value).filter(|_| !is_too_large).map(Value::Number).ok_or_else(too_large)
     }
 
     fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
-        text(value).map(|()| Value::String(value.to_owned()))
+        check_text(value).map(|()| Value::String(value.to_owned()))
     }
 
     fn visit_string<E: serde::de::Error>(self, value: String) -> Result<Value, E> {
-        text(&value).map(|()| Value::String(value))
+        check_text(&value).map(|()| Value::String(value))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
@@ -194,7 +198,7 @@ impl<'de> Visitor<'de> for StrictValue<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         let mut members = Map::new();
         while let Some(name) = from.next_key::<String>()? {
-            text::<A::Error>(&name)?;
+            check_text::<A::Error>(&name)?;
             let value = from.next_value_seed(StrictValue(self.0))?;
             if members.contains_key(&name) {
                 return Err(A::Error::custom(format_args!("the name {name:?} occurs twice")));
@@ -206,12 +210,12 @@ impl<'de> Visitor<'de> for StrictValue<'_> {
 }
 
 fn too_large<E: serde::de::Error>() -> E {
-    E::custom("a number beyond 2^53-1")
+    E::custom("a number larger than 2^53-1")
 }
 
-fn text<E: serde::de::Error>(value: &str) -> Result<(), E> {
+fn check_text<E: serde::de::Error>(value: &str) -> Result<(), E> {
     if !value.is_ascii() && value.contains(is_noncharacter) {
-        Err(E::custom("a noncharacter"))
+        Err(E::custom("a Unicode noncharacter"))
     } else {
         Ok(())
     }
@@ -226,8 +230,8 @@ mod tests {
 
     /// RFC 7493 §2.
     #[test]
-    fn only_i_json_is_read() {
-        for (text, wanted) in [
+    fn reads_i_json_and_refuses_all_else() {
+        for (text, expected) in [
             (
                 "{\"a\":[1,-2,1.5,true,null,\"é\\ud83d\\ude00\"]}",
                 json!({"a": [1, -2, 1.5, true, null, "é😀"]}),
@@ -236,7 +240,7 @@ mod tests {
             (" -9007199254740991 ", json!(-9_007_199_254_740_991_i64)),
             ("{\"a\":{\"a\":1},\"b\":{\"a\":1}}", json!({"a": {"a": 1}, "b": {"a": 1}})),
         ] {
-            assert_eq!(read(text.as_bytes()), Ok(wanted), "{text}");
+            assert_eq!(read(text.as_bytes()), Ok(expected), "{text}");
         }
         for text in [
             "",
@@ -258,17 +262,17 @@ mod tests {
             "\"\t\"",
             "NaN",
         ] {
-            assert!(matches!(read(text.as_bytes()), Err(JsonError::NoJson(_))), "{text}");
+            assert!(matches!(read(text.as_bytes()), Err(JsonError::NotJson(_))), "{text}");
         }
-        assert!(matches!(read(b"\"\xff\""), Err(JsonError::NoJson(_))));
+        assert!(matches!(read(b"\"\xff\""), Err(JsonError::NotJson(_))));
         let deep = format!("{}1{}", "[".repeat(65), "]".repeat(65));
-        assert_eq!(read(deep.as_bytes()), Err(JsonError::Deep));
+        assert_eq!(read(deep.as_bytes()), Err(JsonError::TooDeep));
         let many = format!("[{}1]", "1,".repeat(limits::MAX_JSON_VALUES));
-        assert_eq!(read(many.as_bytes()), Err(JsonError::Many));
+        assert_eq!(read(many.as_bytes()), Err(JsonError::TooManyValues));
     }
 
     #[test]
-    fn what_is_written_has_no_noncharacters() {
+    fn writes_no_noncharacters() {
         let written = write(&json!({"a": "x\u{fffe}y\u{fdd0}\u{10ffff}😀\u{feff}"}));
         assert_eq!(
             String::from_utf8(written).unwrap(),
@@ -278,7 +282,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn written_values_are_read_back(
             text in ".{0,20}",
             number in any::<i16>(),
             whole in any::<u32>(),

@@ -59,5 +59,7 @@ pub fn to_base64(bytes: &[u8]) -> String {
 /// # Errors
 /// `invalidArguments`: the text is not base64.
 pub fn from_base64(text: &str) -> Result<Vec<u8>, MethodError> {
-    STANDARD.decode(text).map_err(|_| MethodError::InvalidArguments("not base64".into()))
+    STANDARD
+        .decode(text)
+        .map_err(|_| MethodError::InvalidArguments("the text is not base64".into()))
 }

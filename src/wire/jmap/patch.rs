@@ -16,23 +16,26 @@ impl<'p> Patch<'p> {
     /// `invalidPatch`: the patch is not an object, a pointer is invalid, or a pointer begins with
     /// all steps of another.
     pub fn read(patch: &'p Value) -> Result<Self, SetError> {
-        let bad = |what: &str| SetError::InvalidPatch(what.to_owned());
-        let members = patch.as_object().ok_or_else(|| bad("a patch is an object"))?;
-        let mut all = Vec::with_capacity(members.len());
+        let invalid = |description: &str| SetError::InvalidPatch(description.to_owned());
+        let members = patch.as_object().ok_or_else(|| invalid("a patch must be an object"))?;
+        let mut changes = Vec::with_capacity(members.len());
         for (pointer, value) in members {
-            let steps = pointer.split('/').map(step).collect::<Option<Vec<String>>>();
-            all.push((steps.ok_or_else(|| bad(&format!("{pointer}: no JSON pointer")))?, value));
+            let steps = pointer.split('/').map(decode_token).collect::<Option<Vec<String>>>();
+            changes.push((
+                steps.ok_or_else(|| invalid(&format!("{pointer} is not a JSON pointer")))?,
+                value,
+            ));
         }
-        all.sort_by(|(one, _): &(Vec<String>, &Value), (other, _)| one.cmp(other));
+        changes.sort_by(|(one, _): &(Vec<String>, &Value), (other, _)| one.cmp(other));
         // After sorting, a pointer that begins with another follows it.
-        for pair in all.windows(2) {
+        for pair in changes.windows(2) {
             if let [(one, _), (other, _)] = pair
                 && other.starts_with(one)
             {
-                return Err(bad(&format!("{} and {} overlap", one.join("/"), other.join("/"))));
+                return Err(invalid(&format!("{} and {} overlap", one.join("/"), other.join("/"))));
             }
         }
-        Ok(Self(all))
+        Ok(Self(changes))
     }
 
     /// Returns the properties of an object that a patch changes, with their new values; null for a
@@ -71,16 +74,19 @@ impl<'p> Patch<'p> {
     /// Arrays cannot be patched.
     pub fn apply(&self, object: &mut Map<String, Value>) -> Result<(), SetError> {
         for (steps, value) in &self.0 {
-            let lost = || SetError::InvalidPatch(format!("{} leads nowhere", steps.join("/")));
-            let Some((last, way)) = steps.split_last() else { return Err(lost()) };
-            let mut at = &mut *object;
-            for step in way {
-                at = at.get_mut(step).and_then(Value::as_object_mut).ok_or_else(lost)?;
+            let invalid = || {
+                let pointer = steps.join("/");
+                SetError::InvalidPatch(format!("{pointer}: no object has this member"))
+            };
+            let Some((last, parents)) = steps.split_last() else { return Err(invalid()) };
+            let mut target = &mut *object;
+            for step in parents {
+                target = target.get_mut(step).and_then(Value::as_object_mut).ok_or_else(invalid)?;
             }
-            if value.is_null() && !way.is_empty() {
-                at.remove(last);
+            if value.is_null() && !parents.is_empty() {
+                target.remove(last);
             } else {
-                at.insert(last.clone(), (*value).clone());
+                target.insert(last.clone(), (*value).clone());
             }
         }
         Ok(())
@@ -88,7 +94,7 @@ impl<'p> Patch<'p> {
 }
 
 /// Decodes a reference token of a JSON pointer (RFC 6901 §3, §4).
-pub(super) fn step(token: &str) -> Option<String> {
+pub(super) fn decode_token(token: &str) -> Option<String> {
     let mut out = String::with_capacity(token.len());
     let mut rest = token.chars();
     while let Some(c) = rest.next() {
@@ -127,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn values_are_set_and_taken_away() {
-        let whole = object();
-        assert_eq!(patched(&json!({})), Ok(whole.clone()));
-        let mut wanted = whole.clone();
-        wanted["keywords"] = json!({"$seen": true, "x~y": true});
-        wanted["name"] = json!(null);
-        wanted["new"] = json!({"a": 1});
+    fn patch_sets_and_removes_values() {
+        let original = object();
+        assert_eq!(patched(&json!({})), Ok(original.clone()));
+        let mut expected = original.clone();
+        expected["keywords"] = json!({"$seen": true, "x~y": true});
+        expected["name"] = json!(null);
+        expected["new"] = json!({"a": 1});
         let patch = json!({
             "keywords/a~1b": null,
             "keywords/x~0y": true,
@@ -141,7 +147,7 @@ mod tests {
             "new": {"a": 1},
             "keywords/not": null,
         });
-        assert_eq!(patched(&patch), Ok(wanted));
+        assert_eq!(patched(&patch), Ok(expected));
         let read = json!({"keywords/b": true, "name": "y", "keywords/a": true, "keyword": 1});
         assert_eq!(
             Patch::read(&read).unwrap().properties().collect::<Vec<_>>(),
@@ -150,8 +156,8 @@ mod tests {
     }
 
     #[test]
-    fn patches_that_are_none() {
-        for wrong in [
+    fn invalid_patches_are_refused() {
+        for invalid in [
             json!([]),
             json!({"keywords": {}, "keywords/a": true}),
             json!({"keywords/a": true, "keywords/a/b": true}),
@@ -164,9 +170,9 @@ mod tests {
             json!({"a~2b": 1}),
             json!({"a~": 1}),
         ] {
-            assert_eq!(patched(&wrong), Err("invalidPatch".into()), "{wrong}");
+            assert_eq!(patched(&invalid), Err("invalidPatch".into()), "{invalid}");
         }
-        // One name that another begins with is no part of its way.
+        // A name that only begins with another name is not within it.
         assert!(patched(&json!({"keywords/a": true, "keywords/ab": true, "keywordsx": 1})).is_ok());
     }
 }

@@ -27,7 +27,7 @@ pub fn is_id(text: &str) -> bool {
 impl<'de> Deserialize<'de> for Id {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        if is_id(&text) { Ok(Self(text)) } else { Err(D::Error::custom("an id is wanted")) }
+        if is_id(&text) { Ok(Self(text)) } else { Err(D::Error::custom("an id is expected")) }
     }
 }
 
@@ -48,6 +48,6 @@ impl<'de> Deserialize<'de> for Date {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let at = UtcMillis::parse_rfc3339(&String::deserialize(from)?);
         at.map(Self)
-            .ok_or_else(|| D::Error::custom("a date such as 2026-12-24T09:00:00Z is wanted"))
+            .ok_or_else(|| D::Error::custom("a date such as 2026-12-24T09:00:00Z is expected"))
     }
 }

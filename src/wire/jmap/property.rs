@@ -24,7 +24,7 @@ macro_rules! names {
 
             /// Returns the variant with this name in JSON.
             $view fn from_name(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|known| known.as_str() == name)
+                Self::ALL.iter().copied().find(|variant| variant.as_str() == name)
             }
 
             /// Returns the name in JSON.
@@ -66,8 +66,9 @@ macro_rules! properties {
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
                 let name = std::borrow::Cow::<'_, str>::deserialize(from)?;
-                Self::from_name(&name)
-                    .ok_or_else(|| serde::de::Error::custom(format_args!("{name} is no property")))
+                Self::from_name(&name).ok_or_else(|| {
+                    serde::de::Error::custom(format_args!("there is no property {name}"))
+                })
             }
         }
     };

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::error::MethodError;
 use super::json::weight_within;
-use super::patch::step;
+use super::patch::decode_token;
 use super::request::Invocation;
 use crate::model::limits;
 
@@ -23,44 +23,48 @@ pub fn resolve(
 ) -> Result<(), MethodError> {
     let references: Vec<String> =
         arguments.keys().filter(|key| key.starts_with('#')).cloned().collect();
-    let mut room = limits::MAX_REFERENCED_BYTES;
+    let mut bytes_left = limits::MAX_REFERENCED_BYTES;
     for key in references {
         let name = key.strip_prefix('#').unwrap_or_default().to_owned();
         if arguments.contains_key(&name) {
-            return Err(MethodError::InvalidArguments(format!("both {name} and {key}")));
+            return Err(MethodError::InvalidArguments(format!(
+                "both {name} and {key} are present"
+            )));
         }
         let reference = arguments.remove(&key).unwrap_or_default();
-        let value = follow(&reference, answers, &mut room)
-            .map_err(|why| MethodError::InvalidResultReference(format!("{key} leads {why}")))?;
+        let value = resolve_one(&reference, answers, &mut bytes_left)
+            .map_err(|why| MethodError::InvalidResultReference(format!("{key}: {why}")))?;
         arguments.insert(name, value);
     }
     Ok(())
 }
 
-/// Where an invalid reference leads, for the description of the error.
+/// Why a reference is invalid, for the description of the error.
 type ReferenceError = &'static str;
-const NOWHERE: ReferenceError = "nowhere";
-const TOO_FAR: ReferenceError = "to more than one call may refer to";
+const NOT_FOUND: ReferenceError = "no earlier response has such a value";
+const TOO_LARGE: ReferenceError = "the referenced values of one call are too large";
 
-fn follow(
+fn resolve_one(
     reference: &Value,
     answers: &[Invocation],
-    room: &mut usize,
+    bytes_left: &mut usize,
 ) -> Result<Value, ReferenceError> {
-    let part = |name: &str| reference.get(name).and_then(Value::as_str).ok_or(NOWHERE);
+    let part = |name: &str| reference.get(name).and_then(Value::as_str).ok_or(NOT_FOUND);
     let (result_of, name, path) = (part("resultOf")?, part("name")?, part("path")?);
-    let mut answered = answers.iter().filter(|answer| answer.id == result_of);
-    let answer = answered.next().filter(|answer| answer.name == name).ok_or(NOWHERE)?;
+    let mut same_id = answers.iter().filter(|answer| answer.id == result_of);
+    let answer = same_id.next().filter(|answer| answer.name == name).ok_or(NOT_FOUND)?;
     let steps: Vec<String> = match path.strip_prefix('/') {
-        Some(path) => path.split('/').map(step).collect::<Option<_>>().ok_or(NOWHERE)?,
+        Some(path) => path.split('/').map(decode_token).collect::<Option<_>>().ok_or(NOT_FOUND)?,
         None if path.is_empty() => Vec::new(),
-        None => return Err(NOWHERE),
+        None => return Err(NOT_FOUND),
     };
     match steps.split_first() {
-        Some((step, rest)) => pointer(answer.arguments.get(step).ok_or(NOWHERE)?, rest, room),
+        Some((step, rest)) => {
+            pointer(answer.arguments.get(step).ok_or(NOT_FOUND)?, rest, bytes_left)
+        }
         None => {
             answer.arguments.iter().try_for_each(|(name, value)| {
-                take(name.len(), room).and_then(|()| weigh(value, room))
+                subtract(name.len(), bytes_left).and_then(|()| weigh(value, bytes_left))
             })?;
             Ok(Value::Object(answer.arguments.clone()))
         }
@@ -69,40 +73,44 @@ fn follow(
 
 /// Follows a JSON pointer (RFC 6901). `*` maps the rest of the pointer over an array and flattens
 /// the result by one level.
-fn pointer(value: &Value, steps: &[String], room: &mut usize) -> Result<Value, ReferenceError> {
+fn pointer(
+    value: &Value,
+    steps: &[String],
+    bytes_left: &mut usize,
+) -> Result<Value, ReferenceError> {
     let Some((step, rest)) = steps.split_first() else {
-        weigh(value, room)?;
+        weigh(value, bytes_left)?;
         return Ok(value.clone());
     };
     match value {
         Value::Array(items) if step == "*" => {
-            let mut all = Vec::new();
+            let mut results = Vec::new();
             for item in items {
-                match pointer(item, rest, room)? {
-                    Value::Array(inner) => all.extend(inner),
-                    one => all.push(one),
+                match pointer(item, rest, bytes_left)? {
+                    Value::Array(inner) => results.extend(inner),
+                    one => results.push(one),
                 }
             }
-            Ok(Value::Array(all))
+            Ok(Value::Array(results))
         }
         Value::Array(items) => {
-            let whole = step == "0"
+            let is_index = step == "0"
                 || (!step.starts_with('0') && step.bytes().all(|digit| digit.is_ascii_digit()));
-            let at = whole.then(|| step.parse::<usize>().ok()).flatten().ok_or(NOWHERE)?;
-            pointer(items.get(at).ok_or(NOWHERE)?, rest, room)
+            let index = is_index.then(|| step.parse::<usize>().ok()).flatten().ok_or(NOT_FOUND)?;
+            pointer(items.get(index).ok_or(NOT_FOUND)?, rest, bytes_left)
         }
-        Value::Object(members) => pointer(members.get(step).ok_or(NOWHERE)?, rest, room),
-        _ => Err(NOWHERE),
+        Value::Object(members) => pointer(members.get(step).ok_or(NOT_FOUND)?, rest, bytes_left),
+        _ => Err(NOT_FOUND),
     }
 }
 
 /// Subtracts the estimated memory of a copy of the value.
-fn weigh(value: &Value, room: &mut usize) -> Result<(), ReferenceError> {
-    take(weight_within(value, *room).ok_or(TOO_FAR)?, room)
+fn weigh(value: &Value, bytes_left: &mut usize) -> Result<(), ReferenceError> {
+    subtract(weight_within(value, *bytes_left).ok_or(TOO_LARGE)?, bytes_left)
 }
 
-fn take(octets: usize, room: &mut usize) -> Result<(), ReferenceError> {
-    *room = room.checked_sub(octets).ok_or(TOO_FAR)?;
+fn subtract(bytes: usize, bytes_left: &mut usize) -> Result<(), ReferenceError> {
+    *bytes_left = bytes_left.checked_sub(bytes).ok_or(TOO_LARGE)?;
     Ok(())
 }
 
@@ -113,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references() {
+    fn reference_is_replaced_by_the_value_in_the_response() {
         let answers = [Invocation {
             name: "Foo/get".into(),
             arguments:
@@ -146,14 +154,14 @@ mod tests {
         both.insert("#a".into(), json!({}));
         both.insert("a".into(), json!(1));
         assert!(matches!(resolve(&mut both, &answers), Err(MethodError::InvalidArguments(_))));
-        // One sign alone is the reference's: what follows is the name.
+        // Only the first sign marks the reference. The rest is the name.
         let mut twice = Map::new();
         twice.insert("##a".into(), json!({"resultOf": "0", "name": "Foo/get", "path": "/a~1b"}));
         assert_eq!((resolve(&mut twice, &answers), twice.get("#a")), (Ok(()), Some(&json!(1))));
     }
 
     #[test]
-    fn what_a_call_refers_to_is_bounded() {
+    fn referenced_values_of_a_call_are_bounded() {
         let mut answers = Vec::<Invocation>::new();
         for n in 0..40_usize {
             let mut arguments = Map::new();

@@ -10,7 +10,7 @@ use crate::model::limits;
 /// Registered capabilities that a request may name although this server may not offer them, because
 /// some clients name all capabilities that they know. Any other unknown capability is an error (RFC
 /// 8620 §3.6.1).
-const PASSED_OVER: [&str; 6] = [
+const TOLERATED_CAPABILITIES: [&str; 6] = [
     "urn:ietf:params:jmap:calendars",
     "urn:ietf:params:jmap:contacts",
     "urn:ietf:params:jmap:principals",
@@ -52,59 +52,65 @@ impl Response {
         let responses: Vec<Value> = self
             .responses
             .into_iter()
-            .map(|one| object!([one.name, one.arguments, one.id]))
+            .map(|response| object!([response.name, response.arguments, response.id]))
             .collect();
-        let mut whole =
+        let mut response =
             object!({"methodResponses": responses, "sessionState": self.session_state.to_string()});
-        if let (Some(ids), Some(members)) = (self.created_ids, whole.as_object_mut()) {
+        if let (Some(ids), Some(members)) = (self.created_ids, response.as_object_mut()) {
             members.insert("createdIds".into(), Value::Object(ids));
         }
-        whole
+        response
     }
 }
 
-/// Reads a request. `known` are the capabilities of this server.
+/// Reads a request. `supported` are the capabilities of this server.
 ///
 /// # Errors
 /// `RequestError`, which is the response.
-pub fn parse(body: &[u8], known: &[&str]) -> Result<Request, RequestError> {
-    let whole = json::read(body).map_err(|error| match error {
-        JsonError::NoJson(what) => RequestError::NotJson(what),
-        JsonError::Deep | JsonError::Many => RequestError::NotRequest(error.to_string()),
+pub fn parse(body: &[u8], supported: &[&str]) -> Result<Request, RequestError> {
+    let value = json::read(body).map_err(|error| match error {
+        JsonError::NotJson(detail) => RequestError::NotJson(detail),
+        JsonError::TooDeep | JsonError::TooManyValues => {
+            RequestError::NotRequest(error.to_string())
+        }
     })?;
-    of_value(whole, known)
+    from_value(value, supported)
 }
 
 /// Reads a request from a JSON value, as [`parse`] does.
 ///
 /// # Errors
 /// `RequestError`, which is the response.
-pub fn of_value(whole: Value, known: &[&str]) -> Result<Request, RequestError> {
-    let bad = |what: &str| RequestError::NotRequest(what.into());
-    let Value::Object(mut whole) = whole else { return Err(bad("a request is an object")) };
-    let using = match whole.remove("using") {
+pub fn from_value(value: Value, supported: &[&str]) -> Result<Request, RequestError> {
+    let invalid = |detail: &str| RequestError::NotRequest(detail.into());
+    let Value::Object(mut members) = value else {
+        return Err(invalid("a request must be an object"));
+    };
+    let using = match members.remove("using") {
         Some(Value::Array(using)) => using,
-        _ => return Err(bad("`using` is an array of texts")),
+        _ => return Err(invalid("`using` must be an array of strings")),
     };
     let using: Option<Vec<String>> =
-        using.iter().map(|one| one.as_str().map(str::to_owned)).collect();
-    let using = using.ok_or_else(|| bad("`using` is an array of texts"))?;
-    let is_known = |one: &str| known.contains(&one) || PASSED_OVER.contains(&one);
-    if let Some(unknown) = using.iter().find(|one| !is_known(one)) {
+        using.iter().map(|name| name.as_str().map(str::to_owned)).collect();
+    let using = using.ok_or_else(|| invalid("`using` must be an array of strings"))?;
+    let is_accepted =
+        |name: &str| supported.contains(&name) || TOLERATED_CAPABILITIES.contains(&name);
+    if let Some(unknown) = using.iter().find(|name| !is_accepted(name)) {
         return Err(RequestError::UnknownCapability(unknown.clone()));
     }
-    let Some(Value::Array(calls)) = whole.remove("methodCalls") else {
-        return Err(bad("`methodCalls` is an array of calls"));
+    let Some(Value::Array(calls)) = members.remove("methodCalls") else {
+        return Err(invalid("`methodCalls` must be an array of calls"));
     };
     if calls.len() > limits::MAX_REQUEST_CALLS {
         return Err(RequestError::Limit("maxCallsInRequest"));
     }
     let calls: Option<Vec<Invocation>> = calls.into_iter().map(invocation).collect();
-    let calls = calls.ok_or_else(|| bad("a call is an array of name, arguments and id"))?;
-    let created_ids = match whole.remove("createdIds") {
+    let calls =
+        calls.ok_or_else(|| invalid("a call must be an array of name, arguments and id"))?;
+    let created_ids = match members.remove("createdIds") {
         None => None,
         Some(Value::Object(ids)) if ids.values().all(Value::is_string) => Some(ids),
-        Some(_) => return Err(bad("`createdIds` is an object of ids")),
+        Some(_) => return Err(invalid("`createdIds` must be an object of ids")),
     };
     Ok(Request { using, calls, created_ids })
 }
@@ -139,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_a_request() {
+    fn invalid_requests_get_their_error_types() {
         let many = vec![r#"["a",{},"0"]"#; limits::MAX_REQUEST_CALLS + 1].join(",");
         let many = format!(r#"{{"using":[],"methodCalls":[{many}]}}"#);
         let deep = format!(
@@ -147,7 +153,7 @@ mod tests {
             "[".repeat(99),
             "]".repeat(99)
         );
-        for (body, wanted) in [
+        for (body, expected) in [
             ("", "notJSON"),
             ("{", "notJSON"),
             ("[]", "notRequest"),
@@ -163,13 +169,13 @@ mod tests {
             (r#"{"using":["a"],"methodCalls":[],"createdIds":{"a":1}}"#, "notRequest"),
             (r#"{"using":["a"],"methodCalls":[["a",{"x":"[[["},"0"]],"createdIds":{}}"#, "none"),
         ] {
-            assert_eq!(error(body), wanted, "{body}");
+            assert_eq!(error(body), expected, "{body}");
         }
     }
 
     proptest! {
         #[test]
-        fn any_octets_are_a_request_or_an_error(
+        fn any_bytes_are_a_request_or_an_error(
             body in proptest::collection::vec(any::<u8>(), 0..200),
         ) {
             drop(parse(&body, &[]));

@@ -40,7 +40,7 @@ pub struct SessionAccount {
     pub capabilities: Vec<Capability>,
     /// More members of one capability, such as counts, which are not part of the session's state
     /// because they change with every message.
-    pub passing: Option<Capability>,
+    pub volatile: Option<Capability>,
 }
 
 impl SessionAccount {
@@ -54,8 +54,8 @@ impl SessionAccount {
     }
 }
 
-fn objects(all: &[Capability]) -> Map<String, Value> {
-    all.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+fn objects(capabilities: &[Capability]) -> Map<String, Value> {
+    capabilities.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
 /// The state of a session (RFC 8620 §2 `state`, §3.4 `sessionState`), shown as 16 hexadecimal
@@ -94,7 +94,7 @@ impl SessionObject {
             }
         }
         let at = |path: &str| Value::from(format!("{}{path}", self.base));
-        let mut whole = json!({
+        let mut session = json!({
             "capabilities": objects(&self.capabilities),
             "accounts": accounts.collect::<Map<String, Value>>(),
             "primaryAccounts": primary,
@@ -109,16 +109,16 @@ impl SessionObject {
             "state": self.state.to_string(),
         });
         for account in &self.accounts {
-            let Some((name, Value::Object(passing))) = &account.passing else { continue };
-            let known =
-                whole.get_mut("accounts").and_then(|accounts| accounts.get_mut(&account.id));
-            let known =
-                known.and_then(|account| account.get_mut("accountCapabilities")?.get_mut(*name));
-            if let Some(Value::Object(members)) = known {
-                members.extend(passing.clone());
+            let Some((name, Value::Object(volatile))) = &account.volatile else { continue };
+            let object =
+                session.get_mut("accounts").and_then(|accounts| accounts.get_mut(&account.id));
+            let capability =
+                object.and_then(|account| account.get_mut("accountCapabilities")?.get_mut(*name));
+            if let Some(Value::Object(members)) = capability {
+                members.extend(volatile.clone());
             }
         }
-        whole
+        session
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
             is_personal,
             is_read_only: false,
             capabilities: vec![(name, json!({"a": 1}))],
-            passing: None,
+            volatile: None,
         };
         let session = SessionObject {
             capabilities: vec![("urn:x", json!({"most": 3}))],
@@ -147,7 +147,7 @@ mod tests {
             base: "https://mail.example.org".into(),
             state: SessionState(0x1f),
         };
-        let whole = session.json();
+        let written = session.json();
         for name in [
             "capabilities",
             "accounts",
@@ -157,33 +157,33 @@ mod tests {
             "downloadUrl",
             "uploadUrl",
         ] {
-            assert!(whole.get(name).is_some(), "{name}");
+            assert!(written.get(name).is_some(), "{name}");
         }
-        // The first of the user's own accounts; none for what only others' accounts can (RFC 8620
-        // §2).
-        assert_eq!(whole["primaryAccounts"], json!({"urn:x": "b"}));
-        assert_eq!(whole["accounts"]["c"]["isPersonal"], false);
+        // The primary account is the first of the user's own. A capability that only other accounts
+        // have gets none (RFC 8620 §2).
+        assert_eq!(written["primaryAccounts"], json!({"urn:x": "b"}));
+        assert_eq!(written["accounts"]["c"]["isPersonal"], false);
         let contains = |url: &str, names: &[&str]| {
-            let url = whole[url].as_str().unwrap();
+            let url = written[url].as_str().unwrap();
             url.starts_with("https://mail.example.org/")
                 && names.iter().all(|name| url.contains(&format!("{{{name}}}")))
         };
         assert!(contains("downloadUrl", &["accountId", "blobId", "type", "name"]));
         assert!(contains("uploadUrl", &["accountId"]));
         assert!(contains("eventSourceUrl", &["types", "closeafter", "ping"]));
-        assert_eq!(whole["state"], "000000000000001f");
-        // Members of `passing` are added to the capability that they belong to.
+        assert_eq!(written["state"], "000000000000001f");
+        // Members of `volatile` are added to the capability that they belong to.
         let mut counted = session.clone();
-        counted.accounts[1].passing = Some(("urn:x", json!({"unread": 2})));
-        counted.accounts[2].passing = Some(("urn:x", json!({"unread": 2})));
-        let told = counted.json();
+        counted.accounts[1].volatile = Some(("urn:x", json!({"unread": 2})));
+        counted.accounts[2].volatile = Some(("urn:x", json!({"unread": 2})));
+        let with_counts = counted.json();
         assert_eq!(
-            told["accounts"]["a"]["accountCapabilities"],
+            with_counts["accounts"]["a"]["accountCapabilities"],
             json!({"urn:x": {"a": 1, "unread": 2}})
         );
         assert_eq!(
-            (&told["accounts"]["b"], &told["accounts"]["c"]),
-            (&whole["accounts"]["b"], &whole["accounts"]["c"])
+            (&with_counts["accounts"]["b"], &with_counts["accounts"]["c"]),
+            (&written["accounts"]["b"], &written["accounts"]["c"])
         );
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::error::RequestError;
 use super::json::{self, JsonError};
-use super::request::{Request, of_value};
+use super::request::{Request, from_value};
 
 /// The subprotocol (RFC 8887 §4.1).
 pub const PROTOCOL: &str = "jmap";
@@ -27,44 +27,46 @@ pub enum SocketMessage {
 ///
 /// # Errors
 /// The `RequestError` object (§4.3.4), which is the response.
-pub fn read(text: &[u8], known: &[&str]) -> Result<SocketMessage, Value> {
-    let whole = json::read(text).map_err(|error| match error {
-        JsonError::NoJson(what) => refusal(&RequestError::NotJson(what).problem(), None),
-        JsonError::Deep | JsonError::Many => {
+pub fn read(text: &[u8], supported: &[&str]) -> Result<SocketMessage, Value> {
+    let message = json::read(text).map_err(|error| match error {
+        JsonError::NotJson(detail) => refusal(&RequestError::NotJson(detail).problem(), None),
+        JsonError::TooDeep | JsonError::TooManyValues => {
             refusal(&RequestError::NotRequest(error.to_string()).problem(), None)
         }
     })?;
-    let id = whole.get("id").and_then(Value::as_str).map(str::to_owned);
-    let wrong =
-        |what: &str| refusal(&RequestError::NotRequest(what.into()).problem(), id.as_deref());
-    match whole.get("@type").and_then(Value::as_str) {
-        Some("Request") if whole.get("id").is_some_and(|id| !id.is_string()) => {
-            Err(wrong("`id` is a text"))
+    let id = message.get("id").and_then(Value::as_str).map(str::to_owned);
+    let invalid =
+        |detail: &str| refusal(&RequestError::NotRequest(detail.into()).problem(), id.as_deref());
+    match message.get("@type").and_then(Value::as_str) {
+        Some("Request") if message.get("id").is_some_and(|id| !id.is_string()) => {
+            Err(invalid("`id` must be a string"))
         }
-        Some("Request") => match of_value(whole, known) {
+        Some("Request") => match from_value(message, supported) {
             Ok(request) => Ok(SocketMessage::Request(request, id)),
             Err(error) => Err(refusal(&error.problem(), id.as_deref())),
         },
         Some("WebSocketPushEnable") => {
-            let types = match whole.get("dataTypes") {
+            let types = match message.get("dataTypes") {
                 None | Some(Value::Null) => None,
                 Some(types) => {
-                    let all = types.as_array().filter(|all| all.len() <= MAX_TYPES);
-                    let names = all.and_then(|all| {
-                        all.iter().map(|one| one.as_str().map(str::to_owned)).collect()
+                    let types = types.as_array().filter(|types| types.len() <= MAX_TYPES);
+                    let names = types.and_then(|types| {
+                        types.iter().map(|name| name.as_str().map(str::to_owned)).collect()
                     });
-                    Some(names.ok_or_else(|| wrong("`dataTypes` is an array of texts, or null"))?)
+                    Some(names.ok_or_else(|| {
+                        invalid("`dataTypes` must be an array of strings, or null")
+                    })?)
                 }
             };
-            let state = match whole.get("pushState") {
+            let state = match message.get("pushState") {
                 None | Some(Value::Null) => None,
                 Some(Value::String(state)) => Some(state.clone()),
-                Some(_) => return Err(wrong("`pushState` is a text")),
+                Some(_) => return Err(invalid("`pushState` must be a string")),
             };
             Ok(SocketMessage::PushEnable(types, state))
         }
         Some("WebSocketPushDisable") => Ok(SocketMessage::PushDisable),
-        _ => Err(wrong("`@type` is none that is known")),
+        _ => Err(invalid("`@type` is unknown")),
     }
 }
 
@@ -73,32 +75,32 @@ const MAX_TYPES: usize = 64;
 
 /// Turns the response of a request into a message (§4.3.3).
 #[must_use]
-pub fn response(mut whole: Value, id: Option<&str>) -> Value {
-    if let Some(members) = whole.as_object_mut() {
+pub fn response(mut response: Value, id: Option<&str>) -> Value {
+    if let Some(members) = response.as_object_mut() {
         members.insert("@type".into(), "Response".into());
         if let Some(id) = id {
             members.insert("requestId".into(), id.into());
         }
     }
-    whole
+    response
 }
 
 /// Turns problem details into a refusal (§4.3.4).
 #[must_use]
 pub fn refusal(problem: &Value, id: Option<&str>) -> Value {
-    let mut whole = problem.clone();
-    if let Some(members) = whole.as_object_mut() {
+    let mut refusal = problem.clone();
+    if let Some(members) = refusal.as_object_mut() {
         members.insert("@type".into(), "RequestError".into());
         members.insert("requestId".into(), id.map_or(Value::Null, Value::from));
     }
-    whole
+    refusal
 }
 
-/// Turns a `StateChange` into a message (§4.3.5.1). `known` is the new state of the client.
+/// Turns a `StateChange` into a message (§4.3.5.1). `state` is the new state of the client.
 #[must_use]
-pub fn change(mut change: Value, known: &str) -> Value {
+pub fn change(mut change: Value, state: &str) -> Value {
     if let Some(members) = change.as_object_mut() {
-        members.insert("pushState".into(), json!(known));
+        members.insert("pushState".into(), json!(state));
     }
     change
 }
@@ -108,13 +110,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_of_rfc_8887() {
-        let request =
+    fn reads_messages_of_rfc_8887() {
+        let text =
             r#"{"@type":"Request","id":"R1","using":["a"],"methodCalls":[["Core/echo",{},"0"]]}"#;
-        let Ok(SocketMessage::Request(read_as, id)) = read(request.as_bytes(), &["a"]) else {
+        let Ok(SocketMessage::Request(request, id)) = read(text.as_bytes(), &["a"]) else {
             panic!()
         };
-        assert_eq!((read_as.calls.len(), id.as_deref()), (1, Some("R1")));
+        assert_eq!((request.calls.len(), id.as_deref()), (1, Some("R1")));
         let enable =
             r#"{"@type":"WebSocketPushEnable","dataTypes":["Mailbox","Email"],"pushState":"aaa"}"#;
         let types = Some(vec!["Mailbox".to_owned(), "Email".to_owned()]);
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused_under_its_id() {
+    fn invalid_message_is_refused_with_its_id() {
         for (text, kind, id) in [
             ("{", "notJSON", Value::Null),
             ("[]", "notRequest", Value::Null),
@@ -158,11 +160,11 @@ mod tests {
     }
 
     #[test]
-    fn answers_say_what_they_are() {
+    fn answers_have_type_and_request_id() {
         let answer = response(json!({"methodResponses": []}), Some("R1"));
         assert_eq!(answer, json!({"@type": "Response", "requestId": "R1", "methodResponses": []}));
         assert!(response(json!({}), None).get("requestId").is_none());
-        let told = change(json!({"@type": "StateChange", "changed": {}}), "s1");
-        assert_eq!(told, json!({"@type": "StateChange", "changed": {}, "pushState": "s1"}));
+        let pushed = change(json!({"@type": "StateChange", "changed": {}}), "s1");
+        assert_eq!(pushed, json!({"@type": "StateChange", "changed": {}, "pushState": "s1"}));
     }
 }

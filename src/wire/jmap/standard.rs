@@ -90,15 +90,15 @@ pub struct ChangesArgs {
 #[serde(untagged)]
 pub enum UpdatedProperties {
     /// The type does not report changed properties.
-    Untold,
+    NotReported,
     /// Any property may have changed.
     Any(()),
     Only(Vec<String>),
 }
 
 impl UpdatedProperties {
-    fn is_untold(&self) -> bool {
-        *self == Self::Untold
+    fn is_not_reported(&self) -> bool {
+        *self == Self::NotReported
     }
 }
 
@@ -116,7 +116,7 @@ pub struct ChangesAnswer {
     pub created: Vec<String>,
     pub updated: Vec<String>,
     pub destroyed: Vec<String>,
-    #[serde(skip_serializing_if = "UpdatedProperties::is_untold")]
+    #[serde(skip_serializing_if = "UpdatedProperties::is_not_reported")]
     pub updated_properties: UpdatedProperties,
 }
 
@@ -224,7 +224,7 @@ pub struct SortComparator {
 
 impl Serialize for SortComparator {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        // What the derive makes for `remote`.
+        // The inherent function that the derive writes because of `remote`.
         Self::serialize(self, to)
     }
 }

@@ -9,27 +9,27 @@ use crate::wire::smtp::path::{utf8_addr, xtext};
 
 type EsmtpParameters = [(String, String)];
 
-fn bad_value(keyword: &str) -> Reply {
-    Reply::new(501, [5, 5, 4], format!("{keyword}: that value cannot be"))
+fn invalid_value(keyword: &str) -> Reply {
+    Reply::new(501, [5, 5, 4], format!("{keyword}: invalid value"))
 }
 
-fn unknown(keyword: &str) -> Reply {
-    Reply::new(555, [5, 5, 4], format!("{keyword}: parameter not known"))
+fn unsupported(keyword: &str) -> Reply {
+    Reply::new(555, [5, 5, 4], format!("{keyword}: parameter not supported"))
 }
 
 /// Reads the parameters of MAIL: SIZE (RFC 1870), BODY (RFC 6152, 3030), SMTPUTF8 (RFC 6531), RET
 /// and ENVID (RFC 3461), AUTH (RFC 4954 §5).
 pub(super) fn mail(envelope: &mut Envelope, parameters: &EsmtpParameters) -> Result<(), Reply> {
     for (keyword, value) in parameters {
-        let bad = || bad_value(keyword);
+        let invalid = || invalid_value(keyword);
         match keyword.as_str() {
-            "SIZE" => envelope.size = Some(value.parse().map_err(|_| bad())?),
+            "SIZE" => envelope.size = Some(value.parse().map_err(|_| invalid())?),
             "BODY" => {
                 envelope.body = match value.to_ascii_uppercase().as_str() {
                     "7BIT" => BodyType::SevenBit,
                     "8BITMIME" => BodyType::EightBit,
                     "BINARYMIME" => BodyType::Binary,
-                    _ => return Err(bad()),
+                    _ => return Err(invalid()),
                 }
             }
             "SMTPUTF8" if value.is_empty() => envelope.smtputf8 = true,
@@ -37,16 +37,16 @@ pub(super) fn mail(envelope: &mut Envelope, parameters: &EsmtpParameters) -> Res
                 envelope.ret = match value.to_ascii_uppercase().as_str() {
                     "FULL" => Some(DsnReturn::Full),
                     "HDRS" => Some(DsnReturn::Headers),
-                    _ => return Err(bad()),
+                    _ => return Err(invalid()),
                 }
             }
             "ENVID" => {
                 envelope.envid =
-                    Some(xtext(value).ok().filter(|id| id.len() <= 100).ok_or_else(bad)?);
+                    Some(xtext(value).ok().filter(|id| id.len() <= 100).ok_or_else(invalid)?);
             }
             // The last hop does not need the submitter: the value is checked and discarded.
-            "AUTH" => drop(xtext(value).map_err(|_| bad())?),
-            _ => return Err(unknown(keyword)),
+            "AUTH" => drop(xtext(value).map_err(|_| invalid())?),
+            _ => return Err(unsupported(keyword)),
         }
     }
     Ok(())
@@ -55,14 +55,15 @@ pub(super) fn mail(envelope: &mut Envelope, parameters: &EsmtpParameters) -> Res
 /// Reads the parameters of RCPT: NOTIFY and ORCPT (RFC 3461 §4.1, §4.2; RFC 6533 §3).
 pub(super) fn rcpt(recipient: &mut Recipient, parameters: &EsmtpParameters) -> Result<(), Reply> {
     for (keyword, value) in parameters {
-        let bad = || bad_value(keyword);
+        let invalid = || invalid_value(keyword);
         match keyword.as_str() {
-            "NOTIFY" => recipient.notify = DsnNotify::parse(value).ok_or_else(bad)?,
+            "NOTIFY" => recipient.notify = DsnNotify::parse(value).ok_or_else(invalid)?,
             "ORCPT" => {
-                recipient.original =
-                    Some(original_recipient(value).filter(|_| value.len() <= 500).ok_or_else(bad)?);
+                recipient.original = Some(
+                    original_recipient(value).filter(|_| value.len() <= 500).ok_or_else(invalid)?,
+                );
             }
-            _ => return Err(unknown(keyword)),
+            _ => return Err(unsupported(keyword)),
         }
     }
     Ok(())
@@ -91,7 +92,9 @@ pub(super) fn client(
             "SOURCE" => client.source = value,
             "LOGIN" => client.login = value,
             "DESTADDR" | "DESTPORT" => {}
-            _ => return Err(Reply::new(501, [5, 5, 4], format!("{name}: attribute not known"))),
+            _ => {
+                return Err(Reply::new(501, [5, 5, 4], format!("{name}: attribute not supported")));
+            }
         }
     }
     Ok(())

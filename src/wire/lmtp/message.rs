@@ -8,12 +8,12 @@ use crate::wire::smtp::{DotUnstuffer, Reply};
 impl Session {
     pub(super) fn begin_data(&mut self) -> Transition {
         let Some(transaction) = self.transaction.take() else {
-            return self.refuse(&Reply::new(503, [5, 5, 1], "say MAIL first"));
+            return self.refuse(&Reply::new(503, [5, 5, 1], "send MAIL first"));
         };
         let refusal = match &transaction.envelope {
             envelope if envelope.recipients.is_empty() => Some("no recipient was accepted"),
-            _ if transaction.chunked => Some("go on with BDAT"),
-            envelope if envelope.body == BodyType::Binary => Some("BINARYMIME needs BDAT"),
+            _ if transaction.chunked => Some("DATA cannot follow BDAT in a transaction"),
+            envelope if envelope.body == BodyType::Binary => Some("BODY=BINARYMIME requires BDAT"),
             _ => None,
         };
         if let Some(text) = refusal {
@@ -21,7 +21,7 @@ impl Session {
             return self.refuse(&Reply::new(503, [5, 5, 1], text));
         }
         self.mode = Mode::Data { transaction, unstuff: DotUnstuffer::default() };
-        self.reply(&Reply::bare(354, "go ahead, and end with a dot on a line of its own"));
+        self.reply(&Reply::bare(354, "end the message with a dot on a line by itself"));
         Transition::NeedInput
     }
 
@@ -60,7 +60,7 @@ impl Session {
     pub(super) fn end(&mut self, transaction: Box<Transaction>) -> Transition {
         let Transaction { envelope, .. } = *transaction;
         let refusal = self.refusal.take();
-        self.forget();
+        self.reset();
         match refusal {
             None => Transition::End(Box::new(envelope)),
             Some(reply) => {
@@ -118,7 +118,7 @@ impl Session {
             self.transaction = Some(transaction);
             match self.refusal.clone() {
                 Some(reply) => self.reply(&reply),
-                None => self.reply(&Reply::new(250, [2, 0, 0], "chunk read")),
+                None => self.reply(&Reply::new(250, [2, 0, 0], "chunk received")),
             }
             Transition::NeedInput
         };
@@ -144,11 +144,11 @@ impl Session {
     }
 
     /// Discards the chunk of a refused BDAT command.
-    pub(super) fn swallow(&mut self, left: u64, input: &[u8]) -> (usize, Transition) {
+    pub(super) fn discard_chunk(&mut self, left: u64, input: &[u8]) -> (usize, Transition) {
         let consumed = beginning(input, left).len();
         let left = left.saturating_sub(consumed as u64);
         if left > 0 {
-            self.mode = Mode::Swallow(left);
+            self.mode = Mode::DiscardChunk(left);
         }
         (consumed, Transition::NeedInput)
     }

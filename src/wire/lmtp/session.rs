@@ -62,7 +62,7 @@ pub(super) enum Mode {
         last: bool,
     },
     /// Discards the chunk of a BDAT command that was refused.
-    Swallow(u64),
+    DiscardChunk(u64),
     /// The message has been received.
     End(Box<Transaction>),
     Closed,
@@ -87,7 +87,7 @@ impl Session {
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let greeting = Reply::bare(220, format!("{} LMTP Restante", settings.hostname));
-        let mut session = Self::silent(settings);
+        let mut session = Self::without_greeting(settings);
         session.reply(&greeting);
         session
     }
@@ -96,10 +96,10 @@ impl Session {
     /// §4.2).
     #[must_use]
     pub fn after_starttls(settings: Settings) -> Self {
-        Self::silent(Settings { tls: true, starttls: false, ..settings })
+        Self::without_greeting(Settings { tls: true, starttls: false, ..settings })
     }
 
-    fn silent(settings: Settings) -> Self {
+    fn without_greeting(settings: Settings) -> Self {
         Self {
             settings,
             out: Vec::new(),
@@ -139,7 +139,7 @@ impl Session {
     ///
     /// If the session consumes nothing and returns `NeedInput`, it needs more bytes.
     pub fn step(&mut self, input: &[u8]) -> (usize, Step<'_>) {
-        let (taken, next) = self.advance(input);
+        let (consumed, next) = self.advance(input);
         let step = match next {
             Transition::NeedInput => Step::NeedInput,
             Transition::Begin => Step::Begin,
@@ -154,7 +154,7 @@ impl Session {
             Transition::StartTls => Step::StartTls,
             Transition::Close => Step::Close,
         };
-        (taken, step)
+        (consumed, step)
     }
 
     fn advance(&mut self, input: &[u8]) -> (usize, Transition) {
@@ -162,7 +162,7 @@ impl Session {
             // Each handler sets the next mode.
             let mode = std::mem::replace(&mut self.mode, Mode::Command);
             let before = discriminant(&mode);
-            let (taken, next) = match mode {
+            let (consumed, next) = match mode {
                 Mode::Command => self.command_line(input),
                 Mode::LongLine => self.long_line(input),
                 Mode::Data { transaction, unstuff } => self.data(transaction, unstuff, input),
@@ -170,16 +170,16 @@ impl Session {
                     self.bdat_bytes(transaction, left, last, input)
                 }
                 Mode::IdleBdat { left, last } => self.idle_bdat(left, last, input),
-                Mode::Swallow(left) => self.swallow(left, input),
+                Mode::DiscardChunk(left) => self.discard_chunk(left, input),
                 Mode::End(transaction) => (0, self.end(transaction)),
                 Mode::Closed => {
                     self.mode = Mode::Closed;
                     (0, Transition::Close)
                 }
             };
-            let is_done = taken > 0 || !matches!(next, Transition::NeedInput);
+            let is_done = consumed > 0 || !matches!(next, Transition::NeedInput);
             if is_done || discriminant(&self.mode) == before {
-                return (taken, next);
+                return (consumed, next);
             }
         }
     }
@@ -192,12 +192,12 @@ impl Session {
         self.reply(reply);
         self.errors = self.errors.saturating_add(1);
         if self.errors > self.settings.max_errors {
-            self.shut([4, 7, 0], "too many errors");
+            self.shut([4, 7, 0], "too many errors in this session");
         }
-        self.carry_on()
+        self.next_transition()
     }
 
-    fn carry_on(&self) -> Transition {
+    fn next_transition(&self) -> Transition {
         if matches!(self.mode, Mode::Closed) { Transition::Close } else { Transition::NeedInput }
     }
 
@@ -206,40 +206,40 @@ impl Session {
             if input.len() >= limits::MAX_COMMAND_BYTES {
                 self.mode = Mode::LongLine;
                 // A CR at the end may be the first byte of the CRLF.
-                let kept = usize::from(input.last() == Some(&b'\r'));
-                return (input.len().saturating_sub(kept), Transition::NeedInput);
+                let unread = usize::from(input.last() == Some(&b'\r'));
+                return (input.len().saturating_sub(unread), Transition::NeedInput);
             }
             return (0, Transition::NeedInput);
         };
-        let taken = at.saturating_add(2);
-        if taken > limits::MAX_COMMAND_BYTES {
-            return (taken, self.refuse(&Reply::new(500, [5, 5, 2], "line too long")));
+        let consumed = at.saturating_add(2);
+        if consumed > limits::MAX_COMMAND_BYTES {
+            return (consumed, self.refuse(&Reply::new(500, [5, 5, 2], "command line too long")));
         }
         self.commands = self.commands.saturating_add(1);
         if self.commands > self.settings.max_commands {
-            self.shut([4, 7, 0], "too many commands");
-            return (taken, Transition::Close);
+            self.shut([4, 7, 0], "too many commands in this session");
+            return (consumed, Transition::Close);
         }
         let line = input.get(..at).unwrap_or_default();
         let step = match parse(line) {
             Ok(command) => self.command(command),
             Err(CommandError::Unknown) => {
-                self.refuse(&Reply::new(500, [5, 5, 1], "command not known"))
+                self.refuse(&Reply::new(500, [5, 5, 1], "unknown command"))
             }
             Err(CommandError::Arguments) => {
-                self.refuse(&Reply::new(501, [5, 5, 4], "wrong arguments"))
+                self.refuse(&Reply::new(501, [5, 5, 4], "invalid arguments"))
             }
             Err(CommandError::Chunk(size)) => {
-                let step = self.refuse(&Reply::new(501, [5, 5, 4], "wrong arguments"));
+                let step = self.refuse(&Reply::new(501, [5, 5, 4], "invalid arguments"));
                 match (step, size) {
-                    (Transition::NeedInput, Some(size)) => self.mode = Mode::Swallow(size),
+                    (Transition::NeedInput, Some(size)) => self.mode = Mode::DiscardChunk(size),
                     // Without the size, the end of the chunk cannot be found.
                     (Transition::NeedInput, None) => {
-                        self.shut([4, 7, 0], "no knowing where the chunk ends");
+                        self.shut([4, 7, 0], "the size of the chunk is invalid");
                     }
                     _ => {}
                 }
-                self.carry_on()
+                self.next_transition()
             }
             Err(CommandError::Path(error)) => {
                 let is_mail = line.first().is_some_and(|byte| byte.eq_ignore_ascii_case(&b'M'));
@@ -247,23 +247,24 @@ impl Session {
                 let text = match error {
                     PathError::Syntax => "the address is not well formed",
                     PathError::Long => "the address is too long",
-                    PathError::Characters => "the address holds octets that it must not",
+                    PathError::Characters => "the address contains invalid characters",
                 };
                 self.refuse(&Reply::new(501, enhanced, text))
             }
         };
-        (taken, step)
+        (consumed, step)
     }
 
     fn long_line(&mut self, input: &[u8]) -> (usize, Transition) {
         match memchr::memmem::find(input, b"\r\n") {
-            Some(at) => {
-                (at.saturating_add(2), self.refuse(&Reply::new(500, [5, 5, 2], "line too long")))
-            }
+            Some(at) => (
+                at.saturating_add(2),
+                self.refuse(&Reply::new(500, [5, 5, 2], "command line too long")),
+            ),
             None => {
                 self.mode = Mode::LongLine;
-                let kept = usize::from(input.last() == Some(&b'\r'));
-                (input.len().saturating_sub(kept), Transition::NeedInput)
+                let unread = usize::from(input.last() == Some(&b'\r'));
+                (input.len().saturating_sub(unread), Transition::NeedInput)
             }
         }
     }
@@ -271,7 +272,7 @@ impl Session {
     fn command(&mut self, command: Command) -> Transition {
         match command {
             Command::Lhlo(name) => self.lhlo(name),
-            Command::Helo => self.refuse(&Reply::new(500, [5, 5, 1], "this is LMTP: say LHLO")),
+            Command::Helo => self.refuse(&Reply::new(500, [5, 5, 1], "this is LMTP: send LHLO")),
             Command::Mail(sender, parameters) => {
                 self.mail(Envelope { sender, ..Envelope::default() }, &parameters)
             }
@@ -279,13 +280,15 @@ impl Session {
             Command::Data => self.begin_data(),
             Command::Bdat(size, last) => self.begin_bdat(size, last),
             Command::Rset => {
-                self.forget();
-                self.reply(&Reply::new(250, [2, 0, 0], "forgotten"));
+                self.reset();
+                self.reply(&Reply::new(250, [2, 0, 0], "transaction reset"));
                 Transition::Reset
             }
-            Command::Noop => self.fine(250, [2, 0, 0], "still here"),
-            Command::Vrfy => self.fine(252, [2, 1, 5], "ask by RCPT"),
-            Command::Help => self.fine(214, [2, 0, 0], "RFC 2033; see the manual of Restante"),
+            Command::Noop => self.accept(250, [2, 0, 0], "OK"),
+            Command::Vrfy => self.accept(252, [2, 1, 5], "cannot verify addresses: use RCPT"),
+            Command::Help => {
+                self.accept(214, [2, 0, 0], "LMTP (RFC 2033); see the manual of Restante")
+            }
             Command::Quit => {
                 self.reply(&Reply::new(221, [2, 0, 0], "bye"));
                 self.mode = Mode::Closed;
@@ -298,13 +301,13 @@ impl Session {
     }
 
     /// Drops the transaction, and the attributes of XFORWARD.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.transaction = None;
         (self.message_bytes, self.refusal) = (0, None);
         self.client = self.peer.clone();
     }
 
-    fn fine(&mut self, code: u16, enhanced: [u16; 3], text: &str) -> Transition {
+    fn accept(&mut self, code: u16, enhanced: [u16; 3], text: &str) -> Transition {
         self.reply(&Reply::new(code, enhanced, text));
         Transition::NeedInput
     }
@@ -323,17 +326,17 @@ impl Session {
             text.push_str("\nXCLIENT NAME ADDR PORT PROTO HELO LOGIN DESTADDR DESTPORT");
         }
         self.lhlo = Some(name);
-        self.forget();
+        self.reset();
         self.reply(&Reply::bare(250, text));
         Transition::Reset
     }
 
     fn starttls(&mut self) -> Transition {
         if !self.settings.starttls {
-            return self.refuse(&Reply::new(502, [5, 5, 1], "no TLS here"));
+            return self.refuse(&Reply::new(502, [5, 5, 1], "STARTTLS is not available"));
         }
         if self.transaction.is_some() {
-            return self.refuse(&Reply::new(503, [5, 5, 1], "not within a transaction"));
+            return self.refuse(&Reply::new(503, [5, 5, 1], "not allowed within a transaction"));
         }
         self.reply(&Reply::new(220, [2, 0, 0], "ready for TLS"));
         Transition::StartTls
@@ -343,7 +346,7 @@ impl Session {
         match self.attributes(attributes) {
             Ok(client) => {
                 self.client = client;
-                self.fine(250, [2, 0, 0], "noted")
+                self.accept(250, [2, 0, 0], "attributes accepted")
             }
             Err(reply) => self.refuse(&reply),
         }
@@ -354,7 +357,7 @@ impl Session {
         match self.attributes(attributes) {
             Ok(client) => {
                 (self.peer, self.lhlo) = (client, None);
-                self.forget();
+                self.reset();
                 self.reply(&Reply::bare(220, format!("{} LMTP Restante", self.settings.hostname)));
                 Transition::Reset
             }
@@ -364,10 +367,14 @@ impl Session {
 
     fn attributes(&self, attributes: Vec<(String, Option<String>)>) -> Result<ClientInfo, Reply> {
         if !self.settings.trusted {
-            return Err(Reply::new(550, [5, 7, 1], "not from you"));
+            return Err(Reply::new(
+                550,
+                [5, 7, 1],
+                "XFORWARD and XCLIENT are only for trusted clients",
+            ));
         }
         if self.transaction.is_some() {
-            return Err(Reply::new(503, [5, 5, 1], "not within a transaction"));
+            return Err(Reply::new(503, [5, 5, 1], "not allowed within a transaction"));
         }
         let mut client = self.client.clone();
         extensions::client(&mut client, attributes)?;
@@ -376,10 +383,10 @@ impl Session {
 
     fn mail(&mut self, mut envelope: Envelope, parameters: &[(String, String)]) -> Transition {
         let Some(lhlo) = self.lhlo.clone() else {
-            return self.refuse(&Reply::new(503, [5, 5, 1], "say LHLO first"));
+            return self.refuse(&Reply::new(503, [5, 5, 1], "send LHLO first"));
         };
         if self.transaction.is_some() {
-            return self.refuse(&Reply::new(503, [5, 5, 1], "one sender at a time"));
+            return self.refuse(&Reply::new(503, [5, 5, 1], "a transaction has already begun"));
         }
         if let Err(reply) = extensions::mail(&mut envelope, parameters) {
             return self.refuse(&reply);
@@ -387,7 +394,11 @@ impl Session {
         if !envelope.smtputf8
             && envelope.sender.as_ref().is_some_and(|sender| !sender.to_string().is_ascii())
         {
-            return self.refuse(&Reply::new(553, [5, 6, 7], "such an address needs SMTPUTF8"));
+            return self.refuse(&Reply::new(
+                553,
+                [5, 6, 7],
+                "an address that is not ASCII requires SMTPUTF8",
+            ));
         }
         if envelope.size.is_some_and(|size| size > self.settings.max_message) {
             return self.refuse(&self.too_large());
@@ -395,7 +406,7 @@ impl Session {
         (envelope.lhlo, envelope.tls, envelope.client) =
             (lhlo, self.settings.tls, self.client.clone());
         self.transaction = Some(Box::new(Transaction { envelope, chunked: false }));
-        self.reply(&Reply::new(250, [2, 1, 0], "sender noted"));
+        self.reply(&Reply::new(250, [2, 1, 0], "sender accepted"));
         Transition::Begin
     }
 
@@ -403,16 +414,16 @@ impl Session {
         Reply::new(
             552,
             [5, 3, 4],
-            format!("the message is larger than {} octets", self.settings.max_message),
+            format!("the message is larger than {} bytes", self.settings.max_message),
         )
     }
 
     fn rcpt(&mut self, mut recipient: Recipient, parameters: &[(String, String)]) -> Transition {
         let Some(transaction) = self.transaction.take() else {
-            return self.refuse(&Reply::new(503, [5, 5, 1], "say MAIL first"));
+            return self.refuse(&Reply::new(503, [5, 5, 1], "send MAIL first"));
         };
         let refusal = if transaction.chunked {
-            Err(Reply::new(503, [5, 5, 1], "the message has begun"))
+            Err(Reply::new(503, [5, 5, 1], "RCPT cannot follow BDAT in a transaction"))
         } else {
             extensions::rcpt(&mut recipient, parameters)
         };
@@ -421,11 +432,13 @@ impl Session {
         let is_full = transaction.envelope.recipients.len() >= self.settings.max_recipients;
         let next = match refusal {
             Err(reply) => self.refuse(&reply),
-            Ok(()) if needs_utf8 => {
-                self.refuse(&Reply::new(553, [5, 6, 7], "such an address needs SMTPUTF8"))
-            }
+            Ok(()) if needs_utf8 => self.refuse(&Reply::new(
+                553,
+                [5, 6, 7],
+                "an address that is not ASCII requires SMTPUTF8",
+            )),
             // This is not an error of the client, so it is not counted as one.
-            Ok(()) if is_full => self.fine(
+            Ok(()) if is_full => self.accept(
                 452,
                 [4, 5, 3],
                 "too many recipients: send the rest in another transaction",

@@ -10,26 +10,26 @@ use crate::wire::smtp::Reply;
 /// "over quota". Returns the output and the messages.
 fn drive(pieces: &[&[u8]], settings: Settings) -> (String, Vec<(Envelope, Vec<u8>)>) {
     let mut session = Session::new(settings);
-    let (mut input, mut said, mut messages, mut body) =
+    let (mut input, mut output, mut messages, mut body) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     'all: for piece in pieces {
         input.extend_from_slice(piece);
         loop {
-            let (taken, step) = session.step(&input);
-            input.drain(..taken);
+            let (consumed, step) = session.step(&input);
+            input.drain(..consumed);
             match step {
-                Step::NeedInput if taken == 0 => {
-                    said.append(session.output());
+                Step::NeedInput if consumed == 0 => {
+                    output.append(session.output());
                     break;
                 }
                 Step::NeedInput => {}
                 Step::Begin | Step::Reset => body.clear(),
                 Step::Rcpt(question) => {
-                    let known = question.recipient().address.local() != "unknown";
-                    question.answer(&if known {
-                        Reply::new(250, [2, 1, 5], "taken")
+                    let exists = question.recipient().address.local() != "unknown";
+                    question.answer(&if exists {
+                        Reply::new(250, [2, 1, 5], "recipient accepted")
                     } else {
-                        Reply::new(550, [5, 1, 1], "nobody here has that address")
+                        Reply::new(550, [5, 1, 1], "no account has this address")
                     });
                 }
                 Step::Body(bytes) => body.extend_from_slice(bytes),
@@ -46,14 +46,14 @@ fn drive(pieces: &[&[u8]], settings: Settings) -> (String, Vec<(Envelope, Vec<u8
                     messages.push((*envelope, std::mem::take(&mut body)));
                 }
                 Step::StartTls | Step::Close => {
-                    said.append(session.output());
+                    output.append(session.output());
                     break 'all;
                 }
             }
-            said.append(session.output());
+            output.append(session.output());
         }
     }
-    (String::from_utf8(said).unwrap(), messages)
+    (String::from_utf8(output).unwrap(), messages)
 }
 
 fn small() -> Settings {
@@ -73,7 +73,7 @@ fn small() -> Settings {
 /// - `S: `: the next line of the server must begin so. The server must send no other lines.
 /// - `!trusted`, `!starttls`: switches a setting on.
 #[test]
-fn dialogs() {
+fn dialogs_get_the_expected_replies() {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dialogs");
     let mut files: Vec<_> =
         std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().path()).collect();
@@ -81,15 +81,15 @@ fn dialogs() {
     assert!(files.len() >= 20, "the dialogs are missing");
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
-        let (mut client, mut wanted, mut settings) = (Vec::new(), Vec::new(), small());
+        let (mut client, mut expected, mut settings) = (Vec::new(), Vec::new(), small());
         for line in text.lines() {
             match line.split_at_checked(3) {
-                Some(("C: ", said)) => client.extend_from_slice(format!("{said}\r\n").as_bytes()),
-                Some(("c: ", said)) => {
-                    let said = said.replace("\\r", "\r").replace("\\n", "\n").replace("\\0", "\0");
-                    client.extend_from_slice(said.as_bytes());
+                Some(("C: ", line)) => client.extend_from_slice(format!("{line}\r\n").as_bytes()),
+                Some(("c: ", text)) => {
+                    let text = text.replace("\\r", "\r").replace("\\n", "\n").replace("\\0", "\0");
+                    client.extend_from_slice(text.as_bytes());
                 }
-                Some(("S: ", said)) => wanted.push(said.to_owned()),
+                Some(("S: ", line)) => expected.push(line.to_owned()),
                 _ if line == "C:" => client.extend_from_slice(b"\r\n"),
                 _ if line == "!trusted" => settings.trusted = true,
                 _ if line == "!starttls" => settings.starttls = true,
@@ -98,30 +98,30 @@ fn dialogs() {
                 }
             }
         }
-        let (said, _) = drive(&[&client], settings);
-        let said: Vec<&str> = said.lines().collect();
-        let agrees = said.len() == wanted.len()
-            && said.iter().zip(&wanted).all(|(said, want)| said.starts_with(want));
+        let (output, _) = drive(&[&client], settings);
+        let output: Vec<&str> = output.lines().collect();
+        let agrees = output.len() == expected.len()
+            && output.iter().zip(&expected).all(|(line, start)| line.starts_with(start));
         assert!(
             agrees,
-            "{}\n--- wanted\n{}\n--- said\n{}",
+            "{}\n--- expected\n{}\n--- output\n{}",
             file.display(),
-            wanted.join("\n"),
-            said.join("\n")
+            expected.join("\n"),
+            output.join("\n")
         );
     }
 }
 
 #[test]
-fn the_envelope_holds_what_was_said() {
+fn envelope_has_the_parameters_that_the_client_sent() {
     let settings = Settings { trusted: true, ..small() };
-    let talk = b"LHLO mta.example\r\n\
+    let dialog = b"LHLO mta.example\r\n\
         XFORWARD NAME=spike.example ADDR=192.0.2.7 IDENT=4F1 PROTO=ESMTP\r\n\
         MAIL FROM:<a@b.example> SIZE=9 BODY=8BITMIME RET=HDRS ENVID=q+2B1 SMTPUTF8\r\n\
         RCPT TO:<x@y.example> NOTIFY=SUCCESS,DELAY ORCPT=rfc822;old+2Bx@y.example\r\n\
         DATA\r\nhi\r\n.\r\n\
         MAIL FROM:<>\r\nRCPT TO:<x@y.example>\r\nDATA\r\n.\r\n";
-    let (_, messages) = drive(&[talk], settings);
+    let (_, messages) = drive(&[dialog], settings);
     let (envelope, body) = &messages[0];
     assert_eq!(body, b"hi\r\n");
     assert_eq!(
@@ -141,7 +141,7 @@ fn the_envelope_holds_what_was_said() {
     assert_eq!(messages[1].1, b"");
 }
 
-const TALK: &[u8] = b"LHLO m\r\nMAIL FROM:<a@b.example>\r\nRCPT TO:<x@y.example>\r\n\
+const DIALOG: &[u8] = b"LHLO m\r\nMAIL FROM:<a@b.example>\r\nRCPT TO:<x@y.example>\r\n\
     RCPT TO:<unknown@y.example>\r\nDATA\r\n\
     ..a\r\n.b\n.\r\nc\r\n.\r\nMAIL FROM:<>\r\nRCPT TO:<full@y.example>\r\nRCPT TO:<x@y.example>\r\n\
     BDAT 4\r\nab\r\nBDAT 3 LAST\r\nxyz\
@@ -150,17 +150,17 @@ const TALK: &[u8] = b"LHLO m\r\nMAIL FROM:<a@b.example>\r\nRCPT TO:<x@y.example>
 proptest! {
     #[test]
     fn any_split_gives_the_same_session(cuts in proptest::collection::vec(0usize..420, 0..12)) {
-        let mut talk = TALK.to_vec();
-        talk.extend_from_slice(&[b'z'; 300]);
-        talk.extend_from_slice(b"BDAT 2 LAST\r\nzzQUIT\r\n");
-        let whole = drive(&[&talk], small());
-        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(talk.len())).collect();
+        let mut dialog = DIALOG.to_vec();
+        dialog.extend_from_slice(&[b'z'; 300]);
+        dialog.extend_from_slice(b"BDAT 2 LAST\r\nzzQUIT\r\n");
+        let whole = drive(&[&dialog], small());
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(dialog.len())).collect();
         cuts.sort_unstable();
-        cuts.push(talk.len());
+        cuts.push(dialog.len());
         let mut from = 0;
         let mut pieces: Vec<&[u8]> = Vec::new();
         for cut in cuts {
-            pieces.push(&talk[from..cut]);
+            pieces.push(&dialog[from..cut]);
             from = cut;
         }
         prop_assert_eq!(drive(&pieces, small()), whole);

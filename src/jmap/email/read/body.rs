@@ -67,7 +67,7 @@ impl<'de> Deserialize<'de> for PartProperty {
             return name.parse().map(Self::Header).map_err(D::Error::custom);
         }
         let field = PartField::from_name(&name).map(Self::Field);
-        field.ok_or_else(|| D::Error::custom(format_args!("{name} is no property")))
+        field.ok_or_else(|| D::Error::custom(format_args!("there is no property {name}")))
     }
 }
 

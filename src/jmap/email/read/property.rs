@@ -108,7 +108,7 @@ impl FromStr for EmailProperty {
         let content = || ContentProperty::from_name(name).map(Self::Content);
         let message = || MessageProperty::from_name(name).map(Self::Message);
         let property = metadata().or_else(content).or_else(message);
-        property.ok_or_else(|| format!("{name} is no property"))
+        property.ok_or_else(|| format!("there is no property {name}"))
     }
 }
 

@@ -131,7 +131,7 @@ pub(in crate::jmap::email) fn keywords(value: &Value) -> Result<BTreeSet<String>
         .map(one)
         .collect::<Result<BTreeSet<_>, SetError>>()?;
     if found.len() > limits::MAX_KEYWORDS {
-        return Err(SetError::of(
+        return Err(SetError::other(
             "tooManyKeywords",
             &format!("more than {}", limits::MAX_KEYWORDS),
         ));

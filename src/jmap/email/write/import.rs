@@ -88,7 +88,7 @@ fn import_email(
         );
     }
     if !is_message(&raw) {
-        return Err(SetError::of(
+        return Err(SetError::other(
             "invalidEmail",
             "the blob does not begin with the header of a message",
         )

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AccountRef, EmptyAnswer, EmptyArguments, OfAccount, given, vendor_methods};
+use super::{AccountRef, EmptyAnswer, EmptyArguments, OfAccount, even_null, vendor_methods};
 use crate::wire::jmap::arguments::Nullable;
 
 vendor_methods! {
@@ -74,19 +74,19 @@ pub struct AccountListAnswer {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AccountChanges {
-    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     pub display_name: Option<Option<String>>,
-    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     pub unix_user: Option<Option<String>>,
-    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     pub zone: Option<Option<String>>,
-    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     pub quota_octets: Option<Option<u64>>,
-    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     pub quota_emails: Option<Option<u64>>,
-    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     pub active: Option<Option<bool>>,
-    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     pub detail_files: Option<Option<bool>>,
 }
 
@@ -165,9 +165,10 @@ mod tests {
     use crate::wire::jmap::json::members;
 
     #[test]
-    fn null_clears_and_what_is_left_out_stays() {
-        let read =
-            |given: Value| read::<Nullable<AccountChanges>>("Account/set", members(given)).unwrap();
+    fn null_removes_a_value_and_a_missing_member_keeps_it() {
+        let read = |arguments: Value| {
+            read::<Nullable<AccountChanges>>("Account/set", members(arguments)).unwrap()
+        };
         let changes = AccountChanges {
             zone: Some(None),
             quota_emails: Some(Some(3)),

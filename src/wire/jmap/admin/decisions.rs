@@ -176,7 +176,7 @@ mod tests {
     use super::VacationTestAnswer;
 
     #[test]
-    fn both_answers_of_a_test_are_read_as_they_are_written() {
+    fn vacation_test_answers_are_read_as_they_are_written() {
         let (recipient, reply) = ("bob@example.org".to_owned(), "Subject: x\r\n".to_owned());
         for (answer, written) in [
             (

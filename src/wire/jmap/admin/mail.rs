@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::mailboxes::MailboxTotals;
-use super::{ObjectError, OfAccount, given, vendor_methods};
+use super::{ObjectError, OfAccount, even_null, vendor_methods};
 use crate::wire::jmap::With;
 use crate::wire::jmap::arguments::Nullable;
 use crate::wire::jmap::standard::SortComparator;
@@ -145,7 +145,7 @@ pub struct MailQueryArguments {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MailQueryLimit {
-    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     pub limit: Option<Option<u64>>,
 }
 
@@ -180,7 +180,8 @@ pub struct PlanFacts {
     /// Whether positions are found by ranks.
     pub ranked: bool,
     /// The listing that would answer the query but is not maintained.
-    pub wanted: Option<WantedListing>,
+    #[serde(rename = "wanted")]
+    pub missing: Option<MissingListing>,
     pub others: Vec<OtherStrategy>,
     /// The plan as text.
     pub text: String,
@@ -197,7 +198,7 @@ pub struct PlannedListing {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WantedListing {
+pub struct MissingListing {
     pub mailbox_id: String,
     pub view: String,
 }
@@ -401,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn both_answers_of_a_query_are_read_as_they_are_written() {
+    fn query_answers_are_read_as_they_are_written() {
         let plan = json!({
             "strategy": "listing",
             "listing": {"mailboxId": "m1", "view": "every", "collapsed": true},
@@ -429,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn both_answers_of_a_purge_are_read_as_they_are_written() {
+    fn purge_answers_are_read_as_they_are_written() {
         let named = json!({
             "purged": {"e1": null},
             "notPurged": {"e2": {"type": "notFound", "description": "email"}},

@@ -114,7 +114,7 @@ impl From<SetError> for ObjectError {
 }
 
 /// Reads a member that is present, also if it is null.
-fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+fn even_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)

@@ -87,7 +87,8 @@ pub struct QueuedRecipient {
     pub address: String,
     pub state: String,
     /// The relay's reply for the recipient.
-    pub said: Option<String>,
+    #[serde(rename = "said")]
+    pub reply: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -23,7 +23,7 @@ impl JobMethod for StoreCheck {
     type Outcome = CheckFindings;
 
     fn outcome(result: JobResult) -> Option<CheckFindings> {
-        if let JobResult::Check(found) = result { Some(found) } else { None }
+        if let JobResult::Check(findings) = result { Some(findings) } else { None }
     }
 }
 
@@ -31,7 +31,7 @@ impl JobMethod for StoreRepair {
     type Outcome = RepairOutcome;
 
     fn outcome(result: JobResult) -> Option<RepairOutcome> {
-        if let JobResult::Repair(done) = result { Some(done) } else { None }
+        if let JobResult::Repair(outcome) = result { Some(outcome) } else { None }
     }
 }
 
@@ -39,7 +39,7 @@ impl JobMethod for StoreBackup {
     type Outcome = BackupFacts;
 
     fn outcome(result: JobResult) -> Option<BackupFacts> {
-        if let JobResult::Backup(made) = result { Some(made) } else { None }
+        if let JobResult::Backup(facts) = result { Some(facts) } else { None }
     }
 }
 
@@ -187,12 +187,12 @@ mod tests {
             files: 2,
             written: 5,
         };
-        let found = CheckFindings { breaches: Vec::new(), count: 0, accounts: 2, rows: 9 };
+        let findings = CheckFindings { breaches: Vec::new(), count: 0, accounts: 2, rows: 9 };
         let results = [
             (None, Value::Null),
             (Some(JobResult::Resumed {}), json!({})),
             (
-                Some(JobResult::Check(found)),
+                Some(JobResult::Check(findings)),
                 json!({"breaches": [], "count": 0, "accounts": 2, "rows": 9}),
             ),
             (

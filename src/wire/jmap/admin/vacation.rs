@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::mail::NamedAddress;
-use super::{OfAccount, given, vendor_methods};
+use super::{OfAccount, even_null, vendor_methods};
 use crate::wire::jmap::standard::{JsonObject, SetAnswer};
 use crate::wire::jmap::{json, properties};
 
@@ -102,19 +102,19 @@ pub struct VacationFacts {
     pub id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_enabled: Option<bool>,
-    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     pub from_date: Option<Option<String>>,
-    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     pub to_date: Option<Option<String>>,
-    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     pub subject: Option<Option<String>>,
-    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     pub text_body: Option<Option<String>>,
-    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     pub html_body: Option<Option<String>>,
-    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     pub from: Option<Option<NamedAddress>>,
-    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<Option<NamedAddress>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub addresses: Option<Vec<String>>,
@@ -124,7 +124,7 @@ pub struct VacationFacts {
     pub audience: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub organisation: Option<Vec<String>>,
-    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     pub language: Option<Option<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variants: Option<Vec<VariantFacts>>,
@@ -134,9 +134,9 @@ pub struct VacationFacts {
     pub copies: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<bool>,
-    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     pub began: Option<Option<String>>,
-    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     pub ended: Option<Option<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reported: Option<bool>,
@@ -161,7 +161,7 @@ mod tests {
     use super::VacationFacts;
 
     #[test]
-    fn null_is_told_from_what_is_left_out() {
+    fn null_differs_from_a_member_that_is_left_out() {
         let facts = VacationFacts {
             is_enabled: Some(true),
             to_date: Some(None),
