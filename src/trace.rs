@@ -1,8 +1,8 @@
-//! L0: sets up the log, its level and its output. `count` has the metrics.
+//! Sets up the log, its level and its output (layer 0). `metrics` has the counters.
 //!
 //! No code may log a body, a subject or a password.
 
-pub mod count;
+pub mod metrics;
 
 use std::sync::Arc;
 

@@ -65,7 +65,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("toml", &["config"]),
     // The committer's ticket is the one thing inside that the edges await; `deliver` lends a long
     // parse to other threads.
-    ("prometheus_client", &["trace::count"]),
+    ("prometheus_client", &["trace::metrics"]),
     (
         "tokio",
         &[

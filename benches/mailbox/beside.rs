@@ -119,7 +119,7 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
     };
     let serve = |stop: &AtomicBool| served(Settings::default(), stop);
     let purge = |stop: &AtomicBool| {
-        served(Settings { restore: Duration::ZERO, ..Settings::default() }, stop);
+        served(Settings { destroyed_emails: Duration::ZERO, ..Settings::default() }, stop);
     };
     let made = || lists.load(Ordering::Relaxed);
     let all = [

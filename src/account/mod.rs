@@ -9,10 +9,10 @@
 //!   they get a temporary error, never "nobody has that address".
 
 mod acquaintance;
+mod address_lists;
 pub mod arrivals;
 mod local;
 mod login;
-mod naming;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;

@@ -38,7 +38,7 @@ impl Failure {
 
     /// Makes a failure of a JMAP method error (RFC 8620 §3.6.2) or a `SetError` (§5.3).
     #[must_use]
-    pub fn of_method(kind: &str, description: &str) -> Self {
+    pub fn from_jmap_error(kind: &str, description: &str) -> Self {
         let code = match kind {
             "accountNotFound" | "notFound" | "noSuchUser" => NO_USER,
             "invalidArguments" | "invalidProperties" | "invalidPatch" | "unknownMethod"

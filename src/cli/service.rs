@@ -159,9 +159,9 @@ fn private_directory(dir: &Path) -> std::io::Result<()> {
 /// account's addresses.
 async fn open_directory(store: &Store, config: &Config) -> Result<Directory, ServiceError> {
     let directory = Directory::new(store.clone(), config.directory_settings());
-    let naming = directory.clone();
-    let named = tokio::task::spawn_blocking(move || naming.name_addresses()).await;
-    match named.map_err(|error| ServiceError::Setting(error.to_string()))? {
+    let clone = directory.clone();
+    let completed = tokio::task::spawn_blocking(move || clone.complete_address_lists()).await;
+    match completed.map_err(|error| ServiceError::Setting(error.to_string()))? {
         Ok(0) => {}
         Ok(accounts) => {
             tracing::info!(accounts, "account rows of an earlier version were completed");

@@ -257,15 +257,15 @@ impl Config {
     #[must_use]
     pub fn upkeep_settings(&self) -> upkeep::Settings {
         upkeep::Settings {
-            restore: self.upkeep.restore.0,
+            destroyed_emails: self.upkeep.restore.0,
             history: self.upkeep.history.0,
-            listings: self.upkeep.lists.0,
-            told: self.upkeep.told.0,
-            threads: self.upkeep.threads.0,
-            messages: self.upkeep.messages.0,
-            uploads: self.upkeep.uploads.0,
-            submissions: self.queue.submissions.0,
-            every: self.upkeep.every.0,
+            unused_listings: self.upkeep.lists.0,
+            told_rows: self.upkeep.told.0,
+            thread_refs: self.upkeep.threads.0,
+            unreferenced_messages: self.upkeep.messages.0,
+            unused_uploads: self.upkeep.uploads.0,
+            final_submissions: self.queue.submissions.0,
+            interval: self.upkeep.every.0,
         }
     }
 

@@ -21,8 +21,8 @@ use crate::model::{
 use crate::outbox::dsn::compose_delivered;
 use crate::outbox::{self, NewAction, Reporter};
 use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn};
-use crate::trace::count::{self, DeliveryOutcome};
-use crate::vacation::{DueReply, RateCharge, Reason, ReplyDecision, Silence};
+use crate::trace::metrics::{self, DeliveryOutcome};
+use crate::vacation::{DueReply, NoReplyReason, RateCharge, ReplyDecision, Silence};
 use crate::wire::smtp::Reply;
 
 /// Queued commits, and what to answer when they are durable.
@@ -177,7 +177,7 @@ impl Deliverer {
         let plan = if response.enabled {
             self.plan_reply(context, (recipient, target), &response, is_junk)?
         } else {
-            ReplyDecision::Silent(Silence::new(Reason::Disabled, ""))
+            ReplyDecision::Silent(Silence::new(NoReplyReason::Disabled, ""))
         };
         Ok(AccountJob {
             recipients: vec![recipient.address.clone()],
@@ -263,7 +263,7 @@ impl Deliverer {
         }
         let queue_id = prepared.queue_id.as_deref().unwrap_or("-");
         let duration = prepared.watch.elapsed();
-        count::delivery_took(duration);
+        metrics::record_delivery_time(duration);
         let ms = duration.as_millis();
         let outcomes = prepared.outcomes.into_iter().zip(prepared.accounts);
         outcomes
@@ -271,8 +271,8 @@ impl Deliverer {
                 Ok(result) => {
                     match &result {
                         FilingResult::New { email, thread, decision } => {
-                            count::delivered(DeliveryOutcome::Filed);
-                            count::decided(decision.code());
+                            metrics::count_delivery(DeliveryOutcome::Filed);
+                            metrics::count_decision(decision.code());
                             let decision = outcome::log_text(decision);
                             tracing::info!(
                                 queue_id,
@@ -285,7 +285,7 @@ impl Deliverer {
                             );
                         }
                         FilingResult::Again(email) => {
-                            count::delivered(DeliveryOutcome::Again);
+                            metrics::count_delivery(DeliveryOutcome::Duplicate);
                             let email = email.map(|email| email.to_string());
                             tracing::info!(queue_id, %account, email, ms, "delivered before");
                         }
@@ -295,7 +295,7 @@ impl Deliverer {
                 Err(error) => {
                     tracing::warn!(queue_id, %account, %error, ms, "not delivered");
                     let reply = outcome::refusal(&error, &prepared.settings);
-                    count::delivered(if reply.code < 500 {
+                    metrics::count_delivery(if reply.code < 500 {
                         DeliveryOutcome::Deferred
                     } else {
                         DeliveryOutcome::Refused
@@ -406,11 +406,15 @@ fn answer(
     if let ToldLifetime::Response { generation, .. } = memory
         && txn.snapshot().vacation(account)?.generation != *generation
     {
-        let silence = Silence::new(Reason::Disabled, "the response was changed at that moment");
+        let silence =
+            Silence::new(NoReplyReason::Disabled, "the response was changed at that moment");
         return Ok(ReplyDecision::Silent(silence));
     }
     if let Some(at) = txn.snapshot().last_told(account, told, memory, now)? {
-        return Ok(ReplyDecision::Silent(Silence::new(Reason::AlreadyTold, format!("told {at}"))));
+        return Ok(ReplyDecision::Silent(Silence::new(
+            NoReplyReason::AlreadyTold,
+            format!("told {at}"),
+        )));
     }
     let reply_action = outbox::ReplyAction {
         recipient: reply.recipient.clone(),
@@ -424,7 +428,7 @@ fn answer(
     let action = txn.queue_action(action, &bytes)?;
     txn.remember_told(told, &reply.recipient, memory)?;
     if let (Some(rows), Some(fcc)) = (rows, &reply.fcc) {
-        copy::file(txn, reply, fcc, rows)?;
+        copy::file_copy(txn, reply, fcc, rows)?;
     }
     Ok(ReplyDecision::Reply(action))
 }

@@ -333,7 +333,10 @@ fn accounts_of_format_1_name_their_addresses_when_the_service_starts() {
         assert!(rows().all(|addresses| addresses.is_some() == (name == WRITTEN)), "{name}");
         let directory = Directory::new(store.clone(), Addresses::default());
         assert_eq!(
-            (directory.name_addresses().unwrap(), directory.name_addresses().unwrap()),
+            (
+                directory.complete_address_lists().unwrap(),
+                directory.complete_address_lists().unwrap()
+            ),
             (completed, 0)
         );
         let named: Vec<Vec<String>> =

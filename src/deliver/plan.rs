@@ -10,7 +10,8 @@ use crate::message::rows_or_bare;
 use crate::model::{Address, OriginalRecipient, Recipient, ThreadKey, VacationResponse};
 use crate::store::{EncodedMessage, Error};
 use crate::vacation::{
-    DueReply, Input, Notice, RateCharge, Reason, ReplyDecision, Silence, VacationReply, consider,
+    DueReply, Input, NoReplyReason, Notice, RateCharge, ReplyDecision, Silence, VacationReply,
+    consider,
 };
 
 /// A reply that is sent if the commit finds the response and the told row unchanged.
@@ -78,7 +79,10 @@ impl Deliverer {
             ) {
                 Ok(charge) => Some(charge),
                 Err(detail) => {
-                    return Ok(ReplyDecision::Silent(Silence::new(Reason::RateLimit, detail)));
+                    return Ok(ReplyDecision::Silent(Silence::new(
+                        NoReplyReason::RateLimit,
+                        detail,
+                    )));
                 }
             },
             None => None,

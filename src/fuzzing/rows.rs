@@ -236,11 +236,11 @@ impl KeyFields {
         }));
         agree::<table::MailboxEmailList>(all.map(|of| {
             let (removed, added) = (ModSeq(of.number), ModSeq(of.email.0));
-            ListKey { account: of.account, listing: of.listing(), removed, added }
+            ListingHistoryKey { account: of.account, listing: of.listing(), removed, added }
         }));
         agree::<table::MailboxEmailIndex>(all.map(|of| {
             let (account, listing, email) = (of.account, of.listing(), of.email);
-            IndexKey { account, listing, email }
+            ListingEmailKey { account, listing, email }
         }));
         agree::<table::MailboxRank>(all.map(|of| {
             let (account, listing, level, boundary) =
@@ -286,9 +286,9 @@ impl KeyFields {
         }));
         agree::<table::History>(all.map(|of| HistoryKey { account: of.account, at: of.at }));
         agree::<table::Sweeps>(
-            all.map(|of| SweepKey { account: of.account, round: of.filter as u8 }),
+            all.map(|of| SweepKey { account: of.account, number: of.filter as u8 }),
         );
-        agree::<table::Shared>(all.map(|of| SharedKey { with: of.user(), account: of.account }));
+        agree::<table::Shared>(all.map(|of| SharedKey { user: of.user(), account: of.account }));
         agree::<table::SearchFolds>(all.map(|of| {
             let fold = FoldId { level: of.filter as u8, number: of.number };
             FoldKey::emails(of.account, fold, of.uid.0)

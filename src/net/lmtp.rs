@@ -23,7 +23,7 @@ use super::stop::StopSignal;
 use crate::deliver::DeliveryService;
 use crate::model::{LiveValue, limits};
 use crate::proof;
-use crate::trace::count;
+use crate::trace::metrics;
 use crate::wire::lmtp::{Session, Settings as SessionSettings, Step};
 use crate::wire::smtp::Reply;
 
@@ -118,13 +118,13 @@ impl<D: DeliveryService> Driver<D> {
     /// Serves the connection, or refuses it with 421 if there is no permit.
     async fn run(mut self, mut stream: Box<dyn ByteStream>, permit: Option<ConnectionPermit>) {
         let Some(_permit) = permit else {
-            count::turned_away();
+            metrics::count_refused_connection();
             let mut out = Vec::new();
             Reply::new(421, [4, 3, 2], "too many connections: try again later").write(&mut out);
             drop(timeout(Duration::from_secs(5), stream.write_all(&out)).await);
             return;
         };
-        let _gauge = count::SessionGauge::begin();
+        let _gauge = metrics::SessionGauge::begin();
         let session_settings = self.session_settings();
         let session_timeout = self.settings.session;
         let session = async {

@@ -11,18 +11,18 @@ use crate::model::address::fold_domain;
 
 /// Returns a domain in the form in which domains are compared: lower-case A-labels, without the dot
 /// of the root.
-pub(super) fn folded(domain: &str) -> String {
+pub(super) fn normalize(domain: &str) -> String {
     fold_domain(domain.strip_suffix('.').unwrap_or(domain))
 }
 
 /// Whether two domains are the same.
-pub(super) fn same(one: &str, other: &str) -> bool {
-    !one.is_empty() && folded(one) == folded(other)
+pub(super) fn is_same(one: &str, other: &str) -> bool {
+    !one.is_empty() && normalize(one) == normalize(other)
 }
 
 /// Whether two domains belong to the same organisation.
-pub(super) fn same_organisation(one: &str, other: &str) -> bool {
-    let (one, other) = (folded(one), folded(other));
+pub(super) fn is_same_organisation(one: &str, other: &str) -> bool {
+    let (one, other) = (normalize(one), normalize(other));
     !one.is_empty() && organisation(&one) == organisation(&other)
 }
 
@@ -62,13 +62,13 @@ mod tests {
             ("", "", false),
             (".", ".", false),
         ] {
-            assert_eq!(same_organisation(one, other), related, "{one} {other}");
-            assert_eq!(same_organisation(other, one), related, "{other} {one}");
+            assert_eq!(is_same_organisation(one, other), related, "{one} {other}");
+            assert_eq!(is_same_organisation(other, one), related, "{other} {one}");
         }
         assert!(
-            same("Bücher.example", "xn--bcher-kva.example.")
-                && !same("a.example.net", "example.net")
+            is_same("Bücher.example", "xn--bcher-kva.example.")
+                && !is_same("a.example.net", "example.net")
         );
-        assert!(!same("", ""));
+        assert!(!is_same("", ""));
     }
 }

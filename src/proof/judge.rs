@@ -14,7 +14,7 @@
 //! | fail-only | a sender who fails DMARC, or fails SPF without an aligned pass of DKIM |
 //! | strict | as fail-only, and a sender without a pass of aligned DKIM or DMARC, or of SPF |
 
-use super::domain::{same, same_organisation};
+use super::domain::{is_same, is_same_organisation};
 use super::results::MethodResult;
 use crate::model::Address;
 
@@ -77,7 +77,7 @@ fn is_unverified_signature(verdict: &MethodResult, sender: &Address) -> bool {
 fn names_organisation(verdict: &MethodResult, properties: &[&str], sender: &Address) -> bool {
     let mut domains =
         properties.iter().flat_map(|name| verdict.values(name)).map(domain_of).peekable();
-    domains.peek().is_some() && domains.all(|domain| same_organisation(domain, sender.domain()))
+    domains.peek().is_some() && domains.all(|domain| is_same_organisation(domain, sender.domain()))
 }
 
 /// Whether a result is a failure of SPF. RFC 5451 called it `hardfail`.
@@ -91,7 +91,7 @@ fn is_about(verdict: &MethodResult, sender: &Address) -> bool {
     if domains.peek().is_none() {
         return verdict.values("smtp.helo").next().is_none();
     }
-    domains.all(|domain| same(domain, sender.domain()))
+    domains.all(|domain| is_same(domain, sender.domain()))
 }
 
 /// Returns the domain of an address, or a domain itself.

@@ -110,7 +110,8 @@ pub(super) fn own_fields<'a>(
             return true;
         }
         let is_own = is_topmost
-            || received_by(field).is_some_and(|host| ids.iter().any(|id| domain::same(id, &host)));
+            || received_by(field)
+                .is_some_and(|host| ids.iter().any(|id| domain::is_same(id, &host)));
         is_topmost = false;
         is_own
     })

@@ -23,7 +23,7 @@ use mail_auth::signer::Ready;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject as _;
 
-use super::domain::folded;
+use super::domain::normalize;
 use crate::message::header::{body_offset, fields};
 use crate::message::parse::addresses;
 use crate::model::limits;
@@ -108,7 +108,7 @@ impl SigningKey {
     /// # Errors
     /// A text that says why the key is not accepted.
     pub fn new(domain: &str, selector: &str, pem: &[u8]) -> Result<Self, String> {
-        let (domain, selector) = (folded(domain), folded(selector));
+        let (domain, selector) = (normalize(domain), normalize(selector));
         let der = PrivateKeyDer::from_pem_slice(pem)
             .map_err(|error| format!("no private key in PEM: {error}"))?;
         let ed25519 = match &der {
@@ -254,9 +254,9 @@ impl Signer {
         let mut from = fields(message).filter(|field| field.is("From"));
         let (Some(author), None) = (from.next(), from.next()) else { return Ok(None) };
         let authors = addresses(author.readable().as_bytes());
-        let domains = authors
-            .iter()
-            .filter_map(|author| author.email.rsplit_once('@').map(|(_, domain)| folded(domain)));
+        let domains = authors.iter().filter_map(|author| {
+            author.email.rsplit_once('@').map(|(_, domain)| normalize(domain))
+        });
         let Some(keys) = domains.filter_map(|domain| self.keys.get(&domain)).next() else {
             return Ok(None);
         };

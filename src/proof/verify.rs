@@ -243,7 +243,7 @@ impl Verification<'_> {
     /// Whether a chain of trusted seals says that the message passed before it was forwarded.
     async fn is_healed(&self, message: &AuthenticatedMessage<'_>) -> bool {
         let is_trusted =
-            |name: &str| self.settings.sealers.iter().any(|sealer| domain::same(sealer, name));
+            |name: &str| self.settings.sealers.iter().any(|sealer| domain::is_same(sealer, name));
         if self.settings.sealers.is_empty() {
             return false;
         }

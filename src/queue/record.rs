@@ -5,7 +5,7 @@ use super::attempt::{AttemptContext, AttemptResult, lanes, nothing_done};
 use crate::model::{AccountId, Action, ActionState, RecipientState};
 use crate::outbox::{ActionStep, NOT_SENT, NewAction, NextStep, Reporter, dsn};
 use crate::store::Error;
-use crate::trace::count;
+use crate::trace::metrics;
 
 impl AttemptContext {
     /// Records the next step of an action. `stored` is its row as this attempt read or wrote it
@@ -162,7 +162,7 @@ fn log_next_step(account: AccountId, action: &Action, next: &NextStep) {
         (ActionStep::Kept(kept), None) if kept.state == ActionState::Failed => "failed",
         (ActionStep::Done | ActionStep::Kept(_), None) => "sent",
     };
-    count::attempted(kind, result);
+    metrics::count_attempt(kind, result);
     match (&next.step, &next.note) {
         (ActionStep::Again(again), note) => {
             let (error, due) = (again.last_error.as_deref(), again.due);

@@ -11,7 +11,7 @@ use super::engine::typed::{KeyRange, TypedRead as _};
 use super::engine::{Batch, Engine, Put, RowReader};
 use super::error::Error;
 use super::row::{QueueMark, RepairScope};
-use super::table::keys::{Repairs, SiteKey};
+use super::table::keys::{RepairsPrefix, SiteKey};
 use super::table::{self, codec};
 use crate::model::{AccountId, Secrets};
 
@@ -103,7 +103,7 @@ pub(super) fn accounts_under_repair(
     read: &dyn RowReader,
 ) -> Result<Vec<(AccountId, RepairScope)>, Error> {
     let mut out = Vec::new();
-    read.keys(&KeyRange::<table::Site>::under(&Repairs), |key, row| {
+    read.keys(&KeyRange::<table::Site>::under(&RepairsPrefix), |key, row| {
         if let SiteKey::Repair(account) = key {
             // A mark that cannot be read may have been that of the largest repair.
             out.push((account, RepairScope::of_row(row).unwrap_or(RepairScope::Rebuild)));

@@ -29,7 +29,7 @@ use std::borrow::Cow;
 /// Converts a message that another program wrote into a file: LF becomes CRLF (RFC 5322 §2.3), as
 /// the message was when it was sent and signed. A message with a CRLF anywhere is not changed.
 #[must_use]
-pub fn as_mail(bytes: &[u8]) -> Cow<'_, [u8]> {
+pub fn normalize_line_ends(bytes: &[u8]) -> Cow<'_, [u8]> {
     let crlf = memchr::memmem::find(bytes, b"\r\n").is_some();
     if crlf { Cow::Borrowed(bytes) } else { lf_to_crlf(bytes) }
 }

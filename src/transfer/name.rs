@@ -2,7 +2,7 @@
 //!
 //! Files of an export have the id of the email in their names, and so its date to the millisecond.
 //! Such a file has the exact bytes of the email; files of other programs are converted by
-//! `as_mail`.
+//! `normalize_line_ends`.
 
 use std::collections::BTreeSet;
 

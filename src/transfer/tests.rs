@@ -165,10 +165,10 @@ fn an_email_before_1970_is_found_again() {
 
 #[test]
 fn lf_becomes_crlf_in_files_of_unix_programs() {
-    assert_eq!(&*as_mail(b"a\nb\n\nc"), b"a\r\nb\r\n\r\nc");
+    assert_eq!(&*normalize_line_ends(b"a\nb\n\nc"), b"a\r\nb\r\n\r\nc");
     // A message with a CRLF is not changed.
-    assert_eq!(&*as_mail(b"a\r\nb\nc"), b"a\r\nb\nc");
-    assert_eq!(&*as_mail(b"a\rb"), b"a\rb");
+    assert_eq!(&*normalize_line_ends(b"a\r\nb\nc"), b"a\r\nb\nc");
+    assert_eq!(&*normalize_line_ends(b"a\rb"), b"a\rb");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn the_corpus_is_written_to_mbox_and_read_again() {
         .map(|file| file.unwrap().path())
         .filter(|file| file.extension().is_some_and(|kind| kind == "eml"));
     let mut messages: Vec<Vec<u8>> = files.map(|file| std::fs::read(file).unwrap()).collect();
-    messages.extend(messages.clone().iter().map(|raw| as_mail(raw).into_owned()));
+    messages.extend(messages.clone().iter().map(|raw| normalize_line_ends(raw).into_owned()));
     assert!(messages.len() > 1000, "a corpus of {}", messages.len());
     let mut file = Vec::new();
     for (number, raw) in (0..).zip(&messages) {

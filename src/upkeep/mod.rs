@@ -1,16 +1,18 @@
-//! L3: the background work: folding of the search index, purge, expiry, blob collection, and the
-//! making and dropping of listings.
+//! The background work of a store: deletes what is past its retention time, folds the search index,
+//! and makes and drops listings (layer 3).
 //!
-//! - All work is done in steps. A step is one commit of a bounded number of rows. So the process
-//!   can be killed at any point, and others wait for the account's lock for one short step only.
-//! - Accounts take turns, one step each, so that none waits for another's backlog.
-//! - After each step upkeep rests for several times as long as the step took. It waits, up to a
-//!   bound, while others write, so that deliveries stay fast. The thread has normal priority,
-//!   because it holds accounts' locks for which others wait.
-//! - A failure in one account is logged and tried again in the next round. The other accounts go
-//!   on.
+//! - A round runs every task of every account, in steps. A step is one commit of a bounded number
+//!   of rows. So the process can be killed at any point, and other threads wait for the account's
+//!   lock for one short step only.
+//! - Accounts take turns, one step each, so that no account waits for another's backlog.
+//! - After each step the upkeep thread rests for several times as long as the step took. Before the
+//!   next step it waits, up to a bound, while other threads write, so that deliveries stay fast.
+//!   The thread has normal priority, because it holds accounts' locks for which others wait.
+//! - If a step of an account fails, the error is logged and the account's other tasks are left to
+//!   the next round. The other accounts go on.
 //!
-//! `Settings` has the retention times. The methods of `store::Txn` that `steps` calls do the work.
+//! `run` has the thread, and `steps` the tasks. The methods of `store::Txn` that `steps` calls
+//! choose and delete the rows.
 
 mod run;
 mod steps;
@@ -30,41 +32,42 @@ use crate::model::clock::Stopwatch;
 use crate::model::{AccountId, LiveValue, limits};
 use crate::store::{Error, Store};
 
-/// The retention times, and the time between rounds.
+/// The retention times of what upkeep deletes, and the time between rounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// How long a destroyed email can be restored.
-    pub restore: Duration,
-    /// How long the history of listings is kept.
+    /// How long a destroyed email can be restored before it is purged.
+    pub destroyed_emails: Duration,
+    /// How long clients can ask what left a listing, and which mailboxes and small objects were
+    /// destroyed.
     pub history: Duration,
     /// How long a listing that was made on demand is maintained after its last use.
-    pub listings: Duration,
-    /// How long told rows are kept after the response is over.
-    pub told: Duration,
-    /// How long a message id leads to its thread after it was last seen.
-    pub threads: Duration,
-    /// How long a message is kept after the last reference to it is gone.
-    pub messages: Duration,
-    /// How long an unused upload is kept.
-    pub uploads: Duration,
+    pub unused_listings: Duration,
+    /// How long it is remembered who got a reply, after the vacation response is off or over.
+    pub told_rows: Duration,
+    /// How long a Message-ID leads to its thread after it was last seen.
+    pub thread_refs: Duration,
+    /// How long the bytes of a message are kept after the last reference to them is gone.
+    pub unreferenced_messages: Duration,
+    /// How long an upload is kept from which no object was created.
+    pub unused_uploads: Duration,
     /// How long a submission is kept after it became final.
-    pub submissions: Duration,
+    pub final_submissions: Duration,
     /// The time from the start of one round to the start of the next.
-    pub every: Duration,
+    pub interval: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            restore: limits::DESTROYED_EMAIL_RETENTION,
+            destroyed_emails: limits::DESTROYED_EMAIL_RETENTION,
             history: limits::LISTING_HISTORY_RETENTION,
-            listings: limits::UNUSED_LISTING_RETENTION,
-            told: limits::TOLD_RETENTION,
-            threads: limits::THREAD_REF_RETENTION,
-            messages: limits::UNREFERENCED_MESSAGE_RETENTION,
-            uploads: limits::UPLOAD_RETENTION,
-            submissions: limits::SUBMISSION_RETENTION,
-            every: limits::UPKEEP_INTERVAL,
+            unused_listings: limits::UNUSED_LISTING_RETENTION,
+            told_rows: limits::TOLD_RETENTION,
+            thread_refs: limits::THREAD_REF_RETENTION,
+            unreferenced_messages: limits::UNREFERENCED_MESSAGE_RETENTION,
+            unused_uploads: limits::UPLOAD_RETENTION,
+            final_submissions: limits::SUBMISSION_RETENTION,
+            interval: limits::UPKEEP_INTERVAL,
         }
     }
 }
@@ -72,46 +75,46 @@ impl Default for Settings {
 /// What a round did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RoundReport {
-    /// Accounts for which there was work to look for.
+    /// Accounts that were looked at, with or without work.
     pub accounts: usize,
-    /// Steps that did something.
+    /// Steps that did work.
     pub steps: usize,
-    /// Emails that were purged.
+    /// Purged emails.
     pub emails: usize,
-    /// Threads purged with their last email.
+    /// Threads that were purged with their last email.
     pub threads: usize,
     /// Purged references from message ids to threads.
     pub thread_refs: usize,
-    /// Listings that were dropped.
     pub dropped_listings: usize,
-    /// Listings that were completed.
+    /// Listings that now have all their emails.
     pub completed_listings: usize,
-    /// Messages that were deleted.
+    /// Messages whose bytes were deleted, because nothing referred to them.
     pub messages: usize,
     /// Bytes of the deleted messages.
     pub bytes: u64,
-    /// Failures in accounts.
-    pub failed: usize,
-    /// Whether the round was finished.
+    /// Steps that failed.
+    pub failures: usize,
+    /// Whether every task ran to its end, or failed. `false` if the round was stopped.
     pub complete: bool,
 }
 
-/// The background work of a store. `start` runs it in a thread.
+/// Runs the background work of a store: `start` in a thread of its own, `round` in the caller's.
 #[derive(Debug, Clone)]
 pub struct Upkeep {
     store: Store,
     settings: LiveValue<Settings>,
 }
 
-/// Whether a step found work.
+/// Whether a step of a task did work.
 enum StepResult {
     Idle,
-    /// The step did work; `left` says whether the task has more.
+    /// The step did work. `has_more` says whether the task has more steps.
     Worked {
-        left: bool,
+        has_more: bool,
     },
 }
 
+/// Runs one step of a task, and adds what it did to the report. Blocks until the step is durable.
 type Task = fn(&Store, AccountId, &Settings, &mut RoundReport) -> Result<StepResult, Error>;
 
 /// An account, and the tasks that it still has in this round.
@@ -126,13 +129,16 @@ impl Upkeep {
         Self { store, settings }
     }
 
-    /// Runs one round over all accounts and the site. After each step it calls `go_on` with the
-    /// time that the step took; `go_on` may rest, and returns whether to continue. Blocks on the
-    /// disk, so an asynchronous task must not call it.
+    /// Runs one round over all accounts and the site (account 0). After each turn of an account,
+    /// `after_turn` is called with the time that the turn took. It may rest, and returns whether to
+    /// continue. Blocks on the disk, so an asynchronous task must not call this.
     ///
     /// # Errors
-    /// If the accounts cannot be read, or the store accepts no writes.
-    pub fn round(&self, mut go_on: impl FnMut(Duration) -> bool) -> Result<RoundReport, Error> {
+    /// If the accounts cannot be read; `Poisoned` or `Full` if the store accepts no writes.
+    pub fn round(
+        &self,
+        mut after_turn: impl FnMut(Duration) -> bool,
+    ) -> Result<RoundReport, Error> {
         let mut report = RoundReport::default();
         let accounts = self.store.snapshot().account_ids()?;
         report.accounts = accounts.len();
@@ -141,56 +147,59 @@ impl Upkeep {
             .map(|account| AccountTurn { account, tasks: steps::ACCOUNT_TASKS })
             .collect();
         turns.push_back(AccountTurn { account: AccountId::SITE, tasks: steps::SITE_TASKS });
-        report.complete = self.take_turns(turns, &mut report, &mut go_on)?;
+        report.complete = self.take_turns(turns, &mut report, &mut after_turn)?;
         Ok(report)
     }
 
-    /// Runs the urgent tasks of these accounts: folding, and listings that queries requested.
+    /// Runs only the urgent tasks of `accounts`: folding, and listings that queries requested. The
+    /// thread calls it between the steps of a round.
     fn round_of_urgent(
         &self,
         accounts: &[AccountId],
-        mut go_on: impl FnMut(Duration) -> bool,
+        mut after_turn: impl FnMut(Duration) -> bool,
     ) -> Result<RoundReport, Error> {
         let mut report = RoundReport { accounts: accounts.len(), ..RoundReport::default() };
         let turns = accounts
             .iter()
             .map(|account| AccountTurn { account: *account, tasks: steps::URGENT_TASKS })
             .collect();
-        report.complete = self.take_turns(turns, &mut report, &mut go_on)?;
+        report.complete = self.take_turns(turns, &mut report, &mut after_turn)?;
         Ok(report)
     }
 
-    /// Runs the tasks of all accounts in turn. Returns whether all were finished.
+    /// Runs the tasks of all accounts in turn. A turn goes through the account's tasks until one
+    /// step did work. Returns whether all tasks were finished, and not stopped by `after_turn`.
     fn take_turns(
         &self,
         mut turns: VecDeque<AccountTurn>,
         report: &mut RoundReport,
-        go_on: &mut dyn FnMut(Duration) -> bool,
+        after_turn: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<bool, Error> {
         let settings = self.settings.get();
         while let Some(mut turn) = turns.pop_front() {
             let watch = Stopwatch::start();
-            while let Some((task, rest)) = turn.tasks.split_first() {
+            while let Some((task, later_tasks)) = turn.tasks.split_first() {
                 let step = self.step(*task, turn.account, &settings, report);
                 match step {
-                    Ok(StepResult::Worked { left: true }) => {
+                    Ok(StepResult::Worked { has_more: true }) => {
                         report.steps += 1;
                         break;
                     }
-                    Ok(StepResult::Worked { left: false }) => {
+                    Ok(StepResult::Worked { has_more: false }) => {
                         report.steps += 1;
-                        turn.tasks = rest;
+                        turn.tasks = later_tasks;
                         break;
                     }
-                    Ok(StepResult::Idle) => turn.tasks = rest,
+                    Ok(StepResult::Idle) => turn.tasks = later_tasks,
                     Err(error) => {
+                        // A store that takes no writes ends the round for all accounts.
                         self.store.health()?;
                         tracing::warn!(
                             account = %turn.account,
                             %error,
                             "upkeep of an account failed; it is tried again in the next round"
                         );
-                        report.failed += 1;
+                        report.failures += 1;
                         turn.tasks = &[];
                         if error == Error::Full {
                             return Err(error);
@@ -201,13 +210,14 @@ impl Upkeep {
             if !turn.tasks.is_empty() {
                 turns.push_back(turn);
             }
-            if !go_on(watch.elapsed()) {
+            if !after_turn(watch.elapsed()) {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
+    /// Runs one step. A panic in it becomes an error, so that the other accounts go on.
     fn step(
         &self,
         task: Task,
@@ -217,6 +227,6 @@ impl Upkeep {
     ) -> Result<StepResult, Error> {
         let work = AssertUnwindSafe(|| task(&self.store, account, settings, report));
         std::panic::catch_unwind(work)
-            .unwrap_or_else(|_| Err(Error::Io("upkeep panicked: a fault of the program".into())))
+            .unwrap_or_else(|_| Err(Error::Io("upkeep panicked: this is a bug".into())))
     }
 }

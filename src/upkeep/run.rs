@@ -248,7 +248,7 @@ impl Upkeep {
                         accounts,
                         steps,
                         made,
-                        failed = report.failed,
+                        failed = report.failures,
                         "upkeep in between"
                     );
                 }
@@ -293,16 +293,16 @@ impl Upkeep {
                     made = report.completed_listings,
                     messages = report.messages,
                     octets = report.bytes,
-                    failed = report.failed,
+                    failed = report.failures,
                     complete = report.complete,
                     ms = watch.elapsed().as_millis(),
                     "upkeep"
                 ),
                 Err(error) => tracing::warn!(%error, "upkeep ended early; tried again next time"),
             }
-            let every = self.settings.get().every;
+            let interval = self.settings.get().interval;
             loop {
-                match waker.wait(every.saturating_sub(watch.elapsed())) {
+                match waker.wait(interval.saturating_sub(watch.elapsed())) {
                     UpkeepCommand::Round => break,
                     UpkeepCommand::Clear => self.clear(waker),
                     UpkeepCommand::Urgent if self.work_urgent(waker, URGENT_STEPS_PER_STEP) => {}

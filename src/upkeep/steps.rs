@@ -70,7 +70,7 @@ fn commit_step(
 }
 
 fn step_result(worked: bool, left: bool) -> StepResult {
-    if worked || left { StepResult::Worked { left } } else { StepResult::Idle }
+    if worked || left { StepResult::Worked { has_more: left } } else { StepResult::Idle }
 }
 
 /// Folds gathered token rows of an account, or merges a piece of its folds; returns whether more
@@ -112,7 +112,7 @@ fn purge_emails(
     report: &mut RoundReport,
 ) -> Result<StepResult, Error> {
     let done = commit(store, account, |txn| {
-        txn.purge_emails(txn.now().before(settings.restore), EMAILS_PER_STEP)
+        txn.purge_emails(txn.now().before(settings.destroyed_emails), EMAILS_PER_STEP)
     })?;
     report.emails += done.emails;
     report.threads += done.threads;
@@ -143,7 +143,7 @@ fn purge_mailboxes(
     commit_step(store, account, |txn| txn.clear_destroyed_mailboxes(ROWS_PER_STEP))
 }
 
-/// Drops the listings that were not used for `Settings::listings`, one after another.
+/// Drops the listings that were not used for `Settings::unused_listings`, one after another.
 fn drop_unused_listings(
     store: &Store,
     account: AccountId,
@@ -151,7 +151,7 @@ fn drop_unused_listings(
     report: &mut RoundReport,
 ) -> Result<StepResult, Error> {
     let (dropped, left) = commit(store, account, |txn| {
-        let stale = txn.stale_listings(txn.now().before(settings.listings))?;
+        let stale = txn.stale_listings(txn.now().before(settings.unused_listings))?;
         let Some((uid, filter)) = stale.first() else { return Ok((false, false)) };
         let left = txn.drop_listing(*uid, *filter, ROWS_PER_STEP)?;
         Ok((!left, left || stale.len() > 1))
@@ -179,10 +179,10 @@ fn serve_listing_request(
         Err(error) => {
             store.health()?;
             tracing::warn!(%account, %error, "a listing that a query requested was not made");
-            report.failed += 1;
+            report.failures += 1;
         }
     }
-    Ok(StepResult::Worked { left: true })
+    Ok(StepResult::Worked { has_more: true })
 }
 
 /// Fills the incomplete listings, one after another.
@@ -218,7 +218,7 @@ fn expire_told(
     _: &mut RoundReport,
 ) -> Result<StepResult, Error> {
     commit_step(store, account, |txn| {
-        txn.expire_told(txn.now().before(settings.told), ROWS_PER_STEP)
+        txn.expire_told(txn.now().before(settings.told_rows), ROWS_PER_STEP)
     })
 }
 
@@ -230,7 +230,7 @@ fn sweep_thread_refs(
 ) -> Result<StepResult, Error> {
     let (gone, left) = commit(store, account, |txn| {
         txn.sweep_thread_refs(
-            txn.now().before(settings.threads),
+            txn.now().before(settings.thread_refs),
             THREAD_REF_SWEEP_INTERVAL,
             ROWS_PER_STEP,
         )
@@ -246,7 +246,7 @@ fn expire_uploads(
     _: &mut RoundReport,
 ) -> Result<StepResult, Error> {
     commit_step(store, account, |txn| {
-        txn.expire_uploads(txn.now().before(settings.uploads), ROWS_PER_STEP)
+        txn.expire_uploads(txn.now().before(settings.unused_uploads), ROWS_PER_STEP)
     })
 }
 
@@ -257,7 +257,7 @@ fn expire_objects(
     _: &mut RoundReport,
 ) -> Result<StepResult, Error> {
     commit_step(store, account, |txn| {
-        txn.expire_objects(txn.now().before(settings.submissions), ROWS_PER_STEP)
+        txn.expire_objects(txn.now().before(settings.final_submissions), ROWS_PER_STEP)
     })
 }
 
@@ -279,7 +279,7 @@ fn collect_messages(
     report: &mut RoundReport,
 ) -> Result<StepResult, Error> {
     let done = match commit(store, site, |txn| {
-        txn.collect_blobs(txn.now().before(settings.messages), MESSAGES_PER_STEP)
+        txn.collect_blobs(txn.now().before(settings.unreferenced_messages), MESSAGES_PER_STEP)
     }) {
         Err(Error::Overtaken(_)) => return Ok(StepResult::Idle),
         done => done?,

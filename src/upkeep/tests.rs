@@ -107,19 +107,20 @@ fn a_round_does_what_is_due_and_the_next_one_nothing() {
     keep.unwrap().1.wait_blocking().unwrap();
     let settings = bed.settings.get();
     assert_eq!((bed.round().emails, bed.round().steps), (0, 0), "noted, and then nothing");
-    bed.clock.advance(settings.listings + Duration::from_millis(1));
+    bed.clock.advance(settings.unused_listings + Duration::from_millis(1));
     assert_eq!((bed.round().dropped_listings, bed.round().dropped_listings), (1, 0));
-    bed.clock.advance(settings.restore - settings.listings - Duration::from_millis(2));
+    bed.clock
+        .advance(settings.destroyed_emails - settings.unused_listings - Duration::from_millis(2));
     assert_eq!(bed.round().emails, 0);
     bed.clock.advance(Duration::from_millis(1));
     let report = bed.round();
     assert_eq!(
-        (report.emails, report.threads, report.failed, report.complete),
+        (report.emails, report.threads, report.failures, report.complete),
         (153, 153, 0, true)
     );
     assert!(report.steps >= 4, "in pieces: {report:?}");
     bed.clean();
-    bed.clock.advance(settings.messages - Duration::from_millis(1));
+    bed.clock.advance(settings.unreferenced_messages - Duration::from_millis(1));
     assert_eq!(bed.round().messages, 0);
     bed.clock.advance(Duration::from_millis(1));
     assert_eq!(bed.round().messages, 153);
@@ -138,7 +139,7 @@ fn round_completes_unfinished_listings() {
         assert!(!begin.unwrap().0);
     }
     let report = bed.round();
-    assert_eq!((report.completed_listings, report.dropped_listings, report.failed), (2, 0, 0));
+    assert_eq!((report.completed_listings, report.dropped_listings, report.failures), (2, 0, 0));
     assert!(report.steps > 4, "in pieces: {report:?}");
     let snapshot = bed.store.snapshot();
     for (filter, total) in [(ListingFilter::Unseen, 600), (ListingFilter::ThreadFlagged, 0)] {
@@ -168,16 +169,16 @@ fn round_serves_listing_requests_of_queries() {
     // A mailbox and an account that were removed after the query.
     bed.store.request_listings(AccountId(2), [extend(9, ListingFilter::Unseen)]);
     bed.store.request_listings(AccountId(77), wanted);
-    assert_eq!(bed.upkeep().round_of_urgent(&[AccountId(77)], |_| true).unwrap().failed, 0);
+    assert_eq!(bed.upkeep().round_of_urgent(&[AccountId(77)], |_| true).unwrap().failures, 0);
     let report = bed.round();
-    assert_eq!((report.completed_listings, report.failed), (2, 0));
+    assert_eq!((report.completed_listings, report.failures), (2, 0));
     assert_eq!(whole(ListingFilter::Unseen).unwrap().emails.total, 1100);
     assert!(whole(ListingFilter::ThreadFlagged).is_some());
     bed.store.request_listings(AccountId(1), wanted);
     assert_eq!(bed.round().completed_listings, 0, "they are whole");
     // A listing whose use is noted stays.
     let settings = bed.settings.get();
-    bed.clock.advance(settings.listings - Duration::from_millis(1));
+    bed.clock.advance(settings.unused_listings - Duration::from_millis(1));
     let used =
         ListingRequest { action: ListingAction::MarkUsed, ..extend(1, ListingFilter::Unseen) };
     bed.store.request_listings(AccountId(1), [used]);
@@ -207,7 +208,7 @@ fn requested_listing_does_not_wait_for_mail_to_be_folded() {
     };
     let report = bed.upkeep().round_of_urgent(&[AccountId(1)], |_| whole().is_none()).unwrap();
     assert_eq!((report.completed_listings, unfolded()), (1, before));
-    assert_eq!((bed.round().failed, unfolded() < before), (0, true), "mail is folded next");
+    assert_eq!((bed.round().failures, unfolded() < before), (0, true), "mail is folded next");
 }
 
 #[test]
@@ -243,7 +244,7 @@ fn accounts_take_turns() {
     let bed = bed(3);
     bed.destroyed(1, 400);
     bed.destroyed(3, 1);
-    bed.clock.advance(bed.settings.get().restore);
+    bed.clock.advance(bed.settings.get().destroyed_emails);
     // The one email of the third account does not wait for the four hundred of the first.
     let left = |account| {
         bed.store.snapshot().destroyed_emails(AccountId(account), UtcMillis(0), 999).unwrap().len()
@@ -264,7 +265,7 @@ fn failure_in_one_account_does_not_stop_others_but_a_full_disk_ends_the_round() 
     let bed = bed(2);
     bed.destroyed(1, 2);
     bed.destroyed(2, 2);
-    bed.clock.advance(bed.settings.get().restore);
+    bed.clock.advance(bed.settings.get().destroyed_emails);
     let (key, _) = bed.engine.inner().rows(Table::EmailMetadata).remove(0);
     let puts = vec![Put { table: Table::EmailMetadata, key, value: Some(vec![1, 2, 3]) }];
     bed.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
@@ -272,17 +273,17 @@ fn failure_in_one_account_does_not_stop_others_but_a_full_disk_ends_the_round() 
     assert_eq!(bed.upkeep().round(|_| true), Err(Error::Full));
     bed.engine.heal();
     let report = bed.round();
-    assert_eq!((report.failed, report.emails, report.complete), (1, 2, true));
+    assert_eq!((report.failures, report.emails, report.complete), (1, 2, true));
 }
 
 #[test]
 fn upkeep_thread_runs_when_woken_and_stops_at_once() {
     let bed = bed(1);
-    bed.settings.set(Settings { every: DAY, ..Settings::default() });
+    bed.settings.set(Settings { interval: DAY, ..Settings::default() });
     bed.destroyed(1, 3);
     let running = bed.upkeep().start().unwrap();
     let gone = || bed.engine.inner().rows(crate::store::engine::Table::EmailMetadata).is_empty();
-    bed.clock.advance(bed.settings.get().restore + HOUR);
+    bed.clock.advance(bed.settings.get().destroyed_emails + HOUR);
     running.wake();
     let watch = Stopwatch::start();
     while !gone() {
@@ -297,7 +298,7 @@ fn upkeep_thread_runs_when_woken_and_stops_at_once() {
 #[test]
 fn folding_does_not_wait_for_the_next_round() {
     let bed = bed(1);
-    bed.settings.set(Settings { every: DAY, ..Settings::default() });
+    bed.settings.set(Settings { interval: DAY, ..Settings::default() });
     let running = bed.upkeep().start().unwrap();
     let rows = u32::try_from(FoldSizes::default().rows).unwrap();
     for n in 0..=rows {
@@ -316,7 +317,7 @@ fn folding_does_not_wait_for_the_next_round() {
 #[test]
 fn requested_listing_is_made_before_the_next_round() {
     let bed = bed(2);
-    bed.settings.set(Settings { every: DAY, ..Settings::default() });
+    bed.settings.set(Settings { interval: DAY, ..Settings::default() });
     for n in 0..600 {
         bed.deliver(2, n);
     }

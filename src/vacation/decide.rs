@@ -8,7 +8,7 @@
 
 use super::notice::Notice;
 use super::own_id::is_own_id;
-use super::reason::Reason;
+use super::reason::NoReplyReason;
 
 use super::sender::{is_from_self, layers, system_sender};
 use super::told::told_key;
@@ -96,7 +96,7 @@ pub enum ReplyDecision<R> {
 /// Why no reply is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Silence {
-    pub reason: Reason,
+    pub reason: NoReplyReason,
     /// The evidence, for people.
     pub detail: String,
 }
@@ -118,7 +118,7 @@ impl<R> ReplyDecision<R> {
 }
 
 impl Silence {
-    pub fn new(reason: Reason, detail: impl Into<String>) -> Self {
+    pub fn new(reason: NoReplyReason, detail: impl Into<String>) -> Self {
         Self { reason, detail: detail.into() }
     }
 }
@@ -140,7 +140,7 @@ pub fn decide<'a, L: AccountLookup>(
     lookup: &L,
 ) -> Result<ReplyDecision<Addressee<'a>>, L::Error> {
     let Some(sender) = input.sender else {
-        let null_sender = || Silence::new(Reason::NullSender, "");
+        let null_sender = || Silence::new(NoReplyReason::NullSender, "");
         return Ok(ReplyDecision::Silent(silence_by_window(input).unwrap_or_else(null_sender)));
     };
     let key = told_key(input.secret, &input.notice.handle, sender);
@@ -153,7 +153,7 @@ pub fn decide<'a, L: AccountLookup>(
         .or_else(|| silence_by_junk(input))
         .or_else(|| silence_by_addressees(input))
         .or_else(|| silence_by_audience(input, sender))
-        .or_else(|| told.map(|at| Silence::new(Reason::AlreadyTold, format!("told {at}"))));
+        .or_else(|| told.map(|at| Silence::new(NoReplyReason::AlreadyTold, format!("told {at}"))));
     if let Some(silence) = silence {
         return Ok(ReplyDecision::Silent(silence));
     }
@@ -162,7 +162,7 @@ pub fn decide<'a, L: AccountLookup>(
         input.notice.terms.as_ref().is_some_and(|terms| terms.audience == Audience::Known);
     Ok(if only_known && !lookup.knows(sender)? {
         let detail = "only people whom the owner has written to are answered";
-        ReplyDecision::Silent(Silence::new(Reason::NotInAudience, detail))
+        ReplyDecision::Silent(Silence::new(NoReplyReason::NotInAudience, detail))
     } else {
         ReplyDecision::Reply(Addressee { sender, told: key })
     })
@@ -179,7 +179,7 @@ fn silence_by_sender(
     may_be_own: impl Fn(&Address) -> bool,
 ) -> Option<Silence> {
     if sender.domain().is_empty() || Address::parse(&sender.to_string()).is_err() {
-        return Some(Silence::new(Reason::BadSender, sender.to_string()));
+        return Some(Silence::new(NoReplyReason::BadSender, sender.to_string()));
     }
     // An address within a tag is the sender's own claim. It counts here because it can only
     // prevent a reply.
@@ -192,36 +192,36 @@ fn silence_by_sender(
     if is_from_self(sender, may_be_own)
         || addresses.iter().any(|address| is_recipient(address) || is_listed(address))
     {
-        return Some(Silence::new(Reason::OwnAddress, sender.to_string()));
+        return Some(Silence::new(NoReplyReason::OwnAddress, sender.to_string()));
     }
     let site_names = &input.settings.system_senders;
     let rule = addresses.iter().find_map(|address| system_sender(address, site_names));
-    rule.map(|rule| Silence::new(Reason::SystemSender, rule))
+    rule.map(|rule| Silence::new(NoReplyReason::SystemSender, rule))
 }
 
 fn silence_by_automation(input: &Input<'_>) -> Option<Silence> {
     let facts = input.facts;
     let header_evidence = [
-        (Reason::AutoSubmitted, &facts.auto_submitted),
-        (Reason::List, &facts.list),
-        (Reason::Precedence, &facts.precedence),
-        (Reason::SuppressAsked, &facts.suppress),
-        (Reason::Report, &facts.report),
+        (NoReplyReason::AutoSubmitted, &facts.auto_submitted),
+        (NoReplyReason::List, &facts.list),
+        (NoReplyReason::Precedence, &facts.precedence),
+        (NoReplyReason::SuppressAsked, &facts.suppress),
+        (NoReplyReason::Report, &facts.report),
     ];
     let by_header = header_evidence.into_iter().find_map(|(reason, evidence)| {
         evidence.clone().map(|evidence| Silence::new(reason, evidence))
     });
     let own_reply =
         facts.in_reply_to.iter().chain(&facts.references).find(|id| is_own_id(id, input.secret));
-    by_header.or_else(|| own_reply.map(|id| Silence::new(Reason::OurOwnReply, id.clone())))
+    by_header.or_else(|| own_reply.map(|id| Silence::new(NoReplyReason::OurOwnReply, id.clone())))
 }
 
 fn silence_by_junk(input: &Input<'_>) -> Option<Silence> {
     let spam = input.facts.spam.clone().filter(|_| input.settings.trust_spam_fields);
     let junk = input.junk.then(|| "filed in Junk".to_owned());
     spam.or(junk)
-        .map(|evidence| Silence::new(Reason::Spam, evidence))
-        .or_else(|| input.forged.map(|why| Silence::new(Reason::Unauthenticated, why)))
+        .map(|evidence| Silence::new(NoReplyReason::Spam, evidence))
+        .or_else(|| input.forged.map(|why| Silence::new(NoReplyReason::Unauthenticated, why)))
 }
 
 fn silence_by_addressees(input: &Input<'_>) -> Option<Silence> {
@@ -234,7 +234,7 @@ fn silence_by_addressees(input: &Input<'_>) -> Option<Silence> {
     let is_addressed = input.facts.destinations.iter().any(is_owner);
     (!is_addressed).then(|| {
         Silence::new(
-            Reason::NotAddressed,
+            NoReplyReason::NotAddressed,
             format!("{} is not among the addressees", input.recipient),
         )
     })
@@ -244,10 +244,10 @@ fn silence_by_audience(input: &Input<'_>, sender: &Address) -> Option<Silence> {
     let terms = input.notice.terms.as_ref()?;
     let exception = |address: Address| terms.except.iter().find(|except| except.covers(&address));
     if let Some(except) = layers(sender).find_map(exception) {
-        return Some(Silence::new(Reason::NotInAudience, format!("excepted: {except}")));
+        return Some(Silence::new(NoReplyReason::NotInAudience, format!("excepted: {except}")));
     }
     let is_stranger = terms.audience == Audience::Organisation && terms.circle == Circle::Outside;
     is_stranger.then(|| {
-        Silence::new(Reason::NotInAudience, "only people of the organisation are answered")
+        Silence::new(NoReplyReason::NotInAudience, "only people of the organisation are answered")
     })
 }

@@ -30,7 +30,7 @@ pub use notice::{Fcc, Notice};
 pub use notice::{Period, ScriptArguments};
 pub use own_id::is_own_id;
 pub use rate::{RateCharge, RateLimiter, RateLimits};
-pub use reason::Reason;
+pub use reason::NoReplyReason;
 pub use reply::VacationReply;
 pub use report::{AbsenceReport, Arrival, Correspondent, Topic};
 pub use sender::plain_in_domain;

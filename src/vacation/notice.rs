@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use super::audience::{ReplyText, circle, reply_text};
-use super::reason::Reason;
+use super::reason::NoReplyReason;
 use super::told::Handle;
 use super::window::{CurrentAbsence, current_absence};
 use crate::message::auto::AutoReplyFacts;
@@ -66,7 +66,7 @@ pub enum ReplyBody<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms<'a> {
     /// The absence that is under way, or the reason why there is none, with a detail.
-    pub absence: Result<CurrentAbsence, (Reason, String)>,
+    pub absence: Result<CurrentAbsence, (NoReplyReason, String)>,
     /// Who is never answered.
     pub except: &'a [ExcludedSender],
     /// Who is answered.

@@ -1,13 +1,13 @@
-//! `Reason`: the rules by which no reply is sent. Each code is recorded with the message, shown to
+//! `NoReplyReason`: the rules by which no reply is sent. Each code is recorded with the message, shown to
 //! the owner, and counted in the metrics.
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident = $code:literal),* $(,)?) => {
         /// A rule by which no reply is sent.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Reason { $($(#[$doc])* $name),* }
+        pub enum NoReplyReason { $($(#[$doc])* $name),* }
 
-        impl Reason {
+        impl NoReplyReason {
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
             #[must_use]

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::reason::Reason;
+use super::reason::NoReplyReason;
 use super::reply::escape_html;
 use crate::message::compose::{Draft, build};
 use crate::message::line::one_line;
@@ -85,16 +85,16 @@ const MAX_THREADS: usize = 2000;
 const MAX_LINE_CHARS: usize = 120;
 
 /// The reasons that mark a message as automatic.
-const AUTOMATIC_REASONS: [Reason; 9] = [
-    Reason::NullSender,
-    Reason::SystemSender,
-    Reason::AutoSubmitted,
-    Reason::List,
-    Reason::Precedence,
-    Reason::SuppressAsked,
-    Reason::Report,
-    Reason::OurOwnReply,
-    Reason::Spam,
+const AUTOMATIC_REASONS: [NoReplyReason; 9] = [
+    NoReplyReason::NullSender,
+    NoReplyReason::SystemSender,
+    NoReplyReason::AutoSubmitted,
+    NoReplyReason::List,
+    NoReplyReason::Precedence,
+    NoReplyReason::SuppressAsked,
+    NoReplyReason::Report,
+    NoReplyReason::OurOwnReply,
+    NoReplyReason::Spam,
 ];
 
 impl AbsenceReport {

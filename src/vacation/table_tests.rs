@@ -16,7 +16,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Reasons that have no lines in the table, because `decide` does not decide them.
-const REASONS_WITHOUT_LINES: [Reason; 1] = [Reason::RateLimit];
+const REASONS_WITHOUT_LINES: [NoReplyReason; 1] = [NoReplyReason::RateLimit];
 
 struct TableCase {
     wanted: String,
@@ -187,12 +187,13 @@ fn every_case_is_decided_as_the_table_has_it() {
     }
     assert!(problems.is_empty(), "{} lines:\n{}", problems.len(), problems.join("\n"));
     assert!(lines_by_reason.values().sum::<usize>() >= 300, "{lines_by_reason:?}");
-    for reason in Reason::ALL.iter().filter(|reason| !REASONS_WITHOUT_LINES.contains(reason)) {
+    for reason in NoReplyReason::ALL.iter().filter(|reason| !REASONS_WITHOUT_LINES.contains(reason))
+    {
         assert!(lines_by_reason.contains_key(reason.code()), "no line has {}", reason.code());
     }
     for code in lines_by_reason.keys() {
         assert!(
-            code == "answer" || Reason::ALL.iter().any(|reason| reason.code() == code),
+            code == "answer" || NoReplyReason::ALL.iter().any(|reason| reason.code() == code),
             "{code}"
         );
     }

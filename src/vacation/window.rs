@@ -4,7 +4,7 @@
 //! Days begin and end at midnight in the owner's time zone. A day on which clocks change has 23 or
 //! 25 hours.
 
-use super::reason::Reason;
+use super::reason::NoReplyReason;
 use crate::model::{UtcMillis, VacationResponse};
 
 /// How many days before and after today are checked. An absence of more consecutive days has no
@@ -28,15 +28,15 @@ pub fn current_absence(
     response: &VacationResponse,
     zone: Option<&str>,
     now: UtcMillis,
-) -> Result<CurrentAbsence, (Reason, String)> {
+) -> Result<CurrentAbsence, (NoReplyReason, String)> {
     if !response.enabled {
-        return Err((Reason::Disabled, String::new()));
+        return Err((NoReplyReason::Disabled, String::new()));
     }
     if let Some(from) = response.from_date.filter(|from| now < *from) {
-        return Err((Reason::OutsideWindow, format!("begins {from}")));
+        return Err((NoReplyReason::OutsideWindow, format!("begins {from}")));
     }
     if let Some(to) = response.to_date.filter(|to| now >= *to) {
-        return Err((Reason::OutsideWindow, format!("ended {to}")));
+        return Err((NoReplyReason::OutsideWindow, format!("ended {to}")));
     }
     let window = CurrentAbsence { since: response.from_date, until: response.to_date };
     if response.days.is_empty() {
@@ -47,7 +47,7 @@ pub fn current_absence(
     };
     let Some(today) = day(0) else {
         let days: Vec<String> = response.days.iter().map(ToString::to_string).collect();
-        return Err((Reason::OutsideWindow, format!("only on: {}", days.join(", "))));
+        return Err((NoReplyReason::OutsideWindow, format!("only on: {}", days.join(", "))));
     };
     let days_before = (1..=MAX_DAYS_SCANNED).map(|back| day(-back)).position(|day| day.is_none());
     let begin = match days_before.and_then(|days| i32::try_from(days).ok()) {

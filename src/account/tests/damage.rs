@@ -227,7 +227,7 @@ fn account_rows_of_an_earlier_version_are_valid_and_completed_by_each_change() {
     earlier();
     let before = fixture.store.snapshot().account_state(fixture.bob).unwrap();
     assert_eq!(
-        (fixture.directory.name_addresses(), fixture.directory.name_addresses()),
+        (fixture.directory.complete_address_lists(), fixture.directory.complete_address_lists()),
         (Ok(1), Ok(0))
     );
     assert_eq!((fixture.breaches(), fixture.addresses(fixture.bob)), (vec![], Some(complete)));

@@ -245,5 +245,5 @@ where
 }
 
 fn failure(error: &ObjectError) -> Failure {
-    Failure::of_method(&error.kind, error.description.as_deref().unwrap_or_default())
+    Failure::from_jmap_error(&error.kind, error.description.as_deref().unwrap_or_default())
 }

@@ -79,7 +79,7 @@ async fn change(
     if !properties.is_empty() {
         description = format!("{}: {description}", properties.join(", "));
     }
-    Err(Failure::of_method(&kind, &description))
+    Err(Failure::from_jmap_error(&kind, &description))
 }
 
 /// Prints the vacation response of an account.

@@ -76,7 +76,7 @@ impl ControlClient {
         match reply[0].as_str() {
             Some("error") => {
                 let text = |key: &str| reply[1][key].as_str().unwrap_or_default();
-                Err(Failure::of_method(text("type"), text("description")))
+                Err(Failure::from_jmap_error(text("type"), text("description")))
             }
             Some(_) => Ok(reply[1].clone()),
             None => Err(Failure::new(

@@ -11,7 +11,7 @@ use crate::message::header;
 use crate::model::{Address, Decision, UtcMillis, Verdict};
 use crate::outbox::{NO_SMTPUTF8, NOT_SENT};
 use crate::vacation::{
-    Correspondent, Input, Notice, Reason, ReplyDecision, Silence, Topic, consider,
+    Correspondent, Input, NoReplyReason, Notice, ReplyDecision, Silence, Topic, consider,
 };
 use crate::wire::jmap::admin::OfAccount;
 use crate::wire::jmap::admin::decisions::{
@@ -163,7 +163,7 @@ impl AdminMethod for DecisionList {
 
 /// Returns whether a text is the code of a rule, or of a failure to send the reply.
 fn is_reason(code: &str) -> bool {
-    Reason::ALL.iter().any(|reason| reason.code() == code)
+    NoReplyReason::ALL.iter().any(|reason| reason.code() == code)
         || [NO_SMTPUTF8, NOT_SENT].contains(&code)
 }
 

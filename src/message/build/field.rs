@@ -49,13 +49,13 @@ impl EncodedField {
         let written = match value {
             FieldValue::Raw(value) => return Self::raw(name, value),
             FieldValue::Text(text) => self::text(text, column)?,
-            FieldValue::Addresses(people) => word::listed(&addresses(people)?, ",", column),
-            FieldValue::Groups(groups) => word::listed(&self::groups(groups)?, ",", column),
+            FieldValue::Addresses(people) => word::join_items(&addresses(people)?, ",", column),
+            FieldValue::Groups(groups) => word::join_items(&self::groups(groups)?, ",", column),
             FieldValue::MessageIds(ids) => {
-                word::listed(&angled(ids, &is_id, "not a message id")?, "", column)
+                word::join_items(&angled(ids, &is_id, "not a message id")?, "", column)
             }
             FieldValue::Urls(urls) => {
-                word::listed(&angled(urls, &is_url, "not a URL")?, ",", column)
+                word::join_items(&angled(urls, &is_url, "not a URL")?, ",", column)
             }
             // RFC 5322 requires four digits for the year, and readers take smaller years for
             // abbreviations.
@@ -125,7 +125,7 @@ fn text(text: &str, column: usize) -> Result<String, BadFieldValue> {
         && !text.contains("=?")
         && !text.starts_with(blank)
         && !text.ends_with(blank);
-    Ok(if is_plain { word::folded(text, column) } else { word::encoded(text, column) })
+    Ok(if is_plain { word::fold(text, column) } else { word::encode(text, column) })
 }
 
 fn addresses(people: &[EmailAddress]) -> Result<Vec<String>, BadFieldValue> {
@@ -186,7 +186,7 @@ fn groups(groups: &[Group]) -> Result<Vec<String>, BadFieldValue> {
         if name.trim().is_empty() || name.chars().any(char::is_control) {
             return Err(BadFieldValue("not a name of a group"));
         }
-        let members = word::listed(&addresses, ",", 1);
+        let members = word::join_items(&addresses, ",", 1);
         items.push(format!("{}:\r\n {members};", word::phrase(name)));
     }
     Ok(items)

@@ -160,8 +160,10 @@ pub(super) fn write(part: &PartDraft, seed: &str, out: &mut Vec<u8>) {
         header.push_str(&format!("Content-ID: <{cid}>\r\n"));
     }
     if !part.language.is_empty() {
-        header
-            .push_str(&format!("Content-Language: {}\r\n", word::listed(&part.language, ",", 18)));
+        header.push_str(&format!(
+            "Content-Language: {}\r\n",
+            word::join_items(&part.language, ",", 18)
+        ));
     }
     if let Some(location) = &part.location {
         header.push_str(&format!("Content-Location: {location}\r\n"));

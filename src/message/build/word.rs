@@ -17,7 +17,7 @@ const MAX_NAME_COLUMN: usize = 12;
 const MAX_SECTION_BYTES: usize = 60;
 
 /// Returns the text as encoded words, one a line. The first begins at `column`.
-pub(super) fn encoded(text: &str, column: usize) -> String {
+pub(super) fn encode(text: &str, column: usize) -> String {
     let escaped_count = text.bytes().filter(|byte| q_char(*byte).is_none()).count();
     let letter = if escaped_count.saturating_mul(3) > text.len() { 'b' } else { 'q' };
     let room_after = |column: usize| {
@@ -88,20 +88,20 @@ pub(super) fn phrase(name: &str) -> String {
     if plain && name.split(' ').all(atom) {
         name.to_owned()
     } else if plain && name.trim() == name && !name.is_empty() {
-        quoted(name)
+        quote(name)
     } else {
-        encoded(name, MAX_NAME_COLUMN)
+        encode(name, MAX_NAME_COLUMN)
     }
 }
 
 /// Writes a quoted string (RFC 5322 §3.2.4).
-pub(super) fn quoted(text: &str) -> String {
+pub(super) fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 /// Folds a text that begins at `column`: breaks lines before its blanks, so that they are short
 /// where possible. The text must not begin with a blank.
-pub(super) fn folded(text: &str, column: usize) -> String {
+pub(super) fn fold(text: &str, column: usize) -> String {
     let (mut out, mut column, mut rest) = (String::with_capacity(text.len()), column, text);
     let blank = |c: char| matches!(c, ' ' | '\t');
     while !rest.is_empty() {
@@ -124,7 +124,7 @@ pub(super) fn folded(text: &str, column: usize) -> String {
 }
 
 /// Joins items with a separator and a blank, and breaks lines there.
-pub(super) fn listed(items: &[String], separator: &str, column: usize) -> String {
+pub(super) fn join_items(items: &[String], separator: &str, column: usize) -> String {
     let (mut out, mut column) = (String::new(), column);
     for (at, item) in items.iter().enumerate() {
         let first = item.split("\r\n").next().map_or(0, str::len);
@@ -153,7 +153,7 @@ pub(super) fn parameter(name: &str, value: &str) -> String {
     {
         let token = |byte: u8| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(&byte);
         let is_token = !value.is_empty() && value.bytes().all(token);
-        return format!(";\r\n {name}={}", if is_token { value.to_owned() } else { quoted(value) });
+        return format!(";\r\n {name}={}", if is_token { value.to_owned() } else { quote(value) });
     }
     let mut sections: Vec<String> = vec!["utf-8''".to_owned()];
     for byte in value.bytes() {
@@ -186,6 +186,6 @@ pub(super) fn legacy_name(value: &str) -> String {
         && !value.contains("=?");
     format!(
         ";\r\n name={}",
-        if plain { quoted(value) } else { format!("\"{}\"", encoded(value, MAX_NAME_COLUMN)) }
+        if plain { quote(value) } else { format!("\"{}\"", encode(value, MAX_NAME_COLUMN)) }
     )
 }

@@ -26,7 +26,7 @@ use crate::net::ceiling::Ceiling;
 use crate::net::listen::{Access, BoundListener, ListenAddress, Peer, User};
 use crate::net::stop::StopSignal;
 use crate::store::Store;
-use crate::trace::count;
+use crate::trace::metrics;
 
 /// Binds the control socket.
 ///
@@ -133,7 +133,7 @@ fn metrics_response(store: &Store) -> Response {
         ("log_octets", statistics.log_bytes),
         ("table_octets", statistics.table_bytes),
     ] {
-        count::store(name, value);
+        metrics::set_engine_statistic(name, value);
     }
     match store.snapshot().queue_counts() {
         Ok(queued) => {
@@ -141,18 +141,18 @@ fn metrics_response(store: &Store) -> Response {
                 ActionKind::ALL.iter().flat_map(|kind| ActionState::ALL.map(|state| (*kind, state)))
             {
                 let actions = queued.get(&(kind, state)).copied().unwrap_or_default();
-                count::queued(kind.name(), state.name(), actions);
+                metrics::set_queued_actions(kind.name(), state.name(), actions);
             }
         }
         Err(error) => tracing::warn!(%error, "cannot count the queue"),
     }
     match store.snapshot().queue_mark() {
-        Ok(mark) => count::held(mark.is_some_and(|mark| mark.held.is_some())),
+        Ok(mark) => metrics::set_queue_held(mark.is_some_and(|mark| mark.held.is_some())),
         Err(error) => tracing::warn!(%error, "cannot read whether the queue is held"),
     }
     (
         [("content-type", "application/openmetrics-text; version=1.0.0; charset=utf-8")],
-        count::text(),
+        metrics::openmetrics_text(),
     )
         .into_response()
 }

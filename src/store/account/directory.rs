@@ -102,7 +102,7 @@ impl Txn<'_> {
                     // A damaged mailbox row must not prevent the erasure.
                     let row = Mailbox::decode(&key, &value).unwrap_or_default();
                     for with in row.shares.into_keys() {
-                        self.delete::<Shared>(&SharedKey { with, account: self.account });
+                        self.delete::<Shared>(&SharedKey { user: with, account: self.account });
                     }
                 }
                 Table::Uploads => self.forget_upload(&decode_key::<Uploads>(&key)?),

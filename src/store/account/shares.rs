@@ -76,11 +76,11 @@ impl Txn<'_> {
             let is_still_guest =
                 others.iter().any(|(other, row)| *other != uid && row.shares.contains_key(&with));
             if !is_still_guest {
-                self.delete::<Shared>(&SharedKey { with, account: self.account });
+                self.delete::<Shared>(&SharedKey { user: with, account: self.account });
             }
         }
         for with in new.keys().filter(|with| !old.contains_key(with)) {
-            self.put::<Shared>(&SharedKey { with: *with, account: self.account }, &Present);
+            self.put::<Shared>(&SharedKey { user: *with, account: self.account }, &Present);
         }
         let rights_of = |shares: &BTreeMap<AccountId, u16>, with| {
             shares.get(&with).copied().unwrap_or_default()

@@ -21,7 +21,10 @@ impl Checker<'_> {
         let with: BTreeSet<AccountId> = live.flat_map(|row| row.shares.keys().copied()).collect();
         for with in with {
             if self.read.bytes::<Accounts>(&AccountKey { account: with })?.is_some() {
-                self.expect_row::<Shared>(&SharedKey { with, account: self.account }, &Present)?;
+                self.expect_row::<Shared>(
+                    &SharedKey { user: with, account: self.account },
+                    &Present,
+                )?;
             }
         }
         Ok(())
@@ -30,7 +33,7 @@ impl Checker<'_> {
 
 /// Returns owner and guest of a key of `shared`.
 fn shared_by(key: &[u8]) -> Option<(AccountId, AccountId)> {
-    decode_key::<Shared>(key).ok().map(|key| (key.account, key.with))
+    decode_key::<Shared>(key).ok().map(|key| (key.account, key.user))
 }
 
 /// Checks that both accounts of every row of `shared` exist, and that the one shares a mailbox with

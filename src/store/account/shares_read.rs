@@ -47,6 +47,6 @@ impl Snapshot<'_> {
     /// # Errors
     /// Any read error.
     pub fn is_shared_with(&self, user: AccountId, account: AccountId) -> Result<bool, Error> {
-        Ok(self.read.bytes::<Shared>(&SharedKey { with: user, account })?.is_some())
+        Ok(self.read.bytes::<Shared>(&SharedKey { user, account })?.is_some())
     }
 }

@@ -5,7 +5,7 @@ use crate::store::blob::read::whole;
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
 use crate::store::row::{RowFormat as _, decode_content};
-use crate::store::table::keys::{BlobKey, EmailKey, IndexKey};
+use crate::store::table::keys::{BlobKey, EmailKey, ListingEmailKey};
 use crate::store::table::{self, Blobs, MailboxEmailIndex, Table as _};
 use crate::store::txn::snapshot::Snapshot;
 
@@ -60,7 +60,7 @@ impl Snapshot<'_> {
         listing: Listing,
         ids: &[EmailId],
     ) -> Result<Vec<bool>, Error> {
-        let keys = ids.iter().map(|id| IndexKey { account, listing, email: *id });
+        let keys = ids.iter().map(|id| ListingEmailKey { account, listing, email: *id });
         let mut listed = Vec::with_capacity(ids.len());
         self.read.many::<MailboxEmailIndex>(keys, |_, row| {
             listed.push(row.is_some());

@@ -10,7 +10,7 @@ use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::{Thread, decode_content};
 use crate::store::table::keys::{
-    BlobRefKey, EmailKey, IndexKey, MailboxKey, ModSeqKey, SubscriptionKey, ThreadIdKey,
+    BlobRefKey, EmailKey, ListingEmailKey, MailboxKey, ModSeqKey, SubscriptionKey, ThreadIdKey,
 };
 use crate::store::table::{
     self, BlobRefs, EmailByModseq, EmailByThread, MailboxEmailIndex, Mailboxes, Subscriptions,
@@ -100,7 +100,7 @@ impl Snapshot<'_> {
     ) -> Result<Vec<(EmailId, ThreadId)>, Error> {
         let range = match start {
             Some(email) => {
-                KeyRange::behind(&(account, listing), &IndexKey { account, listing, email })
+                KeyRange::behind(&(account, listing), &ListingEmailKey { account, listing, email })
             }
             None => KeyRange::under(&(account, listing)),
         };
@@ -140,7 +140,7 @@ impl Snapshot<'_> {
     ) -> Result<Vec<(EmailId, ThreadId)>, Error> {
         let range = match end {
             Some(email) => {
-                KeyRange::before(&(account, listing), &IndexKey { account, listing, email })
+                KeyRange::before(&(account, listing), &ListingEmailKey { account, listing, email })
             }
             None => KeyRange::under(&(account, listing)),
         };

@@ -71,7 +71,7 @@ impl Refs {
 impl Checker<'_> {
     /// Reads the notes of history and how far the sweep of references has come.
     pub(in crate::store) fn read_history(&mut self) -> Result<(), Error> {
-        let sweep = SweepKey { account: self.account, round: THREAD_REFS };
+        let sweep = SweepKey { account: self.account, number: THREAD_REFS };
         self.refs.swept = self.readable::<Sweeps>(&sweep)?.unwrap_or_default();
         let mut notes = self.rows::<History>();
         while let Some(found) = notes.next()? {

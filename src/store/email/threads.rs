@@ -110,7 +110,7 @@ impl Txn<'_> {
 
     /// Notes for the check that a reference to this dead thread was dropped, as a sweep notes it.
     fn note_forgotten(&mut self, thread: ThreadId) -> Result<(), Error> {
-        let key = SweepKey { account: self.account, round: THREAD_REFS };
+        let key = SweepKey { account: self.account, number: THREAD_REFS };
         match self.row::<Sweeps>(&key) {
             Ok(row) => {
                 let row = row.unwrap_or_default();

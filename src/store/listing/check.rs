@@ -18,7 +18,7 @@ use crate::store::repair::check::rows::{Found, RawRows, RowCursor};
 use crate::store::repair::check::{Checker, RowFix};
 use crate::store::row::{RankCount, RowFormat};
 use crate::store::table::codec::{KeyPart as _, Prefix};
-use crate::store::table::keys::{IndexKey, ListKey, MailboxKey, ThreadIndexKey};
+use crate::store::table::keys::{ListingEmailKey, ListingHistoryKey, MailboxKey, ThreadIndexKey};
 use crate::store::table::{
     MailboxEmailIndex, MailboxEmailList, MailboxRank, MailboxThreadIndex, Present, Table as _,
 };
@@ -238,12 +238,12 @@ impl Checker<'_> {
         tables: &mut Tables<'_>,
     ) -> Result<(), Error> {
         let account = self.account;
-        let prefix = Prefix::<IndexKey>::encode(&(account, listing));
+        let prefix = Prefix::<ListingEmailKey>::encode(&(account, listing));
         let mut since: Vec<(u64, u32)> = Vec::with_capacity(shown.len());
         // Emails whose index row cannot be read: their live list rows cannot be compared.
         let mut unknown: HashSet<EmailId> = HashSet::new();
         for (at, mail) in shown.iter().filter_map(|at| Some((*at, self.census.mail(*at)?))) {
-            let key = IndexKey { account, listing, email: mail.id }.encode();
+            let key = ListingEmailKey { account, listing, email: mail.id }.encode();
             while let Some(extra) = tables.index.below(&key)? {
                 self.report_extra(Table::MailboxEmailIndex, &extra.key)?;
             }
@@ -266,7 +266,8 @@ impl Checker<'_> {
         for (added, at) in since {
             let Some(mail) = self.census.mail(at) else { continue };
             let key =
-                ListKey { account, listing, removed: ModSeq(0), added: ModSeq(added) }.encode();
+                ListingHistoryKey { account, listing, removed: ModSeq(0), added: ModSeq(added) }
+                    .encode();
             while let Some(extra) = tables.list.below(&key)? {
                 self.check_left_row(&extra, &unknown)?;
             }
@@ -293,7 +294,8 @@ impl Checker<'_> {
     ) -> Result<(), Error> {
         let newest = self.found_state.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
         let key = found.key.as_slice();
-        let (Some(ListKey { removed, added, .. }), Ok((email, _))) = (found.id(), found.row())
+        let (Some(ListingHistoryKey { removed, added, .. }), Ok((email, _))) =
+            (found.id(), found.row())
         else {
             return self.report_extra(Table::MailboxEmailList, key);
         };

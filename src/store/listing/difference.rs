@@ -13,7 +13,7 @@ use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::listing::read::top_level;
 use crate::store::row::RankCount;
-use crate::store::table::keys::{IndexKey, RankKey};
+use crate::store::table::keys::{ListingEmailKey, RankKey};
 use crate::store::table::{MailboxEmailIndex, MailboxRank};
 use crate::store::txn::snapshot::Snapshot;
 
@@ -98,7 +98,7 @@ impl Snapshot<'_> {
         limit: usize,
     ) -> Result<Vec<EmailId>, Error> {
         let mut ids = Vec::new();
-        let index = |email| IndexKey { account, listing, email };
+        let index = |email| ListingEmailKey { account, listing, email };
         let range = match to {
             Some(to) => KeyRange::between(&index(from), &index(to)),
             None => KeyRange::from(&(account, listing), &index(from)),

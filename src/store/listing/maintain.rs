@@ -17,7 +17,7 @@ use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::listing::write::matches_filter;
 use crate::store::table::codec::Prefix;
-use crate::store::table::keys::{IndexKey, ListKey, RankKey, ThreadIndexKey};
+use crate::store::table::keys::{ListingEmailKey, ListingHistoryKey, RankKey, ThreadIndexKey};
 use crate::store::table::{
     self, MailboxEmailIndex, MailboxEmailList, MailboxRank, MailboxThreadIndex, Mailboxes, Present,
     Threads,
@@ -131,7 +131,10 @@ impl Txn<'_> {
         limit: usize,
     ) -> Result<usize, Error>
     where
-        P: Prefix<IndexKey> + Prefix<ListKey> + Prefix<RankKey> + Prefix<ThreadIndexKey>,
+        P: Prefix<ListingEmailKey>
+            + Prefix<ListingHistoryKey>
+            + Prefix<RankKey>
+            + Prefix<ThreadIndexKey>,
     {
         let mut rows = self.delete_range::<MailboxEmailIndex>(&KeyRange::under(prefix), limit)?;
         rows += self.delete_range::<MailboxEmailList>(
@@ -264,7 +267,7 @@ impl Txn<'_> {
         }
         let shape = if filter.is_email_filter() { Shape::Emails } else { Shape::Threads };
         let base = Listing { uid, filter: ListingFilter::Every, shape };
-        let from = IndexKey { account: self.account, listing: base, email: next };
+        let from = ListingEmailKey { account: self.account, listing: base, email: next };
         self.rows::<MailboxEmailIndex>(
             &KeyRange::from(&(self.account, base), &from),
             |key, (_, thread)| {

@@ -23,7 +23,7 @@ use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::listing::read::FANOUT_BITS;
 use crate::store::row::RankCount;
-use crate::store::table::keys::{IndexKey, RankKey};
+use crate::store::table::keys::{ListingEmailKey, RankKey};
 use crate::store::table::{MailboxEmailIndex, MailboxRank};
 use crate::store::txn::Txn;
 
@@ -241,7 +241,7 @@ fn next_after(
 fn stretch(txn: &Txn<'_>, listing: Listing, level: u8, id: EmailId) -> Result<u64, Error> {
     let next = next_after(txn, listing, level, id)?;
     if level == 1 {
-        let index = |email| IndexKey { account: txn.account, listing, email };
+        let index = |email| ListingEmailKey { account: txn.account, listing, email };
         return txn.count::<MailboxEmailIndex>(&match next {
             Some(next) => KeyRange::between(&index(id), &index(next)),
             None => KeyRange::from(&(txn.account, listing), &index(id)),
@@ -285,7 +285,7 @@ mod tests {
             let highest = ranks.keys().map(|key| key.level).max();
             assert!(highest.unwrap_or(0) >= levels, "{emails} emails have {highest:?}");
             let index = ids.iter().map(|id| {
-                let key = IndexKey { account, listing, email: *id };
+                let key = ListingEmailKey { account, listing, email: *id };
                 Put::row::<MailboxEmailIndex>(&key, &(ModSeq(1), ThreadId(id.0)))
             });
             let ranks =

@@ -9,7 +9,7 @@ use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::RankCount;
 use crate::store::table::codec::Prefix as _;
-use crate::store::table::keys::{IndexKey, ListKey, MailboxKey, RankKey};
+use crate::store::table::keys::{ListingEmailKey, ListingHistoryKey, MailboxKey, RankKey};
 use crate::store::table::{
     EmailByThread, MailboxEmailIndex, MailboxEmailList, MailboxRank, MailboxThreadIndex, Mailboxes,
 };
@@ -121,7 +121,7 @@ impl Snapshot<'_> {
     ) -> Result<bool, Error> {
         Ok(self
             .read
-            .bytes::<MailboxEmailIndex>(&IndexKey { account, listing, email: id })?
+            .bytes::<MailboxEmailIndex>(&ListingEmailKey { account, listing, email: id })?
             .is_some())
     }
 
@@ -154,7 +154,7 @@ impl Snapshot<'_> {
             _ if is_scanned(position) => (EmailId(0), position),
             _ => self.find_position(account, listing, stats.total, position)?,
         };
-        let from = IndexKey { account, listing, email: start };
+        let from = ListingEmailKey { account, listing, email: start };
         self.read.rows::<MailboxEmailIndex>(
             &KeyRange::from(&(account, listing), &from),
             |key, (_, thread)| {
@@ -181,7 +181,7 @@ impl Snapshot<'_> {
         let mut found = EmailId(0);
         let range = match id {
             Some(email) => {
-                KeyRange::before(&(account, listing), &IndexKey { account, listing, email })
+                KeyRange::before(&(account, listing), &ListingEmailKey { account, listing, email })
             }
             None => KeyRange::under(&(account, listing)),
         };
@@ -205,7 +205,7 @@ impl Snapshot<'_> {
         stats: ListingStats,
         id: EmailId,
     ) -> Result<u64, Error> {
-        let index = |email| IndexKey { account, listing, email };
+        let index = |email| ListingEmailKey { account, listing, email };
         if !stats.is_ranked() {
             return self
                 .read
@@ -299,7 +299,7 @@ impl Snapshot<'_> {
     ) -> Result<Option<ListingMoves>, Error> {
         let mut moves = ListingMoves::default();
         let mut rows = 0;
-        let key = |removed, added| ListKey { account, listing, removed, added };
+        let key = |removed, added| ListingHistoryKey { account, listing, removed, added };
         let shown = KeyRange::between(&key(ModSeq(0), since.next()), &key(ModSeq(1), ModSeq(0)));
         self.read.rows::<MailboxEmailList>(&shown, |key, (id, thread)| {
             rows += 1;
@@ -356,7 +356,8 @@ impl Snapshot<'_> {
         listing: Listing,
         id: EmailId,
     ) -> Result<Option<ThreadId>, Error> {
-        let row = self.read.row::<MailboxEmailIndex>(&IndexKey { account, listing, email: id })?;
+        let row =
+            self.read.row::<MailboxEmailIndex>(&ListingEmailKey { account, listing, email: id })?;
         Ok(row.map(|(_, thread)| thread))
     }
 }

@@ -16,7 +16,7 @@ use crate::store::error::{Error, hex};
 use crate::store::listing::rank;
 use crate::store::row::Thread;
 use crate::store::table::codec::Prefix as _;
-use crate::store::table::keys::{IndexKey, ListKey, ThreadIndexKey};
+use crate::store::table::keys::{ListingEmailKey, ListingHistoryKey, ThreadIndexKey};
 use crate::store::table::{
     MailboxEmailIndex, MailboxEmailList, MailboxThreadIndex, Present, Table,
 };
@@ -210,10 +210,13 @@ impl Txn<'_> {
     ) -> Result<(), Error> {
         let account = self.account;
         self.put::<MailboxEmailList>(
-            &ListKey { account, listing, removed: ModSeq(0), added },
+            &ListingHistoryKey { account, listing, removed: ModSeq(0), added },
             &(id, thread),
         );
-        self.put::<MailboxEmailIndex>(&IndexKey { account, listing, email: id }, &(added, thread));
+        self.put::<MailboxEmailIndex>(
+            &ListingEmailKey { account, listing, email: id },
+            &(added, thread),
+        );
         let stats = entry.stats_mut(listing.shape);
         stats.total += 1;
         rank::add_email(self, listing, stats, id)
@@ -227,16 +230,21 @@ impl Txn<'_> {
         thread: ThreadId,
     ) -> Result<(), Error> {
         let (account, modseq) = (self.account, self.state.modseq);
-        let index = IndexKey { account, listing, email: id };
+        let index = ListingEmailKey { account, listing, email: id };
         let row = self.row::<MailboxEmailIndex>(&index)?;
         let (added, _) = row.ok_or_else(|| missing_row::<MailboxEmailIndex>(account, &index))?;
         self.delete::<MailboxEmailIndex>(&index);
-        self.delete::<MailboxEmailList>(&ListKey { account, listing, removed: ModSeq(0), added });
+        self.delete::<MailboxEmailList>(&ListingHistoryKey {
+            account,
+            listing,
+            removed: ModSeq(0),
+            added,
+        });
         // An email that entered and left by the same change was never shown, and a listing that is
         // not whole has no history.
         if added != modseq && entry.is_complete() {
             self.put::<MailboxEmailList>(
-                &ListKey { account, listing, removed: modseq, added },
+                &ListingHistoryKey { account, listing, removed: modseq, added },
                 &(id, thread),
             );
         }

@@ -9,7 +9,7 @@ use crate::store::repair::check::rows::RowCursor;
 use crate::store::repair::check::{CheckObserver, Checker, FaultFn, RowFault, RowFix};
 use crate::store::repair::references::{is_action_blob, is_wakeup};
 use crate::store::row::{Destination, SameAction, wake_condition};
-use crate::store::table::keys::{ActionBlobKey, ActionKey, BlobKey, DueKey, SameKey};
+use crate::store::table::keys::{ActionBlobKey, ActionCauseKey, ActionKey, BlobKey, DueKey};
 use crate::store::table::{
     Blobs, Outbox, OutboxBlobs, OutboxDue, OutboxMessages, OutboxSame, Present, decode_key,
 };
@@ -17,7 +17,7 @@ use crate::store::table::{
 impl Checker<'_> {
     pub(in crate::store) fn check_actions(&mut self) -> Result<(), Error> {
         let account = self.account;
-        let mut same: Vec<(SameKey, ActionId)> = Vec::new();
+        let mut same: Vec<(ActionCauseKey, ActionId)> = Vec::new();
         let mut rows = self.rows::<Outbox>();
         let mut messages = self.rows::<OutboxMessages>();
         while let Some(found) = rows.next()? {
@@ -65,7 +65,7 @@ impl Checker<'_> {
                 }
             }
             if let Some(hash) = action.duplicate_key.filter(|_| action.state.is_open()) {
-                same.push((SameKey { account, hash }, id));
+                same.push((ActionCauseKey { account, hash }, id));
             }
         }
         while let Some(stray) = messages.next()? {

@@ -11,7 +11,7 @@ use crate::store::row::{
     decode_outbox_message,
 };
 use crate::store::table::codec::Prefix as _;
-use crate::store::table::keys::{ActionKey, DueKey, SiteKey, WakeClass, WakeCondition};
+use crate::store::table::keys::{ActionKey, DueKey, SiteKey, WakeClassPrefix, WakeCondition};
 use crate::store::table::{AccountState, Outbox, OutboxDue, OutboxMessages, Site, Table as _};
 use crate::store::txn::snapshot::Snapshot;
 
@@ -132,7 +132,7 @@ impl Snapshot<'_> {
         if limit == 0 {
             return Ok(out);
         }
-        let range = KeyRange::<OutboxDue>::from(&WakeClass(from), &(from,));
+        let range = KeyRange::<OutboxDue>::from(&WakeClassPrefix(from), &(from,));
         self.read.rows(
             &range,
             |DueKey { wake, account, action }, Destination { lane, domain }| {

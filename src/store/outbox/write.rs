@@ -15,7 +15,7 @@ use crate::store::row::{
     wake_condition,
 };
 use crate::store::table::keys::{
-    ActionBlobKey, ActionKey, DueKey, SameKey, SiteKey, WakeCondition,
+    ActionBlobKey, ActionCauseKey, ActionKey, DueKey, SiteKey, WakeCondition,
 };
 use crate::store::table::{
     BlobRefs, Outbox, OutboxBlobs, OutboxDue, OutboxMessages, OutboxSame, Present, Site,
@@ -53,7 +53,7 @@ impl Txn<'_> {
         }
         if let Some(hash) = action.duplicate_key
             && let Some(SameAction(queued)) =
-                self.row::<OutboxSame>(&SameKey { account: self.account, hash })?
+                self.row::<OutboxSame>(&ActionCauseKey { account: self.account, hash })?
         {
             return Ok(queued);
         }
@@ -82,7 +82,7 @@ impl Txn<'_> {
         }
         if let Some(hash) = &action.duplicate_key {
             self.put::<OutboxSame>(
-                &SameKey { account: self.account, hash: *hash },
+                &ActionCauseKey { account: self.account, hash: *hash },
                 &SameAction(id),
             );
         }
@@ -332,7 +332,7 @@ impl Txn<'_> {
 
     fn forget_same(&mut self, action: &Action) {
         if let Some(hash) = &action.duplicate_key {
-            self.delete::<OutboxSame>(&SameKey { account: self.account, hash: *hash });
+            self.delete::<OutboxSame>(&ActionCauseKey { account: self.account, hash: *hash });
         }
     }
 }

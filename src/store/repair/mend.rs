@@ -142,7 +142,7 @@ impl Txn<'_> {
 
     fn drop_shared(&mut self, bytes: &[u8]) -> Result<bool, Error> {
         let Ok(key) = decode_key::<Shared>(bytes) else { return Ok(false) };
-        let SharedKey { with, account: owner } = key;
+        let SharedKey { user: with, account: owner } = key;
         let is_mine = owner == self.account || self.snapshot().account(owner)?.is_none();
         let is_stray = is_mine
             && !(shares_of(self, owner)?.contains(&with)

@@ -26,10 +26,10 @@ key! {
     ThreadEmailKey { account: AccountId, thread: ThreadId, email: EmailId }
 
     /// An interval in which a listing showed an email. `removed` is 0 while the listing shows it.
-    ListKey { account: AccountId, listing: Listing, removed: ModSeq, added: ModSeq }
+    ListingHistoryKey { account: AccountId, listing: Listing, removed: ModSeq, added: ModSeq }
 
     /// An email in a listing, newest first.
-    IndexKey { account: AccountId, listing: Listing, email: EmailId }
+    ListingEmailKey { account: AccountId, listing: Listing, email: EmailId }
 
     /// The first email of a section of a listing whose emails are counted.
     RankKey { account: AccountId, listing: Listing, level: u8, boundary: EmailId }
@@ -89,7 +89,7 @@ key! {
     DueKey { wake: WakeCondition, account: AccountId, action: ActionId }
 
     /// The hash of the cause of a queued action.
-    SameKey { account: AccountId, hash: [u8; 16] }
+    ActionCauseKey { account: AccountId, hash: [u8; 16] }
 
     /// A queued action that sends a message in `blobs`.
     ActionBlobKey { blob: BlobHash, account: AccountId, action: ActionId }
@@ -101,7 +101,7 @@ key! {
     HistoryKey { account: AccountId, at: KeyTime }
 
     /// A sweep over one of an account's tables.
-    SweepKey { account: AccountId, round: u8 }
+    SweepKey { account: AccountId, number: u8 }
 
     /// Bytes that a user uploaded to an account.
     UploadKey { account: AccountId, user: AccountId, blob: BlobHash }
@@ -116,7 +116,7 @@ key! {
     ObjectModSeqKey { account: AccountId, kind: ObjectKind, modseq: ModSeq }
 
     /// A user and an account that shares a mailbox with that user.
-    SharedKey { with: AccountId, account: AccountId }
+    SharedKey { user: AccountId, account: AccountId }
 }
 
 /// Implements the prefixes for all listings of a mailbox, and for those with one listing filter.
@@ -136,7 +136,7 @@ macro_rules! listings {
     )*};
 }
 
-listings!(IndexKey, ListKey, RankKey);
+listings!(ListingEmailKey, ListingHistoryKey, RankKey);
 
 /// An address, `@domain` for a catch-all, `@@domain` for an alias domain, or `=name` for the name
 /// of an account.
@@ -177,7 +177,7 @@ impl SiteKey {
 
     /// Whether the key is that of the account's repair, the only row of the site that commits of
     /// the account write.
-    pub(crate) fn is_of(key: &[u8], account: AccountId) -> bool {
+    pub(crate) fn is_repair_of(key: &[u8], account: AccountId) -> bool {
         key == Prefix::<Self>::encode(&Self::Repair(account))
     }
 }
@@ -214,9 +214,9 @@ impl KeyPart for SiteKey {
 impl Key for SiteKey {}
 
 /// The prefix of all unfinished repairs.
-pub(crate) struct Repairs;
+pub(crate) struct RepairsPrefix;
 
-impl Prefix<SiteKey> for Repairs {
+impl Prefix<SiteKey> for RepairsPrefix {
     fn encode(&self) -> Vec<u8> {
         SiteKey::REPAIR.to_vec()
     }
@@ -239,7 +239,7 @@ pub enum WakeCondition {
 
 impl WakeCondition {
     /// The class of the condition, and the number by which it sorts within the class.
-    pub(crate) fn class_and_rank(self) -> (u8, u64) {
+    pub(crate) fn class_and_order(self) -> (u8, u64) {
         let millis = |at: UtcMillis| u64::from(KeyTime::from(at));
         match self {
             Self::Attempting(at) => (0, millis(at)),
@@ -255,7 +255,7 @@ impl KeyPart for WakeCondition {
     const WIDTH: usize = 9;
 
     fn write(&self, out: &mut Vec<u8>) {
-        let (class, rank) = self.class_and_rank();
+        let (class, rank) = self.class_and_order();
         class.write(out);
         rank.write(out);
     }
@@ -275,10 +275,10 @@ impl KeyPart for WakeCondition {
 }
 
 /// The prefix of all wake-ups of the same class as this one.
-pub(crate) struct WakeClass(pub(crate) WakeCondition);
+pub(crate) struct WakeClassPrefix(pub(crate) WakeCondition);
 
-impl Prefix<DueKey> for WakeClass {
+impl Prefix<DueKey> for WakeClassPrefix {
     fn encode(&self) -> Vec<u8> {
-        vec![self.0.class_and_rank().0]
+        vec![self.0.class_and_order().0]
     }
 }

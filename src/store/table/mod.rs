@@ -26,11 +26,12 @@ pub(crate) use attributes::{Home, RepairMethod, StrayKind, Tuning};
 use codec::{Key, KeyPart as _};
 use folds::FoldKey;
 use keys::{
-    AccountKey, ActionBlobKey, ActionKey, AddressKey, BlobFrameKey, BlobKey, BlobPurgeKey,
-    BlobRefKey, DecisionKey, DeliveryKey, DeliveryTimeKey, DueKey, EmailKey, HistoryKey, IndexKey,
-    ListKey, MailboxKey, ModSeqKey, ObjectKey, ObjectModSeqKey, PurgeKey, RankKey, SameKey,
-    SharedKey, SiteKey, SubscriptionKey, SweepKey, ThreadEmailKey, ThreadIdKey, ThreadIndexKey,
-    ThreadRefKey, ToldTimeKey, UploadBlobKey, UploadKey, VacationToldKey,
+    AccountKey, ActionBlobKey, ActionCauseKey, ActionKey, AddressKey, BlobFrameKey, BlobKey,
+    BlobPurgeKey, BlobRefKey, DecisionKey, DeliveryKey, DeliveryTimeKey, DueKey, EmailKey,
+    HistoryKey, ListingEmailKey, ListingHistoryKey, MailboxKey, ModSeqKey, ObjectKey,
+    ObjectModSeqKey, PurgeKey, RankKey, SharedKey, SiteKey, SubscriptionKey, SweepKey,
+    ThreadEmailKey, ThreadIdKey, ThreadIndexKey, ThreadRefKey, ToldTimeKey, UploadBlobKey,
+    UploadKey, VacationToldKey,
 };
 
 use super::error::Error;
@@ -194,12 +195,14 @@ table! {
     }
     /// The changes by which each email came to a listing and left it.
     MailboxEmailList = 11 "mailbox_email_list" {
-        key: ListKey, row: (EmailId, ThreadId), home: Account, erased: true, seen_by_clients: true,
+        key: ListingHistoryKey, row: (EmailId, ThreadId), home: Account, erased: true,
+        seen_by_clients: true,
         repair: Rows, tuning: []
     }
     /// The emails of each listing, newest first.
     MailboxEmailIndex = 12 "mailbox_email_index" {
-        key: IndexKey, row: (ModSeq, ThreadId), home: Account, erased: true, seen_by_clients: true,
+        key: ListingEmailKey, row: (ModSeq, ThreadId), home: Account, erased: true,
+        seen_by_clients: true,
         repair: Rows, tuning: [NewestFirst]
     }
     /// Counts of the sections of long listings, by which positions are found.
@@ -304,7 +307,7 @@ table! {
     }
     /// The action that was queued for a cause, so that no second one is queued.
     OutboxSame = 33 "outbox_same" {
-        key: SameKey, row: SameAction, home: Account, erased: true, seen_by_clients: false,
+        key: ActionCauseKey, row: SameAction, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: []
     }
     /// The actions that send a message in `blobs`.

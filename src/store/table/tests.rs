@@ -194,14 +194,14 @@ keys_sort_and_read_back! {
     email_tokens: EmailTokens = email_key();
     search_folds: SearchFolds = fold_key();
     mailbox_email_list: MailboxEmailList = (account(), listing(), number(), number())
-        .prop_map(|(account, listing, removed, added)| ListKey {
+        .prop_map(|(account, listing, removed, added)| ListingHistoryKey {
             account,
             listing,
             removed: ModSeq(removed),
             added: ModSeq(added),
         });
     mailbox_email_index: MailboxEmailIndex = (account(), listing(), email())
-        .prop_map(|(account, listing, email)| IndexKey { account, listing, email });
+        .prop_map(|(account, listing, email)| ListingEmailKey { account, listing, email });
     mailbox_rank: MailboxRank = (account(), listing(), 0u8..4, email())
         .prop_map(|(account, listing, level, boundary)| RankKey {
             account,
@@ -252,7 +252,7 @@ keys_sort_and_read_back! {
     outbox_due: OutboxDue = (wake(), account(), number())
         .prop_map(|(wake, account, action)| DueKey { wake, account, action: ActionId(action) });
     outbox_same: OutboxSame = (account(), hash())
-        .prop_map(|(account, hash)| SameKey { account, hash });
+        .prop_map(|(account, hash)| ActionCauseKey { account, hash });
     outbox_blobs: OutboxBlobs = (blob(), account(), number())
         .prop_map(|(blob, account, action)| ActionBlobKey {
             blob,
@@ -262,7 +262,7 @@ keys_sort_and_read_back! {
     blob_purge: BlobPurge = (time(), blob()).prop_map(|(at, blob)| BlobPurgeKey { at, blob });
     history: History = (account(), time()).prop_map(|(account, at)| HistoryKey { account, at });
     sweeps: Sweeps = (account(), any::<u8>())
-        .prop_map(|(account, round)| SweepKey { account, round });
+        .prop_map(|(account, number)| SweepKey { account, number });
     uploads: Uploads = (account(), account(), blob())
         .prop_map(|(account, user, blob)| UploadKey { account, user, blob });
     upload_blobs: UploadBlobs = (blob(), account(), account())
@@ -275,7 +275,7 @@ keys_sort_and_read_back! {
             kind,
             modseq: ModSeq(modseq),
         });
-    shared: Shared = (account(), account()).prop_map(|(with, account)| SharedKey { with, account });
+    shared: Shared = (account(), account()).prop_map(|(user, account)| SharedKey { user, account });
 }
 
 proptest! {
@@ -304,9 +304,9 @@ proptest! {
         email in email(),
         fold in fold_key(),
     ) {
-        let key = IndexKey { account, listing, email }.encode();
-        prop_assert!(key.starts_with(&Prefix::<IndexKey>::encode(&(account,))));
-        prop_assert!(key.starts_with(&Prefix::<IndexKey>::encode(&(account, listing))));
+        let key = ListingEmailKey { account, listing, email }.encode();
+        prop_assert!(key.starts_with(&Prefix::<ListingEmailKey>::encode(&(account,))));
+        prop_assert!(key.starts_with(&Prefix::<ListingEmailKey>::encode(&(account, listing))));
         let (FoldKey::Block(block), Some(id)) = (&fold, fold.fold()) else { unreachable!() };
         let (account, token, bytes) = (block.account, &block.token, fold.encode());
         prop_assert_eq!(&FoldKey::block(account, id, token, block.ordinal, block.position), &fold);

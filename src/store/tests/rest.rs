@@ -7,7 +7,7 @@ use crate::store::engine::watched::CountingEngine;
 use crate::store::engine::{Batch, Engine, Put};
 use crate::store::listing::rank::{Ranking, front_of, rows_of};
 use crate::store::row::RankCount;
-use crate::store::table::keys::IndexKey;
+use crate::store::table::keys::ListingEmailKey;
 use crate::store::table::{MailboxEmailIndex, MailboxRank};
 use crate::store::tests::ACCOUNT;
 use crate::store::{CountedListing, Snapshot, Thresholds};
@@ -35,7 +35,7 @@ fn listing(
     let highest = ranks.keys().map(|key| key.level).max().unwrap_or(0);
     assert!(highest >= levels, "{} emails have {highest} levels", ids.len());
     puts.extend(ids.iter().map(|id| {
-        let key = IndexKey { account: ACCOUNT, listing, email: *id };
+        let key = ListingEmailKey { account: ACCOUNT, listing, email: *id };
         Put::row::<MailboxEmailIndex>(&key, &(ModSeq(1), ThreadId(id.0)))
     }));
     puts.extend(ranks.iter().map(|(key, count)| Put::row::<MailboxRank>(key, &RankCount(*count))));

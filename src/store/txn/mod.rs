@@ -261,7 +261,7 @@ impl<'s> Txn<'s> {
             Home::Site => {
                 self.account == AccountId::SITE
                     || table == Table::Addresses
-                    || SiteKey::is_of(key, self.account)
+                    || SiteKey::is_repair_of(key, self.account)
             }
             Home::Message | Home::Hint => true,
         };

@@ -86,11 +86,11 @@ impl Txn<'_> {
     /// `None` if the last sweep is finished and began less than `every` ago.
     pub(in crate::store) fn begin_or_resume_sweep<T: Table>(
         &mut self,
-        round: u8,
+        number: u8,
         prefix: &impl Prefix<T::Key>,
         every: Duration,
     ) -> Result<Option<KeyRange<T>>, Error> {
-        let key = self.sweep_key(round);
+        let key = self.sweep_key(number);
         let row = self.row::<Sweeps>(&key)?;
         Ok(match row {
             Some(sweep) if !sweep.next.is_empty() => Some(KeyRange::resumed(prefix, sweep.next)),
@@ -108,10 +108,10 @@ impl Txn<'_> {
     /// whether rows are left.
     pub(in crate::store) fn note_sweep_progress<T: Table>(
         &mut self,
-        round: u8,
+        number: u8,
         last: Option<&T::Key>,
     ) -> Result<bool, Error> {
-        let key = self.sweep_key(round);
+        let key = self.sweep_key(number);
         let sweep = self.row::<Sweeps>(&key)?.unwrap_or_default();
         // The sweep goes on at the first key after `last`.
         let next = last.map(|last| [last.encode().as_slice(), &[0]].concat()).unwrap_or_default();
@@ -120,7 +120,7 @@ impl Txn<'_> {
         Ok(has_more)
     }
 
-    fn sweep_key(&self, round: u8) -> SweepKey {
-        SweepKey { account: self.account, round }
+    fn sweep_key(&self, number: u8) -> SweepKey {
+        SweepKey { account: self.account, number }
     }
 }

@@ -8,7 +8,7 @@ use crate::message::parse::date;
 use crate::model::{EmailId, UtcMillis};
 use crate::transfer::flags::{MessageFlags, read_status};
 use crate::transfer::name::parse_id;
-use crate::transfer::{as_mail, lf_to_crlf};
+use crate::transfer::{lf_to_crlf, normalize_line_ends};
 
 /// The most bytes of a `From ` line that are read.
 const MAX_FROM_LINE_BYTES: usize = 1024;
@@ -168,7 +168,7 @@ impl<R: BufRead> MboxReader<R> {
             if header::first(&body, "Subject").is_some_and(|field| field.unfolded() == INTERNAL) {
                 return MboxEntry::Internal;
             }
-            let bytes = as_mail(&body).into_owned();
+            let bytes = normalize_line_ends(&body).into_owned();
             if bytes.len() > self.max_bytes {
                 return MboxEntry::TooLarge(at);
             }

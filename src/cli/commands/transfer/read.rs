@@ -11,7 +11,7 @@ use crate::model::{EmailId, UtcMillis};
 use crate::transfer::flags::{Letters, MAX_TABLE_BYTES, MessageFlags};
 use crate::transfer::ledger::{self, Ledger};
 use crate::transfer::mbox::{MboxEntry, MboxReader};
-use crate::transfer::{as_mail, date, name};
+use crate::transfer::{date, name, normalize_line_ends};
 
 /// A message to import.
 #[derive(Debug)]
@@ -197,14 +197,14 @@ fn file_date(raw: &[u8], info: FileInfo) -> Option<UtcMillis> {
 }
 
 /// Makes a message of a file's bytes. Those that an export of this server wrote are used unchanged;
-/// others are converted by `as_mail`.
+/// others are converted by `normalize_line_ends`.
 fn message(
     bytes: Vec<u8>,
     flags: MessageFlags,
     id: Option<EmailId>,
     date_of: impl FnOnce(&[u8]) -> Option<UtcMillis>,
 ) -> ImportMessage {
-    let bytes = if id.is_some() { bytes } else { as_mail(&bytes).into_owned() };
+    let bytes = if id.is_some() { bytes } else { normalize_line_ends(&bytes).into_owned() };
     let received_at = id.map(EmailId::received_at).or_else(|| date_of(&bytes)).unwrap_or_default();
     ImportMessage { bytes, flags, received_at, id }
 }

@@ -17,7 +17,7 @@ use crate::cli::service::Service;
 use crate::cli::service::serve::runtime;
 use crate::config::{Config, ListenValue};
 use crate::model::{EmailId, Role, UtcMillis, clock};
-use crate::transfer::{MailboxPath, as_mail};
+use crate::transfer::{MailboxPath, normalize_line_ends};
 
 mod service;
 
@@ -78,7 +78,11 @@ fn corpus() -> Vec<Vec<u8>> {
         .filter(|file| file.extension().is_some_and(|kind| kind == "eml"));
     let messages: Vec<Vec<u8>> = files.map(|file| fs::read(file).unwrap()).collect();
     assert!(messages.len() > 500, "a corpus of {}", messages.len());
-    messages.iter().cloned().chain(messages.iter().map(|raw| as_mail(raw).into_owned())).collect()
+    messages
+        .iter()
+        .cloned()
+        .chain(messages.iter().map(|raw| normalize_line_ends(raw).into_owned()))
+        .collect()
 }
 
 /// Writes the messages that are not there. Returns how many were written, and how many got other

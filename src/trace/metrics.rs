@@ -19,7 +19,7 @@ use prometheus_client::registry::Registry;
 pub enum DeliveryOutcome {
     Filed,
     /// The message was filed before; this was a retry.
-    Again,
+    Duplicate,
     /// Refused temporarily (4yz).
     Deferred,
     /// Refused permanently (5yz).
@@ -30,7 +30,7 @@ impl DeliveryOutcome {
     fn name(self) -> &'static str {
         match self {
             Self::Filed => "filed",
-            Self::Again => "again",
+            Self::Duplicate => "again",
             Self::Deferred => "deferred",
             Self::Refused => "refused",
         }
@@ -120,7 +120,7 @@ impl MetricsRegistry {
         // Prometheus sees the first delivery as a change only if the counter was there before.
         for result in [
             DeliveryOutcome::Filed,
-            DeliveryOutcome::Again,
+            DeliveryOutcome::Duplicate,
             DeliveryOutcome::Deferred,
             DeliveryOutcome::Refused,
         ] {
@@ -131,22 +131,22 @@ impl MetricsRegistry {
 }
 
 /// Counts a delivery to one recipient.
-pub fn delivered(result: DeliveryOutcome) {
+pub fn count_delivery(result: DeliveryOutcome) {
     COUNTS.deliveries.get_or_create(&[("result", result.name())]).inc();
 }
 
 /// Records the time from the end of a message to its replies.
-pub fn delivery_took(time: Duration) {
+pub fn record_delivery_time(time: Duration) {
     COUNTS.delivery_seconds.observe(time.as_secs_f64());
 }
 
 /// Counts a decision of the vacation responder: `answered`, or the code of the reason why not.
-pub fn decided(reason: &'static str) {
+pub fn count_decision(reason: &'static str) {
     COUNTS.decisions.get_or_create(&[("reason", reason)]).inc();
 }
 
 /// Counts an attempt to send an action, by the kind of the action and the result.
-pub fn attempted(kind: &'static str, result: &'static str) {
+pub fn count_attempt(kind: &'static str, result: &'static str) {
     COUNTS.attempts.get_or_create(&[("kind", kind), ("result", result)]).inc();
 }
 
@@ -169,17 +169,17 @@ impl Drop for SessionGauge {
 }
 
 /// Counts a connection that was refused because there were too many.
-pub fn turned_away() {
+pub fn count_refused_connection() {
     COUNTS.turned_away.inc();
 }
 
 /// Sets the value of an engine statistic since the start.
-pub fn store(what: &'static str, value: u64) {
+pub fn set_engine_statistic(what: &'static str, value: u64) {
     COUNTS.store.get_or_create(&[("of", what)]).set(i64::try_from(value).unwrap_or(i64::MAX));
 }
 
 /// Sets the number of actions of a kind in a state.
-pub fn queued(kind: &'static str, state: &'static str, actions: u64) {
+pub fn set_queued_actions(kind: &'static str, state: &'static str, actions: u64) {
     COUNTS
         .queued
         .get_or_create(&[("kind", kind), ("state", state)])
@@ -187,13 +187,13 @@ pub fn queued(kind: &'static str, state: &'static str, actions: u64) {
 }
 
 /// Sets whether the whole queue is held.
-pub fn held(is_held: bool) {
+pub fn set_queue_held(is_held: bool) {
     COUNTS.held.set(i64::from(is_held));
 }
 
 /// Returns all metrics in the Prometheus text format.
 #[must_use]
-pub fn text() -> String {
+pub fn openmetrics_text() -> String {
     let mut out = String::new();
     match encode(&mut out, &COUNTS.registry) {
         Ok(()) => out,
@@ -214,15 +214,15 @@ mod tests {
                 .find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
             line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
         };
-        let before = text();
-        delivered(DeliveryOutcome::Again);
-        delivery_took(Duration::from_millis(7));
-        decided("already-told");
-        attempted("reply", "sent");
-        turned_away();
-        store("syncs", 5);
-        queued("reply", "waiting", 7);
-        let (session, after) = (SessionGauge::begin(), text());
+        let before = openmetrics_text();
+        count_delivery(DeliveryOutcome::Duplicate);
+        record_delivery_time(Duration::from_millis(7));
+        count_decision("already-told");
+        count_attempt("reply", "sent");
+        count_refused_connection();
+        set_engine_statistic("syncs", 5);
+        set_queued_actions("reply", "waiting", 7);
+        let (session, after) = (SessionGauge::begin(), openmetrics_text());
         for name in [
             "restante_deliveries_total{result=\"again\"}",
             "restante_delivery_seconds_count",

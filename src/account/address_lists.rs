@@ -20,7 +20,7 @@ impl Directory {
     ///
     /// # Errors
     /// If the store cannot be read or written.
-    pub fn name_addresses(&self) -> Result<usize, Error> {
+    pub fn complete_address_lists(&self) -> Result<usize, Error> {
         let _guard = self.0.change_lock.lock();
         let rows = self.0.store.snapshot().directory()?;
         let has_no_list = |row: &&Result<AccountRow, Error>| {
