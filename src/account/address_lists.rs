@@ -1,10 +1,13 @@
-//! Keeps in each account's row the list of its addresses, so that a check notices a lost row of an
-//! address.
+//! Keeps in each account's row the list of its aliases and catch-alls, so that `restante check`
+//! notices a lost address row.
 //!
-//! - The row of an address and the list in the account's row are changed by one write.
-//! - Rows that an earlier version wrote have no list. They get one at the next start of the
+//! - The row of an address and the list in the account's row are changed in one commit.
+//! - Account rows that an earlier version wrote have no list. They get one at the next start of the
 //!   service, or by the next change of the account.
-//! - `change_lock` is held from the first read to the write.
+//! - `change_lock` is held from the first read to the write. `complete_address_lists` takes it; the
+//!   callers of the other functions hold it already.
+//! - A `key` is the key of an address row: the stored form of an address, or `@domain` for a
+//!   catch-all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,9 +17,9 @@ use crate::model::{AccountId, AccountRow, AddressRow};
 use crate::store::{Error, Ticket};
 
 impl Directory {
-    /// Adds the list of addresses to the rows of accounts that have none. Returns how many were
-    /// completed. An account that is being repaired, or whose row is damaged, is left for the next
-    /// time.
+    /// Writes the list of addresses into each account row that has none. Returns how many rows it
+    /// completed. Skips accounts that are being repaired, and those whose row is damaged: the next
+    /// start tries them again.
     ///
     /// # Errors
     /// If the store cannot be read or written.
@@ -51,26 +54,31 @@ impl Directory {
         tickets.into_iter().try_for_each(Ticket::wait_blocking).map(|()| completed)
     }
 
-    /// The aliases and catch-alls of an account: from the list in its row, or if there is none,
-    /// from the rows of the addresses.
+    /// Returns the keys of the aliases and catch-alls of an account: from the list in its row, or
+    /// if the row has no list, from the address rows.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such account; others if the store cannot be read.
     pub(super) fn addresses_of(&self, account: AccountId) -> Result<BTreeSet<String>, Error> {
         let snapshot = self.0.store.snapshot();
-        if let Some(named) = snapshot.account(account)?.ok_or(Error::NotFound("account"))?.addresses
-        {
-            return Ok(named);
+        let row = snapshot.account(account)?.ok_or(Error::NotFound("account"))?;
+        if let Some(list) = row.addresses {
+            return Ok(list);
         }
-        let resolves = |row: Result<AddressRow, Error>| match row {
+        let leads_here = |row: Result<AddressRow, Error>| match row {
             Ok(AddressRow::Alias(to) | AddressRow::CatchAll(to)) => to == account,
             Ok(AddressRow::Primary(_) | AddressRow::AliasDomain(_)) | Err(_) => false,
         };
         let rows = snapshot.directory()?.addresses.into_iter();
-        Ok(rows.filter_map(|(address, row)| resolves(row).then_some(address)).collect())
+        Ok(rows.filter_map(|(address, row)| leads_here(row).then_some(address)).collect())
     }
 
-    /// Gives an address to an account. If the address has an unreadable row, it is written anew.
+    /// Gives an address to an account, with `row` as its address row. A damaged address row is
+    /// replaced, unless it may belong to another account.
     ///
     /// # Errors
-    /// `Conflict` if the address is taken.
+    /// Those of `check_key_is_free`; `NotFound` if there is no such account; others if the store
+    /// fails.
     pub(super) fn claim_address(
         &self,
         account: AccountId,
@@ -82,7 +90,12 @@ impl Directory {
         self.write_address(account, key, Some(row), &addresses)
     }
 
-    /// Takes an address away from an account, if `check` allows it for the row of the address.
+    /// Takes an address away from an account. If the address row is readable, `check` must allow
+    /// it. If the row is lost or damaged, the list in the account's row must contain the address.
+    ///
+    /// # Errors
+    /// `NotFound` if nobody has the address; `Corrupt` if its row is damaged and the list does not
+    /// contain it; those of `check`; others if the store fails.
     pub(super) fn release_address(
         &self,
         account: AccountId,
@@ -91,16 +104,14 @@ impl Directory {
     ) -> Result<(), Error> {
         let addresses = self.addresses_of(account)?;
         match self.0.store.snapshot().address(key) {
-            // The row of the address is lost or damaged, but the account's own row names it.
             Ok(None) | Err(Error::Corrupt { .. }) if addresses.contains(key) => {}
             row => check(&row?.ok_or(Error::NotFound("address"))?)?,
         }
         self.write_address(account, key, None, &addresses)
     }
 
-    /// Writes the row of an address and the list in the account's row in one commit. `current`
-    /// are the addresses of the account, for a row without a list. The caller holds
-    /// `change_lock`.
+    /// Writes or deletes (`None`) an address row, and changes the list in the account's row, in one
+    /// commit. If the account's row has no list, the list begins with `current`.
     fn write_address(
         &self,
         account: AccountId,
@@ -108,6 +119,7 @@ impl Directory {
         row: Option<&AddressRow>,
         current: &BTreeSet<String>,
     ) -> Result<(), Error> {
+        // The closure runs once for the site, which has the address rows, and once for the account.
         let ticket = self.0.store.commit_together(&[AccountId::SITE, account], |txn| {
             if txn.account() == AccountId::SITE {
                 txn.set_address(key, row);
@@ -126,20 +138,24 @@ impl Directory {
         ticket.wait_blocking()
     }
 
-    /// Refuses an address that is taken, or whose damaged row may belong to another account that
-    /// names it.
+    /// Checks that `account` may get the address `key`.
+    ///
+    /// # Errors
+    /// `Conflict` if the address has a readable row; `Corrupt` if its row is damaged and the row of
+    /// another account lists the address or has it as primary address; others if the store cannot
+    /// be read.
     pub(super) fn check_key_is_free(&self, account: AccountId, key: &str) -> Result<(), Error> {
         let mut rows = self.0.store.snapshot().directory()?;
-        let names = |row: &AccountRow| {
+        let has_address = |row: &AccountRow| {
             row.primary.to_string() == key
-                || row.addresses.iter().flatten().any(|named| named == key)
+                || row.addresses.iter().flatten().any(|listed| listed == key)
         };
         match rows.addresses.remove(key) {
             None => Ok(()),
             Some(Ok(_)) => Err(address_taken(key)),
             Some(Err(damage)) => {
                 let mut others = rows.accounts.iter().filter(|(id, _)| **id != account);
-                if others.any(|(_, row)| row.as_ref().is_ok_and(names)) {
+                if others.any(|(_, row)| row.as_ref().is_ok_and(has_address)) {
                     Err(damage)
                 } else {
                     Ok(())

@@ -1,11 +1,11 @@
-//! Failures of commands, and their exit codes: those of `sysexits.h`, which Postfix's pipe(8)
-//! reads.
+//! Failures of commands, and their exit codes. The codes are those of `sysexits.h`, because
+//! Postfix's pipe(8) decides by them whether mail is tried again or returned.
 
 use std::fmt;
 
 /// The arguments are wrong.
 pub const USAGE: u8 = 64;
-/// The input has the wrong form.
+/// The input cannot be parsed.
 pub const DATA: u8 = 65;
 /// An input file is missing.
 pub const NO_INPUT: u8 = 66;
@@ -36,7 +36,8 @@ impl Failure {
         Self { code, message: message.into() }
     }
 
-    /// Makes a failure of a JMAP method error (RFC 8620 §3.6.2) or a `SetError` (§5.3).
+    /// Converts a JMAP method error (RFC 8620 §3.6.2) or a `SetError` (§5.3) to a failure. `kind`
+    /// is its type. An unknown type is an internal error.
     #[must_use]
     pub fn from_jmap_error(kind: &str, description: &str) -> Self {
         let code = match kind {

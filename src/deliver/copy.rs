@@ -1,9 +1,12 @@
-//! Files copies of replies (RFC 8580), in the commit of the delivery that is answered.
+//! Files a copy of a vacation reply in the owner's account (RFC 8580).
 //!
-//! - A copy goes to the mailbox with the wanted special use, else to the one with the wanted name
-//!   (which is created if asked for), else to Sent.
-//! - If there is none of these, or the quota is used up, no copy is filed. The reply is sent
-//!   nevertheless.
+//! - The copy is filed in the transaction that files the answered message and queues the reply.
+//! - The copy goes to the first mailbox that exists: the one with the special use of `Fcc`, the one
+//!   with the path of `Fcc` (which is created if `Fcc::create` is set), Sent.
+//! - A mailbox is looked up by its path first, and then by its role (`Snapshot::find_mailbox`). So
+//!   a mailbox that is named like the special use goes before the one that has it.
+//! - If none of these mailboxes exists, or the quota is used up, no copy is filed. The reply is
+//!   sent nevertheless.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +14,11 @@ use crate::model::{MailboxUid, keyword};
 use crate::store::{EncodedMessage, Error, NewEmail, NewMailbox, Txn};
 use crate::vacation::{Fcc, VacationReply};
 
-/// Files the copy of a reply. `copy` has the rows of the copy.
-pub(super) fn file(
+/// Files the copy of `reply` where `fcc` says. `copy` is the reply's message, encoded as rows.
+///
+/// # Errors
+/// Those of the store, but not `Quota`: then no copy is filed.
+pub(super) fn file_copy(
     txn: &mut Txn<'_>,
     reply: &VacationReply,
     fcc: &Fcc,
@@ -45,29 +51,35 @@ pub(super) fn file(
         Err(Error::Quota) => Ok(()),
         filed => {
             filed?;
+            // The bytes are stored only if an email refers to them.
             txn.put_message(copy, &reply.message);
             Ok(())
         }
     }
 }
 
-fn find_mailbox(txn: &Txn<'_>, name: &str) -> Result<Option<MailboxUid>, Error> {
-    let mailbox =
-        if name.is_empty() { None } else { txn.snapshot().find_mailbox(txn.account(), name)? };
+/// Finds a mailbox by its path or its role. An empty text finds none.
+fn find_mailbox(txn: &Txn<'_>, path_or_role: &str) -> Result<Option<MailboxUid>, Error> {
+    let mailbox = if path_or_role.is_empty() {
+        None
+    } else {
+        txn.snapshot().find_mailbox(txn.account(), path_or_role)?
+    };
     Ok(mailbox.map(|(uid, _)| uid))
 }
 
-/// Creates the mailboxes of a path that are missing, and returns the last one. `None` if one cannot
-/// be created.
+/// Creates the missing mailboxes of a path, such as `Lists/rust`, and returns the last mailbox of
+/// the path. Returns `None` if one of them cannot be created.
 fn create_path(txn: &mut Txn<'_>, path: &str) -> Result<Option<MailboxUid>, Error> {
-    let (mut parent, mut prefix) = (None, String::new());
+    let (mut last, mut path_so_far) = (None, String::new());
     for name in path.split('/') {
-        prefix = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}/{name}") };
-        parent = match find_mailbox(txn, &prefix)? {
+        path_so_far =
+            if path_so_far.is_empty() { name.to_owned() } else { format!("{path_so_far}/{name}") };
+        last = match find_mailbox(txn, &path_so_far)? {
             Some(existing) => Some(existing),
             None => match txn.create_mailbox(&NewMailbox {
                 name: name.into(),
-                parent,
+                parent: last,
                 role: None,
                 sort_order: 0,
             }) {
@@ -77,5 +89,5 @@ fn create_path(txn: &mut Txn<'_>, path: &str) -> Result<Option<MailboxUid>, Erro
             },
         };
     }
-    Ok(parent)
+    Ok(last)
 }

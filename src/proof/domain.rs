@@ -1,21 +1,25 @@
 //! Compares domains: whether two are equal, or belong to one organisation.
 //!
-//! Relaxed alignment (RFC 7489 §3.1) compares the organisational domain (§3.2): one label more than
-//! the public suffix. The public suffix list is the one of the build, with its private part, so
-//! that two customers of one provider are two organisations. An address literal is an organisation
-//! of its own.
+//! - Case, A-labels or U-labels, and a dot at the end make no difference.
+//! - An empty domain equals no domain, not even another empty one.
+//! - Two domains belong to one organisation if they have the same organisational domain (RFC 7489
+//!   §3.2), as relaxed alignment requires (§3.1). The organisational domain is the public suffix
+//!   with one more label. A public suffix, a domain of one label, and an IP address, with or
+//!   without brackets, are organisations of their own.
+//! - The public suffix list is compiled into the program (`psl`), with its private part, so that
+//!   two customers of one provider are two organisations.
 
 use std::net::IpAddr;
 
 use crate::model::address::fold_domain;
 
-/// Returns a domain in the form in which domains are compared: lower-case A-labels, without the dot
-/// of the root.
+/// Returns a domain in lower-case A-labels, without a dot at the end. Domains are compared in this
+/// form.
 pub(super) fn normalize(domain: &str) -> String {
     fold_domain(domain.strip_suffix('.').unwrap_or(domain))
 }
 
-/// Whether two domains are the same.
+/// Whether two domains are equal.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
     !one.is_empty() && normalize(one) == normalize(other)
 }
@@ -23,15 +27,16 @@ pub(super) fn is_same(one: &str, other: &str) -> bool {
 /// Whether two domains belong to the same organisation.
 pub(super) fn is_same_organisation(one: &str, other: &str) -> bool {
     let (one, other) = (normalize(one), normalize(other));
-    !one.is_empty() && organisation(&one) == organisation(&other)
+    !one.is_empty() && organisational_domain(&one) == organisational_domain(&other)
 }
 
-fn organisation(folded: &str) -> &str {
-    if folded.starts_with('[') || folded.parse::<IpAddr>().is_ok() {
-        return folded;
+/// Returns the organisational domain of a normalized domain.
+fn organisational_domain(domain: &str) -> &str {
+    if domain.starts_with('[') || domain.parse::<IpAddr>().is_ok() {
+        return domain;
     }
-    // A public suffix, or a name of one label, is an organisation of its own.
-    psl::domain_str(folded).unwrap_or(folded)
+    // There is none for a public suffix, or for a domain of one label.
+    psl::domain_str(domain).unwrap_or(domain)
 }
 
 #[cfg(test)]
@@ -39,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn domains_are_compared_by_organisation() {
+    fn domains_with_one_organisational_domain_belong_together() {
         for (one, other, related) in [
             ("example.net", "EXAMPLE.NET.", true),
             ("news.example.net", "mail.example.net", true),

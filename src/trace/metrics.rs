@@ -1,8 +1,10 @@
-//! All metrics, with their names.
+//! The metrics of the process: one function for each value that is counted or set.
 //!
-//! - Counters begin at zero when the process starts.
-//! - `net::http` serves them in the Prometheus text format.
-//! - No address and no account may become a label.
+//! - Counters begin at zero when the process starts. Every function may be called from any thread.
+//! - `net::http::control` serves the metrics as OpenMetrics text. It sets the gauges of the store
+//!   and the queue just before.
+//! - No address and no account may become the value of a label: every value is a constant of the
+//!   program. So the number of time series is bounded.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -18,7 +20,7 @@ use prometheus_client::registry::Registry;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryOutcome {
     Filed,
-    /// The message was filed before; this was a retry.
+    /// The message had been filed before: this is a retry of the sender.
     Duplicate,
     /// Refused temporarily (4yz).
     Deferred,
@@ -27,7 +29,8 @@ pub enum DeliveryOutcome {
 }
 
 impl DeliveryOutcome {
-    fn name(self) -> &'static str {
+    /// Returns the value of the label `result`.
+    fn label(self) -> &'static str {
         match self {
             Self::Filed => "filed",
             Self::Duplicate => "again",
@@ -37,40 +40,40 @@ impl DeliveryOutcome {
     }
 }
 
-/// Label names with their values. All are static, so counting allocates nothing.
+/// `N` names of labels with their values. All are static, so counting allocates nothing.
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 
 struct MetricsRegistry {
     registry: Registry,
     deliveries: Family<Labels<1>, Counter>,
     delivery_seconds: Histogram,
-    decisions: Family<Labels<1>, Counter>,
-    attempts: Family<Labels<2>, Counter>,
-    sessions: Gauge,
-    turned_away: Counter,
-    store: Family<Labels<1>, Gauge>,
-    queued: Family<Labels<2>, Gauge>,
-    held: Gauge,
+    vacation_decisions: Family<Labels<1>, Counter>,
+    outbox_attempts: Family<Labels<2>, Counter>,
+    lmtp_sessions: Gauge,
+    refused_connections: Counter,
+    engine_statistics: Family<Labels<1>, Gauge>,
+    queued_actions: Family<Labels<2>, Gauge>,
+    queue_held: Gauge,
     build: Family<Labels<1>, Gauge>,
 }
 
-static COUNTS: LazyLock<MetricsRegistry> = LazyLock::new(MetricsRegistry::new);
+static METRICS: LazyLock<MetricsRegistry> = LazyLock::new(MetricsRegistry::new);
 
 impl MetricsRegistry {
     fn new() -> Self {
-        let seconds =
+        let bucket_bounds =
             [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
         let mut new = Self {
             registry: Registry::with_prefix("restante"),
             deliveries: Family::default(),
-            delivery_seconds: Histogram::new(seconds),
-            decisions: Family::default(),
-            attempts: Family::default(),
-            sessions: Gauge::default(),
-            turned_away: Counter::default(),
-            store: Family::default(),
-            queued: Family::default(),
-            held: Gauge::default(),
+            delivery_seconds: Histogram::new(bucket_bounds),
+            vacation_decisions: Family::default(),
+            outbox_attempts: Family::default(),
+            lmtp_sessions: Gauge::default(),
+            refused_connections: Counter::default(),
+            engine_statistics: Family::default(),
+            queued_actions: Family::default(),
+            queue_held: Gauge::default(),
             build: Family::default(),
         };
         let registry = &mut new.registry;
@@ -81,121 +84,130 @@ impl MetricsRegistry {
         );
         registry.register(
             "delivery_seconds",
-            "Seconds from the end of a message to its replies, the disk included",
+            "Seconds from the end of a message to its LMTP replies, including the write to disk",
             new.delivery_seconds.clone(),
         );
         registry.register(
             "vacation_decisions",
             "Delivered messages by decision of the vacation responder: answered, or why not",
-            new.decisions.clone(),
+            new.vacation_decisions.clone(),
         );
         registry.register(
             "outbox_attempts",
             "Attempts at queued actions, by kind and result",
-            new.attempts.clone(),
+            new.outbox_attempts.clone(),
         );
-        registry.register("lmtp_sessions", "LMTP sessions that are open", new.sessions.clone());
+        registry.register(
+            "lmtp_sessions",
+            "LMTP sessions that are open",
+            new.lmtp_sessions.clone(),
+        );
         registry.register(
             "lmtp_turned_away",
-            "Connections refused because there were too many",
-            new.turned_away.clone(),
+            "LMTP connections that were refused because there were too many",
+            new.refused_connections.clone(),
         );
         registry.register(
             "store",
-            "Work of the storage engine: syncs, bytes of log and of tables",
-            new.store.clone(),
+            "Work of the storage engine since the start: syncs, bytes written to log and tables",
+            new.engine_statistics.clone(),
         );
         registry.register(
             "outbox_actions",
             "Actions in the queue, by kind and state",
-            new.queued.clone(),
+            new.queued_actions.clone(),
         );
         registry.register(
             "outbox_held",
-            "1 while the whole queue is held until it is accepted, else 0",
-            new.held.clone(),
+            "1 while nothing is sent until an administrator accepts the queue, else 0",
+            new.queue_held.clone(),
         );
         registry.register("build", "The version of the program", new.build.clone());
         new.build.get_or_create(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);
-        // Prometheus sees the first delivery as a change only if the counter was there before.
+        // Prometheus sees the first delivery as an increase only if the counter was there before.
         for result in [
             DeliveryOutcome::Filed,
             DeliveryOutcome::Duplicate,
             DeliveryOutcome::Deferred,
             DeliveryOutcome::Refused,
         ] {
-            drop(new.deliveries.get_or_create(&[("result", result.name())]));
+            drop(new.deliveries.get_or_create(&[("result", result.label())]));
         }
         new
     }
 }
 
-/// Counts a delivery to one recipient.
+/// Counts one delivery to one recipient.
 pub fn count_delivery(result: DeliveryOutcome) {
-    COUNTS.deliveries.get_or_create(&[("result", result.name())]).inc();
+    METRICS.deliveries.get_or_create(&[("result", result.label())]).inc();
 }
 
-/// Records the time from the end of a message to its replies.
+/// Records the time from the end of a message to its LMTP replies.
 pub fn record_delivery_time(time: Duration) {
-    COUNTS.delivery_seconds.observe(time.as_secs_f64());
+    METRICS.delivery_seconds.observe(time.as_secs_f64());
 }
 
-/// Counts a decision of the vacation responder: `answered`, or the code of the reason why not.
-pub fn count_decision(reason: &'static str) {
-    COUNTS.decisions.get_or_create(&[("reason", reason)]).inc();
+/// Counts a decision of the vacation responder. `code` is `ReplyDecision::code`: `answered`, or the
+/// code of the reason for no reply.
+pub fn count_decision(code: &'static str) {
+    METRICS.vacation_decisions.get_or_create(&[("reason", code)]).inc();
 }
 
-/// Counts an attempt to send an action, by the kind of the action and the result.
+/// Counts an attempt to send an action. `kind` is `ActionKind::name`, and `result` is `sent`,
+/// `again`, `failed` or `unknown`.
 pub fn count_attempt(kind: &'static str, result: &'static str) {
-    COUNTS.attempts.get_or_create(&[("kind", kind), ("result", result)]).inc();
+    METRICS.outbox_attempts.get_or_create(&[("kind", kind), ("result", result)]).inc();
 }
 
-/// Counts an open LMTP session until it is dropped.
+/// An open LMTP session: counted from `begin` until this is dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct SessionGauge(());
 
 impl SessionGauge {
     pub fn begin() -> Self {
-        COUNTS.sessions.inc();
+        METRICS.lmtp_sessions.inc();
         Self(())
     }
 }
 
 impl Drop for SessionGauge {
     fn drop(&mut self) {
-        COUNTS.sessions.dec();
+        METRICS.lmtp_sessions.dec();
     }
 }
 
-/// Counts a connection that was refused because there were too many.
+/// Counts an LMTP connection that was refused because there were too many.
 pub fn count_refused_connection() {
-    COUNTS.turned_away.inc();
+    METRICS.refused_connections.inc();
 }
 
-/// Sets the value of an engine statistic since the start.
-pub fn set_engine_statistic(what: &'static str, value: u64) {
-    COUNTS.store.get_or_create(&[("of", what)]).set(i64::try_from(value).unwrap_or(i64::MAX));
+/// Sets a statistic of the storage engine: the total since the start.
+pub fn set_engine_statistic(name: &'static str, value: u64) {
+    METRICS
+        .engine_statistics
+        .get_or_create(&[("of", name)])
+        .set(i64::try_from(value).unwrap_or(i64::MAX));
 }
 
-/// Sets the number of actions of a kind in a state.
+/// Sets how many actions of a kind are in a state now.
 pub fn set_queued_actions(kind: &'static str, state: &'static str, actions: u64) {
-    COUNTS
-        .queued
+    METRICS
+        .queued_actions
         .get_or_create(&[("kind", kind), ("state", state)])
         .set(i64::try_from(actions).unwrap_or(i64::MAX));
 }
 
-/// Sets whether the whole queue is held.
+/// Sets whether nothing is sent until an administrator accepts the queue (`QueueMark`).
 pub fn set_queue_held(is_held: bool) {
-    COUNTS.held.set(i64::from(is_held));
+    METRICS.queue_held.set(i64::from(is_held));
 }
 
-/// Returns all metrics in the Prometheus text format.
+/// Returns all metrics as OpenMetrics text, which Prometheus reads.
 #[must_use]
 pub fn openmetrics_text() -> String {
     let mut out = String::new();
-    match encode(&mut out, &COUNTS.registry) {
+    match encode(&mut out, &METRICS.registry) {
         Ok(()) => out,
         // Writing to a `String` cannot fail.
         Err(std::fmt::Error) => String::new(),
@@ -207,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_count_appears_in_the_text() {
+    fn each_metric_appears_in_the_text() {
         let count = |text: &str, name: &str| {
             let line = text
                 .lines()

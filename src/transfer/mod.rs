@@ -1,13 +1,15 @@
-//! Reads and writes mail in the formats of files: Maildir++, mbox, trees of .eml files.
+//! The formats of imports and exports: Maildir++, mbox, and trees of .eml files.
 //!
-//! - `append` files a message that was not delivered: without trace fields, filter and reply.
-//! - `utf7`, `folder` and `name` convert names of mailboxes and emails to names of folders and
-//!   files, and back. Names that are written are single components of a path; names that are read
-//!   may have any bytes.
-//! - `flags` and `ledger` convert keywords to the flags of each format.
+//! - `append` files an imported message: it adds no trace fields, runs no spam filter and sends no
+//!   vacation reply.
+//! - `folder` and `name` convert paths of mailboxes to names of folders, and emails to names of
+//!   files, and back; `utf7` has the encoding of Maildir++. A name that is written has no `/`. A
+//!   name that is read may have any bytes.
+//! - `flags` converts keywords to the flags of each format, and back. `ledger` is the file with the
+//!   keywords that have no flag.
 //! - `mbox` reads and writes mbox files. `date` reads the date of receipt from a message.
-//! - A message that was exported and is imported again has the same bytes, date and keywords.
-//! - This room opens no files: it works on bytes and on readers and writers of `std::io`.
+//! - A message that is exported and imported again has the same bytes, date and keywords.
+//! - Nothing here opens a file: callers pass bytes, or readers and writers of `std::io`.
 #![warn(clippy::indexing_slicing)]
 
 mod append;
@@ -26,15 +28,16 @@ pub use folder::MailboxPath;
 
 use std::borrow::Cow;
 
-/// Converts a message that another program wrote into a file: LF becomes CRLF (RFC 5322 §2.3), as
-/// the message was when it was sent and signed. A message with a CRLF anywhere is not changed.
+/// Restores the CRLF line ends (RFC 5322 §2.3) of a message from a file of another program, which
+/// may have stored LF. A message without any CRLF gets CRLF for each LF; DKIM signatures are over
+/// that form. A message with a CRLF anywhere is not changed, because its other LFs are its own.
 #[must_use]
 pub fn normalize_line_ends(bytes: &[u8]) -> Cow<'_, [u8]> {
     let crlf = memchr::memmem::find(bytes, b"\r\n").is_some();
     if crlf { Cow::Borrowed(bytes) } else { lf_to_crlf(bytes) }
 }
 
-/// Replaces every LF with CRLF, even after a CR.
+/// Replaces every LF with CRLF, also an LF that follows a CR.
 fn lf_to_crlf(bytes: &[u8]) -> Cow<'_, [u8]> {
     let lines = memchr::memchr_iter(b'\n', bytes).count();
     if lines == 0 {

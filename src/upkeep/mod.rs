@@ -152,7 +152,7 @@ impl Upkeep {
     }
 
     /// Runs only the urgent tasks of `accounts`: folding, and listings that queries requested. The
-    /// thread calls it between the steps of a round.
+    /// thread runs this between the turns of a round, and between rounds.
     fn round_of_urgent(
         &self,
         accounts: &[AccountId],

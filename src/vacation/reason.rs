@@ -1,15 +1,20 @@
-//! `NoReplyReason`: the rules by which no reply is sent. Each code is recorded with the message, shown to
-//! the owner, and counted in the metrics.
+//! The reasons why the vacation responder does not answer a message.
+//!
+//! - The code of a reason is stored in the decision, shown to the owner, and a label of the
+//!   metrics. So a code is never changed or used for another reason.
+//! - If several reasons apply, `decide` chooses the one that it checks first. The order here does
+//!   not matter.
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident = $code:literal),* $(,)?) => {
-        /// A rule by which no reply is sent.
+        /// Why a message gets no reply.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum NoReplyReason { $($(#[$doc])* $name),* }
 
         impl NoReplyReason {
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
+            /// The name of the reason in the store, the command line and the metrics.
             #[must_use]
             pub fn code(self) -> &'static str {
                 match self { $(Self::$name => $code),* }
@@ -19,16 +24,16 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The response is off.
+    /// The vacation response is off, or was changed while the message was delivered.
     Disabled = "disabled",
-    /// The message came before `fromDate`, not before `toDate`, or on no day of the response
-    /// (RFC 8621 §8).
+    /// The message arrived before `fromDate`, at or after `toDate` (RFC 8621 §8), or on a day that
+    /// is not among the recurring days of the response.
     OutsideWindow = "outside-window",
     /// The envelope sender is `<>` (RFC 3834 §2, RFC 5230 §4.6).
     NullSender = "null-sender",
     /// The envelope sender is not a deliverable address.
     BadSender = "bad-sender",
-    /// The envelope sender is the account itself (RFC 5230 §4.6).
+    /// The envelope sender is an address of the account (RFC 5230 §4.6).
     OwnAddress = "own-address",
     /// The envelope sender is a robot, a list or a bounce address (RFC 5230 §4.6).
     SystemSender = "system-sender",
@@ -38,22 +43,24 @@ reasons! {
     List = "list",
     /// Precedence says that the message is bulk mail (RFC 3834 §2).
     Precedence = "precedence",
-    /// The message asks for no automatic answer.
+    /// A field such as X-Auto-Response-Suppress asks for no automatic answer.
     SuppressAsked = "suppress-asked",
-    /// The message is a report: a bounce or a receipt (RFC 6522).
+    /// The message is a report, such as a bounce or a receipt (RFC 6522).
     Report = "report",
-    /// The message answers a reply of this responder.
+    /// The message is an answer to a reply of this responder.
     OurOwnReply = "our-own-reply",
-    /// A filter marked the message as spam, or it was filed in Junk.
+    /// A spam filter marked the message, or it was filed in Junk.
     Spam = "spam",
-    /// The sender is likely forged (RFC 8601).
+    /// SPF, DKIM or DMARC say that the envelope sender is likely forged (RFC 8601).
     Unauthenticated = "unauthenticated",
-    /// The message is not addressed to an address of the account (RFC 5230 §4.5).
+    /// No address of the account is among the addressees in the header (RFC 5230 §4.5).
     NotAddressed = "not-addressed",
-    /// The owner excluded the sender (`except`), or answers only a narrower audience.
+    /// The owner excluded the sender (`except`), or answers only known correspondents or only the
+    /// organisation (`Audience`).
     NotInAudience = "not-in-audience",
-    /// The sender was told already in this vacation (RFC 5230 §4.2).
+    /// The sender got a reply in this vacation already (RFC 5230 §4.2).
     AlreadyTold = "already-told",
-    /// The site's limit of replies per hour is reached.
+    /// A limit of replies per hour is reached: of the account, to the sender's domain, or of the
+    /// site.
     RateLimit = "rate-limit",
 }

@@ -1,35 +1,40 @@
-//! Writes one header field from a value in a form of RFC 8621 §4.1.2.
+//! Encodes one header field from a value in one of the forms of RFC 8621 §4.1.2.
+//!
+//! - The result is ASCII, except for internationalized email addresses, and ends with CRLF.
+//! - Lines are folded to 78 bytes where possible. Only the raw form is written as it is given.
+//! - No value can add another field: line ends are refused, except folds in the raw form.
 
 use super::word::{self, MAX_WORD_BYTES};
 use crate::message::forms::is_name;
 use crate::message::parse::Group;
 use crate::model::{EmailAddress, SentAt, limits};
 
-/// Longest line in bytes (RFC 5322 §2.1.1).
+/// Longest line in bytes, without its CRLF (RFC 5322 §2.1.1).
 const MAX_LINE_BYTES: usize = 998;
-/// Longest name of a field in bytes; it leaves room for a value in the first line.
+/// Longest name of a field in bytes. The name and `: ` fit into a folded line.
 const MAX_NAME_BYTES: usize = 76;
 
-/// The value of a field to be written.
+/// The value of a field, in one of the forms of RFC 8621 §4.1.2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldValue {
-    /// The text after the colon: ASCII, folded as the client wants it.
+    /// The text after the colon, with the blank that usually follows it: ASCII, folded by the
+    /// client with LF or CRLF.
     Raw(String),
     Text(String),
     Addresses(Vec<EmailAddress>),
     Groups(Vec<Group>),
-    /// Without angle brackets.
+    /// The ids without angle brackets.
     MessageIds(Vec<String>),
     Date(SentAt),
     Urls(Vec<String>),
 }
 
-/// The reason why a value cannot be written.
+/// Says why a field cannot be encoded. The client reads the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadFieldValue(pub &'static str);
 
-/// A header field in the form in which it is sent.
+/// A header field as bytes of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodedField {
     name: String,
@@ -37,39 +42,43 @@ pub struct EncodedField {
 }
 
 impl EncodedField {
-    /// Writes a field.
+    /// Encodes a field.
     ///
     /// # Errors
-    /// `BadFieldValue` if the name or the value cannot be written.
+    /// `BadFieldValue` if the name is no name of a field or longer than 76 bytes, or if the value
+    /// breaks a rule of its form.
     pub fn new(name: &str, value: &FieldValue) -> Result<Self, BadFieldValue> {
         if !is_name(name) || name.len() > MAX_NAME_BYTES {
             return Err(BadFieldValue("not a name of a header field"));
         }
+        // The value begins after the name and `: `.
         let column = name.len().saturating_add(2);
-        let written = match value {
+        let text = match value {
             FieldValue::Raw(value) => return Self::raw(name, value),
             FieldValue::Text(text) => self::text(text, column)?,
-            FieldValue::Addresses(people) => word::join_items(&addresses(people)?, ",", column),
+            FieldValue::Addresses(list) => word::join_items(&addresses(list)?, ",", column),
             FieldValue::Groups(groups) => word::join_items(&self::groups(groups)?, ",", column),
             FieldValue::MessageIds(ids) => {
-                word::join_items(&angled(ids, &is_id, "not a message id")?, "", column)
+                word::join_items(&in_angle_brackets(ids, &is_id, "not a message id")?, "", column)
             }
             FieldValue::Urls(urls) => {
-                word::join_items(&angled(urls, &is_url, "not a URL")?, ",", column)
+                word::join_items(&in_angle_brackets(urls, &is_url, "not a URL")?, ",", column)
             }
-            // RFC 5322 requires four digits for the year, and readers take smaller years for
-            // abbreviations.
+            // RFC 5322 requires four digits for the year, and programs that read a smaller year
+            // take it for an abbreviation.
             FieldValue::Date(date) if date.rfc3339().get(..4).is_none_or(|year| year < "1900") => {
                 return Err(BadFieldValue(
-                    "a date in a header field has no year before 1900 (RFC 5322 §3.3)",
+                    "the year of a date in a header field must not be before 1900 (RFC 5322 §3.3)",
                 ));
             }
             FieldValue::Date(date) => date.rfc5322(),
         };
-        let bytes = format!("{name}: {written}\r\n").into_bytes();
+        let bytes = format!("{name}: {text}\r\n").into_bytes();
         Ok(Self { name: name.to_owned(), bytes })
     }
 
+    /// Encodes a field in the raw form: the value is checked, and not changed but for its line
+    /// ends.
     fn raw(name: &str, value: &str) -> Result<Self, BadFieldValue> {
         let value = value.replace("\r\n", "\n");
         let mut lines = value.split('\n');
@@ -78,7 +87,8 @@ impl EncodedField {
         for line in lines {
             if !line.starts_with([' ', '\t']) || line.trim().is_empty() {
                 return Err(BadFieldValue(
-                    "a line of a folded value must begin with a blank, and not be blank",
+                    "each further line of a folded value must begin with a space or a tab, and have \
+                     text",
                 ));
             }
             bytes.push_str("\r\n");
@@ -88,7 +98,7 @@ impl EncodedField {
             || value.contains('\r')
         {
             return Err(BadFieldValue(
-                "a raw value must be printable ASCII; asText takes any text",
+                "a raw value must be printable ASCII; use the form asText for other text",
             ));
         }
         if bytes.split("\r\n").any(|line| line.len() > MAX_LINE_BYTES) {
@@ -98,29 +108,32 @@ impl EncodedField {
         Ok(Self { name: name.to_owned(), bytes: bytes.into_bytes() })
     }
 
-    /// Whether the field has this name, in any case.
+    /// Whether `name` is the name of the field. Case does not count.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name)
     }
 
-    /// The bytes of the field, line end included.
+    /// Returns the bytes of the field with the CRLF at its end.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
+/// Encodes a text: unchanged if it is ASCII whose words fit into a line, else as encoded words.
+/// `column` is the number of bytes before the text in its line.
 fn text(text: &str, column: usize) -> Result<String, BadFieldValue> {
     if text.chars().any(|c| c.is_control() && c != '\t') {
         return Err(BadFieldValue("a control character is not allowed"));
     }
     let blank = |c: char| matches!(c, ' ' | '\t');
-    // Blanks belong to the word after them.
-    let has_short_words =
-        text.split_inclusive(|c| !blank(c)).all(|run| run.len() <= MAX_WORD_BYTES)
-            && text.split(blank).all(|word| word.len() <= MAX_WORD_BYTES);
-    let is_plain = has_short_words
+    // Lines are broken only before blanks, so neither a run of blanks nor a word may be long.
+    let has_short_blanks =
+        text.split_inclusive(|c| !blank(c)).all(|run| run.len() <= MAX_WORD_BYTES);
+    let has_short_words = text.split(blank).all(|word| word.len() <= MAX_WORD_BYTES);
+    let is_plain = has_short_blanks
+        && has_short_words
         && text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'))
         && !text.contains("=?")
         && !text.starts_with(blank)
@@ -128,15 +141,16 @@ fn text(text: &str, column: usize) -> Result<String, BadFieldValue> {
     Ok(if is_plain { word::fold(text, column) } else { word::encode(text, column) })
 }
 
-fn addresses(people: &[EmailAddress]) -> Result<Vec<String>, BadFieldValue> {
-    if people.len() > limits::MAX_FIELD_ADDRESSES {
+fn addresses(addresses: &[EmailAddress]) -> Result<Vec<String>, BadFieldValue> {
+    if addresses.len() > limits::MAX_FIELD_ADDRESSES {
         return Err(BadFieldValue("too many addresses"));
     }
-    people.iter().map(address).collect()
+    addresses.iter().map(address).collect()
 }
 
-fn address(person: &EmailAddress) -> Result<String, BadFieldValue> {
-    let (name, email) = (person.name.as_deref().unwrap_or_default(), person.email.as_str());
+/// Encodes an address with its display name, as `name <email>`.
+fn address(address: &EmailAddress) -> Result<String, BadFieldValue> {
+    let (name, email) = (address.name.as_deref().unwrap_or_default(), address.email.as_str());
     if name.chars().any(|c| c.is_control() && c != '\t') || email.chars().any(char::is_control) {
         return Err(BadFieldValue("a control character is not allowed"));
     }
@@ -148,6 +162,7 @@ fn address(person: &EmailAddress) -> Result<String, BadFieldValue> {
     {
         return Err(BadFieldValue("not an email address"));
     }
+    // Any other address needs angle brackets.
     let is_bare = email.contains('@')
         && email.chars().all(|c| {
             !c.is_ascii() || c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.@".contains(c)
@@ -157,18 +172,21 @@ fn address(person: &EmailAddress) -> Result<String, BadFieldValue> {
         "" => format!("<{email}>"),
         _ => {
             let phrase = word::phrase(name);
-            let last = phrase.rsplit("\r\n").next().map_or(0, str::len);
-            let break_ =
-                if last.saturating_add(email.len()).saturating_add(3) > word::FOLDED_LINE_BYTES {
-                    "\r\n"
-                } else {
-                    ""
-                };
-            format!("{phrase}{break_} <{email}>")
+            let last_line = phrase.rsplit("\r\n").next().map_or(0, str::len);
+            let fold = if last_line.saturating_add(email.len()).saturating_add(3)
+                > word::FOLDED_LINE_BYTES
+            {
+                "\r\n"
+            } else {
+                ""
+            };
+            format!("{phrase}{fold} <{email}>")
         }
     })
 }
 
+/// Encodes groups, one item for each: `name: address, address;`. The addresses of a group without
+/// a name become items of their own.
 fn groups(groups: &[Group]) -> Result<Vec<String>, BadFieldValue> {
     let count = groups
         .iter()
@@ -186,19 +204,22 @@ fn groups(groups: &[Group]) -> Result<Vec<String>, BadFieldValue> {
         if name.trim().is_empty() || name.chars().any(char::is_control) {
             return Err(BadFieldValue("not a name of a group"));
         }
+        // The members begin on a line of their own, after a blank.
         let members = word::join_items(&addresses, ",", 1);
         items.push(format!("{}:\r\n {members};", word::phrase(name)));
     }
     Ok(items)
 }
 
-fn angled(
+/// Puts each item into angle brackets. `problem` is the error if there are too many items, or if
+/// one is not valid.
+fn in_angle_brackets(
     items: &[String],
-    fits: &dyn Fn(&str) -> bool,
-    message: &'static str,
+    is_valid: &dyn Fn(&str) -> bool,
+    problem: &'static str,
 ) -> Result<Vec<String>, BadFieldValue> {
-    if items.len() > limits::MAX_FIELD_ADDRESSES || !items.iter().all(|item| fits(item)) {
-        return Err(BadFieldValue(message));
+    if items.len() > limits::MAX_FIELD_ADDRESSES || !items.iter().all(|item| is_valid(item)) {
+        return Err(BadFieldValue(problem));
     }
     Ok(items.iter().map(|item| format!("<{item}>")).collect())
 }

@@ -1,8 +1,13 @@
-//! The public listeners: TCP with TLS by rustls (HTTP/2 and HTTP/1.1 by ALPN), plain TCP on this
-//! machine and behind a proxy, and Unix sockets for a proxy.
+//! Serves JMAP on the public listeners, where clients log in.
 //!
-//! - Certificate and settings are read for each connection, so a reload applies to new connections.
-//! - One address may have a share of all connections, except the address of a trusted proxy.
+//! - A TCP listener has TLS if a certificate is configured, with HTTP/2 and HTTP/1.1 (ALPN).
+//!   Without TLS it is for clients on this machine and for proxies. A Unix socket is for a proxy,
+//!   and has no TLS.
+//! - The certificate and the trusted proxies are read for each connection, so a reload applies to
+//!   new connections.
+//! - One IPv4 address or IPv6 /64 network may have at most a quarter of all connections (or 32, if
+//!   that is more), so that one client cannot use them up. A trusted proxy has no limit of its own, because it has the
+//!   connections of many users.
 
 use std::sync::Arc;
 
@@ -21,14 +26,15 @@ use crate::net::stop::StopSignal;
 /// The site's settings of the public listeners.
 #[derive(Debug, Clone, Default)]
 pub struct HttpSettings {
-    /// TLS for TCP listeners; `None`: unencrypted, for this machine and for proxies.
+    /// TLS of TCP listeners; `None`: their connections are not encrypted.
     pub tls: Option<Arc<rustls::ServerConfig>>,
-    /// The base of URLs, without a slash at the end; `None`: as the client's Host field says.
+    /// The base of the URLs in the JMAP session, without a slash at the end. `None`: the base is
+    /// made from the client's Host field.
     pub url: Option<String>,
     pub proxies: Proxies,
     pub origins: AllowedOrigins,
     pub uploads: Arc<UploadSettings>,
-    /// Whether changes may be pushed to loopback and private addresses.
+    /// Whether push subscriptions may have URLs that lead to loopback and private addresses.
     pub push_to_private: bool,
 }
 
@@ -41,7 +47,8 @@ pub struct AllowedOrigins {
     pub named: Vec<String>,
 }
 
-/// Serves one listener until the service stops.
+/// Serves the public listener `bound` until `stop` says that the service stops. `ceiling` bounds
+/// the connections of all public listeners together.
 pub async fn serve_public(
     bound: BoundListener,
     backend: Arc<Backend>,
@@ -58,13 +65,14 @@ pub async fn serve_public(
     let http_limits = HttpLimits::new(ceiling);
     let settings = backend.http.clone();
     let permit = move |peer| match peer {
-        // A proxy has the connections of many users.
         peer if settings.get().trusts(peer) => http_limits.permit(),
         Peer::Unix(_) => http_limits.permit(),
         Peer::Tcp(address) => {
             let max = (http_limits.max_connections() / limits::HTTP_ADDRESS_DIVISOR)
                 .max(limits::MIN_HTTP_CONNECTIONS_PER_ADDRESS);
-            http_limits.permit_for(format!("{:?}", LoginSource::from(address)), max)
+            // Connections are counted by a text; the debug form differs for each source.
+            let source = format!("{:?}", LoginSource::from(address));
+            http_limits.permit_for(source, max)
         }
     };
     let tls = move |peer| match peer {

@@ -1,7 +1,10 @@
-//! The keys of all tables, except those of the search index.
+//! The keys of all tables, except those of the search index (`folds`).
 //!
-//! Rows sort by the fields of their key, in the order of the declaration. A key of a table whose
-//! home is an account begins with the account.
+//! - A key is its fields one after the other, in the order of the declaration. Rows sort by the
+//!   fields in this order.
+//! - A row that belongs to an account (`Home::Account`) has a key that begins with the account.
+//! - Ascending order of `EmailId` is newest first: the id begins with the reversed time of receipt.
+//!   `ThreadId`, `ActionId` and `ModSeq` ascend with time.
 
 use std::cmp::Reverse;
 
@@ -19,22 +22,25 @@ key! {
     /// An email of an account, newest first.
     EmailKey { account: AccountId, email: EmailId }
 
-    /// A change of an account. Each changed email or thread has a change number of its own.
+    /// The number of a change of an account. Every changed email or thread has one of its own in
+    /// its table, and the row names it.
     ModSeqKey { account: AccountId, modseq: ModSeq }
 
     /// An email of a thread, newest first.
     ThreadEmailKey { account: AccountId, thread: ThreadId, email: EmailId }
 
-    /// An interval in which a listing showed an email. `removed` is 0 while the listing shows it.
+    /// An interval in which a listing showed an email: from the change `added` to the change
+    /// `removed`, which is 0 while the listing still shows the email.
     ListingHistoryKey { account: AccountId, listing: Listing, removed: ModSeq, added: ModSeq }
 
-    /// An email in a listing, newest first.
+    /// An email that a listing shows now, newest first.
     ListingEmailKey { account: AccountId, listing: Listing, email: EmailId }
 
-    /// The first email of a section of a listing whose emails are counted.
+    /// A section of a long listing, which begins with the email `boundary`. The row counts the
+    /// emails of the section. A section of a higher level usually spans several of the level below.
     RankKey { account: AccountId, listing: Listing, level: u8, boundary: EmailId }
 
-    /// An email of a thread that matches a listing filter in a mailbox, newest first.
+    /// An email that is in a mailbox and matches a listing filter, under its thread, newest first.
     ThreadIndexKey {
         account: AccountId,
         mailbox: MailboxUid,
@@ -52,74 +58,80 @@ key! {
     /// A mailbox and a user who is subscribed to it.
     SubscriptionKey { account: AccountId, mailbox: MailboxUid, subscriber: AccountId }
 
-    /// A Message-ID with a base subject, which leads to a thread.
+    /// The hash of a Message-ID and a base subject, by which later messages find their thread.
     ThreadRefKey { account: AccountId, key: ThreadKey }
 
-    /// A message as received.
+    /// The bytes of a message as received.
     BlobKey { blob: BlobHash }
 
-    /// A frame of a long message.
+    /// A frame, which is 128 KiB of the bytes of a long message. Frames are numbered from 0.
     BlobFrameKey { blob: BlobHash, number: u32 }
 
-    /// An email that holds a message.
+    /// An email that refers to the bytes of a message.
     BlobRefKey { blob: BlobHash, account: AccountId, email: EmailId }
 
-    /// An LMTP transaction, by the hash of sender and message.
+    /// An LMTP transaction, by the hash of envelope sender and message. A retry has the same hash.
     DeliveryKey { account: AccountId, hash: [u8; 32] }
 
-    /// An LMTP transaction, by the time when it was served.
+    /// An LMTP transaction, by the time when it was first served, oldest first.
     DeliveryTimeKey { account: AccountId, at: KeyTime, hash: [u8; 32] }
 
     /// A sender who was sent a reply.
     VacationToldKey { account: AccountId, told: ToldKey }
 
-    /// A sender who was sent a reply, by the time of the reply.
+    /// A sender who was sent a reply, oldest reply first.
     ToldTimeKey { account: AccountId, at: KeyTime, told: ToldKey }
 
     /// A decision of the vacation responder about an email, newest first.
     DecisionKey { account: AccountId, at: Reverse<KeyTime>, email: EmailId }
 
-    /// A destroyed email, by the time it was destroyed.
+    /// A destroyed email, by the time when it was destroyed, oldest first.
     PurgeKey { account: AccountId, at: KeyTime, email: EmailId }
 
     /// A queued action.
     ActionKey { account: AccountId, action: ActionId }
 
-    /// A wake-up of a queued action, the next one first.
+    /// A wake-up of a queued action, of any account. Rows sort by the class of the condition, and
+    /// within a class by time: the next wake-up of the class first.
     DueKey { wake: WakeCondition, account: AccountId, action: ActionId }
 
-    /// The hash of the cause of a queued action.
+    /// The hash of what caused a queued action, so that the same cause queues no second action.
     ActionCauseKey { account: AccountId, hash: [u8; 16] }
 
-    /// A queued action that sends a message in `blobs`.
+    /// A queued action that sends a message whose bytes are in `blobs`.
     ActionBlobKey { blob: BlobHash, account: AccountId, action: ActionId }
 
-    /// A message that lost a reference, by the time.
+    /// A message that lost a reference, by the time of the loss, oldest first. Its bytes may be
+    /// deleted.
     BlobPurgeKey { at: KeyTime, blob: BlobHash }
 
-    /// The time of a note of how far the changes of an account had come.
+    /// A time at which the newest change number of an account was noted. All changes up to that
+    /// number are at least as old.
     HistoryKey { account: AccountId, at: KeyTime }
 
-    /// A sweep over one of an account's tables.
+    /// A sweep over the rows of an account in one table. `number` tells which sweep (`txn::sweep`).
     SweepKey { account: AccountId, number: u8 }
 
-    /// Bytes that a user uploaded to an account.
+    /// An upload: bytes that a user uploaded to an account.
     UploadKey { account: AccountId, user: AccountId, blob: BlobHash }
 
     /// An upload, by the hash of its bytes.
     UploadBlobKey { blob: BlobHash, account: AccountId, user: AccountId }
 
-    /// A small object of an account.
+    /// A small object of an account: an identity, a submission, a push subscription or a share
+    /// notification.
     ObjectKey { account: AccountId, kind: ObjectKind, object: ObjectId }
 
-    /// The last change of a small object.
+    /// The number of the last change of a small object, under the kind of the object.
     ObjectModSeqKey { account: AccountId, kind: ObjectKind, modseq: ModSeq }
 
     /// A user and an account that shares a mailbox with that user.
     SharedKey { user: AccountId, account: AccountId }
 }
 
-/// Implements the prefixes for all listings of a mailbox, and for those with one listing filter.
+/// Implements the prefixes of keys that have a `Listing`: all listings of a mailbox, and those of
+/// them with one listing filter. Both encode like the first fields of `ThreadIndexKey`, because the
+/// first fields of a `Listing` are its mailbox and its filter.
 macro_rules! listings {
     ($($key:ty),*) => {$(
         impl Prefix<$key> for (AccountId, MailboxUid) {
@@ -138,8 +150,8 @@ macro_rules! listings {
 
 listings!(ListingEmailKey, ListingHistoryKey, RankKey);
 
-/// An address, `@domain` for a catch-all, `@@domain` for an alias domain, or `=name` for the name
-/// of an account.
+/// The key of an address row: the address in its stored form, `@domain` for a catch-all, `@@domain`
+/// for an alias domain, or `=name` for the name of an account. UTF-8 of any length.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AddressKey(pub(crate) String);
 
@@ -159,14 +171,14 @@ impl KeyPart for AddressKey {
 
 impl Key for AddressKey {}
 
-/// A row about the store itself.
+/// The key of a row about the store as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SiteKey {
-    /// Whether the queue may send.
+    /// Says whether the queue may send.
     Queue,
-    /// An unfinished repair of an account.
+    /// Marks an account whose repair is unfinished.
     Repair(AccountId),
-    /// Format, epoch and secrets.
+    /// Has the format of the store, its epoch and its secrets.
     Store,
 }
 
@@ -175,8 +187,8 @@ impl SiteKey {
     const REPAIR: &[u8] = b"repair:";
     const STORE: &[u8] = b"store";
 
-    /// Whether the key is that of the account's repair, the only row of the site that commits of
-    /// the account write.
+    /// Whether `key` is the key `Repair(account)`. A commit of an account writes no other row of
+    /// this table.
     pub(crate) fn is_repair_of(key: &[u8], account: AccountId) -> bool {
         key == Prefix::<Self>::encode(&Self::Repair(account))
     }
@@ -225,20 +237,21 @@ impl Prefix<SiteKey> for RepairsPrefix {
 /// The condition that wakes a queued action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WakeCondition {
-    /// An attempt that began at this time has not ended.
+    /// An attempt began at this time, and no result is recorded yet.
     Attempting(UtcMillis),
-    /// The action is due at this time, and a person waits for it.
+    /// The action is due at this time, and goes before others because a person waits for it.
     Urgent(UtcMillis),
     /// The action is due at this time.
     Due(UtcMillis),
     /// Another action of the account must end first.
     After(ActionId),
-    /// The action is done, and is deleted at this time.
+    /// The action is done. Its rows are deleted at this time.
     Forget(UtcMillis),
 }
 
 impl WakeCondition {
-    /// The class of the condition, and the number by which it sorts within the class.
+    /// Returns the class of the condition, and the number by which conditions of the class sort: a
+    /// time in milliseconds, or for `After` an action.
     pub(crate) fn class_and_order(self) -> (u8, u64) {
         let millis = |at: UtcMillis| u64::from(KeyTime::from(at));
         match self {
@@ -255,26 +268,26 @@ impl KeyPart for WakeCondition {
     const WIDTH: usize = 9;
 
     fn write(&self, out: &mut Vec<u8>) {
-        let (class, rank) = self.class_and_order();
+        let (class, order) = self.class_and_order();
         class.write(out);
-        rank.write(out);
+        order.write(out);
     }
 
     fn read(input: &mut &[u8]) -> Result<Self, RowError> {
-        let (class, rank) = (u8::read(input)?, u64::read(input)?);
-        let at = UtcMillis::from(KeyTime::from(rank));
+        let (class, order) = (u8::read(input)?, u64::read(input)?);
+        let at = UtcMillis::from(KeyTime::from(order));
         match class {
             0 => Ok(Self::Attempting(at)),
             1 => Ok(Self::Urgent(at)),
             2 => Ok(Self::Due(at)),
-            3 => Ok(Self::After(ActionId(rank))),
+            3 => Ok(Self::After(ActionId(order))),
             4 => Ok(Self::Forget(at)),
             _ => Err(RowError("the key names an unknown class of wake-ups")),
         }
     }
 }
 
-/// The prefix of all wake-ups of the same class as this one.
+/// The prefix of all wake-ups whose condition has the same class as this one.
 pub(crate) struct WakeClassPrefix(pub(crate) WakeCondition);
 
 impl Prefix<DueKey> for WakeClassPrefix {

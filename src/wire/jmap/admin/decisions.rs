@@ -1,4 +1,10 @@
-//! The vendor methods for decisions of the vacation responder, told senders, tests and reports.
+//! The arguments and answers of the vendor methods for the vacation responder: its log of
+//! decisions, the senders who were told of the absence, a test with one message, and the report of
+//! an absence.
+//!
+//! - A time is a UTCDate (RFC 8620 §1.4). A period contains `since` and does not contain `until`.
+//! - A reason is the code of a `vacation::NoReplyReason`, or of a failure to send the reply.
+//! - `jmap::admin` has the implementations.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +20,18 @@ vendor_methods! {
     VacationReport = "Vacation/report"(OfAccount<VacationReportArguments>) -> VacationReportAnswer;
 }
 
-/// Selects decisions. An argument that is left out selects all.
+/// Selects decisions. An argument that is left out excludes none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionListArguments {
+    /// The most decisions that are returned; 50 if it is left out.
     pub limit: Option<u64>,
     pub since: Option<String>,
-    /// Before this time.
     pub until: Option<String>,
-    /// `true`: decisions to reply; `false`: decisions not to reply.
+    /// `true`: only decisions to reply; `false`: only decisions not to reply.
     pub answered: Option<bool>,
+    /// Only decisions not to reply, for this reason.
     pub reason: Option<String>,
-    /// A part of the sender's address.
+    /// Only senders whose address contains this text, in any case.
     pub sender: Option<String>,
 }
 
@@ -32,9 +39,10 @@ pub struct DecisionListArguments {
 pub struct DecisionListAnswer {
     /// The decisions, newest first.
     pub list: Vec<DecisionFacts>,
-    /// When the vacation began or begins.
+    /// When the current vacation began or will begin; if there is none, the last one. `None` if
+    /// that is not known.
     pub began: Option<String>,
-    /// When the vacation ended or ends.
+    /// When the same vacation ended or will end. `None` if that is not known.
     pub ended: Option<String>,
 }
 
@@ -42,21 +50,23 @@ pub struct DecisionListAnswer {
 #[serde(rename_all = "camelCase")]
 pub struct DecisionFacts {
     pub at: String,
+    /// The email about which was decided.
     pub email_id: String,
-    /// The sender of the envelope.
+    /// The envelope sender; `None` if it is `<>`.
     pub sender: Option<String>,
-    /// The address to which the message was sent.
+    /// The envelope recipient.
     pub recipient: String,
-    /// Why no reply was sent.
+    /// Why no reply was sent; `None` if one was queued.
     pub reason: Option<String>,
-    /// Details of the reason.
+    /// The evidence for the reason, for people.
     pub detail: Option<String>,
-    /// The id of the reply in the queue.
+    /// The id of the queued reply; `None` if there is a reason.
     pub action: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToldListArguments {
+    /// The most senders that are returned; all, up to a bound, if it is left out.
     pub limit: Option<u64>,
 }
 
@@ -69,15 +79,17 @@ pub struct ToldListAnswer {
 /// A sender who was told of the absence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToldSender {
+    /// When the sender was sent the reply.
     pub at: String,
     pub sender: String,
-    /// Whether the reply came from a script instead of the vacation responder.
+    /// Whether a Sieve script sent the reply, and not the vacation response.
     pub script: bool,
-    /// When the sender may get a reply again.
+    /// When the sender may get a reply again; `None`: not before the response changes.
     pub until: Option<String>,
 }
 
-/// One sender, or all.
+/// Selects the told senders to forget: `sender` alone, or all if `all` is set. Exactly one of the
+/// two must be given. Who is forgotten gets a reply again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToldForgetArguments {
     pub sender: Option<String>,
@@ -87,7 +99,7 @@ pub struct ToldForgetArguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToldForgetAnswer {
-    /// The number of senders that were removed.
+    /// How many senders were forgotten.
     pub forgotten: u64,
 }
 
@@ -95,26 +107,29 @@ pub struct ToldForgetAnswer {
 pub struct VacationTestArguments {
     /// The message in base64.
     pub message: String,
-    /// The sender of the envelope, "" for none. `None`: the sender that the message names.
+    /// The envelope sender, or "" for `<>`. If it is left out, the address in Return-Path, or else
+    /// in From, is taken.
     pub sender: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum VacationTestAnswer {
-    /// A reply would be sent; `reason` is null.
+    /// The message would get a reply.
     Reply {
+        /// Always null, which tells this answer from `Silent`.
         reason: (),
         recipient: String,
+        /// The message of the reply, as text.
         reply: String,
     },
-    Silent {
-        reason: String,
-        detail: String,
-    },
+    /// The message would get no reply.
+    Silent { reason: String, detail: String },
 }
 
-/// The period of the report; the last absence if it is left out.
+/// The period of the report. If both times are left out, the report is about the current or last
+/// absence. If only `since` is left out, the period begins with that absence; if only `until` is,
+/// it has no end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VacationReportArguments {
     pub since: Option<String>,
@@ -125,8 +140,9 @@ pub struct VacationReportArguments {
 pub struct VacationReportAnswer {
     #[serde(flatten)]
     pub facts: AbsenceFacts,
-    /// The report as text.
+    /// The report as plain text for the owner.
     pub text: String,
+    /// The same report as HTML.
     pub html: String,
 }
 
@@ -135,11 +151,13 @@ pub struct VacationReportAnswer {
 pub struct AbsenceFacts {
     pub began: Option<String>,
     pub ended: Option<String>,
+    /// How many messages arrived.
     pub messages: u64,
+    /// How many of them were answered.
     pub answered: u64,
-    /// How many messages were not answered, by reason.
+    /// How many of them were not answered, by reason.
     pub silent: BTreeMap<String, u64>,
-    /// Whether there were more messages than the report covers.
+    /// Whether messages are missing from the report, because there were too many.
     pub cut: bool,
     pub correspondents: Vec<CorrespondentFacts>,
 }
@@ -150,11 +168,13 @@ pub struct CorrespondentFacts {
     pub email: String,
     /// Whether all messages of the correspondent were sent automatically.
     pub machine: bool,
+    /// Whether the correspondent got a reply.
     pub answered: bool,
-    /// The threads of the correspondent, newest first.
+    /// The threads with messages of the correspondent, newest first.
     pub threads: Vec<TopicFacts>,
 }
 
+/// One thread of a correspondent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TopicFacts {
@@ -163,9 +183,9 @@ pub struct TopicFacts {
     pub subject: String,
     pub email_ids: Vec<String>,
     pub unread: u64,
-    /// When the first email came.
+    /// When the first email arrived.
     pub first: String,
-    /// When the last email came.
+    /// When the last email arrived.
     pub last: String,
 }
 
