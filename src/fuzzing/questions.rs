@@ -51,7 +51,7 @@ pub fn filter(data: &[u8]) {
         section.extend(part(name).map(|value| (name.to_owned(), value.clone())));
     }
     let args = arguments::read::<QueryArgs>("Email/query", section);
-    let window = match args.and_then(|args| SectionArgs::of(&args).window(100)) {
+    let window = match args.and_then(|args| SectionArgs::from_query(&args).window(100)) {
         Err(MethodError::InvalidArguments(_) | MethodError::AnchorNotFound) => Window::default(),
         Ok(window) => window,
         Err(other) => panic!("{other:?}"),

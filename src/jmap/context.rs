@@ -27,7 +27,7 @@ pub struct Caller {
     pub user: Option<String>,
     /// The account that logged in with its password or a token. It is never an administrator.
     pub account: Option<AccountId>,
-    /// The name of that password or token (`account::Login`). Push subscriptions belong to it (RFC
+    /// The name of the password or token that was used (`account::Login`). Push subscriptions belong to it (RFC
     /// 8620 §7.2).
     pub credential: Option<String>,
     /// Whether the caller may manage the whole site.
@@ -53,9 +53,9 @@ pub struct Context {
     pub jobs: Jobs,
     /// When push subscriptions were created in the last hour.
     pub subscription_times: SubscriptionTimes,
-    /// Why nothing is sent, while the relay does not work.
+    /// The error of the relay, while nothing can be sent.
     pub relay: LiveValue<Option<RelayTrouble>>,
-    /// The largest upload, the refused types, and the rates.
+    /// The limits on uploads: size, media types and rates.
     pub uploads: Arc<UploadSettings>,
     /// How much each user has uploaded lately.
     pub upload_rates: UploadRates,
@@ -108,8 +108,8 @@ impl Context {
         }
     }
 
-    /// Asks upkeep to make the listings that a query could have used, and to keep those that it
-    /// used. `requests` returns the requests for the current time.
+    /// Asks upkeep to make the listings that would have made a query faster, and to keep those that
+    /// the query used. `requests` returns the requests for the current time.
     pub(super) fn request_listings(
         &self,
         account: AccountId,
@@ -146,7 +146,7 @@ impl Context {
     /// # Errors
     /// Those of reading.
     pub fn own_accounts(&self) -> Result<Vec<(AccountId, AccountRow)>, MethodError> {
-        let found = match (&self.caller.account, &self.caller.user) {
+        let accounts = match (&self.caller.account, &self.caller.user) {
             (Some(id), _) => self
                 .directory
                 .find_account(&id.to_string())
@@ -154,9 +154,9 @@ impl Context {
             (None, Some(user)) => self.directory.accounts_of_unix_user(user),
             (None, None) => Ok(Vec::new()),
         };
-        let mut found: Vec<_> = found?;
-        found.sort_by_key(|(id, _)| *id);
-        Ok(found)
+        let mut accounts: Vec<_> = accounts?;
+        accounts.sort_by_key(|(id, _)| *id);
+        Ok(accounts)
     }
 
     /// Returns the caller's own accounts, then those in which a mailbox is shared with the caller.

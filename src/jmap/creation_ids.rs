@@ -1,5 +1,5 @@
-//! Creation ids (RFC 8620 §3.3, §5.3): `#name` stands for the id of the object that an earlier
-//! call, or the same one, created under this name.
+//! Creation ids (RFC 8620 §3.3, §5.3): `#name` stands for the id of the object that the same call,
+//! or an earlier one, created under this name.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,13 +18,14 @@ impl CreationIds {
         Self(RefCell::new(ids.collect()))
     }
 
-    /// Notes the id of an object that was created. A name that is used again stands for the last
-    /// one.
+    /// Records the id of an object that was created. If a name is used again, it stands for the last
+    /// object.
     pub(super) fn note(&self, name: &str, id: &str) {
         self.0.borrow_mut().insert(name.to_owned(), id.to_owned());
     }
 
-    /// Returns the id that `#name` stands for, or `None` if it is unknown; any other id as it is.
+    /// Returns the id that `#name` stands for, or `None` if the name is unknown. Any other id is
+    /// returned unchanged.
     pub(super) fn resolve(&self, id: &str) -> Option<String> {
         match id.strip_prefix('#') {
             Some(name) => self.0.borrow().get(name).cloned(),

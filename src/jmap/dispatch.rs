@@ -1,6 +1,6 @@
 //! Runs the calls of a request, one after another (RFC 8620 §3.3).
 //!
-//! May wait for the disk, so it must not run in an asynchronous task.
+//! A request may wait for the disk, so `run` must not be called in an asynchronous task.
 
 use serde_json::{Map, Value};
 

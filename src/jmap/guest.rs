@@ -1,8 +1,8 @@
 //! The changes that a guest sees since a state (RFC 8620 §5.2): emails and threads that became
 //! visible to the guest, changed, or are no longer visible; and mailboxes whose counts may differ.
 //!
-//! - Changes are derived from what the guest could see then and can see now (`query::Scope`), never
-//!   from rows that count all mail.
+//! - Changes follow from the emails that the guest could see then and can see now (`query::Scope`),
+//!   never from rows that count all mail.
 //! - Changes can be calculated only while the same mailboxes are shared with the guest.
 //! - Changes of emails and threads are reported all at once. If there are more than the client
 //!   asked for, they cannot be calculated.
@@ -34,11 +34,11 @@ pub(super) fn newest_change(state: &AccountStateRow, is_guest: bool, data: DataT
     }
 }
 
-/// Returns the newest state of a type, as a state string.
+/// Returns the newest state of a type as the caller sees it, as a state string.
 ///
 /// # Errors
 /// Those of reading.
-pub(super) fn newest_state(
+pub(super) fn newest_visible_state(
     context: &Context,
     snapshot: &Snapshot<'_>,
     account: &Account,
@@ -184,19 +184,20 @@ fn count<Id>(changes: &Changes<Id>) -> usize {
     changes.created.len() + changes.updated.len() + changes.destroyed.len()
 }
 
-/// Returns what the guest sees, and the changes of it since the state from which the guest catches
-/// up; `None` if they cannot be calculated.
+/// Returns the scope of the guest, and the changes of emails in it since `since.base`; `None` if
+/// they cannot be calculated.
 fn scope_and_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,
     since: ClientState,
 ) -> Result<Option<(Scope, ScopedChanges)>, Error> {
     let state = snapshot.account_state(account.id)?;
-    let is_known = since.mark <= state.modseq && since.base >= state.low_mark(DataType::Email);
-    if !is_known || since.base > since.mark || !same_access_since(snapshot, account, since.base)? {
+    let has_history = since.mark <= state.modseq && since.base >= state.low_mark(DataType::Email);
+    if !has_history || since.base > since.mark || !same_access_since(snapshot, account, since.base)?
+    {
         return Ok(None);
     }
-    let Some(scope) = Rights::of(snapshot, account)?.scope() else { return Ok(None) };
+    let Some(scope) = Rights::in_account(snapshot, account)?.scope() else { return Ok(None) };
     let changed = scope.changes(snapshot, account.id, since.base, limits::MAX_CHANGES)?;
     Ok(changed.map(|changed| (scope, changed)))
 }

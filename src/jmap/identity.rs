@@ -88,7 +88,7 @@ impl SetObjects for SenderIdentity {
 
     fn prepare(call: &Call<'_>, account: &Account) -> Result<SenderAddresses, MethodError> {
         refresh(call.context, account)?;
-        SenderAddresses::of(call.context, account)
+        SenderAddresses::read(call.context, account)
     }
 
     fn create(
@@ -154,7 +154,7 @@ pub(super) struct SenderAddresses {
 }
 
 impl SenderAddresses {
-    pub(super) fn of(context: &Context, account: &Account) -> Result<Self, MethodError> {
+    pub(super) fn read(context: &Context, account: &Account) -> Result<Self, MethodError> {
         let directory = &context.directory;
         Ok(Self {
             identity: directory.identity(account.id)?,

@@ -99,7 +99,7 @@ impl Jobs {
             // Without a result, a job that panicked would look as if it were running forever.
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&progress)));
             let result = result.unwrap_or_else(|_| {
-                Err(Error::Io("the job ended by a fault of the program: see the log".into()))
+                Err(Error::Io("the job ended because of a bug in the program: see the log".into()))
             });
             match &result {
                 Ok(_) => tracing::info!(job = what, "job done"),
@@ -130,8 +130,8 @@ impl Jobs {
         Ok(JobGetAnswer { what: slot.what.to_owned(), done, progress, result })
     }
 
-    /// Lets a running job stop at its next step, and waits for that, up to `timeout`. What the job
-    /// has done so far stays.
+    /// Asks a running job to stop after its present step, and waits up to `timeout` until it has. The
+    /// changes that the job has made stay.
     pub fn stop(&self, timeout: Duration) {
         self.0.stop.store(true, Ordering::Relaxed);
         let mut slot = self.0.slot.lock();
@@ -142,7 +142,7 @@ impl Jobs {
     }
 
     /// Resumes the repairs that an earlier run of the service did not finish. Returns the number of
-    /// accounts.
+    /// accounts that they concern.
     ///
     /// # Errors
     /// Those of reading.
@@ -153,9 +153,9 @@ impl Jobs {
             let store = store.clone();
             let started = self.start("repair", move |progress| {
                 let secrets = store.secrets().clone();
-                let remake = |raw: &[u8]| crate::message::rows_or_bare(raw, &secrets);
+                let parse_again = |raw: &[u8]| crate::message::rows_or_bare(raw, &secrets);
                 for (account, scope) in unfinished {
-                    store.repair(scope, Some(&[account]), &remake, &mut |at| {
+                    store.repair(scope, Some(&[account]), &parse_again, &mut |at| {
                         progress.report_store(at)
                     })?;
                 }

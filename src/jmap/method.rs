@@ -1,4 +1,5 @@
-//! What a method is: its arguments, its answer, and the call that it gets.
+//! The trait that a JMAP method implements, the call that is passed to it, and its entry in the
+//! registry.
 
 use std::cell::RefCell;
 
@@ -17,7 +18,7 @@ pub(super) trait Method {
     fn call(call: &Call<'_>, args: Self::Args) -> Result<Self::Answer, MethodError>;
 }
 
-/// One call of a method: the context, and what the request says beside the arguments.
+/// One call of a method: the context, and what the rest of the request contributes.
 pub(super) struct Call<'a> {
     pub(super) context: &'a Context,
     /// The creation ids of the request so far. References of the arguments to earlier answers are
@@ -33,28 +34,35 @@ impl<'a> Call<'a> {
         Self { context, created, using, follow_up: RefCell::default() }
     }
 
-    /// Returns whether the request uses a capability. What belongs to any other capability is
-    /// unknown to the request (RFC 8620 §3.3).
+    /// Returns whether the request uses a capability. Properties and conditions of a capability
+    /// that the request does not use are treated as unknown (RFC 8620 §3.3).
     pub(super) fn uses(&self, capability: &str) -> bool {
         self.using.iter().any(|used| used == capability)
     }
 
-    /// Returns the id that a creation id stands for, and any other id as it is. An unknown creation
-    /// id is returned as it is, too: no object has such an id.
+    /// Returns the id that a creation id stands for. Any other id, and an unknown creation id, is
+    /// returned unchanged: no object has an id that begins with `#`.
     pub(super) fn resolve_id(&self, id: String) -> String {
         self.created.resolve(&id).unwrap_or(id)
     }
 
-    /// Returns the account with this id if the caller may manage it or, with `guests`, if a mailbox
-    /// of it is shared with the caller.
+    /// Returns the account with this id if the caller may manage it, or if a mailbox of it is
+    /// shared with the caller.
     ///
     /// # Errors
-    /// `AccountNotFound`; `AccountNotSupportedByMethod` if the caller is a guest and `guests` is
-    /// false.
-    pub(super) fn open(&self, id: &str, guests: bool) -> Result<Account, MethodError> {
+    /// `AccountNotFound`, and those of reading.
+    pub(super) fn account(&self, id: &str) -> Result<Account, MethodError> {
         let id = id.parse::<AccountId>().map_err(|_| MethodError::AccountNotFound)?;
-        let account = self.context.accessible_account(id)?;
-        if account.guest.is_some() && !guests {
+        self.context.accessible_account(id)
+    }
+
+    /// Returns the account with this id if the caller may manage it.
+    ///
+    /// # Errors
+    /// `AccountNotSupportedByMethod` if the caller is a guest in it; those of `account`.
+    pub(super) fn managed_account(&self, id: &str) -> Result<Account, MethodError> {
+        let account = self.account(id)?;
+        if account.guest.is_some() {
             return Err(MethodError::AccountNotSupportedByMethod);
         }
         Ok(account)
@@ -84,8 +92,8 @@ pub(super) struct RegisteredMethod {
     pub(super) capability: &'static str,
     /// A further capability that a request must use to call the method (RFC 9007 §2.1).
     pub(super) second_capability: Option<&'static str>,
-    /// Whether the method changes nothing. Only then may the call be refused for the size of its
-    /// answer: changes that were made are always reported.
+    /// Whether the method changes nothing. A large answer is refused only then, because changes
+    /// that were made are always reported.
     pub(super) only_reads: bool,
     pub(super) handler: Handler,
 }
@@ -93,7 +101,8 @@ pub(super) struct RegisteredMethod {
 /// Runs a method, given the call, the method's name and its arguments.
 type RunMethod = fn(&Call<'_>, &str, Map<String, Value>) -> Result<Value, MethodError>;
 
-/// Runs a method, whatever the types of its arguments and of its answer.
+/// Runs a method. The types of its arguments and its answer are erased, so that the registry can
+/// hold all methods.
 #[derive(Clone, Copy)]
 pub(super) struct Handler(RunMethod);
 

@@ -46,7 +46,7 @@ impl ObjectType for Principal {
     type Reader<'a> = VisiblePrincipals;
 
     fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<VisiblePrincipals, MethodError> {
-        VisiblePrincipals::of(call.context, account)
+        VisiblePrincipals::read(call.context, account)
     }
 
     fn state(principals: &VisiblePrincipals) -> Result<String, MethodError> {
@@ -101,9 +101,9 @@ impl Method for PrincipalSet {
     type Answer = SetAnswer;
 
     fn call(call: &Call<'_>, args: SetArgs) -> Result<SetAnswer, MethodError> {
-        let account = call.open(&args.account_id, Principal::GUESTS)?;
-        let principals = VisiblePrincipals::of(call.context, &account)?;
-        let (set, state) = (SetArguments::of(call.created, args)?, principals.state());
+        let account = Principal::account(call, &args.account_id)?;
+        let principals = VisiblePrincipals::read(call.context, &account)?;
+        let (set, state) = (SetArguments::read(call.created, args)?, principals.state());
         if !set.allows_state(&state) {
             return Err(MethodError::StateMismatch);
         }
@@ -188,7 +188,7 @@ pub(super) struct VisiblePrincipals {
 }
 
 impl VisiblePrincipals {
-    fn of(context: &Context, account: &Account) -> Result<Self, MethodError> {
+    fn read(context: &Context, account: &Account) -> Result<Self, MethodError> {
         let accessible = context.accessible_accounts()?;
         let accounts = context.directory.list()?;
         let own = accounts.iter().find(|(id, ..)| *id == account.id);

@@ -68,12 +68,12 @@ impl Quota {
 pub(super) struct AccountQuotas(Vec<Quota>);
 
 impl AccountQuotas {
-    fn of(context: &Context, account: &Account) -> Result<Self, MethodError> {
+    fn read(context: &Context, account: &Account) -> Result<Self, MethodError> {
         let state = context.store.snapshot().account_state(account.id)?;
-        Ok(Self::with(&state, &account.row))
+        Ok(Self::from_rows(&state, &account.row))
     }
 
-    fn with(state: &AccountStateRow, row: &AccountRow) -> Self {
+    fn from_rows(state: &AccountStateRow, row: &AccountRow) -> Self {
         let quota = |id, resource, name, used, limit: Option<u64>| {
             limit.map(|limit| Quota { id, resource, name, used, limit })
         };
@@ -108,7 +108,7 @@ impl AccountQuotas {
 
 /// Returns the state of an account's quotas, if it has any.
 pub(super) fn state(state: &AccountStateRow, row: &AccountRow) -> Option<String> {
-    let now = AccountQuotas::with(state, row);
+    let now = AccountQuotas::from_rows(state, row);
     (!now.0.is_empty()).then(|| now.state())
 }
 
@@ -118,7 +118,7 @@ impl ObjectType for Quota {
     type Reader<'a> = AccountQuotas;
 
     fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<AccountQuotas, MethodError> {
-        AccountQuotas::of(call.context, account)
+        AccountQuotas::read(call.context, account)
     }
 
     fn state(now: &AccountQuotas) -> Result<String, MethodError> {

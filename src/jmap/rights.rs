@@ -44,7 +44,7 @@ impl Rights {
     ///
     /// # Errors
     /// Those of reading.
-    pub(super) fn of(snapshot: &Snapshot<'_>, account: &Account) -> Result<Self, Error> {
+    pub(super) fn in_account(snapshot: &Snapshot<'_>, account: &Account) -> Result<Self, Error> {
         let Some(guest) = account.guest else { return Ok(Self::Owner) };
         let mut shared = SharedMailboxes { rights: BTreeMap::new() };
         for (uid, row) in snapshot.mailboxes(account.id)? {

@@ -4,10 +4,10 @@
 
 use super::context::{Account, Context};
 use super::email::newest_emails;
-use super::guest::{self, newest_state};
+use super::guest::{self, newest_visible_state};
 use super::method::Call;
 use super::rights::Rights;
-use super::standard::{ChangedObjects, GetObjects, ObjectChanges, ObjectType, client_state};
+use super::standard::{ChangedObjects, GetObjects, ObjectChanges, ObjectType, parse_state};
 use crate::model::{AccountId, DataType, EmailId, ThreadId, limits};
 use crate::store::{Error, Snapshot};
 use crate::wire::jmap::admin::mail::ThreadSummary;
@@ -15,7 +15,7 @@ use crate::wire::jmap::json::members;
 use crate::wire::jmap::{ADMIN, JsonObject, MethodError, Property as _, properties};
 
 properties! {
-    /// The last three are our own extension, for requests that use our capability.
+    /// The last three are a vendor extension, for requests that use the vendor capability.
     pub(super) enum ThreadProperty {
         Id = "id",
         EmailIds = "emailIds",
@@ -34,7 +34,7 @@ impl ThreadProperty {
     }
 }
 
-/// Returns what a list of threads shows of one: the number of unread emails, and the newest email.
+/// Returns the summary of a thread for a list: the number of unread emails, and the newest email.
 /// `emails` are the emails of the thread, newest first.
 ///
 /// # Errors
@@ -74,12 +74,12 @@ impl ObjectType for ThreadObjects {
 
     fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<ThreadReader<'a>, MethodError> {
         let snapshot = call.context.store.snapshot();
-        let rights = Rights::of(&snapshot, account)?;
+        let rights = Rights::in_account(&snapshot, account)?;
         Ok(ThreadReader { context: call.context, account, snapshot, rights })
     }
 
     fn state(reader: &ThreadReader<'_>) -> Result<String, MethodError> {
-        newest_state(reader.context, &reader.snapshot, reader.account, DataType::Thread)
+        newest_visible_state(reader.context, &reader.snapshot, reader.account, DataType::Thread)
     }
 }
 
@@ -132,12 +132,12 @@ impl ObjectChanges for ThreadObjects {
         max_changes: usize,
     ) -> Result<Option<ChangedObjects<ThreadId>>, MethodError> {
         let ThreadReader { context, account, snapshot, .. } = reader;
-        let since = client_state(&context.store, since)?;
+        let since = parse_state(&context.store, since)?;
         let changes = match account.guest {
             None => snapshot.thread_changes(account.id, since, max_changes)?,
             Some(_) => guest::thread_changes(snapshot, account, since, max_changes)?,
         };
-        Ok(changes.map(|changes| ChangedObjects::of(&context.store, changes)))
+        Ok(changes.map(|changes| ChangedObjects::from_store(&context.store, changes)))
     }
 }
 

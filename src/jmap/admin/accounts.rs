@@ -33,7 +33,7 @@ impl AdminMethod for AccountAdd {
             display_name: args.display_name,
             quota_bytes: args.quota_octets,
             quota_emails: args.quota_emails,
-            zone: zone(args.zone)?,
+            zone: checked_zone(args.zone)?,
             detail_files: args.detail_files,
             unix_user: args.unix_user,
             aliases: aliases?,
@@ -49,7 +49,7 @@ impl AdminMethod for AccountAdd {
             },
         };
         let id = context.directory.add(&new)?;
-        one(context, id)
+        account_facts(context, id)
     }
 }
 
@@ -74,11 +74,11 @@ impl AdminMethod for AccountGet {
         account_ref: AccountRef,
     ) -> Result<AccountAnswer, MethodError> {
         let (id, _) = context.account_of(&account_ref)?;
-        one(context, id)
+        account_facts(context, id)
     }
 }
 
-fn one(context: &Context, id: AccountId) -> Result<AccountAnswer, MethodError> {
+fn account_facts(context: &Context, id: AccountId) -> Result<AccountAnswer, MethodError> {
     let row = context.store.snapshot().account(id)?.ok_or(MethodError::AccountNotFound)?;
     let identity = context.directory.identity(id)?;
     describe(context, id, &row, &identity.addresses)
@@ -123,7 +123,7 @@ impl AdminMethod for AccountSet {
         With(account_ref, Nullable(changes)): OfAccount<Nullable<AccountChanges>>,
     ) -> Result<AccountAnswer, MethodError> {
         let (id, _) = context.account_of(&account_ref)?;
-        let zone = changes.zone.map(zone).transpose()?;
+        let zone = changes.zone.map(checked_zone).transpose()?;
         let flag = |given: Option<Option<bool>>| given.map(Option::unwrap_or_default);
         let edit = |row: &mut AccountRow| {
             set_if_given(&mut row.display_name, changes.display_name.clone());
@@ -135,7 +135,7 @@ impl AdminMethod for AccountSet {
             set_if_given(&mut row.detail_files, flag(changes.detail_files));
         };
         context.directory.update(id, edit)?;
-        one(context, id)
+        account_facts(context, id)
     }
 }
 
@@ -145,9 +145,9 @@ fn set_if_given<T>(field: &mut T, given: Option<T>) {
     }
 }
 
-/// Checks the name of a time zone. An unknown one is refused, so that nothing silently uses another
-/// zone.
-fn zone(zone: Option<String>) -> Result<Option<String>, MethodError> {
+/// Returns the name of a time zone. An unknown name is refused, so that no other zone is used
+/// silently.
+fn checked_zone(zone: Option<String>) -> Result<Option<String>, MethodError> {
     match zone.as_deref().filter(|name| clock::zone(name).is_none()) {
         Some(name) => Err(MethodError::InvalidArguments(format!(
             "`{name}` is not a time zone: write an IANA name such as Europe/Berlin"
@@ -179,19 +179,19 @@ impl AdminMethod for AccountAlias {
         let (id, _) = context.account_of(&account_ref)?;
         let text = args.address;
         let directory = &context.directory;
-        let done = match (args.remove, text.strip_prefix('@')) {
-            (false, Some(name)) => directory.add_catch_all(id, domain("address", name)?),
-            (true, Some(name)) => directory.remove_catch_all(id, domain("address", name)?),
+        let result = match (args.remove, text.strip_prefix('@')) {
+            (false, Some(name)) => directory.add_catch_all(id, checked_domain("address", name)?),
+            (true, Some(name)) => directory.remove_catch_all(id, checked_domain("address", name)?),
             (false, None) => directory.add_alias(id, &parse_address(&text)?),
             (true, None) => directory.remove_alias(id, &parse_address(&text)?),
         };
-        done?;
+        result?;
         Ok(EmptyAnswer {})
     }
 }
 
-/// Checks a domain in which accounts may have addresses.
-fn domain<'a>(key: &str, text: &'a str) -> Result<&'a str, MethodError> {
+/// Returns the domain in the argument `key`, or refuses a text that is not a domain.
+fn checked_domain<'a>(key: &str, text: &'a str) -> Result<&'a str, MethodError> {
     if domain_is_well_formed(text) && !text.starts_with('[') {
         Ok(text)
     } else {
@@ -206,16 +206,16 @@ impl AdminMethod for AccountAliasDomain {
         &Call { context, .. }: &Call<'_>,
         args: AliasDomainArguments,
     ) -> Result<EmptyAnswer, MethodError> {
-        let alias = domain("domain", &args.domain)?;
-        let done = if args.remove {
+        let alias = checked_domain("domain", &args.domain)?;
+        let result = if args.remove {
             context.directory.remove_alias_domain(alias)
         } else {
             let target = args
                 .target
                 .ok_or_else(|| MethodError::InvalidArguments("target is required".into()))?;
-            context.directory.add_alias_domain(alias, domain("target", &target)?)
+            context.directory.add_alias_domain(alias, checked_domain("target", &target)?)
         };
-        done?;
+        result?;
         Ok(EmptyAnswer {})
     }
 }
@@ -318,7 +318,7 @@ impl AdminMethod for AccountTokenAdd {
             None
         };
         match context.directory.update(id, edit)? {
-            Some(why) => Err(MethodError::Conflict(why)),
+            Some(problem) => Err(MethodError::Conflict(problem)),
             None => Ok(TokenAddAnswer { name, token, expires: expires.map(UtcMillis::rfc3339) }),
         }
     }

@@ -26,7 +26,7 @@ use crate::wire::jmap::{MethodError, With, from_base64};
 struct DecisionFilter {
     since: Option<UtcMillis>,
     until: Option<UtcMillis>,
-    /// Only decisions to reply, or only decisions not to.
+    /// If set, only decisions to reply (true), or only decisions not to reply (false).
     answered: Option<bool>,
     /// Only decisions not to reply, for this reason.
     reason: Option<String>,
@@ -35,9 +35,9 @@ struct DecisionFilter {
 }
 
 impl DecisionFilter {
-    fn of(args: DecisionListArguments) -> Result<Self, MethodError> {
+    fn read(args: DecisionListArguments) -> Result<Self, MethodError> {
         let DecisionListArguments { since, until, answered, reason, sender, .. } = args;
-        let (since, until) = (instant("since", since)?, instant("until", until)?);
+        let (since, until) = (parse_date("since", since)?, parse_date("until", until)?);
         if let Some(reason) = reason.as_ref().filter(|reason| !is_reason(reason)) {
             return Err(MethodError::InvalidArguments(format!(
                 "reason: there is no reason {reason}"
@@ -60,16 +60,16 @@ impl DecisionFilter {
                 .unwrap_or_default()
         };
         self.until.is_none_or(|until| decision.at < until)
-            && self.answered.is_none_or(|wanted| wanted == answered)
-            && self.reason.as_ref().is_none_or(|wanted| Some(wanted) == reason)
-            && self.sender.as_ref().is_none_or(|wanted| sender().contains(wanted))
+            && self.answered.is_none_or(|expected| expected == answered)
+            && self.reason.as_ref().is_none_or(|expected| Some(expected) == reason)
+            && self.sender.as_ref().is_none_or(|expected| sender().contains(expected))
     }
 }
 
-fn instant(name: &str, text: Option<String>) -> Result<Option<UtcMillis>, MethodError> {
-    let bad =
+fn parse_date(name: &str, text: Option<String>) -> Result<Option<UtcMillis>, MethodError> {
+    let invalid =
         |text: &str| MethodError::InvalidArguments(format!("{name}: `{text}` is not a UTCDate"));
-    text.map(|text| UtcMillis::parse_rfc3339(&text).ok_or_else(|| bad(&text))).transpose()
+    text.map(|text| UtcMillis::parse_rfc3339(&text).ok_or_else(|| invalid(&text))).transpose()
 }
 
 fn date(at: Option<UtcMillis>) -> Option<String> {
@@ -89,7 +89,7 @@ impl AdminMethod for VacationReport {
         let (began, ended) = response.span();
         // An end in the future has not ended the absence yet.
         let ended = ended.filter(|ended| *ended <= context.store.clock().now());
-        let (since, until) = (instant("since", args.since)?, instant("until", args.until)?);
+        let (since, until) = (parse_date("since", args.since)?, parse_date("until", args.until)?);
         let ended = if since.is_some() { until } else { until.or(ended) };
         let report = arrivals::report(&snapshot, account, (since.or(began), ended))?;
         let (text, html) = (report.text(zone.as_deref()), report.html(zone.as_deref()));
@@ -104,23 +104,23 @@ impl AdminMethod for VacationReport {
                 .map(|(reason, count)| (reason, count as u64))
                 .collect(),
             cut: report.cut,
-            correspondents: report.correspondents.into_iter().map(correspondent).collect(),
+            correspondents: report.correspondents.into_iter().map(correspondent_facts).collect(),
         };
         Ok(VacationReportAnswer { facts, text, html })
     }
 }
 
-fn correspondent(one: Correspondent) -> CorrespondentFacts {
+fn correspondent_facts(one: Correspondent) -> CorrespondentFacts {
     CorrespondentFacts {
         name: one.person.name,
         email: one.person.email,
         machine: one.machine,
         answered: one.answered,
-        threads: one.threads.into_iter().map(topic).collect(),
+        threads: one.threads.into_iter().map(topic_facts).collect(),
     }
 }
 
-fn topic(topic: Topic) -> TopicFacts {
+fn topic_facts(topic: Topic) -> TopicFacts {
     TopicFacts {
         thread_id: topic.thread.map(|thread| thread.to_string()),
         subject: topic.subject,
@@ -138,7 +138,7 @@ impl AdminMethod for DecisionList {
     ) -> Result<DecisionListAnswer, MethodError> {
         let (account, _) = context.account_of(&account_ref)?;
         let limit = row_count(args.limit)?;
-        let filter = DecisionFilter::of(args)?;
+        let filter = DecisionFilter::read(args)?;
         let snapshot = context.store.snapshot();
         let mut list = Vec::new();
         let mut charged = Ok(());
@@ -147,7 +147,7 @@ impl AdminMethod for DecisionList {
                 return false;
             }
             if list.len() < limit && filter.matches(&decision) {
-                match charge_row(context, describe(decision)) {
+                match charge_row(context, decision_facts(decision)) {
                     Ok(row) => list.push(row),
                     Err(error) => charged = Err(error),
                 }
@@ -161,13 +161,14 @@ impl AdminMethod for DecisionList {
     }
 }
 
-/// Returns whether a text is the code of a rule, or of a failure to send the reply.
+/// Returns whether a text is the code of a reason for no reply: of a rule, or of a failure to send
+/// the reply.
 fn is_reason(code: &str) -> bool {
     NoReplyReason::ALL.iter().any(|reason| reason.code() == code)
         || [NO_SMTPUTF8, NOT_SENT].contains(&code)
 }
 
-fn describe(decision: Decision) -> DecisionFacts {
+fn decision_facts(decision: Decision) -> DecisionFacts {
     let (reason, detail, action) = match decision.verdict {
         Verdict::Answered(action) => (None, None, Some(action.to_string())),
         Verdict::Silent { reason, detail } => (Some(reason), Some(detail), None),

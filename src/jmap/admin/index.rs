@@ -44,17 +44,17 @@ impl AdminMethod for MailIndex {
     }
 }
 
-/// Returns the names on the path to a mailbox, and whether the path begins at the Inbox. Ends also
-/// if damaged rows form a circle.
+/// Returns the names on the path to a mailbox, and whether the path begins at the Inbox. The path
+/// is cut off if damaged rows form a cycle.
 fn path(all: &BTreeMap<MailboxUid, Mailbox>, mailbox: &Mailbox) -> (bool, Vec<String>) {
-    let (mut names, mut at) = (Vec::new(), Some(mailbox));
-    while let Some(mailbox) = at.filter(|_| names.len() <= all.len()) {
+    let (mut names, mut current) = (Vec::new(), Some(mailbox));
+    while let Some(mailbox) = current.filter(|_| names.len() <= all.len()) {
         if mailbox.role == Some(Role::Inbox) {
             names.reverse();
             return (true, names);
         }
         names.push(mailbox.name.clone());
-        at = mailbox.parent.and_then(|uid| all.get(&uid));
+        current = mailbox.parent.and_then(|uid| all.get(&uid));
     }
     names.reverse();
     (false, names)

@@ -1,6 +1,6 @@
 //! The vendor methods that move, flag, destroy, restore and purge emails.
 //!
-//! The answer has an outcome for each email: the refusal of one does not affect the others.
+//! The answer has an outcome for each email: if one is refused, the others are still changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,8 +48,8 @@ fn refusal(error: Error) -> ObjectError {
     MethodError::from(error).into()
 }
 
-/// Returns the given texts, each once, with the email id if the text is one.
-fn named_emails(ids: Vec<String>) -> Result<Vec<(String, Option<EmailId>)>, MethodError> {
+/// Parses the ids that a client sent. Returns each text once, and `None` for one that is no id.
+fn parse_ids(ids: Vec<String>) -> Result<Vec<(String, Option<EmailId>)>, MethodError> {
     let texts: BTreeSet<String> = ids.into_iter().collect();
     if texts.is_empty() || texts.len() > limits::MAX_LISTED_ROWS {
         return Err(MethodError::InvalidArguments(format!(
@@ -68,9 +68,9 @@ fn change_each<T>(
     mut change: impl FnMut(&mut Txn<'_>, EmailId) -> Result<T, Error>,
 ) -> Result<Outcomes<T>, MethodError> {
     let mut outcomes = Outcomes::default();
-    for chunk in named_emails(ids)?.chunks(EMAILS_PER_COMMIT) {
+    for chunk in parse_ids(ids)?.chunks(EMAILS_PER_COMMIT) {
         let done = context.store.commit(account, |txn| {
-            let one = |(_, id): &(String, Option<EmailId>)| match id
+            let change_one = |(_, id): &(String, Option<EmailId>)| match id
                 .map_or(Err(Error::NotFound("email")), |id| change(txn, id))
             {
                 // `change` returns these errors before it writes anything.
@@ -79,7 +79,7 @@ fn change_each<T>(
                 }
                 other => other.map(Ok),
             };
-            chunk.iter().map(one).collect::<Result<Vec<Result<T, Error>>, Error>>()
+            chunk.iter().map(change_one).collect::<Result<Vec<Result<T, Error>>, Error>>()
         });
         let texts = chunk.iter().map(|(text, _)| text.clone());
         match done.and_then(|(made, ticket)| ticket.wait_blocking().map(|()| made)) {
@@ -141,7 +141,7 @@ impl AdminMethod for MailRestore {
     ) -> Result<MailRestoreAnswer, MethodError> {
         let (account, _) = context.account_of(&account_ref)?;
         let mut outcomes = Outcomes::default();
-        for (text, id) in named_emails(args.ids)? {
+        for (text, id) in parse_ids(args.ids)? {
             let id = id.ok_or_else(|| refusal(Error::NotFound("destroyed email")));
             let made = id.and_then(|id| restore_one(context, account, id));
             outcomes.add(text, made.map(|id| id.to_string()));
@@ -227,12 +227,12 @@ impl AdminMethod for MailFlag {
     ) -> Result<MailFlagAnswer, MethodError> {
         let (account, _) = context.account_of(&account_ref)?;
         let read = |name: &str, given: &[String]| -> Result<BTreeSet<String>, MethodError> {
-            let bad = |text: &str| {
+            let invalid = |text: &str| {
                 MethodError::InvalidArguments(format!(
                     "{name}: \"{text}\" is not a keyword (RFC 8621 §4.1.1)"
                 ))
             };
-            given.iter().map(|text| keyword::normalize(text).ok_or_else(|| bad(text))).collect()
+            given.iter().map(|text| keyword::normalize(text).ok_or_else(|| invalid(text))).collect()
         };
         let (add, remove) = (read("add", &args.add)?, read("remove", &args.remove)?);
         if add.is_empty() && remove.is_empty() {

@@ -126,7 +126,7 @@ pub(super) fn facts(
 }
 
 /// Charges a message that is about to be read and returned in base64.
-pub(super) fn charge(context: &Context, size: u64) -> Result<(), MethodError> {
+pub(super) fn charge_message(context: &Context, size: u64) -> Result<(), MethodError> {
     let encoded = size.div_ceil(3).saturating_mul(4);
     context.budget.add_bytes_to_answer(usize::try_from(encoded).unwrap_or(usize::MAX))?;
     context.budget.charge_read(size)
@@ -142,7 +142,7 @@ impl AdminMethod for MailShow {
         let missing = || MethodError::NotFound("no such email".into());
         let id: EmailId = args.id.parse().map_err(|_| missing())?;
         let email = snapshot.email(account, id)?.ok_or_else(missing)?;
-        charge(context, email.size)?;
+        charge_message(context, email.size)?;
         let message = snapshot.message(account, id)?.ok_or_else(missing)?;
         let attachments = Message::parse(&message).attachments().into_iter().map(|part| {
             AttachmentFacts { name: part.name, media_type: part.media_type, size: part.size as u64 }

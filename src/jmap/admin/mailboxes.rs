@@ -29,12 +29,13 @@ pub(super) fn find(
 ) -> Result<(MailboxUid, Mailbox), MethodError> {
     let snapshot = context.store.snapshot();
     let found = snapshot.find_mailbox(account, name)?;
-    let by_id =
-        || name.parse::<MailboxUid>().ok().and_then(|uid| known(context, account, uid).ok());
+    let by_id = || {
+        name.parse::<MailboxUid>().ok().and_then(|uid| mailbox_by_uid(context, account, uid).ok())
+    };
     found.or_else(by_id).ok_or_else(|| MethodError::NotFound(format!("there is no mailbox {name}")))
 }
 
-fn known(
+fn mailbox_by_uid(
     context: &Context,
     account: AccountId,
     uid: MailboxUid,
@@ -63,14 +64,15 @@ impl AdminMethod for MailboxList {
 
 fn path(all: &[(MailboxUid, Mailbox)], mailbox: &Mailbox) -> String {
     let (mut path, mut parent) = (mailbox.name.clone(), mailbox.parent);
-    // The loop ends even if damaged rows form a circle.
+    // The loop ends even if damaged rows form a cycle.
     for _ in 0..all.len() {
-        let Some((_, above)) = parent.and_then(|uid| all.iter().find(|(other, _)| *other == uid))
+        let Some((_, ancestor)) =
+            parent.and_then(|uid| all.iter().find(|(other, _)| *other == uid))
         else {
             break;
         };
-        path = format!("{}/{path}", above.name);
-        parent = above.parent;
+        path = format!("{}/{path}", ancestor.name);
+        parent = ancestor.parent;
     }
     path
 }
@@ -123,7 +125,7 @@ fn commit_change(
     ticket.wait_blocking()?;
     share::notify(context, account, shared);
     let all = context.store.snapshot().mailboxes(account)?;
-    let (_, mailbox) = known(context, account, uid)?;
+    let (_, mailbox) = mailbox_by_uid(context, account, uid)?;
     describe(context, &all, uid, &mailbox)
 }
 
@@ -145,7 +147,7 @@ impl AdminMethod for MailboxAdd {
     ) -> Result<MailboxFacts, MethodError> {
         let (account, _) = context.account_of(&account_ref)?;
         let (parent, name) = match args.path.rsplit_once('/') {
-            Some((above, name)) => (Some(find(context, account, above)?.0), name),
+            Some((parent_path, name)) => (Some(find(context, account, parent_path)?.0), name),
             None => (None, args.path.as_str()),
         };
         let role = role(args.role.as_deref())?.flatten();
@@ -157,7 +159,7 @@ impl AdminMethod for MailboxAdd {
         };
         commit_change(context, account, |txn| {
             let uid = txn.create_mailbox(&new)?;
-            txn.update_mailbox(uid, |row| patch(row, &args.attributes))?;
+            txn.update_mailbox(uid, |row| set_attributes(row, &args.attributes))?;
             Ok(uid)
         })
     }
@@ -179,12 +181,12 @@ impl AdminMethod for MailboxChange {
         let parent = match args.parent.as_deref() {
             None => None,
             Some("") => Some(None),
-            Some(above) => Some(Some(find(context, account, above)?.0)),
+            Some(parent_path) => Some(Some(find(context, account, parent_path)?.0)),
         };
         let role = role(args.role.as_deref())?;
         commit_change(context, account, |txn| {
             txn.update_mailbox(uid, |row| {
-                patch(row, &args.attributes);
+                set_attributes(row, &args.attributes);
                 for (&with, &rights) in &shares {
                     if rights == 0 {
                         row.shares.remove(&with);
@@ -205,33 +207,33 @@ impl AdminMethod for MailboxChange {
     }
 }
 
-/// Reads `shareWith`: the names of accounts, each with the names of its rights separated by commas,
-/// or null. Returns the rights by account; 0 ends a share.
+/// Reads `shareWith`: the names of accounts, each with null or the names of its rights, separated
+/// by commas. Returns the rights by account; 0 ends a share.
 fn shares(
     context: &Context,
     account: AccountId,
     mailbox: &Mailbox,
-    wanted: &BTreeMap<String, Option<String>>,
+    requested: &BTreeMap<String, Option<String>>,
 ) -> Result<BTreeMap<AccountId, u16>, MethodError> {
-    let bad = |what: String| MethodError::InvalidArguments(format!("shareWith: {what}"));
+    let invalid = |what: String| MethodError::InvalidArguments(format!("shareWith: {what}"));
     let mut shares = BTreeMap::new();
-    for (name, rights) in wanted {
+    for (name, rights) in requested {
         let found = context.directory.find_account(name)?;
         // To a caller who may not see an account, the answer is the same as if the account did not
         // exist.
-        let stranger = || bad(format!("there is no account {name} to share with"));
-        let (with, _) = found.filter(|(id, _)| *id != account).ok_or_else(stranger)?;
+        let no_account = || invalid(format!("there is no account {name} to share with"));
+        let (with, _) = found.filter(|(id, _)| *id != account).ok_or_else(no_account)?;
         let may_share = mailbox.shares.contains_key(&with)
             || principal::may_share_with(context, account, with)?;
         if !may_share {
-            return Err(stranger());
+            return Err(no_account());
         }
         let mut bits = 0;
         for name in
             rights.iter().flat_map(|rights| rights.split(',')).filter(|name| !name.is_empty())
         {
             bits |= Right::from_name(name)
-                .ok_or_else(|| bad(format!("there is no right {name}")))?
+                .ok_or_else(|| invalid(format!("there is no right {name}")))?
                 .bit();
         }
         shares.insert(with, bits);
@@ -239,7 +241,7 @@ fn shares(
     Ok(shares)
 }
 
-fn patch(row: &mut Mailbox, attributes: &BTreeMap<String, Option<String>>) {
+fn set_attributes(row: &mut Mailbox, attributes: &BTreeMap<String, Option<String>>) {
     for (name, value) in attributes {
         match value {
             Some(value) => drop(row.attributes.insert(name.clone(), value.clone())),
@@ -265,8 +267,9 @@ impl AdminMethod for MailboxRemove {
             if mailbox.role == Some(Role::Inbox)
                 || all.iter().any(|(_, other)| other.parent == Some(uid))
             {
-                let why = "the Inbox, or a mailbox with mailboxes under it, cannot be destroyed";
-                return Err(MethodError::Conflict(why.into()));
+                let problem =
+                    "the Inbox, or a mailbox with mailboxes under it, cannot be destroyed";
+                return Err(MethodError::Conflict(problem.into()));
             }
             emails = mailbox.counts.total_emails;
             loop {
@@ -290,9 +293,9 @@ impl AdminMethod for MailboxRemove {
 }
 
 impl AdminMethod for MailboxEnsure {
-    /// Returns the mailbox at the end of a path, and creates the missing ones. If no name is equal,
-    /// one that differs only in case is used; instead of a missing last mailbox, the one with the
-    /// role.
+    /// Returns the mailbox at the end of a path, and creates the missing ones. Where no name is
+    /// equal, a mailbox whose name differs only in case is used. If the last mailbox is missing,
+    /// the mailbox with the role is used in its place.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, MailboxEnsureArguments { inbox, names, role }): OfAccount<
@@ -329,12 +332,12 @@ fn ensure(
     }
     for (depth, name) in names.iter().enumerate() {
         let role = role.filter(|_| depth + 1 == names.len());
-        let here = || all.iter().filter(|(_, mailbox)| mailbox.parent == at);
-        let exact = here().find(|(_, mailbox)| mailbox.name == *name);
-        let loose =
-            || here().find(|(_, mailbox)| mailbox.name.to_lowercase() == name.to_lowercase());
+        let siblings = || all.iter().filter(|(_, mailbox)| mailbox.parent == at);
+        let exact = siblings().find(|(_, mailbox)| mailbox.name == *name);
+        let ignoring_case =
+            || siblings().find(|(_, mailbox)| mailbox.name.to_lowercase() == name.to_lowercase());
         let by_role = || all.iter().find(|(_, mailbox)| role.is_some() && mailbox.role == role);
-        let found = exact.or_else(loose).or_else(by_role).map(|(uid, _)| *uid);
+        let found = exact.or_else(ignoring_case).or_else(by_role).map(|(uid, _)| *uid);
         at = Some(match found {
             Some(uid) => uid,
             None => txn.create_mailbox(&NewMailbox {

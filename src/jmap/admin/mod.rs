@@ -156,7 +156,8 @@ mod tests {
                 named.insert(format!("{kind}/{method}"));
             }
         }
-        let known: BTreeSet<String> = METHODS.iter().map(|method| method.name.to_owned()).collect();
-        assert_eq!(named, known);
+        let registered: BTreeSet<String> =
+            METHODS.iter().map(|method| method.name.to_owned()).collect();
+        assert_eq!(named, registered);
     }
 }

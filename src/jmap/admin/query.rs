@@ -31,9 +31,11 @@ impl AdminMethod for MailQuery {
         let (account, _) = context.account_of(&account_ref)?;
         let snapshot = context.store.snapshot();
         let secrets = context.store.secrets();
-        let results = spec(context, account, &args)?;
+        let results = query_spec(context, account, &args)?;
         if args.explain {
-            return Ok(MailQueryAnswer::Explained { plan: plan(&explain(&snapshot, &results)?) });
+            return Ok(MailQueryAnswer::Explained {
+                plan: plan_facts(&explain(&snapshot, &results)?),
+            });
         }
         let MailQueryArguments { position, anchor_offset, .. } = args;
         let limit = limit.unwrap_or(Some(DEFAULT_LIMIT));
@@ -57,12 +59,12 @@ impl AdminMethod for MailQuery {
             total: answer.total.map(|total| total as u64),
             ids: answer.ids.iter().map(ToString::to_string).collect(),
             list,
-            plan: plan(&found.plan),
+            plan: plan_facts(&found.plan),
         }))
     }
 }
 
-fn spec(
+fn query_spec(
     context: &Context,
     account: AccountId,
     args: &MailQueryArguments,
@@ -104,7 +106,7 @@ fn row(
     charge_row(context, row)
 }
 
-fn plan(plan: &QueryPlan) -> PlanFacts {
+fn plan_facts(plan: &QueryPlan) -> PlanFacts {
     let listing = plan.path.listing().map(|listing| PlannedListing {
         mailbox_id: listing.uid.to_string(),
         view: listing.filter.name().to_owned(),

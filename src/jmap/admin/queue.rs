@@ -1,6 +1,6 @@
 //! The vendor methods that list and show queued actions, and retry, hold, release and remove them.
 
-use super::mail::charge;
+use super::mail::charge_message;
 use super::{AdminMethod, charge_row};
 use crate::jmap::context::Context;
 use crate::jmap::method::Call;
@@ -32,19 +32,19 @@ struct QueueFilter {
 }
 
 impl QueueFilter {
-    fn of(selection: &QueueSelection) -> Result<Self, MethodError> {
-        let bad = |what: String| MethodError::InvalidArguments(what);
+    fn read(selection: &QueueSelection) -> Result<Self, MethodError> {
+        let invalid = |what: String| MethodError::InvalidArguments(what);
         let kind = selection.kind.as_ref().map(|name| {
             let found = ActionKind::ALL.into_iter().find(|kind| kind.name() == name);
-            found.ok_or_else(|| bad(format!("kind: there is no \"{name}\"")))
+            found.ok_or_else(|| invalid(format!("kind: there is no \"{name}\"")))
         });
         let state = selection.state.as_ref().map(|name| {
             let found = ActionState::ALL.into_iter().find(|state| state.name() == name);
-            found.ok_or_else(|| bad(format!("state: there is no \"{name}\"")))
+            found.ok_or_else(|| invalid(format!("state: there is no \"{name}\"")))
         });
         let until = selection.queued_before.as_ref().map(|at| {
             UtcMillis::parse_rfc3339(at)
-                .ok_or_else(|| bad("queuedBefore: a UTCDate is expected".into()))
+                .ok_or_else(|| invalid("queuedBefore: a UTCDate is expected".into()))
         });
         Ok(Self {
             kind: kind.transpose()?,
@@ -104,7 +104,7 @@ impl AdminMethod for QueueList {
         &Call { context, .. }: &Call<'_>,
         With(account_ref, With(selection, QueueListArguments { limit })): Self::Args,
     ) -> Result<QueueListAnswer, MethodError> {
-        let filter = QueueFilter::of(&selection)?;
+        let filter = QueueFilter::read(&selection)?;
         let limit = limit.and_then(|limit| usize::try_from(limit).ok());
         let limit = limit.unwrap_or(limits::MAX_LISTED_ROWS).min(limits::MAX_LISTED_ROWS);
         let mut list = Vec::new();
@@ -124,19 +124,24 @@ impl AdminMethod for QueueList {
                 break;
             }
         }
-        Ok(QueueListAnswer { list, more, held: held(context)?, relay: relay(context) })
+        Ok(QueueListAnswer {
+            list,
+            more,
+            held: hold_reason(context)?,
+            relay: relay_outage(context),
+        })
     }
 }
 
-/// Returns why the whole queue is held, if it is: its rows are not as they should be.
-pub(super) fn held(context: &Context) -> Result<Option<String>, MethodError> {
+/// Returns why the whole queue is held, if it is: its rows are damaged, or the store was restored.
+pub(super) fn hold_reason(context: &Context) -> Result<Option<String>, MethodError> {
     Ok(context.store.snapshot().queue_mark()?.and_then(|mark| mark.held))
 }
 
 /// Returns the error of the relay, if it does not work, and when it is tried again.
-pub(super) fn relay(context: &Context) -> Option<RelayOutage> {
-    let (trouble, clock) = (context.relay.get(), context.store.clock());
-    let trouble = trouble.as_ref().as_ref()?;
+pub(super) fn relay_outage(context: &Context) -> Option<RelayOutage> {
+    let (current, clock) = (context.relay.get(), context.store.clock());
+    let trouble = current.as_ref().as_ref()?;
     let until = clock.now().after(trouble.until.since(clock.steady()));
     Some(RelayOutage { error: trouble.error.clone(), until: until.rfc3339() })
 }
@@ -197,7 +202,7 @@ impl AdminMethod for QueueShow {
         let action =
             action.ok_or_else(|| MethodError::NotFound("there is no such action".into()))?;
         let message = if args.with_message && action.state != ActionState::Sent {
-            charge(context, snapshot.action_size(&action)?)?;
+            charge_message(context, snapshot.action_size(&action)?)?;
             Some(to_base64(&snapshot.action_message(account, &action)?))
         } else {
             None
@@ -212,7 +217,7 @@ impl AdminMethod for QueueRetry {
         args: QueueChangeArguments,
     ) -> Result<QueueChangeAnswer, MethodError> {
         change(context, args, |txn, action| {
-            put(txn, action, by_hand::retry_action(action, txn.now()))
+            update(txn, action, by_hand::retry_action(action, txn.now()))
         })
     }
 }
@@ -223,7 +228,7 @@ impl AdminMethod for QueueHold {
         args: QueueChangeArguments,
     ) -> Result<QueueChangeAnswer, MethodError> {
         change(context, args, |txn, action| {
-            put(txn, action, by_hand::hold_action(action, txn.now()))
+            update(txn, action, by_hand::hold_action(action, txn.now()))
         })
     }
 }
@@ -234,7 +239,7 @@ impl AdminMethod for QueueRelease {
         args: QueueChangeArguments,
     ) -> Result<QueueChangeAnswer, MethodError> {
         change(context, args, |txn, action| {
-            put(txn, action, by_hand::release_action(action, txn.now()))
+            update(txn, action, by_hand::release_action(action, txn.now()))
         })
     }
 }
@@ -250,15 +255,15 @@ impl AdminMethod for QueueRemove {
             if action.state == ActionState::Attempting {
                 return txn.remove_action(action.id).map(drop);
             }
-            for gone in txn.remove_unsent_action(action.id)? {
-                txn.take_back_answer(&gone, NOT_SENT, "removed by hand")?;
+            for removed in txn.remove_unsent_action(action.id)? {
+                txn.take_back_answer(&removed, NOT_SENT, "removed by hand")?;
             }
             Ok(())
         })
     }
 }
 
-fn put(
+fn update(
     txn: &mut Txn<'_>,
     read: &Action,
     changed: Result<Action, &'static str>,
@@ -266,9 +271,9 @@ fn put(
     txn.update_action(read, &changed.map_err(|why| Error::Conflict(why.into()))?)
 }
 
-/// Changes one action (`id`), or `all` actions of the selection. Of the latter, those that cannot
-/// be changed are left as they are. The answer counts them, and the actions that were being sent,
-/// which may have been sent already.
+/// Changes the action with the given `id`, or with `all` every action of the selection. Actions of
+/// a selection that cannot be changed stay as they are and are counted as `left`. Actions that were
+/// being sent are counted as `under_way`: their messages may have gone out.
 fn change(
     context: &Context,
     With(account_ref, With(selection, QueueTarget { id, all })): QueueChangeArguments,
@@ -286,15 +291,16 @@ fn change(
         let under_way = durable(done)?;
         return Ok(QueueChangeAnswer { changed: 1, left: 0, under_way });
     }
-    let filter = QueueFilter::of(&selection)?;
+    let filter = QueueFilter::read(&selection)?;
     let mut sum = QueueChangeAnswer { changed: 0, left: 0, under_way: 0 };
     for (account, _) in accounts(context, &account_ref)? {
         walk(context, account, &filter, |actions| {
             let done = context.store.commit(account, |txn| {
                 let mut counts = QueueChangeAnswer { changed: 0, left: 0, under_way: 0 };
-                for seen in &actions {
-                    // The action may be gone since it was read, or with one before it in this loop.
-                    let Ok(action) = txn.action(seen.id) else { continue };
+                for listed in &actions {
+                    // The action may have been removed since it was read, or together with an earlier
+                    // one of this loop.
+                    let Ok(action) = txn.action(listed.id) else { continue };
                     counts.under_way += u64::from(action.state == ActionState::Attempting);
                     match act(txn, &action) {
                         Ok(()) => counts.changed += 1,
@@ -331,24 +337,24 @@ impl AdminMethod for QueueAcceptLoss {
 fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> {
     let epoch = context.store.epoch();
     let mark = context.store.snapshot().queue_mark()?;
-    let Some(QueueMark { epoch: of, held: Some(why) }) = mark else {
+    let Some(QueueMark { epoch: queue_epoch, held: Some(reason) }) = mark else {
         return Err(MethodError::Conflict(
             "the queue is not held: there is no loss to accept".into(),
         ));
     };
-    let restored = of != epoch;
+    let restored = queue_epoch != epoch;
     let (mut dropped, mut kept) = (0u64, 0u64);
-    let everything = QueueFilter { kind: None, state: None, domain: None, until: None };
+    let all_actions = QueueFilter { kind: None, state: None, domain: None, until: None };
     for (account, _, _) in context.directory.list()? {
-        walk(context, account, &everything, |actions| {
+        walk(context, account, &all_actions, |actions| {
             let done = context.store.commit(account, |txn| {
                 let (mut dropped, mut kept) = (0u64, 0u64);
-                for seen in &actions {
-                    let Ok(action) = txn.action(seen.id) else { continue };
+                for listed in &actions {
+                    let Ok(action) = txn.action(listed.id) else { continue };
                     if restored && action.kind == ActionKind::Reply {
-                        for gone in txn.remove_action(action.id)? {
+                        for removed in txn.remove_action(action.id)? {
                             txn.take_back_answer(
-                                &gone,
+                                &removed,
                                 NOT_SENT,
                                 "it may have been sent before the store was restored",
                             )?;
@@ -376,8 +382,8 @@ fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> 
         txn.mark_queue(&QueueMark { epoch, held: None });
         Ok(())
     }))?;
-    tracing::warn!(why, dropped, kept, "the queue was accepted as it is: sending goes on");
-    Ok(QueueAcceptLossAnswer { accepted: why, dropped, kept })
+    tracing::warn!(why = reason, dropped, kept, "the queue was accepted as it is: sending goes on");
+    Ok(QueueAcceptLossAnswer { accepted: reason, dropped, kept })
 }
 
 /// Waits until a commit is durable, and returns its value.

@@ -13,15 +13,18 @@ impl AdminMethod for ServiceStatus {
         &Call { context, .. }: &Call<'_>,
         _: EmptyArguments,
     ) -> Result<ServiceStatusAnswer, MethodError> {
-        let done = context.store.statistics();
+        let statistics = context.store.statistics();
         Ok(ServiceStatusAnswer {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             accounts: context.directory.list()?.len() as u64,
             writes: context.store.health().err().map(|error| error.to_string()),
-            queue: QueueHealth { held: queue::held(context)?, relay: queue::relay(context) },
-            syncs: done.syncs,
-            log_octets: done.log_bytes,
-            table_octets: done.table_bytes,
+            queue: QueueHealth {
+                held: queue::hold_reason(context)?,
+                relay: queue::relay_outage(context),
+            },
+            syncs: statistics.syncs,
+            log_octets: statistics.log_bytes,
+            table_octets: statistics.table_bytes,
         })
     }
 }

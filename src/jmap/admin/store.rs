@@ -27,9 +27,10 @@ impl AdminMethod for StoreCheck {
         let store = context.store.clone();
         context.jobs.start("check", move |progress| {
             let secrets = store.secrets().clone();
-            let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
-            let found = store
-                .check_deep(args.blobs.then_some(&remake), &mut |at| progress.report_store(at))?;
+            let parse_again = |raw: &[u8]| rows_or_bare(raw, &secrets);
+            let found = store.check_deep(args.blobs.then_some(&parse_again), &mut |at| {
+                progress.report_store(at)
+            })?;
             Ok(JobResult::Check(check_findings(&found)))
         })
     }
@@ -68,9 +69,10 @@ impl AdminMethod for StoreRepair {
         let store = context.store.clone();
         context.jobs.start("repair", move |progress| {
             let secrets = store.secrets().clone();
-            let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
-            let some = (!accounts.is_empty()).then_some(accounts.as_slice());
-            let done = store.repair(scope, some, &remake, &mut |at| progress.report_store(at))?;
+            let parse_again = |raw: &[u8]| rows_or_bare(raw, &secrets);
+            let selected = (!accounts.is_empty()).then_some(accounts.as_slice());
+            let done =
+                store.repair(scope, selected, &parse_again, &mut |at| progress.report_store(at))?;
             Ok(JobResult::Repair(repair_outcome(&done)))
         })
     }
@@ -115,8 +117,9 @@ impl AdminMethod for StoreBackup {
         let keep = args.keep.map(|keep| usize::try_from(keep).unwrap_or(usize::MAX));
         let store = context.store.clone();
         context.jobs.start("backup", move |progress| {
-            let made = store
-                .backup(&dir, keep, &mut |octets| progress.report(JobStage::Backup { octets }))?;
+            let made = store.backup(&dir, keep, &mut |bytes| {
+                progress.report(JobStage::Backup { octets: bytes })
+            })?;
             Ok(JobResult::Backup(backup_facts(&made)))
         })
     }

@@ -18,7 +18,7 @@ impl AdminMethod for VacationGet {
         call: &Call<'_>,
         With(account_ref, args): OfAccount<VacationGetArguments>,
     ) -> Result<VacationGetAnswer, MethodError> {
-        let account = open(call, &account_ref)?;
+        let account = managed_account(call, &account_ref)?;
         let GetAnswer { account_id, state, list, not_found } =
             get_from::<VendorVacation>(call, &account, args.ids, args.properties)?;
         let list =
@@ -32,7 +32,7 @@ impl AdminMethod for VacationSet {
         call: &Call<'_>,
         With(account_ref, args): OfAccount<VacationSetArguments>,
     ) -> Result<SetAnswer, MethodError> {
-        let account = open(call, &account_ref)?;
+        let account = managed_account(call, &account_ref)?;
         let VacationSetArguments { if_in_state, create, update, destroy } = args;
         let args =
             SetArgs { account_id: account.id.to_string(), if_in_state, create, update, destroy };
@@ -40,7 +40,7 @@ impl AdminMethod for VacationSet {
     }
 }
 
-fn open(call: &Call<'_>, account_ref: &AccountRef) -> Result<Account, MethodError> {
+fn managed_account(call: &Call<'_>, account_ref: &AccountRef) -> Result<Account, MethodError> {
     let (id, row) = call.context.account_of(account_ref)?;
     Ok(Account { id, row, guest: None })
 }

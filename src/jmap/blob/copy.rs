@@ -43,11 +43,11 @@ impl Method for BlobCopy {
 
     fn call(call: &Call<'_>, args: BlobCopyArgs) -> Result<BlobCopyAnswer, MethodError> {
         let context = call.context;
-        let from = call.open(&args.from_account_id, true).map_err(|error| match error {
+        let from = call.account(&args.from_account_id).map_err(|error| match error {
             MethodError::AccountNotFound => MethodError::FromAccountNotFound,
             other => other,
         })?;
-        let to = call.open(&args.account_id, true)?;
+        let to = call.account(&args.account_id)?;
         if args.blob_ids.len() > limits::MAX_OBJECTS_IN_SET {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
@@ -105,12 +105,12 @@ fn copy(
     // The bytes of an upload are already stored, so they are not read. If somebody else changes the
     // row of these bytes meanwhile, the commit is tried again.
     for _ in 0..3 {
-        let room = limits::MAX_UPLOADED_BYTES;
+        let max_bytes = limits::MAX_UPLOADED_BYTES;
         let (_, ticket) =
-            context.store.commit(to, |txn| txn.hold_upload(user, &hash, &media_type, room))?;
+            context.store.commit(to, |txn| txn.hold_upload(user, &hash, &media_type, max_bytes))?;
         match ticket.wait_blocking() {
             Err(Error::Overtaken(_)) => {}
-            done => return Ok(done.map(|()| BlobId::upload(hash))?),
+            result => return Ok(result.map(|()| BlobId::upload(hash))?),
         }
     }
     Err(SetError::NotFound.into())

@@ -81,7 +81,7 @@ impl Method for BlobUpload {
     type Answer = BlobUploadAnswer;
 
     fn call(call: &Call<'_>, args: BlobUploadArgs) -> Result<BlobUploadAnswer, MethodError> {
-        let account = call.open(&args.account_id, true)?;
+        let account = call.account(&args.account_id)?;
         if args.create.len() > limits::MAX_OBJECTS_IN_SET {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
@@ -97,12 +97,13 @@ fn upload(
 ) -> Result<SetResponse, MethodError> {
     let mut done = SetResponse::default();
     let mut has_created = false;
-    // An upload may refer to another one of the same call, in any order. Those that refer to no
-    // waiting upload are made first.
+    // An upload may refer to another one of the same call, in any order. Each round makes those
+    // that refer to no upload that is still waiting.
     loop {
         let names: BTreeSet<String> = waiting.keys().cloned().collect();
-        let (ready, rest): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            waiting.into_iter().partition(|(name, object)| !refers(object, &names, name));
+        let (ready, rest): (BTreeMap<_, _>, BTreeMap<_, _>) = waiting
+            .into_iter()
+            .partition(|(name, object)| !refers_to_waiting(object, &names, name));
         let is_circular = ready.is_empty();
         for (name, object) in if is_circular { rest.clone() } else { ready } {
             let created = match create(call, account, &object) {
@@ -124,7 +125,7 @@ fn upload(
 }
 
 /// Returns whether an upload refers to another one that is still waiting.
-fn refers(object: &JsonObject, names: &BTreeSet<String>, own: &str) -> bool {
+fn refers_to_waiting(object: &JsonObject, names: &BTreeSet<String>, own: &str) -> bool {
     let sources = object.get("data").and_then(Value::as_array).into_iter().flatten();
     let mut ids = sources.filter_map(|source| source.get("blobId")?.as_str()?.strip_prefix('#'));
     ids.any(|name| name != own && names.contains(name))
@@ -170,7 +171,7 @@ fn create(
 }
 
 /// Returns the size of the largest blob that Blob/upload makes, in bytes (RFC 9404 §3.1
-/// maxSizeBlobSet): that of an upload, but no more than memory should hold.
+/// maxSizeBlobSet): the limit of uploads, but no more than fits into memory.
 pub(in crate::jmap) fn max_blob_set(max_upload: u64) -> u64 {
     max_upload.min(limits::MAX_UPLOAD_BYTES)
 }
@@ -266,14 +267,14 @@ impl Method for BlobGet {
 
     fn call(call: &Call<'_>, args: BlobGetArgs) -> Result<BlobListAnswer, MethodError> {
         let context = call.context;
-        let account = call.open(&args.account_id, true)?;
+        let account = call.account(&args.account_id)?;
         let ids = distinct_ids(args.ids)?;
         let properties =
             args.properties.unwrap_or_else(|| [BlobProperty::Data, BlobProperty::Size].into());
         let is_data =
             |property: &BlobProperty| !matches!(property, BlobProperty::Id | BlobProperty::Size);
         let (offset, length) = (args.offset, args.length);
-        let (mut list, mut not_found, mut room) = (Vec::new(), Vec::new(), MAX_DATA_BYTES);
+        let (mut list, mut not_found, mut bytes_left) = (Vec::new(), Vec::new(), MAX_DATA_BYTES);
         for id in ids {
             let resolved = call.resolve_id(id.clone());
             let found = resolved
@@ -293,9 +294,9 @@ impl Method for BlobGet {
                 object.insert("size".into(), size.into());
             }
             if properties.iter().any(is_data) {
-                let given = end.min(size).saturating_sub(offset);
-                room = room
-                    .checked_sub(given)
+                let count = end.min(size).saturating_sub(offset);
+                bytes_left = bytes_left
+                    .checked_sub(count)
                     .ok_or(MethodError::RequestTooLarge("more bytes than one call returns"))?;
                 let bytes = context.blob_range(blob, offset..end.min(size).max(offset))?;
                 add_data(&mut object, &bytes, &properties);
@@ -360,7 +361,7 @@ impl Method for BlobLookup {
 
     fn call(call: &Call<'_>, args: BlobLookupArgs) -> Result<BlobListAnswer, MethodError> {
         let context = call.context;
-        let account = call.open(&args.account_id, true)?;
+        let account = call.account(&args.account_id)?;
         let types = distinct(args.type_names);
         if let Some(unknown) = types.iter().find(|name| !LOOKUP_TYPES.contains(&name.as_str())) {
             return Err(MethodError::UnknownDataType(unknown.clone()));
@@ -411,7 +412,7 @@ impl Holders {
 
 fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders, Error> {
     let snapshot = context.store.snapshot();
-    let rights = Rights::of(&snapshot, account)?;
+    let rights = Rights::in_account(&snapshot, account)?;
     let emails: Vec<EmailId> = match id.base {
         BlobBase::Email(email) => vec![email],
         BlobBase::Upload(hash) => {

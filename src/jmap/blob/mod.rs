@@ -114,7 +114,7 @@ impl Context {
         match self.blob(account, id)? {
             Some(blob) => {
                 self.budget.charge_read(blob.cost(&(0..u64::MAX)).min(max))?;
-                Ok(blob.whole(&self.store, max)?)
+                Ok(blob.read_all(&self.store, max)?)
             }
             None => Ok(None),
         }
@@ -152,13 +152,9 @@ impl Context {
     ///
     /// # Errors
     /// As `blob`.
-    pub(super) fn blob_range(
-        &self,
-        blob: Blob,
-        wanted: Range<u64>,
-    ) -> Result<Vec<u8>, MethodError> {
-        self.budget.charge_read(blob.cost(&wanted))?;
-        let (mut reader, mut bytes) = (blob.reader(wanted), Vec::new());
+    pub(super) fn blob_range(&self, blob: Blob, range: Range<u64>) -> Result<Vec<u8>, MethodError> {
+        self.budget.charge_read(blob.cost(&range))?;
+        let (mut reader, mut bytes) = (blob.reader(range), Vec::new());
         while let Some(piece) = reader.next(&self.store)? {
             bytes.extend_from_slice(&piece);
         }
@@ -177,8 +173,8 @@ impl Context {
         Ok(blob.size(&self.store)?)
     }
 
-    /// Stores bytes as an upload, and waits until it is durable. Must not run in an asynchronous
-    /// task.
+    /// Stores bytes as an upload, and waits until it is durable. This blocks the thread, so it must
+    /// not run in an asynchronous task.
     ///
     /// # Errors
     /// `Quota` if the user has too many bytes uploaded; those of the store.
@@ -199,27 +195,27 @@ impl Context {
 }
 
 impl Blob {
-    fn find(context: &Context, of: &Account, id: &BlobId) -> Result<Option<Self>, MethodError> {
+    fn find(context: &Context, owner: &Account, id: &BlobId) -> Result<Option<Self>, MethodError> {
         let steps = id.parts.as_slice();
-        let Some((found, rest)) = Self::base(context, of, &id.base, steps)? else {
+        let Some((found, rest)) = Self::base(context, owner, &id.base, steps)? else {
             return Ok(None);
         };
         found.within(context, rest)
     }
 
-    /// Finds the email, the direct part of an email, or the upload with which an id begins. Returns
-    /// the remaining steps into nested parts, too.
+    /// Finds the email, the direct part of an email, or the upload with which an id begins. Also
+    /// returns the remaining steps into nested parts.
     fn base<'s>(
         context: &Context,
-        of: &Account,
+        owner: &Account,
         base: &BlobBase,
         steps: &'s [u32],
     ) -> Result<Option<(Self, &'s [u32])>, Error> {
-        let (snapshot, account) = (context.store.snapshot(), of.id);
+        let (snapshot, account) = (context.store.snapshot(), owner.id);
         match *base {
             BlobBase::Email(email) => {
                 let row = snapshot.email(account, email)?;
-                let rights = Rights::of(&snapshot, of)?;
+                let rights = Rights::in_account(&snapshot, owner)?;
                 let Some(row) = row.filter(|row| rights.may_read_email(row)) else {
                     return Ok(None);
                 };
@@ -256,7 +252,7 @@ impl Blob {
         let mut blob = self;
         for step in steps {
             context.budget.charge_read(blob.cost(&(0..u64::MAX)))?;
-            let raw = blob.whole(&context.store, limits::MAX_MESSAGE_BYTES)?;
+            let raw = blob.read_all(&context.store, limits::MAX_MESSAGE_BYTES)?;
             let Some(raw) = raw else { return Ok(None) };
             let parts = Message::parse(&raw).parts();
             let Some(part) = usize::try_from(*step).ok().and_then(|step| parts.get(step)) else {
@@ -281,11 +277,11 @@ impl Blob {
     }
 
     /// Returns how many bytes are read from the store for a range of the blob.
-    fn cost(&self, wanted: &Range<u64>) -> u64 {
+    fn cost(&self, range: &Range<u64>) -> u64 {
         match &self.location {
             BlobLocation::Within { outer, .. } => outer.cost(&(0..u64::MAX)),
             BlobLocation::Stored { window, encoding: 0, .. } => {
-                wanted.end.min(window.end.saturating_sub(window.start)).saturating_sub(wanted.start)
+                range.end.min(window.end.saturating_sub(window.start)).saturating_sub(range.start)
             }
             BlobLocation::Stored { window, .. } => window.end.saturating_sub(window.start),
         }
@@ -329,7 +325,7 @@ impl Blob {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn whole(&self, store: &Store, max: u64) -> Result<Option<Vec<u8>>, Error> {
+    pub fn read_all(&self, store: &Store, max: u64) -> Result<Option<Vec<u8>>, Error> {
         let (mut reader, mut all) = (self.clone().reader(0..u64::MAX), Vec::new());
         while let Some(piece) = reader.next(store)? {
             all.extend_from_slice(&piece);
@@ -342,16 +338,13 @@ impl Blob {
 
     /// Returns a reader for a range of the blob.
     #[must_use]
-    pub fn reader(self, wanted: Range<u64>) -> BlobReader {
-        let left = wanted.end.saturating_sub(wanted.start);
+    pub fn reader(self, range: Range<u64>) -> BlobReader {
+        let left = range.end.saturating_sub(range.start);
         // Without an encoding, reading can start in the middle.
         let from = |window: &Range<u64>, encoding: u8| {
-            let skip = if encoding == 0 { 0 } else { wanted.start };
-            let at = if encoding == 0 {
-                window.start.saturating_add(wanted.start)
-            } else {
-                window.start
-            };
+            let skip = if encoding == 0 { 0 } else { range.start };
+            let at =
+                if encoding == 0 { window.start.saturating_add(range.start) } else { window.start };
             (at, skip)
         };
         let (source, encoding, skip) = match self.location {
@@ -377,19 +370,21 @@ impl Blob {
     }
 }
 
-/// Returns where the content of a part lies, given where its message lies.
+/// Returns the range of the content of a part, given the range of its message.
 fn within_window(message: &Range<u64>, part: &PartOffsets) -> Range<u64> {
     let at = |offset: u32| message.start.saturating_add(offset.into()).min(message.end);
     at(part.body)..at(part.end)
 }
 
-/// Reads a blob in pieces. Each piece is read from a new snapshot, so that a slow client holds
-/// nothing.
+/// Reads a blob in pieces. Each piece is read from a new snapshot, so that a slow client does not
+/// keep a snapshot open.
 #[derive(Debug)]
 pub struct BlobReader {
     source: ReaderSource,
     decoder: Option<Decoder>,
+    /// How many decoded bytes are dropped before the first one that is returned.
     skip: u64,
+    /// How many decoded bytes are still to be returned.
     left: u64,
 }
 
@@ -433,7 +428,7 @@ impl BlobReader {
     }
 
     fn read(&mut self, store: &Store) -> Result<Option<Vec<u8>>, Error> {
-        let gone = || Error::NotFound("blob");
+        let destroyed = || Error::NotFound("blob");
         match &mut self.source {
             ReaderSource::Within(outer) => outer.next(store),
             ReaderSource::Stored { account, stored, at, end, whole_pieces } => {
@@ -449,9 +444,9 @@ impl BlobReader {
                         snapshot.upload_part(*account, *user, hash, range)?
                     }
                 };
-                let piece = piece.ok_or_else(gone)?;
+                let piece = piece.ok_or_else(destroyed)?;
                 *at += piece.len() as u64;
-                if piece.is_empty() { Err(gone()) } else { Ok(Some(piece)) }
+                if piece.is_empty() { Err(destroyed()) } else { Ok(Some(piece)) }
             }
         }
     }

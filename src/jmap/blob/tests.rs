@@ -56,7 +56,7 @@ fn blobs_of_emails_parts_and_nested_parts_are_read() {
         .unwrap()
         .unwrap();
     assert_eq!(
-        (part.size(&context.store).unwrap(), part.whole(&context.store, 3).unwrap()),
+        (part.size(&context.store).unwrap(), part.read_all(&context.store, 3).unwrap()),
         (4, None)
     );
     // Ranges of an encoded part and of the whole message.

@@ -4,9 +4,9 @@ use std::cell::OnceCell;
 
 use super::{MailboxProperty, VisibleMailboxes, object};
 use crate::jmap::context::{Account, Context};
-use crate::jmap::guest::{self, newest_state};
+use crate::jmap::guest::{self, newest_visible_state};
 use crate::jmap::method::Call;
-use crate::jmap::standard::{ChangedObjects, GetObjects, ObjectChanges, ObjectType, client_state};
+use crate::jmap::standard::{ChangedObjects, GetObjects, ObjectChanges, ObjectType, parse_state};
 use crate::model::{DataType, Mailbox, MailboxUid};
 use crate::store::Snapshot;
 use crate::wire::jmap::standard::UpdatedProperties;
@@ -27,7 +27,7 @@ impl MailboxReader<'_> {
         if let Some(visible) = self.visible.get() {
             return Ok(visible);
         }
-        let visible = VisibleMailboxes::of(&self.snapshot, self.account)?;
+        let visible = VisibleMailboxes::read(&self.snapshot, self.account)?;
         Ok(self.visible.get_or_init(|| visible))
     }
 }
@@ -45,7 +45,7 @@ impl ObjectType for Mailbox {
     }
 
     fn state(reader: &MailboxReader<'_>) -> Result<String, MethodError> {
-        newest_state(reader.context, &reader.snapshot, reader.account, DataType::Mailbox)
+        newest_visible_state(reader.context, &reader.snapshot, reader.account, DataType::Mailbox)
     }
 }
 
@@ -96,7 +96,7 @@ impl ObjectChanges for Mailbox {
         max_changes: usize,
     ) -> Result<Option<ChangedObjects<MailboxUid>>, MethodError> {
         let MailboxReader { context, account, snapshot, .. } = reader;
-        let since = client_state(&context.store, since)?;
+        let since = parse_state(&context.store, since)?;
         let (changes, only_counts) = match account.guest {
             None => match snapshot.mailbox_changes(account.id, since, max_changes)? {
                 Some(changes) => (changes.changes, changes.only_counts),
@@ -122,7 +122,7 @@ impl ObjectChanges for Mailbox {
         };
         Ok(Some(ChangedObjects {
             updated_properties,
-            ..ChangedObjects::of(&context.store, changes)
+            ..ChangedObjects::from_store(&context.store, changes)
         }))
     }
 }

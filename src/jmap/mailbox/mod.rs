@@ -68,10 +68,6 @@ impl MailboxProperty {
 pub(super) struct VisibleMailboxes(BTreeMap<MailboxUid, Mailbox>);
 
 impl VisibleMailboxes {
-    fn of(snapshot: &Snapshot<'_>, account: &Account) -> Result<Self, MethodError> {
-        Ok(Self::read(snapshot, account)?)
-    }
-
     fn read(snapshot: &Snapshot<'_>, account: &Account) -> Result<Self, Error> {
         let all: BTreeMap<MailboxUid, Mailbox> =
             snapshot.mailboxes(account.id)?.into_iter().collect();

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::VisibleMailboxes;
 use super::get::MailboxReader;
-use crate::jmap::standard::{ObjectQuery, PropertyComparator, QueryObjects, client_state};
+use crate::jmap::standard::{ObjectQuery, PropertyComparator, QueryObjects, parse_state};
 use crate::model::{Mailbox, MailboxUid, ModSeq, Role};
 use crate::query::Collation;
 use crate::store::ClientState;
@@ -61,7 +61,7 @@ impl QueryObjects for Mailbox {
         reader: &MailboxReader<'_>,
         since: &str,
     ) -> Result<Option<BTreeSet<String>>, MethodError> {
-        let since = client_state(&reader.context.store, since)?.mark;
+        let since = parse_state(&reader.context.store, since)?.mark;
         if !reader.visible()?.is_tree_unchanged_since(&reader.snapshot, reader.account, since)? {
             return Ok(None);
         }

@@ -54,8 +54,8 @@ impl Method for MailboxSet {
 
 fn set(call: &Call<'_>, args: SetArgs, remove_emails: bool) -> Result<SetAnswer, MethodError> {
     let context = call.context;
-    let account = call.open(&args.account_id, Mailbox::GUESTS)?;
-    let set = SetArguments::of(call.created, args)?;
+    let account = Mailbox::account(call, &args.account_id)?;
+    let set = SetArguments::read(call.created, args)?;
     let unread_threads = guest_unread_threads(context, &account, &set)?;
     let checkpoint = call.created.checkpoint();
     let committed = context.store.commit(account.id, |txn| {
@@ -105,7 +105,7 @@ fn guest_unread_threads(
         return Ok(BTreeMap::new());
     }
     let snapshot = context.store.snapshot();
-    let mut visible = VisibleMailboxes::of(&snapshot, account)?;
+    let mut visible = VisibleMailboxes::read(&snapshot, account)?;
     if with_count.any(|(id, _)| visible.get(id).is_some()) {
         return Ok(visible.count_unread_threads(&snapshot, account, &context.budget)?.counts);
     }

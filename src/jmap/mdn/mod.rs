@@ -19,12 +19,12 @@ use super::method::Call;
 use crate::message::report::DispositionReport;
 use crate::wire::jmap::MethodError;
 
-/// Returns the account with this id.
+/// Returns the account with this id, of which the caller must not be a guest.
 ///
 /// # Errors
 /// `InvalidArguments` if there is no such account (RFC 9007 §2.1, §2.2).
-fn open(call: &Call<'_>, id: &str) -> Result<Account, MethodError> {
-    call.open(id, false).map_err(|error| match error {
+fn managed_account(call: &Call<'_>, id: &str) -> Result<Account, MethodError> {
+    call.managed_account(id).map_err(|error| match error {
         MethodError::AccountNotFound => {
             MethodError::InvalidArguments("accountId: there is no such account".into())
         }

@@ -49,7 +49,7 @@ impl Method for MdnParse {
     type Answer = MdnParseAnswer;
 
     fn call(call: &Call<'_>, args: MdnParseArgs) -> Result<MdnParseAnswer, MethodError> {
-        let account = super::open(call, &args.account_id)?;
+        let account = super::managed_account(call, &args.account_id)?;
         let missing = || MethodError::InvalidArguments("blobIds is required".into());
         parse(call.context, &account, args.blob_ids.ok_or_else(missing)?)
     }

@@ -67,7 +67,7 @@ impl Method for MdnSend {
 
 fn send(call: &Call<'_>, args: &MdnSendArgs) -> Result<MdnSendAnswer, MethodError> {
     let context = call.context;
-    let account = super::open(call, &args.account_id)?;
+    let account = super::managed_account(call, &args.account_id)?;
     let missing = |name: &str| MethodError::InvalidArguments(format!("{name} is required"));
     let mdns = args.send.as_ref().ok_or_else(|| missing("send"))?;
     let identity_id = args.identity_id.as_deref().ok_or_else(|| missing("identityId"))?;
@@ -78,7 +78,7 @@ fn send(call: &Call<'_>, args: &MdnSendArgs) -> Result<MdnSendAnswer, MethodErro
     identity::refresh(context, &account)?;
     let identity = identity(call, &account, identity_id)?;
     require_sent_keyword(mdns, patches)?;
-    let senders = SenderAddresses::of(context, &account)?;
+    let senders = SenderAddresses::read(context, &account)?;
     let mut sender = MdnSender { call, account: &account, senders, identity };
     let (mut sent, mut not_sent, mut update) =
         (JsonObject::new(), JsonObject::new(), JsonObject::new());

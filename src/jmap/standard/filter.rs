@@ -25,7 +25,7 @@ use crate::wire::jmap::standard::SortComparator;
 pub(super) fn filter<C: DeserializeOwned>(
     given: Option<&Value>,
 ) -> Result<FilterTree<C>, MethodError> {
-    FilterTree::of(given, |name, value| condition(name, value).map(Some))
+    FilterTree::read(given, |name, value| condition(name, value).map(Some))
 }
 
 /// Reads one condition of a type.

@@ -18,8 +18,8 @@ pub(super) mod value;
 pub(super) use filter::{condition, sort_by};
 pub(super) use invalid_properties::InvalidProperties;
 pub(super) use object_type::{
-    ChangedObjects, ChangesMethod, GetMethod, GetObjects, ObjectChanges, ObjectType, client_state,
-    get_from, object_of, requested_ids,
+    ChangedObjects, ChangesMethod, GetMethod, GetObjects, ObjectChanges, ObjectType, get_from,
+    object_of, parse_state, requested_ids,
 };
 pub(super) use query::{FilterTree, PropertyComparator};
 pub(super) use query_objects::{

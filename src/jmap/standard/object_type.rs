@@ -30,6 +30,15 @@ pub(in crate::jmap) trait ObjectType {
     /// Whether guests may call the methods of this type, and not only the owner of the account.
     const GUESTS: bool = false;
 
+    /// Returns the account in which a method of this type is called.
+    ///
+    /// # Errors
+    /// `AccountNotFound`; `AccountNotSupportedByMethod` if the caller is a guest and guests may not
+    /// call the method.
+    fn account(call: &Call<'_>, id: &str) -> Result<Account, MethodError> {
+        if Self::GUESTS { call.account(id) } else { call.managed_account(id) }
+    }
+
     fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<Self::Reader<'a>, MethodError>;
 
     /// Returns the state of the type in the reader's snapshot.
@@ -78,7 +87,7 @@ impl<T: GetObjects> Method for GetMethod<T> {
     type Answer = GetAnswer;
 
     fn call(call: &Call<'_>, args: Self::Args) -> Result<GetAnswer, MethodError> {
-        let account = call.open(&args.account_id, T::GUESTS)?;
+        let account = T::account(call, &args.account_id)?;
         get_from::<T>(call, &account, args.ids, args.properties)
     }
 }
@@ -189,12 +198,12 @@ pub(in crate::jmap) struct ChangedObjects<Id> {
 
 impl<Id> ChangedObjects<Id> {
     /// Converts the changes that the store calculated.
-    pub(in crate::jmap) fn of(store: &Store, changes: store::Changes<Id>) -> Self {
+    pub(in crate::jmap) fn from_store(store: &Store, changes: store::Changes<Id>) -> Self {
         Self {
             created: changes.created,
             updated: changes.updated,
             destroyed: changes.destroyed,
-            state: state::of_client(store, changes.state),
+            state: state::catching_up_state(store, changes.state),
             more: changes.has_more,
             updated_properties: UpdatedProperties::NotReported,
         }
@@ -205,11 +214,8 @@ impl<Id> ChangedObjects<Id> {
 ///
 /// # Errors
 /// `CannotCalculateChanges` for a state that this store did not give.
-pub(in crate::jmap) fn client_state(
-    store: &Store,
-    since: &str,
-) -> Result<ClientState, MethodError> {
-    state::since(store, since).ok_or(MethodError::CannotCalculateChanges)
+pub(in crate::jmap) fn parse_state(store: &Store, since: &str) -> Result<ClientState, MethodError> {
+    state::parse(store, since).ok_or(MethodError::CannotCalculateChanges)
 }
 
 /// /changes of a type.
@@ -220,7 +226,7 @@ impl<T: ObjectChanges> Method for ChangesMethod<T> {
     type Answer = ChangesAnswer;
 
     fn call(call: &Call<'_>, args: ChangesArgs) -> Result<ChangesAnswer, MethodError> {
-        let account = call.open(&args.account_id, T::GUESTS)?;
+        let account = T::account(call, &args.account_id)?;
         let max_changes = args.max_changes.and_then(|max| usize::try_from(max.get()).ok());
         let max_changes =
             max_changes.map_or(limits::MAX_CHANGES, |max| max.min(limits::MAX_CHANGES));

@@ -27,7 +27,7 @@ impl<C> FilterTree<C> {
     /// # Errors
     /// `InvalidArguments`; `UnsupportedFilter` for an unknown condition, or a filter beyond the
     /// bounds.
-    pub(in crate::jmap) fn of(
+    pub(in crate::jmap) fn read(
         given: Option<&Value>,
         condition: impl Fn(&str, &Value) -> Result<Option<C>, MethodError>,
     ) -> Result<Self, MethodError> {

@@ -88,7 +88,7 @@ impl<T: QueryObjects> Method for QueryMethod<T> {
         call: &Call<'_>,
         With(args, extra_args): Self::Args,
     ) -> Result<QueryResponse, MethodError> {
-        let account = call.open(&args.account_id, T::GUESTS)?;
+        let account = T::account(call, &args.account_id)?;
         let query = ObjectQuery::<T>::read(args.filter.as_ref(), args.sort, extra_args)?;
         let reader = T::reader(call, &account)?;
         let results = T::results(&reader, &query)?;
@@ -133,7 +133,7 @@ impl<T: QueryObjects> Method for QueryChangesMethod<T> {
         call: &Call<'_>,
         With(args, extra_args): Self::Args,
     ) -> Result<QueryChangesResponse, MethodError> {
-        let account = call.open(&args.account_id, T::GUESTS)?;
+        let account = T::account(call, &args.account_id)?;
         let query = ObjectQuery::<T>::read(args.filter.as_ref(), args.sort, extra_args)?;
         let reader = T::reader(call, &account)?;
         let changed = T::changed_ids(&reader, &args.since_query_state)?;

@@ -31,7 +31,7 @@ impl SetArguments {
     ///
     /// # Errors
     /// `RequestTooLarge`.
-    pub(in crate::jmap) fn of(ids: &CreationIds, args: SetArgs) -> Result<Self, MethodError> {
+    pub(in crate::jmap) fn read(ids: &CreationIds, args: SetArgs) -> Result<Self, MethodError> {
         let SetArgs { if_in_state, create, update, destroy, .. } = args;
         let resolved = |id: String| ids.resolve(&id).unwrap_or(id);
         let destroy = distinct(destroy.into_iter().map(resolved));

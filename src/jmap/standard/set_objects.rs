@@ -49,7 +49,7 @@ impl<T: SetObjects> Method for SetMethod<T> {
     type Answer = SetAnswer;
 
     fn call(call: &Call<'_>, args: SetArgs) -> Result<SetAnswer, MethodError> {
-        let account = call.open(&args.account_id, T::GUESTS)?;
+        let account = T::account(call, &args.account_id)?;
         set_in::<T>(call, &account, args)
     }
 }
@@ -63,7 +63,7 @@ pub(in crate::jmap) fn set_in<T: SetObjects>(
     account: &Account,
     args: SetArgs,
 ) -> Result<SetAnswer, MethodError> {
-    let set = SetArguments::of(call.created, args)?;
+    let set = SetArguments::read(call.created, args)?;
     let prepared = T::prepare(call, account)?;
     // An id that does not parse names no object.
     let parse = |id: &str| id.parse::<T::Id>().map_err(|_| SetError::NotFound);

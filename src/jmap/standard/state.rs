@@ -15,8 +15,8 @@ pub(in crate::jmap) fn state(store: &Store, mark: ModSeq) -> String {
     format!("{:x}-{:x}", store.epoch(), mark.0)
 }
 
-/// Returns the state string of a client that may still be catching up.
-pub(in crate::jmap) fn of_client(store: &Store, since: ClientState) -> String {
+/// Returns the state string of a client that has perhaps not received all changes yet.
+pub(in crate::jmap) fn catching_up_state(store: &Store, since: ClientState) -> String {
     if since.mark == since.base && since.last == u32::MAX {
         return state(store, since.mark);
     }
@@ -24,7 +24,7 @@ pub(in crate::jmap) fn of_client(store: &Store, since: ClientState) -> String {
     format!("{:x}-{:x}-{:x}{last}", store.epoch(), since.mark.0, since.base.0)
 }
 
-/// Returns the newest state of a type.
+/// Returns the newest state of a type, as a state string.
 pub(in crate::jmap) fn newest_state(
     store: &Store,
     snapshot: &Snapshot<'_>,
@@ -35,7 +35,7 @@ pub(in crate::jmap) fn newest_state(
 }
 
 /// Parses a state string; `None` if this store did not give it.
-pub(in crate::jmap) fn since(store: &Store, text: &str) -> Option<ClientState> {
+pub(in crate::jmap) fn parse(store: &Store, text: &str) -> Option<ClientState> {
     let mut parts = text
         .split('-')
         .map(|part| u64::from_str_radix(part, 16).ok().filter(|_| !part.starts_with('+')));

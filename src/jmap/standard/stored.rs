@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::object_type::{ChangedObjects, client_state};
+use super::object_type::{ChangedObjects, parse_state};
 use super::state::newest_state;
 use crate::jmap::context::{Account, Context};
 use crate::jmap::method::Call;
@@ -47,10 +47,10 @@ impl<'a> StoredReader<'a> {
         let store = &self.context.store;
         let found = self.snapshot.object_changes::<T>(
             self.account.id,
-            client_state(store, since)?,
+            parse_state(store, since)?,
             max_changes,
         )?;
-        Ok(found.map(|found| ChangedObjects::of(store, found)))
+        Ok(found.map(|found| ChangedObjects::from_store(store, found)))
     }
 
     /// Returns the ids of all objects that were created, changed or destroyed since a state; `None`
@@ -59,7 +59,7 @@ impl<'a> StoredReader<'a> {
         &self,
         since: &str,
     ) -> Result<Option<BTreeSet<String>>, MethodError> {
-        let since = client_state(&self.context.store, since)?;
+        let since = parse_state(&self.context.store, since)?;
         let found = self.snapshot.object_changes::<T>(self.account.id, since, usize::MAX)?;
         Ok(found.map(|found| {
             let all = [found.created, found.updated, found.destroyed].concat();

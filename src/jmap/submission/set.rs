@@ -59,11 +59,11 @@ fn set(
     on_success: OnSuccessArgs,
 ) -> Result<SetAnswer, MethodError> {
     let context = call.context;
-    let account = call.open(&args.account_id, false)?;
-    let set = SetArguments::of(call.created, args)?;
+    let account = call.managed_account(&args.account_id)?;
+    let set = SetArguments::read(call.created, args)?;
     on_success.check_count()?;
     identity::refresh(context, &account)?;
-    let senders = SenderAddresses::of(context, &account)?;
+    let senders = SenderAddresses::read(context, &account)?;
     // The emails are read before the account is locked.
     let mut prepared = Vec::with_capacity(set.create.len());
     for (name, properties) in &set.create {

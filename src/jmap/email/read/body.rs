@@ -1,5 +1,5 @@
-//! Renders what Email/get and Email/parse return of a message: `header:` properties, the structure
-//! of the body, the three lists of parts, and the requested texts (RFC 8621 §4.1.3, §4.1.4).
+//! Renders the properties of Email/get and Email/parse that are read from a message: `header:`
+//! properties, the structure of the body, the three lists of parts, and the requested texts (RFC 8621 §4.1.3, §4.1.4).
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -85,7 +85,8 @@ pub(in crate::jmap) struct BodyArgs {
     max_body_value_bytes: Option<UnsignedInt>,
 }
 
-/// Adds the properties of messages to the objects of an answer, as the arguments ask for them.
+/// Adds the properties of messages to the objects of an answer, as the arguments of the call ask
+/// for them.
 #[derive(Debug)]
 pub(in crate::jmap::email) struct MessageRenderer {
     fields: Vec<PartField>,
@@ -116,7 +117,7 @@ impl MessageRenderer {
     ///
     /// # Errors
     /// `requestTooLarge` for more `header:` properties than one call may ask for.
-    pub(in crate::jmap::email) fn of(
+    pub(in crate::jmap::email) fn new(
         context: &Context,
         args: BodyArgs,
     ) -> Result<Self, MethodError> {
@@ -143,7 +144,7 @@ impl MessageRenderer {
         Ok(renderer)
     }
 
-    /// A renderer for a call without arguments about the body.
+    /// Returns a renderer for a call without arguments about the body.
     pub(in crate::jmap::email) fn with_defaults(context: &Context) -> Self {
         Self {
             fields: DEFAULT_FIELDS.to_vec(),
@@ -164,7 +165,7 @@ impl MessageRenderer {
         self.budget.check_answer_room(self.object_bytes.get())
     }
 
-    /// Adds the requested properties that the header of a message has and no row.
+    /// Adds the requested properties that no row has and that are read from the header of a message.
     ///
     /// # Errors
     /// `requestTooLarge` if the answer has no room for them.
@@ -179,7 +180,7 @@ impl MessageRenderer {
         properties.add_header_values(&fields, object, &|value| self.count(value))
     }
 
-    /// Adds the requested properties that a message has and no row.
+    /// Adds the requested properties that no row has and that are read from a message.
     ///
     /// # Errors
     /// `requestTooLarge` if the answer has no room for them; `serverFail` if the parser panicked.
@@ -292,7 +293,7 @@ impl MessageRenderer {
     }
 }
 
-/// The parts of a structure that have these numbers, in the order of the numbers.
+/// Returns the parts of a structure that have these numbers, in the order of `numbers`.
 fn parts_by_number<'s, 'm>(
     structure: &'s Structure<'m>,
     numbers: &'s [u32],
@@ -337,9 +338,10 @@ mod tests {
         let mut context = context();
         context.budget = Budget::with(0, 0, 1000);
         let renderer =
-            MessageRenderer::of(&context, arguments::read("Email/get", given).unwrap()).unwrap();
+            MessageRenderer::new(&context, arguments::read("Email/get", given).unwrap()).unwrap();
         let properties =
-            RequestedProperties::of([EmailProperty::Message(MessageProperty::BodyValues)]).unwrap();
+            RequestedProperties::new([EmailProperty::Message(MessageProperty::BodyValues)])
+                .unwrap();
         let blob = BlobId::email(EmailId(1));
         let render = |raw: &[u8]| {
             let message = TracedMessage { prefix: &[], raw, blob: &blob };

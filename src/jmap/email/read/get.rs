@@ -13,7 +13,7 @@ use crate::jmap::guest;
 use crate::jmap::method::{Call, Method};
 use crate::jmap::rights::Rights;
 use crate::jmap::standard::{
-    ChangedObjects, ObjectChanges, ObjectType, client_state, newest_state, requested_ids,
+    ChangedObjects, ObjectChanges, ObjectType, newest_state, parse_state, requested_ids,
 };
 use crate::message::header;
 use crate::model::{BlobHash, BlobId, DataType, EmailContent, EmailId, EmailMetadata, limits};
@@ -56,12 +56,12 @@ impl ObjectChanges for EmailMetadata {
         max_changes: usize,
     ) -> Result<Option<ChangedObjects<EmailId>>, MethodError> {
         let EmailReader { context, account, snapshot } = reader;
-        let since = client_state(&context.store, since)?;
+        let since = parse_state(&context.store, since)?;
         let changes = match account.guest {
             None => snapshot.email_changes(account.id, since, max_changes)?,
             Some(_) => guest::email_changes(snapshot, account, since, max_changes)?,
         };
-        Ok(changes.map(|changes| ChangedObjects::of(&context.store, changes)))
+        Ok(changes.map(|changes| ChangedObjects::from_store(&context.store, changes)))
     }
 }
 
@@ -74,16 +74,17 @@ impl Method for EmailGet {
     type Answer = GetAnswer;
 
     fn call(call: &Call<'_>, With(args, body): Self::Args) -> Result<GetAnswer, MethodError> {
-        let (context, account) =
-            (call.context, call.open(&args.account_id, EmailMetadata::GUESTS)?);
+        let (context, account) = (call.context, EmailMetadata::account(call, &args.account_id)?);
         let ids = requested_ids(call, args.ids)?;
         let properties = match args.properties {
-            Some(named) => RequestedProperties::of([EmailProperty::id()].into_iter().chain(named))?,
+            Some(named) => {
+                RequestedProperties::new([EmailProperty::id()].into_iter().chain(named))?
+            }
             None => RequestedProperties::get_defaults(),
         };
-        let renderer = MessageRenderer::of(context, body)?;
+        let renderer = MessageRenderer::new(context, body)?;
         let reader = EmailMetadata::reader(call, &account)?;
-        let rights = Rights::of(&reader.snapshot, &account)?;
+        let rights = Rights::in_account(&reader.snapshot, &account)?;
         let ids: Vec<(String, Option<EmailId>)> = match ids {
             Some(ids) => ids
                 .into_iter()

@@ -53,15 +53,15 @@ impl Method for EmailParse {
     type Answer = ParseAnswer;
 
     fn call(call: &Call<'_>, With(args, body): Self::Args) -> Result<ParseAnswer, MethodError> {
-        let (context, account) = (call.context, call.open(&args.account_id, true)?);
+        let (context, account) = (call.context, call.account(&args.account_id)?);
         if args.blob_ids.len() > limits::MAX_OBJECTS_IN_GET {
             return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
         }
         let properties = match args.properties {
-            Some(named) => RequestedProperties::of(named)?,
+            Some(named) => RequestedProperties::new(named)?,
             None => RequestedProperties::parse_defaults(),
         };
-        let renderer = MessageRenderer::of(context, body)?;
+        let renderer = MessageRenderer::new(context, body)?;
         let (mut parsed, mut not_parsable, mut not_found) =
             (JsonObject::new(), Vec::new(), Vec::new());
         for id in args.blob_ids {

@@ -147,7 +147,7 @@ impl RequestedProperties {
     ///
     /// # Errors
     /// `requestTooLarge` for more `header:` properties than one call may ask for.
-    pub(in crate::jmap::email) fn of(
+    pub(in crate::jmap::email) fn new(
         properties: impl IntoIterator<Item = EmailProperty>,
     ) -> Result<Self, MethodError> {
         let mut requested = Self::default();
@@ -226,8 +226,8 @@ impl RequestedProperties {
         let ids = |ids: &mut Vec<String>| {
             if ids.is_empty() { Value::Null } else { std::mem::take(ids).into() }
         };
-        // Bit n of `empty_fields` says that the field is there and has no address: that is an empty
-        // list, and a missing field is null.
+        // A bit of `empty_fields` says that a field exists and has no address. Such a field is an
+        // empty list; a missing field is null.
         let empty_fields = content.empty_fields;
         let addresses = |bit: u8, all: &mut Vec<EmailAddress>| {
             if all.is_empty() && empty_fields >> bit & 1 == 0 {

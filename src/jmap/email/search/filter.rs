@@ -3,7 +3,7 @@
 //! - A condition whose value is null is ignored: some clients send every condition they know.
 //! - A mailbox that does not exist holds no email; naming it is no error.
 //! - An invalid keyword is `unsupportedFilter`.
-//! - A filter that is returned passes `Filter::validate`.
+//! - Every filter that is returned has passed `Filter::validate`.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -40,13 +40,13 @@ enum EmailCondition {
     Subject(String),
     Body(String),
     Header(Vec<String>),
-    // The next two are our own extension, not in RFC 8621.
+    // The next two are a vendor extension, not in RFC 8621.
     AttachmentName(String),
     AttachmentType(String),
 }
 
-/// Reads the filter of a call. Our own conditions require that the request uses our capability (RFC
-/// 8620 §1.8).
+/// Reads the filter of a call. The conditions of the vendor extension require that the request uses
+/// the vendor capability (RFC 8620 §1.8).
 ///
 /// # Errors
 /// `invalidArguments`, `unsupportedFilter`.
@@ -79,7 +79,7 @@ fn uses_extension(filter: &Filter) -> bool {
 /// # Errors
 /// `invalidArguments`, `unsupportedFilter`.
 pub fn parse_filter(json: Option<&Value>) -> Result<Filter, MethodError> {
-    let tree = FilterTree::of(json, |name, value| {
+    let tree = FilterTree::read(json, |name, value| {
         if value.is_null() { Ok(None) } else { condition::<EmailCondition>(name, value).map(Some) }
     })?;
     let filter = filter_of_tree(tree)?;

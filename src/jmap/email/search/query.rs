@@ -9,7 +9,7 @@ use crate::jmap::context::Account;
 use crate::jmap::method::{Call, Method};
 use crate::jmap::rights::{Rights, same_access_since};
 use crate::jmap::standard::value::expected;
-use crate::jmap::standard::{client_state, state};
+use crate::jmap::standard::{parse_state, state};
 use crate::model::limits;
 use crate::query::{self, Query, QueryChanges, QueryOptions, QuerySpec, Start, Window};
 use crate::wire::jmap::json::MAX_SAFE_INTEGER;
@@ -55,7 +55,7 @@ pub struct SectionArgs<'a> {
 }
 
 impl<'a> SectionArgs<'a> {
-    pub fn of(args: &'a QueryArgs) -> Self {
+    pub fn from_query(args: &'a QueryArgs) -> Self {
         let QueryArgs { position, anchor_offset, limit, .. } = *args;
         Self { position, anchor: args.anchor.as_deref(), anchor_offset, limit }
     }
@@ -91,10 +91,10 @@ impl Method for EmailQuery {
     type Answer = QueryResponse;
 
     fn call(call: &Call<'_>, With(args, extra): Self::Args) -> Result<QueryResponse, MethodError> {
-        let (context, account) = (call.context, call.open(&args.account_id, true)?);
+        let (context, account) = (call.context, call.account(&args.account_id)?);
         let snapshot = context.store.snapshot();
-        let rights = Rights::of(&snapshot, &account)?;
-        let window = SectionArgs::of(&args).window(limits::MAX_QUERY_RESULTS)?;
+        let rights = Rights::in_account(&snapshot, &account)?;
+        let window = SectionArgs::from_query(&args).window(limits::MAX_QUERY_RESULTS)?;
         let results =
             query_spec(call, (&account, &rights), args.filter.as_ref(), args.sort, &extra)?;
         let query = Query { results, window, total: args.calculate_total };
@@ -125,14 +125,14 @@ impl Method for EmailQueryChanges {
         call: &Call<'_>,
         With(args, extra): Self::Args,
     ) -> Result<QueryChangesResponse, MethodError> {
-        let (context, account) = (call.context, call.open(&args.account_id, true)?);
+        let (context, account) = (call.context, call.account(&args.account_id)?);
         let snapshot = context.store.snapshot();
-        let rights = Rights::of(&snapshot, &account)?;
+        let rights = Rights::in_account(&snapshot, &account)?;
         let results =
             query_spec(call, (&account, &rights), args.filter.as_ref(), args.sort, &extra)?;
         let query = QueryChanges {
             results,
-            since: client_state(&context.store, &args.since_query_state)?.mark,
+            since: parse_state(&context.store, &args.since_query_state)?.mark,
             // An id that cannot be that of an email is not in the results, so it is no bound.
             up_to: args.up_to_id.and_then(|id| id.parse().ok()),
             max_changes: args.max_changes.map(|max| usize::try_from(max).unwrap_or(usize::MAX)),

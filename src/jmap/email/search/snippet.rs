@@ -44,12 +44,12 @@ impl Method for SnippetGet {
     type Answer = SnippetAnswer;
 
     fn call(call: &Call<'_>, args: SnippetArgs) -> Result<SnippetAnswer, MethodError> {
-        let (context, account) = (call.context, call.open(&args.account_id, true)?);
+        let (context, account) = (call.context, call.account(&args.account_id)?);
         if args.email_ids.len() > limits::MAX_OBJECTS_IN_GET {
             return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
         }
         let snapshot = context.store.snapshot();
-        let rights = Rights::of(&snapshot, &account)?;
+        let rights = Rights::in_account(&snapshot, &account)?;
         let filter = filter::parse_filter_of_call(call, args.filter.as_ref())?;
         let results = QuerySpec {
             account: account.id,

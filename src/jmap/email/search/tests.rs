@@ -24,7 +24,7 @@ fn filter(value: &Value) -> Result<Filter, MethodError> {
 fn window(mut arguments: Value) -> Result<Window, MethodError> {
     arguments["accountId"] = "a1".into();
     let args: QueryArgs = read_arguments("Email/query", arguments.as_object().unwrap().clone())?;
-    SectionArgs::of(&args).window(100)
+    SectionArgs::from_query(&args).window(100)
 }
 
 #[test]

@@ -40,8 +40,8 @@ impl Commits {
         true
     }
 
-    /// Runs one commit, and waits until it is durable. The transaction that `commit` runs must
-    /// first call the function that `commit` gets, and change nothing if that returns `None`.
+    /// Runs one commit, and waits until it is durable. `commit` gets a function that its transaction
+    /// must call first. If that function returns `None`, the transaction must change nothing.
     ///
     /// # Errors
     /// `stateMismatch` or another error of the call in the first commit; in a later one, an error
@@ -142,7 +142,7 @@ pub(in crate::jmap::email) struct FiledEmail {
 }
 
 impl FiledEmail {
-    /// The properties that the client cannot know (RFC 8621 §4.6, §4.8).
+    /// Returns the properties that the client cannot know (RFC 8621 §4.6, §4.8).
     pub(in crate::jmap::email) fn object(&self) -> Map<String, Value> {
         let mut object = Map::new();
         object.insert("id".into(), self.id.to_string().into());
@@ -152,8 +152,9 @@ impl FiledEmail {
         object
     }
 
-    /// The same properties, with `receivedAt` if it differs from what the client sent: the client
-    /// sent none, or a time before 1970 or with a fraction of a second, which are not stored.
+    /// Returns the properties of `object`, with `receivedAt` if it is not the time that the client
+    /// sent. That is so if the client sent none, or a time before 1970, or a fraction of a second:
+    /// neither of the last two is stored.
     pub(in crate::jmap::email) fn object_with_date(&self, filing: &Filing) -> Map<String, Value> {
         let mut object = self.object();
         let received_at = date_or_null(Some(self.received_at));
@@ -164,8 +165,8 @@ impl FiledEmail {
         object
     }
 
-    /// The same properties, with `receivedAt` only if the client sent another time: the answers of
-    /// RFC 8621 §4.7 and §4.8 do not include a time that the client left out.
+    /// Returns the properties of `object`, with `receivedAt` only if the client sent another time:
+    /// the answers of RFC 8621 §4.7 and §4.8 do not include a time that the client left out.
     pub(in crate::jmap::email) fn object_with_changed_date(
         &self,
         filing: &Filing,
@@ -177,7 +178,7 @@ impl FiledEmail {
 /// Creates an email from a message, in a commit of its own.
 ///
 /// # Errors
-/// Why the message is refused, or an error of the call.
+/// The error of the object if the message is refused, or an error of the call.
 pub(in crate::jmap::email) fn file_message(
     context: &Context,
     account: &Account,
@@ -227,7 +228,7 @@ fn create_email(
     new: &NewEmail<'_>,
     refuse_duplicate: bool,
 ) -> TxnResult<(EmailId, ThreadId)> {
-    let rights = Rights::of(&txn.snapshot(), account)?;
+    let rights = Rights::in_account(&txn.snapshot(), account)?;
     filing::require_mailboxes(&txn.snapshot(), (account, &rights), &new.mailboxes)?;
     rights.require(&new.mailboxes, Right::AddItems)?;
     if refuse_duplicate {

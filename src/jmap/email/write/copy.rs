@@ -22,11 +22,11 @@ impl Method for EmailCopy {
 
     fn call(call: &Call<'_>, args: CopyArgs) -> Result<CopyAnswer, MethodError> {
         let context = call.context;
-        let from = call.open(&args.from_account_id, true).map_err(|error| match error {
+        let from = call.account(&args.from_account_id).map_err(|error| match error {
             MethodError::AccountNotFound => MethodError::FromAccountNotFound,
             other => other,
         })?;
-        let account = call.open(&args.account_id, true)?;
+        let account = call.account(&args.account_id)?;
         if from.id == account.id {
             let why = "accountId: it must differ from fromAccountId";
             return Err(MethodError::InvalidArguments(why.into()));
@@ -97,7 +97,7 @@ fn copy_email(
         .ok_or(SetError::NotFound)?;
     let (email, prefix, raw) = {
         let snapshot = context.store.snapshot();
-        let rights = Rights::of(&snapshot, from)?;
+        let rights = Rights::in_account(&snapshot, from)?;
         let email = snapshot.email(from.id, id)?.filter(|email| rights.may_read_email(email));
         let email = email.ok_or(SetError::NotFound)?;
         let (prefix, _) = snapshot.content(from.id, id)?.ok_or(SetError::NotFound)?;

@@ -74,8 +74,8 @@ impl HeaderFields {
     }
 }
 
-/// Builds the message of an object in `create` of Email/set. `problems` has those that were found
-/// in other properties of the object.
+/// Builds the message of an object in `create` of Email/set. `problems` holds the invalid properties
+/// that were found so far.
 ///
 /// # Errors
 /// `invalidProperties`, `blobNotFound`, `tooLarge`; an error of the call if a blob cannot be read.
@@ -164,13 +164,13 @@ fn is_content_field(name: &str) -> bool {
 pub(in crate::jmap) fn new_message_id(account: &Account) -> Result<(String, String), MethodError> {
     let mut random = [0u8; 32];
     getrandom::fill(&mut random)
-        .map_err(|error| MethodError::ServerUnavailable(format!("no randomness: {error}")))?;
+        .map_err(|error| MethodError::ServerUnavailable(format!("no random bytes: {error}")))?;
     let hex = hex(&random);
     let (id, seed) = hex.split_at(32);
     Ok((format!("{id}@{}", domain(account)), seed.to_owned()))
 }
 
-/// The domain of the account's primary address, within which a Message-ID must be unique (RFC 5322
+/// Returns the domain of the account's primary address, within which a Message-ID must be unique (RFC 5322
 /// §3.6.4).
 fn domain(account: &Account) -> String {
     let primary = account.row.primary.to_string();

@@ -15,9 +15,10 @@ use crate::model::{MailboxUid, UtcMillis, keyword, limits};
 use crate::store::Snapshot;
 use crate::wire::jmap::SetError;
 
+/// The properties that make up a filing.
 pub(in crate::jmap::email) const PROPERTIES: [&str; 3] = ["mailboxIds", "keywords", "receivedAt"];
 
-/// The values of these properties.
+/// The mailboxes, the keywords and the time of receipt of a new email.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::jmap::email) struct Filing {
     /// There is at least one.
@@ -29,8 +30,8 @@ pub(in crate::jmap::email) struct Filing {
 }
 
 impl Filing {
-    /// Reads an object that makes an email of something that is stored: the id in the property
-    /// `source`, and the filing. Any other property is invalid, with `unknown` as description.
+    /// Reads an object that creates an email from a stored object: the id in the property `source`,
+    /// and the filing. Any other property is invalid, with the error text `unknown`.
     ///
     /// # Errors
     /// `invalidProperties`, `tooManyKeywords`.
@@ -98,14 +99,14 @@ pub(in crate::jmap::email) fn mailboxes(
     value: &Value,
 ) -> Result<BTreeSet<MailboxUid>, SetError> {
     let invalid = |what: &str| SetError::property("mailboxIds", what);
-    let one = |id: &String| {
+    let parse = |id: &String| {
         let uid = ids.resolve(id).and_then(|id| id.parse().ok());
         uid.filter(|uid| *uid != MailboxUid::ALL)
             .ok_or_else(|| invalid(&format!("{id}: no such mailbox")))
     };
     let found = set_members("mailboxIds", value)?
         .into_iter()
-        .map(one)
+        .map(parse)
         .collect::<Result<BTreeSet<_>, SetError>>()?;
     if found.is_empty() {
         Err(invalid("an email must be in at least one mailbox"))
@@ -125,10 +126,10 @@ pub(in crate::jmap::email) fn keywords(value: &Value) -> Result<BTreeSet<String>
             format!("\"{word}\" is not a valid keyword (RFC 8621 §4.1.1)"),
         )
     };
-    let one = |word: &String| keyword::normalize(word).ok_or_else(|| invalid(word));
+    let parse = |word: &String| keyword::normalize(word).ok_or_else(|| invalid(word));
     let found = set_members("keywords", value)?
         .into_iter()
-        .map(one)
+        .map(parse)
         .collect::<Result<BTreeSet<_>, SetError>>()?;
     if found.len() > limits::MAX_KEYWORDS {
         return Err(SetError::other(
@@ -139,7 +140,7 @@ pub(in crate::jmap::email) fn keywords(value: &Value) -> Result<BTreeSet<String>
     Ok(found)
 }
 
-/// Checks that mailboxes exist and that the caller may know of them.
+/// Checks that mailboxes exist and that the caller may know that they do.
 ///
 /// # Errors
 /// `invalidProperties`; errors of the store.

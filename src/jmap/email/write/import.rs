@@ -43,7 +43,7 @@ impl Method for EmailImport {
     type Answer = EmailImportAnswer;
 
     fn call(call: &Call<'_>, args: EmailImportArgs) -> Result<EmailImportAnswer, MethodError> {
-        let (context, account) = (call.context, call.open(&args.account_id, true)?);
+        let (context, account) = (call.context, call.account(&args.account_id)?);
         if args.emails.len() > limits::MAX_OBJECTS_IN_SET {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }

@@ -37,8 +37,8 @@ impl Method for EmailSet {
     type Answer = SetAnswer;
 
     fn call(call: &Call<'_>, args: SetArgs) -> Result<SetAnswer, MethodError> {
-        let account = call.open(&args.account_id, true)?;
-        set(call, &account, SetArguments::of(call.created, args)?)
+        let account = call.account(&args.account_id)?;
+        set(call, &account, SetArguments::read(call.created, args)?)
     }
 }
 
@@ -122,7 +122,7 @@ fn create_email(
     ];
     let derived =
         derived.into_iter().filter(|property| !is_given(property)).map(EmailProperty::Content);
-    let derived = RequestedProperties::of(derived).map_err(SetFailure::Call)?;
+    let derived = RequestedProperties::new(derived).map_err(SetFailure::Call)?;
     derived.add_content(content, &mut server_set);
     // A Date field has whole seconds, so a fraction that the client sent is lost.
     let given_date = object.get("sentAt").and_then(Value::as_str).and_then(SentAt::parse_rfc3339);
@@ -189,7 +189,7 @@ impl EmailSetCall<'_> {
 
     fn destroy(&self, txn: &mut Txn<'_>, id: &str) -> TxnResult<()> {
         let id: EmailId = id.parse().map_err(|_| SetError::NotFound)?;
-        let rights = Rights::of(&txn.snapshot(), self.account)?;
+        let rights = Rights::in_account(&txn.snapshot(), self.account)?;
         if rights != Rights::Owner {
             let email = txn
                 .snapshot()
@@ -204,7 +204,7 @@ impl EmailSetCall<'_> {
     /// Updates an email, and returns the properties that got another value than the client sent.
     fn update(&self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> TxnResult<Map<String, Value>> {
         let id: EmailId = id.parse().map_err(|_| SetError::NotFound)?;
-        let rights = Rights::of(&txn.snapshot(), self.account)?;
+        let rights = Rights::in_account(&txn.snapshot(), self.account)?;
         let email =
             txn.snapshot().email(self.account.id, id)?.filter(|email| rights.may_read_email(email));
         let email = email.ok_or(SetError::NotFound)?;
@@ -236,8 +236,8 @@ impl EmailSetCall<'_> {
         Value::Object(members.iter().map(|(name, value)| (pointer(name), value.clone())).collect())
     }
 
-    /// Returns what a patch makes of an email. A patch may contain a property that cannot change,
-    /// with its present value (RFC 8620 §5.3).
+    /// Returns the mailboxes and keywords that an email has after a patch. A patch may contain a
+    /// property that cannot change, if it has its present value (RFC 8620 §5.3).
     fn plan_update(
         &self,
         snapshot: &Snapshot<'_>,
@@ -258,7 +258,7 @@ impl EmailSetCall<'_> {
             MethodError::RequestTooLarge(why) => SetError::RateLimit(why.into()),
             _ => SetError::ServerFail("the email cannot be read".into()),
         };
-        let properties = RequestedProperties::of(properties).map_err(object_error)?;
+        let properties = RequestedProperties::new(properties).map_err(object_error)?;
         let renderer = MessageRenderer::with_defaults(self.context);
         let display =
             EmailDisplay { context: self.context, snapshot, account: self.account, rights };
@@ -293,7 +293,7 @@ impl EmailSetCall<'_> {
     }
 }
 
-/// The new content of an email.
+/// The mailboxes and keywords of an email after an update.
 struct EmailUpdate {
     mailboxes: BTreeSet<MailboxUid>,
     keywords: BTreeSet<String>,

@@ -53,7 +53,8 @@ impl MailboxSetCall<'_> {
             name: label, parent, role, sort_order, subscribed, shares, attributes, ..
         } = row;
         let new = NewMailbox { name: label, parent, role, sort_order };
-        let rights = Rights::of(&txn.snapshot(), self.account).map_err(OperationError::Call)?;
+        let rights =
+            Rights::in_account(&txn.snapshot(), self.account).map_err(OperationError::Call)?;
         let uid = txn.create_mailbox(&new).map_err(|error| {
             operation_error(error, MailboxUid::ALL, |other| rights.has_any_right(other))
         })?;
@@ -82,7 +83,8 @@ impl MailboxSetCall<'_> {
     ) -> Result<(), OperationError> {
         let update = self.plan_update(txn, id, patch)?;
         let (uid, new_row) = (update.uid, update.row.clone());
-        let rights = Rights::of(&txn.snapshot(), self.account).map_err(OperationError::Call)?;
+        let rights =
+            Rights::in_account(&txn.snapshot(), self.account).map_err(OperationError::Call)?;
         let result = txn.update_mailbox(uid, |row| *row = new_row);
         result.map_err(|error| operation_error(error, uid, |other| rights.has_any_right(other)))?;
         self.finish_update(txn, id, update).map_err(OperationError::Call)

@@ -68,7 +68,7 @@ impl<'a> PartBuilder<'a> {
         parts
     }
 
-    /// The value of a property of the object; `None` if it is missing or null.
+    /// Returns the value of a property of the object; `None` if it is missing or null.
     fn property(&self, name: &str) -> Option<&'a Value> {
         self.object.get(name).filter(|value| !value.is_null())
     }
@@ -284,7 +284,9 @@ impl<'a> PartBuilder<'a> {
                     (Some(_), Some(_)) => {
                         self.problems.add(path, "the same header field is set by two properties");
                     }
-                    (Some(_), None) => self.problems.add(path, "it cannot be read"),
+                    (Some(_), None) => {
+                        self.problems.add(path, "the value of this header field is invalid")
+                    }
                 }
             }
         }
@@ -437,9 +439,9 @@ impl PartProperties {
     }
 }
 
-/// Gives a disposition to a part that has a name but no disposition, and to the parts within: a
-/// reader that follows RFC 2183 finds the name only there. The disposition is the one as which RFC
-/// 8621 §4.1.4 treats a part without any. `multipart` is the subtype of the parent, and `is_first`
+/// Gives a disposition to each part that has a name but no disposition, because a reader that
+/// follows RFC 2183 looks for the name only in the disposition. RFC 8621 §4.1.4 would treat the part
+/// without a disposition in the same way. `multipart` is the subtype of the parent, and `is_first`
 /// says whether the part is its first child.
 fn set_missing_dispositions(part: &mut PartDraft, multipart: &str, is_first: bool) {
     let media_type = part.media_type.as_str();

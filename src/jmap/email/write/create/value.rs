@@ -67,9 +67,9 @@ fn text(json: &Value) -> Result<String, BadFieldValue> {
 
 fn list<T>(
     json: &Value,
-    one: impl Fn(&Value) -> Result<T, BadFieldValue>,
+    read: impl Fn(&Value) -> Result<T, BadFieldValue>,
 ) -> Result<Vec<T>, BadFieldValue> {
-    json.as_array().ok_or(BadFieldValue("an array is expected"))?.iter().map(one).collect()
+    json.as_array().ok_or(BadFieldValue("an array is expected"))?.iter().map(read).collect()
 }
 
 fn addresses(json: &Value) -> Result<Vec<EmailAddress>, BadFieldValue> {
