@@ -368,7 +368,8 @@ fn declarations_are_found_and_missing_names_are_noticed() {
     let text = r#"
         use crate::row::{Kept, Other as Renamed};
         pub(crate) struct Store<'a> { read: Box<dyn Reader + 'a>, pub(super) total: u64 }
-        impl<'a, T: Fn(u8) -> Vec<u8>> Store<'a> where T: Copy { pub fn open(path: &str) -> Self { let hidden = 1; } }
+        impl<'a, T: Fn(u8) -> Vec<u8>> Store<'a> where T: Copy {
+            pub fn open(path: &str) -> Self { let hidden = 1; } }
         impl Reader for &Store<'_> { const BOUND: usize = 3; fn get(&self) {} }
         enum Way { /** doc */ Short(Inner), #[error("x")] Long { length: u8 }, End }
         trait Reader { fn get(&self); }
@@ -384,13 +385,14 @@ fn declarations_are_found_and_missing_names_are_noticed() {
         Name::Path(parts) => declared.have(&parts),
         other => panic!("{name} is {other:?}"),
     };
-    let there = "Store Store::open Store::total Store::get Store::BOUND store::Store store::Store::open \
-        Way::Short Way::Long Way::End Reader::get Kept Renamed store::inner RowKey";
+    let there = "Store Store::open Store::total Store::get Store::BOUND store::Store \
+        store::Store::open Way::Short Way::Long Way::End Reader::get Kept \
+        Renamed store::inner RowKey";
     for name in there.split_whitespace() {
         assert!(has(name), "{name} is declared");
     }
-    let missing = "Store::close Store::hidden Way::Inner Way::length Missing store::only_in_tests other::Store \
-        other::Store::open Reader::open";
+    let missing = "Store::close Store::hidden Way::Inner Way::length Missing \
+        store::only_in_tests other::Store other::Store::open Reader::open";
     for name in missing.split_whitespace() {
         assert!(!has(name), "{name} is not declared");
     }

@@ -1,5 +1,5 @@
-//! Checks the architecture: which rooms a room may name, which room owns each foreign crate, and how
-//! long a file may be.
+//! Checks the architecture: which rooms a room may name, which room owns each foreign crate, and
+//! how long a file may be.
 //!
 //! Only the text of `src/` is read, without comments and literals, so links in comments may point
 //! anywhere. A new room needs a row in [`ROOMS`].
@@ -169,9 +169,9 @@ fn files_of_a_room_name_each_other_in_no_circle() {
     }
 }
 
-/// Returns which files or folders of a room name which others. Tests are left out, and so is the file
-/// that declares the room's modules: a name that it re-exports counts as a name of the module that
-/// defines it.
+/// Returns which files or folders of a room name which others. Tests are left out, and so is the
+/// file that declares the room's modules: a name that it re-exports counts as a name of the module
+/// that defines it.
 fn second_level(room: &str, all: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
     let of_room =
         || all.iter().filter(|source| source.module.first().is_some_and(|first| first == room));

@@ -1,4 +1,5 @@
-//! Bodies of parts: their transfer encodings and charsets; and the reports that some of them are.
+//! Fuzz bodies of MIME parts (transfer encodings, charsets) and of delivery and disposition
+//! reports.
 
 use super::mail::check_sent;
 use super::{Choices, InputRng, bounded};
@@ -9,7 +10,7 @@ use crate::model::{EmailAddress, UtcMillis, limits};
 use crate::outbox::Reporter;
 use crate::outbox::mdn::{MdnDraft, MdnRequest, compose_notification};
 
-/// How a part says that it is encoded; their places are the numbers that `Decoder` knows.
+/// Values of Content-Transfer-Encoding. The index is the number of the encoding for [`Decoder`].
 const ENCODINGS: [&str; 5] = ["8bit", "quoted-printable", "base64", "x-uuencode", "x-odd"];
 const CHARSETS: [&str; 22] = [
     "us-ascii",
@@ -35,10 +36,10 @@ const CHARSETS: [&str; 22] = [
     "cp437",
     "cp932",
 ];
-const TYPES: [&str; 4] = ["text/plain", "text/html", "text/x-odd", "application/octet-stream"];
+const TYPES: [&str; 4] = ["text/plain", "text/html", "text/x-odd", "application/byte-stream"];
 
-/// A body: whatever it is it is decoded, in pieces as whole, to no more than it has; its text is
-/// bounded, and cut where it is said to be.
+/// Decodes any bytes as the body of a part. Decoding in pieces gives the same bytes, and no more
+/// than went in. The text is bounded, and truncated exactly if `is_truncated` says so.
 pub fn decode(data: &[u8]) {
     let mut choices = Choices(bounded(data));
     let (encoding, charset, kind) =
@@ -52,23 +53,24 @@ pub fn decode(data: &[u8]) {
         for piece in pieces {
             decoder.feed(piece, &mut out);
             fed += piece.len();
-            assert!(out.len() <= fed, "{} octets of {fed}", out.len());
+            assert!(out.len() <= fed, "{} bytes of {fed}", out.len());
         }
         decoder.finish(&mut out);
-        assert!(out.len() <= fed, "{} octets of {fed}", out.len());
+        assert!(out.len() <= fed, "{} bytes of {fed}", out.len());
         out
     };
     let whole = in_pieces(&[body]);
-    let mut dice = InputRng::of(data);
-    let about = 1 + dice.upto(40);
-    assert_eq!(in_pieces(&dice.pieces(body, about)), whole, "in pieces");
+    let mut rng = InputRng::of(data);
+    let about = 1 + rng.upto(40);
+    assert_eq!(in_pieces(&rng.pieces(body, about)), whole, "in pieces");
     if number == 0 {
         assert_eq!(whole, body);
     }
 
-    let (said, charset, kind) = (ENCODINGS[encoding], CHARSETS[charset], TYPES[kind]);
+    let (encoding, charset, kind) = (ENCODINGS[encoding], CHARSETS[charset], TYPES[kind]);
     let header = format!(
-        "Content-Type: {kind}; charset=\"{charset}\"\r\nContent-Transfer-Encoding: {said}\r\nSubject: x\r\n\r\n"
+        "Content-Type: {kind}; charset=\"{charset}\"\r\n\
+         Content-Transfer-Encoding: {encoding}\r\nSubject: x\r\n\r\n"
     );
     let raw = [header.as_bytes(), body].concat();
     let message = Message::parse(&raw);
@@ -87,35 +89,36 @@ pub fn decode(data: &[u8]) {
     assert!(kind.starts_with("text/") && !is_truncated);
     assert!(
         value.len() <= 4 * whole.len() + 16,
-        "{} octets of text of {}",
+        "{} bytes of text of {}",
         value.len(),
         whole.len()
     );
     assert!(!value.contains("\r\n"));
     if charset == "utf-8" && number == 0 && !is_encoding_problem {
-        assert!(std::str::from_utf8(body).is_ok(), "broken UTF-8 is no problem");
+        assert!(std::str::from_utf8(body).is_ok(), "invalid UTF-8 is not reported");
     }
-    let most = 1 + dice.upto(value.len());
-    let cut = message.body_value(0, most).unwrap();
-    assert!(cut.value.len() <= most && value.starts_with(&cut.value));
-    assert_eq!(cut.is_truncated, value.len() > most);
+    let max = 1 + rng.upto(value.len());
+    let cut = message.body_value(0, max).unwrap();
+    assert!(cut.value.len() <= max && value.starts_with(&cut.value));
+    assert_eq!(cut.is_truncated, value.len() > max);
     assert_eq!(cut.is_encoding_problem, is_encoding_problem);
     if kind != "text/html" && cut.is_truncated {
-        assert!(cut.value.len() + 4 > most, "cut short: {} of {most}", cut.value.len());
+        assert!(cut.value.len() + 4 > max, "cut short: {} of {max}", cut.value.len());
     }
-    assert!(message.texts(most).iter().map(String::len).sum::<usize>() <= 8 * most + 64);
+    assert!(message.texts(max).iter().map(String::len).sum::<usize>() <= 8 * max + 64);
     assert!(message.preview().chars().count() <= limits::MAX_PREVIEW_CHARS);
 }
 
-/// A report, whatever it is: what is taken from it is bounded and one line each; one of a
-/// disposition can be written, and is read as it was. And what a message asks for.
+/// Parses any bytes as a report. Its values are bounded and have no control characters, and a
+/// disposition notification reads the same after it is composed again. Also checks requests for
+/// disposition notifications.
 pub fn report(data: &[u8]) {
     let data = bounded(data);
-    asks(data);
+    check_request(data);
     let parsed = Message::parse(data);
     let Some(found) = report::report(&parsed) else { return };
     assert!(report::claims_to_be_report(parsed.header()), "a report that does not claim to be one");
-    let Report { text, original_id, content: about, .. } = &found;
+    let Report { text, original_id, content, .. } = &found;
     assert!(text.as_ref().is_none_or(|text| text.len() <= 64 * 1024));
     let returned = found.to_returned_report();
     for id in [original_id, &returned.message_id].into_iter().flatten() {
@@ -129,13 +132,13 @@ pub fn report(data: &[u8]) {
             reply.len() <= report::MAX_VALUE_BYTES + 40 && !reply.chars().any(char::is_control)
         );
         assert!(
-            reply.get(..3).is_some_and(|code| code.bytes().all(|octet| octet.is_ascii_digit())),
+            reply.get(..3).is_some_and(|code| code.bytes().all(|byte| byte.is_ascii_digit())),
             "{reply}"
         );
     }
-    let ReportContent::Disposition(disposition) = about else { return };
+    let ReportContent::Disposition(disposition) = content else { return };
     let person = |email: &str| EmailAddress { name: None, email: email.into() };
-    let made = MdnDraft {
+    let draft = MdnDraft {
         from: person("ann@example.org"),
         to: vec![person("bob@example.net")],
         subject: String::from_utf8_lossy(data).into_owned(),
@@ -145,16 +148,17 @@ pub fn report(data: &[u8]) {
     };
     let reporter =
         Reporter { hostname: "mx.example", message_id: "d.1@mx.example", now: UtcMillis(0) };
-    let raw = compose_notification(made, &reporter);
+    let raw = compose_notification(draft, &reporter);
     check_sent(&raw, "");
     let again = report::report(&Message::parse(&raw)).expect("a report");
-    assert_eq!(again.content, *about);
-    let whole = MdnDraft { original: Some(data.to_vec()), ..rebuilt(&again) };
+    assert_eq!(again.content, *content);
+    let whole = MdnDraft { original: Some(data.to_vec()), ..draft_of(&again) };
     let raw = compose_notification(whole, &reporter);
-    assert!(report::report(&Message::parse(&raw)).is_some_and(|back| back.content == *about));
+    assert!(report::report(&Message::parse(&raw)).is_some_and(|back| back.content == *content));
 }
 
-fn rebuilt(found: &Report) -> MdnDraft {
+/// A notification with the disposition of this report.
+fn draft_of(found: &Report) -> MdnDraft {
     let ReportContent::Disposition(disposition) = &found.content else { panic!("a disposition") };
     let person = EmailAddress { name: None, email: "ann@example.org".into() };
     let (from, to) = (person.clone(), vec![person]);
@@ -168,16 +172,16 @@ fn rebuilt(found: &Report) -> MdnDraft {
     }
 }
 
-fn asks(data: &[u8]) {
+fn check_request(data: &[u8]) {
     let Some(request) = MdnRequest::of(data) else { return };
     assert!((1..=11).contains(&request.to.len()));
-    // Who is told unasked could be told when asked.
-    let (asked, unasked) = (
+    // Whatever may be sent automatically may also be sent manually.
+    let (manual_reason, automatic_reason) = (
         request.reason_not_to_send(SendingMode::Manual),
         request.reason_not_to_send(SendingMode::Automatic),
     );
-    assert!(asked.is_none() || unasked.is_some());
-    assert!(unasked.is_some() || request.to.len() == 1);
+    assert!(manual_reason.is_none() || automatic_reason.is_some());
+    assert!(automatic_reason.is_some() || request.to.len() == 1);
     for line in [&request.original_recipient, &request.message_id].into_iter().flatten() {
         assert!(!line.chars().any(char::is_control));
     }

@@ -1,4 +1,5 @@
-//! What JMAP shows of a message: its structure, its texts, its fields in their forms.
+//! Fuzz bodies of what JMAP shows of a message (structure, texts, header fields) and of the
+//! messages that Email/set creates.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -6,7 +7,7 @@ use std::sync::OnceLock;
 use serde_json::{Value as Json, json};
 
 use super::bounded;
-use super::requests::empty;
+use super::requests::empty_service;
 use crate::jmap::{CAPABILITIES, Context, run};
 use crate::message::Message;
 use crate::message::build::{EncodedField, FieldValue};
@@ -15,24 +16,24 @@ use crate::message::header::fields;
 use crate::model::{AccountId, EmailAddress, EmailId, SentAt, limits};
 use crate::wire::jmap::Request;
 
-/// A property's name, and a message below it. Whatever both are: the structure is bounded and
-/// whole, what is cut is cut within its bound, and what a field shows as addresses, ids or a date
-/// can be written and reads the same.
+/// Reads the rest of the input as a message, and its first line as the name of a header property.
+/// The structure is bounded and consistent, texts are truncated within their limits, and addresses,
+/// ids and dates of a field can be written.
 pub fn structure(data: &[u8]) {
     let data = bounded(data);
-    let end = data.iter().position(|octet| *octet == b'\n').unwrap_or(data.len());
+    let end = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
     let (first, raw) =
         (String::from_utf8_lossy(&data[..end]), data.get(end + 1..).unwrap_or_default());
     let message = Message::parse(raw);
-    parts(&message, first.len());
+    check_parts(&message, first.len());
     if let Ok(property) = first.parse::<HeaderProperty>() {
         assert_eq!(property.to_string().parse(), Ok(property.clone()));
         match property.evaluate(fields(raw)) {
             PropertyValue::Last(value) => {
-                value.iter().for_each(|value| shown(property.form, value));
+                value.iter().for_each(|value| check_value(property.form, value));
             }
             PropertyValue::All(values) => {
-                values.iter().for_each(|value| shown(property.form, value));
+                values.iter().for_each(|value| check_value(property.form, value));
             }
         }
     }
@@ -45,12 +46,12 @@ pub fn structure(data: &[u8]) {
             Form::Date,
             Form::Urls,
         ] {
-            shown(form, &form.evaluate(&field));
+            check_value(form, &form.evaluate(&field));
         }
     }
 }
 
-fn parts(message: &Message<'_>, most: usize) {
+fn check_parts(message: &Message<'_>, max: usize) {
     let structure = message.structure();
     let all = structure.root.flat();
     let numbers: BTreeSet<u32> = all.iter().map(|part| part.number).collect();
@@ -69,12 +70,12 @@ fn parts(message: &Message<'_>, most: usize) {
         assert!(part.is_multipart || part.children.is_empty());
         let decoded = message.decoded(part.number);
         assert_eq!(part.is_multipart, decoded.is_none());
-        assert_eq!(decoded.map_or(0, |octets| octets.len()), part.size);
+        assert_eq!(decoded.map_or(0, |bytes| bytes.len()), part.size);
         let whole = message.body_value(part.number, 0);
         assert_eq!(whole.is_some(), part.is_text());
         let Some(whole) = whole else { continue };
-        let cut = message.body_value(part.number, most).unwrap_or_default();
-        assert!(most == 0 || cut.value.len() <= most);
+        let cut = message.body_value(part.number, max).unwrap_or_default();
+        assert!(max == 0 || cut.value.len() <= max);
         assert!(
             whole.value.starts_with(&cut.value)
                 && cut.is_truncated == (cut.value.len() < whole.value.len())
@@ -86,13 +87,13 @@ fn parts(message: &Message<'_>, most: usize) {
     }
 }
 
-fn shown(form: Form, value: &FormValue) {
+fn check_value(form: Form, value: &FormValue) {
     let clean = |text: &str| !text.chars().any(|c| c.is_control() && c != '\t');
     match value {
         FormValue::Text(text) => assert!(form == Form::Raw || clean(text), "{text:?}"),
-        FormValue::Addresses(people) => people.iter().for_each(person),
+        FormValue::Addresses(people) => people.iter().for_each(check_address),
         FormValue::Groups(groups) => {
-            groups.iter().flat_map(|group| &group.addresses).for_each(person);
+            groups.iter().flat_map(|group| &group.addresses).for_each(check_address);
         }
         FormValue::Strings(list) => assert!(list.iter().flatten().all(|text| clean(text))),
         FormValue::Date(Some(date)) => {
@@ -113,17 +114,17 @@ fn shown(form: Form, value: &FormValue) {
     }
 }
 
-fn person(person: &EmailAddress) {
+fn check_address(person: &EmailAddress) {
     let clean = |text: &str| !text.chars().any(char::is_control);
     assert!(clean(&person.email) && person.name.as_deref().is_none_or(clean));
-    // What cannot be written is refused; whatever is written is one field.
+    // An address is refused, or written as exactly one field.
     if let Ok(written) = EncodedField::new("To", &FieldValue::Addresses(vec![person.clone()])) {
-        let octets = written.bytes();
-        assert_eq!(fields(octets).count(), 1, "{}", octets.escape_ascii());
+        let bytes = written.bytes();
+        assert_eq!(fields(bytes).count(), 1, "{}", bytes.escape_ascii());
     }
 }
 
-/// Properties that stand for a header field.
+/// The properties of an email that set a header field, with the name of the field.
 const FIELDS: [(&str, &str); 11] = [
     ("messageId", "message-id"),
     ("inReplyTo", "in-reply-to"),
@@ -138,18 +139,22 @@ const FIELDS: [(&str, &str); 11] = [
     ("sentAt", "date"),
 ];
 
-/// An object of Email/set's `create`: it is refused, or a message is made that has no header field
-/// which was not asked for, whose lines are as they must be, and which Email/get shows.
+/// Creates an email from any JSON object with Email/set. The object is refused, or the new message
+/// has only header fields that the object names, has well-formed lines, and is returned by
+/// Email/get.
 pub fn draft(data: &[u8]) {
     let Ok(Json::Object(mut email)) = serde_json::from_slice::<Json>(bounded(data)) else { return };
-    let (context, account, inbox) = bed();
+    let (context, account, inbox) = service();
     email.insert("mailboxIds".into(), json!({inbox: true}));
     let mut allowed: BTreeSet<String> =
         ["message-id", "date", "mime-version"].map(str::to_owned).into();
     let root = email.get("bodyStructure").and_then(Json::as_object);
     for name in email.keys().chain(root.into_iter().flatten().map(|(name, _)| name)) {
         allowed.extend(
-            FIELDS.iter().find(|(known, _)| known == name).map(|(_, field)| (*field).to_owned()),
+            FIELDS
+                .iter()
+                .find(|(property, _)| property == name)
+                .map(|(_, field)| (*field).to_owned()),
         );
         allowed.extend(
             name.strip_prefix("header:")
@@ -168,7 +173,7 @@ pub fn draft(data: &[u8]) {
     };
     let number: EmailId = id.parse().unwrap();
     let raw = context.store.snapshot().message(*account, number).unwrap().unwrap();
-    for line in raw.split_inclusive(|octet| *octet == b'\n') {
+    for line in raw.split_inclusive(|byte| *byte == b'\n') {
         let text = line.strip_suffix(b"\r\n").unwrap_or(line);
         assert!(
             text.len() <= 998 && !text.contains(&b'\n') && !text.contains(&0),
@@ -194,7 +199,7 @@ fn call(context: &Context, name: &str, arguments: &Json) -> Json {
     let request: Request =
         match crate::wire::jmap::parse(request.to_string().as_bytes(), CAPABILITIES) {
             Ok(request) => request,
-            // What is no I-JSON comes no further.
+            // Such an object is not I-JSON, and is refused with its request.
             Err(_) => return json!({"notCreated": {"k": {"type": "notJSON"}}}),
         };
     let answer = run(context, request).unwrap().json()["methodResponses"][0].clone();
@@ -202,10 +207,11 @@ fn call(context: &Context, name: &str, arguments: &Json) -> Json {
     answer[1].clone()
 }
 
-fn bed() -> &'static (Context, AccountId, String) {
-    static BED: OnceLock<(Context, AccountId, String)> = OnceLock::new();
-    BED.get_or_init(|| {
-        let (context, account) = empty();
+/// A service with one empty account, which all inputs share, and the id of its Inbox.
+fn service() -> &'static (Context, AccountId, String) {
+    static SERVICE: OnceLock<(Context, AccountId, String)> = OnceLock::new();
+    SERVICE.get_or_init(|| {
+        let (context, account) = empty_service();
         let (inbox, _) = context.store.snapshot().find_mailbox(account, "inbox").unwrap().unwrap();
         (context, account, inbox.to_string())
     })

@@ -1,4 +1,4 @@
-//! What comes in the fields of an HTTP request, and content in a transfer encoding.
+//! The fuzz body of HTTP header fields.
 
 use super::{InputRng, bounded};
 use crate::wire::http::{
@@ -6,35 +6,36 @@ use crate::wire::http::{
     x_forwarded_for,
 };
 
-/// Any octets as each field that is read: nothing that is read leads out of its bounds, and nothing
-/// that is written ends the field that it stands in.
+/// Parses any bytes as each request field that the server reads, and writes them into the response
+/// fields that contain text of a client. What is parsed is within its bounds, and what is written
+/// cannot end its field.
 pub fn http(data: &[u8]) {
     let data = bounded(data);
     drop(credentials(data));
-    let fields: Vec<&[u8]> = data.split(|octet| *octet == b'\n').collect();
+    let fields: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
     let trusted = ["10.0.0.0/8".parse().unwrap(), "::1".parse().unwrap()];
     let peer = Some("10.1.2.3".parse().unwrap());
     for hops in [forwarded(fields.iter().copied()), x_forwarded_for(fields.iter().copied())] {
         assert!(hops.len() <= 32, "{hops:?}");
         let client = client(peer, &hops, &trusted);
-        // It is somebody who was named, or the peer.
+        // The client is the peer, or one of the addresses in the field.
         assert!(client == peer || hops.contains(&client), "{client:?} of {hops:?}");
     }
     if let Some(host) = authority(data) {
         assert!(
-            host.bytes().all(|octet| octet.is_ascii_graphic() && !b"/?#@\"<>".contains(&octet)),
+            host.bytes().all(|byte| byte.is_ascii_graphic() && !b"/?#@\"<>".contains(&byte)),
             "{host}"
         );
     }
-    let mut dice = InputRng::of(data);
-    for length in [0, 1, dice.throw() >> 24] {
+    let mut rng = InputRng::of(data);
+    for length in [0, 1, rng.throw() >> 24] {
         if let RangeSelection::Part(part) = range(data, length) {
             assert!(part.start < part.end && part.end <= length, "{part:?} of {length}");
         }
     }
     let text = String::from_utf8_lossy(data);
     let field = attachment(&text);
-    assert!(field.bytes().all(|octet| octet == b' ' || octet.is_ascii_graphic()), "{field:?}");
+    assert!(field.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()), "{field:?}");
     let quotes = if field == "attachment" { 0 } else { 2 };
     assert_eq!(field.matches('"').count(), quotes, "{field}");
     if let Some(kind) = media_type(&text) {

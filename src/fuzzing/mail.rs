@@ -1,4 +1,4 @@
-//! What is in a message: its rows and facts, the reply to it, and the results that are trusted.
+//! Fuzz bodies of messages: rows, search, replies, authentication results and DKIM signatures.
 
 use std::convert::Infallible;
 use std::sync::LazyLock;
@@ -22,8 +22,8 @@ const NOW: UtcMillis = UtcMillis(1_795_251_600_000);
 const SECRETS: Secrets =
     Secrets { threads: [1; 32], told: [2; 32], words: [3; 16], ranks: [4; 16] };
 
-/// A message: whatever it is it has rows, which are bounded and come back from their bytes as they
-/// were.
+/// Derives the rows of any bytes as a message. The rows are deterministic and bounded, and decode
+/// to what was encoded. Also checks the header index, [`AutoReplyFacts`] and the trace prefix.
 pub fn message(data: &[u8]) {
     let data = bounded(data);
     let parsed = Message::parse(data);
@@ -35,10 +35,10 @@ pub fn message(data: &[u8]) {
     let content = encode_content(b"prefix", &encoded.content);
     assert_eq!(decode_content(b"key", &content), Ok((b"prefix".to_vec(), rows.content)));
     assert_eq!(decode_tokens(b"key", &encode_tokens(b"prefix", &encoded.tokens)), Ok(rows.tokens));
-    let most = 64 * data.len() + 64 * 1024;
+    let max = 64 * data.len() + 64 * 1024;
     assert!(
-        content.len() + encoded.tokens.len() <= most,
-        "rows of {} octets",
+        content.len() + encoded.tokens.len() <= max,
+        "rows of {} bytes",
         content.len() + encoded.tokens.len()
     );
 
@@ -50,24 +50,24 @@ pub fn message(data: &[u8]) {
     assert!(header.leading_fields().eq(leading_fields(data)));
     assert_eq!(header.body_offset(), body_offset(data));
     assert!(body_offset(data) <= data.len() && trace::received_count(&header) <= data.len());
-    trace_is_whole(data, &facts);
+    check_trace(data, &facts);
 }
 
-/// A text and a message below it: whatever has the text has it by its tokens too, so that the
-/// search index loses nothing; and where the tokens say so and the octets confirm it, a reading of
-/// the message does.
+/// Searches the first line of the input as a text in the rest as a message. A message that contains
+/// the text also matches by its tokens, so that the search index loses no hit. Tokens and bytes
+/// together match exactly if the parsed message contains the text.
 pub fn search(data: &[u8]) {
     let data = bounded(data);
-    let end = data.iter().position(|octet| *octet == b'\n').unwrap_or(data.len());
+    let end = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
     let (text, raw) =
         (String::from_utf8_lossy(&data[..end]), data.get(end + 1..).unwrap_or_default());
     let tokens = rows_of(&Message::parse(raw), &SECRETS).tokens;
     for fields in [WORD_FIELDS, tokens::FROM, tokens::SUBJECT, tokens::BODY] {
         let term = SearchTerm::new(&text, fields, &SECRETS);
-        let (likely, stands) = (term.matches(&tokens), term.matches_raw(raw));
-        assert!(likely || !stands, "{text:?} is there, and not in its tokens");
-        // But for two words of one hash, which no fuzzer meets.
-        assert_eq!(likely && term.confirms(raw), stands, "{text:?} in {fields}");
+        let (matches_tokens, matches_raw) = (term.matches(&tokens), term.matches_raw(raw));
+        assert!(matches_tokens || !matches_raw, "{text:?} is in the message, not in its tokens");
+        // Two words with the same hash would break this; no fuzzer finds such a pair.
+        assert_eq!(matches_tokens && term.confirms(raw), matches_raw, "{text:?} in {fields}");
     }
 }
 
@@ -75,9 +75,11 @@ fn check_rows(rows: &MessageRows, data: &[u8]) {
     let content = &rows.content;
     assert_eq!(rows.size, data.len() as u64);
     assert!(content.preview.chars().count() <= limits::MAX_PREVIEW_CHARS);
-    let one_line = |text: &str| !text.chars().any(char::is_control);
-    assert!(one_line(&content.preview));
-    assert!(content.subject.as_deref().is_none_or(|subject| one_line(&subject.replace('\t', " "))));
+    let is_one_line = |text: &str| !text.chars().any(char::is_control);
+    assert!(is_one_line(&content.preview));
+    assert!(
+        content.subject.as_deref().is_none_or(|subject| is_one_line(&subject.replace('\t', " ")))
+    );
     for people in
         [&content.from, &content.to, &content.cc, &content.bcc, &content.sender, &content.reply_to]
     {
@@ -85,7 +87,7 @@ fn check_rows(rows: &MessageRows, data: &[u8]) {
         assert!(
             people
                 .iter()
-                .all(|one| one_line(&one.email) && one.name.as_deref().is_none_or(one_line))
+                .all(|one| is_one_line(&one.email) && one.name.as_deref().is_none_or(is_one_line))
         );
     }
     for ids in [&content.message_id, &content.in_reply_to, &content.references] {
@@ -119,37 +121,38 @@ fn check_rows(rows: &MessageRows, data: &[u8]) {
     );
 }
 
-/// What is written on top is three fields, whatever a client said: the field values of the message
-/// stand in for that.
-fn trace_is_whole(data: &[u8], facts: &AutoReplyFacts) {
-    // As long as a path may be (RFC 5321 §4.5.3.1).
-    let said = fields(data)
+/// Checks that the trace prefix has exactly three fields, whatever the client sent, and that a
+/// delivery report about the message is well formed. Field values of the message stand in for what
+/// a client sends.
+fn check_trace(data: &[u8], facts: &AutoReplyFacts) {
+    // The length of a path is limited as well (RFC 5321 §4.5.3.1).
+    let values = fields(data)
         .take(4)
         .map(|field| String::from_utf8_lossy(field.value).chars().take(200).collect());
-    let said: Vec<String> = said.collect();
-    let word = |at: usize| said.get(at).cloned();
+    let values: Vec<String> = values.collect();
+    let value = |at: usize| values.get(at).cloned();
     let client = ClientInfo {
-        name: word(0),
-        addr: word(1),
-        helo: word(2),
-        ident: word(3),
+        name: value(0),
+        addr: value(1),
+        helo: value(2),
+        ident: value(3),
         ..ClientInfo::default()
     };
-    let local = word(0).unwrap_or_default();
+    let local = value(0).unwrap_or_default();
     let sender = facts.from.first().and_then(|from| Address::parse(&from.email).ok());
     let envelope =
-        Envelope { lhlo: local.clone(), envid: word(1), sender, client, ..Envelope::default() };
+        Envelope { lhlo: local.clone(), envid: value(1), sender, client, ..Envelope::default() };
     let recipient = Recipient::plain(Address::from_parts(local, "b.example"));
     let id = trace::queue_id(&Header::split(data), &envelope).unwrap_or_default();
     assert!(id.chars().count() <= 64);
-    let made = trace::prefix(&envelope, &recipient, &recipient.address, "mx.example", &id, NOW);
+    let prefix = trace::prefix(&envelope, &recipient, &recipient.address, "mx.example", &id, NOW);
     assert_eq!(
-        names(&made),
+        names(&prefix),
         ["Return-Path", "Delivered-To", "Received"],
         "{}",
-        made.escape_ascii()
+        prefix.escape_ascii()
     );
-    assert_eq!(body_offset(&made), made.len());
+    assert_eq!(body_offset(&prefix), prefix.len());
     let reporter = Reporter { hostname: "mx.example", message_id: "d.1@mx.example", now: NOW };
     let Some(told) = dsn::compose_delivered(&envelope, &[&recipient], data, None, &reporter) else {
         return;
@@ -165,18 +168,18 @@ fn names(raw: &[u8]) -> Vec<String> {
     fields(raw).map(|field| String::from_utf8_lossy(field.name).into_owned()).collect()
 }
 
-/// What we send: CRLF lines of no more than 998 octets, no NUL, and ASCII (RFC 5322 §2.1.1, §2.3)
-/// but for addresses that are not (RFC 6532 §3.2).
+/// Checks a message that this server composed: CRLF lines of at max 998 bytes, no NUL (RFC 5322
+/// §2.1.1, §2.3), each field of a reply once, and ASCII unless `addresses` is not (RFC 6532 §3.2).
 pub(super) fn check_sent(message: &[u8], addresses: &str) {
     assert!(message.is_ascii() || !addresses.is_ascii(), "not ASCII, though every address is");
-    for line in message.split_inclusive(|octet| *octet == b'\n') {
+    for line in message.split_inclusive(|byte| *byte == b'\n') {
         let text = line.strip_suffix(b"\r\n").unwrap_or(line);
         assert!(
             !text.contains(&b'\n') && !text.contains(&b'\r') && !text.contains(&0),
             "{}",
             line.escape_ascii()
         );
-        assert!(text.len() <= 998, "a line of {} octets", text.len());
+        assert!(text.len() <= 998, "a line of {} bytes", text.len());
     }
     let names = names(message);
     for name in ["From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted"] {
@@ -185,16 +188,17 @@ pub(super) fn check_sent(message: &[u8], addresses: &str) {
     }
 }
 
-/// What holds of a message that is not of our own words: its lines, and that its header is ours.
+/// Checks a reply whose body a Sieve script supplied: its lines, and that the header is the
+/// server's.
 fn check_entity(message: &[u8]) {
-    for line in message.split_inclusive(|octet| *octet == b'\n') {
+    for line in message.split_inclusive(|byte| *byte == b'\n') {
         let text = line.strip_suffix(b"\r\n").unwrap_or(line);
         assert!(
             !text.contains(&b'\n') && !text.contains(&b'\r') && !text.contains(&0),
             "{}",
             line.escape_ascii()
         );
-        assert!(text.len() <= 998, "a line of {} octets", text.len());
+        assert!(text.len() <= 998, "a line of {} bytes", text.len());
     }
     let facts = AutoReplyFacts::of(message);
     assert!(
@@ -204,8 +208,8 @@ fn check_entity(message: &[u8]) {
     assert!(!names(message).iter().any(|name| name.eq_ignore_ascii_case("Bcc")));
 }
 
-/// An account that was told of nobody and knows nobody; its identity says which addresses are its
-/// own, and without one none is.
+/// An account that has told no sender and has no correspondents. Its own addresses are those of the
+/// identity, if there is one.
 struct FuzzLookup<'a>(Option<&'a Identity>);
 
 impl vacation::AccountLookup for FuzzLookup<'_> {
@@ -224,8 +228,8 @@ impl vacation::AccountLookup for FuzzLookup<'_> {
     }
 }
 
-/// The reply to a message: made for any message and any text of the owner's, well formed, and never
-/// itself answered.
+/// Composes the vacation reply to any message with any text of the owner. The reply is well formed,
+/// bounded, and never answered itself.
 pub fn reply(data: &[u8]) {
     let data = bounded(data);
     let facts = AutoReplyFacts::of(data);
@@ -271,70 +275,70 @@ pub fn reply(data: &[u8]) {
     let lookup = FuzzLookup(Some(&identity));
     let outcome = vacation::decide(&input, &lookup);
     assert_eq!(outcome, vacation::decide(&input, &lookup));
-    // Also where none is owed: a reply is made of strangers' words.
-    let made = vacation::reply(&input, &sender, |_| true);
+    // A reply is composed whatever the decision is, because it contains text of the sender.
+    let reply = vacation::reply(&input, &sender, |_| true);
     let people = [&response.from, &response.reply_to]
         .into_iter()
         .flatten()
         .map(|person| person.email.as_str());
-    check_sent(&made.message, &people.chain([sender.to_string().as_str()]).collect::<String>());
-    // A script's MIME entity, whatever it is (RFC 5230 §4.8).
+    check_sent(&reply.message, &people.chain([sender.to_string().as_str()]).collect::<String>());
+    // A Sieve script may supply any MIME entity (RFC 5230 §4.8).
     let script = vacation::Script {
         mime: true,
         from: facts.from.first().map(|from| from.email.clone()),
         reason: String::from_utf8_lossy(body).into_owned(),
         ..vacation::Script::default()
     };
-    let of_script = vacation::Notice::of_script(&script);
+    let script_notice = vacation::Notice::of_script(&script);
     let entity =
-        vacation::reply(&vacation::Input { notice: &of_script, ..input }, &sender, |_| true);
+        vacation::reply(&vacation::Input { notice: &script_notice, ..input }, &sender, |_| true);
     check_entity(&entity.message);
-    assert!(vacation::is_own_id(&made.message_id, &SECRETS.told));
-    let seen = AutoReplyFacts::of(&made.message);
-    assert_eq!(seen.message_id.as_deref(), Some(made.message_id.as_str()));
+    assert!(vacation::is_own_id(&reply.message_id, &SECRETS.told));
+    let seen = AutoReplyFacts::of(&reply.message);
+    assert_eq!(seen.message_id.as_deref(), Some(reply.message_id.as_str()));
     let back = vacation::Input { sender: Some(&ann), recipient: &sender, facts: &seen, ..input };
     let back = vacation::decide(&back, &FuzzLookup(None));
     assert!(back.is_ok_and(|back| !back.is_reply()), "a reply is answered");
-    let most = 64 * 1024 + 16 * data.len();
+    let max = 64 * 1024 + 16 * data.len();
     assert!(
-        made.message.len() <= most,
-        "a reply of {} octets to {}",
-        made.message.len(),
+        reply.message.len() <= max,
+        "a reply of {} bytes to {}",
+        reply.message.len(),
         data.len()
     );
 }
 
-/// Authentication-Results: what stands below a stranger's Received field counts for nothing, and a
-/// stricter policy lets nobody through whom a milder one holds.
+/// Evaluates the Authentication-Results fields of any message. Fields below another site's Received
+/// field do not count, and a stricter policy accepts nothing that a laxer one rejects.
 pub fn results(data: &[u8]) {
     let data = bounded(data);
     let sender = Address::from_parts("bob", "example.net");
-    let mut held = false;
+    let mut is_rejected = false;
     for policy in [Policy::Off, Policy::FailOnly, Policy::Strict] {
         let settings =
             proof::Settings { authserv_ids: vec!["mx.example.org".into()], policy, verifier: None };
         let found = proof::forgery_reason(&Header::split(data), Some(&sender), &settings);
         assert!(policy != Policy::Off || found.is_none());
-        assert!(found.is_some() || !held, "held by the milder policy alone");
+        assert!(found.is_some() || !is_rejected, "rejected by the laxer policy only");
         assert!(
             found.as_ref().is_none_or(|why| why.len() < 1000 && !why.contains(char::is_control))
         );
-        held = found.is_some();
+        is_rejected = found.is_some();
         assert_eq!(proof::forgery_reason(&Header::split(data), None, &settings), None);
         let nobody = proof::Settings { policy, ..proof::Settings::default() };
         assert_eq!(proof::forgery_reason(&Header::split(data), Some(&sender), &nobody), None);
-        let strange = b"Received: from a by mx.example.org\r\nReceived: from b by evil.example\r\n";
+        let foreign = b"Received: from a by mx.example.org\r\nReceived: from b by evil.example\r\n";
         let below = proof::forgery_reason(
-            &Header::split(&[strange, data].concat()),
+            &Header::split(&[foreign, data].concat()),
             Some(&sender),
             &settings,
         );
         assert_eq!(
             below,
-            proof::forgery_reason(&Header::split(strange), Some(&sender), &settings),
-            "below a stranger's Received"
+            proof::forgery_reason(&Header::split(foreign), Some(&sender), &settings),
+            "below a foreign Received field"
         );
-        // A failure on top is one, whatever follows.
+        // A failure at the top counts, whatever follows.
         let failure = b"Authentication-Results: mx.example.org; dmarc=fail\r\n";
         let failed = proof::forgery_reason(
             &Header::split(&[failure, data].concat()),
@@ -345,8 +349,9 @@ pub fn results(data: &[u8]) {
     }
 }
 
-/// A DKIM signature on any message: fields of their own, the same for all that a reader sees alike,
-/// and none without a From.
+/// Signs any message with two DKIM keys. The signatures are separate, well-formed header fields. A
+/// Received field in front makes no difference, and a message is signed only if it has one From
+/// field.
 pub fn sign(data: &[u8]) {
     static SIGNER: LazyLock<Signer> = LazyLock::new(|| {
         let key = |selector| SigningKey::new("example.org", selector, KEY).unwrap();
@@ -359,14 +364,14 @@ pub fn sign(data: &[u8]) {
     let Some(made) = made else { return };
     assert_eq!(names(&made), ["DKIM-Signature", "DKIM-Signature"], "{}", made.escape_ascii());
     assert_eq!(body_offset(&made), made.len());
-    assert!(made.is_ascii() && made.split(|octet| *octet == b'\n').all(|line| line.len() <= 998));
+    assert!(made.is_ascii() && made.split(|byte| *byte == b'\n').all(|line| line.len() <= 998));
     assert_eq!(
         SIGNER.sign(data).unwrap().is_some(),
         SIGNER.sign(&[b"Received: x\r\n", data].concat()).unwrap().is_some()
     );
 }
 
-/// A key for this alone.
+/// A private key that is used only here.
 const KEY: &[u8] = b"-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g
 -----END PRIVATE KEY-----

@@ -1,16 +1,16 @@
-//! The bodies of the fuzz targets: each takes any octets and panics where a promise of a room does
-//! not hold.
+//! The fuzz bodies: functions that take any bytes and panic if code of a room breaks its contract.
 //!
-//! They name every room and no room names them. They are always compiled, so that
-//! `fuzz/fuzz_targets` (libFuzzer, nightly) has nothing in it but a call, and so that the ordinary
-//! tests replay the seeds of `fuzz/corpus` and mutations of them on stable. A body does no I/O,
-//! reads no clock, and gives the same verdict for the same octets each time; what looks random in
-//! it is thrown with dice whose seed is the input.
+//! - A body does no I/O, reads no clock and is deterministic. Its random numbers come from a
+//!   generator whose seed is the input ([`InputRng`]).
+//! - The bodies are always compiled. A target in `fuzz/fuzz_targets` (libFuzzer, nightly) only
+//!   calls a body, and the ordinary tests run the bodies on stable Rust with the seeds of
+//!   `fuzz/corpus` and mutations of the seeds.
+//! - The bodies use every room, and no room uses them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a body speaks by panicking"
+    reason = "a body reports errors by panicking"
 )]
 
 mod bodies;
@@ -37,10 +37,10 @@ pub use text::{config, date};
 pub use transfer::{folder, mbox};
 pub use truth::{damage, store};
 
-/// A body.
+/// A fuzz body, which gets the input.
 pub type FuzzBody = fn(&[u8]);
 
-/// Every body by the name of its target.
+/// All bodies, with the names of their targets.
 pub const BODIES: &[(&str, FuzzBody)] = &[
     ("address", address),
     ("command", command),
@@ -70,20 +70,20 @@ pub const BODIES: &[(&str, FuzzBody)] = &[
     ("structure", structure),
 ];
 
-/// Octets of an input that are looked at: more finds nothing else, and a slow body finds little.
+/// Bodies ignore the bytes after these. Longer inputs find no other errors, and slow a body down.
 const MAX_INPUT_BYTES: usize = 64 * 1024;
 
 fn bounded(data: &[u8]) -> &[u8] {
     data.get(..MAX_INPUT_BYTES).unwrap_or(data)
 }
 
-/// Dice: the same throws for the same input.
+/// A xorshift generator of random numbers: the same input gives the same numbers.
 struct InputRng(u64);
 
 impl InputRng {
     fn of(data: &[u8]) -> Self {
-        let seed = data.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {
-            (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3)
+        let seed = data.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         });
         Self(seed | 1)
     }
@@ -95,12 +95,12 @@ impl InputRng {
         self.0
     }
 
-    /// From 0 to `most`, `most` included.
-    fn upto(&mut self, most: usize) -> usize {
-        usize::try_from(self.throw() % (most as u64 + 1)).unwrap_or(0)
+    /// Returns a number from 0 to `max`, inclusive.
+    fn upto(&mut self, max: usize) -> usize {
+        usize::try_from(self.throw() % (max as u64 + 1)).unwrap_or(0)
     }
 
-    /// The input in pieces of random length, `about` octets each.
+    /// Splits `data` into pieces of random length, of `about` bytes on average.
     fn pieces<'a>(&mut self, data: &'a [u8], about: usize) -> Vec<&'a [u8]> {
         let mut rest = data;
         let mut pieces = Vec::new();
@@ -113,7 +113,7 @@ impl InputRng {
     }
 }
 
-/// Reads an input as a row of choices; when it is used up every choice is 0.
+/// Reads an input as a sequence of choices. After the end of the input every choice is 0.
 struct Choices<'a>(&'a [u8]);
 
 impl Choices<'_> {
@@ -121,14 +121,14 @@ impl Choices<'_> {
         self.0.is_empty()
     }
 
-    fn octet(&mut self) -> u8 {
+    fn byte(&mut self) -> u8 {
         let (first, rest) = self.0.split_first().unwrap_or((&0, &[]));
         self.0 = rest;
         *first
     }
 
     fn fixed<const N: usize>(&mut self) -> [u8; N] {
-        std::array::from_fn(|_| self.octet())
+        std::array::from_fn(|_| self.byte())
     }
 
     fn u32(&mut self) -> u32 {
@@ -139,8 +139,9 @@ impl Choices<'_> {
         u64::from_be_bytes(self.fixed())
     }
 
-    fn below(&mut self, most: usize) -> usize {
-        usize::from(self.octet()) % most.max(1)
+    /// Returns a number below `end`, or 0 if `end` is 0.
+    fn below(&mut self, end: usize) -> usize {
+        usize::from(self.byte()) % end.max(1)
     }
 }
 

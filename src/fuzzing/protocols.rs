@@ -1,4 +1,4 @@
-//! What comes over a socket: LMTP sessions, dot-stuffing, addresses, commands, JMAP requests.
+//! Fuzz bodies of protocols: LMTP sessions, dot-stuffing, addresses, commands, JMAP requests.
 
 use super::{InputRng, bounded};
 use crate::model::{Address, Envelope, limits};
@@ -12,7 +12,8 @@ use crate::wire::smtp::dot::stuff;
 use crate::wire::smtp::path::{parameters, path, utf8_addr, xtext};
 use crate::wire::smtp::{DotUnstuffer, Reply};
 
-/// A client's octets: in whatever pieces they come the session is the same, within its limits.
+/// Runs an LMTP session with any bytes from the client. The session keeps its limits, and does not
+/// depend on how the bytes are split into pieces.
 pub fn lmtp(data: &[u8]) {
     let data = bounded(data);
     let plain = Settings {
@@ -24,43 +25,44 @@ pub fn lmtp(data: &[u8]) {
         ..Settings::default()
     };
     let trusted = Settings { trusted: true, starttls: true, ..plain.clone() };
-    let mut dice = InputRng::of(data);
+    let mut rng = InputRng::of(data);
     for settings in [plain, trusted] {
-        let whole = talk(&[data], &settings);
+        let whole = run_session(&[data], &settings);
         if data.len() <= 8 * 1024 {
-            let octets: Vec<&[u8]> = data.chunks(1).collect();
-            assert_eq!(talk(&octets, &settings), whole, "octet by octet");
+            let single: Vec<&[u8]> = data.chunks(1).collect();
+            assert_eq!(run_session(&single, &settings), whole, "byte by byte");
         }
         for about in [2, 30, 500] {
-            let pieces = dice.pieces(data, about);
-            assert_eq!(talk(&pieces, &settings), whole, "in {} pieces", pieces.len());
+            let pieces = rng.pieces(data, about);
+            assert_eq!(run_session(&pieces, &settings), whole, "in {} pieces", pieces.len());
         }
     }
 }
 
-/// What a session said, and the messages that came through it.
+/// The replies of a session, and the messages that it accepted.
 #[derive(PartialEq, Eq)]
 struct LmtpTranscript {
-    said: Vec<u8>,
+    replies: Vec<u8>,
     messages: Vec<(Envelope, Vec<u8>)>,
     starttls: bool,
 }
 
 impl std::fmt::Debug for LmtpTranscript {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        writeln!(out, "\n{}", self.said.escape_ascii().to_string().replace("\\r\\n", "\n"))?;
+        writeln!(out, "\n{}", self.replies.escape_ascii().to_string().replace("\\r\\n", "\n"))?;
         self.messages
             .iter()
             .try_for_each(|(envelope, body)| writeln!(out, "{envelope:?} {}", body.escape_ascii()))
     }
 }
 
-/// A driver: `unknown@` is refused, `full@` is over quota at the end, and a third of a message may
-/// be refused on its way.
-fn talk(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
+/// Drives a session. Recipients `unknown@` are refused, and `full@` are over quota at the end of
+/// the message.
+fn run_session(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
     let mut session = Session::new(settings.clone());
-    let mut talk = LmtpTranscript { said: Vec::new(), messages: Vec::new(), starttls: false };
-    talk.said.append(session.output());
+    let mut transcript =
+        LmtpTranscript { replies: Vec::new(), messages: Vec::new(), starttls: false };
+    transcript.replies.append(session.output());
     let (mut input, mut body) = (Vec::new(), Vec::new());
     let all: usize = pieces.iter().map(|piece| piece.len()).sum();
     let mut steps = 0;
@@ -68,17 +70,17 @@ fn talk(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
         input.extend_from_slice(piece);
         loop {
             steps += 1;
-            assert!(steps <= 4 * all + pieces.len() + 16, "a session that does not move on");
+            assert!(steps <= 4 * all + pieces.len() + 16, "the session makes no progress");
             let (taken, step) = session.step(&input);
             input.drain(..taken);
             match step {
                 Step::NeedInput if taken == 0 => {
                     assert!(
                         input.len() < limits::MAX_COMMAND_BYTES,
-                        "{} octets wait for a line's end",
+                        "{} bytes wait for a line's end",
                         input.len()
                     );
-                    talk.said.append(session.output());
+                    transcript.replies.append(session.output());
                     break;
                 }
                 Step::NeedInput => {}
@@ -96,7 +98,7 @@ fn talk(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
                     body.extend_from_slice(bytes);
                     assert!(
                         body.len() as u64 <= settings.max_message,
-                        "more of a message than there may be"
+                        "the message is over the limit"
                     );
                 }
                 Step::End(envelope) => {
@@ -112,33 +114,34 @@ fn talk(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
                         })
                         .collect();
                     session.delivered(&replies);
-                    talk.messages.push((*envelope, std::mem::take(&mut body)));
+                    transcript.messages.push((*envelope, std::mem::take(&mut body)));
                 }
                 Step::StartTls => {
-                    // What is pipelined behind it is discarded, so that nothing after it can be the
-                    // same.
-                    talk.said.append(session.output());
-                    talk.starttls = true;
+                    // Pipelined input after STARTTLS is discarded, so what follows depends on how
+                    // the bytes are split.
+                    transcript.replies.append(session.output());
+                    transcript.starttls = true;
                     assert!(settings.starttls);
                     break 'all;
                 }
                 Step::Close => {
-                    talk.said.append(session.output());
-                    assert_eq!(session.step(&input), (0, Step::Close), "closed is closed");
+                    transcript.replies.append(session.output());
+                    assert_eq!(session.step(&input), (0, Step::Close), "a closed session goes on");
                     break 'all;
                 }
             }
-            talk.said.append(session.output());
+            transcript.replies.append(session.output());
         }
     }
-    check_replies(&talk.said, settings);
-    talk
+    check_replies(&transcript.replies, settings);
+    transcript
 }
 
-/// Nothing in it can break a line of whatever is made of it.
+/// Checks that no text of an envelope has control characters, which could break a line that
+/// contains it.
 fn check_envelope(envelope: &Envelope) {
     let client = &envelope.client;
-    let said = [
+    let values = [
         &client.name,
         &client.addr,
         &client.helo,
@@ -147,7 +150,7 @@ fn check_envelope(envelope: &Envelope) {
         &client.source,
         &client.login,
     ];
-    let texts = said.into_iter().flatten().chain(&envelope.envid).chain([&envelope.lhlo]);
+    let texts = values.into_iter().flatten().chain(&envelope.envid).chain([&envelope.lhlo]);
     let clean = |text: &str| !text.chars().any(char::is_control);
     assert!(texts.into_iter().all(|text| clean(text)), "{envelope:?}");
     let paths =
@@ -155,26 +158,27 @@ fn check_envelope(envelope: &Envelope) {
     assert!(paths.into_iter().all(|path| clean(&path.to_string())), "{envelope:?}");
 }
 
-/// Well-formed lines, and no more replies than commands and recipients allow (RFC 5321 §4.2, RFC
-/// 2033 §4.2).
-fn check_replies(said: &[u8], settings: &Settings) {
-    let said = std::str::from_utf8(said).expect("replies are text");
-    assert!(said.ends_with("\r\n"));
-    let mut replies = 0;
-    for line in said.split_terminator("\r\n") {
+/// Checks that the lines of replies are well formed (RFC 5321 §4.2), and that there are no more
+/// replies than the limits of commands and recipients allow (RFC 2033 §4.2).
+fn check_replies(replies: &[u8], settings: &Settings) {
+    let text = std::str::from_utf8(replies).expect("replies are text");
+    assert!(text.ends_with("\r\n"));
+    let mut count = 0;
+    for line in text.split_terminator("\r\n") {
         assert!(line.len() <= 510 && !line.chars().any(char::is_control), "{line:?}");
         let (code, rest) = line.split_at_checked(3).expect("a code");
         assert!(
             code.bytes().all(|digit| digit.is_ascii_digit()) && rest.starts_with([' ', '-']),
             "{line:?}"
         );
-        replies += usize::from(rest.starts_with(' '));
+        count += usize::from(rest.starts_with(' '));
     }
     let (commands, errors) = (settings.max_commands as usize, settings.max_errors as usize);
-    assert!(replies <= 3 + errors + commands * settings.max_recipients, "{replies} replies");
+    assert!(count <= 3 + errors + commands * settings.max_recipients, "{count} replies");
 }
 
-/// Stuffing and unstuffing undo each other at every split; whatever comes, a split changes nothing.
+/// Dot-stuffs and unstuffs any bytes, split into pieces. A stuffed message comes back unchanged,
+/// and unstuffing does not depend on how the bytes are split.
 pub fn dot(data: &[u8]) {
     let data = bounded(data);
     let mut message = data.to_vec();
@@ -182,10 +186,10 @@ pub fn dot(data: &[u8]) {
         message.extend_from_slice(b"\r\n");
     }
     let wire = [stuff(data), b"NOOP\r\n".to_vec()].concat();
-    let mut dice = InputRng::of(data);
+    let mut rng = InputRng::of(data);
     let every: Vec<usize> = match wire.len() {
         0..=200 => (0..=wire.len()).collect(),
-        most => (0..20).map(|_| dice.upto(most)).collect(),
+        length => (0..20).map(|_| rng.upto(length)).collect(),
     };
     for cut in every {
         let (first, second) = wire.split_at(cut);
@@ -198,9 +202,9 @@ pub fn dot(data: &[u8]) {
         );
     }
     let whole = unstuff(&[data]);
-    assert!(whole.0.len() <= whole.1, "more comes out than went in");
+    assert!(whole.0.len() <= whole.1, "more bytes come out than went in");
     assert_eq!(unstuff(&data.chunks(1).collect::<Vec<_>>()), whole);
-    assert_eq!(unstuff(&dice.pieces(data, 5)), whole);
+    assert_eq!(unstuff(&rng.pieces(data, 5)), whole);
 }
 
 fn unstuff(pieces: &[&[u8]]) -> (Vec<u8>, usize, bool) {
@@ -211,28 +215,29 @@ fn unstuff(pieces: &[&[u8]]) -> (Vec<u8>, usize, bool) {
         if done {
             return (out, all, true);
         }
-        assert_eq!(taken, piece.len(), "octets of an open message are left");
+        assert_eq!(taken, piece.len(), "bytes before the end of the message are left");
     }
     (out, all, false)
 }
 
-/// Addresses and paths: what is read can be written and read again, and folding is done once.
+/// Parses any bytes as an address, a path, parameters, xtext and a utf-8-addr. Addresses and paths
+/// read the same after they are written.
 pub fn address(data: &[u8]) {
     let data = bounded(data);
     let text = String::from_utf8_lossy(data);
     if let Ok(address) = Address::parse(&text) {
         let written = address.to_string();
         assert_eq!(Address::parse(&written).as_ref(), Ok(&address), "{written}");
-        folding(&address);
+        check_folding(&address);
     }
     if let Ok((found, rest)) = path(data) {
         assert!(data.ends_with(rest));
         let written = found.as_ref().map(ToString::to_string).unwrap_or_default();
         let again = format!("<{written}>");
         assert_eq!(path(again.as_bytes()), Ok((found.clone(), &b""[..])), "{again}");
-        assert!(written.len() <= 2 * 256 + 255 + 3, "{} octets", written.len());
+        assert!(written.len() <= 2 * 256 + 255 + 3, "{} bytes", written.len());
         if let Some(address) = found {
-            folding(&address);
+            check_folding(&address);
         }
     }
     if let Ok(all) = parameters(data) {
@@ -246,7 +251,8 @@ pub fn address(data: &[u8]) {
     }
 }
 
-fn folding(address: &Address) {
+/// Checks that folding an address twice changes nothing more, and that its detail can be split off.
+fn check_folding(address: &Address) {
     let folded = address.folded();
     assert_eq!(folded.folded(), folded, "folded twice");
     let (base, detail) = address.split_detail('+');
@@ -257,13 +263,13 @@ fn folding(address: &Address) {
     assert!(address.reversed_domain().ends_with(folded.local()));
 }
 
-/// Command lines: any octets are a command or refused; case does not matter, and paths hold what
-/// they should.
+/// Parses any lines as SMTP commands. The case of the verb does not matter, texts have no control
+/// characters, and MAIL and RCPT read the same after they are written.
 pub fn command(data: &[u8]) {
-    for line in bounded(data).split(|octet| *octet == b'\n').take(200) {
+    for line in bounded(data).split(|byte| *byte == b'\n').take(200) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let read = parse_command(line);
-        let end = line.iter().position(|octet| *octet == b' ').unwrap_or(line.len());
+        let end = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
         let (verb, rest) = line.split_at(end);
         assert_eq!(parse_command(&[&verb.to_ascii_lowercase(), rest].concat()), read);
         let (address, parameters) = match read {
@@ -276,9 +282,10 @@ pub fn command(data: &[u8]) {
                 );
                 continue;
             }
-            Ok(Command::XForward(said) | Command::XClient(said)) => {
+            Ok(Command::XForward(attributes) | Command::XClient(attributes)) => {
                 assert!(
-                    said.iter()
+                    attributes
+                        .iter()
                         .flat_map(|(_, value)| value)
                         .all(|value| !value.chars().any(char::is_control))
                 );
@@ -303,8 +310,8 @@ pub fn command(data: &[u8]) {
     }
 }
 
-/// JMAP requests: any octets are one or an error; references between calls neither nest without end
-/// nor grow without end.
+/// Parses any bytes as a JMAP request and resolves its result references as if every method were
+/// `Core/echo`. The depth of the arguments and the size of the response are bounded.
 pub fn jmap(data: &[u8]) {
     let data = bounded(data);
     let request = match parse_request(data, &[CORE, VACATION]) {
@@ -326,7 +333,7 @@ pub fn jmap(data: &[u8]) {
     }
     let mut answers: Vec<Invocation> = Vec::new();
     for mut call in request.calls {
-        // Every method is an echo: what it is given is what it answers.
+        // Each call returns its arguments.
         let answer = match reference::resolve(&mut call.arguments, &answers) {
             Ok(()) => {
                 assert!(
@@ -348,10 +355,10 @@ pub fn jmap(data: &[u8]) {
         created_ids: request.created_ids,
         session_state: SessionState(0),
     };
-    let octets = response.json().to_string().len();
-    // An octet of a JSON text may be written as six.
-    let most = 6 * (data.len() + calls * limits::MAX_REFERENCED_BYTES) + 100;
-    assert!(octets <= most, "{octets} octets of answers to {} of a request", data.len());
+    let size = response.json().to_string().len();
+    // One byte of a JSON text may be written as six.
+    let max = 6 * (data.len() + calls * limits::MAX_REFERENCED_BYTES) + 100;
+    assert!(size <= max, "{size} bytes of response to {} of request", data.len());
 }
 
 fn depth(value: &serde_json::Value) -> usize {

@@ -1,4 +1,4 @@
-//! Questions as JSON: filters, sorts and windows of Email/query, put to a small account.
+//! The fuzz body of Email/query: filters, sorts and windows as JSON, evaluated on a small account.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -25,8 +25,9 @@ use crate::wire::jmap::{MethodError, arguments};
 
 const ACCOUNT: AccountId = AccountId(1);
 
-/// `{"filter", "sort", ...}`: any octets are a question or an error of its kind; and one question
-/// has one answer, however it is put and whichever way it is found.
+/// Parses any bytes as the arguments of Email/query (`{"filter", "sort", ...}`), which gives a
+/// query or an error of the right type, and runs the query. Equivalent filters and windows give the
+/// same emails.
 pub fn filter(data: &[u8]) {
     let Ok(value) = serde_json::from_slice::<Value>(bounded(data)) else { return };
     let part = |name: &str| value.get(name).filter(|part| !part.is_null());
@@ -41,7 +42,7 @@ pub fn filter(data: &[u8]) {
                 Ok(_),
                 Err(MethodError::InvalidArguments(what) | MethodError::UnsupportedSort(what)),
             ) => {
-                assert!(what.len() < 400, "{} octets of an error", what.len());
+                assert!(what.len() < 400, "an error text of {} bytes", what.len());
                 return;
             }
             other => panic!("{other:?}"),
@@ -57,7 +58,7 @@ pub fn filter(data: &[u8]) {
         Err(other) => panic!("{other:?}"),
     };
     for collapse in [false, true] {
-        ask(
+        check_query(
             &QuerySpec {
                 account: ACCOUNT,
                 filter: filter.clone(),
@@ -69,8 +70,8 @@ pub fn filter(data: &[u8]) {
             window,
         );
     }
-    let finder = Finder::new(&filter, bed().secrets());
-    let snapshot = bed().snapshot();
+    let finder = Finder::new(&filter, store().secrets());
+    let snapshot = store().snapshot();
     for (id, _) in snapshot.emails(ACCOUNT, None, 100).expect("emails") {
         let found =
             finder.snippet(&snapshot, ACCOUNT, id).expect("a snippet").expect("of an email");
@@ -78,16 +79,17 @@ pub fn filter(data: &[u8]) {
     }
 }
 
-fn ask(results: &QuerySpec, window: Window) {
-    let (snapshot, secrets) = (bed().snapshot(), bed().secrets());
-    let put = |filter: Filter, window: Window| -> Result<QueryAnswer, Error> {
+/// Checks that a query, equivalent queries, its window and queryChanges agree.
+fn check_query(results: &QuerySpec, window: Window) {
+    let (snapshot, secrets) = (store().snapshot(), store().secrets());
+    let run = |filter: Filter, window: Window| -> Result<QueryAnswer, Error> {
         let results = QuerySpec { filter, ..results.clone() };
         query(&snapshot, secrets, &Query { results, window, total: true }).map(|found| found.answer)
     };
-    let whole = put(results.filter.clone(), Window::default()).expect("a question that was read");
+    let whole = run(results.filter.clone(), Window::default()).expect("a valid query");
     let distinct: BTreeSet<_> = whole.ids.iter().collect();
     assert!(distinct.len() == whole.ids.len() && whole.total == Some(whole.ids.len()), "{whole:?}");
-    let plain = put(results.filter.clone(), window);
+    let plain = run(results.filter.clone(), window);
     let same = || results.filter.clone();
     let always = Filter::Is(Condition::MinSize(0));
     for other in [
@@ -97,7 +99,7 @@ fn ask(results: &QuerySpec, window: Window) {
         Filter::Not(vec![Filter::Not(vec![same()]), Filter::Not(vec![always])]),
     ] {
         if other.validate().is_ok() {
-            assert_eq!(put(other.clone(), window), plain, "{other:?}");
+            assert_eq!(run(other.clone(), window), plain, "{other:?}");
         }
     }
     if let Ok(part) = plain {
@@ -106,24 +108,26 @@ fn ask(results: &QuerySpec, window: Window) {
             "{part:?} of {whole:?}"
         );
     }
-    // At first there was nothing.
+    // Since modseq 0, every email of the result was added.
     let first = QueryChanges {
         results: results.clone(),
         since: ModSeq(0),
         total: true,
         ..QueryChanges::default()
     };
-    let told = changes(&snapshot, secrets, &first).expect("a question that was read").answer;
+    let changed = changes(&snapshot, secrets, &first).expect("a valid query").answer;
     assert!(
-        told.removed.is_empty() && told.added.into_iter().eq(whole.ids.into_iter().enumerate()),
+        changed.removed.is_empty()
+            && changed.added.into_iter().eq(whole.ids.into_iter().enumerate()),
         "{results:?}"
     );
 }
 
-/// An account of two mailboxes and a dozen emails in six threads, some views of it kept; made once.
-fn bed() -> &'static Store {
-    static BED: OnceLock<Store> = OnceLock::new();
-    BED.get_or_init(|| {
+/// A store, created once, with an account that has two mailboxes, twelve emails in six threads, and
+/// some maintained listings.
+fn store() -> &'static Store {
+    static STORE: OnceLock<Store> = OnceLock::new();
+    STORE.get_or_init(|| {
         let options = Options { ranked_above: Some(2), ..Options::small() };
         let clock = Arc::new(FixedClock::at(UtcMillis(1_790_000_000_000)));
         let store =
@@ -149,18 +153,19 @@ fn bed() -> &'static Store {
             Ok(())
         });
         made.expect("an account").1.wait_blocking().expect("an account");
-        (0..12_u32).for_each(|n| letter(&store, n));
+        (0..12_u32).for_each(|n| create_email(&store, n));
         store
     })
 }
 
-fn letter(store: &Store, n: u32) {
+fn create_email(store: &Store, n: u32) {
     let words = ["lunch", "big lunch", "日本語", "<b>&amp;</b>"];
     let word = words[usize::try_from(n).unwrap_or_default() % words.len()];
     let thread = n % 6;
     let raw = format!(
-        "From: Ann <ann{thread}@a.example>\r\nTo: bob@b.example\r\nSubject: {word} {thread}\r\nMessage-ID: <{n}@x>\r\n\
-         References: <t{thread}@x>\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nabout {word}, {n}\r\n"
+        "From: Ann <ann{thread}@a.example>\r\nTo: bob@b.example\r\nSubject: {word} {thread}\r\n\
+         Message-ID: <{n}@x>\r\nReferences: <t{thread}@x>\r\n\
+         Content-Type: text/plain; charset=utf-8\r\n\r\nabout {word}, {n}\r\n"
     );
     let message = EncodedMessage::new(&rows(raw.as_bytes(), store.secrets()));
     let (mut results, ticket) = store.commit_message(&[ACCOUNT], &message, raw.as_bytes(), |txn| {

@@ -1,7 +1,10 @@
-//! Requests of JMAP against a whole small service: whatever is asked, the answer is well-formed, it
-//! is one to each call at least, and the store is in order afterwards. What the client did wrong is
-//! never a `serverFail` (RFC 8620 §3.6.2). Each is made by a guest, too, who must neither see nor
-//! change what is not shared with the guest.
+//! The fuzz body of JMAP requests, which runs them against a small service in memory.
+//!
+//! - The response is well formed and answers every call.
+//! - An error of the client is never a `serverFail` (RFC 8620 §3.6.2).
+//! - The store passes its check afterwards.
+//! - A guest, who sends each request as well, can neither see nor change an email that is not
+//!   shared with the guest.
 
 use std::sync::Arc;
 
@@ -23,58 +26,62 @@ use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options, Store};
 use crate::wire::jmap::{json as i_json, parse};
 use crate::wire::smtp::Reply;
 
-/// How many requests are made of one.
+/// The number of mutated requests for each input.
 const VARIANTS: usize = 6;
 
-/// A request, and others that differ from it in a value or two.
+/// Sends the input as a request, and variants of it with one to three other values.
 pub fn request(data: &[u8]) {
     let data = bounded(data);
-    let house = ServiceFixture::new();
-    house.asked(data);
-    let mut dice = InputRng::of(data);
+    let service = ServiceFixture::new();
+    service.ask(data);
+    let mut rng = InputRng::of(data);
     if let Ok(whole) = i_json::read(data) {
         for _ in 0..VARIANTS {
             let mut other = whole.clone();
-            for _ in 0..=dice.upto(2) {
-                let mut which = dice.upto(count(&other) - 1);
-                alter(&mut other, &mut which, &mut dice);
+            for _ in 0..=rng.upto(2) {
+                let mut index = rng.upto(count(&other) - 1);
+                replace_value(&mut other, &mut index, &mut rng);
             }
-            house.asked(&i_json::write(&other));
+            service.ask(&i_json::write(&other));
         }
     }
-    assert_eq!(house.ann.store.check().expect("a check"), []);
+    assert_eq!(service.ann.store.check().expect("a check"), []);
 }
 
-/// A service as its users see it.
+/// A service with two users.
 struct ServiceFixture {
     ann: Context,
     account: AccountId,
-    /// To whom one of Ann's mailboxes is open.
+    /// A guest, with whom one mailbox of Ann's is shared.
     bob: Context,
-    /// An email in another.
+    /// An email of Ann's in no shared mailbox.
     hidden: EmailId,
 }
 
 impl ServiceFixture {
-    fn asked(&self, data: &[u8]) {
+    /// Sends a request as Bob and as Ann, and checks that Bob neither sees nor changes the hidden
+    /// email.
+    fn ask(&self, data: &[u8]) {
         let hidden = || self.ann.store.snapshot().email(self.account, self.hidden).expect("a view");
         let before = hidden().filter(|email| !self.is_open(email));
-        let answer = answered(&self.bob, data);
+        let answer = run_request(&self.bob, data);
         if let Some(before) = before {
             assert_eq!(hidden(), Some(before), "changed by a guest: {}", data.escape_ascii());
             for secret in [self.hidden.to_string(), SECRET.to_owned()] {
-                let said = data.windows(secret.len()).any(|part| part == secret.as_bytes());
+                // The answer may repeat what the request contains.
+                let is_in_request =
+                    data.windows(secret.len()).any(|part| part == secret.as_bytes());
                 assert!(
-                    said || !answer.contains(&secret),
-                    "told to a guest: {}",
+                    is_in_request || !answer.contains(&secret),
+                    "shown to a guest: {}",
                     data.escape_ascii()
                 );
             }
         }
-        answered(&self.ann, data);
+        run_request(&self.ann, data);
     }
 
-    /// Whether Bob may read an email, as it is now.
+    /// Whether Bob may read an email now.
     fn is_open(&self, email: &EmailMetadata) -> bool {
         let snapshot = self.ann.store.snapshot();
         let bob = self.bob.caller.account.unwrap_or_default();
@@ -85,8 +92,9 @@ impl ServiceFixture {
     }
 }
 
-/// The answer, as it is written.
-fn answered(context: &Context, data: &[u8]) -> String {
+/// Runs a request, checks the response, and returns it as JSON. A malformed request returns an
+/// empty string.
+fn run_request(context: &Context, data: &[u8]) -> String {
     let request = match parse(data, CAPABILITIES) {
         Ok(request) => request,
         Err(error) => {
@@ -100,7 +108,7 @@ fn answered(context: &Context, data: &[u8]) -> String {
     let responses = answer.get("methodResponses").and_then(Value::as_array).expect("responses");
     let mut answered: Vec<&str> = responses.iter().filter_map(|one| one.get(2)?.as_str()).collect();
     assert_eq!(answered.len(), responses.len(), "{answer}");
-    // A call may be followed by one of its own, which has its id.
+    // A call may cause an implicit call, whose response has the same id.
     answered.dedup();
     let mut asked: Vec<&str> = ids.iter().map(String::as_str).collect();
     asked.dedup();
@@ -112,7 +120,7 @@ fn answered(context: &Context, data: &[u8]) -> String {
     String::from_utf8(written).expect("a text")
 }
 
-/// Values of a document, those within others too.
+/// The number of values in a JSON document, including nested ones.
 fn count(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(count).sum(),
@@ -121,10 +129,10 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Puts another value in the place of the n-th.
-fn alter(value: &mut Value, n: &mut usize, dice: &mut InputRng) {
+/// Replaces the `n`-th value of a document. Afterwards `n` is `usize::MAX`.
+fn replace_value(value: &mut Value, n: &mut usize, rng: &mut InputRng) {
     if *n == 0 {
-        *value = strange(dice);
+        *value = unusual_value(rng);
     }
     let Some(left) = n.checked_sub(1) else {
         *n = usize::MAX;
@@ -140,12 +148,12 @@ fn alter(value: &mut Value, n: &mut usize, dice: &mut InputRng) {
         if *n == usize::MAX {
             return;
         }
-        alter(one, n, dice);
+        replace_value(one, n, rng);
     }
 }
 
-fn strange(dice: &mut InputRng) -> Value {
-    let many: Vec<Value> = (0..dice.upto(40)).map(|n| format!("x{n}").into()).collect();
+fn unusual_value(rng: &mut InputRng) -> Value {
+    let many: Vec<Value> = (0..rng.upto(40)).map(|n| format!("x{n}").into()).collect();
     let all = [
         Value::Null,
         json!(true),
@@ -168,11 +176,11 @@ fn strange(dice: &mut InputRng) -> Value {
         Value::Array(many),
         json!({"operator": "NOT", "conditions": [{}]}),
     ];
-    all.get(dice.upto(all.len() - 1)).cloned().unwrap_or_default()
+    all.get(rng.upto(all.len() - 1)).cloned().unwrap_or_default()
 }
 
-/// A service in memory with Ann's account, who logged in.
-pub(super) fn empty() -> (Context, AccountId) {
+/// A service in memory with one account, that of Ann, who is logged in.
+pub(super) fn empty_service() -> (Context, AccountId) {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
     let store = Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock)
         .expect("a store");
@@ -202,14 +210,14 @@ pub(super) fn empty() -> (Context, AccountId) {
     (context, account)
 }
 
-/// In the email that is in no open mailbox, and nowhere else.
+/// A word that occurs only in the email that is in no shared mailbox.
 const SECRET: &str = "Xyzzy";
 
 impl ServiceFixture {
-    /// The same with three emails: one in the Inbox, one in a mailbox that is open to Bob, one in
-    /// both.
+    /// Adds Bob and three emails of Ann's: one in the Inbox, one in a mailbox that is shared with
+    /// Bob, and one in both.
     fn new() -> Self {
-        let (ann, account) = empty();
+        let (ann, account) = empty_service();
         let bob = ann
             .directory
             .add(&NewAccount::at(Address::from_parts("bob", "example.org")))
@@ -223,8 +231,9 @@ impl ServiceFixture {
         let (open, ticket) = open.expect("a mailbox");
         ticket.wait_blocking().expect("a mailbox");
         let filed = [false, true, true].into_iter().zip([true, false, true]).zip(0..);
-        let mut ids =
-            filed.map(|((is_open, in_inbox), n)| file(&ann, account, open, (is_open, in_inbox), n));
+        let mut ids = filed.map(|((is_open, in_inbox), n)| {
+            create_email(&ann, account, open, (is_open, in_inbox), n)
+        });
         let hidden = ids.next().expect("an email");
         ids.for_each(drop);
         let bob =
@@ -233,7 +242,8 @@ impl ServiceFixture {
     }
 }
 
-fn file(
+/// Creates an email, in the mailboxes that `at` chooses: the shared one, the Inbox.
+fn create_email(
     context: &Context,
     account: AccountId,
     open: MailboxUid,
@@ -242,10 +252,12 @@ fn file(
 ) -> EmailId {
     let subject = if at.0 { "lunch" } else { SECRET };
     let raw = format!(
-        "From: Ann <ann@example.org>\r\nTo: bob@example.net\r\nSubject: {subject} {n}\r\nMessage-ID: <{n}@example.org>\r\n\
-             Date: Sat, 21 Nov 2026 10:00:00 +0000\r\nMIME-Version: 1.0\r\n\
+        "From: Ann <ann@example.org>\r\nTo: bob@example.net\r\nSubject: {subject} {n}\r\n\
+             Message-ID: <{n}@example.org>\r\nDate: Sat, 21 Nov 2026 10:00:00 +0000\r\n\
+             MIME-Version: 1.0\r\n\
              Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nAt noon?\r\n\
-             --b\r\nContent-Type: text/html\r\nContent-Disposition: attachment; filename=x.html\r\n\r\n<p>hi\r\n--b--\r\n"
+             --b\r\nContent-Type: text/html\r\n\
+             Content-Disposition: attachment; filename=x.html\r\n\r\n<p>hi\r\n--b--\r\n"
     );
     let message = EncodedMessage::new(&rows(raw.as_bytes(), context.store.secrets()));
     let (mut made, ticket) =

@@ -1,4 +1,4 @@
-//! What is on the disk: rows and keys.
+//! Fuzz bodies of what is stored: rows, blocks of the search index, and keys.
 
 use std::cmp::Reverse;
 use std::fmt::Debug;
@@ -22,29 +22,29 @@ use crate::store::table::keys::*;
 use crate::store::table::{self, Table, decode_key};
 use crate::store::{AccountStateRow, DeliveryRow, EncodedMessage, Error, Folds, Thread, ToldRow};
 
-/// Any octets under any table are a row that comes back as it was, or an error that says which row
-/// is damaged.
+/// Decodes any bytes as a row of each type. The result is a row that decodes to itself after it is
+/// encoded, or an error that names the key of the damaged row.
 pub fn row(data: &[u8]) {
     let data = bounded(data);
-    again::<AccountRow>(data);
-    again::<AddressRow>(data);
-    again::<AccountStateRow>(data);
-    again::<EmailMetadata>(data);
-    again::<Thread>(data);
-    again::<Mailbox>(data);
-    again::<VacationResponse>(data);
-    again::<ToldRow>(data);
-    again::<DeliveryRow>(data);
-    again::<Decision>(data);
-    again::<Action>(data);
-    again::<row::HistoryRow>(data);
-    again::<row::SweepRow>(data);
-    again::<row::UploadRow>(data);
-    again::<row::ObjectRow<SenderIdentity>>(data);
-    again::<row::ObjectRow<ShareNotification>>(data);
-    again::<row::ObjectRow<EmailSubmission>>(data);
-    again::<row::ObjectRow<PushSubscription>>(data);
-    again::<Folds>(data);
+    check_row::<AccountRow>(data);
+    check_row::<AddressRow>(data);
+    check_row::<AccountStateRow>(data);
+    check_row::<EmailMetadata>(data);
+    check_row::<Thread>(data);
+    check_row::<Mailbox>(data);
+    check_row::<VacationResponse>(data);
+    check_row::<ToldRow>(data);
+    check_row::<DeliveryRow>(data);
+    check_row::<Decision>(data);
+    check_row::<Action>(data);
+    check_row::<row::HistoryRow>(data);
+    check_row::<row::SweepRow>(data);
+    check_row::<row::UploadRow>(data);
+    check_row::<row::ObjectRow<SenderIdentity>>(data);
+    check_row::<row::ObjectRow<ShareNotification>>(data);
+    check_row::<row::ObjectRow<EmailSubmission>>(data);
+    check_row::<row::ObjectRow<PushSubscription>>(data);
+    check_row::<Folds>(data);
     let _read = (
         decoded(row::decode_outbox_message(b"key", data)),
         decoded(row::Destination::decode(b"key", data)),
@@ -59,8 +59,7 @@ pub fn row(data: &[u8]) {
         assert_eq!(decode_content(b"key", &encoded), Ok((prefix, content)));
     }
     if let Some(tokens) = tokens {
-        // Ascending words are a promise of who writes them; of others nothing is promised but that
-        // they are read.
+        // Decoded words and positions are always in ascending order.
         let ascending = tokens.words.is_sorted_by_key(|word| word.hash);
         assert!(ascending && tokens.words.iter().all(|word| word.positions.is_sorted()));
         let rows = MessageRows { tokens: tokens.clone(), ..MessageRows::default() };
@@ -77,7 +76,7 @@ pub fn row(data: &[u8]) {
     assert!(decoded(decode_frame(b"key", data)).is_none_or(|frame| frame.len() < data.len()));
 }
 
-fn again<R: Row + PartialEq + Debug>(data: &[u8]) {
+fn check_row<R: Row + PartialEq + Debug>(data: &[u8]) {
     if let Some(row) = decoded(R::decode(b"key", data)) {
         assert_eq!(R::decode(b"key", &row.encode()), Ok(row));
     }
@@ -94,8 +93,8 @@ fn decoded<T>(read: Result<T, Error>) -> Option<T> {
     }
 }
 
-/// Any octets are a block of postings in order, emails in order, or an error; what was read comes
-/// back as it was, and what is read of a block is no more than its octets can hold.
+/// Decodes any bytes as a list of folded emails and as a block of postings. The result is in order,
+/// no longer than the bytes, and the same after it is encoded and decoded again; or it is an error.
 pub fn fold(data: &[u8]) {
     let data = bounded(data);
     if let Some(ids) = decoded(read_fold_emails(b"key", data)) {
@@ -114,16 +113,16 @@ pub fn fold(data: &[u8]) {
     }
     let again =
         blocks.finish().iter().map(|block| postings_of(&block.value)).collect::<Vec<_>>().concat();
-    // What one posting was may be several now, and the other way round.
-    let flat = |all: &[Posting]| -> Vec<_> {
+    // Encoding may split a posting or merge several, so single positions are compared.
+    let positions_of = |all: &[Posting]| -> Vec<_> {
         let all = all.iter().filter(|one| !one.positions.is_empty());
         all.flat_map(|one| {
             one.positions.iter().map(|at| (one.token.clone(), one.ordinal, one.fields, *at))
         })
         .collect()
     };
-    assert_eq!(flat(&again), flat(&postings));
-    // A reader that wants but one token finds the same of it, and stops behind it.
+    assert_eq!(positions_of(&again), positions_of(&postings));
+    // Reading only one token finds the same postings, and stops after them.
     if let Some(middle) = postings.get(postings.len() / 2).map(|posting| posting.token.clone()) {
         let mut found = Vec::new();
         let wanted = |token: &Token, _: u32| (*token <= middle).then_some(*token == middle);
@@ -143,19 +142,20 @@ fn postings_of(data: &[u8]) -> Vec<Posting> {
     postings(data).unwrap()
 }
 
-/// Keys sort as their bytes do and read back, and ids have one spelling.
+/// Encodes two keys of every table. Keys sort as their bytes do and decode to themselves, and each
+/// id has exactly one spelling.
 pub fn key(data: &[u8]) {
     let mut choices = Choices(data);
     let (one, other) = (KeyFields::of(&mut choices), KeyFields::of(&mut choices));
-    one.agree_with(&other);
+    one.check_keys(&other);
     let text = String::from_utf8_lossy(data);
-    let same = |spelt: Option<String>| {
-        assert!(spelt.is_none_or(|spelt| spelt == text), "{text} has two spellings");
+    let check_spelling = |spelling: Option<String>| {
+        assert!(spelling.is_none_or(|spelling| spelling == text), "{text} has two spellings");
     };
-    same(text.parse::<AccountId>().ok().map(|id| id.to_string()));
-    same(text.parse::<EmailId>().ok().map(|id| id.to_string()));
-    same(text.parse::<MailboxUid>().ok().map(|id| id.to_string()));
-    same(text.parse::<BlobHash>().ok().map(|id| id.to_string()));
+    check_spelling(text.parse::<AccountId>().ok().map(|id| id.to_string()));
+    check_spelling(text.parse::<EmailId>().ok().map(|id| id.to_string()));
+    check_spelling(text.parse::<MailboxUid>().ok().map(|id| id.to_string()));
+    check_spelling(text.parse::<BlobHash>().ok().map(|id| id.to_string()));
     let (email, blob) = (one.email, BlobHash(one.hash));
     assert_eq!((email.to_string().parse(), blob.to_string().parse()), (Ok(email), Ok(blob)));
 }
@@ -172,7 +172,7 @@ struct KeyFields {
     hash: [u8; 32],
 }
 
-const VIEWS: [ListingFilter; 6] = [
+const FILTERS: [ListingFilter; 6] = [
     ListingFilter::Every,
     ListingFilter::Unseen,
     ListingFilter::Flagged,
@@ -181,7 +181,8 @@ const VIEWS: [ListingFilter; 6] = [
     ListingFilter::ThreadUntouched,
 ];
 
-/// Two keys of a table stand to each other as their bytes do, and read back.
+/// Checks that two keys of a table sort as their bytes do, that they decode to themselves, and that
+/// a key without its last byte does not decode.
 fn agree<T: Table<Key: Ord + Debug>>(keys: [T::Key; 2]) {
     let bytes = keys.each_ref().map(Prefix::encode);
     let ([one, other], [one_bytes, other_bytes]) = (keys, bytes);
@@ -196,8 +197,8 @@ impl KeyFields {
         Self {
             account: AccountId(choices.u32()),
             uid: MailboxUid(choices.u32()),
-            filter: VIEWS.get(choices.below(6)).copied().unwrap_or(ListingFilter::Every),
-            shape: if choices.octet() & 1 == 0 { Shape::Emails } else { Shape::Threads },
+            filter: FILTERS.get(choices.below(6)).copied().unwrap_or(ListingFilter::Every),
+            shape: if choices.byte() & 1 == 0 { Shape::Emails } else { Shape::Threads },
             email: EmailId(choices.u64()),
             number: choices.u64(),
             at: UtcMillis((choices.u64() >> 1).cast_signed()).into(),
@@ -217,8 +218,8 @@ impl KeyFields {
         BlobHash(self.hash)
     }
 
-    /// Every kind of key with fields of a fixed width.
-    fn agree_with(&self, other: &Self) {
+    /// Checks the keys of all tables whose keys have only fields of a fixed width.
+    fn check_keys(&self, other: &Self) {
         let all = [self, other];
         agree::<table::Accounts>(all.map(|of| AccountKey { account: of.account }));
         agree::<table::EmailMetadata>(
@@ -293,11 +294,11 @@ impl KeyFields {
             let fold = FoldId { level: of.filter as u8, number: of.number };
             FoldKey::emails(of.account, fold, of.uid.0)
         }));
-        Self::agree_on_messages(all);
-        Self::agree_on_objects(all);
+        Self::check_message_keys(all);
+        Self::check_object_keys(all);
     }
 
-    fn agree_on_messages(all: [&Self; 2]) {
+    fn check_message_keys(all: [&Self; 2]) {
         let action = |of: &Self| ActionId(of.number);
         agree::<table::Blobs>(all.map(|of| BlobKey { blob: of.blob() }));
         agree::<table::BlobFrames>(
@@ -327,7 +328,7 @@ impl KeyFields {
         }));
     }
 
-    fn agree_on_objects(all: [&Self; 2]) {
+    fn check_object_keys(all: [&Self; 2]) {
         agree::<table::Objects>(all.map(|of| {
             let (kind, object) = (ObjectKind::Identity, ObjectId(of.number));
             ObjectKey { account: of.account, kind, object }

@@ -1,9 +1,10 @@
-//! The bodies on stable: every seed of `fuzz/corpus`, mutations of the seeds, and what else the
-//! tests have.
+//! Runs the fuzz bodies on stable Rust with every seed of `fuzz/corpus`, with mutations of the
+//! seeds, and with the corpus of real mail.
 //!
-//! `RESTANTE_FUZZ` is how many mutations of each seed are tried, `RESTANTE_SEED` throws the dice
-//! anew; both together are a small fuzzer without coverage. An input that fails is printed,
-//! escaped: it belongs into `fuzz/corpus`, and its cause into a test beside the code.
+//! - `RESTANTE_FUZZ` is the number of mutations of each seed, `RESTANTE_SEED` the seed of the
+//!   random numbers. Together they make a small fuzzer without coverage.
+//! - An input that fails is printed, escaped. Add it to `fuzz/corpus`, and add a test of the error
+//!   beside the code.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -33,70 +34,71 @@ fn seeds(name: &str) -> Vec<Vec<u8>> {
     let mut seeds: Vec<Vec<u8>> =
         files(&folder).iter().map(|file| fs::read(file).unwrap()).collect();
     if name == "lmtp" {
-        seeds.extend(files(&root().join("tests/dialogs")).iter().map(|file| client_of(file)));
+        seeds.extend(files(&root().join("tests/dialogs")).iter().map(|file| client_lines(file)));
     }
     assert!(!seeds.is_empty(), "no seeds in {}", folder.display());
     seeds
 }
 
-/// The client's side of a dialog.
-fn client_of(file: &Path) -> Vec<u8> {
+/// The lines that the client sends in a file of `tests/dialogs`.
+fn client_lines(file: &Path) -> Vec<u8> {
     let text = fs::read_to_string(file).unwrap();
     let lines =
-        text.lines().filter_map(|line| line.strip_prefix("C: ").map(|said| format!("{said}\r\n")));
+        text.lines().filter_map(|line| line.strip_prefix("C: ").map(|text| format!("{text}\r\n")));
     lines.collect::<String>().into_bytes()
 }
 
-/// Octets of a failing input that are printed.
+/// So many bytes of a failing input are printed.
 const MAX_SHOWN_BYTES: usize = 4096;
 
 fn run(name: &str, body: FuzzBody, input: &[u8]) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(input))) {
         let shown = input.get(..MAX_SHOWN_BYTES).unwrap_or(input);
-        eprintln!("{name} fails for {} octets, b\"{}\"", input.len(), shown.escape_ascii());
+        eprintln!("{name} fails for {} bytes, b\"{}\"", input.len(), shown.escape_ascii());
         resume_unwind(panic);
     }
 }
 
-fn replay(name: &str, most: u64) {
-    let (_, body) = BODIES.iter().find(|(known, _)| *known == name).expect("a body");
+fn replay(name: &str, default: u64) {
+    let (_, body) = BODIES.iter().find(|(other, _)| *other == name).expect("a body");
     let seeds = seeds(name);
     run(name, *body, b"");
     for seed in &seeds {
         run(name, *body, seed);
     }
-    let mut dice = InputRng::of(&setting("RESTANTE_SEED").unwrap_or(0).to_be_bytes());
+    let mut rng = InputRng::of(&setting("RESTANTE_SEED").unwrap_or(0).to_be_bytes());
     for seed in &seeds {
-        for _ in 0..setting("RESTANTE_FUZZ").unwrap_or(most) {
+        for _ in 0..setting("RESTANTE_FUZZ").unwrap_or(default) {
             let mut input = seed.clone();
-            for _ in 0..=dice.upto(4) {
-                mutate(&mut input, &seeds, &mut dice);
+            for _ in 0..=rng.upto(4) {
+                mutate(&mut input, &seeds, &mut rng);
             }
             run(name, *body, &input);
         }
     }
 }
 
-/// One change: an octet, a part taken out, a part said twice, a part of another seed put in.
-fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], dice: &mut InputRng) {
-    let at = dice.upto(input.len());
-    let end = (at + dice.upto(16)).min(input.len());
-    match dice.upto(6) {
+/// Makes one random change: a changed, inserted, removed or repeated part, a part of another seed,
+/// a special string, or a shorter input.
+fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], rng: &mut InputRng) {
+    let at = rng.upto(input.len());
+    let end = (at + rng.upto(16)).min(input.len());
+    match rng.upto(6) {
         0 => {
-            if let Some(octet) = input.get_mut(at) {
-                *octet ^= 1 << dice.upto(7);
+            if let Some(byte) = input.get_mut(at) {
+                *byte ^= 1 << rng.upto(7);
             }
         }
-        1 => input.insert(at, u8::try_from(dice.upto(255)).unwrap()),
+        1 => input.insert(at, u8::try_from(rng.upto(255)).unwrap()),
         2 => drop(input.drain(at..end)),
         3 => {
-            let part = input[at..end].repeat(1 + dice.upto(3));
+            let part = input[at..end].repeat(1 + rng.upto(3));
             input.splice(at..at, part);
         }
         4 => {
-            let other = &seeds[dice.upto(seeds.len() - 1)];
-            let from = dice.upto(other.len());
-            let to = (from + dice.upto(64)).min(other.len());
+            let other = &seeds[rng.upto(seeds.len() - 1)];
+            let from = rng.upto(other.len());
+            let to = (from + rng.upto(64)).min(other.len());
             input.splice(at..end, other[from..to].iter().copied());
         }
         5 => {
@@ -114,27 +116,31 @@ fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], dice: &mut InputRng) {
                 b"\xc2\x85",
                 b"99999999999999999999",
             ];
-            input.splice(at..at, words[dice.upto(words.len() - 1)].iter().copied());
+            input.splice(at..at, words[rng.upto(words.len() - 1)].iter().copied());
         }
         _ => input.truncate(at),
     }
 }
 
 macro_rules! replays {
-    ($($name:ident: $most:literal),* $(,)?) => {
+    ($($name:ident: $mutations:literal),* $(,)?) => {
         $(#[test]
         fn $name() {
-            replay(stringify!($name), $most);
+            replay(stringify!($name), $mutations);
         })*
 
         #[test]
-        fn every_body_is_replayed_and_has_its_target() {
+        fn every_body_has_a_test_and_a_target() {
             let names: Vec<&str> = BODIES.iter().map(|(name, _)| *name).collect();
             assert_eq!(names, [$(stringify!($name)),*]);
             let manifest = fs::read_to_string(root().join("fuzz/Cargo.toml")).unwrap();
             for name in names {
-                assert!(manifest.contains(&format!("name = \"{name}\"")), "fuzz/Cargo.toml lacks {name}");
-                let target = fs::read_to_string(root().join(format!("fuzz/fuzz_targets/{name}.rs"))).unwrap();
+                assert!(
+                    manifest.contains(&format!("name = \"{name}\"")),
+                    "fuzz/Cargo.toml lacks {name}"
+                );
+                let path = root().join(format!("fuzz/fuzz_targets/{name}.rs"));
+                let target = fs::read_to_string(path).unwrap();
                 assert!(target.contains(&format!("restante::fuzzing::{name}(data)")), "{name}");
             }
         }
@@ -170,9 +176,8 @@ replays! {
     structure: 200,
 }
 
-/// Mail that none of us wrote: every body that takes a message takes these.
 #[test]
-fn the_shared_corpus() {
+fn bodies_accept_the_corpus_of_real_mail() {
     let Some(folder) = crate::needs::corpus() else { return };
     let mut count = 0;
     for entry in fs::read_dir(folder)

@@ -1,4 +1,4 @@
-//! What people write: dates of the command line and of header fields, and the configuration file.
+//! Fuzz bodies of texts that people write: dates and the configuration file.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use crate::config;
 use crate::message::parse::date as header_date;
 use crate::model::{UtcMillis, clock};
 
-/// Dates: any text is one or none, an end is never before its beginning, and what is read can be
-/// written and read again.
+/// Parses any text as a date of the command line, of a header field and of RFC 3339. An end is
+/// never before its beginning, and a parsed date reads the same after it is written.
 pub fn date(data: &[u8]) {
     let data = data.get(..512).unwrap_or(data);
     let text = String::from_utf8_lossy(data);
@@ -19,9 +19,9 @@ pub fn date(data: &[u8]) {
             match (read(Edge::From), read(Edge::Until)) {
                 (Ok(from), Ok(until)) => {
                     assert!(from <= until, "from {from} until {until}");
-                    again(from);
+                    check_rfc3339(from);
                 }
-                // The last day that the calendar has is not over in it.
+                // The end of the last day of the calendar is out of its range.
                 (Ok(from), Err(_)) => {
                     assert!(from.rfc3339().starts_with("9999-12"), "from {from}, and no end");
                 }
@@ -31,23 +31,25 @@ pub fn date(data: &[u8]) {
     }
     if let Some(sent) = header_date(data) {
         assert!(sent.offset_minutes.unsigned_abs() <= 100 * 60, "{sent:?}");
-        again(sent.at);
+        check_rfc3339(sent.at);
     }
     if let Some(at) = UtcMillis::parse_rfc3339(&text) {
-        again(at);
+        check_rfc3339(at);
     }
 }
 
-fn again(at: UtcMillis) {
+/// Checks that a time reads the same, up to whole seconds, after it is written.
+fn check_rfc3339(at: UtcMillis) {
     let written = at.rfc3339();
     let seconds = UtcMillis(at.0.div_euclid(1000) * 1000);
-    // Years of four digits: others are no RFC 3339.
+    // RFC 3339 has only years of four digits.
     if written.len() == "2026-12-24T09:00:00Z".len() {
         assert_eq!(UtcMillis::parse_rfc3339(&written), Some(seconds), "{written}");
     }
 }
 
-/// A configuration file: any text is one, or has faults that say where and what.
+/// Parses any text as a configuration file. The result is a configuration, or problems with a line
+/// and a description.
 pub fn config(data: &[u8]) {
     let text = String::from_utf8_lossy(bounded(data));
     let file = Path::new("restante.toml");

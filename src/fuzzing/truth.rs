@@ -1,4 +1,4 @@
-//! The store as a whole, against a model of what must be in it and against its own checker.
+//! Fuzz bodies of the whole store: changes in any order, compared with a model, and damaged rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use crate::store::engine::{Batch, Engine, Put, Table};
 use crate::store::{EncodedMessage, Error, NewEmail, NewMailbox, Options, Store, Txn};
 
 const ACCOUNT: AccountId = AccountId(1);
-/// Who may be subscribed to mailboxes of the other.
+/// An account that may subscribe to mailboxes of the first.
 const BOB: AccountId = AccountId(2);
 const START: i64 = 1_795_251_600_000;
-/// Commits of one run.
-const COMMITS: usize = 48;
+/// At most so many changes are made in one run.
+const MAX_CHANGES: usize = 48;
 
-/// Deliveries, moves, flags, ends, replies and who was told, in any order: the store holds what it
-/// promises all along.
+/// Makes deliveries, moves, flags, destructions, replies and other changes in any order. The store
+/// contains what the model says, and passes its check, also after it is opened again.
 pub fn store(data: &[u8]) {
     let mut choices = Choices(data);
     let mut model = ModelStore::new();
-    for n in 0..COMMITS {
+    for n in 0..MAX_CHANGES {
         if choices.is_empty() {
             break;
         }
@@ -35,7 +35,8 @@ pub fn store(data: &[u8]) {
     model.finish();
 }
 
-/// Any octets in the place of any row: reading and checking say so, and neither ends the process.
+/// Replaces any row by any bytes. Reading, checking and changing the store may return errors, but
+/// must not panic.
 pub fn damage(data: &[u8]) {
     let mut choices = Choices(bounded(data));
     let mut model = ModelStore::new();
@@ -43,7 +44,7 @@ pub fn damage(data: &[u8]) {
         model.change(&mut Choices(&[0, 1, 0, 3]), n);
         model.change(&mut Choices(&[6, 1]), n);
     }
-    // Not the site's own row: without it there is no store.
+    // The table of the site is left out: without its row the store cannot be opened.
     let table =
         Table::ALL.get(1 + choices.below(Table::ALL.len() - 1)).copied().unwrap_or(Table::Accounts);
     let rows = model.engine.rows(table);
@@ -75,26 +76,26 @@ pub fn damage(data: &[u8]) {
         Listing { uid: MailboxUid(1), filter: ListingFilter::Every, shape: Shape::Emails };
     let _read = snapshot.listing(ACCOUNT, listing, None, 10);
     drop(snapshot);
-    // Further changes are made or refused.
+    // Later changes succeed or fail.
     for id in model.live.clone() {
         let _changed = model.store.commit(ACCOUNT, |txn| txn.destroy_email(id));
     }
 }
 
-/// What the owner chose for a mailbox, and who is subscribed to it.
+/// The attributes of a mailbox, and the accounts that are subscribed to it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct MailboxPreferences {
     attributes: BTreeMap<String, String>,
     subscribed: BTreeSet<AccountId>,
 }
 
-/// A store, and what must be in it.
+/// A store, and a model of its contents.
 struct ModelStore {
     engine: Arc<MemoryEngine>,
     clock: Arc<FixedClock>,
     store: Store,
     mailboxes: Vec<MailboxUid>,
-    chosen: BTreeMap<MailboxUid, MailboxPreferences>,
+    preferences: BTreeMap<MailboxUid, MailboxPreferences>,
     live: Vec<EmailId>,
     queued: Vec<ActionId>,
 }
@@ -104,9 +105,9 @@ impl ModelStore {
         let engine = Arc::new(MemoryEngine::new());
         let clock = Arc::new(FixedClock::at(UtcMillis(START)));
         let store = Store::open_engine(engine.clone(), &Options::small(), clock.clone()).unwrap();
-        let (mailboxes, chosen, live, queued) =
+        let (mailboxes, preferences, live, queued) =
             (Vec::new(), BTreeMap::new(), Vec::new(), Vec::new());
-        let mut model = Self { engine, clock, store, mailboxes, chosen, live, queued };
+        let mut model = Self { engine, clock, store, mailboxes, preferences, live, queued };
         let row = AccountRow {
             quota_emails: Some(20),
             ..AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(START))
@@ -140,7 +141,7 @@ impl ModelStore {
         made.unwrap().1.wait_blocking().unwrap();
         let first =
             MailboxPreferences { subscribed: [ACCOUNT].into(), ..MailboxPreferences::default() };
-        model.chosen = model.mailboxes.iter().map(|uid| (*uid, first.clone())).collect();
+        model.preferences = model.mailboxes.iter().map(|uid| (*uid, first.clone())).collect();
         model
     }
 
@@ -159,15 +160,15 @@ impl ModelStore {
                 let id = self.live.swap_remove(choices.below(self.live.len()));
                 self.commit(|txn| txn.destroy_email(id));
             }
-            6 => self.deeds(choices),
-            7 => self.respond(choices),
-            8 => self.choose(choices),
+            6 => self.change_actions(choices),
+            7 => self.set_vacation(choices),
+            8 => self.set_preference(choices),
             _ => {}
         }
     }
 
     fn deliver(&mut self, choices: &mut Choices<'_>, n: usize) {
-        let keys = choices.octet();
+        let keys = choices.byte();
         let raw = format!("Subject: {n}\r\n\r\n{keys}\r\n").into_bytes();
         let rows = MessageRows {
             blob: BlobHash(*blake3::hash(&raw).as_bytes()),
@@ -179,8 +180,7 @@ impl ModelStore {
             ..MessageRows::default()
         };
         let encoded = EncodedMessage::new(&rows);
-        let (mailboxes, keywords) =
-            (self.some_mailboxes(choices.octet()), keywords(choices.octet()));
+        let (mailboxes, keywords) = (self.some_mailboxes(choices.byte()), keywords(choices.byte()));
         let hash = *blake3::hash(&raw).as_bytes();
         let (mut results, ticket) = self.store.commit_message(&[ACCOUNT], &encoded, &raw, |txn| {
             let new = NewEmail {
@@ -209,16 +209,15 @@ impl ModelStore {
 
     fn update(&self, choices: &mut Choices<'_>) {
         let Some(id) = self.live.get(choices.below(self.live.len())).copied() else { return };
-        let (mailboxes, keywords) =
-            (self.some_mailboxes(choices.octet()), keywords(choices.octet()));
+        let (mailboxes, keywords) = (self.some_mailboxes(choices.byte()), keywords(choices.byte()));
         self.commit(|txn| txn.update_email(id, mailboxes.clone(), keywords.clone()));
         let email = self.store.snapshot().email(ACCOUNT, id).unwrap().unwrap();
         assert_eq!((email.mailboxes, email.keywords), (mailboxes, keywords));
     }
 
-    /// What a delivery leaves beside the email: actions, who was told, decisions.
-    fn deeds(&mut self, choices: &mut Choices<'_>) {
-        let what = choices.octet();
+    /// Queues, holds or removes an action, with its told row and decision.
+    fn change_actions(&mut self, choices: &mut Choices<'_>) {
+        let what = choices.byte();
         let email = self.live.first().copied();
         let who = ToldKey([what % 4; 32]);
         if what & 4 == 0 {
@@ -259,8 +258,8 @@ impl ModelStore {
         }
     }
 
-    fn respond(&self, choices: &mut Choices<'_>) {
-        let what = choices.octet();
+    fn set_vacation(&self, choices: &mut Choices<'_>) {
+        let what = choices.byte();
         let response = VacationResponse {
             enabled: what & 1 == 1,
             text_body: Some(format!("{}", what >> 4)),
@@ -269,11 +268,11 @@ impl ModelStore {
         self.commit(|txn| txn.set_vacation(&response));
     }
 
-    /// An attribute, or a subscription: what may be takes one change number if it changes anything,
-    /// what may not is refused.
-    fn choose(&mut self, choices: &mut Choices<'_>) {
-        let (what, uid) = (choices.octet(), self.mailboxes[choices.below(self.mailboxes.len())]);
-        let mut wanted = self.chosen[&uid].clone();
+    /// Sets an attribute or a subscription. A valid change takes one modseq if it changes anything;
+    /// an invalid one is refused.
+    fn set_preference(&mut self, choices: &mut Choices<'_>) {
+        let (what, uid) = (choices.byte(), self.mailboxes[choices.below(self.mailboxes.len())]);
+        let mut wanted = self.preferences[&uid].clone();
         let before = self.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
         let changed = if what & 1 == 0 {
             let names = ["color", "note", "of-the-owner", "Bad"];
@@ -289,12 +288,12 @@ impl ModelStore {
             let done = self.store.commit(ACCOUNT, |txn| {
                 txn.update_mailbox(uid, |row| row.attributes.clone_from(&attributes))
             });
-            // The sentence of `check_attribute`, on this small universe.
-            let is_good = value.is_empty()
+            // The rule of `check_attribute` for these names and values.
+            let is_valid = value.is_empty()
                 || name != "Bad"
                     && !value.contains('\n')
                     && (name != "color" || value.starts_with('#'));
-            assert_eq!(is_good, done.is_ok(), "{name}={value}");
+            assert_eq!(is_valid, done.is_ok(), "{name}={value}");
             done
         } else {
             let (who, on) = (if what & 2 == 0 { ACCOUNT } else { BOB }, what & 4 == 0);
@@ -310,34 +309,35 @@ impl ModelStore {
         let after = self.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
         assert_eq!(
             (changed, after.0),
-            (wanted != self.chosen[&uid], before.0 + u64::from(changed))
+            (wanted != self.preferences[&uid], before.0 + u64::from(changed))
         );
-        self.chosen.insert(uid, wanted);
+        self.preferences.insert(uid, wanted);
     }
 
-    /// At least one.
+    /// The mailboxes that the bits choose, or the first one.
     fn some_mailboxes(&self, bits: u8) -> BTreeSet<MailboxUid> {
         let chosen = self.mailboxes.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
         let chosen: BTreeSet<MailboxUid> = chosen.map(|(_, uid)| *uid).collect();
         if chosen.is_empty() { self.mailboxes.iter().copied().take(1).collect() } else { chosen }
     }
 
-    /// Clean, with what must be in it and nothing else; and again when it is opened anew.
+    /// Checks that the store passes its check and contains exactly what the model says, also after
+    /// it is opened again.
     fn finish(mut self) {
         self.live.sort_unstable();
         self.queued.sort_unstable();
-        let Self { engine, clock, store, chosen, live, queued, .. } = self;
-        let prove = |store: &Store| {
-            clean(store, &live, &queued);
-            assert_eq!(all_chosen(store), chosen);
+        let Self { engine, clock, store, preferences, live, queued, .. } = self;
+        let check = |store: &Store| {
+            check_contents(store, &live, &queued);
+            assert_eq!(read_preferences(store), preferences);
         };
-        prove(&store);
+        check(&store);
         drop(store);
-        prove(&Store::open_engine(engine, &Options::small(), clock).unwrap());
+        check(&Store::open_engine(engine, &Options::small(), clock).unwrap());
     }
 }
 
-fn clean(store: &Store, live: &[EmailId], queued: &[ActionId]) {
+fn check_contents(store: &Store, live: &[EmailId], queued: &[ActionId]) {
     let breaches = store.check().unwrap();
     assert!(
         breaches.is_empty(),
@@ -347,16 +347,16 @@ fn clean(store: &Store, live: &[EmailId], queued: &[ActionId]) {
     let snapshot = store.snapshot();
     let emails: Vec<EmailId> =
         snapshot.emails(ACCOUNT, None, 1000).unwrap().into_iter().map(|(id, _)| id).collect();
-    assert_eq!(emails, live, "newest first is the order of the ids");
+    assert_eq!(emails, live, "the emails are listed in the order of their ids");
     let actions: Vec<ActionId> =
         snapshot.outbox(ACCOUNT).unwrap().into_iter().map(|action| action.id).collect();
     assert_eq!(actions, queued);
 }
 
-fn all_chosen(store: &Store) -> BTreeMap<MailboxUid, MailboxPreferences> {
+fn read_preferences(store: &Store) -> BTreeMap<MailboxUid, MailboxPreferences> {
     let snapshot = store.snapshot();
-    let of = |user| snapshot.subscribed_mailboxes(ACCOUNT, user).unwrap();
-    let (own, bobs) = (of(ACCOUNT), of(BOB));
+    let subscribed_by = |user| snapshot.subscribed_mailboxes(ACCOUNT, user).unwrap();
+    let (own, bobs) = (subscribed_by(ACCOUNT), subscribed_by(BOB));
     let one = |(uid, mailbox): (MailboxUid, crate::model::Mailbox)| {
         let mut subscribed: BTreeSet<AccountId> =
             own.contains(&uid).then_some(ACCOUNT).into_iter().collect();

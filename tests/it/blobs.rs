@@ -211,7 +211,8 @@ fn large_attachment_is_downloaded_without_buffering_it() {
     let content: Vec<u8> = (0..30_000_000_u32).map(|n| (n % 253) as u8).collect();
     let text = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &content);
     let mut message = b"From: <zoe@example.net>\r\nTo: <ann@example.org>\r\nSubject: large\r\n\
-        MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nsee there\r\n--b\r\n\
+        MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n\
+        --b\r\n\r\nsee there\r\n--b\r\n\
         Content-Type: application/zip\r\nContent-Transfer-Encoding: base64\r\n\r\n"
         .to_vec();
     for line in text.as_bytes().chunks(76) {

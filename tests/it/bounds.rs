@@ -1,5 +1,5 @@
-//! One user cannot exhaust a resource for the others: Ann occupies as much of each resource as she
-//! may, then Bob sends a request.
+//! One user cannot exhaust a resource for the others: Ann occupies as much of each resource as the
+//! limits allow, then Bob sends a request.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::bed::{TestBed, feed};
 use crate::starttls::keys;
 
-/// A response.
+/// An HTTP response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -253,8 +253,8 @@ fn password_guesses_are_delayed_but_not_recent_logins() {
     assert_eq!(refused.status, 429);
     assert!(refused.field("retry-after").unwrap().parse::<u32>().unwrap() > 0);
     assert_eq!(guess(40).status, 429);
-    // Ann has logged in from this address: guesses at other names do not delay her, and guesses at
-    // her name have their own limit.
+    // Ann has logged in from this address, so guesses at other names do not delay a login as Ann.
+    // Guesses at this name have their own limit.
     let at_ann = |_| get(&bed, "/jmap/session", &basic("ann@example.org", "guess")).status;
     let answers: Vec<u16> = (0..40).map(at_ann).collect();
     assert_eq!(answers[0], 401);

@@ -25,7 +25,8 @@ fn write_maildir(at: &Path) -> BTreeMap<String, Vec<u8>> {
         let subject = format!("number {number:05}");
         let text = format!(
             "Received: by mx.example.org; Sat, 21 Nov 2026 09:00:00 +0000\r\n\
-             From: zoe@example.net\r\nTo: {ANN}\r\nSubject: {subject}\r\nMessage-ID: <{number}@example.net>\r\n\r\n{}",
+             From: zoe@example.net\r\nTo: {ANN}\r\nSubject: {subject}\r\n\
+             Message-ID: <{number}@example.net>\r\n\r\n{}",
             "A line of it.\r\n".repeat(number % 50)
         );
         let folder = at.join(folders[number % folders.len()]);

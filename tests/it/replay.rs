@@ -155,8 +155,10 @@ impl ReplayedClient {
 
 fn draft() -> String {
     "Date: Sun, 22 Nov 2026 12:00:00 +0000\r\nFrom: Ann <ann@example.org>\r\n\
-     To: bob@example.net\r\nCc: \r\nBcc: \r\nSubject: plans\r\nMessage-ID: <tox1c1.2wf1kwd199ow5@example.org>\r\nMIME-Version: 1.0\r\n\
-     Content-Transfer-Encoding: 8bit\r\nContent-Type: text/plain; charset=\"utf-8\"; format=flowed\r\n\r\n\
+     To: bob@example.net\r\nCc: \r\nBcc: \r\nSubject: plans\r\n\
+     Message-ID: <tox1c1.2wf1kwd199ow5@example.org>\r\nMIME-Version: 1.0\r\n\
+     Content-Transfer-Encoding: 8bit\r\n\
+     Content-Type: text/plain; charset=\"utf-8\"; format=flowed\r\n\r\n\
      See you at noon.\r\n"
         .into()
 }
@@ -187,7 +189,10 @@ fn meli_can_list_read_search_file_and_send() {
         all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         all
     };
-    let ids_of = |call: &str, name: &str, path: &str| json!({"#ids": {"name": name, "path": path, "resultOf": call}});
+    let ids_of = |call: &str, name: &str, path: &str| {
+        let reference = json!({"name": name, "path": path, "resultOf": call});
+        json!({"#ids": reference})
+    };
     let get = with(ids_of("0", "Email/query", "/ids"));
     let listed = meli.ask(&[("Email/query", page(0)), ("Email/get", get)]);
     assert_eq!(listed[0]["ids"], json!(meli.mail));
@@ -320,7 +325,10 @@ fn aerc_can_list_read_search_file_and_send() {
     };
     let fetched = aerc.one("Email/get", get(json!({"ids": listed["ids"]})));
     let (email, state) = (&fetched["list"][0], &fetched["state"]);
-    let ids_of = |call: &str, name: &str, path: &str| json!({"#ids": {"resultOf": call, "name": name, "path": path}});
+    let ids_of = |call: &str, name: &str, path: &str| {
+        let reference = json!({"resultOf": call, "name": name, "path": path});
+        json!({"#ids": reference})
+    };
     let threads = aerc.ask(&[
         ("Thread/get", json!({"ids": [email["threadId"]]})),
         ("Email/get", get(ids_of("0", "Thread/get", "/list/*/emailIds"))),

@@ -61,7 +61,7 @@ fn starttls_delivers_mail_and_discards_earlier_commands() {
     let mut bed = TestBed::new(&keys("one"));
     bed.start();
     bed.add_account("ann@example.org", &[]);
-    // Commands pipelined after STARTTLS were sent in clear text, and must not be executed within TLS
+    // Commands pipelined after STARTTLS came in clear text, and must not be executed within TLS
     // (RFC 3207 §6).
     let injected = "MAIL FROM:<eve@example.net>\r\nRCPT TO:<ann@example.org>\r\nNOOP\r\n";
     let mut client = begin(&bed, "one", injected).unwrap();

@@ -131,8 +131,8 @@ fn placeholders_cannot_inject_header_fields() {
     );
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     let message = "From: zoe@example.net\nTo: ann@example.org\n\
-                   Subject: =?utf-8?q?Lunch_=7Bfrom=7D=0D=0ABcc:_eve@example.net=0D=0A=0D=0Abody?=\n\
-                   \nx\n";
+        Subject: =?utf-8?q?Lunch_=7Bfrom=7D=0D=0ABcc:_eve@example.net=0D=0A=0D=0Abody?=\n\
+        \nx\n";
     let replies = client.deliver("zoe@example.net", &[ANN], &crlf(message.as_bytes())).unwrap();
     assert!(replies[0].ok(), "{replies:?}");
     bed.wait_until("the reply", Duration::from_secs(20), || relay.messages().len() == 1);

@@ -22,8 +22,8 @@ impl Source {
         self.names_below(1)
     }
 
-    /// Returns the segments that follow the first `depth` segments of this module's own path. A path
-    /// by `super` that ends deeper names the segment above it, too.
+    /// Returns the segments that follow the first `depth` segments of this module's own path. A
+    /// path by `super` that ends deeper names the segment above it, too.
     fn names_below(&self, depth: usize) -> Vec<(String, usize)> {
         let words = words(&self.text);
         let word = |at: usize| words.get(at).map_or("", |(word, _)| word.as_str());

@@ -2,8 +2,8 @@
 
 use crate::scanner::sources;
 
-/// The folders and files of the store in layers, the lowest first. Those in one line do not name one
-/// another.
+/// The folders and files of the store in layers, the lowest first. Those in one line do not name
+/// one another.
 const STORE_ORDER: &[&[&str]] = &[
     &["error"],
     &["row"],
