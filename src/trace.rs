@@ -1,4 +1,4 @@
-//! Sets up the log, its level and its output (layer 0). `metrics` has the counters.
+//! Sets up the log, its level and its output. `metrics` has the counters.
 //!
 //! No code may log a body, a subject or a password.
 

@@ -1,8 +1,10 @@
-//! Checks that `docs/storage.md` and `docs/path.md` say what the code says.
+//! Checks that the documents say what the code says, above all `docs/storage.md` and
+//! `docs/path.md`.
 //!
 //! - Every name in backticks exists in `src/`: `Type::function`, `module::function`, a bare type, a
 //!   table, a file. Commands, header fields and names of JMAP are not looked at.
 //! - The page of the store has every table with its key, its row and its home, and no other.
+//! - Every file that a page of `docs/` names exists.
 //! - Where a comment in `src/` cites a page and one of its headings, the heading exists.
 //!
 //! Only the text of the files is read, as in `layering.rs`. Blocks of code in the pages are
@@ -71,6 +73,30 @@ fn page_of_the_store_has_every_table_and_no_other() {
     sorted.sort();
     expected.sort();
     assert_eq!(sorted, expected, "the tables of docs/storage.md and those that `table!` declares");
+}
+
+#[test]
+fn files_that_documents_name_exist() {
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    let pages = fs::read_dir(root().join("docs")).expect("the folder docs");
+    for page in pages {
+        let page = page.expect("an entry").path();
+        let text = fs::read_to_string(&page).expect("a file of UTF-8");
+        for (name, line) in spans(&text) {
+            let is_path = ["src/", "tests/", "benches/", "docs/", ".ci/"]
+                .iter()
+                .any(|folder| name.starts_with(folder));
+            if is_path && !name.contains(['…', ' ', '*']) {
+                seen += 1;
+                if !root().join(&name).exists() {
+                    wrong.push(format!("{}:{line}: `{name}`", page.display()));
+                }
+            }
+        }
+    }
+    assert!(seen > 150, "only {seen} names of files were found");
+    assert!(wrong.is_empty(), "files that do not exist:\n{}", wrong.join("\n"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! L3: The directory: the accounts, the addresses that resolve to them, and their logins.
+//! The directory: the accounts, the addresses that resolve to them, and their logins.
 //!
 //! - The domain of an address is first replaced by the real one if it is an alias domain. Then the
 //!   address resolves to an account by itself, without its detail (`user+detail`), or by the

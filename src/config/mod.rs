@@ -1,4 +1,4 @@
-//! L6: reads the configuration file and turns it into the settings of each room.
+//! Reads the configuration file and turns it into the settings of each room.
 //!
 //! - Every key has a default, so an empty file is valid.
 //! - An unknown key is an error that suggests the nearest known key.

@@ -1,4 +1,4 @@
-//! L4: Delivers one message to all its recipients.
+//! Delivers one message to all its recipients.
 //!
 //! - `admit` accepts or refuses a recipient at RCPT.
 //! - `deliver` parses the message once, plans for each account, and applies all plans under one

@@ -1,4 +1,4 @@
-//! L4: JMAP methods over the store (RFC 8620, RFC 8621), and the vendor methods that the command
+//! JMAP methods over the store (RFC 8620, RFC 8621), and the vendor methods that the command
 //! line uses.
 //!
 //! - `dispatch` runs the calls of a request, one after another.

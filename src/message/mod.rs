@@ -1,4 +1,4 @@
-//! Reads and writes RFC 5322 messages, without I/O (layer 1).
+//! Reads and writes RFC 5322 messages, without I/O.
 //!
 //! - No message is refused. What cannot be understood is left out of what is derived from the
 //!   message; its bytes stay as they are.

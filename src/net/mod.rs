@@ -1,4 +1,4 @@
-//! L5: sockets, tasks and timeouts of the LMTP server, the HTTP server and push delivery.
+//! Sockets, tasks and timeouts of the LMTP server, the HTTP server and push delivery.
 //!
 //! - `wire` has the grammars of the protocols: the code here moves bytes and does what `wire` says.
 //! - Nothing here decides about mail.

@@ -1,4 +1,4 @@
-//! L2: The rules of sending: what an action is, when it is due, and what follows an attempt. Pure:
+//! The rules of sending: what an action is, when it is due, and what follows an attempt. Pure:
 //! the room `queue` carries actions out.
 //!
 //! - An action is stored before it is carried out, in the commit that causes it.

@@ -1,5 +1,4 @@
-//! Decides whether the envelope sender of a message is forged, and signs what this server sends
-//! (layer 2).
+//! Decides whether the envelope sender of a message is forged, and signs what this server sends.
 //!
 //! - `results` reads what a trusted server before this one found (RFC 8601). That is believed.
 //! - `verify` verifies the message here, if no trusted server wrote results and the site wants it.

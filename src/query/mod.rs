@@ -1,4 +1,4 @@
-//! L3: Email/query and Email/queryChanges (RFC 8621 §4.4 and §4.5, RFC 8620 §5.5 and §5.6).
+//! Email/query and Email/queryChanges (RFC 8621 §4.4 and §4.5, RFC 8620 §5.5 and §5.6).
 //!
 //! - Each answer is made on one snapshot. Every access path gives the same answer; `plan` chooses
 //!   the cheapest. `generic` always applies: it reads all emails. A query that a maintained listing

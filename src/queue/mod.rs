@@ -1,4 +1,4 @@
-//! L4: Sends the due actions of all accounts to the relay, and records the results.
+//! Sends the due actions of all accounts to the relay, and records the results.
 //!
 //! `start` checks that the queue is complete; `round` chooses the next actions; `order` keeps mail
 //! to one address in order; `attempt` carries out one action and `record` records the result;

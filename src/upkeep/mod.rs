@@ -1,5 +1,5 @@
 //! The background work of a store: deletes what is past its retention time, folds the search index,
-//! and makes and drops listings (layer 3).
+//! and makes and drops listings.
 //!
 //! - A round runs every task of every account, in steps. A step is one commit of a bounded number
 //!   of rows. So the process can be killed at any point, and other threads wait for the account's

@@ -1,4 +1,4 @@
-//! L2: Decides which messages the vacation responder answers, and composes the replies.
+//! Decides which messages the vacation responder answers, and composes the replies.
 //!
 //! - Pure: the caller supplies the facts and stores the result. Nothing is read or written here.
 //! - RFC 3834 §2: a message is answered only if a person sent it to an address of the owner. Lists,

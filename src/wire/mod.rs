@@ -1,4 +1,4 @@
-//! L1: the grammars of the protocols.
+//! The grammars of the protocols.
 //!
 //! - A protocol reads no socket and no clock. It is given bytes and returns what to do next.
 //! - The result does not depend on how the bytes are split.
