@@ -1,5 +1,6 @@
-//! Compares conditions on Delivered-To with a plain reading of the headers, for emails filed by
-//! this version and by earlier ones, folded and merged in random steps.
+//! Compares searches for Delivered-To with a plain reading of the headers.
+//!
+//! Emails are filed by this version and by earlier ones, and folded and merged in random steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,43 +36,44 @@ const ALIASES: [&str; 6] = [
 ];
 const HOPS: [&str; 2] = ["shop@example.org", "list@old.example"];
 
-/// The addresses in an email's Delivered-To fields: of its delivery here, and of an earlier hop.
-type Places = (Option<usize>, Option<usize>);
+/// The Delivered-To fields of an email: an index in `ALIASES` for its delivery here, and one in
+/// `HOPS` for an earlier hop.
+type DeliveryFields = (Option<usize>, Option<usize>);
 
 #[derive(Debug, Clone)]
-enum Act {
-    Deliver(Places),
+enum DeliveryOp {
+    Deliver(DeliveryFields),
     Destroy(usize),
     Fold {
         steps: usize,
         rows: usize,
     },
     /// Turns all rows into rows of an earlier version.
-    Age,
+    Downgrade,
     Reindex,
     Rebuild,
 }
 
-fn acts() -> impl Strategy<Value = Vec<Act>> {
-    let places = (
+fn ops() -> impl Strategy<Value = Vec<DeliveryOp>> {
+    let fields = (
         proptest::option::weighted(0.8, 0..ALIASES.len()),
         proptest::option::weighted(0.2, 0..HOPS.len()),
     );
-    let act = prop_oneof![
-        12 => places.prop_map(Act::Deliver),
-        1 => (0usize..40).prop_map(Act::Destroy),
-        4 => (1usize..6, 1usize..4).prop_map(|(steps, rows)| Act::Fold { steps, rows }),
-        1 => Just(Act::Age),
-        1 => Just(Act::Reindex),
-        1 => Just(Act::Rebuild),
+    let op = prop_oneof![
+        12 => fields.prop_map(DeliveryOp::Deliver),
+        1 => (0usize..40).prop_map(DeliveryOp::Destroy),
+        4 => (1usize..6, 1usize..4).prop_map(|(steps, rows)| DeliveryOp::Fold { steps, rows }),
+        1 => Just(DeliveryOp::Downgrade),
+        1 => Just(DeliveryOp::Reindex),
+        1 => Just(DeliveryOp::Rebuild),
     ];
-    proptest::collection::vec(act, 1..40)
+    proptest::collection::vec(op, 1..40)
 }
 
 struct Fixture {
     engine: Arc<MemoryEngine>,
     store: Store,
-    emails: BTreeMap<EmailId, Places>,
+    emails: BTreeMap<EmailId, DeliveryFields>,
 }
 
 impl Fixture {
@@ -87,10 +89,10 @@ impl Fixture {
         Self { engine, store, emails: BTreeMap::new() }
     }
 
-    fn act(&mut self, act: &Act, at: i64) {
-        match act {
-            Act::Deliver(places) => self.deliver(*places, at),
-            Act::Destroy(which) => {
+    fn apply(&mut self, op: &DeliveryOp, at: i64) {
+        match op {
+            DeliveryOp::Deliver(fields) => self.deliver(*fields, at),
+            DeliveryOp::Destroy(which) => {
                 let Some(id) = self.emails.keys().nth(which % self.emails.len().max(1)).copied()
                 else {
                     return;
@@ -103,7 +105,7 @@ impl Fixture {
                     .wait_blocking()
                     .unwrap();
             }
-            Act::Fold { steps, rows } => {
+            DeliveryOp::Fold { steps, rows } => {
                 let sizes = FoldSizes {
                     rows: *rows,
                     row_octets: 1 << 20,
@@ -116,17 +118,17 @@ impl Fixture {
                     fold_step(&self.store, &sizes).unwrap();
                 }
             }
-            Act::Age => self.age(),
-            Act::Reindex => self.remake(RepairScope::Reindex),
-            Act::Rebuild => self.remake(RepairScope::Rebuild),
+            DeliveryOp::Downgrade => self.downgrade(),
+            DeliveryOp::Reindex => self.repair(RepairScope::Reindex),
+            DeliveryOp::Rebuild => self.repair(RepairScope::Rebuild),
         }
     }
 
-    fn deliver(&mut self, places: Places, at: i64) {
-        let hop = places.1.map_or_else(String::new, |at| format!("Delivered-To: {}\r\n", HOPS[at]));
+    fn deliver(&mut self, fields: DeliveryFields, at: i64) {
+        let hop = fields.1.map_or_else(String::new, |at| format!("Delivered-To: {}\r\n", HOPS[at]));
         let raw =
             format!("{hop}Subject: {at}\r\nMessage-ID: <shop@example.org>\r\n\r\nshop {at}\r\n");
-        let trace = places.0.map_or_else(String::new, |at| {
+        let trace = fields.0.map_or_else(String::new, |at| {
             format!("Return-Path: <>\r\nDelivered-To: {}\r\n", ALIASES[at])
         });
         let message = EncodedMessage::new(&rows(raw.as_bytes(), self.store.secrets()));
@@ -142,10 +144,10 @@ impl Fixture {
             });
         let (id, _) = results.pop().unwrap().1.unwrap();
         ticket.wait_blocking().unwrap();
-        self.emails.insert(id, places);
+        self.emails.insert(id, fields);
     }
 
-    fn remake(&self, scope: RepairScope) {
+    fn repair(&self, scope: RepairScope) {
         let remake = |raw: &[u8]| rows(raw, self.store.secrets());
         self.store.repair(scope, None, &remake, &mut |_| true).unwrap();
     }
@@ -154,9 +156,9 @@ impl Fixture {
         self.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
     }
 
-    /// Turns rows of content and tokens into rows of version 2 and 1, and removes from folds what
-    /// such rows do not have.
-    fn age(&self) {
+    /// Turns rows of content into version 2 and rows of tokens into version 1, and removes the
+    /// tokens of Delivered-To from folds, because such rows do not have them.
+    fn downgrade(&self) {
         let put = |table, key: Vec<u8>, value| Put { table, key, value: Some(value) };
         let name = WordHash::new(self.store.secrets()).of("delivered-to");
         let mut puts = Vec::new();
@@ -165,16 +167,16 @@ impl Fixture {
             puts.push(put(Table::EmailContent, key, value));
         }
         for (key, value) in self.engine.rows(Table::EmailTokens) {
-            // Its own text is an option behind the version. The word of the name does no harm in a
-            // row that is not believed.
-            let own = if value[0] == 1 {
+            // After the version comes an optional text of the delivery, which is removed. The word
+            // of the field name may stay, because a row of version 1 is not trusted for it.
+            let delivery_bytes = if value[0] == 1 {
                 0
             } else if value[1] == 0 {
                 1
             } else {
                 2 + usize::from(value[2])
             };
-            puts.push(put(Table::EmailTokens, key, [&[1], &value[1 + own..]].concat()));
+            puts.push(put(Table::EmailTokens, key, [&[1], &value[1 + delivery_bytes..]].concat()));
         }
         let head = FoldKey::list(ACCOUNT).encode();
         let mut folds = self.store.snapshot().folds(ACCOUNT).unwrap();
@@ -217,11 +219,11 @@ impl Fixture {
         self.write(puts);
     }
 
-    /// As the header reads.
+    /// Returns the emails with a Delivered-To field that contains a text, or with any.
     fn expected(&self, part: Option<&str>) -> Vec<EmailId> {
-        let has = |places: &&Places| {
+        let has_match = |delivery: &&DeliveryFields| {
             let fields =
-                places.0.map(|at| ALIASES[at]).into_iter().chain(places.1.map(|at| HOPS[at]));
+                delivery.0.map(|at| ALIASES[at]).into_iter().chain(delivery.1.map(|at| HOPS[at]));
             let decoded = |text: &str| {
                 text.to_lowercase().replace("=?utf-8?q?shop?=", "shop").replace("  ", " ")
             };
@@ -229,7 +231,7 @@ impl Fixture {
                 .map(decoded)
                 .any(|value| part.is_none_or(|part| value.contains(&part.to_lowercase())))
         };
-        self.emails.iter().filter(|(_, places)| has(places)).map(|(id, _)| *id).collect()
+        self.emails.iter().filter(|(_, delivery)| has_match(delivery)).map(|(id, _)| *id).collect()
     }
 
     fn assert_answers(&self) {
@@ -243,17 +245,17 @@ impl Fixture {
             Some("nobody"),
         ] {
             let text = part.map(|part| format!("'{part}'"));
-            let is = Filter::Is(Condition::Header { name: "Delivered-To".into(), text });
+            let filter = Filter::Is(Condition::Header { name: "Delivered-To".into(), text });
             let expected = self.expected(part);
-            assert_eq!(search(&self.store, is.clone(), None), expected, "{part:?}");
+            assert_eq!(search(&self.store, filter.clone(), None), expected, "{part:?}");
             let rest: Vec<EmailId> =
                 self.emails.keys().copied().filter(|id| !expected.contains(id)).collect();
             assert_eq!(
-                search(&self.store, Filter::Not(vec![is.clone()]), None),
+                search(&self.store, Filter::Not(vec![filter.clone()]), None),
                 rest,
                 "not {part:?}"
             );
-            let either = Filter::Or(vec![Filter::Is(Condition::Body("nowhere".into())), is]);
+            let either = Filter::Or(vec![Filter::Is(Condition::Body("nowhere".into())), filter]);
             assert_eq!(
                 search(&self.store, either, Some(3)),
                 expected[..expected.len().min(3)],
@@ -263,13 +265,13 @@ impl Fixture {
     }
 }
 
-/// Stores of the first version and of this one, with a merge under way.
+/// Opens stores of the first version and of this one, in which a merge has begun.
 #[test]
 fn emails_of_an_earlier_version_are_found_by_delivered_to() {
     let sizes =
         FoldSizes { rows: 2, row_octets: 1 << 20, block: 200, fan: 2, piece: 200, last_level: 2 };
     for name in ["v1.rows", "written.rows"] {
-        let known = std::fs::read_to_string(format!(
+        let fixture_rows = std::fs::read_to_string(format!(
             "{}/tests/fixtures/{name}",
             env!("CARGO_MANIFEST_DIR")
         ))
@@ -286,7 +288,7 @@ fn emails_of_an_earlier_version_are_found_by_delivered_to() {
             Put { table, key: bytes(words[1]), value: Some(bytes(words[2])) }
         };
         let engine = Arc::new(MemoryEngine::new());
-        engine.write(&[Arc::new(Batch::of(known.lines().map(put).collect()))]).unwrap();
+        engine.write(&[Arc::new(Batch::of(fixture_rows.lines().map(put).collect()))]).unwrap();
         let clock = Arc::new(FixedClock::at(UtcMillis(1_795_255_200_000)));
         let store = Store::open_engine(
             engine.clone(),
@@ -308,27 +310,27 @@ fn emails_of_an_earlier_version_are_found_by_delivered_to() {
             fold_step(&fixture.store, &sizes).unwrap();
             fixture.assert_answers();
         }
-        fixture.remake(RepairScope::Reindex);
+        fixture.repair(RepairScope::Reindex);
         fixture.assert_answers();
         assert_eq!(fixture.store.check().unwrap(), []);
     }
 }
 
 /// A tenth of the usual number of cases, because each case makes many queries.
-fn few() -> ProptestConfig {
+fn few_cases() -> ProptestConfig {
     let usual = config();
     ProptestConfig { cases: usual.cases.div_ceil(10), ..usual }
 }
 
 proptest! {
-    #![proptest_config(few())]
+    #![proptest_config(few_cases())]
 
     #[test]
-    fn delivered_to_searches_find_what_the_headers_say(acts in acts()) {
+    fn delivered_to_searches_find_what_the_headers_say(ops in ops()) {
         let mut fixture = Fixture::new();
-        for (at, act) in (0..).zip(&acts) {
-            fixture.act(act, at);
-            if !matches!(act, Act::Deliver(_)) {
+        for (at, op) in (0..).zip(&ops) {
+            fixture.apply(op, at);
+            if !matches!(op, DeliveryOp::Deliver(_)) {
                 fixture.assert_answers();
                 let remake = |raw: &[u8]| rows(raw, fixture.store.secrets());
                 let report = fixture.store.check_deep(Some(&remake), &mut |_| true).unwrap();
@@ -342,7 +344,8 @@ proptest! {
 proptest! {
     #![proptest_config(config())]
 
-    /// `DeliveredTo::parse` gives the value that conditions on header fields compare.
+    /// `DeliveredTo::parse` must give the value with which conditions on header fields are
+    /// compared.
     #[test]
     fn delivered_to_parse_gives_the_value_in_the_header(
         value in "[ -~\t]{0,12}|(=\\?utf-8\\?q\\?)?[a-zA-Zé\\\\\"@. ]{0,9}(\\?=)?",

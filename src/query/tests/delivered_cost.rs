@@ -1,4 +1,4 @@
-//! Tests how many rows a search for the emails of an alias reads: the hits, and no header.
+//! Tests what a search for the emails of an alias reads: rows in proportion to the hits, no header.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const SIZES: FoldSizes =
     FoldSizes { rows: 64, row_octets: 1 << 20, block: 512, fan: 4, piece: 8 << 10, last_level: 2 };
 const SHOP: &str = "Shop@example.org";
 
-/// An email that was delivered to an address; `hop` are fields of its own header.
+/// Files an email that was delivered to an address. `hop` are header fields of an earlier hop.
 fn deliver(store: &Store, alias: &str, hop: &str, at: i64) -> EmailId {
     let raw = format!("{hop}Subject: {at}\r\n\r\ntext {at}\r\n");
     let prefix =
@@ -37,14 +37,14 @@ fn deliver(store: &Store, alias: &str, hop: &str, at: i64) -> EmailId {
     id
 }
 
-/// Returns a store with `emails` folded emails: eight to the shop's alias, all others to another
-/// one.
-fn fixture(emails: i64) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
-    bed_of(emails, |_| "ann@example.org".to_owned())
+/// Returns a store with `emails` folded emails, and those of them to the shop's alias: eight. All
+/// others are to one other address.
+fn folded_store(emails: i64) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
+    folded_store_with(emails, |_| "ann@example.org".to_owned())
 }
 
-/// The same, where `other` names the address of each other email.
-fn bed_of(
+/// Returns a store like `folded_store`, in which `other` gives the address of each other email.
+fn folded_store_with(
     emails: i64,
     other: impl Fn(i64) -> String,
 ) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
@@ -68,8 +68,8 @@ fn bed_of(
     (engine, store, shop)
 }
 
-/// The emails that have it, of which no byte of a message is read.
-fn unread(store: &Store, filter: Filter) -> Result<Vec<EmailId>, Error> {
+/// Returns the emails that match. Fails with `TooMuchRead` if a byte of a message must be read.
+fn search_without_reading(store: &Store, filter: Filter) -> Result<Vec<EmailId>, Error> {
     let results = QuerySpec {
         account: ACCOUNT,
         filter,
@@ -87,45 +87,54 @@ fn delivered(text: Option<&str>) -> Filter {
 
 #[test]
 fn alias_search_reads_the_rows_of_its_hits_and_no_header() {
-    let cost = |emails: i64| {
-        let (engine, store, shop) = fixture(emails);
+    let rows_read = |emails: i64| {
+        let (engine, store, shop) = folded_store(emails);
         assert!(store.snapshot().account_state(ACCOUNT).unwrap().unfolded < 64);
         engine.read();
-        assert_eq!(unread(&store, delivered(Some("shop@EXAMPLE.org"))).as_ref(), Ok(&shop));
+        assert_eq!(
+            search_without_reading(&store, delivered(Some("shop@EXAMPLE.org"))).as_ref(),
+            Ok(&shop)
+        );
         engine.read()
     };
-    let (few, many) = (cost(600), cost(3000));
+    let (few, many) = (rows_read(600), rows_read(3000));
     assert!(many < few + 100 && many < 240, "{few} rows of 600 emails, {many} of 3000");
 }
 
 #[test]
 fn only_forwarded_mail_makes_delivered_to_conditions_read_headers() {
-    let (_, store, shop) = fixture(400);
-    let rest = |found: Vec<EmailId>| found.len() + shop.len();
-    assert_eq!(unread(&store, delivered(None)).map(|found| found.len()), Ok(400));
-    assert_eq!(unread(&store, delivered(Some("example 'org'"))).map(|found| found.len()), Ok(400));
-    assert_eq!(unread(&store, delivered(Some("nobody"))), Ok(Vec::new()));
-    assert_eq!(unread(&store, Filter::Not(vec![delivered(Some("shop"))])).map(rest), Ok(400));
-    // One that was forwarded has a field of its own, which is read.
+    let (_, store, shop) = folded_store(400);
+    let with_shop = |found: Vec<EmailId>| found.len() + shop.len();
+    assert_eq!(search_without_reading(&store, delivered(None)).map(|found| found.len()), Ok(400));
+    assert_eq!(
+        search_without_reading(&store, delivered(Some("example 'org'"))).map(|found| found.len()),
+        Ok(400)
+    );
+    assert_eq!(search_without_reading(&store, delivered(Some("nobody"))), Ok(Vec::new()));
+    assert_eq!(
+        search_without_reading(&store, Filter::Not(vec![delivered(Some("shop"))])).map(with_shop),
+        Ok(400)
+    );
+    // A forwarded email has a Delivered-To field in its own header, which must be read.
     let forwarded = deliver(&store, "ann@example.org", "Delivered-To: shop@b.example\r\n", 10_000);
-    assert_eq!(unread(&store, delivered(Some("shop"))), Err(Error::TooMuchRead));
-    assert!(unread(&store, delivered(Some("ann@"))).unwrap().contains(&forwarded));
+    assert_eq!(search_without_reading(&store, delivered(Some("shop"))), Err(Error::TooMuchRead));
+    assert!(search_without_reading(&store, delivered(Some("ann@"))).unwrap().contains(&forwarded));
 }
 
 /// A catch-all address, for which strangers invent local parts, has as many texts as emails.
 #[test]
 fn compared_addresses_count_as_rows_walked() {
-    let (_, one, _) = fixture(400);
-    let (_, many, _) = bed_of(400, |n| format!("made-up-{n}@example.org"));
-    // None of both holds the part, so nothing else is read.
-    let asks = |store: &Store| {
+    let (_, one, _) = folded_store(400);
+    let (_, many, _) = folded_store_with(400, |n| format!("made-up-{n}@example.org"));
+    // No address contains the text, so nothing but addresses is read.
+    let search_twice = |store: &Store| {
         let (filter, reads) = (delivered(Some("zz")), Allowance::new(0, 300));
         let results = QuerySpec { account: ACCOUNT, filter, reads, ..small_batches() };
         let request = Query { results, ..Query::default() };
-        let ask =
+        let search =
             || query(&store.snapshot(), store.secrets(), &request).map(|found| found.answer.ids);
-        [ask(), ask()]
+        [search(), search()]
     };
-    assert_eq!(asks(&one), [Ok(Vec::new()), Ok(Vec::new())]);
-    assert_eq!(asks(&many), [Ok(Vec::new()), Err(Error::TooMuchWalked)]);
+    assert_eq!(search_twice(&one), [Ok(Vec::new()), Ok(Vec::new())]);
+    assert_eq!(search_twice(&many), [Ok(Vec::new()), Err(Error::TooMuchWalked)]);
 }

@@ -1,5 +1,5 @@
-//! Tests how many rows "flagged first" and "oldest first" read: about a page, however many emails
-//! are before or after it.
+//! Tests how many rows a page of "flagged first" or "oldest first" reads: hardly more in a larger
+//! mailbox.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,48 +20,48 @@ use crate::store::{Options, Store};
 
 const ACCOUNT: AccountId = AccountId(1);
 const INBOX: MailboxUid = MailboxUid(1);
-/// Stores of the same mail that are asked, each with keys of its own.
-const KEYS: u8 = 6;
+/// The number of stores with the same mail, each with other keys.
+const STORES: u8 = 6;
 
-/// A store with `emails` emails, each in a thread of its own, oldest first; listings of more than
-/// 100 have ranks. Each run makes the same store.
-fn fixture(
+/// Returns a store with `emails` emails, oldest first, each in a thread of its own. Listings of
+/// more than 100 have ranks. Each run makes the same store.
+fn store_with_flags(
     key: u8,
     emails: i64,
     is_flagged: impl Fn(i64) -> bool,
 ) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
     let engine = Arc::new(CountingEngine::default());
-    // The format and the keys of a new store: which emails bound a rank hangs on them, and the rows
-    // that are read with it.
-    let facts = Put {
+    // The format and the keys of the store. The keys decide which emails begin a rank, and so how
+    // many rows are read.
+    let site = Put {
         table: Table::Site,
         key: b"store".to_vec(),
         value: Some([&[1][..], &[key; 104]].concat()),
     };
-    engine.write(&[Arc::new(Batch::of(vec![facts]))]).unwrap();
+    engine.write(&[Arc::new(Batch::of(vec![site]))]).unwrap();
     let options = Options { ranked_above: Some(100), ..Options::small() };
     let store =
         Store::open_engine(engine.clone(), &options, Arc::new(FixedClock::at(UtcMillis(0))))
             .unwrap();
     create_account(&store);
-    let made = store.commit(ACCOUNT, |txn| txn.extend_listing(INBOX, ListingFilter::Flagged, 10));
-    made.unwrap().1.wait_blocking().unwrap();
+    let commit = store.commit(ACCOUNT, |txn| txn.extend_listing(INBOX, ListingFilter::Flagged, 10));
+    commit.unwrap().1.wait_blocking().unwrap();
     let ids: Vec<EmailId> = (0..emails)
         .map(|n| file(&store, format!("Subject: {n}\r\n\r\nx\r\n").as_bytes(), n))
         .collect();
     for (n, id) in (0..emails).zip(&ids) {
         if is_flagged(n) {
-            flag(&store, *id, true);
+            set_flagged(&store, *id, true);
         }
     }
     (engine, store, ids)
 }
 
-fn flag(store: &Store, id: EmailId, flagged: bool) {
+fn set_flagged(store: &Store, id: EmailId, flagged: bool) {
     let keywords: BTreeSet<String> = flagged.then(|| "$flagged".to_owned()).into_iter().collect();
-    let done = store
+    let commit = store
         .commit(ACCOUNT, |txn| txn.update_email(id, BTreeSet::from([INBOX]), keywords.clone()));
-    done.unwrap().1.wait_blocking().unwrap();
+    commit.unwrap().1.wait_blocking().unwrap();
 }
 
 fn results(property: SortProperty, ascending: bool, collapse: bool) -> QuerySpec {
@@ -74,8 +74,8 @@ fn flagged() -> SortProperty {
     SortProperty::HasKeyword("$flagged".into())
 }
 
-/// Returns the number of rows that a page of ten reads. The page must be these emails.
-fn rows(
+/// Returns the number of rows that a page of ten reads. The page must be the expected emails.
+fn rows_read(
     engine: &CountingEngine,
     store: &Store,
     results: &QuerySpec,
@@ -98,66 +98,78 @@ fn rows(
 #[test]
 fn page_of_flagged_first_reads_few_rows_of_a_large_mailbox() {
     let read = |key: u8, emails: i64| {
-        let (engine, store, ids) = fixture(key, emails, |n| n % 8 == 0);
-        let newest = |flagged: bool| -> Vec<EmailId> {
-            let mut side: Vec<EmailId> = (0..emails)
+        let (engine, store, ids) = store_with_flags(key, emails, |n| n % 8 == 0);
+        let newest_first = |flagged: bool| -> Vec<EmailId> {
+            let mut selected: Vec<EmailId> = (0..emails)
                 .zip(&ids)
                 .filter(|(n, _)| (n % 8 == 0) == flagged)
                 .map(|(_, id)| *id)
                 .collect();
-            side.reverse();
-            side
+            selected.reverse();
+            selected
         };
-        let list = [newest(true), newest(false)].concat();
+        let list = [newest_first(true), newest_first(false)].concat();
         let (plain, collapsed) =
             (results(flagged(), false, false), results(flagged(), false, true));
         let page = |from: usize| &list[from..from + 10];
         let at = |from: usize| Start::Position(i64::try_from(from).unwrap());
-        let (split, deep) = (newest(true).len(), list.len() - 60);
+        let (split, deep) = (newest_first(true).len(), list.len() - 60);
         let anchor = Start::Anchor { id: list[deep], offset: 0 };
         let oldest: Vec<EmailId> = ids.iter().take(10).copied().collect();
         [
-            rows(&engine, &store, &plain, at(0), page(0)),
-            rows(&engine, &store, &plain, at(split - 5), page(split - 5)),
-            rows(&engine, &store, &plain, at(deep), page(deep)),
-            rows(&engine, &store, &plain, anchor, page(deep)),
-            rows(&engine, &store, &collapsed, at(0), page(0)),
-            rows(&engine, &store, &results(SortProperty::ReceivedAt, true, false), at(0), &oldest),
-            rows(&engine, &store, &results(SortProperty::ReceivedAt, true, true), at(0), &oldest),
+            rows_read(&engine, &store, &plain, at(0), page(0)),
+            rows_read(&engine, &store, &plain, at(split - 5), page(split - 5)),
+            rows_read(&engine, &store, &plain, at(deep), page(deep)),
+            rows_read(&engine, &store, &plain, anchor, page(deep)),
+            rows_read(&engine, &store, &collapsed, at(0), page(0)),
+            rows_read(
+                &engine,
+                &store,
+                &results(SortProperty::ReceivedAt, true, false),
+                at(0),
+                &oldest,
+            ),
+            rows_read(
+                &engine,
+                &store,
+                &results(SortProperty::ReceivedAt, true, true),
+                at(0),
+                &oldest,
+            ),
         ]
     };
-    // How many rows one page takes hangs on which emails bound the ranks, so several stores are
-    // asked: of four times as many emails a page reads less than two and a half times as many rows,
-    // and less than a tenth of the emails.
+    // The number of rows depends on which emails begin a rank, so several stores are measured. A
+    // page of four times as many emails must read less than 2.5 times as many rows, and fewer rows
+    // than a tenth of the emails.
     let read_all = |emails: i64| {
-        (1..=KEYS).map(|key| read(key, emails)).fold([0; 7], |mut sums, rows| {
+        (1..=STORES).map(|key| read(key, emails)).fold([0; 7], |mut sums, rows| {
             sums.iter_mut().zip(rows).for_each(|(sum, rows)| *sum += rows);
             sums
         })
     };
     let (few, many) = (read_all(1_000), read_all(4_000));
     for (few, many) in few.into_iter().zip(many) {
-        let limit = usize::from(KEYS) * 400;
+        let max_rows = usize::from(STORES) * 400;
         assert!(
-            many < limit && many * 2 < few * 5,
-            "{few} rows of 1,000 emails, {many} of 4,000, {KEYS} times"
+            many < max_rows && many * 2 < few * 5,
+            "{few} rows of 1,000 emails, {many} of 4,000, in {STORES} stores"
         );
     }
 }
 
-/// The worst case for a walk that skips flagged emails: nearly all are flagged.
+/// Nearly all emails are flagged, which is the worst case for a walk that skips flagged emails.
 #[test]
 fn page_of_few_unflagged_emails_skips_the_flagged_ones() {
     let read = |emails: i64| {
         let is_flagged = |n: i64| n % (emails / 10) != 7;
-        let (engine, store, ids) = fixture(1, emails, is_flagged);
+        let (engine, store, ids) = store_with_flags(1, emails, is_flagged);
         let mut few: Vec<EmailId> =
             (0..emails).zip(&ids).filter(|(n, _)| !is_flagged(*n)).map(|(_, id)| *id).collect();
         few.reverse();
         let last = Start::Position(-10);
         [
-            rows(&engine, &store, &results(flagged(), true, false), Start::default(), &few),
-            rows(&engine, &store, &results(flagged(), false, false), last, &few),
+            rows_read(&engine, &store, &results(flagged(), true, false), Start::default(), &few),
+            rows_read(&engine, &store, &results(flagged(), false, false), last, &few),
         ]
     };
     let (few, many) = (read(1_000), read(4_000));
@@ -168,10 +180,10 @@ fn page_of_few_unflagged_emails_skips_the_flagged_ones() {
 
 #[test]
 fn changes_of_flagged_first_read_few_rows() {
-    let (engine, store, ids) = fixture(1, 2_000, |n| n % 8 == 0);
+    let (engine, store, ids) = store_with_flags(1, 2_000, |n| n % 8 == 0);
     let since = store.snapshot().state(ACCOUNT, DataType::Email).unwrap();
-    flag(&store, ids[1_001], true);
-    flag(&store, ids[8], false);
+    set_flagged(&store, ids[1_001], true);
+    set_flagged(&store, ids[8], false);
     let new = file(&store, b"Subject: new\r\n\r\nx\r\n", 5_000);
     for collapse in [false, true] {
         let results = results(flagged(), false, collapse);
@@ -181,13 +193,13 @@ fn changes_of_flagged_first_read_few_rows() {
         let rows = engine.read();
         assert!(matches!(found.plan.path, AccessPath::Pinned(..)), "{}", found.plan);
         assert_eq!(found.answer.removed, [ids[1_001], ids[8]]);
-        // 250 are flagged: before 1,001 stand the flagged from 1,008 on, and of the rest the new
-        // one is the first.
+        // 250 emails are flagged. Those from 1,008 on come before 1,001, and the new email is the
+        // first of the rest.
         assert_eq!(found.answer.added, [(124, ids[1_001]), (250, new), (1_993, ids[8])]);
         assert_eq!(found.answer.total, Some(2_001));
-        // Collapsed, a walk counts the place of the one that lies far behind: the rows of a
-        // listing, never an email.
-        let limit = if collapse { 2_600 } else { 1_000 };
-        assert!(rows < limit, "{rows} rows");
+        // Collapsed, a walk over the rows of a listing counts the index of the last email. No row
+        // of an email is read.
+        let max_rows = if collapse { 2_600 } else { 1_000 };
+        assert!(rows < max_rows, "{rows} rows");
     }
 }

@@ -1,4 +1,4 @@
-//! Tests how many rows a search reads: in proportion to the hits, not to the mail.
+//! Tests how many rows a search reads: in proportion to its hits, not to the mail of the account.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ use crate::store::{FoldSizes, NewMailbox, Options, Store};
 const SIZES: FoldSizes =
     FoldSizes { rows: 32, row_octets: 1 << 20, block: 1024, fan: 4, piece: 8 << 10, last_level: 2 };
 
-/// Returns a store with `emails` folded emails: each has "lunch" and "dinner", each 400th "rare"
-/// before "dinner".
-fn fixture(emails: i64, sizes: &FoldSizes) -> (Arc<CountingEngine>, Store) {
+/// Returns a store with `emails` folded emails. Each has "lunch" and "dinner", and one in 400 has
+/// "rare" before "dinner".
+fn folded_store(emails: i64, sizes: &FoldSizes) -> (Arc<CountingEngine>, Store) {
     let engine = Arc::new(CountingEngine::default());
     let store = Store::open_engine(
         engine.clone(),
@@ -45,7 +45,7 @@ fn body(text: &str) -> Filter {
 #[test]
 fn search_reads_rows_in_proportion_to_its_hits() {
     let read = |emails: i64| {
-        let (engine, store) = fixture(emails, &SIZES);
+        let (engine, store) = folded_store(emails, &SIZES);
         let rows = |filter: Filter, limit, expected: i64| {
             engine.read();
             assert_eq!(i64::try_from(search(&store, filter, limit).len()).unwrap(), expected);
@@ -61,7 +61,8 @@ fn search_reads_rows_in_proportion_to_its_hits() {
     };
     let (few, many) = (read(400), read(1600));
     assert!(many[0] <= few[0] + 8, "newest: {few:?} {many:?}");
-    // A block or two a fold, and for each that is found its message and where it stands.
+    // A search reads one or two blocks of each fold, and for each hit the rows of its message and
+    // position.
     for (few, many) in few.iter().zip(&many).skip(1) {
         assert!(*many < 120 && *many <= few * 6, "{few:?} {many:?}");
     }
@@ -69,7 +70,7 @@ fn search_reads_rows_in_proportion_to_its_hits() {
 
 #[test]
 fn or_of_two_ands_reads_little_more_than_one_word() {
-    let (engine, store) = fixture(400, &SIZES);
+    let (engine, store) = folded_store(400, &SIZES);
     let rows = |filter: Filter| {
         engine.read();
         assert_eq!(search(&store, filter, None).len(), 400);
@@ -77,30 +78,30 @@ fn or_of_two_ands_reads_little_more_than_one_word() {
     };
     let one = Filter::And(vec![body("dinner"), body("rare")]);
     let other = Filter::And(vec![body("lunch"), body("usual")]);
-    let (alone, either) = (rows(body("lunch")), rows(Filter::Or(vec![one, other])));
-    assert!(either < alone + alone / 2, "{either} rows, {alone} of one word");
+    let (one_word, either) = (rows(body("lunch")), rows(Filter::Or(vec![one, other])));
+    assert!(either < one_word + one_word / 2, "{either} rows, {one_word} of one word");
 }
 
 #[test]
 fn ordinal_of_an_email_in_a_fold_is_found_in_few_rows() {
-    // Eight of a row.
-    let (engine, store) = fixture(1600, &FoldSizes { block: 64, ..SIZES });
+    // A row of the fold has eight emails.
+    let (engine, store) = folded_store(1600, &FoldSizes { block: 64, ..SIZES });
     let snapshot = store.snapshot();
     let fold =
         *snapshot.folds(AccountId(1)).unwrap().live.iter().max_by_key(|fold| fold.emails).unwrap();
     let ids = snapshot.fold_emails(AccountId(1), fold.id).unwrap();
-    let (behind, rows) = (|id: EmailId| EmailId(id.0 + 1), ids.len() / 8);
+    let (next, rows) = (|id: EmailId| EmailId(id.0 + 1), ids.len() / 8);
     assert!(rows >= 50 && ids.is_sorted());
     for at in 0..ids.len() {
         let index = |id| {
-            u32::try_from(ids.partition_point(|known| *known < id))
+            u32::try_from(ids.partition_point(|other| *other < id))
                 .ok()
                 .filter(|at| *at < fold.emails)
         };
         let mut fresh = snapshot.fold_ordinals(AccountId(1), fold);
         engine.read();
         let later = ids.get(at + 5).copied();
-        for id in [ids[at], behind(ids[at])]
+        for id in [ids[at], next(ids[at])]
             .into_iter()
             .chain(later)
             .chain(ids.last().copied().filter(|_| later.is_some()))
@@ -115,7 +116,7 @@ fn ordinal_of_an_email_in_a_fold_is_found_in_few_rows() {
 
 #[test]
 fn seeking_in_postings_reads_no_block_in_between() {
-    let (engine, store) = fixture(600, &FoldSizes { block: 64, ..SIZES });
+    let (engine, store) = folded_store(600, &FoldSizes { block: 64, ..SIZES });
     let (snapshot, hash) = (store.snapshot(), WordHash::new(store.secrets()).of("dinner"));
     let folds = snapshot.folds(AccountId(1)).unwrap();
     let fold = folds.live.iter().max_by_key(|fold| fold.emails).unwrap();
@@ -134,14 +135,14 @@ fn seeking_in_postings_reads_no_block_in_between() {
     }
     assert!(few.seek(fold.emails).unwrap().is_none());
     let read = engine.read();
-    // Each with the one that it may go on in.
+    // For each ordinal its block is read, and the next one, in which the block may continue.
     assert!(blocks > 20 && read <= 6, "{read} rows of {blocks}");
 }
 
 #[test]
 fn text_search_uses_the_index_and_a_small_mailbox() {
-    let (engine, store) = fixture(100, &SIZES);
-    let made = store.commit(AccountId(1), |txn| {
+    let (engine, store) = folded_store(100, &SIZES);
+    let commit = store.commit(AccountId(1), |txn| {
         let small = NewMailbox { name: "Small".into(), parent: None, role: None, sort_order: 0 };
         let uid = txn.create_mailbox(&small)?;
         let newest = txn.snapshot().emails(AccountId(1), None, 3)?;
@@ -150,7 +151,7 @@ fn text_search_uses_the_index_and_a_small_mailbox() {
         }
         Ok(uid)
     });
-    let (small, ticket) = made.unwrap();
+    let (small, ticket) = commit.unwrap();
     ticket.wait_blocking().unwrap();
     let plan = |filter: &Filter| {
         let results =
@@ -164,10 +165,10 @@ fn text_search_uses_the_index_and_a_small_mailbox() {
         plan(&body("lunch")).to_string().starts_with("search: what the index leaves of 100 emails")
     );
     let listing = Listing { uid: small, filter: ListingFilter::Every, shape: Shape::Emails };
-    let sought = within(small, body("lunch"));
-    assert_eq!(plan(&sought).path, AccessPath::Search(Some(listing)));
+    let filter = within(small, body("lunch"));
+    assert_eq!(plan(&filter).path, AccessPath::Search(Some(listing)));
     engine.read();
-    assert_eq!(search(&store, sought, None).len(), 3);
+    assert_eq!(search(&store, filter, None).len(), 3);
     let read = engine.read();
     assert!(read < 60, "{read} rows");
     for filter in [

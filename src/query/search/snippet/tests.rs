@@ -10,7 +10,7 @@ use crate::message::content::content;
 
 impl Finder {
     /// Returns the snippet of a message that is in no store.
-    fn of(&self, raw: &[u8]) -> Snippet {
+    fn of_raw(&self, raw: &[u8]) -> Snippet {
         let message = Message::parse(raw);
         let subject =
             content(&message).subject.as_deref().and_then(|subject| self.of_subject(subject));
@@ -18,54 +18,54 @@ impl Finder {
     }
 }
 
-fn text(what: &str) -> Filter {
-    Filter::Is(Condition::Text(what.into()))
+fn text(term: &str) -> Filter {
+    Filter::Is(Condition::Text(term.into()))
 }
 
-fn of(filter: &Filter, raw: &str) -> Snippet {
-    Finder::new(filter, &Secrets::default()).of(raw.as_bytes())
+fn snippet(filter: &Filter, raw: &str) -> Snippet {
+    Finder::new(filter, &Secrets::default()).of_raw(raw.as_bytes())
 }
 
-fn subject(what: &str, subject: &str) -> Option<String> {
+fn subject(term: &str, subject: &str) -> Option<String> {
     let raw = format!("Subject: {subject}\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n\r\n");
-    let found = of(&text(what), &raw);
+    let found = snippet(&text(term), &raw);
     assert_eq!(found.preview, None);
     found.subject
 }
 
-fn body(what: &str, body: &str) -> Option<String> {
+fn body(term: &str, body: &str) -> Option<String> {
     let head = "Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit";
-    of(&Filter::Is(Condition::Body(what.into())), &format!("{head}\r\n\r\n{body}\r\n")).preview
+    snippet(&Filter::Is(Condition::Body(term.into())), &format!("{head}\r\n\r\n{body}\r\n")).preview
 }
 
 /// Returns the text that a reader sees, without tags and with entities resolved.
 fn plain(html: &str) -> String {
-    let bare = html.replace(OPEN, "").replace(CLOSE, "");
-    assert!(!bare.contains(['<', '>', '"', '\'']), "{html}");
-    for part in bare.split('&').skip(1) {
+    let text = html.replace(OPEN, "").replace(CLOSE, "");
+    assert!(!text.contains(['<', '>', '"', '\'']), "{html}");
+    for part in text.split('&').skip(1) {
         assert!(
             ["amp;", "lt;", "gt;", "quot;", "#39;"].iter().any(|entity| part.starts_with(entity)),
             "{html}"
         );
     }
-    let bare = bare
+    let text = text
         .replace("&lt;", "<")
         .replace("&gt;", ">")
         .replace("&quot;", "\"")
         .replace("&#39;", "'");
-    bare.replace("&amp;", "&")
+    text.replace("&amp;", "&")
 }
 
 /// Returns the marked texts. Checks that marks come in pairs and are not empty.
 fn marks(html: &str) -> Vec<String> {
     let mut out = Vec::new();
     let mut rest = html;
-    while let Some((before, behind)) = rest.split_once(OPEN) {
+    while let Some((before, after)) = rest.split_once(OPEN) {
         assert!(!before.contains(CLOSE), "{html}");
-        let (inside, behind) = behind.split_once(CLOSE).expect("an end");
+        let (inside, after) = after.split_once(CLOSE).expect("a closing tag");
         assert!(!inside.is_empty() && !inside.contains(OPEN), "{html}");
         out.push(plain(inside));
-        rest = behind;
+        rest = after;
     }
     assert!(!rest.contains(CLOSE), "{html}");
     out
@@ -73,7 +73,7 @@ fn marks(html: &str) -> Vec<String> {
 
 #[test]
 fn words_and_phrases_that_match_are_marked() {
-    for (what, given, expected) in [
+    for (term, given, expected) in [
         ("lunch", "Lunch at noon, LUNCH!", Some("<mark>Lunch</mark> at noon, <mark>LUNCH</mark>!")),
         ("\"big lunch\"", "a big lunch, lunch big", Some("a <mark>big lunch</mark>, lunch big")),
         ("'big lunch' noon", "noon: big-lunch", Some("<mark>noon</mark>: <mark>big-lunch</mark>")),
@@ -93,10 +93,10 @@ fn words_and_phrases_that_match_are_marked() {
         ("-", "a - b", None),
         ("", "anything", None),
     ] {
-        // A subject is kept in one form.
+        // The subject of an email is in normalization form C.
         let composed = expected.map(|expected| expected.nfc().collect::<String>());
-        assert_eq!(subject(what, given), composed, "{what} in {given}");
-        assert_eq!(body(what, given).as_deref(), expected, "{what} in {given}");
+        assert_eq!(subject(term, given), composed, "{term} in {given}");
+        assert_eq!(body(term, given).as_deref(), expected, "{term} in {given}");
     }
 }
 
@@ -125,10 +125,11 @@ fn hostile_text_is_escaped() {
         body("lunch", "a\u{1b}[2J\u{0} lunch \t\r\n\r\n b").as_deref(),
         Some("a [2J <mark>lunch</mark> b")
     );
-    // Markup is no word, and a lone surrogate of an encoded word is a character like any other.
+    // Markup in a subject is text, and a lone surrogate in an encoded word does not prevent a
+    // match.
     assert_eq!(subject("mark", "<mark>"), Some("&lt;<mark>mark</mark>&gt;".into()));
-    let lone = subject("lunch", "=?utf-16be?b?2AA=?= lunch").unwrap();
-    assert_eq!(marks(&lone), ["lunch"]);
+    let with_surrogate = subject("lunch", "=?utf-16be?b?2AA=?= lunch").unwrap();
+    assert_eq!(marks(&with_surrogate), ["lunch"]);
 }
 
 #[test]
@@ -136,7 +137,7 @@ fn snippet_is_null_without_a_match_or_a_search_text() {
     let raw = "Subject: lunch\r\nFrom: lunch@x.example\r\n\r\nlunch now\r\n";
     let is = Filter::Is;
     let found = |filter: Filter| {
-        let found = of(&filter, raw);
+        let found = snippet(&filter, raw);
         (found.subject.is_some(), found.preview.is_some())
     };
     assert_eq!(found(text("lunch")), (true, true));
@@ -149,7 +150,7 @@ fn snippet_is_null_without_a_match_or_a_search_text() {
         (false, true)
     );
     assert_eq!(found(is(Condition::HasKeyword("$seen".into()))), (false, false));
-    // A domain is looked for in addresses, and elsewhere it is a phrase.
+    // The term with `@` matches addresses, which have no snippet; in other texts it is a phrase.
     assert_eq!(found(text("@x.example")), (false, false));
     assert_eq!(
         subject("@x.example", "write to x.example"),
@@ -162,7 +163,7 @@ fn html_is_shown_as_its_text() {
     let raw = "Content-Type: text/html\r\n\r\n\
                <p title=lunch>Come &lt;b&gt; to <b>lunch</b></p><script>lunch</script>\r\n";
     assert_eq!(
-        of(&text("lunch"), raw).preview.as_deref(),
+        snippet(&text("lunch"), raw).preview.as_deref(),
         Some("Come &lt;b&gt; to <mark>lunch</mark>")
     );
 }
@@ -181,14 +182,14 @@ fn snippet_of_a_long_text_shows_the_match_and_is_bounded() {
             assert!(squeezed(&given).contains(plain(&found).trim()), "{found}");
         }
     }
-    // A match that is longer than the bound is cut off, with its end.
+    // A match that is longer than the bound is shortened, and the mark is closed.
     let long = format!("'{}'", "lunch ".repeat(100));
     let found = body(&long, &"lunch ".repeat(300)).unwrap();
     assert!(found.len() <= limits::MAX_SNIPPET_BYTES && marks(&found).len() == 1, "{found}");
-    // One character of many marks does not break it.
+    // A character with many combining marks does not hide the match.
     let found = body("lunch", &format!("e{} lunch", "\u{301}".repeat(500))).unwrap();
     assert_eq!(marks(&found), ["lunch"]);
-    // A subject is whole (RFC 8621 §5).
+    // A subject is shown whole, up to its own bound (RFC 8621 §5).
     let whole = "word ".repeat(200) + "lunch";
     assert_eq!(plain(&subject("lunch", &whole).unwrap()), whole);
     let huge = subject("lunch", &format!("{} lunch", "word ".repeat(5000))).unwrap();
@@ -197,24 +198,25 @@ fn snippet_of_a_long_text_shows_the_match_and_is_bounded() {
 
 proptest! {
     #[test]
-    fn any_text_is_escaped_marked_and_bounded(given in "(?s).{0,400}", what in "\\PC{1,12}") {
-        let found = body(&what, &given);
+    fn any_text_is_escaped_marked_and_bounded(given in "(?s).{0,400}", term in "\\PC{1,12}") {
+        let found = body(&term, &given);
         if let Some(html) = &found {
             prop_assert!(html.len() <= limits::MAX_SNIPPET_BYTES);
             prop_assert!(!marks(html).is_empty());
             plain(html);
         }
         // There is a snippet whenever the text has a match.
-        let term = SearchTerm::new(&what, tokens::BODY, &Secrets::default());
+        let search_term = SearchTerm::new(&term, tokens::BODY, &Secrets::default());
         let head = "Content-Type: text/plain; charset=utf-8\r\n\
                     Content-Transfer-Encoding: 8bit\r\n\r\n";
-        if !term.is_empty() && term.matches_raw(format!("{head}{given}\r\n").as_bytes()) {
-            prop_assert!(found.is_some(), "{:?} in {:?}", what, given);
+        let raw = format!("{head}{given}\r\n");
+        if !search_term.is_empty() && search_term.matches_raw(raw.as_bytes()) {
+            prop_assert!(found.is_some(), "{:?} in {:?}", term, given);
         }
     }
 }
 
-/// A word of real mail that the filter finds is shown in the snippet.
+/// A word of real mail must be marked in the snippet if the filter finds it.
 #[test]
 fn words_of_the_shared_corpus_are_shown_in_snippets() {
     let Some(folder) = crate::needs::corpus() else { return };
@@ -243,18 +245,18 @@ fn words_of_the_shared_corpus_are_shown_in_snippets() {
                 .nth(20);
             for (word, field) in [(of_subject, tokens::SUBJECT), (of_body, tokens::BODY)] {
                 let Some(word) = word else { continue };
-                let found = Finder::new(&text(&word), &Secrets::default()).of(&raw);
-                let stands =
+                let found = Finder::new(&text(&word), &Secrets::default()).of_raw(&raw);
+                let matches =
                     |field| SearchTerm::new(&word, field, &Secrets::default()).matches_raw(&raw);
                 assert_eq!(
                     found.subject.is_some(),
-                    stands(tokens::SUBJECT),
+                    matches(tokens::SUBJECT),
                     "{word} in {}",
                     file.display()
                 );
                 assert_eq!(
                     found.preview.is_some(),
-                    stands(tokens::BODY),
+                    matches(tokens::BODY),
                     "{word} in {}",
                     file.display()
                 );

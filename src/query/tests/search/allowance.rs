@@ -1,7 +1,7 @@
-//! Tests the allowance of searches, and that a search that would read more is refused.
+//! Tests that searches share an allowance, and that one which would read more is refused.
 
 use super::*;
-use crate::query::{Allowance, Error as Refused, QueryChanges, changes};
+use crate::query::{Allowance, Error as QueryError, QueryChanges, changes};
 
 #[test]
 fn searches_share_an_allowance_of_bytes_to_read() {
@@ -16,22 +16,22 @@ fn searches_share_an_allowance_of_bytes_to_read() {
     }
     let snapshot = store.snapshot();
     let header = Condition::Header { name: "X-A".into(), text: Some("b".into()) };
-    // Of a condition on the header, the header alone is charged.
+    // A condition on the header is charged only for the bytes of the header.
     for (condition, bytes) in [(Condition::Body("lunch".into()), 20_000), (header, 2000)] {
         let reads = Allowance::new(bytes, u64::MAX);
         let results =
             QuerySpec { account: ACCOUNT, filter: Filter::Is(condition), reads, ..small_batches() };
         let request = Query { results, ..Query::default() };
-        let ask =
+        let run =
             || query(&snapshot, store.secrets(), &request).map(|found| found.answer.ids.len());
-        assert_eq!(ask(), Ok(20), "{request:?}");
-        let refused = (0..10).map(|_| ask()).find(Result::is_err);
-        assert!(matches!(refused, Some(Err(Refused::TooMuchRead))), "{request:?}");
+        assert_eq!(run(), Ok(20), "{request:?}");
+        let refused = (0..10).map(|_| run()).find(Result::is_err);
+        assert!(matches!(refused, Some(Err(QueryError::TooMuchRead))), "{request:?}");
     }
 }
 
-/// A long message is read by frames; a condition on its header is charged the header alone, and one
-/// on its body the message.
+/// A long message is read in frames. A condition on its header is charged for the header, one on
+/// its body for the message.
 #[test]
 fn header_of_a_long_message_is_charged_without_its_body() {
     let store = open(&Arc::new(FaultyEngine::new(MemoryEngine::new())));
@@ -49,54 +49,53 @@ fn header_of_a_long_message_is_charged_without_its_body() {
         Query { results, ..Query::default() }
     };
     let header = || Condition::Header { name: "X-A".into(), text: Some("b7".into()) };
-    let ask = |request: &Query| {
+    let run = |request: &Query| {
         query(&snapshot, store.secrets(), request).map(|found| found.answer.ids.len())
     };
-    // 20 headers are some 500 bytes, the first frames of the messages 2.6 MB.
-    let rich = request(header(), 2000, 1000);
+    // 20 headers have about 500 bytes, the first frames of the messages 2.6 MB.
+    let affordable = request(header(), 2000, 1000);
     assert_eq!(
-        (ask(&rich), ask(&request(header(), 200, 1000))),
-        (Ok(1), Err(Refused::TooMuchRead))
+        (run(&affordable), run(&request(header(), 200, 1000))),
+        (Ok(1), Err(QueryError::TooMuchRead))
     );
     assert_eq!(
-        ask(&request(Condition::Body("lunch".into()), 2000, 1000)),
-        Err(Refused::TooMuchRead)
+        run(&request(Condition::Body("lunch".into()), 2000, 1000)),
+        Err(QueryError::TooMuchRead)
     );
-    // That much was read all the same: it counts as rows, and no further walk begins.
-    assert_eq!(ask(&rich), Err(Refused::TooMuchWalked));
+    // The frames of the first search count as rows, so no further walk may begin.
+    assert_eq!(run(&affordable), Err(QueryError::TooMuchWalked));
 }
 
-/// The first page of a query ends early, and says that changes can be calculated; its changes look
-/// at every hit.
+/// The first page of a query reads few emails and says that changes can be calculated, but the
+/// changes must read every hit.
 #[test]
 fn changes_that_read_too_much_cannot_be_calculated() {
     let store = open(&Arc::new(FaultyEngine::new(MemoryEngine::new())));
     create_account(&store);
-    let put = |n: i64| {
+    let file_nth = |n: i64| {
         file(&store, format!("Subject: s\r\n\r\n{}lunch\r\n", "x ".repeat(100)).as_bytes(), n)
     };
     for n in 0..20 {
-        put(n);
+        file_nth(n);
     }
     let filter = Filter::Is(Condition::Body("lunch".into()));
-    let of = |bytes: u64| QuerySpec {
+    let results = |bytes: u64| QuerySpec {
         account: ACCOUNT,
         filter: filter.clone(),
         reads: Allowance::new(bytes, u64::MAX),
         ..small_batches()
     };
     let request = Query {
-        results: of(2000),
+        results: results(2000),
         window: Window { limit: Some(1), ..Window::default() },
         total: false,
     };
     let page = query(&store.snapshot(), store.secrets(), &request).unwrap().answer;
     assert_eq!((page.ids.len(), page.can_calculate), (1, true));
-    let new = put(20);
-    let ask = |bytes: u64| {
-        let results = of(bytes);
+    let new = file_nth(20);
+    let changes_with = |bytes: u64| {
         let request = QueryChanges {
-            results,
+            results: results(bytes),
             since: page.state,
             up_to: None,
             max_changes: None,
@@ -104,6 +103,6 @@ fn changes_that_read_too_much_cannot_be_calculated() {
         };
         changes(&store.snapshot(), store.secrets(), &request).map(|found| found.answer.added)
     };
-    assert_eq!(ask(2000), Err(Refused::CannotCalculateChanges));
-    assert_eq!(ask(1_000_000), Ok(vec![(0, new)]));
+    assert_eq!(changes_with(2000), Err(QueryError::CannotCalculateChanges));
+    assert_eq!(changes_with(1_000_000), Ok(vec![(0, new)]));
 }

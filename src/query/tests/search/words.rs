@@ -1,11 +1,11 @@
-//! Tests which parts of a message are found: scripts without spaces, HTML, header fields, addresses
-//! and attachments, before and after folding.
+//! Tests which parts of a message searches find, before and after folding: scripts without spaces,
+//! HTML, header fields, addresses and attachments.
 
 use super::*;
 
-/// Emails with each of these bodies (raw messages, header and all), asked before and after they are
-/// folded.
-fn assert_found(raws: &[&str], request: &[(Filter, &[usize])]) {
+/// Files the messages, and checks the searches before and after folding. Each search has the
+/// indexes of the messages that it must find.
+fn assert_found(raws: &[&str], searches: &[(Filter, &[usize])]) {
     let fixture = Fixture::new();
     let ids: Vec<EmailId> =
         raws.iter().zip(0..).map(|(raw, at)| fixture.file(raw.as_bytes(), at)).collect();
@@ -20,7 +20,7 @@ fn assert_found(raws: &[&str], request: &[(Filter, &[usize])]) {
     for folded in [false, true] {
         while folded && fixture.fold_step(&sizes).unwrap() {}
         fixture.assert_sound();
-        for (filter, expected) in request {
+        for (filter, expected) in searches {
             let expected: BTreeSet<EmailId> = expected.iter().map(|at| ids[*at]).collect();
             let found: BTreeSet<EmailId> =
                 fixture.search(filter.clone(), None).into_iter().collect();
@@ -44,7 +44,7 @@ fn scripts_without_spaces_are_found_by_any_part_of_a_text() {
         "京北 都東 plain words 國",
     ];
     let raws: Vec<String> = bodies.iter().map(|body| utf8(body, "plain")).collect();
-    let request: Vec<(Filter, &[usize])> = [
+    let searches: Vec<(Filter, &[usize])> = [
         ("北京", &[0][..]),
         ("北京开会", &[0]),
         ("会", &[0]),
@@ -68,7 +68,7 @@ fn scripts_without_spaces_are_found_by_any_part_of_a_text() {
     .into_iter()
     .map(|(text, expected)| (filter(text, tokens::BODY), expected))
     .collect();
-    assert_found(&raws.iter().map(String::as_str).collect::<Vec<_>>(), &request);
+    assert_found(&raws.iter().map(String::as_str).collect::<Vec<_>>(), &searches);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn html_is_searched_as_its_text() {
                 Gr&uuml;&szlig;e aus <b>K&ouml;ln</b></p><!-- secret -->\
                 <p>Lunch&nbsp;at<br>noon</p><img src=cid:x alt='The cathedral' \
                 title=\"by night\"></body></html>";
-    let request: Vec<(Filter, &[usize])> = [
+    let searches: Vec<(Filter, &[usize])> = [
         ("Grüße", &[0][..]),
         ("grusse", &[0]),
         ("'aus Köln'", &[0]),
@@ -92,7 +92,7 @@ fn html_is_searched_as_its_text() {
     .into_iter()
     .map(|(text, expected)| (filter(text, tokens::BODY), expected))
     .collect();
-    assert_found(&[&utf8(html, "html"), &utf8("nothing", "plain")], &request);
+    assert_found(&[&utf8(html, "html"), &utf8("nothing", "plain")], &searches);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn header_fields_are_found_by_name_and_by_id() {
     let header = |name: &str, text: Option<&str>| {
         Filter::Is(Condition::Header { name: name.into(), text: text.map(str::to_owned) })
     };
-    let request: [(Filter, &[usize]); 13] = [
+    let searches: [(Filter, &[usize]); 13] = [
         (header("message-id", Some("<a.1@x.example>")), &[0]),
         (header("Message-ID", Some("x.example>")), &[0, 1]),
         (header("In-Reply-To", Some("<A.1@x.example>")), &[1]),
@@ -125,7 +125,7 @@ fn header_fields_are_found_by_name_and_by_id() {
         (header("X-Loop", Some("\"ne tw\"")), &[1]),
         (Filter::Not(vec![header("x-loop", None)]), &[0, 2]),
     ];
-    assert_found(&raws.iter().map(String::as_str).collect::<Vec<_>>(), &request);
+    assert_found(&raws.iter().map(String::as_str).collect::<Vec<_>>(), &searches);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn addresses_are_found_by_their_domain_and_attachments_by_name_and_type() {
         "From: ann@example.org\r\nTo: x@notexample.org\r\n\r\nplan\r\n".to_owned(),
     ];
     let is = |condition| Filter::Is(condition);
-    let request: [(Filter, &[usize]); 12] = [
+    let searches: [(Filter, &[usize]); 12] = [
         (is(Condition::From("@example.org".into())), &[0, 1, 2]),
         (is(Condition::From("@mail.example.org".into())), &[0, 1]),
         (is(Condition::To("@example.org".into())), &[]),
@@ -158,5 +158,5 @@ fn addresses_are_found_by_their_domain_and_attachments_by_name_and_type() {
         (is(Condition::AttachmentType("image".into())), &[1]),
         (is(Condition::AttachmentType("application/p".into())), &[]),
     ];
-    assert_found(&raws.iter().map(String::as_str).collect::<Vec<_>>(), &request);
+    assert_found(&raws.iter().map(String::as_str).collect::<Vec<_>>(), &searches);
 }
