@@ -55,7 +55,10 @@ fn read_private_file(path: &Path) -> Result<Vec<u8>, (String, String)> {
     let mut file = File::open(path).map_err(unreadable)?;
     let meta = file.metadata().map_err(unreadable)?;
     if !meta.is_file() || meta.len() > MAX_KEY_BYTES {
-        return Err(("not a key file, by its kind or size".into(), "name a PEM file".into()));
+        return Err((
+            "not a key file: not a regular file, or too large".into(),
+            "name a PEM file".into(),
+        ));
     }
     let mode = meta.mode() & 0o777;
     if mode & 0o007 != 0 {

@@ -56,7 +56,8 @@ pub(super) fn check_store(store: &StoreSection, report: ReportProblem<'_>) {
         report(
             "store",
             "jobs",
-            "with fewer, a flush waits for a compaction; with more, they slow down all else".into(),
+            "out of range: with fewer, a flush waits for a compaction; with more, all else is slow"
+                .into(),
             &format!("write from {min} to {max}, or leave the key out"),
         );
     }

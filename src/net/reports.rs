@@ -21,10 +21,10 @@ const MIN_PASS_INTERVAL: Duration = Duration::from_millis(200);
 /// Files reports until the service stops.
 pub async fn run(store: Store, deliver: Arc<Deliverer>, mut stop: StopSignal) {
     let changed = Arc::new(Notify::new());
-    let bell = Arc::clone(&changed);
+    let on_change = Arc::clone(&changed);
     store.on_change(move |change| {
         if change.types.iter().any(|(data, _)| *data == DataType::VacationResponse) {
-            bell.notify_one();
+            on_change.notify_one();
         }
     });
     while !stop.is_stopping() {

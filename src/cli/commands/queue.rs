@@ -251,8 +251,8 @@ where
         if context.json {
             output::json(&answer);
         } else {
-            let left = if answer.left > 0 {
-                format!("; {} unchanged", answer.left)
+            let left = if answer.unchanged > 0 {
+                format!("; {} unchanged", answer.unchanged)
             } else {
                 String::new()
             };

@@ -45,7 +45,7 @@ pub(in crate::cli) async fn run(
     } else {
         print(&done);
     }
-    match done.left_count {
+    match done.unrepaired_count {
         0 => Ok(()),
         left => {
             let advice = "restore a backup to get the lost data back";
@@ -82,15 +82,15 @@ fn repair_store(
 }
 
 fn print(done: &RepairOutcome) {
-    for breach in &done.left {
+    for breach in &done.unrepaired {
         output::line(&format!("not repaired: {breach}"));
     }
-    for account in &done.mended {
+    for account in &done.repaired {
         let renewed = done.renewed.contains(account);
         let clients = if renewed { "; clients will load it anew" } else { "" };
         output::line(&format!("repaired: account {account}{clients}"));
     }
-    let (accounts, repaired, written) = (done.accounts, done.mended.len(), done.written);
+    let (accounts, repaired, written) = (done.accounts, done.repaired.len(), done.written);
     output::line(&format!(
         "{accounts} accounts checked, {repaired} repaired, {written} rows written"
     ));

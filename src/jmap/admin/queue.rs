@@ -289,14 +289,14 @@ fn change(
             Ok(u64::from(action.state == ActionState::Attempting))
         });
         let under_way = durable(done)?;
-        return Ok(QueueChangeAnswer { changed: 1, left: 0, under_way });
+        return Ok(QueueChangeAnswer { changed: 1, unchanged: 0, under_way });
     }
     let filter = QueueFilter::read(&selection)?;
-    let mut sum = QueueChangeAnswer { changed: 0, left: 0, under_way: 0 };
+    let mut sum = QueueChangeAnswer { changed: 0, unchanged: 0, under_way: 0 };
     for (account, _) in accounts(context, &account_ref)? {
         walk(context, account, &filter, |actions| {
             let done = context.store.commit(account, |txn| {
-                let mut counts = QueueChangeAnswer { changed: 0, left: 0, under_way: 0 };
+                let mut counts = QueueChangeAnswer { changed: 0, unchanged: 0, under_way: 0 };
                 for listed in &actions {
                     // The action may have been removed since it was read, or together with an earlier
                     // one of this loop.
@@ -304,7 +304,7 @@ fn change(
                     counts.under_way += u64::from(action.state == ActionState::Attempting);
                     match act(txn, &action) {
                         Ok(()) => counts.changed += 1,
-                        Err(Error::Conflict(_)) => counts.left += 1,
+                        Err(Error::Conflict(_)) => counts.unchanged += 1,
                         Err(error) => return Err(error),
                     }
                 }
@@ -312,7 +312,7 @@ fn change(
             });
             let counts = durable(done)?;
             sum.changed += counts.changed;
-            sum.left += counts.left;
+            sum.unchanged += counts.unchanged;
             sum.under_way += counts.under_way;
             Ok(true)
         })?;

@@ -95,11 +95,11 @@ pub fn repair_outcome(done: &RepairReport) -> RepairOutcome {
     let ids = |accounts: &[AccountId]| accounts.iter().map(ToString::to_string).collect();
     RepairOutcome {
         accounts: done.accounts as u64,
-        mended: ids(&done.mended),
+        repaired: ids(&done.mended),
         renewed: ids(&done.renewed),
         written: done.written,
-        left: lines(&done.left),
-        left_count: done.left_count,
+        unrepaired: lines(&done.left),
+        unrepaired_count: done.left_count,
     }
 }
 

@@ -203,10 +203,10 @@ mod tests {
                 if index % 3 == 0 { (seed >> 56) as u8 } else { b'a' }
             })
             .collect();
-        for (whole, chunk) in
+        for (plain, chunk) in
             [(&b""[..], 1), (b"[]", 1), (&long[..5000], 7), (&long, 100_000), (&long, 1_000_000)]
         {
-            let frames = whole
+            let frames = plain
                 .chunks(chunk)
                 .map(|data| Ok::<_, axum::Error>(Frame::data(Bytes::copy_from_slice(data))));
             let frames: Vec<_> = frames.collect();
@@ -218,9 +218,9 @@ mod tests {
                 assert!((1..=OUTPUT_CHUNK).contains(&data.len()));
                 compressed.extend_from_slice(&data);
             }
-            let decompressed = decompress(&compressed, whole.len());
-            assert!(decompressed == whole, "{} bytes by {chunk}", whole.len());
-            assert!(compressed.len() < whole.len() * 2 / 3 + 100);
+            let decompressed = decompress(&compressed, plain.len());
+            assert!(decompressed == plain, "{} bytes by {chunk}", plain.len());
+            assert!(compressed.len() < plain.len() * 2 / 3 + 100);
         }
     }
 }

@@ -120,7 +120,8 @@ async fn metrics(
     Extension(context): Extension<RequestContext>,
 ) -> Response {
     if !context.caller.admin {
-        return Problem::new(StatusCode::FORBIDDEN, "for administrators").into_response();
+        return Problem::new(StatusCode::FORBIDDEN, "only administrators may read metrics here")
+            .into_response();
     }
     metrics_response(&backend.store)
 }
@@ -191,8 +192,8 @@ fn user_name(uid: u32) -> Option<String> {
     text.lines().find_map(|line| {
         let mut fields = line.split(':');
         let name = fields.next()?;
-        let known = fields.nth(1)?.parse::<u32>().ok()?;
-        (known == uid).then(|| name.to_owned())
+        let id = fields.nth(1)?.parse::<u32>().ok()?;
+        (id == uid).then(|| name.to_owned())
     })
 }
 

@@ -6,8 +6,8 @@
 //! - The certificate and the trusted proxies are read for each connection, so a reload applies to
 //!   new connections.
 //! - One IPv4 address or IPv6 /64 network may have at most a quarter of all connections (or 32, if
-//!   that is more), so that one client cannot use them up. A trusted proxy has no limit of its own, because it has the
-//!   connections of many users.
+//!   that is more), so that one client cannot use them up. A trusted proxy has no limit of its own,
+//!   because it has the connections of many users.
 
 use std::sync::Arc;
 

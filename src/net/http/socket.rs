@@ -165,7 +165,7 @@ impl WebSocketSession {
             }
             ReceiveError::NoMemory(error) => (
                 Problem::from(error).body().clone(),
-                CloseReason::Close(code::TRY_AGAIN_LATER, "too much at once"),
+                CloseReason::Close(code::TRY_AGAIN_LATER, "too many bytes in flight"),
             ),
         };
         // The id of the request is unknown, because it is in the message.

@@ -110,7 +110,11 @@ impl From<MethodError> for Refusal {
 
 /// Too many messages are being sent.
 fn busy() -> Refusal {
-    Refusal(StatusCode::SERVICE_UNAVAILABLE, "busy", "too much at once: try again later".into())
+    Refusal(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "busy",
+        "too many messages are being sent: try again later".into(),
+    )
 }
 
 pub(super) async fn import_message(

@@ -177,7 +177,8 @@ pub(super) async fn store<T: Send + 'static>(
 ) -> Result<T, Problem> {
     let bytes = collected.size().saturating_mul(1 + limits::FILING_COPIES);
     let memory = backend.storing_memory.acquire(bytes).await;
-    let memory = memory.ok_or_else(|| Problem::busy("too much at once: try again later"))?;
+    let memory = memory
+        .ok_or_else(|| Problem::busy("too many messages are being stored: try again later"))?;
     let written = tokio::task::spawn_blocking(move || {
         let result = collected.finish().map(write);
         drop(memory);

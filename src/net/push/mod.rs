@@ -242,7 +242,7 @@ impl SubscriptionTask {
             PushResult::Later(reason, _) | PushResult::Refused(reason) => {
                 *tries = 0;
                 self.code_sent = true;
-                tracing::info!(account = %self.account, reason, "a push is given up");
+                tracing::info!(account = %self.account, reason, "a push failed and is not retried");
                 PushStep::Wait
             }
         }

@@ -67,7 +67,7 @@ async fn try_send(
     // The check after the connection is certain: the kernel has chosen the local address.
     let local = stream.local_addr().map_err(|error| later(&error))?;
     if !allow_private && is_within_machine(local.ip(), address.ip()) {
-        return Err(PushResult::Refused("an address of this machine".into()));
+        return Err(PushResult::Refused("the URL leads to an address of this machine".into()));
     }
     let name = ServerName::try_from(host.clone())
         .map_err(|_| PushResult::Refused("invalid host name for TLS".into()))?;
@@ -125,9 +125,11 @@ fn pick_address(
     let all: Vec<SocketAddr> = addresses.collect();
     if !allow_private && all.iter().any(|address| is_internal(address.ip()) || is_own(address.ip()))
     {
-        return Err(PushResult::Refused("an internal address".into()));
+        return Err(PushResult::Refused("the URL leads to an internal address".into()));
     }
-    all.first().copied().ok_or_else(|| PushResult::Later("no address".into(), None))
+    all.first()
+        .copied()
+        .ok_or_else(|| PushResult::Later("the host name has no address".into(), None))
 }
 
 /// Whether an address belongs to this machine. Even if it is public, services that are meant only

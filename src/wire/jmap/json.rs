@@ -285,11 +285,11 @@ mod tests {
         fn written_values_are_read_back(
             text in ".{0,20}",
             number in any::<i16>(),
-            whole in any::<u32>(),
+            integer in any::<u32>(),
         ) {
             let number = f64::from(number) / 64.0;
-            let negative = i64::from(whole).wrapping_neg();
-            let value = json!({"text": text, "numbers": [number, whole, negative]});
+            let negative = i64::from(integer).wrapping_neg();
+            let value = json!({"text": text, "numbers": [number, integer, negative]});
             let read = read(&write(&value)).unwrap();
             prop_assert_eq!(&read["numbers"], &value["numbers"]);
             let clean = text.replace(is_noncharacter, "\u{fffd}");

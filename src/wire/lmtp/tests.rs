@@ -153,7 +153,7 @@ proptest! {
         let mut dialog = DIALOG.to_vec();
         dialog.extend_from_slice(&[b'z'; 300]);
         dialog.extend_from_slice(b"BDAT 2 LAST\r\nzzQUIT\r\n");
-        let whole = drive(&[&dialog], small());
+        let unsplit = drive(&[&dialog], small());
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(dialog.len())).collect();
         cuts.sort_unstable();
         cuts.push(dialog.len());
@@ -163,7 +163,7 @@ proptest! {
             pieces.push(&dialog[from..cut]);
             from = cut;
         }
-        prop_assert_eq!(drive(&pieces, small()), whole);
+        prop_assert_eq!(drive(&pieces, small()), unsplit);
     }
 
     #[test]

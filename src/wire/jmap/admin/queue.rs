@@ -122,7 +122,8 @@ pub struct QueueTarget {
 pub struct QueueChangeAnswer {
     pub changed: u64,
     /// The actions that could not be changed.
-    pub left: u64,
+    #[serde(rename = "left")]
+    pub unchanged: u64,
     /// The actions that are being sent and may have been sent already.
     pub under_way: u64,
 }

@@ -139,15 +139,18 @@ pub struct RepairOutcome {
     /// The number of accounts that were checked.
     pub accounts: u64,
     /// The ids of the accounts in which rows were repaired.
-    pub mended: Vec<String>,
+    #[serde(rename = "mended")]
+    pub repaired: Vec<String>,
     /// The ids of the accounts whose clients must read everything again.
     pub renewed: Vec<String>,
     /// The number of rows that were written.
     pub written: u64,
     /// The first breaches that could not be repaired, a line each.
-    pub left: Vec<String>,
+    #[serde(rename = "left")]
+    pub unrepaired: Vec<String>,
     /// The number of all breaches that could not be repaired.
-    pub left_count: u64,
+    #[serde(rename = "leftCount")]
+    pub unrepaired_count: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
