@@ -1,4 +1,4 @@
-//! The client side: sessions that each wait for the answer before the next message, as Postfix
+//! The LMTP clients: sessions that each wait for the reply before the next message, as Postfix
 //! does.
 
 use std::collections::BTreeMap;
@@ -25,9 +25,9 @@ pub(crate) struct Measured {
     pub(crate) deliveries: u64,
     pub(crate) refused: u64,
     pub(crate) took: Duration,
-    /// Transactions by their latency in microseconds.
+    /// The latencies of the transactions in microseconds.
     latencies: Vec<u32>,
-    /// Acknowledged subjects of each account.
+    /// The numbers of the acknowledged messages, by account.
     pub(crate) acknowledged: BTreeMap<usize, Vec<u64>>,
 }
 
@@ -36,7 +36,8 @@ impl Measured {
         self.deliveries as f64 / self.took.as_secs_f64().max(1e-9)
     }
 
-    /// Milliseconds from the first command to the last answer of a transaction.
+    /// The quantile `part` of the latencies, from the first command to the last reply of a
+    /// transaction, in milliseconds.
     pub(crate) fn quantile(&self, part: f64) -> f64 {
         let at = ((self.latencies.len().max(1) - 1) as f64 * part).round();
         #[expect(
@@ -48,7 +49,7 @@ impl Measured {
     }
 }
 
-/// Accounts that take the mail; session `s` sends to `recipients` of them, its own first.
+/// The address of an account. The accounts of different sessions do not overlap.
 pub(crate) fn address(account: usize) -> String {
     format!("user{account}@example.org")
 }
@@ -66,17 +67,17 @@ impl Load {
                     scope.spawn(move || self.session(&service.socket, session, first, next, over))
                 })
                 .collect();
-            let mut said = 0;
+            let mut reports = 0;
             while self.count.map_or(begin.elapsed() < self.time, |_| {
                 !sessions.iter().all(std::thread::ScopedJoinHandle::is_finished)
             }) {
                 std::thread::sleep(Duration::from_millis(50));
-                if self.count.is_some() && begin.elapsed().as_secs() / 2 > said {
-                    said = begin.elapsed().as_secs() / 2;
+                if self.count.is_some() && begin.elapsed().as_secs() / 2 > reports {
+                    reports = begin.elapsed().as_secs() / 2;
                     let done = next.load(Ordering::Relaxed) - first;
                     println!(
                         "{:>5} s {done:>8} begun, resident {:.0} MB",
-                        said * 2,
+                        reports * 2,
                         service.usage().resident as f64 / 1e6
                     );
                 }

@@ -1,11 +1,11 @@
-//! LMTP under load, over real sockets: the service in a process of its own, and next to it, in the
-//! same run, a plain sink that only appends to one file and syncs for all who wait. What the second
-//! can do is what the disk allows.
+//! Measures LMTP delivery under load, over real sockets, by the service and by a sink that only
+//! appends to one file and syncs it. The rate of the sink is the limit that the disk sets.
 //!
-//! `cargo bench --ignore-rust-version --bench deliver -- --sessions 20 --seconds 30 --size 4096
-//! --recipients 1` `cargo bench --ignore-rust-version --bench deliver -- --count 30000`: until that
-//! many are in, then each is looked up. `--only service|sink` runs one of them; `--no-trace` leaves
-//! out the short run under strace that counts syncs.
+//! `cargo bench --ignore-rust-version --bench deliver -- OPTIONS`:
+//! - `--sessions 20 --seconds 30 --size 4096 --recipients 1` are the defaults.
+//! - `--count 30000` delivers so many messages to the service, and checks that each is stored once.
+//! - `--only service` or `--only sink` runs one of them.
+//! - `--no-trace` leaves out the short run under strace that counts syncs.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -51,7 +51,7 @@ fn options() -> Options {
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
-        let mut value = || words.next().unwrap_or_else(|| panic!("{word} wants a value"));
+        let mut value = || words.next().unwrap_or_else(|| panic!("{word} needs a value"));
         match word.as_str() {
             "--sessions" => options.sessions = value().parse().expect("a number"),
             "--seconds" => options.seconds = value().parse().expect("a number"),
@@ -60,9 +60,9 @@ fn options() -> Options {
             "--count" => options.count = Some(value().parse().expect("a number")),
             "--only" => options.only = Some(value()),
             "--no-trace" => options.trace = false,
-            // Cargo's own.
+            // Cargo adds this option.
             "--bench" => {}
-            other => panic!("what is {other}?"),
+            other => panic!("unknown option {other}"),
         }
     }
     options
@@ -81,7 +81,7 @@ fn main() {
         |named| Path::new(&named).to_path_buf(),
     );
     println!(
-        "{} sessions, {} octets, {} recipients, in {}; durable commits",
+        "{} sessions, {} bytes, {} recipients, in {}; durable commits",
         options.sessions,
         options.size,
         options.recipients,
@@ -103,7 +103,7 @@ fn main() {
         }
         let service =
             Service::start(kind, &dir, options.sessions * options.recipients.max(1), false);
-        // A warm start for both: connections, caches, the first memtable.
+        // Warms up connections, caches and the first memtable.
         if options.count.is_none() {
             Load { time: Duration::from_secs(2), count: None, ..load.clone() }
                 .run(&service, 1 << 40);
@@ -129,8 +129,8 @@ fn main() {
 fn report(kind: &str, measured: &Measured, used: &service::Usage) {
     let n = measured.deliveries.max(1) as f64;
     println!(
-        "{kind:>8}: {:>8.0} deliveries/s  p50 {:>6.2} ms  p99 {:>6.2} ms  {:>5.3} CPU s per 1,000  {:>6.1} KB written a \
-         delivery  resident {:.0} MB  refused {}",
+        "{kind:>8}: {:>8.0} deliveries/s  p50 {:>6.2} ms  p99 {:>6.2} ms  \
+         {:>5.3} CPU s per 1,000  {:>6.1} KB written per delivery  resident {:.0} MB  refused {}",
         measured.rate(),
         measured.quantile(0.50),
         measured.quantile(0.99),
@@ -141,19 +141,19 @@ fn report(kind: &str, measured: &Measured, used: &service::Usage) {
     );
 }
 
-/// A short run under strace, for the one number that the kernel does not count by process.
+/// Counts syncs in a short run under strace, because the kernel does not count them by process.
 fn count_syncs(load: &Load, dir: &Path, options: &Options) {
     let service =
         Service::start("service", dir, options.sessions * options.recipients.max(1), true);
     if !service.traced() {
-        println!("syncs a delivery: not counted, strace is lacking");
+        println!("syncs per delivery: not counted, strace is missing");
         return service.stop();
     }
     let measured =
         Load { time: Duration::from_secs(5), count: None, ..load.clone() }.run(&service, 0);
     let syncs = service.stop_and_count();
     println!(
-        "syncs: {syncs} for {} deliveries under strace, {:.3} a delivery",
+        "syncs: {syncs} for {} deliveries under strace, {:.3} per delivery",
         measured.deliveries,
         syncs as f64 / measured.deliveries.max(1) as f64
     );

@@ -1,4 +1,5 @@
-//! What is measured: a child process behind an LMTP socket, and what the kernel says that it used.
+//! Runs the measured program as a child process with an LMTP socket, and reads what it used from
+//! `/proc`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,9 +25,9 @@ pub(crate) struct Service {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Usage {
     pub(crate) cpu_seconds: f64,
-    /// Octets that went to the disk.
+    /// The number of bytes written to the disk.
     pub(crate) written: u64,
-    /// Octets of memory, now.
+    /// The resident memory now, in bytes.
     pub(crate) resident: u64,
 }
 
@@ -41,17 +42,18 @@ impl Usage {
 }
 
 impl Service {
-    /// Starts `service` or `sink` in an empty directory, with accounts that take mail.
+    /// Starts `service` or `sink` in an empty directory, with this number of accounts.
     pub(crate) fn start(kind: &str, dir: &Path, accounts: usize, traced: bool) -> Self {
         fs::remove_dir_all(dir).ok();
         fs::create_dir_all(dir).expect("the directory");
-        // A socket's path is short: the directory may lie deep.
+        // The path of a socket is limited, and `dir` may be too long.
         let sockets = std::env::temp_dir().join(format!("restante-bench-{}", std::process::id()));
         fs::remove_dir_all(&sockets).ok();
         fs::create_dir_all(&sockets).expect("the directory");
         let (socket, config) = (sockets.join("lmtp"), dir.join("restante.toml"));
         let text = format!(
-            "store.path = {:?}\ncontrol.socket = {:?}\nlmtp.listen = [\"unix:{}\"]\nlog.level = \"warn\"\n",
+            "store.path = {:?}\ncontrol.socket = {:?}\nlmtp.listen = [\"unix:{}\"]\n\
+             log.level = \"warn\"\n",
             dir.join("data"),
             sockets.join("control"),
             socket.display()
@@ -93,7 +95,7 @@ impl Service {
         {
             assert!(
                 begin.elapsed() < Duration::from_secs(60),
-                "it does not come up; see {}/log",
+                "it does not start; see {}/log",
                 dir.display()
             );
             std::thread::sleep(Duration::from_millis(20));
@@ -122,7 +124,7 @@ impl Service {
             fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap_or_default()
         };
         let stat = read("stat");
-        // The name in parentheses may hold spaces; user and system time are fields 14 and 15, in
+        // The name in parentheses may contain spaces. User and system time are fields 14 and 15, in
         // ticks of 10 ms.
         let fields: Vec<&str> =
             stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -139,7 +141,7 @@ impl Service {
         }
     }
 
-    /// Every acknowledged message is there once, and nothing else.
+    /// Fails unless every acknowledged message is stored once, and no other message.
     pub(crate) fn look_up(&self, measured: &Measured) {
         let mut total = 0;
         for (account, numbers) in &measured.acknowledged {
@@ -152,19 +154,20 @@ impl Service {
                     let number = row["subject"]
                         .as_str()
                         .and_then(|text| text.rsplit(' ').next()?.parse().ok());
-                    let number: u64 = number.unwrap_or_else(|| panic!("not ours: {row}"));
+                    let number: u64 =
+                        number.unwrap_or_else(|| panic!("not sent by the bench: {row}"));
                     *left.entry(number).or_insert(1000) += 1;
                 }
                 page = self.page(&account, Some(&after));
             }
-            let wrong: Vec<_> = left.iter().filter(|(_, count)| **count != 1).take(10).collect();
-            assert!(wrong.is_empty(), "{account}: not there once: {wrong:?}");
+            let problems: Vec<_> = left.iter().filter(|(_, count)| **count != 1).take(10).collect();
+            assert!(problems.is_empty(), "{account}: not stored once: {problems:?}");
             total += numbers.len();
         }
-        println!("all {total} are there, each once");
+        println!("all {total} are stored, each once");
     }
 
-    /// The mail after this email, as much as is told at once.
+    /// The next page of the mail of an account, after this email.
     fn page(&self, account: &str, after: Option<&str>) -> Vec<serde_json::Value> {
         let mut words = vec!["--json", "mail", "list", "-a", account, "--limit", "10000"];
         words.extend(after.iter().flat_map(|after| ["--after", *after]));
@@ -179,9 +182,9 @@ impl Service {
         self.end();
     }
 
-    /// Stops it; how many syncs strace counted.
+    /// Stops the service, and returns the number of syncs that strace counted.
     pub(crate) fn stop_and_count(mut self) -> u64 {
-        // The program under strace, not strace: it must end in order.
+        // Stops the program under strace instead of strace, so that it shuts down properly.
         let children = format!("/proc/{0}/task/{0}/children", self.child.id());
         let inner = fs::read_to_string(children).unwrap_or_default();
         if let Some(pid) =

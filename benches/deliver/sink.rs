@@ -1,5 +1,5 @@
-//! The least that durable delivery can cost: an LMTP server that appends each message to one file,
-//! and syncs once for all who wait. It keeps no order, no index, no accounts.
+//! The minimal cost of durable delivery: an LMTP server that appends each message to one file and
+//! syncs it once for all waiting sessions. It has no accounts and no index.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -22,7 +22,7 @@ struct Log {
 }
 
 impl Log {
-    /// Returns when the bytes are on the disk.
+    /// Appends bytes, and returns when they are on the disk.
     fn append(&self, bytes: &[u8]) {
         let mut state = self.state.lock().expect("the log");
         state.waiting.extend_from_slice(bytes);
@@ -92,7 +92,7 @@ fn session(stream: &UnixStream, log: &Log) -> Option<()> {
                         break;
                     }
                 }
-                // A copy each: nothing is shared here.
+                // Writes a copy for each recipient.
                 log.append(&message.repeat(recipients));
                 output.write_all("250 2.0.0 kept\r\n".repeat(recipients).as_bytes()).ok()?;
                 recipients = 0;

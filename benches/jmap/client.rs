@@ -1,5 +1,5 @@
-//! A client that keeps its connection: HTTP/1.1 on a Unix socket, no more of it than these answers
-//! need.
+//! A JMAP client with a persistent connection: the part of HTTP/1.1 that the bench needs, over a
+//! Unix socket.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -27,7 +27,7 @@ impl Client {
         serde_json::from_slice(&self.receive()).expect("a session")
     }
 
-    /// An answer, read.
+    /// Sends a request and returns the response, parsed.
     pub(crate) fn ask(&mut self, request: &[u8]) -> Value {
         serde_json::from_slice(&self.exchange(request)).expect("an answer")
     }
@@ -38,15 +38,15 @@ impl Client {
     }
 
     fn send(&mut self, method: &str, path: &str, body: &[u8]) {
-        let mut octets = format!(
+        let mut bytes = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic {}\r\n\
              Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
             self.login,
             body.len()
         )
         .into_bytes();
-        octets.extend_from_slice(body);
-        self.stream.get_mut().write_all(&octets).expect("the service reads");
+        bytes.extend_from_slice(body);
+        self.stream.get_mut().write_all(&bytes).expect("the service reads");
     }
 
     fn receive(&mut self) -> Vec<u8> {

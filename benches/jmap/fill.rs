@@ -1,4 +1,5 @@
-//! An account of a given size: every third email answers an earlier one, most are read.
+//! Fills accounts to a given size. Every third email answers an earlier one, and nine in ten are
+//! seen.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
@@ -15,13 +16,13 @@ use crate::words::Words;
 
 pub(crate) const USERS: [&str; 2] = ["reader@bench.example", "other@bench.example"];
 pub(crate) const PASSWORD: &str = "a password of the bench";
-/// Octets of a message.
+/// The size of a message in bytes.
 const SIZE: usize = 2000;
 const BEGIN: i64 = 1_700_000_000_000;
-/// Commits on their way at once.
-const UNDER_WAY: usize = 64;
+/// At most so many commits are pending at a time.
+const MAX_PENDING: usize = 64;
 
-/// Makes the accounts where they are not there, and fills them.
+/// Creates the missing accounts, and fills them all to `size` emails.
 pub(crate) fn accounts(dir: &Path, size: u64) {
     let store = Store::open(dir, &Options::default(), Arc::new(SystemClock)).expect("the store");
     USERS.iter().for_each(|user| account(&store, user, size));
@@ -44,7 +45,7 @@ fn account(store: &Store, user: &str, size: u64) {
     };
     let there = store.snapshot().account_state(id).expect("the account").emails;
     let (begin, mut words) = (Instant::now(), Words::new(size + there));
-    let mut under_way: VecDeque<Ticket> = VecDeque::new();
+    let mut pending: VecDeque<Ticket> = VecDeque::new();
     for number in there..size {
         let mut raw = words.message(number, user, SIZE);
         if number % 3 == 2 {
@@ -69,12 +70,12 @@ fn account(store: &Store, user: &str, size: u64) {
                 received_at: UtcMillis(BEGIN + i64::try_from(number).expect("a number") * 60_000),
             })
         });
-        under_way.push_back(ticket);
-        if under_way.len() > UNDER_WAY {
-            under_way.pop_front().expect("a ticket").wait_blocking().expect("an email");
+        pending.push_back(ticket);
+        if pending.len() > MAX_PENDING {
+            pending.pop_front().expect("a ticket").wait_blocking().expect("an email");
         }
     }
-    under_way.into_iter().for_each(|ticket| ticket.wait_blocking().expect("an email"));
+    pending.into_iter().for_each(|ticket| ticket.wait_blocking().expect("an email"));
     if there < size {
         println!("filled with {} emails in {:.0} s", size - there, begin.elapsed().as_secs_f64());
     }

@@ -1,10 +1,9 @@
-//! What a client's questions cost over HTTP: the usual start (Mailbox/get; the 50 newest threads of
-//! the Inbox with what a list shows of them) in one request, alone and on 16 connections at once,
-//! and then each method by itself with the CPU time that the service used for it.
+//! Measures JMAP requests over HTTP: the first request of a client (Mailbox/get, and the 50 newest
+//! threads of the Inbox with the properties of a list) on one and on 16 connections, and single
+//! methods, with latency and CPU time.
 //!
-//! `cargo bench --ignore-rust-version --bench jmap -- --size 100000 --rounds 200` `--keep` leaves
-//! the store for the next run. It lies in `RESTANTE_BENCH_DIR`, else in Cargo's directory for such
-//! things.
+//! `cargo bench --ignore-rust-version --bench jmap -- --size 100000 --rounds 200`. `--keep` keeps
+//! the store for the next run. It is in `RESTANTE_BENCH_DIR`, or in Cargo's temporary directory.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -36,21 +35,21 @@ struct Options {
     keep: bool,
 }
 
-/// Connections at once.
-const MANY: usize = 16;
+/// The number of simultaneous connections.
+const CONNECTIONS: usize = 16;
 
 fn main() {
     let mut options = Options { size: 100_000, rounds: 200, keep: false };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
-        let mut value = || words.next().unwrap_or_else(|| panic!("{word} wants a value"));
+        let mut value = || words.next().unwrap_or_else(|| panic!("{word} needs a value"));
         match word.as_str() {
             "--size" => options.size = value().parse().expect("a number"),
             "--rounds" => options.rounds = value().parse().expect("a number"),
             "--keep" => options.keep = true,
-            // Cargo's own.
+            // Cargo adds this option.
             "--bench" => {}
-            other => panic!("what is {other}?"),
+            other => panic!("unknown option {other}"),
         }
     }
     let dir = std::env::var_os("RESTANTE_BENCH_DIR").map_or_else(
@@ -61,11 +60,11 @@ fn main() {
         drop(std::fs::remove_dir_all(&dir));
     }
     std::fs::create_dir_all(&dir).expect("a directory for the store");
-    // Where the service has its store below `store.path`.
+    // The directory below `store.path` where the service has its store.
     fill::accounts(&dir.join("data/store"), options.size);
     let service = Service::start(&dir);
     let [start, other] = USERS.map(|user| Start::of(&mut Client::new(&service.socket, user)));
-    println!("{} emails; {} octets of an answer to the start", options.size, start.octets);
+    println!("{} emails; the first response has {} bytes", options.size, start.response_size);
     println!("{:<34} {:>9} {:>9} {:>9} {:>11}", "", "p50 us", "p99 us", "per s", "CPU us each");
     for (name, calls) in start.questions() {
         let request = request(&calls);
@@ -75,9 +74,9 @@ fn main() {
         }
         measure(&name, &service, 1, options.rounds, &[(USERS[0], request)]);
     }
-    // One account has no more than maxConcurrentRequests.
+    // Two accounts, because each is limited to maxConcurrentRequests.
     let both = [(USERS[0], request(&start.calls)), (USERS[1], request(&other.calls))];
-    measure("the start, 16 connections", &service, MANY, options.rounds, &both);
+    measure("the start, 16 connections", &service, CONNECTIONS, options.rounds, &both);
     println!("resident: {} MiB", service.resident() / 1024 / 1024);
     service.stop();
     if !options.keep {
@@ -90,13 +89,13 @@ fn request(calls: &Value) -> Vec<u8> {
     json!({"using": using, "methodCalls": calls}).to_string().into_bytes()
 }
 
-/// What a client asks when it begins.
+/// The first request of a client.
 struct Start {
     account: String,
     inbox: Value,
     calls: Value,
-    octets: usize,
-    /// Ten changes of emails ago.
+    response_size: usize,
+    /// The Email state before ten changes.
     state: Value,
 }
 
@@ -113,15 +112,21 @@ impl Start {
         let calls = json!([
             ["Mailbox/get", {"accountId": account, "ids": null}, "0"],
             ["Email/query", query(account, &inbox), "1"],
-            ["Email/get", {"accountId": account, "#ids": reference("1", "Email/query", "/ids"), "properties": ["threadId"]}, "2"],
-            ["Thread/get", {"accountId": account, "#ids": reference("2", "Email/get", "/list/*/threadId")}, "3"],
             ["Email/get", {
-                "accountId": account, "#ids": reference("3", "Thread/get", "/list/*/emailIds"), "properties": LIST,
+                "accountId": account, "#ids": reference("1", "Email/query", "/ids"),
+                "properties": ["threadId"],
+            }, "2"],
+            ["Thread/get", {
+                "accountId": account, "#ids": reference("2", "Email/get", "/list/*/threadId"),
+            }, "3"],
+            ["Email/get", {
+                "accountId": account, "#ids": reference("3", "Thread/get", "/list/*/emailIds"),
+                "properties": LIST,
             }, "4"],
         ]);
         let answer = client.ask(&request(&calls));
         assert_eq!(answer["methodResponses"][4][0], "Email/get", "{answer}");
-        let octets = answer.to_string().len();
+        let response_size = answer.to_string().len();
         let emails = &answer["methodResponses"][4][1];
         let keyword = |email: &Value| {
             (email["id"].as_str().unwrap().to_owned(), json!({"keywords/bench": true}))
@@ -135,10 +140,11 @@ impl Start {
             Some(10),
             "{set}"
         );
-        Self { account: account.to_owned(), inbox, calls, octets, state: emails["state"].clone() }
+        let state = emails["state"].clone();
+        Self { account: account.to_owned(), inbox, calls, response_size, state }
     }
 
-    /// Each alone, and the whole first.
+    /// The measured requests, with their names: the whole first request, then single methods.
     fn questions(&self) -> Vec<(String, Value)> {
         let account = &self.account;
         let one = |name: &str, arguments: Value| (name.to_owned(), json!([[name, arguments, "0"]]));
@@ -160,7 +166,10 @@ impl Start {
             with("Email/query and 50 of a list", json!({"accountId": account, "properties": LIST})),
             with(
                 "Email/query and 50 with bodies",
-                json!({"accountId": account, "properties": ["bodyStructure", "bodyValues"], "fetchTextBodyValues": true}),
+                json!({
+                    "accountId": account, "properties": ["bodyStructure", "bodyValues"],
+                    "fetchTextBodyValues": true,
+                }),
             ),
             one(
                 "Email/changes, 10 of them",
@@ -191,7 +200,8 @@ fn query(account: &str, inbox: &Value) -> Value {
     })
 }
 
-/// The requests go to the connections in turn.
+/// Sends each request `rounds` times on its connections, and prints the latencies, the rate and the
+/// CPU time. The requests are assigned to the connections in turn.
 fn measure(
     name: &str,
     service: &Service,

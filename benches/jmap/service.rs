@@ -1,4 +1,4 @@
-//! The service as a child process, and what the kernel says that it used.
+//! Runs the service as a child process, and reads what it used from `/proc`.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -16,16 +16,16 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Starts it on the store in a directory.
+    /// Starts the service on the store in a directory.
     pub(crate) fn start(dir: &Path) -> Self {
-        // A socket's path is short: the directory may lie deep.
+        // The path of a socket is limited, and `dir` may be too long.
         let sockets = std::env::temp_dir().join(format!("restante-bench-{}", std::process::id()));
         fs::remove_dir_all(&sockets).ok();
         fs::create_dir_all(&sockets).expect("the directory");
         let (socket, config) = (sockets.join("http"), dir.join("restante.toml"));
         let text = format!(
-            "store.path = {:?}\ncontrol.socket = {:?}\nlmtp.listen = [\"unix:{}\"]\nhttp.listen = [\"unix:{}\"]\n\
-             log.level = \"warn\"\n",
+            "store.path = {:?}\ncontrol.socket = {:?}\nlmtp.listen = [\"unix:{}\"]\n\
+             http.listen = [\"unix:{}\"]\nlog.level = \"warn\"\n",
             dir.join("data"),
             sockets.join("control"),
             sockets.join("lmtp").display(),
@@ -46,7 +46,7 @@ impl Service {
         while UnixStream::connect(&service.socket).is_err() {
             assert!(
                 begin.elapsed() < Duration::from_secs(60),
-                "it does not come up; see {}/log",
+                "it does not start; see {}/log",
                 dir.display()
             );
             std::thread::sleep(Duration::from_millis(20));
@@ -58,17 +58,17 @@ impl Service {
         fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap_or_default()
     }
 
-    /// Seconds of CPU time, user and system.
+    /// The CPU time, user and system, in seconds.
     pub(crate) fn cpu(&self) -> f64 {
-        // The name in parentheses may hold spaces; the times are fields 14 and 15, in ticks of 10
-        // ms.
+        // The name in parentheses may contain spaces. The times are fields 14 and 15, in ticks of
+        // 10 ms.
         let stat = self.read("stat");
         let fields =
             stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
         fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / 100.0
     }
 
-    /// Octets of memory, now.
+    /// The resident memory now, in bytes.
     pub(crate) fn resident(&self) -> u64 {
         let status = self.read("status");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

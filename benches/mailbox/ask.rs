@@ -1,4 +1,4 @@
-//! Reads: pages, anchors, changes, searches.
+//! Measures reads: pages, anchors, changes, searches.
 
 use restante::internals::model::{EmailId, ModSeq};
 use restante::internals::query::{
@@ -93,7 +93,7 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
             assert_eq!(found.updated.len(), 10);
         },
     );
-    measure(options, accounts, "first page of what is larger than an octet", |account, _| {
+    measure(options, accounts, "first page of what is larger than a byte", |account, _| {
         let larger = [Condition::MinSize(2)];
         assert_eq!(
             page(store, inbox(account, false, &larger), Start::Position(0), false).len(),
@@ -103,7 +103,7 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
     searches(store, accounts, options);
 }
 
-/// The first page once more, when the newest of the largest account were destroyed.
+/// Measures the first page again, after the newest emails of the largest account were destroyed.
 pub(crate) fn again(store: &Store, accounts: &[Account], options: &Options) {
     for (name, collapse) in [
         ("first page behind the destroyed", false),
@@ -141,7 +141,7 @@ fn searches(store: &Store, accounts: &[Account], options: &Options) {
     }
 }
 
-/// Flags or unflags ten emails of the newest hundred, and says the state before.
+/// Turns a keyword of ten of the newest emails on or off, and returns the modseq before.
 fn ten_changes(store: &Store, account: &Account, round: u64) -> ModSeq {
     let since = store.snapshot().account_state(account.id).unwrap().modseq;
     let ids = page(store, inbox(account, false, &[]), Start::Position(0), false);

@@ -1,6 +1,5 @@
-//! What goes on beside deliveries, and what they notice of it: the making of a list, folding,
-//! purging. Once as the service does it, whose upkeep gives way to who writes; and once flat out,
-//! as no service does it.
+//! Measures how background work (filling a listing, folding, purging) slows deliveries: once as the
+//! service does it, whose upkeep yields to writers, and once without pauses.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -13,12 +12,12 @@ use crate::Options;
 use crate::grow::{Account, EVERY, INBOX, deliver, keep, make, message};
 use crate::words::Words;
 
-/// Threads that deliver, each one message after the other.
+/// The number of threads that deliver, each one message after the other.
 const SESSIONS: usize = 8;
 const SECONDS: u64 = 5;
-/// Each is measured so often, in turn; the median counts.
+/// Each work is measured in so many rounds; the median counts.
 const ROUNDS: usize = 5;
-/// The account into which mail comes meanwhile.
+/// The account that gets the deliveries.
 const BUSY: AccountId = AccountId(4);
 const DESTROYED: usize = 10_000;
 const LIST: ListingFilter = ListingFilter::Flagged;
@@ -26,24 +25,24 @@ const LOOKED: &str = "emails looked at";
 const FOLDED: &str = "emails folded";
 const PURGED: &str = "emails purged";
 
-/// Folds what there is to fold of an account.
+/// Folds all unfolded emails of an account.
 pub(crate) fn settle(store: &Store, account: AccountId) {
     while upkeep::fold_index(store, account).unwrap() {}
 }
 
-/// What goes on beside.
+/// Work that runs beside the deliveries.
 struct Beside<'a> {
     name: &'a str,
-    /// Done before the clock runs.
+    /// Prepares the work, before the time is measured.
     before: &'a dyn Fn(),
-    /// Until it is told to stop.
+    /// Works until the flag is set.
     work: &'a (dyn Fn(&AtomicBool) + Sync),
-    /// A count that grows with what was done, and of what.
+    /// A count that grows with the work, in `unit`.
     done: &'a dyn Fn() -> i64,
     unit: &'a str,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Copy)]
 struct Run {
     p99: f64,
@@ -52,7 +51,7 @@ struct Run {
 }
 
 pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
-    // A list of 100,000, where there is one.
+    // The largest account of at most 100,000 emails.
     let Some(largest) = accounts.last() else { return };
     let large = accounts.iter().rfind(|account| account.size <= 100_000).unwrap_or(largest);
     if store.snapshot().account(BUSY).unwrap().is_none() {
@@ -176,7 +175,7 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
     report(store, options, &all);
 }
 
-/// How many emails a list that is being made has gone through.
+/// The number of emails that the filling of a listing has passed.
 fn looked(store: &Store, account: &Account) -> i64 {
     let snapshot = store.snapshot();
     let kept = snapshot.mailbox(account.id, INBOX).unwrap().unwrap().listings;
@@ -214,9 +213,8 @@ fn report(store: &Store, options: &Options, all: &[Beside<'_>]) {
     }
 }
 
-/// The ninety-ninth of a hundred latencies of durable deliveries to a small account in
-/// milliseconds, while something runs beside them, and how many there were. No other run delivers
-/// the same messages.
+/// Delivers to a small account while `beside` runs. Returns the 99th percentile of the latencies of
+/// durable deliveries in milliseconds, and their number. Every run delivers other messages.
 fn deliveries(store: &Store, run: u64, beside: &(dyn Fn(&AtomicBool) + Sync)) -> (f64, usize) {
     let stop = AtomicBool::new(false);
     let mut times: Vec<Duration> = std::thread::scope(|scope| {

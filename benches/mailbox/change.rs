@@ -1,5 +1,5 @@
-//! Writes: a flag, a move, a destroy, ten thousand moves, a delivery. Durable ones; the disk's part
-//! is in each.
+//! Measures durable writes: a keyword, a move, a destruction, ten thousand moves, deliveries. The
+//! times include the sync of the disk.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
@@ -33,7 +33,7 @@ fn move_to(store: &Store, account: AccountId, id: EmailId, to: MailboxUid) -> Ti
         .1
 }
 
-/// Some email of the account, another each round, from all over it.
+/// An email of the account, in each round another one, spread over the whole account.
 fn some(store: &Store, account: &Account, round: u64) -> EmailId {
     let snapshot = store.snapshot();
     let first = snapshot.emails(account.id, None, 1).unwrap()[0].0;
@@ -78,8 +78,8 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
     moves(store, accounts, options);
 }
 
-/// A delivery into each account and into an empty one, many under way at once, so that the CPU's
-/// part shows.
+/// Deliveries into each account and into an empty one. Many are pending at a time, so that the CPU
+/// time shows.
 fn deliveries(store: &Store, accounts: &[Account], options: &Options) {
     const ROUND: u64 = 200;
     let name = "200 deliveries (first: an empty account)";
@@ -89,27 +89,27 @@ fn deliveries(store: &Store, accounts: &[Account], options: &Options) {
     let empty = Account { id: AccountId(3), size: 0 };
     if store.snapshot().account(empty.id).unwrap().is_none() {
         make(store, empty.id);
-        // The same lists as the others have.
+        // The other accounts have this listing.
         while !keep(store, empty.id, INBOX, ListingFilter::Unseen, 2_000) {}
     }
     let all: Vec<Account> = std::iter::once(empty).chain(accounts.iter().cloned()).collect();
     let mut words = Words::new(99);
     measure(options, &all, name, |account, round| {
-        let mut under_way = VecDeque::new();
+        let mut pending = VecDeque::new();
         for n in 0..ROUND {
             let number = 10_000_000 + round * ROUND + n;
             let at = UtcMillis(1_900_000_000_000 + i64::try_from(number).unwrap());
-            under_way
+            pending
                 .push_back(deliver(store, account.id, &message(&mut words, number), at, number).1);
-            if under_way.len() > 32 {
-                under_way.pop_front().unwrap().wait_blocking().unwrap();
+            if pending.len() > 32 {
+                pending.pop_front().unwrap().wait_blocking().unwrap();
             }
         }
-        under_way.into_iter().for_each(|ticket| ticket.wait_blocking().unwrap());
+        pending.into_iter().for_each(|ticket| ticket.wait_blocking().unwrap());
     });
 }
 
-/// Many emails from one mailbox to another and back, a thousand a commit.
+/// Moves emails to another mailbox and back, a thousand in each commit.
 fn moves(store: &Store, accounts: &[Account], options: &Options) {
     let name = "10,000 emails moved and back, each";
     if !options.wants(name) {

@@ -1,5 +1,5 @@
-//! Accounts of a given size: every third email answers an earlier one, most are read, some are
-//! flagged.
+//! Fills accounts to a given size. Every third email answers an earlier one, most are seen, and
+//! some are flagged.
 
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
@@ -12,19 +12,19 @@ use restante::internals::store::{EncodedMessage, NewEmail, NewMailbox, Store, Ti
 
 use crate::words::Words;
 
-/// Octets of a message.
+/// The size of a message in bytes.
 pub(crate) const SIZE: usize = 800;
 pub(crate) const INBOX: MailboxUid = MailboxUid(1);
 pub(crate) const ARCHIVE: MailboxUid = MailboxUid(2);
 pub(crate) const TRASH: MailboxUid = MailboxUid(3);
-/// A word that every thousandth message has, and the one behind it.
+/// A word in every thousandth message, and a phrase of it and the next word.
 pub(crate) const RARE: &str = "quicksilver";
 pub(crate) const PHRASE: &str = "'quicksilver lantern'";
 const BEGIN: i64 = 1_700_000_000_000;
-/// Milliseconds between two emails.
+/// The time between two emails in milliseconds.
 pub(crate) const EVERY: i64 = 60_000;
-/// Commits on their way at once.
-const UNDER_WAY: usize = 64;
+/// At most so many commits are pending at a time.
+const MAX_PENDING: usize = 64;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Account {
@@ -33,7 +33,7 @@ pub(crate) struct Account {
     pub(crate) size: u64,
 }
 
-/// The account of a size, filled where it is not yet.
+/// The account of a size, which is filled up if necessary.
 pub(crate) fn account(store: &Store, size: u64) -> Account {
     let account = Account { id: AccountId(u32::try_from(size).expect("a size below 2^32")), size };
     if store.snapshot().account(account.id).unwrap().is_none() {
@@ -41,20 +41,20 @@ pub(crate) fn account(store: &Store, size: u64) -> Account {
     }
     let there = store.snapshot().account_state(account.id).unwrap().emails;
     let start = std::time::Instant::now();
-    let mut under_way: VecDeque<Ticket> = VecDeque::new();
+    let mut pending: VecDeque<Ticket> = VecDeque::new();
     let mut words = Words::new(size + there);
     for number in there..size {
         let at = UtcMillis(BEGIN + i64::try_from(number).unwrap() * EVERY);
-        under_way.push_back(deliver(store, account.id, &message(&mut words, number), at, number).1);
-        if under_way.len() > UNDER_WAY {
-            under_way.pop_front().unwrap().wait_blocking().unwrap();
+        pending.push_back(deliver(store, account.id, &message(&mut words, number), at, number).1);
+        if pending.len() > MAX_PENDING {
+            pending.pop_front().unwrap().wait_blocking().unwrap();
         }
-        // As the service does, which does not let them pile up.
+        // The service also folds regularly.
         if number % 5_000 == 4_999 {
             crate::beside::settle(store, account.id);
         }
     }
-    under_way.into_iter().for_each(|ticket| ticket.wait_blocking().unwrap());
+    pending.into_iter().for_each(|ticket| ticket.wait_blocking().unwrap());
     if there < size {
         println!(
             "filled {} with {} emails in {:.0} s",
@@ -68,7 +68,7 @@ pub(crate) fn account(store: &Store, size: u64) -> Account {
     account
 }
 
-/// One step of making a view; says whether it is whole.
+/// Fills a listing by one step of at most `most` emails. Returns whether it is complete.
 pub(crate) fn keep(
     store: &Store,
     account: AccountId,
@@ -82,7 +82,7 @@ pub(crate) fn keep(
     whole
 }
 
-/// Makes an empty account.
+/// Creates an empty account.
 pub(crate) fn make(store: &Store, id: AccountId) {
     let row = AccountRow::new(
         format!("size-{id}"),
@@ -112,8 +112,8 @@ pub(crate) fn make(store: &Store, id: AccountId) {
 pub(crate) fn message(words: &mut Words, number: u64) -> Vec<u8> {
     let mut raw = words.message(number, "reader@bench.example", SIZE);
     if number % 3 == 2 {
-        // The id of the one before is its number and a random word: an answer names a stable one
-        // instead.
+        // The Message-ID of the earlier message has a random part, so answers of a thread name a
+        // common id instead.
         let head =
             format!("References: <thread-{}@bench.example>\r\n", number / 30 * 10 + number % 10);
         raw.splice(0..0, head.into_bytes());
@@ -125,7 +125,7 @@ pub(crate) fn message(words: &mut Words, number: u64) -> Vec<u8> {
     raw
 }
 
-/// Files a message in the Inbox; the ticket is the caller's to redeem.
+/// Stores a message in the Inbox. The caller waits for the ticket.
 pub(crate) fn deliver(
     store: &Store,
     account: AccountId,

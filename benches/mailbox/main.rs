@@ -1,11 +1,13 @@
-//! What a mailbox costs as it grows: accounts of several sizes side by side in one store, the same
-//! question put to each in turn, so that what the machine does meanwhile falls on all alike. The
-//! last column says how many times the smallest account's time the largest takes.
+//! Measures how the cost of operations grows with a mailbox: accounts of several sizes in one store
+//! get each operation in turn, so that other load of the machine affects all alike. The last column
+//! is the time of the largest account divided by that of the smallest.
 //!
-//! `cargo bench --ignore-rust-version --bench mailbox -- --sizes 1000,10000,100000,1000000 --rounds
-//! 200` `--keep` leaves the store for the next run, which then fills only what is missing; `--only
-//! words` asks only what has one of these words in its name. The store lies in
-//! `RESTANTE_BENCH_DIR`, else in Cargo's directory for such things.
+//! `cargo bench --ignore-rust-version --bench mailbox -- OPTIONS`:
+//! - `--sizes 1000,10000,100000,1000000 --rounds 200` sets the sizes and the rounds.
+//! - `--keep` keeps the store for the next run, which then fills only what is missing.
+//! - `--only WORD,WORD` measures only the operations whose name contains one of the words.
+//!
+//! The store is in `RESTANTE_BENCH_DIR`, or in Cargo's temporary directory.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -48,7 +50,7 @@ fn options() -> Options {
         Options { sizes: vec![1_000, 10_000, 100_000], rounds: 200, keep: false, only: Vec::new() };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
-        let mut value = || words.next().unwrap_or_else(|| panic!("{word} wants a value"));
+        let mut value = || words.next().unwrap_or_else(|| panic!("{word} needs a value"));
         match word.as_str() {
             "--sizes" => {
                 options.sizes =
@@ -57,9 +59,9 @@ fn options() -> Options {
             "--rounds" => options.rounds = value().parse().expect("a number"),
             "--only" => options.only = value().split(',').map(str::to_owned).collect(),
             "--keep" => options.keep = true,
-            // Cargo's own.
+            // Cargo adds this option.
             "--bench" => {}
-            other => panic!("what is {other}?"),
+            other => panic!("unknown option {other}"),
         }
     }
     options.sizes.sort_unstable();

@@ -1,4 +1,4 @@
-//! Medians of one question over all sizes, side by side.
+//! Measures operations on all accounts, and prints the medians.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,7 +16,8 @@ pub(crate) fn head(sizes: &[u64]) {
     println!("{:>10}", "ratio");
 }
 
-/// Puts a question to each account in turn, so many rounds, and prints the median of each.
+/// Runs an operation on each account in turn, for the given number of rounds, and prints the median
+/// of each account.
 pub(crate) fn measure(
     options: &Options,
     accounts: &[Account],
@@ -26,7 +27,7 @@ pub(crate) fn measure(
     measure_after(options, accounts, name, |_, _| (), |account, round, ()| ask(account, round));
 }
 
-/// The same, with something done before each question whose time does not count.
+/// Does the same as [`measure`], with an unmeasured preparation before each operation.
 pub(crate) fn measure_after<P>(
     options: &Options,
     accounts: &[Account],
@@ -45,8 +46,8 @@ pub(crate) fn measure_after<P>(
     }
 }
 
-/// The same, and how many times as long it takes as another question, which is asked before each: a
-/// machine that is slow for a while is so for both.
+/// Does the same as [`measure`], and also prints the ratio to another operation, which runs before
+/// each: a temporary slowness of the machine affects both.
 pub(crate) fn measure_against(
     options: &Options,
     accounts: &[Account],
@@ -68,7 +69,7 @@ pub(crate) fn measure_against(
     }
 }
 
-/// The medians of what `round` measures, in microseconds, by account.
+/// The medians of the times that `ask` returns, in microseconds, by account.
 fn medians<const N: usize>(
     options: &Options,
     accounts: &[Account],
@@ -78,7 +79,7 @@ fn medians<const N: usize>(
         accounts.iter().map(|_| std::array::from_fn(|_| Vec::new())).collect();
     let budget = Duration::from_secs(30);
     let begun = Instant::now();
-    // The first two rounds warm what is cached.
+    // The first two rounds warm the caches, and do not count.
     for round in 0..options.rounds as u64 + 2 {
         for (times, account) in times.iter_mut().zip(accounts) {
             let taken = ask(account, round);
@@ -109,23 +110,23 @@ fn median(times: &mut [Duration]) -> f64 {
     times.get(times.len() / 2).map_or(0.0, |time| time.as_secs_f64() * 1e6)
 }
 
-/// Octets on disk a message, and by table what a delivery costs.
+/// Prints the bytes on disk per message, and the cost of a delivery by table.
 pub(crate) fn disk(store: &Store, dir: &Path) {
     let emails: u64 = {
         let snapshot = store.snapshot();
         let all = snapshot.accounts().unwrap();
         all.iter().map(|(id, _)| snapshot.account_state(*id).unwrap().emails).sum()
     };
-    let octets: u64 =
+    let bytes: u64 =
         std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
     println!(
-        "{:.0} octets on disk a message of {} octets",
-        octets as f64 / emails as f64,
+        "{:.0} bytes on disk per message of {} bytes",
+        bytes as f64 / emails as f64,
         crate::grow::SIZE
     );
     println!(
         "{:<24}{:>14}{:>16}{:>16}{:>8}",
-        "table", "rows/message", "octets/message", "written/message", "times"
+        "table", "rows/message", "bytes/message", "written/message", "times"
     );
     for (table, usage) in store.usage() {
         let (rows, live, written) = (usage.rows as f64, usage.bytes as f64, usage.written as f64);

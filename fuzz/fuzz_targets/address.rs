@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::address`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::address`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

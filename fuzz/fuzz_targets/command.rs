@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::command`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::command`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::config`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::config`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

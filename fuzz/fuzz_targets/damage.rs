@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::damage`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::damage`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

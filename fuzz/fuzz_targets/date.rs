@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::date`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::date`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

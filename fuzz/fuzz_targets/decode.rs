@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::decode`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::decode`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::dot`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::dot`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

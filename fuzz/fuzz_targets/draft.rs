@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::draft`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::draft`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

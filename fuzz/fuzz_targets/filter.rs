@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::filter`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::filter`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

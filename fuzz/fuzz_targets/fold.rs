@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::fold`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::fold`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::folder`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::folder`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

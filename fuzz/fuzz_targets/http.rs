@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::http`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::http`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::jmap`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::jmap`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::key`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::key`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::lmtp`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::lmtp`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::mbox`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::mbox`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

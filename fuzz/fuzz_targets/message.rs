@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::message`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::message`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

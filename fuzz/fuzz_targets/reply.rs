@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::reply`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::reply`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::report`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::report`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

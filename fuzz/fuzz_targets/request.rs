@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::request`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::request`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

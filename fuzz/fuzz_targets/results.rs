@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::results`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::results`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::row`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::row`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

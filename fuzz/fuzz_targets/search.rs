@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::search`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::search`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

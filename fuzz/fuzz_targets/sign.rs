@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::sign`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::sign`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

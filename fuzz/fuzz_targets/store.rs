@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::store`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::store`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

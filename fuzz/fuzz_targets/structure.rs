@@ -1,4 +1,4 @@
-//! The body is `restante::fuzzing::structure`.
+//! The libFuzzer target of the fuzz body `restante::fuzzing::structure`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
