@@ -128,12 +128,12 @@ fn text(text: &str, column: usize) -> Result<String, BadFieldValue> {
         return Err(BadFieldValue("a control character is not allowed"));
     }
     let blank = |c: char| matches!(c, ' ' | '\t');
-    // Lines are broken only before blanks, so neither a run of blanks nor a word may be long.
-    let has_short_blanks =
-        text.split_inclusive(|c| !blank(c)).all(|run| run.len() <= MAX_WORD_BYTES);
-    let has_short_words = text.split(blank).all(|word| word.len() <= MAX_WORD_BYTES);
-    let is_plain = has_short_blanks
-        && has_short_words
+    // A line can be broken only before a run of blanks, so the run and the word after it, which
+    // stay in one line, must be short together.
+    let is_blank = |byte: u8| matches!(byte, b' ' | b'\t');
+    let mut pieces = text.as_bytes().chunk_by(|one, next| is_blank(*one) || !is_blank(*next));
+    let has_short_pieces = pieces.all(|piece| piece.len() <= MAX_WORD_BYTES);
+    let is_plain = has_short_pieces
         && text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'))
         && !text.contains("=?")
         && !text.starts_with(blank)

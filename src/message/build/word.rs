@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 
 /// Longest line in bytes, if it can be folded (RFC 5322 §2.1.1).
 pub(super) const FOLDED_LINE_BYTES: usize = 78;
-/// Longest word in bytes that is written unencoded.
+/// Longest word in bytes that is written unencoded, with the blanks before it.
 pub(super) const MAX_WORD_BYTES: usize = 900;
 /// Longest text of an encoded word in bytes: 75 (RFC 2047 §2) without `=?utf-8?q?` and `?=`.
 const ENCODED_WORD_BYTES: usize = 63;
