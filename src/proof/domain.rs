@@ -21,7 +21,8 @@ pub(super) fn normalize(domain: &str) -> String {
 
 /// Whether two domains are equal.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
-    !one.is_empty() && normalize(one) == normalize(other)
+    let (one, other) = (normalize(one), normalize(other));
+    !one.is_empty() && one == other
 }
 
 /// Whether two domains belong to the same organisation.
@@ -70,6 +71,7 @@ mod tests {
             assert_eq!(is_same_organisation(one, other), related, "{one} {other}");
             assert_eq!(is_same_organisation(other, one), related, "{other} {one}");
         }
+        assert!(!is_same("", "") && !is_same(".", "."));
         assert!(
             is_same("Bücher.example", "xn--bcher-kva.example.")
                 && !is_same("a.example.net", "example.net")

@@ -211,14 +211,16 @@ fn groups(groups: &[Group]) -> Result<Vec<String>, BadFieldValue> {
     Ok(items)
 }
 
-/// Puts each item into angle brackets. `problem` is the error if there are too many items, or if
-/// one is not valid.
+/// Puts each item into angle brackets. `problem` is the error if one is not valid.
 fn in_angle_brackets(
     items: &[String],
     is_valid: &dyn Fn(&str) -> bool,
     problem: &'static str,
 ) -> Result<Vec<String>, BadFieldValue> {
-    if items.len() > limits::MAX_FIELD_ADDRESSES || !items.iter().all(|item| is_valid(item)) {
+    if items.len() > limits::MAX_FIELD_ADDRESSES {
+        return Err(BadFieldValue("too many ids or URLs"));
+    }
+    if !items.iter().all(|item| is_valid(item)) {
         return Err(BadFieldValue(problem));
     }
     Ok(items.iter().map(|item| format!("<{item}>")).collect())
