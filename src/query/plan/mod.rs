@@ -194,12 +194,12 @@ impl fmt::Display for QueryPlan {
             AccessPath::Search(Some(listing)) => {
                 write!(
                     out,
-                    "search: {}; what the index leaves of {emails} emails is decided",
+                    "search: {}; the filter decides the index hits among {emails} emails",
                     describe_listing(listing)
                 )?;
             }
             AccessPath::Search(None) => {
-                write!(out, "search: what the index leaves of {emails} emails is decided")?;
+                write!(out, "search: the filter decides the index hits among {emails} emails")?;
             }
             AccessPath::Filtered(listing) => {
                 write!(

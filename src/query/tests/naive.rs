@@ -238,22 +238,22 @@ impl NaiveAccount {
             Condition::HasKeyword(word) => mail.keywords.contains(word),
             Condition::NotKeyword(word) => !mail.keywords.contains(word),
             Condition::HasAttachment(expected) => mail.draft.file.is_some() == *expected,
-            Condition::Text(what) => {
-                text(what, &["from", "to", "cc", "bcc", "subject", "body", "file"])
+            Condition::Text(value) => {
+                text(value, &["from", "to", "cc", "bcc", "subject", "body", "file"])
             }
-            Condition::From(what) => text(what, &["from"]),
-            Condition::To(what) => text(what, &["to"]),
-            Condition::Cc(what) => text(what, &["cc"]),
-            Condition::Bcc(what) => text(what, &["bcc"]),
-            Condition::Subject(what) => text(what, &["subject"]),
-            Condition::Body(what) => text(what, &["body"]),
-            Condition::AttachmentName(what) => text(what, &["file"]),
-            Condition::AttachmentType(what) => mail.draft.file.is_some_and(|at| {
-                let has_subtype = what.split_once('/').is_some_and(|(_, kind)| !kind.is_empty());
+            Condition::From(value) => text(value, &["from"]),
+            Condition::To(value) => text(value, &["to"]),
+            Condition::Cc(value) => text(value, &["cc"]),
+            Condition::Bcc(value) => text(value, &["bcc"]),
+            Condition::Subject(value) => text(value, &["subject"]),
+            Condition::Body(value) => text(value, &["body"]),
+            Condition::AttachmentName(value) => text(value, &["file"]),
+            Condition::AttachmentType(value) => mail.draft.file.is_some_and(|at| {
+                let has_subtype = value.split_once('/').is_some_and(|(_, kind)| !kind.is_empty());
                 if has_subtype {
-                    FILES[at].1 == what
+                    FILES[at].1 == value
                 } else {
-                    FILES[at].1.split('/').next() == what.split('/').next()
+                    FILES[at].1.split('/').next() == value.split('/').next()
                 }
             }),
             Condition::Header { name, text } => {

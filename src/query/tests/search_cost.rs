@@ -162,7 +162,9 @@ fn text_search_uses_the_index_and_a_small_mailbox() {
         |uid: MailboxUid, filter| Filter::And(vec![Filter::Is(Condition::InMailbox(uid)), filter]);
     assert_eq!(plan(&body("lunch")).path, AccessPath::Search(None));
     assert!(
-        plan(&body("lunch")).to_string().starts_with("search: what the index leaves of 100 emails")
+        plan(&body("lunch"))
+            .to_string()
+            .starts_with("search: the filter decides the index hits among 100 emails")
     );
     let listing = Listing { uid: small, filter: ListingFilter::Every, shape: Shape::Emails };
     let filter = within(small, body("lunch"));
