@@ -27,8 +27,8 @@ pub struct Caller {
     pub user: Option<String>,
     /// The account that logged in with its password or a token. It is never an administrator.
     pub account: Option<AccountId>,
-    /// The name of the password or token that was used (`account::Login`). Push subscriptions belong to it (RFC
-    /// 8620 §7.2).
+    /// The name of the password or token that was used (`account::Login`). Push subscriptions
+    /// belong to it (RFC 8620 §7.2).
     pub credential: Option<String>,
     /// Whether the caller may manage the whole site.
     pub admin: bool,

@@ -18,8 +18,8 @@ impl CreationIds {
         Self(RefCell::new(ids.collect()))
     }
 
-    /// Records the id of an object that was created. If a name is used again, it stands for the last
-    /// object.
+    /// Records the id of an object that was created. If a name is used again, it stands for the
+    /// last object.
     pub(super) fn note(&self, name: &str, id: &str) {
         self.0.borrow_mut().insert(name.to_owned(), id.to_owned());
     }

@@ -131,13 +131,16 @@ pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), Method
     let identity = context.directory.identity(account.id)?;
     let own = context.directory.own_addresses(account.id)?;
     let name = identity.name.as_deref().unwrap_or_default();
-    let known = context.store.snapshot().objects::<SenderIdentity>(account.id)?;
-    let given = known.iter().filter(|(_, identity)| identity.default_name.is_some());
-    let given = given.filter_map(|(_, identity)| Address::parse(&identity.email).ok());
-    // These come first, because only a limited number of addresses have an identity.
-    let mut addresses: Vec<Address> = given.filter(|address| own.is_damaged(address)).collect();
+    let stored = context.store.snapshot().objects::<SenderIdentity>(account.id)?;
+    let from_account = stored.iter().filter(|(_, identity)| identity.default_name.is_some());
+    let from_account =
+        from_account.filter_map(|(_, identity)| Address::parse(&identity.email).ok());
+    // The damaged addresses come first, because only a limited number of addresses have an
+    // identity.
+    let mut addresses: Vec<Address> =
+        from_account.filter(|address| own.is_damaged(address)).collect();
     addresses.extend(identity.addresses);
-    if identity_changes(&known, &addresses, name).is_empty() {
+    if identity_changes(&stored, &addresses, name).is_empty() {
         return Ok(());
     }
     let committed =
@@ -146,8 +149,7 @@ pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), Method
     Ok(ticket.wait_blocking()?)
 }
 
-/// The addresses from which an account may send: those that lead to it in the directory, and no
-/// others.
+/// The addresses from which an account may send: exactly those that the directory assigns to it.
 pub(super) struct SenderAddresses {
     identity: Identity,
     own: OwnAddresses,
@@ -171,8 +173,8 @@ impl SenderAddresses {
         self.own.has(address).map_err(|error| SetError::ServerFail(error.to_string()))
     }
 
-    /// Returns whether the address of an identity still is the account's. The account's addresses
-    /// may have changed since the identity was created.
+    /// Returns whether the account may still send from the address of an identity. The account's
+    /// addresses may have changed since the identity was created.
     ///
     /// # Errors
     /// As `may_send_from`.
@@ -264,31 +266,31 @@ fn patched(id: ObjectId, old: &SenderIdentity, patch: &Value) -> Result<SenderId
 
 /// Sets one property that may be changed; null stands for its default (RFC 8621 §6).
 fn apply(identity: &mut SenderIdentity, property: &str, value: &Value) -> Result<(), SetError> {
-    let bad = |what: &str| SetError::property(property, what);
+    let invalid = |what: &str| SetError::property(property, what);
     let text = || match value {
         Value::Null => Ok(String::new()),
-        value => value.as_str().map(str::to_owned).ok_or_else(|| bad("a text is expected")),
+        value => value.as_str().map(str::to_owned).ok_or_else(|| invalid("a text is expected")),
     };
     match IdentityProperty::from_name(property) {
         Some(IdentityProperty::Name) => {
             identity.name = text()?;
             if identity.name.len() > MAX_NAME_BYTES || identity.name.chars().any(char::is_control) {
-                return Err(bad("a name is one line of up to 1,024 bytes"));
+                return Err(invalid("a name is one line of up to 1,024 bytes"));
             }
         }
         Some(IdentityProperty::TextSignature) => identity.text_signature = text()?,
         Some(IdentityProperty::HtmlSignature) => identity.html_signature = text()?,
         Some(IdentityProperty::ReplyTo) => {
             identity.reply_to =
-                email_addresses::read(value, limits::MAX_FIELD_ADDRESSES).map_err(bad)?;
+                email_addresses::read(value, limits::MAX_FIELD_ADDRESSES).map_err(invalid)?;
         }
         Some(IdentityProperty::Bcc) => {
             identity.bcc =
-                email_addresses::read(value, limits::MAX_FIELD_ADDRESSES).map_err(bad)?;
+                email_addresses::read(value, limits::MAX_FIELD_ADDRESSES).map_err(invalid)?;
         }
         Some(IdentityProperty::Id | IdentityProperty::Email | IdentityProperty::MayDelete)
         | None => {
-            return Err(bad("this property cannot be set"));
+            return Err(invalid("this property cannot be set"));
         }
     }
     Ok(())

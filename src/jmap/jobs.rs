@@ -130,8 +130,8 @@ impl Jobs {
         Ok(JobGetAnswer { what: slot.what.to_owned(), done, progress, result })
     }
 
-    /// Asks a running job to stop after its present step, and waits up to `timeout` until it has. The
-    /// changes that the job has made stay.
+    /// Asks a running job to stop after its present step, and waits up to `timeout` until it has.
+    /// The changes that the job has made stay.
     pub fn stop(&self, timeout: Duration) {
         self.0.stop.store(true, Ordering::Relaxed);
         let mut slot = self.0.slot.lock();

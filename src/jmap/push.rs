@@ -1,8 +1,8 @@
 //! Makes the `StateChange` objects that are pushed to clients (RFC 8620 §7): the new states of the
 //! types that changed, by account.
 //!
-//! - All types of an account share one sequence of changes. What a client knows of an account is
-//!   therefore one modseq, and any number of changes since then is one object.
+//! - All types of an account share one sequence of changes. One modseq therefore says which changes
+//!   of an account a client knows, and one object reports all changes since then.
 //! - `EmailDelivery` is one of the types (RFC 8621 §1.5). `Quota` is reported when the emails
 //!   change that use it (RFC 9425 §5).
 
@@ -56,7 +56,7 @@ impl From<&Account> for ObservedAccount {
     }
 }
 
-/// What a client knows: the newest change of each account.
+/// The newest change of each account that a client knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushState {
     epoch: u64,
@@ -79,9 +79,9 @@ impl PushState {
         })
     }
 
-    /// Parses what a client says that it knows (see `text`), for these accounts. Nothing is known
-    /// of an account that the text does not name, or if the text has another epoch. `None` if it is
-    /// malformed.
+    /// Parses the text form of a client (see `text`), for these accounts. An account that the text
+    /// does not name starts at 0, and so do all if the text has another epoch. `None` if the text
+    /// is malformed.
     #[must_use]
     pub fn parse(text: &str, store: &Store, accounts: &[ObservedAccount]) -> Option<Self> {
         let mut parts = text.split('.');
@@ -94,14 +94,14 @@ impl PushState {
                 ModSeq(u64::from_str_radix(mark, 16).ok()?),
             );
         }
-        let known = |one: &ObservedAccount| {
+        let known_mark = |one: &ObservedAccount| {
             let mark = given.get(&one.account).copied().filter(|_| epoch == store.epoch());
             (*one, mark.unwrap_or_default())
         };
-        Some(Self { epoch: store.epoch(), marks: accounts.iter().map(known).collect() })
+        Some(Self { epoch: store.epoch(), marks: accounts.iter().map(known_mark).collect() })
     }
 
-    /// Changes the accounts. Nothing is known of an added account, so its states are reported next.
+    /// Replaces the accounts. An added account starts at 0, so its states are reported next.
     pub fn set_accounts(&mut self, accounts: &[ObservedAccount]) {
         let mark = |one: &ObservedAccount| (*one, self.marks.get(one).copied().unwrap_or_default());
         self.marks = accounts.iter().map(mark).collect();
@@ -121,8 +121,8 @@ impl PushState {
         format!("{:x}{}", self.epoch, marks.collect::<String>())
     }
 
-    /// Returns what changed since, as a `StateChange`, and takes note of it. With `types`, only
-    /// these types are reported. `None` if nothing is to be reported.
+    /// Returns the changes since the last call as a `StateChange`, and moves the marks behind them.
+    /// With `types`, only these types are reported. `None` if there is nothing to report.
     ///
     /// # Errors
     /// Those of reading.
@@ -137,17 +137,17 @@ impl PushState {
             let now = snapshot.account_state(*account)?;
             // After a restore of the store, the client may know changes that never happened.
             let since = if *mark > now.modseq { ModSeq(0) } else { *mark };
-            let wanted =
-                |name: &str| types.is_none_or(|types| types.iter().any(|known| known == name));
+            let is_requested =
+                |name: &str| types.is_none_or(|types| types.iter().any(|one| one == name));
             let is_pushed = |data: DataType| !shared || GUEST_TYPES.contains(&data);
             let mark_of = |data| newest_change(&now, *shared, data);
-            let newer = PUSHED_TYPES
-                .iter()
-                .filter(|(name, data)| mark_of(*data) > since && wanted(name) && is_pushed(*data));
+            let newer = PUSHED_TYPES.iter().filter(|(name, data)| {
+                mark_of(*data) > since && is_requested(name) && is_pushed(*data)
+            });
             let states =
                 newer.map(|(name, data)| ((*name).to_owned(), state(store, mark_of(*data)).into()));
             let mut states: Map<String, Value> = states.collect();
-            if !*shared && now.state(DataType::Email) > since && wanted("Quota") {
+            if !*shared && now.state(DataType::Email) > since && is_requested("Quota") {
                 let quota = snapshot.account(*account)?.and_then(|row| quota::state(&now, &row));
                 states.extend(quota.map(|state| ("Quota".to_owned(), state.into())));
             }

@@ -57,7 +57,7 @@ impl Quota {
             QuotaProperty::Scope => "account".into(),
             QuotaProperty::Name => self.name.into(),
             QuotaProperty::Types => ["Email"].into_iter().collect(),
-            // Nine tenths: there is time to tidy up before mail is refused.
+            // The warning comes at nine tenths, before mail is refused.
             QuotaProperty::WarnLimit => self.limit.saturating_sub(self.limit / 10).into(),
             QuotaProperty::SoftLimit | QuotaProperty::Description => Value::Null,
         })
@@ -106,7 +106,7 @@ impl AccountQuotas {
     }
 }
 
-/// Returns the state of an account's quotas, if it has any.
+/// Returns the state string of an account's quotas; `None` if the account has no quota.
 pub(super) fn state(state: &AccountStateRow, row: &AccountRow) -> Option<String> {
     let now = AccountQuotas::from_rows(state, row);
     (!now.0.is_empty()).then(|| now.state())
@@ -165,9 +165,9 @@ fn changes_since(now: &AccountQuotas, state: &str) -> Result<QuotaChanges, Metho
     for quota in &now.0 {
         match find(&old, quota.id) {
             None => changes.created.push(quota.id),
-            Some(was) if (was.used, was.limit) != (quota.used, quota.limit) => {
+            Some(old) if (old.used, old.limit) != (quota.used, quota.limit) => {
                 changes.updated.push(quota.id);
-                changes.only_used &= was.limit == quota.limit;
+                changes.only_used &= old.limit == quota.limit;
             }
             Some(_) => {}
         }

@@ -104,6 +104,7 @@ const fn changes(
     RegisteredMethod { name, capability, second_capability: None, only_reads: false, handler }
 }
 
+/// Returns all methods, standard and vendor.
 pub(super) fn all() -> impl Iterator<Item = &'static RegisteredMethod> {
     METHODS.iter().chain(admin::METHODS)
 }

@@ -3,8 +3,8 @@
 //! - The owner may do everything that the rows of the mailboxes allow.
 //! - A guest may use the mailboxes that the owner shared, each with its own rights.
 //! - A guest sees an email if it is in at least one mailbox that the guest may read.
-//! - Of the mailboxes of such an email, the guest sees those that the guest may read.
-//! - What a guest does not see is in no answer to that guest, and counts nowhere in it.
+//! - Such an email shows only the mailboxes that the guest may read.
+//! - An answer to a guest neither contains nor counts anything that the guest does not see.
 //! - A right that RFC 8621 §2 requires in "all mailboxes" of an email (maySetSeen, maySetKeywords)
 //!   is also required in those that the guest does not see.
 //! - Rights are read in the same snapshot, or the same commit, as the objects that they protect.

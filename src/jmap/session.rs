@@ -1,12 +1,12 @@
-//! The Session resource: what the server can do, with its limits as they are enforced, and which
-//! accounts the caller may use (RFC 8620 §2, RFC 8621 §1.3).
+//! Makes the Session resource: the capabilities of the server with the limits that it enforces, and
+//! the accounts that the caller may use (RFC 8620 §2, RFC 8621 §1.3).
 //!
 //! - The session lists every capability that a request may use. A capability without details is an
 //!   empty object.
-//! - The state of a session is a digest of what can differ between callers or change over time, so
-//!   that the answer to a request can have it without making a session. A new member of the
-//!   session that depends on anything but the program, the base URL, the upload settings and the
-//!   accounts must be added to `state_of`.
+//! - The state of a session is a digest of everything that can differ between callers or change
+//!   over time, so it can be returned with every response without making a session. `state_of`
+//!   covers the program, the base URL, the upload settings and the accounts. If a new member of the
+//!   session depends on anything else, add that to `state_of`.
 
 use std::sync::LazyLock;
 
@@ -54,9 +54,9 @@ pub(super) fn session_state(context: &Context) -> Result<SessionState, MethodErr
     Ok(state_of(context, &context.accessible_accounts()?))
 }
 
-/// Returns a number that changes whenever anything else in the session does, except the unread
-/// totals of inboxes. It is the same after a restart, and in every process over the same store and
-/// configuration.
+/// Returns a number that changes whenever any other member of the session changes, except the
+/// unread totals of inboxes. It is the same after a restart, and in every process over the same
+/// store and configuration.
 fn state_of(context: &Context, accounts: &[Account]) -> SessionState {
     let mut digest = blake3::Hasher::new();
     digest.update(&*CONSTANT_PART).update(&context.uploads.max.to_be_bytes());
@@ -75,9 +75,9 @@ fn state_of(context: &Context, accounts: &[Account]) -> SessionState {
     SessionState(u64::from_be_bytes(number))
 }
 
-/// A digest of what is the same in the sessions of all callers while the program runs:
-/// capabilities, limits, the paths of the URLs and the names of members. Another version of the
-/// program may have another one.
+/// A digest of the members that are the same in all sessions while the program runs: capabilities,
+/// limits, the paths of the URLs and the names of members. It may differ between versions of the
+/// program.
 static CONSTANT_PART: LazyLock<[u8; 32]> = LazyLock::new(|| {
     let uploads = UploadSettings { max: 0, ..UploadSettings::default() };
     let row = AccountRow::new(String::new(), Address::from_parts("", ""), UtcMillis(0));
@@ -93,7 +93,7 @@ static CONSTANT_PART: LazyLock<[u8; 32]> = LazyLock::new(|| {
     *blake3::hash(session.json().to_string().as_bytes()).as_bytes()
 });
 
-/// The name by which the caller logged in: the account's, or the Unix user's.
+/// Returns the name of the account that logged in, or of the Unix user.
 fn username<'a>(context: &'a Context, accounts: &'a [Account]) -> &'a str {
     match (&context.caller.account, &context.caller.user) {
         (Some(_), _) => accounts.first().map(|account| account.row.name.as_str()),
@@ -102,8 +102,8 @@ fn username<'a>(context: &'a Context, accounts: &'a [Account]) -> &'a str {
     .unwrap_or_default()
 }
 
-/// Returns the entry of an account, with the unread totals of its inbox where the account is the
-/// caller's own.
+/// Returns the entry of an account; with the unread totals of the inbox if it is the caller's own
+/// account.
 fn entry_with_unread(context: &Context, account: &Account) -> Result<SessionAccount, MethodError> {
     let mut entry = entry(account, &context.uploads);
     if account.guest.is_none() {
@@ -113,7 +113,7 @@ fn entry_with_unread(context: &Context, account: &Account) -> Result<SessionAcco
     Ok(entry)
 }
 
-/// Returns how much is unread in an account's inbox, which clients show beside the account's name.
+/// Returns the unread totals of an account's inbox, which clients show next to the account's name.
 fn unread(snapshot: &Snapshot<'_>, account: AccountId) -> Result<Value, Error> {
     let counts = inbox_counts(snapshot, account)?;
     Ok(json!({
@@ -148,7 +148,7 @@ pub(super) fn entry(account: &Account, uploads: &UploadSettings) -> SessionAccou
     }
 }
 
-/// Returns what the session says of each capability for the server as a whole.
+/// Returns the capabilities of the server, each with its details.
 fn server_capabilities(base: &str, uploads: &UploadSettings) -> Vec<Capability> {
     CAPABILITIES.iter().map(|name| (*name, server_capability(name, base, uploads))).collect()
 }
@@ -187,14 +187,14 @@ const SORT_OPTIONS: [&str; 9] = [
     "someInThreadHaveKeyword",
 ];
 
-/// The capabilities of accounts: those of the server, and the one that names an account's owner.
+/// The capabilities that accounts can have: those of the server, and the one that names the owner.
 static ACCOUNT_CAPABILITIES: LazyLock<Vec<&'static str>> =
     LazyLock::new(|| CAPABILITIES.iter().copied().chain([PRINCIPALS_OWNER]).collect());
 /// The capabilities of an account that is shared with the caller.
 const GUEST_CAPABILITIES: [&str; 3] = [MAIL, BLOB, PRINCIPALS_OWNER];
 
-/// Returns what the session says of a capability for one account; `None` where the account has no
-/// such capability.
+/// Returns a capability of an account with its details; `None` if the account does not have the
+/// capability.
 fn account_capability(
     name: &'static str,
     account: &Account,

@@ -1,9 +1,9 @@
 //! Limits uploads over the upload URL, Blob/upload and Blob/copy.
 //!
 //! - A site refuses some media types, and uploads beyond a size.
-//! - Each user has a rate: a number of uploads and a number of bytes in a minute, which may also
-//!   come at once. The size of an upload is known only when it is complete, so the last upload may
-//!   exceed the rate; the next one must then wait longer.
+//! - Each user has a rate: a number of uploads and a number of bytes in a minute. A user may use
+//!   all of it at once. The size of an upload is known only when it is complete, so the last upload
+//!   may exceed the rate; the next one must then wait longer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ struct UploadUsage {
 pub struct UploadRateExceeded(pub Duration);
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// Number of users beyond which those are forgotten whose cost has passed.
+/// If more users than this are tracked, those whose cost has passed are forgotten.
 const MAX_TRACKED_USERS: usize = 10_000;
 
 impl Default for UploadRates {

@@ -298,8 +298,8 @@ fn change(
             let done = context.store.commit(account, |txn| {
                 let mut counts = QueueChangeAnswer { changed: 0, unchanged: 0, under_way: 0 };
                 for listed in &actions {
-                    // The action may have been removed since it was read, or together with an earlier
-                    // one of this loop.
+                    // The action may have been removed since it was read, or together with an
+                    // earlier one of this loop.
                     let Ok(action) = txn.action(listed.id) else { continue };
                     counts.under_way += u64::from(action.state == ActionState::Attempting);
                     match act(txn, &action) {

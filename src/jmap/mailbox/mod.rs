@@ -108,10 +108,10 @@ impl VisibleMailboxes {
         Ok(unread)
     }
 
-    /// Whether the tree that the caller sees is the one that the caller saw at a state, except for
-    /// counts. The store does not keep the earlier tree of a guest: it was the present one if no
-    /// mailbox and no share changed. For the owner the answer is always true, because the store
-    /// keeps the changes of the owner's tree.
+    /// Returns whether the tree that the caller sees has been the same since a state, except for
+    /// counts. The store has no history of the tree of a guest, so the tree counts as unchanged
+    /// only if no mailbox and no share changed. For the owner the answer is always true, because
+    /// the store has the changes of the owner's tree.
     fn is_tree_unchanged_since(
         &self,
         snapshot: &Snapshot<'_>,
@@ -142,7 +142,7 @@ impl VisibleMailboxes {
     }
 
     /// The ancestors of a mailbox, the nearest first. The number is bounded, in case damaged rows
-    /// form a circle.
+    /// form a cycle.
     fn ancestors<'s>(
         &'s self,
         mailbox: &'s Mailbox,
@@ -157,7 +157,7 @@ impl VisibleMailboxes {
 
 /// The mailboxes that a guest may know of, with the guest's rights and subscriptions: those in
 /// which the guest has any right, and their ancestors, so that the tree has the same shape for
-/// everybody. Of an ancestor without rights the guest learns the name, but no role and no counts.
+/// everybody. A guest sees the name of an ancestor without rights, but no role and no counts.
 fn visible_to_guest(
     all: BTreeMap<MailboxUid, Mailbox>,
     owner: AccountId,

@@ -78,7 +78,7 @@ fn changed_ids(
         reader.snapshot.mailbox_changes(account.id, ClientState::at(since), usize::MAX)?;
     let Some(changes) = changes else { return Ok(None) };
     let mut destroyed = changes.changes.destroyed;
-    // No share changed since that state, so no mailbox has gone from a guest's sight.
+    // No share changed since that state, so a guest still sees the same mailboxes.
     destroyed.retain(|_| account.guest.is_none());
     let mut moved: BTreeSet<String> = destroyed.iter().map(ToString::to_string).collect();
     let changed = |mailbox: &Mailbox| mailbox.updated_not_counts > since;

@@ -1,4 +1,5 @@
-//! Mailbox/set (RFC 8621 §2.5): in which order the operations of a call are carried out.
+//! Mailbox/set (RFC 8621 §2.5): carries out the operations of a call in an order in which they
+//! succeed.
 //!
 //! - The objects of a call may depend on each other: a mailbox is created under one that the same
 //!   call creates, takes the name or role that another gives up, or can only be destroyed after its
@@ -304,12 +305,12 @@ fn move_emptied_parents(
     }
 }
 
-/// Converts an error of the store about the mailbox `uid`. `knows` says whether the caller may
+/// Converts an error of the store about the mailbox `uid`. `may_know` says whether the caller may
 /// learn the id of another mailbox.
 fn operation_error(
     error: Error,
     uid: MailboxUid,
-    knows: impl Fn(MailboxUid) -> bool,
+    may_know: impl Fn(MailboxUid) -> bool,
 ) -> OperationError {
     let Error::Mailbox { fault, .. } = error else {
         return match SetFailure::from(error) {
@@ -319,7 +320,7 @@ fn operation_error(
     };
     let property = |name| SetError::property(name, fault.to_string());
     OperationError::Object(match fault {
-        MailboxFault::NameTaken(other) if knows(other) => {
+        MailboxFault::NameTaken(other) if may_know(other) => {
             SetError::AlreadyExists(other.to_string())
         }
         MailboxFault::Name | MailboxFault::NameTaken(_) => property("name"),

@@ -14,7 +14,7 @@ use crate::store::Txn;
 use crate::wire::jmap::{Property as _, SetError};
 
 impl MailboxSetCall<'_> {
-    /// Proves that a guest may destroy a mailbox, and the emails in it.
+    /// Checks that a guest may destroy a mailbox, and the emails in it.
     ///
     /// # Errors
     /// `notFound`, `forbidden`; errors of the store.
@@ -41,7 +41,7 @@ impl MailboxSetCall<'_> {
         }
     }
 
-    /// Proves that the caller may change a property of a mailbox.
+    /// Checks that the caller may change a property of a mailbox.
     ///
     /// # Errors
     /// `forbidden`.
@@ -95,31 +95,31 @@ impl MailboxSetCall<'_> {
         row: &Mailbox,
         value: &Value,
     ) -> Result<BTreeMap<AccountId, u16>, SetError> {
-        let bad = |what: &str| SetError::property(MailboxProperty::ShareWith.name(), what);
+        let invalid = |what: &str| SetError::property(MailboxProperty::ShareWith.name(), what);
         let empty = Map::new();
         let given = if value.is_null() {
             &empty
         } else {
-            value.as_object().ok_or_else(|| bad("an object is expected"))?
+            value.as_object().ok_or_else(|| invalid("an object is expected"))?
         };
         let mut shares = BTreeMap::new();
         for (id, rights) in given {
-            let unknown = || bad(&format!("{id}: there is no such principal to share with"));
+            let unknown = || invalid(&format!("{id}: there is no such principal to share with"));
             let with = id.parse::<AccountId>().map_err(|_| unknown())?;
-            let is_known = row.shares.contains_key(&with)
+            let may_be_named = row.shares.contains_key(&with)
                 || principal::may_share_with(self.call.context, self.account.id, with)
                     .map_err(|error| SetError::ServerFail(error.to_string()))?;
-            if with == self.account.id || !is_known {
+            if with == self.account.id || !may_be_named {
                 return Err(unknown());
             }
             let mut bits = 0;
             for (name, has) in
-                rights.as_object().ok_or_else(|| bad("an object of rights is expected"))?
+                rights.as_object().ok_or_else(|| invalid("an object of rights is expected"))?
             {
                 let right = Right::from_name(name)
-                    .ok_or_else(|| bad(&format!("there is no right {name}")))?;
+                    .ok_or_else(|| invalid(&format!("there is no right {name}")))?;
                 if flag(MailboxProperty::ShareWith.name(), has)
-                    .map_err(|_| bad("a right is true or false"))?
+                    .map_err(|_| invalid("a right is true or false"))?
                 {
                     bits |= right.bit();
                 }
@@ -129,7 +129,7 @@ impl MailboxSetCall<'_> {
             }
         }
         if shares.len() > limits::MAX_SHARES {
-            return Err(bad(&format!(
+            return Err(invalid(&format!(
                 "it can be shared with at most {} principals",
                 limits::MAX_SHARES
             )));

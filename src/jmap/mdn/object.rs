@@ -148,20 +148,22 @@ fn word<T: Copy>(
 /// Reads the extension fields (RFC 8098 §3.3).
 fn extensions(given: Option<&Value>) -> Result<Vec<(String, String)>, SetError> {
     let Some(given) = given else { return Ok(Vec::new()) };
-    let bad = || {
+    let invalid = || {
         expected(
             "extensionFields",
             "an object with names of extension fields (RFC 8098 §3.3) and their texts",
         )
     };
     let members =
-        given.as_object().filter(|members| members.len() <= MAX_EXTENSIONS).ok_or_else(bad)?;
+        given.as_object().filter(|members| members.len() <= MAX_EXTENSIONS).ok_or_else(invalid)?;
     let mut out: Vec<(String, String)> = Vec::new();
     for (name, value) in members {
-        let text =
-            value.as_str().filter(|text| is_line(text) && is_extension(name)).ok_or_else(bad)?;
+        let text = value
+            .as_str()
+            .filter(|text| is_line(text) && is_extension(name))
+            .ok_or_else(invalid)?;
         if out.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
-            return Err(bad());
+            return Err(invalid());
         }
         out.push((name.clone(), text.to_owned()));
     }

@@ -127,10 +127,11 @@ fn require_sent_keyword(
     mdns: &BTreeMap<String, JsonObject>,
     patches: &BTreeMap<String, JsonObject>,
 ) -> Result<(), MethodError> {
-    let bad = |what: String| MethodError::InvalidArguments(format!("onSuccessUpdateEmail: {what}"));
+    let invalid =
+        |what: String| MethodError::InvalidArguments(format!("onSuccessUpdateEmail: {what}"));
     let is_sent = |key: &str| key.strip_prefix('#').is_some_and(|name| mdns.contains_key(name));
     if let Some(other) = patches.keys().find(|key| !is_sent(key)) {
-        return Err(bad(format!("{other} does not refer to an MDN of this call")));
+        return Err(invalid(format!("{other} does not refer to an MDN of this call")));
     }
     let sets_keyword = |patch: &JsonObject| {
         let in_object = patch.get("keywords").and_then(|keywords| keywords.get(keyword::MDN_SENT));
@@ -139,7 +140,7 @@ fn require_sent_keyword(
     };
     let is_marked = |name: &String| patches.get(&format!("#{name}")).is_some_and(sets_keyword);
     match mdns.keys().find(|name| !is_marked(name)) {
-        Some(name) => Err(bad(format!("#{name} must set keywords/{}", keyword::MDN_SENT))),
+        Some(name) => Err(invalid(format!("#{name} must set keywords/{}", keyword::MDN_SENT))),
         None => Ok(()),
     }
 }
@@ -203,8 +204,8 @@ impl MdnSender<'_> {
     /// `forbiddenFrom` if the address is not the account's; `invalidProperties` if there is none.
     fn final_recipient(&self, mdn: &MdnObject, request: &MdnRequest) -> Result<Address, SetError> {
         if !self.senders.may_use(&self.identity)? {
-            let gone = format!("{} is no longer an address of the account", self.identity.email);
-            return Err(SetError::other("forbiddenFrom", &gone));
+            let not_own = format!("{} is no longer an address of the account", self.identity.email);
+            return Err(SetError::other("forbiddenFrom", &not_own));
         }
         if let Some(given) = &mdn.final_recipient {
             let found =
@@ -213,22 +214,22 @@ impl MdnSender<'_> {
                 SetError::property("finalRecipient", "rfc822; user@domain is expected")
             })?;
             let is_own = self.senders.may_send_from(&found)?;
-            let foreign = || {
+            let not_own = || {
                 SetError::other(
                     "forbiddenFrom",
                     &format!("{found} is not an address of the account"),
                 )
             };
-            return if is_own { Ok(found) } else { Err(foreign()) };
+            return if is_own { Ok(found) } else { Err(not_own()) };
         }
         let Some(domain) = self.identity.email.strip_prefix("*@") else {
-            let broken = |_| {
+            let no_address = |_| {
                 SetError::property(
                     "finalRecipient",
                     "the identity has no address: name the recipient",
                 )
             };
-            return Address::parse(&self.identity.email).map_err(broken);
+            return Address::parse(&self.identity.email).map_err(no_address);
         };
         for to in request.destinations() {
             if to.folded().domain() == domain.to_lowercase() && self.senders.may_send_from(to)? {

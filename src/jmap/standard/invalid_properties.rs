@@ -24,7 +24,8 @@ impl InvalidProperties {
         }
     }
 
-    /// Adds the properties that an `InvalidProperties` error names. Returns the value of `Ok`.
+    /// Returns the value of a successful result. For an `InvalidProperties` error, adds its
+    /// properties and returns `None`.
     ///
     /// # Errors
     /// Any other error.

@@ -21,8 +21,8 @@ pub(in crate::jmap) enum FilterTree<C> {
 
 impl<C> FilterTree<C> {
     /// Reads a filter. Without a filter everything matches. An object matches a `FilterCondition`
-    /// if it matches all its properties. `condition` returns `None` for a property that counts as
-    /// absent.
+    /// if it matches all its properties. `condition` reads one property, and returns `None` to
+    /// ignore it.
     ///
     /// # Errors
     /// `InvalidArguments`; `UnsupportedFilter` for an unknown condition, or a filter beyond the
@@ -44,9 +44,9 @@ impl<C> FilterTree<C> {
         room: &mut usize,
         condition: &impl Fn(&str, &Value) -> Result<Option<C>, MethodError>,
     ) -> Result<Self, MethodError> {
-        let beyond = |what: &str| MethodError::UnsupportedFilter(format!("the filter {what}"));
+        let too_large = |what: &str| MethodError::UnsupportedFilter(format!("the filter {what}"));
         let take = |room: &mut usize| -> Result<(), MethodError> {
-            *room = room.checked_sub(1).ok_or_else(|| beyond("has too many conditions"))?;
+            *room = room.checked_sub(1).ok_or_else(|| too_large("has too many conditions"))?;
             Ok(())
         };
         let members = value.as_object().ok_or_else(|| expected("filter", "an object"))?;
@@ -80,7 +80,7 @@ impl<C> FilterTree<C> {
         };
         let parts = members.get("conditions").and_then(Value::as_array);
         let parts = parts.ok_or_else(|| expected("conditions", "an array"))?;
-        let depth = depth.checked_sub(1).ok_or_else(|| beyond("is too deep"))?;
+        let depth = depth.checked_sub(1).ok_or_else(|| too_large("is too deep"))?;
         // An operator without conditions counts as one condition: so operators are bounded, too.
         if parts.is_empty() {
             take(room)?;

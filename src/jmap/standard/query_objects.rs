@@ -1,7 +1,7 @@
 //! /query and /queryChanges (RFC 8620 §5.5, §5.6) for types of which an account has few objects.
 //!
-//! All objects are read, those that match are sorted, and a section of them is returned. Emails are
-//! too many for this: the room `query` has them.
+//! All objects are read, those that match are sorted, and a section of them is returned. Accounts
+//! have too many emails for this: the room `query` searches them.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -27,7 +27,8 @@ pub(in crate::jmap) trait QueryObjects: ObjectType {
     type Condition: DeserializeOwned;
     /// An enum of the properties by which the type can be sorted.
     type Sort: DeserializeOwned;
-    /// The arguments that it has beside the standard's; [`NoArguments`] where there are none.
+    /// The arguments of the type in addition to the standard ones; [`NoArguments`] if there are
+    /// none.
     type ExtraArgs: MethodArguments;
 
     /// Whether /queryChanges can calculate anything.

@@ -52,8 +52,8 @@ impl SetArguments {
         Ok(Self { if_in_state, create, update: updates, destroy, done })
     }
 
-    /// Runs all changes in one commit, and waits until it is durable. The answer must report all
-    /// that the commit changes. Returns the outcome of each object, the states before and after,
+    /// Runs all changes in one commit, and waits until it is durable. The answer must report every
+    /// change of the commit. Returns the outcome of each object, the states before and after,
     /// and what `change` returned.
     ///
     /// # Errors

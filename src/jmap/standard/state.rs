@@ -3,8 +3,8 @@
 //! - The form is `epoch-mark`, in hexadecimal.
 //! - A client that is still catching up has `epoch-mark-base`. One that was given only some of the
 //!   mailboxes that one change affected has `epoch-mark-base-last` (`store::ClientState`).
-//! - A store that was restored from a backup has another epoch, so states from the lost time are
-//!   refused.
+//! - A store that was restored from a backup has another epoch, so states that were given between
+//!   the backup and the restore are refused.
 
 use crate::model::{AccountId, DataType, ModSeq};
 use crate::store::{ClientState, Snapshot, Store};

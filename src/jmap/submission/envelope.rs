@@ -167,7 +167,7 @@ fn names_others(field: &Field<'_>, known_authors: &[EmailAddress]) -> bool {
         return true;
     }
     let folded = |text: &str| Address::parse(text).map(|address| address.folded());
-    let known: BTreeSet<Address> =
+    let authors: BTreeSet<Address> =
         known_authors.iter().filter_map(|one| folded(&one.email).ok()).collect();
     let mut words = vec![(String::new(), false)];
     let (mut is_quoted, mut is_escaped, mut is_literal) = (false, false, false);
@@ -194,7 +194,7 @@ fn names_others(field: &Field<'_>, known_authors: &[EmailAddress]) -> bool {
         || words
             .iter()
             .filter(|word| names(word))
-            .any(|(word, _)| !folded(word).is_ok_and(|one| known.contains(&one)))
+            .any(|(word, _)| !folded(word).is_ok_and(|one| authors.contains(&one)))
 }
 
 /// Reads an `Envelope` object (RFC 8621 §7).

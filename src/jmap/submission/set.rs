@@ -194,8 +194,8 @@ fn prepare(
     };
     check_size(metadata.size, limits::MAX_MESSAGE_BYTES)?;
     let mut raw = email::message_head(context, &snapshot, &metadata.blob)?.unwrap_or_default();
-    // This uses the same function that removes Bcc below. Otherwise a Bcc that only that one finds
-    // would make it send the header alone.
+    // The same function removes Bcc below. If this check missed a Bcc that the removal finds, only
+    // the header would be sent.
     let has_bcc = matches!(header::without_fields(&raw, &["Bcc"]), Cow::Owned(_));
     // RFC 8621 §7.5: Bcc is not sent. A message without this field is sent as it is stored.
     if has_bcc || raw.len() >= limits::MAX_HEADER_BYTES {
@@ -291,8 +291,8 @@ impl OnSuccessArgs {
         emails: &BTreeMap<String, EmailId>,
     ) -> Option<FollowUpCall> {
         let email = |id: &str| {
-            let known = emails.get(id).or_else(|| emails.get(&call.created.resolve(id)?));
-            known.map(ToString::to_string)
+            let email = emails.get(id).or_else(|| emails.get(&call.created.resolve(id)?));
+            email.map(ToString::to_string)
         };
         let update = self.on_success_update_email.into_iter();
         let update: JsonObject =

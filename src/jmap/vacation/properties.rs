@@ -99,15 +99,15 @@ pub(super) fn apply(
     value: &Value,
     own: &OwnAddresses,
 ) -> Result<(), SetError> {
-    let bad = |why: String| SetError::property(property.name(), why);
+    let invalid = |why: String| SetError::property(property.name(), why);
     if property != VacationProperty::From {
-        return apply_plain(response, property, value).map_err(bad);
+        return apply_plain(response, property, value).map_err(invalid);
     }
-    let from = email_address(value).map_err(bad)?;
+    let from = email_address(value).map_err(invalid)?;
     if let Some(from) = &from {
         let is_own = Address::parse(&from.email).map_or(Ok(false), |address| own.has(&address));
         if !is_own.map_err(|error| SetError::ServerFail(error.to_string()))? {
-            return Err(bad(format!("{} is not an address of the account", from.email)));
+            return Err(invalid(format!("{} is not an address of the account", from.email)));
         }
     }
     response.from = from;

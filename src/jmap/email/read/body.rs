@@ -1,5 +1,6 @@
 //! Renders the properties of Email/get and Email/parse that are read from a message: `header:`
-//! properties, the structure of the body, the three lists of parts, and the requested texts (RFC 8621 §4.1.3, §4.1.4).
+//! properties, the structure of the body, the three lists of parts, and the requested texts (RFC
+//! 8621 §4.1.3, §4.1.4).
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -165,7 +166,8 @@ impl MessageRenderer {
         self.budget.check_answer_room(self.object_bytes.get())
     }
 
-    /// Adds the requested properties that no row has and that are read from the header of a message.
+    /// Adds the requested properties that no row has and that are read from the header of a
+    /// message.
     ///
     /// # Errors
     /// `requestTooLarge` if the answer has no room for them.

@@ -40,8 +40,9 @@ impl Commits {
         true
     }
 
-    /// Runs one commit, and waits until it is durable. `commit` gets a function that its transaction
-    /// must call first. If that function returns `None`, the transaction must change nothing.
+    /// Runs one commit, and waits until it is durable. `commit` gets a function that its
+    /// transaction must call first. If that function returns `None`, the transaction must change
+    /// nothing.
     ///
     /// # Errors
     /// `stateMismatch` or another error of the call in the first commit; in a later one, an error

@@ -74,8 +74,8 @@ impl HeaderFields {
     }
 }
 
-/// Builds the message of an object in `create` of Email/set. `problems` holds the invalid properties
-/// that were found so far.
+/// Builds the message of an object in `create` of Email/set. `problems` holds the invalid
+/// properties that were found so far.
 ///
 /// # Errors
 /// `invalidProperties`, `blobNotFound`, `tooLarge`; an error of the call if a blob cannot be read.
@@ -170,8 +170,8 @@ pub(in crate::jmap) fn new_message_id(account: &Account) -> Result<(String, Stri
     Ok((format!("{id}@{}", domain(account)), seed.to_owned()))
 }
 
-/// Returns the domain of the account's primary address, within which a Message-ID must be unique (RFC 5322
-/// §3.6.4).
+/// Returns the domain of the account's primary address, within which a Message-ID must be unique
+/// (RFC 5322 §3.6.4).
 fn domain(account: &Account) -> String {
     let primary = account.row.primary.to_string();
     let domain = primary.rsplit('@').next().unwrap_or_default();

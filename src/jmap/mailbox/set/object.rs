@@ -105,7 +105,7 @@ impl MailboxSetCall<'_> {
         Ok(())
     }
 
-    /// Checks a patch, and returns what it makes of the mailbox.
+    /// Checks a patch, and returns the mailbox with the patch applied.
     pub(super) fn plan_update(
         &self,
         txn: &Txn<'_>,
@@ -160,15 +160,15 @@ impl MailboxSetCall<'_> {
 
     /// Sets one property of `row` to a value that the client sent.
     fn apply(&self, row: &mut Mailbox, property: &str, value: &Value) -> Result<(), SetError> {
-        let bad = |error: MethodError| SetError::property(property, description(error));
+        let invalid = |error: MethodError| SetError::property(property, description(error));
         match MailboxProperty::from_name(property) {
             // Net-Unicode is in NFC (RFC 5198 §3).
             Some(MailboxProperty::Name) => {
-                row.name = text("name", value).map_err(bad)?.nfc().collect();
+                row.name = text("name", value).map_err(invalid)?.nfc().collect();
             }
             Some(MailboxProperty::ParentId) if value.is_null() => row.parent = None,
             Some(MailboxProperty::ParentId) => {
-                let id = text("parentId", value).map_err(bad)?;
+                let id = text("parentId", value).map_err(invalid)?;
                 let uid = self.call.created.resolve(id).and_then(|id| id.parse().ok());
                 row.parent =
                     Some(uid.ok_or_else(|| {
@@ -177,21 +177,21 @@ impl MailboxSetCall<'_> {
             }
             Some(MailboxProperty::Role) if value.is_null() => row.role = None,
             Some(MailboxProperty::Role) => {
-                let role = Role::from_name(text("role", value).map_err(bad)?);
+                let role = Role::from_name(text("role", value).map_err(invalid)?);
                 row.role =
                     Some(role.ok_or_else(|| SetError::property("role", "there is no such role"))?);
             }
             // Null sets the default value (RFC 8620 §5.3).
             Some(MailboxProperty::SortOrder) if value.is_null() => row.sort_order = 0,
             Some(MailboxProperty::SortOrder) => {
-                let order = unsigned("sortOrder", value).map_err(bad)?;
+                let order = unsigned("sortOrder", value).map_err(invalid)?;
                 // RFC 8621 §2: in the range 0 <= sortOrder < 2^31.
                 let order = u32::try_from(order).ok().filter(|order| *order < 1 << 31);
                 row.sort_order = order
                     .ok_or_else(|| SetError::property("sortOrder", "less than 2^31 is expected"))?;
             }
             Some(MailboxProperty::IsSubscribed) => {
-                row.subscribed = flag("isSubscribed", value).map_err(bad)?;
+                row.subscribed = flag("isSubscribed", value).map_err(invalid)?;
             }
             Some(MailboxProperty::Attributes) if self.call.uses(ADMIN) => {
                 row.attributes = attributes(value)?;

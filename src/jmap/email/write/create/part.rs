@@ -440,9 +440,9 @@ impl PartProperties {
 }
 
 /// Gives a disposition to each part that has a name but no disposition, because a reader that
-/// follows RFC 2183 looks for the name only in the disposition. RFC 8621 §4.1.4 would treat the part
-/// without a disposition in the same way. `multipart` is the subtype of the parent, and `is_first`
-/// says whether the part is its first child.
+/// follows RFC 2183 looks for the name only in the disposition. RFC 8621 §4.1.4 would treat the
+/// part without a disposition in the same way. `multipart` is the subtype of the parent, and
+/// `is_first` says whether the part is its first child.
 fn set_missing_dispositions(part: &mut PartDraft, multipart: &str, is_first: bool) {
     let media_type = part.media_type.as_str();
     let is_media = ["image/", "audio/", "video/"].iter().any(|top| media_type.starts_with(top));
