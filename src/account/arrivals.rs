@@ -4,8 +4,9 @@ use crate::model::{AccountId, Decision, EmailAddress, UtcMillis, Verdict, limits
 use crate::store::{Error, Snapshot};
 use crate::vacation::{AbsenceReport, Arrival};
 
-/// Makes the report of what arrived from `began` on (`None`: as far back as decisions are kept) and
-/// before `ended`. It has at most `limits::MAX_LISTED_ROWS` messages, the newest ones.
+/// Makes the report of what arrived from `began` on (`None`: as far back as the log goes) and
+/// before `ended` (`None`: until now). It has at most `limits::MAX_LISTED_ROWS` messages, the
+/// newest ones; `AbsenceReport::cut` tells whether there are more.
 ///
 /// # Errors
 /// If the store cannot be read.
@@ -15,22 +16,23 @@ pub fn report(
     (began, ended): (Option<UtcMillis>, Option<UtcMillis>),
 ) -> Result<AbsenceReport, Error> {
     let mut decisions: Vec<Decision> = Vec::new();
-    let mut cut = false;
+    let mut has_more = false;
+    // The decisions come newest first.
     snapshot.each_decision(account, &mut |decision| {
         if began.is_some_and(|began| decision.at < began) {
             return false;
         }
         if ended.is_none_or(|ended| decision.at < ended) {
-            cut = decisions.len() >= limits::MAX_LISTED_ROWS;
-            if !cut {
+            has_more = decisions.len() >= limits::MAX_LISTED_ROWS;
+            if !has_more {
                 decisions.push(decision);
             }
         }
-        !cut
+        !has_more
     })?;
     let arrivals: Result<Vec<Arrival>, Error> =
         decisions.into_iter().map(|decision| arrival(snapshot, account, decision)).collect();
-    Ok(AbsenceReport::of(&arrivals?, (began, ended), cut))
+    Ok(AbsenceReport::of(&arrivals?, (began, ended), has_more))
 }
 
 fn arrival(
@@ -40,14 +42,15 @@ fn arrival(
 ) -> Result<Arrival, Error> {
     let email = snapshot.email(account, decision.email)?;
     let content = snapshot.content(account, decision.email)?.map(|(_, content)| content);
-    let sender = || decision.sender.as_ref().map_or_else(|| "<>".to_owned(), ToString::to_string);
+    let envelope_sender =
+        || decision.sender.as_ref().map_or_else(|| "<>".to_owned(), ToString::to_string);
     let from = content.as_ref().and_then(|content| content.from.first().cloned());
     let from = from.filter(|from| !from.email.is_empty());
     Ok(Arrival {
         email: decision.email,
         thread: email.as_ref().map(|email| email.thread),
         at: decision.at,
-        from: from.unwrap_or_else(|| EmailAddress { name: None, email: sender() }),
+        from: from.unwrap_or_else(|| EmailAddress { name: None, email: envelope_sender() }),
         subject: content.and_then(|content| content.subject).unwrap_or_default(),
         unread: email.is_some_and(|email| email.is_unread()),
         silent: match decision.verdict {

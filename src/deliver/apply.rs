@@ -90,21 +90,21 @@ impl Deliverer {
         let rows = rows.unwrap_or_else(|| bare_rows(raw));
         let hash = transaction_hash(envelope, &rows.blob.0);
         let encoded = EncodedMessage::new(&rows);
-        let (now, steady) = (self.store.clock().now(), self.store.clock().steady());
+        let (now, monotonic_now) = (self.store.clock().now(), self.store.clock().steady());
         let (settings, facts, thread_keys) =
             (&*settings, OnceCell::new(), rows.thread_keys.as_slice());
-        let returned = message.as_ref().and_then(returned_report);
+        let returned_report = message.as_ref().and_then(returned_report);
         let context = DeliveryContext {
             settings,
-            session,
+            transaction: session,
             envelope,
             header: &header,
             facts,
             thread_keys,
             hash: &hash,
             now,
-            steady,
-            returned,
+            monotonic_now,
+            returned_report,
         };
         let mut jobs: BTreeMap<AccountId, Result<AccountJob, Error>> = BTreeMap::new();
         for (recipient, target) in envelope.recipients.iter().zip(&session.targets) {
@@ -168,7 +168,7 @@ impl Deliverer {
         };
         let is_junk = mailbox.as_ref().is_some_and(|(_, mailbox)| mailbox.role == Some(Role::Junk));
         let mailbox = mailbox.map(|(uid, _)| uid);
-        let submission = match &context.returned {
+        let submission = match &context.returned_report {
             Some(returned) => snapshot.submission_for_report(account, returned)?,
             None => None,
         };
@@ -203,7 +203,7 @@ impl Deliverer {
             .iter_mut()
             .filter_map(|(account, job)| job.as_mut().ok().map(|job| (*account, job)))
         {
-            let recipients = context.envelope.recipients.iter().zip(&context.session.targets);
+            let recipients = context.envelope.recipients.iter().zip(&context.transaction.targets);
             let notified: Vec<&Recipient> = recipients
                 .filter(|(recipient, target)| recipient.notify.success && target.account == account)
                 .map(|(recipient, _)| recipient)
@@ -222,7 +222,7 @@ impl Deliverer {
             }
             let limits = &context.settings.vacation.rate;
             let charge = match self.rates.lock().notifications.charge(
-                context.steady,
+                context.monotonic_now,
                 account,
                 sender.domain(),
                 limits,
@@ -375,7 +375,7 @@ fn file(
     if let Some((NewAction { action, bytes }, _)) = &job.notification {
         txn.queue_action(Action { email: Some(email), ..action.clone() }, bytes)?;
     }
-    if let (Some(submission), Some(returned)) = (job.submission, &context.returned) {
+    if let (Some(submission), Some(returned)) = (job.submission, &context.returned_report) {
         txn.report_submission(submission, returned, email)?;
     }
     let decision = answer(txn, &job.plan, email)?;

@@ -1,4 +1,4 @@
-//! `DeliveryContext`: what the jobs of all accounts of one transaction share.
+//! Holds what is computed once for an LMTP transaction, and used for each of its accounts.
 
 use std::cell::OnceCell;
 
@@ -7,29 +7,30 @@ use crate::message::header::Header;
 use crate::message::{auto::AutoReplyFacts, catch_parser_panic};
 use crate::model::{AccountId, Envelope, MonotonicMillis, ReturnedReport, ThreadKey, UtcMillis};
 
-/// What the jobs of all accounts of one transaction share.
+/// What the deliveries to all accounts of one LMTP transaction share.
 pub(super) struct DeliveryContext<'a> {
     pub(super) settings: &'a Settings,
-    pub(super) session: &'a DeliveryTransaction,
+    pub(super) transaction: &'a DeliveryTransaction,
     pub(super) envelope: &'a Envelope,
-    /// The message, from where its header begins.
+    /// The header; `Header::raw` is the message from where its header begins.
     pub(super) header: &'a Header<'a>,
-    /// Filled when an account with a response needs it.
+    /// Filled when the first account with a vacation response needs it.
     pub(super) facts: OnceCell<AutoReplyFacts>,
     pub(super) thread_keys: &'a [ThreadKey],
+    /// The hash by which a retry of the transaction is recognised.
     pub(super) hash: &'a [u8; 32],
     pub(super) now: UtcMillis,
     /// The same time as `now` on the monotonic clock, for rate limits.
-    pub(super) steady: MonotonicMillis,
-    /// If the message is a report about a message that was sent from here: what it says.
-    pub(super) returned: Option<ReturnedReport>,
+    pub(super) monotonic_now: MonotonicMillis,
+    /// What the message says, if it is a report about a message that was sent from here.
+    pub(super) returned_report: Option<ReturnedReport>,
 }
 
 impl DeliveryContext<'_> {
     pub(super) fn facts(&self) -> &AutoReplyFacts {
         self.facts.get_or_init(|| {
             let unreadable = || AutoReplyFacts {
-                suppress: Some("its header cannot be read".into()),
+                suppress: Some("the header of the message cannot be read".into()),
                 ..AutoReplyFacts::default()
             };
             catch_parser_panic("a header", || AutoReplyFacts::of_header(self.header))
@@ -38,7 +39,8 @@ impl DeliveryContext<'_> {
     }
 }
 
-/// A number for the reply to one account. A retry of the transaction gets the same number.
+/// Returns a number for the Message-ID of what a transaction makes one account send: a reply or a
+/// notification. A retry of the transaction gets the same number.
 pub(super) fn nonce(hash: &[u8; 32], account: AccountId) -> u64 {
     let mut hasher = blake3::Hasher::new_keyed(hash);
     hasher.update(&account.0.to_be_bytes());

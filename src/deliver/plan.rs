@@ -72,7 +72,7 @@ impl Deliverer {
         let is_new = snapshot.delivery(account, context.hash)?.is_none();
         let charge = match sender.filter(|_| is_new) {
             Some(sender) => match self.rates.lock().replies.charge(
-                context.steady,
+                context.monotonic_now,
                 account,
                 sender.domain(),
                 limits,

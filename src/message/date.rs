@@ -1,5 +1,5 @@
-//! Reads dates that real mail has and that no current grammar allows: asctime, hyphens, two-digit
-//! years, named zones (RFC 5322 §4.3 and earlier).
+//! Parses dates that real mail has and that no current grammar allows: asctime, hyphens, two-digit
+//! years, named zones (RFC 5322 §4.3 and earlier). `parse::date` calls it where the library fails.
 //!
 //! A value must hold a day, the name of a month, a year and a time, and be a date of the calendar.
 
@@ -8,34 +8,35 @@ use crate::model::{SentAt, UtcMillis, limits};
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-/// Reads a date word by word. A missing or unknown zone counts as UTC (RFC 5322 §4.3).
-pub(super) fn obsolete(value: &[u8]) -> Option<SentAt> {
+/// Parses a date word by word. A missing or unknown zone counts as UTC (RFC 5322 §4.3). Other words
+/// that mean nothing in a date are ignored.
+pub(super) fn parse_obsolete(value: &[u8]) -> Option<SentAt> {
     let text = String::from_utf8_lossy(value.get(..limits::MAX_DATE_BYTES).unwrap_or(value));
     let text = text.split('(').next().unwrap_or_default();
     let (mut day, mut month, mut year, mut time, mut zone) = (None, None, None, None, None);
-    for word in text.split(|c: char| c.is_whitespace() || c == ',').flat_map(pieces) {
+    for word in text.split(|c: char| c.is_whitespace() || c == ',').flat_map(split_hyphens) {
         if word.is_empty() {
         } else if word.contains(':') {
-            time = time.or(Some(clock(word)?));
-        } else if let Some(minutes) = offset(word) {
+            time = time.or(Some(seconds_since_midnight(word)?));
+        } else if let Some(minutes) = zone_offset(word) {
             zone = zone.or(Some(minutes));
         } else if word.bytes().all(|byte| byte.is_ascii_digit()) {
             let number: i64 = word.parse().ok()?;
             if day.is_none() && word.len() <= 2 {
                 day = Some(number);
             } else if year.is_none() {
-                year = Some(whole_year(number, word.len())?);
+                year = Some(complete_year(number, word.len())?);
             }
         } else if month.is_none() {
             month = MONTHS
                 .iter()
                 .zip(1u8..)
-                .find(|(name, _)| begins(word, name))
+                .find(|(name, _)| begins_with_month(word, name))
                 .map(|(_, number)| number);
         }
     }
     let (day, month, year) = (u8::try_from(day?).ok()?, month?, year?);
-    if day == 0 || day > days(year, month) {
+    if day == 0 || day > days_in_month(year, month) {
         return None;
     }
     let offset_minutes = zone.unwrap_or(0);
@@ -46,8 +47,8 @@ pub(super) fn obsolete(value: &[u8]) -> Option<SentAt> {
     Some(SentAt { at: UtcMillis(at), offset_minutes })
 }
 
-/// The number of days of a month.
-pub(super) fn days(year: i64, month: u8) -> u8 {
+/// The number of days of a month, which is 1 to 12.
+pub(super) fn days_in_month(year: i64, month: u8) -> u8 {
     let leap = year.rem_euclid(4) == 0 && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0);
     match month {
         4 | 6 | 9 | 11 => 30,
@@ -58,19 +59,19 @@ pub(super) fn days(year: i64, month: u8) -> u8 {
 }
 
 /// Splits `21-Nov-2026` into three words, and keeps `-0500` as one.
-fn pieces(word: &str) -> impl Iterator<Item = &str> {
-    let dated = word.starts_with(|c: char| c.is_ascii_digit())
+fn split_hyphens(word: &str) -> impl Iterator<Item = &str> {
+    let is_date = word.starts_with(|c: char| c.is_ascii_digit())
         && word.contains(|c: char| c.is_ascii_alphabetic());
-    word.split(move |c| dated && c == '-')
+    word.split(move |c| is_date && c == '-')
 }
 
-fn begins(word: &str, name: &str) -> bool {
+fn begins_with_month(word: &str, name: &str) -> bool {
     word.get(..3).is_some_and(|start| start.eq_ignore_ascii_case(name))
 }
 
 /// Completes a year: two digits below 50 count from 2000, other years of two or three digits from
 /// 1900 (RFC 5322 §4.3).
-fn whole_year(number: i64, digits: usize) -> Option<i64> {
+fn complete_year(number: i64, digits: usize) -> Option<i64> {
     match digits {
         2 if number < 50 => number.checked_add(2000),
         2 | 3 => number.checked_add(1900),
@@ -79,19 +80,19 @@ fn whole_year(number: i64, digits: usize) -> Option<i64> {
     }
 }
 
-/// Returns the seconds since midnight of `hh:mm` or `hh:mm:ss`.
-fn clock(word: &str) -> Option<i64> {
+/// Returns the seconds from midnight to `hh:mm` or `hh:mm:ss`.
+fn seconds_since_midnight(word: &str) -> Option<i64> {
     let mut parts = word.split(':').map(|part| part.parse::<u8>().ok());
     let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next().unwrap_or(Some(0))?);
     let fits = hour < 24 && minute < 60 && second <= 60 && parts.next().is_none();
     fits.then(|| {
         i64::from(hour).saturating_mul(3600).saturating_add(i64::from(minute).saturating_mul(60))
     })
-    .map(|minutes| minutes.saturating_add(second.into()))
+    .map(|seconds| seconds.saturating_add(second.into()))
 }
 
 /// Returns the minutes east of UTC of `+hhmm`, or of a zone that RFC 5322 §4.3 names.
-fn offset(word: &str) -> Option<i16> {
+fn zone_offset(word: &str) -> Option<i16> {
     if let Some(digits) = word.strip_prefix(['+', '-']) {
         let number: i16 = (digits.len() == 4).then(|| digits.parse().ok())??;
         let minutes = (number / 100).checked_mul(60)?.checked_add(number % 100)?;
@@ -113,17 +114,18 @@ fn offset(word: &str) -> Option<i16> {
 /// March.
 fn days_since_1970(year: i64, month: u8, day: u8) -> Option<i64> {
     let year = if month <= 2 { year.checked_sub(1)? } else { year };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let march = i64::from(month).checked_add(9)?.rem_euclid(12);
-    let of_year = march
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let months_since_march = i64::from(month).checked_add(9)?.rem_euclid(12);
+    let day_of_year = months_since_march
         .checked_mul(153)?
         .checked_add(2)?
         .div_euclid(5)
         .checked_add(i64::from(day))?
         .checked_sub(1)?;
-    let leaps = of_era.div_euclid(4).checked_sub(of_era.div_euclid(100))?;
-    let days = of_era.checked_mul(365)?.checked_add(leaps)?.checked_add(of_year)?;
-    era.checked_mul(146_097)?.checked_add(days)?.checked_sub(719_468)
+    let leap_days = year_of_era.div_euclid(4).checked_sub(year_of_era.div_euclid(100))?;
+    let day_of_era =
+        year_of_era.checked_mul(365)?.checked_add(leap_days)?.checked_add(day_of_year)?;
+    era.checked_mul(146_097)?.checked_add(day_of_era)?.checked_sub(719_468)
 }
 
 #[cfg(test)]
@@ -141,21 +143,21 @@ mod tests {
             ("Sat, 21 Nov 2026 10:00 PDT", "2026-11-21T17:00:00Z", -420),
             ("Thu Feb 29 23:59:59 GMT 1996 (leap)", "1996-02-29T23:59:59Z", 0),
         ] {
-            let read =
-                obsolete(text.as_bytes()).map(|sent| (sent.at.rfc3339(), sent.offset_minutes));
+            let read = parse_obsolete(text.as_bytes())
+                .map(|sent| (sent.at.rfc3339(), sent.offset_minutes));
             assert_eq!(read, Some((at.to_owned(), zone)), "{text}");
         }
         for text in
             ["", "Nov", "31 Feb 2026 10:00", "21 Nov 2026", "21 Nov 2026 25:00", "0 Nov 2026 10:00"]
         {
-            assert_eq!(obsolete(text.as_bytes()), None, "{text}");
+            assert_eq!(parse_obsolete(text.as_bytes()), None, "{text}");
         }
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_a_date_or_none(value in proptest::collection::vec(any::<u8>(), 0..80)) {
-            let _read = obsolete(&value);
+            let _read = parse_obsolete(&value);
         }
 
         /// This parser and the library agree on dates that both can read.
@@ -163,7 +165,8 @@ mod tests {
         fn agrees_with_the_library(seconds in 0i64..4_000_000_000) {
             let at = UtcMillis(seconds.saturating_mul(1000));
             let text = at.rfc5322();
-            prop_assert_eq!(obsolete(text.as_bytes()), super::super::parse::date(text.as_bytes()));
+            let by_library = super::super::parse::date(text.as_bytes());
+            prop_assert_eq!(parse_obsolete(text.as_bytes()), by_library);
         }
     }
 }

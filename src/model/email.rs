@@ -20,7 +20,7 @@ pub struct EmailMetadata {
     /// The keywords in normal form (`keyword::normalize`).
     pub keywords: BTreeSet<String>,
     pub received_at: UtcMillis,
-    /// The message as received.
+    /// The hash of the message as received.
     pub blob: BlobHash,
     /// The size in bytes, trace prefix included.
     pub size: u64,
@@ -39,7 +39,7 @@ impl EmailMetadata {
         !self.has(keyword::SEEN) && !self.has(keyword::DRAFT)
     }
 
-    /// Whether the email has a keyword.
+    /// Whether the email has a keyword, which is given in normal form.
     #[must_use]
     pub fn has(&self, keyword: &str) -> bool {
         self.keywords.contains(keyword)
@@ -64,18 +64,19 @@ pub struct SentAt {
 }
 
 /// The largest time zone offset that RFC 3339 can express.
-const MAX_ZONE_MINUTES: i16 = 23 * 60 + 59;
+const MAX_OFFSET_MINUTES: i16 = 23 * 60 + 59;
 
 impl SentAt {
-    /// Returns the `Date` of RFC 8620 §1.4, in UTC if its time zone is beyond `MAX_ZONE_MINUTES`.
+    /// Returns the `Date` of RFC 8620 §1.4, in UTC if the offset is beyond `MAX_OFFSET_MINUTES`.
     #[must_use]
     pub fn rfc3339(self) -> String {
-        match self.zone() {
+        match self.valid_offset() {
             0 => self.at.rfc3339(),
-            zone => {
-                let local = UtcMillis(self.at.0.saturating_add(i64::from(zone) * 60_000)).rfc3339();
-                let minutes = zone.unsigned_abs();
-                let sign = if zone < 0 { '-' } else { '+' };
+            offset => {
+                let local =
+                    UtcMillis(self.at.0.saturating_add(i64::from(offset) * 60_000)).rfc3339();
+                let minutes = offset.unsigned_abs();
+                let sign = if offset < 0 { '-' } else { '+' };
                 format!(
                     "{}{sign}{:02}:{:02}",
                     local.trim_end_matches('Z'),
@@ -86,13 +87,14 @@ impl SentAt {
         }
     }
 
-    /// Returns the date-time of RFC 5322 §3.3.
+    /// Returns the date-time of RFC 5322 §3.3, in UTC if the offset is beyond
+    /// `MAX_OFFSET_MINUTES`.
     #[must_use]
     pub fn rfc5322(self) -> String {
-        let zone = self.zone();
-        let local = UtcMillis(self.at.0.saturating_add(i64::from(zone) * 60_000)).rfc5322();
-        let minutes = zone.unsigned_abs();
-        let sign = if zone < 0 { '-' } else { '+' };
+        let offset = self.valid_offset();
+        let local = UtcMillis(self.at.0.saturating_add(i64::from(offset) * 60_000)).rfc5322();
+        let minutes = offset.unsigned_abs();
+        let sign = if offset < 0 { '-' } else { '+' };
         format!("{}{sign}{:02}{:02}", local.trim_end_matches("+0000"), minutes / 60, minutes % 60)
     }
 
@@ -100,11 +102,12 @@ impl SentAt {
     #[must_use]
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
         let at = UtcMillis::parse_rfc3339(text)?;
-        let zone = text.get(text.len().checked_sub(6)?..)?;
-        let offset_minutes = match (text.ends_with('Z'), zone.split_at_checked(1)?) {
+        // The offset is `Z`, or a sign and `hh:mm`.
+        let last_six = text.get(text.len().checked_sub(6)?..)?;
+        let offset_minutes = match (text.ends_with('Z'), last_six.split_at_checked(1)?) {
             (true, _) => 0,
-            (false, (sign, time)) => {
-                let (hours, minutes) = time.split_once(':')?;
+            (false, (sign, hours_and_minutes)) => {
+                let (hours, minutes) = hours_and_minutes.split_once(':')?;
                 let minutes = hours
                     .parse::<i16>()
                     .ok()?
@@ -116,8 +119,9 @@ impl SentAt {
         Some(Self { at, offset_minutes })
     }
 
-    fn zone(self) -> i16 {
-        if self.offset_minutes.abs() <= MAX_ZONE_MINUTES { self.offset_minutes } else { 0 }
+    /// Returns the offset, or 0 if it is beyond `MAX_OFFSET_MINUTES`.
+    fn valid_offset(self) -> i16 {
+        if self.offset_minutes.abs() <= MAX_OFFSET_MINUTES { self.offset_minutes } else { 0 }
     }
 }
 
@@ -151,7 +155,7 @@ pub struct EmailContent {
     /// tabs.
     pub subject: Option<String>,
     pub sent_at: Option<SentAt>,
-    /// The Message-ID, without angle brackets.
+    /// The ids in Message-ID, without angle brackets.
     pub message_id: Vec<String>,
     /// The ids in In-Reply-To, without angle brackets.
     pub in_reply_to: Vec<String>,
@@ -179,7 +183,7 @@ pub struct SearchWord {
 }
 
 impl SearchWord {
-    /// Returns the fields in which the word occurs, one bit each.
+    /// Returns the fields in which the word occurs, one bit each (`model::field`).
     #[must_use]
     pub fn fields(&self) -> u16 {
         self.positions.iter().fold(0, |fields, position| fields | field_at(*position))

@@ -1,15 +1,16 @@
 //! Carries out one attempt at one action.
 //!
 //! - An attempt is recorded durably before its message goes out (`AttemptContext::begin`).
-//! - The result is recorded afterwards (`record`).
-//! - If the relay cannot be reached, the action keeps its turn, and no attempt is counted.
+//! - The result is recorded afterwards (`AttemptContext::record_next_step`).
+//! - If the relay cannot be reached, the action stays the first of those that are ready, and no
+//!   attempt is counted.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::entitled::reason_not_entitled;
+use super::entitled::step_if_not_entitled;
 use super::order::{ActionKey, RetryOrder};
 use super::pool::RelayPool;
 use super::send::{RelayConnection, SendResult, prepare};
@@ -23,7 +24,7 @@ use crate::outbox::{
 use crate::store::{Digest, Error, Store, domain_digest, lane_digest};
 
 /// How long an action waits if an earlier one to the same address is due or under way.
-const TURN_PAUSE: Duration = Duration::from_secs(2);
+const EARLIER_MAIL_PAUSE: Duration = Duration::from_secs(2);
 
 /// What every attempt needs.
 #[derive(Debug, Clone)]
@@ -38,15 +39,16 @@ pub(super) struct AttemptContext {
 /// What the scheduler learns of an attempt.
 #[derive(Debug)]
 pub(super) enum AttemptResult {
-    /// The result is recorded, or nothing was to be done. Says what was learned of destinations and
-    /// of the relay.
+    /// The result is recorded, or there was nothing to do. The fields say what was learned of the
+    /// recipients' domains and of the relay.
     Recorded(Vec<(Digest, DestinationHealth)>, RelayHealth),
-    /// The relay cannot be reached, or refuses everything, with this error. Nothing was tried.
+    /// The relay cannot be reached, or refuses everything, with this error. The message did not go
+    /// out.
     RelayDown(String),
-    /// The action could not be read, or the store refused the record: everything pauses.
+    /// The action could not be read, or the store refused the record: all actions rest.
     Unrecorded,
     /// The account is being repaired, or a row of the directory that the action needs is damaged:
-    /// only this action pauses.
+    /// only this action rests.
     Rests,
     /// Earlier mail in its lane goes first: the action waits until this time.
     WaitsForEarlier(UtcMillis),
@@ -69,6 +71,7 @@ pub(super) enum DestinationHealth {
     Well,
     /// The domain refused one recipient temporarily.
     RefusedRecipient,
+    /// The domain refused mail temporarily for a reason that concerns all its recipients.
     Refused,
 }
 
@@ -109,19 +112,19 @@ impl AttemptContext {
             // The attempt was begun, but its result could not be recorded.
             ActionState::Attempting => recover(&action, now, retry),
             ActionState::Waiting if action.due > now => return nothing_done(),
-            // Everything but a reply is tried once more, so that a clock that was wrong for a
-            // moment makes nothing fail untried.
+            // An expired reply is given up. Any other expired action is tried once more, because
+            // the clock may have been wrong.
             ActionState::Waiting if now >= action.expires && rules(action.kind).at_most_once => {
                 Some(expire(&action, now, retry))
             }
             ActionState::Waiting => None,
         };
-        let (reordered, free_recipients) = if next.is_none() {
+        let (reordered, recipients_to_try) = if next.is_none() {
             self.recipients_in_order(account, &action, now)
         } else {
             (action.clone(), Ok(0))
         };
-        let free_recipients = match free_recipients {
+        let max_recipients = match recipients_to_try {
             Ok(count) => count,
             Err(until) => return AttemptResult::WaitsForEarlier(until),
         };
@@ -138,9 +141,9 @@ impl AttemptContext {
         if let Some(next) = next {
             return self.record_next_step(account, (&action, &action), next, &message).await;
         }
-        match reason_not_entitled(&self.directory, account, (&action, &message), now, retry) {
+        match step_if_not_entitled(&self.directory, account, (&action, &message), now, retry) {
             Ok(None) => {
-                let recipients = (&reordered, free_recipients);
+                let recipients = (&reordered, max_recipients);
                 self.attempt_delivery(account, &action, recipients, &message).await
             }
             Ok(Some(next)) => {
@@ -163,7 +166,9 @@ impl AttemptContext {
     }
 
     /// Orders the recipients: first those that may be tried now, then those for whom earlier mail
-    /// waits. Returns how many may be tried, or if there is none, until when the action waits.
+    /// waits. Returns the action with its recipients in this order, and how many may be tried
+    /// (`usize::MAX`: all). If none may be tried, the error is the time until which the action
+    /// waits.
     fn recipients_in_order(
         &self,
         account: AccountId,
@@ -172,34 +177,37 @@ impl AttemptContext {
     ) -> (Action, Result<usize, UtcMillis>) {
         let key = (account, action.id);
         let deadline = order_deadline(action, now);
-        let waits_until = |target: &Target| match target.waits() {
+        let earlier_mail_waits_until = |target: &Target| match target.waits() {
             true if now < deadline => self.wait_of_earlier_mail(key, &target.address, now),
             _ => None,
         };
+        // An action is early if a person asked for it before it was due again.
         let is_early = self.order.lock().is_early(key, now);
         if is_early || now >= deadline {
             return (action.clone(), Ok(usize::MAX));
         }
-        let (mut free, mut waiting, mut until) = (Vec::new(), Vec::new(), None);
+        let (mut ready, mut waiting, mut until) = (Vec::new(), Vec::new(), None);
         for target in &action.recipients {
-            match waits_until(target) {
-                None => free.push(target.clone()),
+            match earlier_mail_waits_until(target) {
+                None => ready.push(target.clone()),
                 Some(at) => {
                     until = Some(until.map_or(at, |until: UtcMillis| until.min(at)));
                     waiting.push(target.clone());
                 }
             }
         }
-        let count = free.iter().filter(|target| target.waits()).count();
-        free.append(&mut waiting);
-        let reordered = Action { recipients: free, ..action.clone() };
+        let count = ready.iter().filter(|target| target.waits()).count();
+        ready.append(&mut waiting);
+        let reordered = Action { recipients: ready, ..action.clone() };
+        // The action waits only if earlier mail waits for every recipient that is left.
         let Some(until) = until.filter(|_| count == 0) else { return (reordered, Ok(count)) };
         let until = until.min(deadline);
         self.order.lock().wait(key, lanes(account, action), until);
         (reordered, Err(until))
     }
 
-    /// Until when earlier mail to the same address waits, if there is any.
+    /// Returns until when an action waits for earlier mail to the address `to`; `None` if there is
+    /// no earlier mail.
     fn wait_of_earlier_mail(
         &self,
         key: ActionKey,
@@ -218,16 +226,17 @@ impl AttemptContext {
                 Some(earlier)
                     if matches!(earlier.state, ActionState::Waiting | ActionState::Attempting) =>
                 {
-                    return Some(now.after(TURN_PAUSE));
+                    return Some(now.after(EARLIER_MAIL_PAUSE));
                 }
-                // A person removed or held it.
+                // The earlier action is done, held or removed, or cannot be read.
                 _ => self.order.lock().forget(earlier_key),
             }
         }
     }
 
     /// Hands the message to the relay and records the result. `stored` is the action as it is in
-    /// the store; `action` has its recipients in the order to try them, at most `max_recipients`.
+    /// the store. `action` has its recipients in the order in which to try them; at most
+    /// `max_recipients` are tried.
     async fn attempt_delivery(
         &self,
         account: AccountId,
@@ -248,10 +257,10 @@ impl AttemptContext {
                 Ok(connection) => connection,
                 Err(error) => return self.relay_down(account, stored, &error, message).await,
             };
-            let prepare = |offers| prepare(&self.settings, action, message, offers);
-            let record = || self.begin(account, stored, &begun);
+            let prepare_message = |extensions| prepare(&self.settings, action, message, extensions);
+            let record_attempt = || self.begin(account, stored, &begun);
             let recipients = (action, max_recipients);
-            match connection.hand_over(relay, recipients, prepare, record).await {
+            match connection.hand_over(relay, recipients, prepare_message, record_attempt).await {
                 SendResult::Stale if !wants_new_connection => wants_new_connection = true,
                 sent => break sent,
             }
@@ -264,7 +273,7 @@ impl AttemptContext {
                 outcomes
             }
             SendResult::Stale => {
-                let error = "it hangs up on new connections";
+                let error = "the relay hangs up on new connections";
                 return self.relay_down(account, stored, error, message).await;
             }
             // A person removed, held or changed the action while the relay was asked. Nothing of
@@ -293,6 +302,7 @@ impl AttemptContext {
             AttemptOutcome::Temporary { scope: RefusalScope::Relay, text } => Some(text.clone()),
             _ => None,
         };
+        // If the relay refused every recipient for reasons of its own, it is as if it were down.
         let first_relay_refusal = outcomes.iter().find_map(relay_refusal);
         if let Some(error) = &first_relay_refusal
             && outcomes.iter().all(|outcome| {
@@ -315,11 +325,13 @@ impl AttemptContext {
         }
     }
 
-    /// Records durably that the message goes out from now on, whatever its kind, so that nobody can
-    /// hold or remove the action any more without learning that it may have been sent.
+    /// Records durably that the message goes out from now on, so that nobody can hold or remove the
+    /// action any more without learning that it may have been sent. Actions of all kinds are
+    /// recorded.
     ///
     /// # Errors
-    /// `Conflict` or `NotFound` if the action was changed or removed since the attempt began.
+    /// `Conflict` or `NotFound` if the action was changed or removed since it was read; other
+    /// errors if the store cannot write.
     async fn begin(
         &self,
         account: AccountId,
@@ -334,8 +346,8 @@ impl AttemptContext {
         ticket.wait().await
     }
 
-    /// Ends an attempt because the relay cannot be reached. The action keeps its turn, and no
-    /// attempt is counted. An urgent action notes the error once; one that is expired is given up.
+    /// Ends an attempt because the relay cannot be reached. No attempt is counted. An expired
+    /// action is given up. Otherwise an urgent action without an error gets this one in its row.
     async fn relay_down(
         &self,
         account: AccountId,
@@ -368,7 +380,8 @@ pub(super) fn lanes(account: AccountId, action: &Action) -> Vec<Digest> {
     waiting.map(|target| lane_digest(account, &target.address.folded())).collect()
 }
 
-/// What the outcomes say of the recipients' domains.
+/// Returns what the outcomes say of the recipients' domains. `outcomes` are those of the recipients
+/// that wait, in order.
 fn destination_health(
     action: &Action,
     outcomes: &[AttemptOutcome],

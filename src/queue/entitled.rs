@@ -19,7 +19,7 @@ use crate::store::Error;
 /// # Errors
 /// `Corrupt` if a row of the directory that decides this is damaged or lost; other errors if the
 /// directory cannot be read.
-pub(super) fn reason_not_entitled(
+pub(super) fn step_if_not_entitled(
     directory: &Directory,
     account: AccountId,
     (action, message): (&Action, &[u8]),

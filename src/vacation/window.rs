@@ -1,5 +1,5 @@
-//! Computes whether the owner is away: the time from `fromDate` to `toDate` (RFC 8621 §8), and
-//! within it the response's recurring days, if it has any.
+//! Computes whether the owner is away: from `fromDate` to `toDate` (RFC 8621 §8), and in this time
+//! only on the response's recurring days, if it has any.
 //!
 //! Days begin and end at midnight in the owner's time zone. A day on which clocks change has 23 or
 //! 25 hours.
@@ -7,20 +7,21 @@
 use super::reason::NoReplyReason;
 use crate::model::{UtcMillis, VacationResponse};
 
-/// How many days before and after today are checked. An absence of more consecutive days has no
-/// beginning or end by its days.
+/// How many days before and after today are searched for the nearest one that is not a recurring
+/// day. If there is none, the recurring days do not bound the absence on that side.
 const MAX_DAYS_SCANNED: i32 = 64;
 
 /// The absence that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CurrentAbsence {
-    /// When the absence began, if that is known.
+    /// The first instant of the absence; `None` if nothing bounds it.
     pub since: Option<UtcMillis>,
-    /// When the absence ends (exclusive), if that is known.
+    /// The first instant after the absence; `None` if nothing bounds it.
     pub until: Option<UtcMillis>,
 }
 
-/// The absence that is under way at the time `now`. `zone` is the IANA name of the owner's zone.
+/// Returns the absence that is under way at the time `now`. `zone` is the IANA name of the owner's
+/// zone; if no zone has this name, the machine's zone counts.
 ///
 /// # Errors
 /// If the owner is not away: `Disabled` or `OutsideWindow`, with a detail for people.
@@ -42,21 +43,22 @@ pub fn current_absence(
     if response.days.is_empty() {
         return Ok(window);
     }
-    let day = |offset| {
+    // The day that is `offset` days after today, if it is a recurring day.
+    let recurring_day = |offset| {
         now.day(zone, offset).filter(|day| response.days.iter().any(|days| days.covers(day)))
     };
-    let Some(today) = day(0) else {
+    let Some(today) = recurring_day(0) else {
         let days: Vec<String> = response.days.iter().map(ToString::to_string).collect();
         return Err((NoReplyReason::OutsideWindow, format!("only on: {}", days.join(", "))));
     };
-    let days_before = (1..=MAX_DAYS_SCANNED).map(|back| day(-back)).position(|day| day.is_none());
+    let days_before = (1..=MAX_DAYS_SCANNED).position(|back| recurring_day(-back).is_none());
     let begin = match days_before.and_then(|days| i32::try_from(days).ok()) {
         Some(0) => Some(today.begins),
-        Some(days) => day(-days).map(|day| day.begins),
+        Some(days) => recurring_day(-days).map(|day| day.begins),
         None => None,
     };
-    let next_day_present = (1..=MAX_DAYS_SCANNED).find(|ahead| day(*ahead).is_none());
-    let end = next_day_present.and_then(|ahead| now.day(zone, ahead)).map(|day| day.begins);
+    let days_until_return = (1..=MAX_DAYS_SCANNED).find(|ahead| recurring_day(*ahead).is_none());
+    let end = days_until_return.and_then(|ahead| now.day(zone, ahead)).map(|day| day.begins);
     Ok(CurrentAbsence {
         since: window.since.max(begin),
         until: window.until.into_iter().chain(end).min(),
@@ -71,12 +73,12 @@ mod tests {
         UtcMillis::parse_rfc3339(text).unwrap()
     }
 
-    fn on(days: &[&str]) -> VacationResponse {
+    fn response_on(days: &[&str]) -> VacationResponse {
         let days = days.iter().map(|text| text.parse().unwrap()).collect();
         VacationResponse { enabled: true, days, ..VacationResponse::default() }
     }
 
-    fn berlin(
+    fn absence_in_berlin(
         response: &VacationResponse,
         now: &str,
     ) -> Result<(Option<String>, Option<String>), String> {
@@ -87,78 +89,80 @@ mod tests {
         }
     }
 
-    fn between(since: &str, until: &str) -> Result<(Option<String>, Option<String>), String> {
+    fn absence_between(
+        since: &str,
+        until: &str,
+    ) -> Result<(Option<String>, Option<String>), String> {
         Ok((Some(since.to_owned()), Some(until.to_owned())))
     }
 
     #[test]
     fn recurring_day_lasts_from_midnight_to_midnight_in_the_owners_zone() {
-        let fridays = on(&["friday"]);
+        let fridays = response_on(&["friday"]);
         // Thursday in UTC is Friday in Berlin already.
-        let wanted = between("2026-11-19T23:00:00Z", "2026-11-20T23:00:00Z");
-        assert_eq!(berlin(&fridays, "2026-11-19T23:00:00Z"), wanted);
-        assert_eq!(berlin(&fridays, "2026-11-20T22:59:59Z"), wanted);
+        let wanted = absence_between("2026-11-19T23:00:00Z", "2026-11-20T23:00:00Z");
+        assert_eq!(absence_in_berlin(&fridays, "2026-11-19T23:00:00Z"), wanted);
+        assert_eq!(absence_in_berlin(&fridays, "2026-11-20T22:59:59Z"), wanted);
         let not_away = Err("outside-window only on: friday".to_owned());
-        assert_eq!(berlin(&fridays, "2026-11-19T22:59:59Z"), not_away);
-        assert_eq!(berlin(&fridays, "2026-11-20T23:00:00Z"), not_away);
+        assert_eq!(absence_in_berlin(&fridays, "2026-11-19T22:59:59Z"), not_away);
+        assert_eq!(absence_in_berlin(&fridays, "2026-11-20T23:00:00Z"), not_away);
     }
 
     #[test]
     fn day_on_which_clocks_change_has_23_or_25_hours() {
         // Sunday, 25 October 2026, has 25 hours. Sunday, 28 March 2027, has 23.
-        let sundays = on(&["sun"]);
+        let sundays = response_on(&["sun"]);
         assert_eq!(
-            berlin(&sundays, "2026-10-25T12:00:00Z"),
-            between("2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z")
+            absence_in_berlin(&sundays, "2026-10-25T12:00:00Z"),
+            absence_between("2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z")
         );
         assert_eq!(
-            berlin(&sundays, "2027-03-28T12:00:00Z"),
-            between("2027-03-27T23:00:00Z", "2027-03-28T22:00:00Z")
+            absence_in_berlin(&sundays, "2027-03-28T12:00:00Z"),
+            absence_between("2027-03-27T23:00:00Z", "2027-03-28T22:00:00Z")
         );
     }
 
     #[test]
     fn consecutive_days_are_one_absence_also_across_the_end_of_a_month() {
-        let christmas = on(&["24-31"]);
+        let christmas = response_on(&["24-31"]);
         assert_eq!(
-            berlin(&christmas, "2026-12-27T12:00:00Z"),
-            between("2026-12-23T23:00:00Z", "2026-12-31T23:00:00Z")
+            absence_in_berlin(&christmas, "2026-12-27T12:00:00Z"),
+            absence_between("2026-12-23T23:00:00Z", "2026-12-31T23:00:00Z")
         );
         // November has 30 days, and the absence ends with the last of them.
         assert_eq!(
-            berlin(&christmas, "2026-11-30T12:00:00Z"),
-            between("2026-11-23T23:00:00Z", "2026-11-30T23:00:00Z")
+            absence_in_berlin(&christmas, "2026-11-30T12:00:00Z"),
+            absence_between("2026-11-23T23:00:00Z", "2026-11-30T23:00:00Z")
         );
-        assert!(berlin(&christmas, "2026-12-23T12:00:00Z").is_err());
-        let new_year = on(&["30-2"]);
+        assert!(absence_in_berlin(&christmas, "2026-12-23T12:00:00Z").is_err());
+        let new_year = response_on(&["30-2"]);
         assert_eq!(
-            berlin(&new_year, "2027-01-01T12:00:00Z"),
-            between("2026-12-29T23:00:00Z", "2027-01-02T23:00:00Z")
+            absence_in_berlin(&new_year, "2027-01-01T12:00:00Z"),
+            absence_between("2026-12-29T23:00:00Z", "2027-01-02T23:00:00Z")
         );
-        let long_weekend = on(&["fri", "sat", "sun", "mon"]);
+        let long_weekend = response_on(&["fri", "sat", "sun", "mon"]);
         assert_eq!(
-            berlin(&long_weekend, "2026-11-22T12:00:00Z"),
-            between("2026-11-19T23:00:00Z", "2026-11-23T23:00:00Z")
+            absence_in_berlin(&long_weekend, "2026-11-22T12:00:00Z"),
+            absence_between("2026-11-19T23:00:00Z", "2026-11-23T23:00:00Z")
         );
     }
 
     #[test]
     fn from_and_to_date_bound_the_recurring_days() {
-        let mut fridays = on(&["friday"]);
+        let mut fridays = response_on(&["friday"]);
         fridays.from_date = Some(at("2026-11-20T12:00:00Z"));
         fridays.to_date = Some(at("2026-11-27T12:00:00Z"));
         assert_eq!(
-            berlin(&fridays, "2026-11-20T13:00:00Z"),
-            between("2026-11-20T12:00:00Z", "2026-11-20T23:00:00Z")
+            absence_in_berlin(&fridays, "2026-11-20T13:00:00Z"),
+            absence_between("2026-11-20T12:00:00Z", "2026-11-20T23:00:00Z")
         );
         assert_eq!(
-            berlin(&fridays, "2026-11-27T11:00:00Z"),
-            between("2026-11-26T23:00:00Z", "2026-11-27T12:00:00Z")
+            absence_in_berlin(&fridays, "2026-11-27T11:00:00Z"),
+            absence_between("2026-11-26T23:00:00Z", "2026-11-27T12:00:00Z")
         );
-        assert!(berlin(&fridays, "2026-11-27T12:00:00Z").unwrap_err().contains("ended"));
-        let always = on(&["mon", "tue", "wed", "thu", "fri", "sat", "sun"]);
-        assert_eq!(berlin(&always, "2026-11-27T12:00:00Z"), Ok((None, None)));
-        // If no zone has this name, the machine's zone counts.
+        assert!(absence_in_berlin(&fridays, "2026-11-27T12:00:00Z").unwrap_err().contains("ended"));
+        let always = response_on(&["mon", "tue", "wed", "thu", "fri", "sat", "sun"]);
+        assert_eq!(absence_in_berlin(&always, "2026-11-27T12:00:00Z"), Ok((None, None)));
         assert!(current_absence(&always, Some("No/Such"), at("2026-11-27T12:00:00Z")).is_ok());
     }
 }

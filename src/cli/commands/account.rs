@@ -120,7 +120,7 @@ pub struct AccountSetArgs {
     /// The owner's name, as replies show it; "" for none.
     #[arg(long, group = "change", value_name = "NAME")]
     pub display_name: Option<String>,
-    /// The owner's IANA time zone; "" for the configuration's.
+    /// The owner's IANA time zone; "" for the zone of the configuration.
     #[arg(long, group = "change")]
     pub zone: Option<String>,
     /// The most bytes of mail that the account may hold, such as "2 GiB"; "" for no limit.
@@ -146,7 +146,7 @@ pub struct AccountSetArgs {
     pub inactive: bool,
 }
 
-/// The most bytes that are read as a password.
+/// The most bytes that are read as a password: more than the server accepts.
 const MAX_PASSWORD_BYTES: u64 = 4096;
 
 pub(in crate::cli) async fn run(
@@ -191,8 +191,8 @@ pub(in crate::cli) async fn run(
             show(&answer, context);
         }
         AccountCommand::Set(args) => {
-            let changes = With(AccountRef::by_name(&args.account), Nullable(changes(&args)?));
-            let answer = client.call::<AccountSet>(changes).await?;
+            let arguments = With(AccountRef::by_name(&args.account), Nullable(changes(&args)?));
+            let answer = client.call::<AccountSet>(arguments).await?;
             show(&answer, context);
         }
         AccountCommand::Domain { alias, target, remove } => {
@@ -259,7 +259,8 @@ fn byte_size(size: &str) -> Result<u64, Failure> {
         .map_err(|problem| Failure::new(exit::USAGE, problem))
 }
 
-/// Makes the changes that the options ask for; an empty text removes a value.
+/// Makes the changes that the options ask for: `None` leaves a value as it is; `Some(None)`, from
+/// an empty text, removes it.
 fn changes(args: &AccountSetArgs) -> Result<AccountChanges, Failure> {
     let text = |option: &Option<String>| {
         option.clone().map(|text| Some(text).filter(|text| !text.is_empty()))
@@ -323,12 +324,12 @@ fn other_addresses(row: &AccountAnswer) -> String {
 /// Reads a password: the first line of standard input. There is no option for it, because every
 /// user of the machine can read the arguments of a process.
 fn read_password() -> Result<String, Failure> {
-    let broken =
+    let read_failure =
         |error: std::io::Error| Failure::new(exit::NO_INPUT, format!("no password: {error}"));
     let stdin = std::io::stdin();
     let no_echo = stdin.is_terminal().then(NoEcho::begin).transpose()?;
     let mut line = String::new();
-    stdin.lock().take(MAX_PASSWORD_BYTES).read_line(&mut line).map_err(broken)?;
+    stdin.lock().take(MAX_PASSWORD_BYTES).read_line(&mut line).map_err(read_failure)?;
     drop(no_echo);
     let password = line.trim_end_matches(['\r', '\n']);
     if password.is_empty() {
@@ -337,7 +338,7 @@ fn read_password() -> Result<String, Failure> {
     Ok(password.to_owned())
 }
 
-/// Keeps the terminal from showing what is typed, until it is dropped.
+/// Keeps the terminal from showing what is typed, until this value is dropped.
 struct NoEcho;
 
 impl NoEcho {

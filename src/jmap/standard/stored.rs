@@ -1,5 +1,5 @@
-//! Reads the types whose objects are few rows of one table (`store::Object`): identities,
-//! submissions and share notifications.
+//! Reads the JMAP objects that stand in the table `objects`, one row each (`store::Object`):
+//! identities, submissions and share notifications.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,8 @@ use crate::model::{DataType, ObjectId};
 use crate::store::{Object, Snapshot};
 use crate::wire::jmap::MethodError;
 
-/// Reads the objects of an account from one snapshot.
+/// Reads the objects of an account from one snapshot. VacationResponse, which is no
+/// `store::Object`, uses only the snapshot and the state.
 pub(in crate::jmap) struct StoredReader<'a> {
     pub(in crate::jmap) context: &'a Context,
     pub(in crate::jmap) account: &'a Account,
@@ -39,30 +40,32 @@ impl<'a> StoredReader<'a> {
         Ok(self.snapshot.object::<T>(self.account.id, id)?)
     }
 
+    /// Returns the first `max_changes` objects that changed since a state; `None` if the changes
+    /// cannot be calculated.
     pub(in crate::jmap) fn changes<T: Object>(
         &self,
         since: &str,
         max_changes: usize,
     ) -> Result<Option<ChangedObjects<ObjectId>>, MethodError> {
         let store = &self.context.store;
-        let found = self.snapshot.object_changes::<T>(
+        let changes = self.snapshot.object_changes::<T>(
             self.account.id,
             parse_state(store, since)?,
             max_changes,
         )?;
-        Ok(found.map(|found| ChangedObjects::from_store(store, found)))
+        Ok(changes.map(|changes| ChangedObjects::from_store(store, changes)))
     }
 
     /// Returns the ids of all objects that were created, changed or destroyed since a state; `None`
-    /// if they cannot be calculated.
+    /// if the changes cannot be calculated.
     pub(in crate::jmap) fn changed_ids<T: Object>(
         &self,
         since: &str,
     ) -> Result<Option<BTreeSet<String>>, MethodError> {
         let since = parse_state(&self.context.store, since)?;
-        let found = self.snapshot.object_changes::<T>(self.account.id, since, usize::MAX)?;
-        Ok(found.map(|found| {
-            let all = [found.created, found.updated, found.destroyed].concat();
+        let changes = self.snapshot.object_changes::<T>(self.account.id, since, usize::MAX)?;
+        Ok(changes.map(|changes| {
+            let all = [changes.created, changes.updated, changes.destroyed].concat();
             all.iter().map(ToString::to_string).collect()
         }))
     }

@@ -88,9 +88,11 @@ pub fn date(value: &[u8]) -> Option<SentAt> {
     let value = bounded(value);
     let parsed = HeaderForm::Date.parse(value);
     let Some(date) = parsed.value().as_datetime() else {
-        return crate::message::date::obsolete(value);
+        return crate::message::date::parse_obsolete(value);
     };
-    if !date.is_valid() || date.day > crate::message::date::days(date.year.into(), date.month) {
+    if !date.is_valid()
+        || date.day > crate::message::date::days_in_month(date.year.into(), date.month)
+    {
         return None;
     }
     let minutes =

@@ -1,10 +1,11 @@
-//! Authenticates public requests by a password (Basic, RFC 7617) or a token (Bearer, RFC 6750).
+//! Authenticates requests on the public listeners by a password (Basic, RFC 7617) or a token
+//! (Bearer, RFC 6750).
 //!
-//! - Every request is authenticated.
+//! - Every request is authenticated by itself; a connection remembers no login.
 //! - A password that was recently verified is found in a cache. Any other is hashed on a thread of
 //!   its own, a few at a time, and only if neither the source nor the account has had too many
 //!   failures.
-//! - The log names the address of a failed login but not the user name, because people type
+//! - The log names the network address of a failed login but not the user name, because people type
 //!   passwords into the wrong field.
 
 use std::sync::Arc;
@@ -25,15 +26,17 @@ use crate::account::Login;
 use crate::jmap::Caller;
 use crate::wire::http::{Credentials, credentials};
 
-/// The longest wait until a password can be hashed.
+/// The longest wait for a permit to hash a password.
 const HASHING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why a request was not authenticated.
 enum AuthFailure {
-    /// The request has no valid credentials; `token` tells whether it has a token.
-    Unknown {
-        token: bool,
+    /// The request has no valid credentials: 401.
+    NoValidCredentials {
+        /// Whether the request has a token, which is not valid.
+        has_token: bool,
     },
+    /// The credentials were not checked: too many failures, too many logins at once, or a fault.
     Problem(Problem),
 }
 
@@ -43,7 +46,8 @@ impl<T: Into<Problem>> From<T> for AuthFailure {
     }
 }
 
-/// Passes a request on with its authenticated caller, or answers 401 with the ways to log in.
+/// Passes a request on with its authenticated caller. A request without valid credentials gets 401
+/// with the ways to log in; one whose credentials were not checked gets the problem.
 pub(super) async fn authenticate(
     State(backend): State<Arc<Backend>>,
     mut request: Request,
@@ -58,6 +62,7 @@ pub(super) async fn authenticate(
         Ok(source) => source,
         Err(problem) => return problem.into_response(),
     };
+    // More than one Authorization field counts as none.
     let mut fields = request.headers().get_all("authorization").iter();
     let credentials = match (fields.next(), fields.next()) {
         (Some(field), None) => credentials(field.as_bytes()),
@@ -70,13 +75,13 @@ pub(super) async fn authenticate(
             request.extensions_mut().insert(RequestContext { caller, base: source.base.into() });
             next.run(request).await
         }
-        Err(AuthFailure::Unknown { token }) => {
+        Err(AuthFailure::NoValidCredentials { has_token }) => {
             let mut response =
                 Problem::new(StatusCode::UNAUTHORIZED, "log in with a password or a token")
                     .into_response();
             let basic = HeaderValue::from_static("Basic realm=\"JMAP\", charset=\"UTF-8\"");
             // RFC 6750 §3.1: the error is only for requests that have a token.
-            let bearer = if token {
+            let bearer = if has_token {
                 "Bearer realm=\"JMAP\", error=\"invalid_token\""
             } else {
                 "Bearer realm=\"JMAP\""
@@ -102,20 +107,21 @@ async fn log_in(
         )
     };
     match credentials {
-        None => Err(AuthFailure::Unknown { token: false }),
+        None => Err(AuthFailure::NoValidCredentials { has_token: false }),
         Some(Credentials::Bearer(token)) => match logins.log_in_with_token(&token)? {
             Some(login) => Ok(login),
             None => {
-                drop(logins.attempt(source.source, "").map_err(too_many)?);
+                // An attempt counts as a failure unless its charge is cancelled.
+                drop(logins.attempt(source.login_source, "").map_err(too_many)?);
                 tracing::info!(from = ?source.address, "invalid token");
-                Err(AuthFailure::Unknown { token: true })
+                Err(AuthFailure::NoValidCredentials { has_token: true })
             }
         },
         Some(Credentials::Basic { name, password }) => {
             if let Some(login) = logins.log_in_from_cache(&name, &password)? {
                 return Ok(login);
             }
-            let attempt = logins.attempt(source.source, &name).map_err(too_many)?;
+            let attempt = logins.attempt(source.login_source, &name).map_err(too_many)?;
             let permit =
                 timeout(HASHING_TIMEOUT, Arc::clone(&backend.hashing).acquire_owned()).await;
             let Ok(Ok(permit)) = permit else {
@@ -124,14 +130,15 @@ async fn log_in(
             let (logins, name) = (logins.clone(), name.clone());
             let verified = blocking(permit, move || logins.verify(&name, &password)).await;
             let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the login failed");
-            match verified.map_err(failed)?.0? {
+            let (login, _permit) = verified.map_err(failed)?;
+            match login? {
                 Some(login) => {
                     attempt.cancel_charge();
                     Ok(login)
                 }
                 None => {
                     tracing::info!(from = ?source.address, "login failed");
-                    Err(AuthFailure::Unknown { token: false })
+                    Err(AuthFailure::NoValidCredentials { has_token: false })
                 }
             }
         }

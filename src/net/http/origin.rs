@@ -51,7 +51,7 @@ impl HttpSettings {
 #[derive(Debug, PartialEq)]
 pub(super) struct RequestSource {
     /// The source under which failed logins are counted.
-    pub(super) source: LoginSource,
+    pub(super) login_source: LoginSource,
     /// The client's address, for the log.
     pub(super) address: Option<IpAddr>,
     /// The base of URLs in responses.
@@ -103,7 +103,7 @@ pub(super) fn request_source(
         }
     };
     Ok(RequestSource {
-        source: address.map_or(LoginSource::LOCAL, LoginSource::from),
+        login_source: address.map_or(LoginSource::LOCAL, LoginSource::from),
         address,
         base,
     })
@@ -157,7 +157,7 @@ mod tests {
             source(&none, Some("::ffff:127.0.0.1"), false, &host).unwrap().base,
             "http://mail.example.org"
         );
-        assert_eq!(source(&none, None, false, &host).unwrap().source, LoginSource::LOCAL);
+        assert_eq!(source(&none, None, false, &host).unwrap().login_source, LoginSource::LOCAL);
         let proxied = settings(None, &["192.0.2.0/24"], false);
         assert_eq!(
             source(&proxied, Some("192.0.2.1"), false, &host).unwrap().base,

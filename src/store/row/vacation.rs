@@ -1,4 +1,5 @@
-//! The rows of the vacation response, of told senders, of decisions, and of served transactions.
+//! The rows of the vacation response, of told senders, of decisions, and of LMTP transactions that
+//! were delivered.
 
 use super::account::{read_address, write_address};
 use super::content::{read_addresses, read_person, write_addresses, write_person};
@@ -23,8 +24,8 @@ impl Row for VacationResponse {
         out.option(self.reply_to.as_ref(), write_person);
         write_addresses(out, &self.addresses);
         out.num(self.generation);
-        out.list(self.except.iter(), |out, except| {
-            let (kind, text) = match except {
+        out.list(self.except.iter(), |out, excluded| {
+            let (kind, text) = match excluded {
                 ExcludedSender::Address(address) => (0u8, address.to_string()),
                 ExcludedSender::Domain(domain) => (1, domain.clone()),
             };
@@ -62,7 +63,7 @@ impl Row for VacationResponse {
             reply_to: input.option(read_person)?,
             addresses: read_addresses(input)?,
             generation: input.num32()?,
-            except: input.list(read_except)?,
+            except: input.list(read_excluded_sender)?,
             audience: match input.num()? {
                 0 => Audience::Everyone,
                 1 => Audience::Known,
@@ -123,13 +124,13 @@ fn read_variant(input: &mut FieldReader<'_>) -> Result<Variant, RowError> {
     })
 }
 
-fn read_except(input: &mut FieldReader<'_>) -> Result<ExcludedSender, RowError> {
+fn read_excluded_sender(input: &mut FieldReader<'_>) -> Result<ExcludedSender, RowError> {
     match input.num()? {
         0 => Address::parse(&input.text()?)
             .map(ExcludedSender::Address)
-            .map_err(|_| RowError("no address")),
+            .map_err(|_| RowError("invalid address of an excluded sender")),
         1 => Ok(ExcludedSender::Domain(input.text()?)),
-        _ => Err(RowError("unknown kind of exception")),
+        _ => Err(RowError("unknown kind of excluded sender")),
     }
 }
 
@@ -140,7 +141,7 @@ pub struct ToldRow {
     pub generation: Option<u32>,
     /// The time of the reply.
     pub at: UtcMillis,
-    /// The sender in the envelope.
+    /// The envelope sender of the message that was answered.
     pub sender: Address,
     /// The time after which the row no longer counts, if there is one.
     pub until: Option<UtcMillis>,
@@ -166,12 +167,13 @@ impl Row for ToldRow {
     }
 }
 
-/// A row of `deliveries`: an LMTP transaction that was served for this account.
+/// A row of `deliveries`: an LMTP transaction that was delivered to this account. A retry of the
+/// transaction finds the row, so that nothing is delivered twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryRow {
     /// The email that the delivery created; `None` if the message was discarded.
     pub email: Option<EmailId>,
-    /// The recipients for whom the transaction was served, as addressed.
+    /// The recipients of this account in the transaction and its retries, as addressed.
     pub recipients: Vec<Address>,
     /// The time of the delivery.
     pub at: UtcMillis,

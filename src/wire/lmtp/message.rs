@@ -31,9 +31,9 @@ impl Session {
         mut unstuff: DotUnstuffer,
         input: &[u8],
     ) -> (usize, Transition) {
-        self.chunk.clear();
-        let (consumed, is_done) = unstuff.feed(input, &mut self.chunk);
-        let has_bytes = self.count(self.chunk.len());
+        self.body.clear();
+        let (consumed, is_done) = unstuff.feed(input, &mut self.body);
+        let has_bytes = self.count(self.body.len());
         if is_done && !has_bytes {
             return (consumed, self.end(transaction));
         }
@@ -103,8 +103,8 @@ impl Session {
         let bytes = beginning(input, left);
         let left = left.saturating_sub(bytes.len() as u64);
         if self.count(bytes.len()) {
-            self.chunk.clear();
-            self.chunk.extend_from_slice(bytes);
+            self.body.clear();
+            self.body.extend_from_slice(bytes);
             // The next step, with nothing left, ends the chunk.
             self.mode = Mode::Bdat { transaction, left, last };
             return (bytes.len(), Transition::Body);

@@ -30,7 +30,8 @@ pub struct Session {
     pub(super) message_bytes: u64,
     /// Why the message is refused.
     pub(super) refusal: Option<Reply>,
-    pub(super) chunk: Vec<u8>,
+    /// The bytes of the message that `Transition::Body` hands over.
+    pub(super) body: Vec<u8>,
     commands: u32,
     errors: u32,
 }
@@ -56,12 +57,13 @@ pub(super) enum Mode {
         left: u64,
         last: bool,
     },
-    /// Discards a chunk without a recipient or outside a transaction.
+    /// Discards the chunk of a BDAT command that came without an accepted recipient or outside a
+    /// transaction. The reply, if there is one, follows the chunk.
     IdleBdat {
         left: u64,
         last: bool,
     },
-    /// Discards the chunk of a BDAT command that was refused.
+    /// Discards the chunk of an invalid BDAT command. The command was refused before its chunk.
     DiscardChunk(u64),
     /// The message has been received.
     End(Box<Transaction>),
@@ -75,7 +77,7 @@ pub(super) enum Transition {
     Begin,
     Reset,
     Rcpt(Box<Transaction>, Recipient),
-    /// The bytes are in `chunk`.
+    /// The bytes are in `Session::body`.
     Body,
     End(Box<Envelope>),
     StartTls,
@@ -110,7 +112,7 @@ impl Session {
             transaction: None,
             message_bytes: 0,
             refusal: None,
-            chunk: Vec::new(),
+            body: Vec::new(),
             commands: 0,
             errors: 0,
         }
@@ -121,7 +123,7 @@ impl Session {
         &mut self.out
     }
 
-    /// Whether a message is being received. A stop waits for its end.
+    /// Whether a message is being received. A service that stops lets the message end first.
     #[must_use]
     pub fn in_message(&self) -> bool {
         self.message_bytes > 0
@@ -149,7 +151,7 @@ impl Session {
                 recipient,
                 out: &mut self.out,
             }),
-            Transition::Body => Step::Body(&self.chunk),
+            Transition::Body => Step::Body(&self.body),
             Transition::End(envelope) => Step::End(envelope),
             Transition::StartTls => Step::StartTls,
             Transition::Close => Step::Close,
@@ -177,6 +179,7 @@ impl Session {
                     (0, Transition::Close)
                 }
             };
+            // A handler that consumes nothing may still change the mode. Then the next one runs.
             let is_done = consumed > 0 || !matches!(next, Transition::NeedInput);
             if is_done || discriminant(&self.mode) == before {
                 return (consumed, next);
@@ -194,10 +197,10 @@ impl Session {
         if self.errors > self.settings.max_errors {
             self.shut([4, 7, 0], "too many errors in this session");
         }
-        self.next_transition()
+        self.close_or_need_input()
     }
 
-    fn next_transition(&self) -> Transition {
+    fn close_or_need_input(&self) -> Transition {
         if matches!(self.mode, Mode::Closed) { Transition::Close } else { Transition::NeedInput }
     }
 
@@ -221,7 +224,7 @@ impl Session {
             return (consumed, Transition::Close);
         }
         let line = input.get(..at).unwrap_or_default();
-        let step = match parse(line) {
+        let transition = match parse(line) {
             Ok(command) => self.command(command),
             Err(CommandError::Unknown) => {
                 self.refuse(&Reply::new(500, [5, 5, 1], "unknown command"))
@@ -230,8 +233,8 @@ impl Session {
                 self.refuse(&Reply::new(501, [5, 5, 4], "invalid arguments"))
             }
             Err(CommandError::Chunk(size)) => {
-                let step = self.refuse(&Reply::new(501, [5, 5, 4], "invalid arguments"));
-                match (step, size) {
+                let refusal = self.refuse(&Reply::new(501, [5, 5, 4], "invalid arguments"));
+                match (refusal, size) {
                     (Transition::NeedInput, Some(size)) => self.mode = Mode::DiscardChunk(size),
                     // Without the size, the end of the chunk cannot be found.
                     (Transition::NeedInput, None) => {
@@ -239,7 +242,7 @@ impl Session {
                     }
                     _ => {}
                 }
-                self.next_transition()
+                self.close_or_need_input()
             }
             Err(CommandError::Path(error)) => {
                 let is_mail = line.first().is_some_and(|byte| byte.eq_ignore_ascii_case(&b'M'));
@@ -252,7 +255,7 @@ impl Session {
                 self.refuse(&Reply::new(501, enhanced, text))
             }
         };
-        (consumed, step)
+        (consumed, transition)
     }
 
     fn long_line(&mut self, input: &[u8]) -> (usize, Transition) {
