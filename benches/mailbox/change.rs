@@ -8,7 +8,7 @@ use restante::internals::model::{AccountId, EmailId, ListingFilter, MailboxUid, 
 use restante::internals::store::{Store, Ticket};
 
 use crate::Options;
-use crate::grow::{ARCHIVE, Account, INBOX, TRASH, deliver, keep, make, message};
+use crate::grow::{ARCHIVE, Account, INBOX, TRASH, deliver, extend_listing, make, message};
 use crate::report::{line, measure, measure_after};
 use crate::words::Words;
 
@@ -90,7 +90,7 @@ fn deliveries(store: &Store, accounts: &[Account], options: &Options) {
     if store.snapshot().account(empty.id).unwrap().is_none() {
         make(store, empty.id);
         // The other accounts have this listing.
-        while !keep(store, empty.id, INBOX, ListingFilter::Unseen, 2_000) {}
+        while !extend_listing(store, empty.id, INBOX, ListingFilter::Unseen, 2_000) {}
     }
     let all: Vec<Account> = std::iter::once(empty).chain(accounts.iter().cloned()).collect();
     let mut words = Words::new(99);

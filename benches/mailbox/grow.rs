@@ -51,7 +51,7 @@ pub(crate) fn account(store: &Store, size: u64) -> Account {
         }
         // The service also folds regularly.
         if number % 5_000 == 4_999 {
-            crate::beside::settle(store, account.id);
+            crate::background::fold_all(store, account.id);
         }
     }
     pending.into_iter().for_each(|ticket| ticket.wait_blocking().unwrap());
@@ -63,13 +63,13 @@ pub(crate) fn account(store: &Store, size: u64) -> Account {
             start.elapsed().as_secs_f64()
         );
     }
-    crate::beside::settle(store, account.id);
-    while !keep(store, account.id, INBOX, ListingFilter::Unseen, 2_000) {}
+    crate::background::fold_all(store, account.id);
+    while !extend_listing(store, account.id, INBOX, ListingFilter::Unseen, 2_000) {}
     account
 }
 
 /// Fills a listing by one step of at most `most` emails. Returns whether it is complete.
-pub(crate) fn keep(
+pub(crate) fn extend_listing(
     store: &Store,
     account: AccountId,
     uid: MailboxUid,

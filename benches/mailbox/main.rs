@@ -19,7 +19,7 @@
 )]
 
 mod ask;
-mod beside;
+mod background;
 mod change;
 mod grow;
 mod report;
@@ -85,7 +85,7 @@ fn main() {
     report::head(&options.sizes);
     ask::all(&store, &accounts, &options);
     change::all(&store, &accounts, &options);
-    beside::all(&store, &accounts, &options);
+    background::measure_all(&store, &accounts, &options);
     ask::again(&store, &accounts, &options);
     report::disk(&store, &dir);
     drop(store);

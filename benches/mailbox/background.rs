@@ -9,34 +9,34 @@ use restante::internals::store::Store;
 use restante::internals::upkeep::{self, Settings, Upkeep};
 
 use crate::Options;
-use crate::grow::{Account, EVERY, INBOX, deliver, keep, make, message};
+use crate::grow::{Account, EVERY, INBOX, deliver, extend_listing, make, message};
 use crate::words::Words;
 
 /// The number of threads that deliver, each one message after the other.
 const SESSIONS: usize = 8;
 const SECONDS: u64 = 5;
-/// Each work is measured in so many rounds; the median counts.
+/// The number of rounds in which each kind of work is measured. The median counts.
 const ROUNDS: usize = 5;
 /// The account that gets the deliveries.
 const BUSY: AccountId = AccountId(4);
 const DESTROYED: usize = 10_000;
-const LIST: ListingFilter = ListingFilter::Flagged;
-const LOOKED: &str = "emails looked at";
+const FILTER: ListingFilter = ListingFilter::Flagged;
+const LISTED: &str = "emails looked at";
 const FOLDED: &str = "emails folded";
 const PURGED: &str = "emails purged";
 
 /// Folds all unfolded emails of an account.
-pub(crate) fn settle(store: &Store, account: AccountId) {
+pub(crate) fn fold_all(store: &Store, account: AccountId) {
     while upkeep::fold_index(store, account).unwrap() {}
 }
 
-/// Work that runs beside the deliveries.
-struct Beside<'a> {
+/// Background work whose effect on deliveries is measured.
+struct BackgroundWork<'a> {
     name: &'a str,
     /// Prepares the work, before the time is measured.
     before: &'a dyn Fn(),
-    /// Works until the flag is set.
-    work: &'a (dyn Fn(&AtomicBool) + Sync),
+    /// Does the work until the flag is set.
+    run: &'a (dyn Fn(&AtomicBool) + Sync),
     /// A count that grows with the work, in `unit`.
     done: &'a dyn Fn() -> i64,
     unit: &'a str,
@@ -50,7 +50,7 @@ struct Run {
     done: i64,
 }
 
-pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
+pub(crate) fn measure_all(store: &Store, accounts: &[Account], options: &Options) {
     // The largest account of at most 100,000 emails.
     let Some(largest) = accounts.last() else { return };
     let large = accounts.iter().rfind(|account| account.size <= 100_000).unwrap_or(largest);
@@ -59,10 +59,10 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
     }
     let idle = || ();
     let drop_list =
-        || while store.commit(large.id, |txn| txn.drop_listing(INBOX, LIST, 2_000)).unwrap().0 {};
+        || while store.commit(large.id, |txn| txn.drop_listing(INBOX, FILTER, 2_000)).unwrap().0 {};
     let begin_list = || {
         drop_list();
-        keep(store, large.id, INBOX, LIST, 1);
+        extend_listing(store, large.id, INBOX, FILTER, 1);
     };
     let destroy = || {
         drop_list();
@@ -95,7 +95,9 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
     };
     let hard_list = |stop: &AtomicBool| {
         while !stop.load(Ordering::Relaxed) {
-            while !keep(store, large.id, INBOX, LIST, 256) && !stop.load(Ordering::Relaxed) {}
+            while !extend_listing(store, large.id, INBOX, FILTER, 256)
+                && !stop.load(Ordering::Relaxed)
+            {}
             lists.fetch_add(1, Ordering::Relaxed);
             drop_list();
         }
@@ -122,52 +124,52 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
     };
     let made = || lists.load(Ordering::Relaxed);
     let all = [
-        Beside {
+        BackgroundWork {
             name: "p99 ms of deliveries alone",
             before: &idle,
-            work: &|_| (),
+            run: &|_| (),
             done: &|| 0,
-            unit: "beside",
+            unit: "",
         },
-        Beside {
+        BackgroundWork {
             name: "p99 ms while the service makes a list",
             before: &begin_list,
-            work: &serve,
+            run: &serve,
             done: &looked,
-            unit: LOOKED,
+            unit: LISTED,
         },
-        Beside {
+        BackgroundWork {
             name: "p99 ms while the service folds texts",
             before: &drop_list,
-            work: &serve,
+            run: &serve,
             done: &folded,
             unit: FOLDED,
         },
-        Beside {
+        BackgroundWork {
             name: "p99 ms while the service purges",
             before: &destroy,
-            work: &purge,
+            run: &purge,
             done: &purged,
             unit: PURGED,
         },
-        Beside {
+        BackgroundWork {
             name: "flat out: lists made and dropped",
             before: &drop_list,
-            work: &hard_list,
+            run: &hard_list,
             done: &made,
             unit: "lists",
         },
-        Beside {
+        BackgroundWork {
             name: "flat out: texts folded",
             before: &drop_list,
-            work: &hard_fold,
+            run: &hard_fold,
             done: &folded,
             unit: FOLDED,
         },
-        Beside {
+        BackgroundWork {
             name: "flat out: emails purged",
             before: &destroy,
-            work: &hard_purge,
+            run: &hard_purge,
             done: &purged,
             unit: PURGED,
         },
@@ -180,7 +182,7 @@ fn looked(store: &Store, account: &Account) -> i64 {
     let snapshot = store.snapshot();
     let kept = snapshot.mailbox(account.id, INBOX).unwrap().unwrap().listings;
     let newest = snapshot.emails(account.id, None, 1).unwrap()[0].0;
-    match kept.iter().find(|kept| kept.filter == LIST).map(|kept| kept.stage) {
+    match kept.iter().find(|kept| kept.filter == FILTER).map(|kept| kept.stage) {
         Some(ListingStage::Filling(upto)) if upto.0 > 0 => {
             i64::try_from((newest.0.saturating_sub(upto.0)) >> 16).unwrap() / EVERY
         }
@@ -189,20 +191,21 @@ fn looked(store: &Store, account: &Account) -> i64 {
     }
 }
 
-fn report(store: &Store, options: &Options, all: &[Beside<'_>]) {
-    let wanted: Vec<&Beside<'_>> = all.iter().filter(|beside| options.wants(beside.name)).collect();
-    let mut runs = vec![Vec::new(); wanted.len()];
+fn report(store: &Store, options: &Options, all: &[BackgroundWork<'_>]) {
+    let selected: Vec<&BackgroundWork<'_>> =
+        all.iter().filter(|work| options.wants(work.name)).collect();
+    let mut runs = vec![Vec::new(); selected.len()];
     for round in 0..ROUNDS {
-        for (at, (beside, runs)) in wanted.iter().zip(&mut runs).enumerate() {
-            (beside.before)();
-            settle(store, BUSY);
-            let before = (beside.done)();
-            let (p99, delivered) = deliveries(store, (round * all.len() + at) as u64, beside.work);
-            runs.push(Run { p99, delivered, done: (beside.done)() - before });
+        for (at, (work, runs)) in selected.iter().zip(&mut runs).enumerate() {
+            (work.before)();
+            fold_all(store, BUSY);
+            let before = (work.done)();
+            let (p99, delivered) = deliveries(store, (round * all.len() + at) as u64, work.run);
+            runs.push(Run { p99, delivered, done: (work.done)() - before });
         }
     }
     let mut first = None;
-    for (Beside { name, unit, .. }, mut runs) in wanted.into_iter().zip(runs) {
+    for (BackgroundWork { name, unit, .. }, mut runs) in selected.into_iter().zip(runs) {
         runs.sort_by(|one, other| one.p99.total_cmp(&other.p99));
         let Run { p99, delivered, done } = runs[ROUNDS / 2];
         let times = p99 / *first.get_or_insert(p99);
@@ -213,12 +216,12 @@ fn report(store: &Store, options: &Options, all: &[Beside<'_>]) {
     }
 }
 
-/// Delivers to a small account while `beside` runs. Returns the 99th percentile of the latencies of
+/// Delivers to a small account while `work` runs. Returns the 99th percentile of the latencies of
 /// durable deliveries in milliseconds, and their number. Every run delivers other messages.
-fn deliveries(store: &Store, run: u64, beside: &(dyn Fn(&AtomicBool) + Sync)) -> (f64, usize) {
+fn deliveries(store: &Store, run: u64, work: &(dyn Fn(&AtomicBool) + Sync)) -> (f64, usize) {
     let stop = AtomicBool::new(false);
     let mut times: Vec<Duration> = std::thread::scope(|scope| {
-        scope.spawn(|| beside(&stop));
+        scope.spawn(|| work(&stop));
         let sessions: Vec<_> = (0..SESSIONS)
             .map(|session| {
                 let stop = &stop;
