@@ -4,8 +4,8 @@
 //!
 //! # The rooms
 //! A room is a directory or file right under `src/`, and uses only rooms in lower layers;
-//! `tests/layering.rs` checks that. `docs/path.md` follows a message and a request through the rooms,
-//! and `docs/glossary.md` defines the words.
+//! `tests/layering.rs` checks that. `docs/path.md` follows a message and a request through the
+//! rooms, and `docs/glossary.md` defines the words.
 //!
 //! ```text
 //! layer 7  cli             the command line: starts the service, and talks to it

@@ -167,7 +167,7 @@ async fn open_directory(store: &Store, config: &Config) -> Result<Directory, Ser
             tracing::info!(accounts, "account rows of an earlier version were completed");
         }
         Err(error) => {
-            tracing::warn!(%error, "account rows could not be completed: retried at the next start");
+            tracing::warn!(%error, "account rows are not completed: retried at the next start");
         }
     }
     Ok(directory)

@@ -34,7 +34,7 @@ impl Deliverer {
                 Ok(true) => tracing::info!(%account, "report of the absence filed"),
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(%account, %error, "report of the absence not filed; tried again");
+                    tracing::warn!(%account, %error, "absence report not filed; tried again");
                 }
             }
         }

@@ -79,7 +79,7 @@ pub struct RoundReport {
     pub accounts: usize,
     /// Steps that did work.
     pub steps: usize,
-    /// Purged emails.
+    /// Emails that were purged.
     pub emails: usize,
     /// Threads that were purged with their last email.
     pub threads: usize,

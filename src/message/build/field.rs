@@ -87,8 +87,8 @@ impl EncodedField {
         for line in lines {
             if !line.starts_with([' ', '\t']) || line.trim().is_empty() {
                 return Err(BadFieldValue(
-                    "each further line of a folded value must begin with a space or a tab, and have \
-                     text",
+                    "each further line of a folded value must begin with a space or a tab, and \
+                     have text",
                 ));
             }
             bytes.push_str("\r\n");
