@@ -372,15 +372,12 @@ impl Directory {
             return Err(Error::Conflict(format!("{name} would be taken for the id of an account")));
         }
         if let Some((_, row)) = self.find_account(name)? {
-            let reason = if row.name.eq_ignore_ascii_case(name) {
-                "is its name"
+            let text = if row.name.eq_ignore_ascii_case(name) {
+                format!("there is an account {} already", row.name)
             } else {
-                "is an address of it"
+                format!("there is an account {}: {name} is an address of it", row.name)
             };
-            return Err(Error::Conflict(format!(
-                "there is an account {}: {name} {reason}",
-                row.name
-            )));
+            return Err(Error::Conflict(text));
         }
         Ok(())
     }

@@ -22,6 +22,9 @@ pub const NO_PERMISSION: u8 = 77;
 /// The configuration is wrong.
 pub const CONFIG: u8 = 78;
 
+/// The text of a failure that does not say which account is missing.
+const NO_SUCH_ACCOUNT: &str = "no such account: see `restante account list`";
+
 /// Why a command failed, for people to read, and its exit code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Failure {
@@ -49,11 +52,32 @@ impl Failure {
             _ => SOFTWARE,
         };
         let message = match (description, kind) {
-            ("", "accountNotFound") => "no such account: see `restante account list`",
+            ("", "accountNotFound") => NO_SUCH_ACCOUNT,
             ("", kind) => kind,
             (description, _) => description,
         };
         Self::new(code, message)
+    }
+
+    /// Adds the name of the account to a failure that says that there is no such account.
+    #[must_use]
+    pub fn naming_account(self, name: &str) -> Self {
+        if self.message != NO_SUCH_ACCOUNT || name.is_empty() {
+            return self;
+        }
+        let text = format!("there is no account {name}: see `restante account list`");
+        Self::new(self.code, text)
+    }
+
+    /// Writes an option in place of the property at the beginning of the text, as in
+    /// `reason: there is no reason x`.
+    #[must_use]
+    pub fn naming_option(self, property: &str, option: &str) -> Self {
+        let rest = self.message.strip_prefix(property).and_then(|rest| rest.strip_prefix(": "));
+        match rest {
+            Some(rest) => Self::new(self.code, format!("{option}: {rest}")),
+            None => self,
+        }
     }
 }
 

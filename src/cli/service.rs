@@ -188,7 +188,8 @@ impl Listeners {
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let (mut lmtp, mut lmtp_addresses) = (Vec::new(), Vec::new());
         for place in &config.lmtp_addresses(|name| names.split(':').any(|known| known == name)) {
-            let failed = |error| ServiceError::Listen { place: place.to_string(), error };
+            let failed =
+                |error| ServiceError::Listen { place: format!("[lmtp] listen {place}"), error };
             for listener in
                 BoundListener::bind(place, &config.lmtp_access()).await.map_err(failed)?
             {

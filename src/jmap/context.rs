@@ -200,10 +200,13 @@ impl Context {
         match (all.pop(), all.is_empty()) {
             (Some(only), true) => Ok(only),
             (Some(_), false) => Err(MethodError::InvalidArguments(
-                "several accounts are mapped to your Unix user: name one of them".into(),
+                "several accounts are mapped to your Unix user: name one (option -a, argument \
+                 account)"
+                    .into(),
             )),
             (None, _) => Err(MethodError::InvalidArguments(
-                "no account is mapped to your Unix user: name one with accountId or account".into(),
+                "no account is mapped to your Unix user: name one (option -a, argument account)"
+                    .into(),
             )),
         }
     }

@@ -71,7 +71,7 @@ impl Store {
 
     /// Checks that a directory can be used for backups of this store; creates and marks a new one.
     fn check_directory(&self, dir: &Path) -> Result<(), Error> {
-        let failed = |error: std::io::Error| Error::Conflict(format!("{}: {error}", dir.display()));
+        let failed = |error: std::io::Error| Error::Conflict(unusable(dir, &error));
         let refused = |why: &str| Err(Error::Conflict(format!("{}: {why}", dir.display())));
         if let Some(store) = self.0.engine.directory() {
             let data = fs::canonicalize(store.parent().unwrap_or(&store)).map_err(failed)?;
@@ -96,6 +96,20 @@ impl Store {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
         }
         fs::write(dir.join(MARK), own).map_err(failed)
+    }
+}
+
+/// Says why a directory cannot be used for backups. A service that systemd confines gets
+/// `ReadOnlyFilesystem` for a directory that its unit does not name.
+fn unusable(dir: &Path, error: &std::io::Error) -> String {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    let dir = dir.display();
+    match error.kind() {
+        PermissionDenied | ReadOnlyFilesystem => format!(
+            "the service may not write to {dir}: give {dir} to its user, and see ReadWritePaths \
+             in docs/operate.md"
+        ),
+        _ => format!("{dir}: {error}"),
     }
 }
 

@@ -197,10 +197,7 @@ impl Store {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         let engine = Arc::new(engine::rocks::RocksEngine::open_read_only(dir, options)?);
-        let empty = || {
-            let dir = dir.display();
-            Error::Open(format!("the store in {dir} is empty: it was never opened for writing"))
-        };
+        let empty = || Error::Open("it is empty: it was never opened for writing".into());
         let identity = version::read_identity(&*engine)?.ok_or_else(empty)?;
         Self::open_with_identity(engine, identity, options, clock)
     }

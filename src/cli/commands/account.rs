@@ -187,12 +187,14 @@ pub(in crate::cli) async fn run(
         }
         AccountCommand::List => list(context).await?,
         AccountCommand::Show { account } => {
-            let answer = client.call::<AccountGet>(AccountRef::by_name(&account)).await?;
+            let answer = client.call::<AccountGet>(AccountRef::by_name(&account)).await;
+            let answer = answer.map_err(|failure| failure.naming_account(&account))?;
             show(&answer, context);
         }
         AccountCommand::Set(args) => {
             let arguments = With(AccountRef::by_name(&args.account), Nullable(changes(&args)?));
-            let answer = client.call::<AccountSet>(arguments).await?;
+            let answer = client.call::<AccountSet>(arguments).await;
+            let answer = answer.map_err(|failure| failure.naming_account(&args.account))?;
             show(&answer, context);
         }
         AccountCommand::Domain { alias, target, remove } => {
@@ -204,19 +206,24 @@ pub(in crate::cli) async fn run(
             {
                 return Err(Failure::new(exit::USAGE, "not removed"));
             }
-            client.call::<AccountRemove>(AccountRef::by_name(&account)).await?;
+            let answer = client.call::<AccountRemove>(AccountRef::by_name(&account)).await;
+            answer.map_err(|failure| failure.naming_account(&account))?;
             output::line(&format!("{account} removed"));
         }
         AccountCommand::Alias { account, address, remove } => {
             let args = AliasArguments { address: address.clone(), remove };
-            client.call::<AccountAlias>(With(AccountRef::by_name(&account), args)).await?;
+            let args = With(AccountRef::by_name(&account), args);
+            let answer = client.call::<AccountAlias>(args).await;
+            answer.map_err(|failure| failure.naming_account(&account))?;
             let verb = if remove { "no longer leads" } else { "leads" };
             output::line(&format!("{address} {verb} to {account}"));
         }
         AccountCommand::Password { account, label, remove } => {
             let password = if remove { None } else { Some(read_password()?) };
             let args = PasswordArguments { name: Some(label.clone()), password };
-            client.call::<AccountPassword>(With(AccountRef::by_name(&account), args)).await?;
+            let args = With(AccountRef::by_name(&account), args);
+            let answer = client.call::<AccountPassword>(args).await;
+            answer.map_err(|failure| failure.naming_account(&account))?;
             output::line(&format!(
                 "password `{label}` of {account} {}",
                 if remove { "removed" } else { "set" }

@@ -11,6 +11,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
+use super::check;
 use crate::cli::control::{CommandContext, job};
 use crate::cli::exit::{self, Failure};
 use crate::cli::service;
@@ -144,8 +145,8 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
     if std::fs::read_dir(&args.to).is_ok_and(in_use) {
         return Err(bad(&args.to, "it is not empty: name a new directory"));
     }
-    let made =
-        backup::restore(&args.dir, args.id, &to).map_err(|error| job::store_failure(&error))?;
+    let made = backup::restore(&args.dir, args.id, &to);
+    let made = made.map_err(|error| restore_failure(args, &error))?;
     let store = open(&to)?;
     let secrets = store.secrets().clone();
     let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
@@ -161,8 +162,7 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
         let at = made.at.local(&jiff::tz::TimeZone::system());
         output::line(&format!("backup {} of {at} is in {}", made.id, args.to.display()));
         found.breaches.iter().for_each(|breach| output::line(breach));
-        let (accounts, rows, count) = (found.accounts, found.rows, found.count);
-        output::line(&format!("checked: {accounts} accounts, {rows} rows, {count} breaches"));
+        output::line(&format!("checked: {}", check::result(&found)));
         output::line(
             "to use it: stop restante.service and restante.socket, move this directory to the \
              place of the data directory, chown it to the service's user, start both units, and \
@@ -180,11 +180,30 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
     }
 }
 
+/// Converts an error of a restore. Names what the error leaves out: the backup that is missing, or
+/// the store that does not open.
+fn restore_failure(args: &RestoreArgs, error: &store::Error) -> Failure {
+    let Failure { code, message } = job::store_failure(error);
+    let dir = args.dir.display();
+    let message = match (error, args.id) {
+        (store::Error::NotFound(_), Some(id)) => {
+            format!("there is no backup {id} in {dir}: see `restante backup {dir} --list`")
+        }
+        (store::Error::NotFound(_), None) => format!("there is no backup in {dir}"),
+        (store::Error::Open(_), _) => format!("the store in {}: {message}", args.to.display()),
+        _ => message,
+    };
+    Failure::new(code, message)
+}
+
 #[cfg(feature = "rocksdb")]
 fn open(dir: &Path) -> Result<Store, Failure> {
     let opened =
         Store::open_read_only(dir, &store::Options::default(), Arc::new(clock::SystemClock));
-    opened.map_err(|error| job::store_failure(&error))
+    opened.map_err(|error| {
+        let Failure { code, message } = job::store_failure(&error);
+        Failure::new(code, format!("the store in {}: {message}", dir.display()))
+    })
 }
 
 #[cfg(not(feature = "rocksdb"))]

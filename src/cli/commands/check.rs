@@ -14,7 +14,7 @@ use crate::cli::terminal::output;
 use crate::jmap::admin;
 use crate::message::rows_or_bare;
 use crate::model::clock;
-use crate::wire::jmap::admin::store::{JobStage, StoreCheck, StoreCheckArguments};
+use crate::wire::jmap::admin::store::{CheckFindings, JobStage, StoreCheck, StoreCheckArguments};
 
 #[derive(Debug, Args)]
 pub struct CheckArgs {
@@ -50,7 +50,7 @@ pub(in crate::cli) async fn run(args: &CheckArgs, context: &CommandContext) -> R
     if context.json {
         output::json(&found);
     } else if count == 0 {
-        output::line(&format!("in order: {} accounts, {} rows", found.accounts, found.rows));
+        output::line(&result(&found));
     } else {
         found.breaches.iter().for_each(|breach| output::line(breach));
     }
@@ -58,6 +58,15 @@ pub(in crate::cli) async fn run(args: &CheckArgs, context: &CommandContext) -> R
         Ok(())
     } else {
         let advice = "run `restante repair`, and report this output as a fault of Restante";
-        Err(Failure::new(exit::DATA, format!("{count} faults in the store: {advice}")))
+        Err(Failure::new(exit::DATA, format!("{}: {advice}", result(&found))))
+    }
+}
+
+/// Says whether the store is in order: `in order: 3 accounts, 51234 rows`, or the number of faults.
+pub(super) fn result(found: &CheckFindings) -> String {
+    match found.count {
+        0 => format!("in order: {} accounts, {} rows", found.accounts, found.rows),
+        1 => "1 fault in the store".to_owned(),
+        count => format!("{count} faults in the store"),
     }
 }

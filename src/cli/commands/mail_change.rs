@@ -126,7 +126,8 @@ pub(in crate::cli) async fn move_to(
     let arguments = MailMoveArguments { ids: args.emails, mailbox: args.mailbox, also: args.also };
     let split =
         |answer: <MailMove as VendorMethod>::Answer| (plain(answer.moved), answer.not_moved);
-    change_each::<MailMove, _>(context, &args.account, arguments, "moved", split).await
+    let done = if args.also { "added" } else { "moved" };
+    change_each::<MailMove, _>(context, &args.account, arguments, done, split).await
 }
 
 pub(in crate::cli) async fn flag(args: FlagArgs, context: &CommandContext) -> Result<(), Failure> {

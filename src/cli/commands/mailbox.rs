@@ -160,7 +160,8 @@ pub(in crate::cli) async fn run(
             let rights = (!rights.is_empty()).then(|| rights.join(","));
             let share_with = [(with, rights)].into();
             let args = MailboxChangeArguments { share_with, ..change_of(mailbox) };
-            change(context, &account, args, &done).await
+            let changed = change(context, &account, args, &done).await;
+            changed.map_err(|failure| failure.naming_option("shareWith", "mailbox share"))
         }
         MailboxCommand::Subscribe { account, mailbox, off } => {
             let done = if off { "no longer subscribed" } else { "subscribed" };
@@ -242,7 +243,7 @@ async fn list(args: &AccountArgs, context: &CommandContext) -> Result<(), Failur
             "EMAILS",
             "UNREAD",
             "THREADS",
-            "UNREAD",
+            "UNREAD THREADS",
             "ATTRIBUTES",
             "SHARED",
         ],

@@ -107,7 +107,7 @@ pub(in crate::cli) async fn run(
         QueueCommand::List { filter, limit } => list(&filter, limit, context).await,
         QueueCommand::Show { item, message } => show(&item, message, context).await,
         QueueCommand::Retry(selected) => {
-            change::<QueueRetry>(&selected, "tried now", context).await
+            change::<QueueRetry>(&selected, "to be tried now", context).await
         }
         QueueCommand::Hold(selected) => change::<QueueHold>(&selected, "held", context).await,
         QueueCommand::Release(selected) => {

@@ -61,7 +61,8 @@ pub(in crate::cli) async fn run(
                 None => None,
             };
             let args = With(AccountRef::by_name(&account), TokenAddArguments { name, expires });
-            let answer = client.call::<AccountTokenAdd>(args).await?;
+            let answer = client.call::<AccountTokenAdd>(args).await;
+            let answer = answer.map_err(|failure| failure.naming_account(&account))?;
             if context.json {
                 output::json(&answer);
             } else {
@@ -69,7 +70,8 @@ pub(in crate::cli) async fn run(
             }
         }
         TokenCommand::List { account } => {
-            let answer = client.call::<AccountTokenList>(AccountRef::by_name(&account)).await?;
+            let answer = client.call::<AccountTokenList>(AccountRef::by_name(&account)).await;
+            let answer = answer.map_err(|failure| failure.naming_account(&account))?;
             if context.json {
                 output::json(&answer.list);
                 return Ok(());
@@ -85,7 +87,9 @@ pub(in crate::cli) async fn run(
         }
         TokenCommand::Remove { account, name } => {
             let args = TokenRemoveArguments { name: name.clone() };
-            client.call::<AccountTokenRemove>(With(AccountRef::by_name(&account), args)).await?;
+            let args = With(AccountRef::by_name(&account), args);
+            let answer = client.call::<AccountTokenRemove>(args).await;
+            answer.map_err(|failure| failure.naming_account(&account))?;
             output::line(&format!("token `{name}` of {account} removed"));
         }
     }

@@ -10,6 +10,7 @@ use std::path::Path;
 use crate::cli::control::CommandContext;
 use crate::cli::control::selected_account::{AccountArgs, call, find_account};
 use crate::cli::exit::{self, Failure};
+use crate::cli::terminal::dates;
 use crate::cli::terminal::input::{read, with_crlf};
 use crate::cli::terminal::output::{self, local};
 use crate::wire::jmap::admin::decisions::{
@@ -76,10 +77,34 @@ async fn change(
     };
     let ObjectError { kind, description, properties } = ObjectError::read(refused);
     let mut description = description.unwrap_or_default();
-    if !properties.is_empty() {
-        description = format!("{}: {description}", properties.join(", "));
+    if let Some(first) = properties.first() {
+        // The description may begin with the name of the first property.
+        let text = description.strip_prefix(&format!("{first}: ")).unwrap_or(&description);
+        let options: Vec<&str> = properties.iter().map(|property| option_for(property)).collect();
+        description = format!("{}: {text}", options.join(", "));
     }
     Err(Failure::from_jmap_error(&kind, &description))
+}
+
+/// Returns the option that sets a property, or the property if there is none.
+fn option_for(property: &str) -> &str {
+    match property {
+        "fromDate" => "--from",
+        "toDate" => "--until",
+        "days" => "--on",
+        "subject" => "--subject",
+        "textBody" => "--text",
+        "htmlBody" => "--html-file",
+        "from" => "--sender-address",
+        "replyTo" => "--reply-to",
+        "addresses" => "--address",
+        "except" => "--except",
+        "audience" => "--audience",
+        "organisation" => "--organisation",
+        "language" => "--language",
+        "variants" => "the texts",
+        other => other,
+    }
 }
 
 /// Prints the vacation response of an account.
@@ -96,6 +121,10 @@ pub(in crate::cli) async fn show(name: &str, context: &CommandContext) -> Result
     output::line(&format!("vacation of {}: {state}", account.name));
     let zone = account.zone.iana_name().unwrap_or("local time");
     let time = |at: Option<String>| at.map(|at| local(&at, &account.zone)).unwrap_or_default();
+    let until = response.to_date.flatten().map(|at| {
+        let last_day = dates::last_day(&at, &account.zone);
+        last_day.map_or_else(|| with_zone(&time(Some(at)), zone), |day| format!("{day} (included)"))
+    });
     let list = |all: Option<Vec<String>>| all.unwrap_or_default().join(", ");
     let if_set = |set: Option<bool>, text: &str| {
         if set == Some(true) { text.to_owned() } else { String::new() }
@@ -103,7 +132,7 @@ pub(in crate::cli) async fn show(name: &str, context: &CommandContext) -> Result
     let audience = response.audience.filter(|audience| audience != "everyone");
     for (label, value) in [
         ("from", with_zone(&time(response.from_date.flatten()), zone)),
-        ("until", with_zone(&time(response.to_date.flatten()), zone)),
+        ("until", until.unwrap_or_default()),
         ("only on", list(response.days)),
         ("answers", audience.unwrap_or_default()),
         ("organisation", list(response.organisation)),
@@ -168,6 +197,9 @@ async fn test(
         return Ok(());
     }
     match answer {
+        VacationTestAnswer::Silent { reason, detail } if detail.is_empty() => {
+            output::line(&format!("silent: {reason}"));
+        }
         VacationTestAnswer::Silent { reason, detail } => {
             output::line(&format!("silent: {reason} ({detail})"));
         }

@@ -37,7 +37,8 @@ pub(in crate::cli) async fn find_account(
     context: &CommandContext,
 ) -> Result<AccountInfo, Failure> {
     let account = if name.is_empty() { AccountRef::default() } else { AccountRef::by_name(name) };
-    let answer = context.client.call::<AccountGet>(account).await?;
+    let answer = context.client.call::<AccountGet>(account).await;
+    let answer = answer.map_err(|failure| failure.naming_account(name))?;
     let zone =
         answer.zone.as_deref().or(context.config.directory.zone.as_deref()).and_then(clock::zone);
     Ok(AccountInfo {

@@ -52,6 +52,15 @@ pub fn parse(
     Ok(UtcMillis(at.as_millisecond()))
 }
 
+/// Returns the last day, `2026-11-27`, of a window whose end (RFC 3339) is the start of a day in
+/// `zone`; `None` if the window ends within a day.
+pub fn last_day(end: &str, zone: &TimeZone) -> Option<String> {
+    let end = Timestamp::from_millisecond(UtcMillis::parse_rfc3339(end)?.0).ok()?;
+    let end = end.to_zoned(zone.clone());
+    let is_start = end.start_of_day().is_ok_and(|start| start == end);
+    if is_start { end.date().yesterday().ok().map(|day| day.to_string()) } else { None }
+}
+
 /// A text that was understood.
 enum DateExpression {
     Day(Date),
@@ -156,6 +165,21 @@ mod tests {
                 (from, until),
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn an_end_at_midnight_is_shown_as_the_day_before() {
+        let zone = TimeZone::get("Europe/Berlin").unwrap();
+        for (end, day) in [
+            ("2026-11-27T23:00:00Z", Some("2026-11-27")),
+            // The day before has 25 hours.
+            ("2026-10-25T23:00:00Z", Some("2026-10-25")),
+            ("2026-11-28T00:00:00Z", None),
+            ("2026-11-27T23:00:01Z", None),
+            ("someday", None),
+        ] {
+            assert_eq!(last_day(end, &zone).as_deref(), day, "{end}");
         }
     }
 

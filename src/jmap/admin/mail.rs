@@ -139,7 +139,7 @@ impl AdminMethod for MailShow {
     ) -> Result<MailShowAnswer, MethodError> {
         let (account, _) = context.account_of(&account_ref)?;
         let snapshot = context.store.snapshot();
-        let missing = || MethodError::NotFound("no such email".into());
+        let missing = || MethodError::NotFound(format!("there is no email {}", args.id));
         let id: EmailId = args.id.parse().map_err(|_| missing())?;
         let email = snapshot.email(account, id)?.ok_or_else(missing)?;
         charge_message(context, email.size)?;

@@ -187,7 +187,11 @@ fn recipient(target: &Target) -> QueuedRecipient {
 }
 
 fn read_id(text: &str) -> Result<ActionId, MethodError> {
-    text.parse().map_err(|_| MethodError::NotFound("there is no such action".into()))
+    text.parse().map_err(|_| no_message(text))
+}
+
+fn no_message(id: &str) -> MethodError {
+    MethodError::NotFound(format!("there is no message {id} in the queue"))
 }
 
 impl AdminMethod for QueueShow {
@@ -198,9 +202,7 @@ impl AdminMethod for QueueShow {
         let (account, row) = context.account_of(&account_ref)?;
         let id = read_id(&args.id)?;
         let snapshot = context.store.snapshot();
-        let action = snapshot.action(account, id)?;
-        let action =
-            action.ok_or_else(|| MethodError::NotFound("there is no such action".into()))?;
+        let action = snapshot.action(account, id)?.ok_or_else(|| no_message(&args.id))?;
         let message = if args.with_message && action.state != ActionState::Sent {
             charge_message(context, snapshot.action_size(&action)?)?;
             Some(to_base64(&snapshot.action_message(account, &action)?))
@@ -281,13 +283,16 @@ fn change(
 ) -> Result<QueueChangeAnswer, MethodError> {
     if !all {
         let (account, _) = context.account_of(&account_ref)?;
-        let id = id.ok_or_else(|| MethodError::InvalidArguments("id is required".into()))?;
-        let id = read_id(&id)?;
+        let text = id.ok_or_else(|| MethodError::InvalidArguments("id is required".into()))?;
+        let id = read_id(&text)?;
         let done = context.store.commit(account, |txn| {
             let action = txn.action(id)?;
             act(txn, &action)?;
             Ok(u64::from(action.state == ActionState::Attempting))
         });
+        if matches!(done, Err(Error::NotFound("action"))) {
+            return Err(no_message(&text));
+        }
         let under_way = durable(done)?;
         return Ok(QueueChangeAnswer { changed: 1, unchanged: 0, under_way });
     }

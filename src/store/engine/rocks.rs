@@ -55,8 +55,8 @@ impl RocksEngine {
         let (mut options, families) = tuning::database_options(settings);
         options.create_if_missing(true);
         options.create_missing_column_families(true);
-        let db = DB::open_cf_descriptors(&options, dir, families)
-            .map_err(|error| open_error(dir, &error))?;
+        let db =
+            DB::open_cf_descriptors(&options, dir, families).map_err(|error| open_error(&error))?;
         Ok(Self { db, options, read_only: false, deletions: Deletions::default(), _lock: None })
     }
 
@@ -70,15 +70,15 @@ impl RocksEngine {
             Ok(file) => {
                 // RocksDB takes an exclusive lock of the same kind on this file.
                 rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockShared)
-                    .map_err(|error| open_error(dir, &format!("LOCK: {error}")))?;
+                    .map_err(|error| open_error(&format!("LOCK: {error}")))?;
                 Some(file)
             }
             Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(open_error(dir, &error)),
+            Err(error) => return Err(open_error(&error)),
         };
         let (options, families) = tuning::database_options(settings);
         let db = DB::open_cf_descriptors_read_only(&options, dir, families, false)
-            .map_err(|error| open_error(dir, &error))?;
+            .map_err(|error| open_error(&error))?;
         Ok(Self { db, options, read_only: true, deletions: Deletions::default(), _lock: lock })
     }
 
@@ -89,11 +89,15 @@ impl RocksEngine {
     }
 }
 
-fn open_error(dir: &Path, error: &dyn std::fmt::Display) -> Error {
-    let (text, dir) = (error.to_string(), dir.display());
-    let remedy = if text.contains("LOCK") || text.contains("lock") {
-        "another process has it open: stop the service first, or go through it"
-    } else if text.contains("orruption") {
+/// Makes an error with a remedy. The directory is not in the text: callers name it.
+fn open_error(error: &dyn std::fmt::Display) -> Error {
+    let text = error.to_string();
+    if text.contains("LOCK") || text.contains("lock") {
+        return Error::Open(
+            "another process has it open: is the service running already?".to_owned(),
+        );
+    }
+    let remedy = if text.contains("orruption") {
         "it is damaged, and nothing was changed. Copy the directory away before anything else; \
          then restore the last backup. Opening it anyway would silently drop mail that was \
          acknowledged"
@@ -104,7 +108,7 @@ fn open_error(dir: &Path, error: &dyn std::fmt::Display) -> Error {
     } else {
         "check that the directory exists, that the service owns it, and that the disk has space"
     };
-    Error::Open(format!("cannot open the store in {dir}: {text}. {remedy}."))
+    Error::Open(format!("it cannot be opened: {text}. {remedy}."))
 }
 
 fn io(error: &rocksdb::Error) -> Error {

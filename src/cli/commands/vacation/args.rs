@@ -13,9 +13,11 @@ pub enum VacationCommand {
     ///
     /// Strangers will read the text: leave out what you would not tell everybody (RFC 3834 §6).
     /// Dates are written 2026-12-24, 2026-12-24T09:00, today, tomorrow, friday, +3d, +2w or +1m, in
-    /// the account's time zone. A day given to --until is included. In subject and text, {subject}
-    /// is replaced with the subject of the answered message, {from} with its sender, and {until}
-    /// with the last day.
+    /// the account's time zone. A day given to --until is included. Start, end and days are set
+    /// anew each time: without --until, the end that was set before is removed, and the reply stays
+    /// on until `vacation off`. In subject and text, {subject} is replaced with the subject of the
+    /// answered message, {from} with its sender, and {until} with the last day; use {until} only
+    /// with an end.
     Set(Box<VacationSetArgs>),
     /// Add or remove a text in another language, or for senders in or outside the organisation.
     ///
@@ -32,6 +34,9 @@ pub enum VacationCommand {
     /// Print a report of the mail that came during an absence, by sender and thread.
     Report(VacationReportArgs),
     /// List the senders that were answered, newest first.
+    ///
+    /// The column BY is "a script" where a mail filter sent the reply, and empty where the
+    /// vacation response did. This version has no mail filters.
     Told {
         #[command(flatten)]
         account: PositionalAccountArgs,
@@ -132,7 +137,7 @@ pub struct VacationSetArgs {
     /// The beginning of the absence [default: now].
     #[arg(long = "from", alias = "from-date", value_name = "DATE")]
     pub from_date: Option<String>,
-    /// The end of the absence; a day is included [default: until `vacation off`].
+    /// The end of the absence; a day is included [default: no end, until `vacation off`].
     #[arg(long, value_name = "DATE")]
     pub until: Option<String>,
     /// Only on these days: friday, 15 (of each month), 24-31; may be given several times [default:

@@ -64,7 +64,8 @@ pub(in crate::cli) async fn log(
     let answer = context
         .client
         .call::<DecisionList>(With(AccountRef::by_id(&account.id), arguments))
-        .await?;
+        .await
+        .map_err(|failure| failure.naming_option("reason", "--reason"))?;
     if context.json {
         output::json(&answer.list);
         return Ok(());

@@ -90,8 +90,7 @@ pub(in crate::cli) async fn text(
     let old = variants.iter().position(is_same);
     if args.remove {
         let Some(old) = old else {
-            let text = "there is no text for this language and these senders";
-            return Err(Failure::new(exit::USAGE, text));
+            return Err(Failure::new(exit::USAGE, no_such_text(&variants)));
         };
         variants.remove(old);
     } else {
@@ -111,6 +110,21 @@ pub(in crate::cli) async fn text(
     super::change(context, &account.id, arguments).await?;
     warn(!args.remove, context);
     show(args.account.name(), context).await
+}
+
+/// Says that there is no text for the named language and senders, and which texts there are.
+fn no_such_text(variants: &[VariantFacts]) -> String {
+    let describe = |variant: &VariantFacts| {
+        let parts = [variant.circle.as_deref(), variant.language.as_deref()];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    };
+    let all = variants.iter().map(describe).collect::<Vec<_>>().join(", ");
+    let existing = if all.is_empty() {
+        "there are no such texts".to_owned()
+    } else {
+        format!("there are texts for: {all}")
+    };
+    format!("there is no text for this language and these senders; {existing}")
 }
 
 /// The text and the HTML of a reply.
