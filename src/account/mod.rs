@@ -5,6 +5,8 @@
 //!   catch-all of its domain, in this order.
 //! - The whole directory is held in memory, and read anew after a change is durable. So RCPT costs
 //!   one look-up.
+//! - A row is lost if it is missing and another row names it: the row of an account names its
+//!   addresses, and the row of an address its account.
 //! - A damaged or lost row is logged once. Only addresses that may resolve through it are affected:
 //!   they get a temporary error, never "nobody has that address".
 
@@ -74,8 +76,8 @@ impl Settings {
 pub struct ResolvedAddress {
     pub account: AccountId,
     pub row: AccountRow,
-    /// The address that matched, folded, without detail and in its real domain. For a catch-all,
-    /// the address that was looked up.
+    /// The address that matched, in its stored form, without detail and in its real domain. If a
+    /// catch-all matched, the address that was looked up, with its detail.
     pub address: Address,
     pub detail: Option<String>,
 }
@@ -101,17 +103,19 @@ struct Inner {
     /// Held by each change of the directory from its first read to its last commit, so that a name
     /// that was free stays free.
     change_lock: Mutex<()>,
-    /// The damage that was logged.
+    /// The texts of the damage that was logged.
     reported: Mutex<HashSet<String>>,
 }
 
 /// The directory in memory.
 #[derive(Debug, Default)]
 struct DirectoryCache {
+    /// By address in its stored form, `@domain` of a catch-all, or `@@domain` of an alias domain.
     addresses: HashMap<String, AddressRow>,
     accounts: HashMap<AccountId, AccountRow>,
     /// The primary address and the aliases of each account, the primary address first.
     addresses_by_account: HashMap<AccountId, Vec<Address>>,
+    /// The catch-alls of each account, as `@domain`.
     catch_alls: HashMap<AccountId, Vec<String>>,
     /// Pairs of alias domain and real domain.
     alias_domains: Vec<(String, String)>,
@@ -119,7 +123,7 @@ struct DirectoryCache {
     tokens: HashMap<[u8; 32], (AccountId, Option<UtcMillis>)>,
     /// The number of passwords of the account that has the most.
     max_passwords: usize,
-    /// The errors of rows that are damaged or lost.
+    /// The errors of rows that are damaged or lost, by the keys of `accounts` and `addresses`.
     damaged_accounts: BTreeMap<AccountId, Error>,
     damaged_addresses: BTreeMap<String, Error>,
 }
@@ -222,8 +226,8 @@ impl Directory {
     /// if it has expired.
     ///
     /// # Errors
-    /// `Corrupt` if the token may belong to an account whose row is damaged; others if the store
-    /// cannot be read.
+    /// `Corrupt` if the token may belong to an account whose row is damaged or lost; others if the
+    /// store cannot be read.
     pub fn account_of_token(
         &self,
         hash: &[u8; 32],
@@ -271,12 +275,13 @@ impl Directory {
         Ok(self.cache()?.catch_alls.get(&account).cloned().unwrap_or_default())
     }
 
-    /// Finds an account as `find_account` does, also if its own row is damaged or lost: then by its
-    /// id or by an address. An address whose row is damaged or lost belongs to the account that
-    /// names it.
+    /// Returns what `find_account` finds. Where damage stops `find_account`, an id is returned
+    /// unchecked, and an address is looked up in the row of the address, else in the lists of
+    /// addresses that the accounts' own rows hold.
     ///
     /// # Errors
-    /// `Corrupt` if the account can only be found by its id; others if the store cannot be read.
+    /// `Corrupt` if the account may have a damaged or lost row and is found only by its id; others
+    /// if the store cannot be read.
     pub fn find_damaged_account(&self, name: &str) -> Result<Option<AccountId>, Error> {
         let damage = match self.find_account(name) {
             Err(damage @ Error::Corrupt { .. }) => damage,
@@ -302,7 +307,8 @@ impl Directory {
     /// address never names another account.
     ///
     /// # Errors
-    /// `Corrupt` if it may be an account whose row is damaged; others if the store cannot be read.
+    /// `Corrupt` if `name` may belong to an account whose row is damaged or lost; others if the
+    /// store cannot be read.
     pub fn find_account(&self, name: &str) -> Result<Option<(AccountId, AccountRow)>, Error> {
         let cache = self.cache()?;
         let id = name.parse::<AccountId>().ok();
@@ -352,7 +358,7 @@ impl OwnAddresses {
     ///
     /// # Errors
     /// `Corrupt` if the row of the catch-all is damaged or lost.
-    pub fn has_domain(&self, domain: &str) -> Result<bool, Error> {
+    pub fn has_catch_all(&self, domain: &str) -> Result<bool, Error> {
         let row = self.cache.row(&format!("@{domain}"))?;
         Ok(matches!(row, Some(AddressRow::CatchAll(account)) if *account == self.account))
     }
@@ -464,6 +470,7 @@ impl DirectoryCache {
         Ok(account(&format!("@{}", real.domain()))?.map(|id| (id, real, None)))
     }
 
+    /// Returns an address in its stored form with an alias domain replaced by the real one.
     fn in_real_domain(&self, address: Address) -> Result<Address, Error> {
         if let Some(damage) = self.damaged_addresses.get(&format!("@@{}", address.domain())) {
             return Err(damage.clone());

@@ -424,7 +424,7 @@ fn answer(
         message_id: reply.message_id.clone(),
         message: reply.message.clone(),
     };
-    let NewAction { action, bytes } = reply_action.queue(now);
+    let NewAction { action, bytes } = reply_action.into_action(now);
     let action = txn.queue_action(action, &bytes)?;
     txn.remember_told(told, &reply.recipient, memory)?;
     if let (Some(rows), Some(fcc)) = (rows, &reply.fcc) {

@@ -204,7 +204,7 @@ impl SenderAddresses {
         match email.strip_prefix("*@") {
             Some(domain) => self
                 .own
-                .has_domain(&fold_domain(domain))
+                .has_catch_all(&fold_domain(domain))
                 .map_err(|error| SetError::ServerFail(error.to_string())),
             None => Address::parse(email).map_or(Ok(false), |address| self.may_send_from(&address)),
         }

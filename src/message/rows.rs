@@ -1,21 +1,22 @@
-//! Makes the database rows of a message. Every way into the store (delivery, import, drafts,
-//! rebuild) goes through this file.
+//! Makes the database rows of a message. Delivery, import, drafts and repair all make them here, so
+//! that the same message has the same rows however it came into the store.
 
 use super::content::content;
 use super::panic::catch_parser_panic;
 use super::parse::Message;
-use super::refs::{ids, thread_keys};
+use super::refs::{self, thread_keys};
 use super::tokens::tokens;
 use crate::model::{BlobHash, MessageRows, Secrets};
 
-/// Parses a message once and makes its rows.
+/// Parses a message once and makes its rows. A panic of a parser goes on to the caller: see
+/// `rows_or_bare`.
 #[must_use]
 pub fn rows(raw: &[u8], secrets: &Secrets) -> MessageRows {
     rows_of(&Message::parse(raw), secrets)
 }
 
-/// Returns the rows of a message, or `bare_rows` if a parser panics. For callers that must store
-/// every message, and must get the same rows when they read it again.
+/// Returns the rows of a message, or `bare_rows` if a parser panics. For callers that must make
+/// rows of every message, and for callers that make the rows of a stored message again.
 #[must_use]
 pub fn rows_or_bare(raw: &[u8], secrets: &Secrets) -> MessageRows {
     catch_parser_panic("a message", || rows(raw, secrets)).unwrap_or_else(|| bare_rows(raw))
@@ -34,7 +35,7 @@ pub fn rows_of(message: &Message<'_>, secrets: &Secrets) -> MessageRows {
     let raw = message.raw();
     let content = content(message);
     let thread_keys = thread_keys(
-        &ids(message.header()),
+        &refs::ids(message.header()),
         content.subject.as_deref().unwrap_or_default(),
         secrets,
     );

@@ -284,7 +284,7 @@ mod tests {
             prefix: Vec::new(),
             blob: crate::model::BlobHash([7; 32]),
         };
-        let action = submission.queue(UtcMillis(0)).action;
+        let action = submission.into_action(UtcMillis(0)).action;
         let text = assert_has_lines(
             &compose_failed(&action, &targets, RAW, &reporter()).unwrap(),
             &[

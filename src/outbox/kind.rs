@@ -1,5 +1,6 @@
-//! The kinds of actions, and the rules of each. A kind is a small type that holds what it needs,
-//! and whose `queue` makes the action.
+//! The rules of each kind of action, and a type for each kind of message that becomes an action.
+//! The caller fills in the type, makes the action with `into_action`, and queues it with
+//! `Txn::queue_action`.
 
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ pub struct NewAction {
 pub struct Rules {
     /// Whether an action that may have been sent counts as sent. If not, it is sent again.
     pub at_most_once: bool,
-    /// How long an action is tried.
+    /// How long an action is tried, from the time when it is first due.
     pub lifetime: Duration,
     /// Whether the sender, if there is one, gets a report of recipients that were not reached (RFC
     /// 5321 §6.1).
@@ -60,7 +61,7 @@ pub struct ReplyAction {
     pub email: EmailId,
     /// The key of the told row of the recipient, if one was written.
     pub told: Option<ToldKey>,
-    /// From this time on the reply is too late, if that is before the end of its lifetime.
+    /// The reply expires at this time, or at the end of its lifetime if that is earlier.
     pub until: Option<UtcMillis>,
     /// Without angle brackets.
     pub message_id: String,
@@ -108,6 +109,7 @@ pub struct ReceiptAction {
     pub email: EmailId,
     /// Without angle brackets.
     pub message_id: String,
+    /// The whole message of the notification.
     pub blob: BlobHash,
 }
 
@@ -170,7 +172,7 @@ fn new_action(
 impl ReplyAction {
     /// Makes the action.
     #[must_use]
-    pub fn queue(self, now: UtcMillis) -> NewAction {
+    pub fn into_action(self, now: UtcMillis) -> NewAction {
         let action = new_action(
             ActionKind::Reply,
             vec![Target::without_reports(self.recipient)],
@@ -185,11 +187,10 @@ impl ReplyAction {
 
 #[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 impl RedirectAction {
-    /// Makes the action. The same message from the same sender to the same recipients is queued
-    /// once.
+    /// Makes the action. A message from one sender to the same recipients is queued once.
     #[must_use]
-    pub fn queue(self, now: UtcMillis) -> NewAction {
-        let same = coalescing_key(
+    pub fn into_action(self, now: UtcMillis) -> NewAction {
+        let duplicate_key = coalescing_key(
             ActionKind::Redirect,
             self.sender.as_ref(),
             &self.recipients,
@@ -198,8 +199,8 @@ impl RedirectAction {
         let recipients = self.recipients.into_iter().map(Target::plain).collect();
         let action = new_action(ActionKind::Redirect, recipients, self.message_id, now);
         let (email, blob) = (self.email, Some(self.blob));
-        let action =
-            Action { sender: self.sender, email, blob, duplicate_key: Some(same), ..action };
+        let duplicate_key = Some(duplicate_key);
+        let action = Action { sender: self.sender, email, blob, duplicate_key, ..action };
         NewAction { action, bytes: self.prefix }
     }
 }
@@ -207,9 +208,9 @@ impl RedirectAction {
 impl NoticeAction {
     /// Makes the action.
     #[must_use]
-    pub fn queue(self, now: UtcMillis) -> NewAction {
+    pub fn into_action(self, now: UtcMillis) -> NewAction {
         let about = self.about.as_deref();
-        let same = about.map(|about| {
+        let duplicate_key = about.map(|about| {
             coalescing_key(self.kind, None, std::slice::from_ref(&self.recipient), about)
         });
         let action = new_action(
@@ -219,7 +220,7 @@ impl NoticeAction {
             now,
         );
         NewAction {
-            action: Action { email: self.email, duplicate_key: same, ..action },
+            action: Action { email: self.email, duplicate_key, ..action },
             bytes: self.message,
         }
     }
@@ -228,7 +229,7 @@ impl NoticeAction {
 impl ReceiptAction {
     /// Makes the action. Nobody gets a report if the notification does not arrive (RFC 8098 §3).
     #[must_use]
-    pub fn queue(self, now: UtcMillis) -> Action {
+    pub fn into_action(self, now: UtcMillis) -> Action {
         let recipients = self.recipients.into_iter().map(Target::without_reports).collect();
         let action = new_action(ActionKind::Report, recipients, self.message_id, now);
         Action { email: Some(self.email), blob: Some(self.blob), ..action }
@@ -238,7 +239,7 @@ impl ReceiptAction {
 impl SubmissionAction {
     /// Makes the action. It is urgent, because a person waits for it.
     #[must_use]
-    pub fn queue(self, now: UtcMillis) -> NewAction {
+    pub fn into_action(self, now: UtcMillis) -> NewAction {
         let action = new_action(ActionKind::Submission, self.recipients, self.message_id, now);
         let due = self.not_before.map_or(now, |at| at.max(now));
         let action = Action {

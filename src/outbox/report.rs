@@ -56,7 +56,7 @@ pub(super) fn report_action(
         message: report(draft),
         about: None,
     };
-    notice.queue(reporter.now)
+    notice.into_action(reporter.now)
 }
 
 #[cfg(test)]

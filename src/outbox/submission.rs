@@ -130,7 +130,7 @@ impl SubmissionOrder {
     /// Makes the action. `message` is the message to send, from which Bcc was removed
     /// (`message::header::without_fields`).
     #[must_use]
-    pub fn queue(
+    pub fn into_action(
         self,
         email: EmailId,
         message: BlobHash,
@@ -153,7 +153,7 @@ impl SubmissionOrder {
             prefix: Vec::new(),
             blob: message,
         };
-        submission.queue(now)
+        submission.into_action(now)
     }
 
     fn apply_sender_parameters(

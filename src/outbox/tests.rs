@@ -28,10 +28,10 @@ fn action(kind: ActionKind, recipients: &[&str]) -> Action {
             message_id,
             message: b"x".to_vec(),
         }
-        .queue(UtcMillis(0)),
+        .into_action(UtcMillis(0)),
         ActionKind::Redirect => {
             RedirectAction { sender, recipients, email: None, message_id, prefix: Vec::new(), blob }
-                .queue(UtcMillis(0))
+                .into_action(UtcMillis(0))
         }
         ActionKind::Submission => SubmissionAction {
             sender,
@@ -45,7 +45,7 @@ fn action(kind: ActionKind, recipients: &[&str]) -> Action {
             prefix: Vec::new(),
             blob,
         }
-        .queue(UtcMillis(0)),
+        .into_action(UtcMillis(0)),
         kind => NoticeAction {
             kind,
             recipient: recipients[0].clone(),
@@ -54,7 +54,7 @@ fn action(kind: ActionKind, recipients: &[&str]) -> Action {
             message: Vec::new(),
             about: None,
         }
-        .queue(UtcMillis(0)),
+        .into_action(UtcMillis(0)),
     };
     queued.action
 }

@@ -12,7 +12,8 @@ pub struct Relay {
     pub tls: Tls,
     /// Certificates (DER) of the authorities to trust. If empty, those of the machine are trusted.
     pub authorities: Vec<Vec<u8>>,
-    /// The name that the relay's certificate must hold; `None` is the host.
+    /// The name that the relay's certificate must hold. `None` is the host of `address`, or
+    /// `localhost` for a Unix socket.
     pub tls_name: Option<String>,
     pub login: Option<RelayCredentials>,
     /// The name that this server gives in EHLO.
@@ -50,9 +51,9 @@ pub enum Protocol {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tls {
     None,
-    /// STARTTLS if the relay offers it, with any certificate.
+    /// STARTTLS with any certificate if the relay offers it, else no TLS.
     Opportunistic,
-    /// STARTTLS with a valid certificate. Without, nothing is sent.
+    /// STARTTLS with a valid certificate. Without it, nothing is sent.
     Required,
     /// TLS from the first byte, with a valid certificate.
     Implicit,
@@ -63,7 +64,8 @@ pub enum Tls {
 pub struct RelayCredentials {
     pub user: String,
     pub password: String,
-    /// Whether the password may be sent unencrypted to another machine.
+    /// Whether the password may be sent unencrypted to another machine. To this machine it always
+    /// may.
     pub in_the_clear: bool,
 }
 

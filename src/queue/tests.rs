@@ -80,7 +80,7 @@ fn reply(to: &str, now: UtcMillis) -> NewAction {
         message_id: format!("{to}@example.org"),
         message: b"Subject: x\r\n\r\n.dot\r\n".to_vec(),
     };
-    reply.queue(now)
+    reply.into_action(now)
 }
 
 /// Queues a reply, and writes the told row of its recipient.
@@ -135,7 +135,7 @@ fn submission(store: &Store, to: &[&str]) -> NewAction {
         prefix: Vec::new(),
         blob,
     };
-    submission.queue(store.clock().now())
+    submission.into_action(store.clock().now())
 }
 
 fn queue(store: &Store, queued: &NewAction) -> ActionId {

@@ -1,6 +1,9 @@
-//! The format, epoch and secrets of the store, and the marks of unfinished repairs (table `site`).
+//! The store's own row (format, epoch and secrets), and the marks of unfinished repairs, in the
+//! table `site`.
 //!
-//! - Format, epoch and secrets are written when the store is created.
+//! - The store's own row is one byte of format, 8 bytes of epoch (big-endian), then the secrets. It
+//!   is written when the store is created, together with the mark that the queue may send
+//!   (`QueueMark`).
 //! - A store of a newer format is not opened. A store of an older format is raised to `FORMAT` when
 //!   it is first opened for writing.
 //! - An account under repair has a mark, so that a repair that was killed is resumed.
@@ -20,8 +23,10 @@ use crate::model::{AccountId, Secrets};
 /// In format 2, rows of accounts, messages and the search index have versions that programs of
 /// format 1 take for damage. The `repair` of these programs would lose data.
 const FORMAT: u8 = 2;
+/// The length of epoch and secrets.
+const RANDOM_BYTES: usize = 104;
 
-/// The random numbers of a store.
+/// The epoch and the secrets: the bytes of the store's own row that follow the format.
 #[derive(Debug, Clone)]
 pub(super) struct StoreIdentity {
     pub(super) epoch: u64,
@@ -39,13 +44,13 @@ pub(super) fn open(engine: &dyn Engine) -> Result<StoreIdentity, Error> {
         raise_format(engine, row)?;
         return Ok(identity);
     }
-    let mut random = [0u8; 104];
+    let mut random = [0u8; RANDOM_BYTES];
     getrandom::fill(&mut random)
         .map_err(|error| Error::Open(format!("no randomness for the store's keys: {error}")))?;
     let mut value = vec![FORMAT];
     value.extend_from_slice(&random);
     let identity = decode_identity(&value)?;
-    // The empty queue of a new store may send.
+    // The queue of a new store is empty, so it may send.
     let mark = QueueMark { epoch: identity.epoch, held: None };
     let puts = vec![
         Put::bytes::<table::Site>(&SiteKey::Queue, mark.encode()),
@@ -67,7 +72,7 @@ fn raise_format(engine: &dyn Engine, mut row: Vec<u8>) -> Result<(), Error> {
     }
     let puts = vec![Put::bytes::<table::Site>(&SiteKey::Store, row)];
     match engine.write(&[Arc::new(Batch::of(puts))]) {
-        // Mail can be read with a full disk, so this is left to the next start.
+        // A store on a full disk must still open for reading, so the next start raises the format.
         Err(Error::Full) => Ok(()),
         result => result.map(drop),
     }
@@ -79,8 +84,8 @@ pub(super) fn read_identity(engine: &dyn Engine) -> Result<Option<StoreIdentity>
     engine.bytes::<table::Site>(&SiteKey::Store)?.map(|row| decode_identity(&row)).transpose()
 }
 
-/// Draws a new epoch, so that states of clients from before a restore are refused. The store must
-/// not be open anywhere else.
+/// Draws a new epoch for a restored store, so that states that clients got before the restore are
+/// refused. The store must not be open anywhere else.
 #[cfg(feature = "rocksdb")]
 pub(super) fn renew_epoch(engine: &dyn Engine) -> Result<(), Error> {
     let damaged = || Error::Open("the store's own row is damaged".into());
@@ -105,7 +110,7 @@ pub(super) fn accounts_under_repair(
     let mut out = Vec::new();
     read.keys(&KeyRange::<table::Site>::under(&RepairsPrefix), |key, row| {
         if let SiteKey::Repair(account) = key {
-            // A mark that cannot be read may have been that of the largest repair.
+            // A mark that cannot be read may be one of a rebuild, the repair with the widest scope.
             out.push((account, RepairScope::of_row(row).unwrap_or(RepairScope::Rebuild)));
         }
         Ok(true)

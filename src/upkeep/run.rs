@@ -1,11 +1,15 @@
 //! The thread of upkeep: when it works, when it rests, and how it is stopped.
 //!
-//! Two kinds of work are urgent and do not wait for the next round:
+//! A round runs all tasks of all accounts, in steps (`Upkeep::round`). Two kinds of work are urgent
+//! and are done between two steps of a round, and between rounds:
 //!
 //! - folding, when enough mail has arrived in an account, because searches read unfolded mail row
 //!   by row;
 //! - listings that a query requested, because until they are complete each such query reads the
 //!   whole mailbox.
+//!
+//! The remains of deleted rows (what they leave in the files, `Store::clear_remains`) are cleared
+//! soon after the deletion.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
@@ -37,7 +41,7 @@ const URGENT_STEPS_PER_STEP: usize = 4;
 #[derive(Debug, Default)]
 struct UpkeepRequests {
     stop: bool,
-    /// Whether to begin a round now.
+    /// Whether to begin a round without waiting for the interval to pass.
     now: bool,
     /// Accounts with urgent work.
     urgent: BTreeSet<AccountId>,
@@ -54,8 +58,8 @@ impl UpkeepRequests {
     }
 }
 
-/// Waits while `in_flight` reports other writes, up to `MAX_YIELD`. `rest` rests, and returns
-/// whether to continue. Returns whether to continue.
+/// Waits while `in_flight` counts other writes, for at most `MAX_YIELD`. `rest` sleeps for the time
+/// given, and returns `false` if upkeep must stop. Then this function returns `false` at once.
 fn yield_while_writing(
     in_flight: impl Fn() -> usize,
     mut rest: impl FnMut(Duration) -> bool,
@@ -132,7 +136,8 @@ impl UpkeepWaker {
         }
     }
 
-    /// Takes the request to clear remains, if `CLEAR_DELAY` is over. Returns whether it did.
+    /// Takes the request to clear remains if `CLEAR_DELAY` is over. Returns whether the request was
+    /// taken.
     fn take_clear_request(&self) -> bool {
         let mut requests = self.requests.lock();
         let is_time = requests.time_to_clear().is_some_and(|left| left.is_zero());
@@ -143,7 +148,7 @@ impl UpkeepWaker {
     }
 
     /// Requests the urgent tasks of these accounts.
-    pub(super) fn request(&self, accounts: impl IntoIterator<Item = AccountId>) {
+    pub(super) fn request_urgent(&self, accounts: impl IntoIterator<Item = AccountId>) {
         self.notify(|requests| requests.urgent.extend(accounts));
     }
 
@@ -158,7 +163,8 @@ impl UpkeepWaker {
             .collect()
     }
 
-    fn serve(&self, account: AccountId) {
+    /// Records that an account had its turn of urgent work.
+    fn record_turn(&self, account: AccountId) {
         self.requests.lock().last_served = account;
     }
 }
@@ -178,18 +184,20 @@ impl Upkeep {
     pub fn start(self) -> std::io::Result<UpkeepHandle> {
         let waker = Arc::new(UpkeepWaker::default());
         self.listen(&waker);
-        let own = Arc::clone(&waker);
-        let thread =
-            std::thread::Builder::new().name("upkeep".into()).spawn(move || self.run(&own))?;
+        let thread_waker = Arc::clone(&waker);
+        let thread = std::thread::Builder::new()
+            .name("upkeep".into())
+            .spawn(move || self.run(&thread_waker))?;
         Ok(UpkeepHandle { waker, thread: Some(thread) })
     }
 
-    /// Registers for new mail, which is counted for each account, and for listing requests.
+    /// Registers for listing requests, for reports of remains, and for new mail, which is counted
+    /// for each account.
     fn listen(&self, waker: &Arc<UpkeepWaker>) {
         let listing_waker = Arc::clone(waker);
-        self.store.on_listing_request(move |account| listing_waker.request([account]));
+        self.store.on_listing_request(move |account| listing_waker.request_urgent([account]));
         let waker = Arc::clone(waker);
-        let (enough, counts) =
+        let (max_unfolded, counts) =
             (FoldSizes::default().rows, Mutex::new(HashMap::<AccountId, usize>::new()));
         self.store.on_change(move |change| {
             let mut urgent = false;
@@ -197,13 +205,13 @@ impl Upkeep {
                 let mut counts = counts.lock();
                 let count = counts.entry(change.account).or_default();
                 *count += 1;
-                if *count >= enough {
+                if *count >= max_unfolded {
                     counts.remove(&change.account);
                     urgent = true;
                 }
             }
             if urgent {
-                waker.request([change.account]);
+                waker.request_urgent([change.account]);
             }
             if change.remains {
                 waker.request_clear();
@@ -215,6 +223,7 @@ impl Upkeep {
     fn clear(&self, waker: &UpkeepWaker) {
         if waker.take_clear_request() {
             match self.store.clear_remains() {
+                // Some remains are left for a later call.
                 Ok(true) => waker.request_clear(),
                 Ok(false) => {}
                 Err(error) => tracing::warn!(%error, "remains of deleted rows were not cleared"),
@@ -232,15 +241,15 @@ impl Upkeep {
                 break;
             }
             let mut turns = urgent.iter();
-            let go_on = |took| {
+            let after_turn = |took| {
                 steps += 1;
                 // In the first pass each account has one step, in this order.
-                turns.next().into_iter().for_each(|account| waker.serve(*account));
-                let goes_on = waker.rest(took * REST_FACTOR);
+                turns.next().into_iter().for_each(|account| waker.record_turn(*account));
+                let is_running = waker.rest(took * REST_FACTOR);
                 self.clear(waker);
-                goes_on && self.yield_to_writers(waker) && steps < max_steps
+                is_running && self.yield_to_writers(waker) && steps < max_steps
             };
-            match self.round_of_urgent(&urgent, go_on) {
+            match self.round_of_urgent(&urgent, after_turn) {
                 Ok(report) if report.complete => {
                     let (accounts, steps, made) =
                         (report.accounts, report.steps, report.completed_listings);
@@ -249,10 +258,10 @@ impl Upkeep {
                         steps,
                         made,
                         failed = report.failures,
-                        "upkeep in between"
+                        "urgent upkeep"
                     );
                 }
-                Ok(_) => waker.request(urgent),
+                Ok(_) => waker.request_urgent(urgent),
                 Err(error) => tracing::warn!(%error, "upkeep ended early; tried again next time"),
             }
             if !waker.rest(Duration::ZERO) {
@@ -262,7 +271,8 @@ impl Upkeep {
         waker.rest(Duration::ZERO)
     }
 
-    /// Lets deliveries go first.
+    /// Waits for other writers for a bounded time, so that deliveries go first. Returns whether to
+    /// continue.
     fn yield_to_writers(&self, waker: &UpkeepWaker) -> bool {
         yield_while_writing(|| self.store.in_flight(), |time| waker.rest(time))
     }
@@ -271,7 +281,7 @@ impl Upkeep {
         loop {
             let watch = Stopwatch::start();
             let mut owed_rest = Duration::ZERO;
-            let done = self.round(|took| {
+            let result = self.round(|took| {
                 owed_rest += took * REST_FACTOR;
                 let rest = if owed_rest < MIN_REST {
                     Duration::ZERO
@@ -282,7 +292,7 @@ impl Upkeep {
                     && self.work_urgent(waker, URGENT_STEPS_PER_STEP)
                     && self.yield_to_writers(waker)
             });
-            match done {
+            match result {
                 Ok(report) => tracing::info!(
                     accounts = report.accounts,
                     steps = report.steps,
@@ -314,13 +324,13 @@ impl Upkeep {
 }
 
 impl UpkeepHandle {
-    /// Begins a round now, or another one after the current round.
+    /// Requests a round: it begins now, or after the current round.
     pub fn wake(&self) {
         self.waker.notify(|requests| requests.now = true);
     }
 
-    /// Stops after the current step, and waits for it. Blocks, so an asynchronous task must not
-    /// call it.
+    /// Stops upkeep after the current step, and waits for the thread to end. Blocks, so an
+    /// asynchronous task must not call it.
     pub fn stop(mut self) {
         self.end();
     }
@@ -353,8 +363,8 @@ mod tests {
         for (last_served, urgent) in
             [(2, [3, 5, 1, 2]), (3, [5, 1, 2, 3]), (5, [1, 2, 3, 5]), (9, [1, 2, 3, 5])]
         {
-            waker.serve(AccountId(last_served));
-            waker.request(accounts(&[1, 2, 3, 5]));
+            waker.record_turn(AccountId(last_served));
+            waker.request_urgent(accounts(&[1, 2, 3, 5]));
             assert_eq!(waker.take_urgent(), accounts(&urgent));
             assert_eq!(waker.take_urgent(), []);
         }
@@ -363,7 +373,7 @@ mod tests {
     #[test]
     fn due_round_goes_before_urgent_work() {
         let waker = UpkeepWaker::default();
-        waker.request([AccountId(1)]);
+        waker.request_urgent([AccountId(1)]);
         assert!(matches!(waker.wait(Duration::from_secs(60)), UpkeepCommand::Urgent));
         assert!(matches!(waker.wait(Duration::ZERO), UpkeepCommand::Round));
     }
@@ -372,28 +382,28 @@ mod tests {
     fn upkeep_yields_to_writers_for_a_bounded_time() {
         // `busy` is the number of polls until nobody writes. Returns whether upkeep went on, and
         // how long it rested.
-        let give = |busy: u32, stops_at: u32| {
+        let yield_for = |busy: u32, stops_at: u32| {
             let (left, rests) = (Cell::new(busy), Cell::new(0u32));
             let in_flight = || usize::try_from(left.get()).unwrap();
-            let on = yield_while_writing(in_flight, |time| {
+            let continues = yield_while_writing(in_flight, |time| {
                 assert_eq!(time, BUSY_POLL_INTERVAL);
                 left.set(left.get().saturating_sub(1));
                 rests.set(rests.get() + 1);
                 rests.get() < stops_at
             });
-            (on, BUSY_POLL_INTERVAL * rests.get())
+            (continues, BUSY_POLL_INTERVAL * rests.get())
         };
-        assert_eq!(give(0, 99), (true, Duration::ZERO), "nobody writes: no rest");
+        assert_eq!(yield_for(0, 99), (true, Duration::ZERO), "nobody writes: no rest");
         assert_eq!(
-            give(3, 99),
+            yield_for(3, 99),
             (true, BUSY_POLL_INTERVAL * 3),
             "goes on as soon as the writers are done"
         );
         assert_eq!(
-            give(u32::MAX, u32::MAX),
+            yield_for(u32::MAX, u32::MAX),
             (true, MAX_YIELD),
             "goes on under a load that never ends"
         );
-        assert_eq!(give(9, 2), (false, BUSY_POLL_INTERVAL * 2), "stopping does not wait");
+        assert_eq!(yield_for(9, 2), (false, BUSY_POLL_INTERVAL * 2), "stopping does not wait");
     }
 }

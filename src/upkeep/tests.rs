@@ -222,7 +222,7 @@ fn urgent_work_is_done_in_bounded_pieces() {
         .commit(AccountId(1), |txn| txn.extend_listing(MailboxUid(1), ListingFilter::Flagged, 100));
     assert!(!begin.unwrap().0);
     let (upkeep, waker) = (bed.upkeep(), UpkeepWaker::default());
-    waker.request([AccountId(1)]);
+    waker.request_urgent([AccountId(1)]);
     let made = || {
         bed.store
             .snapshot()
@@ -383,7 +383,7 @@ fn remains_are_cleared_between_the_steps_of_urgent_work() {
     let (upkeep, waker) =
         (Upkeep::new(store, LiveValue::default()), Arc::new(UpkeepWaker::default()));
     engine.set_remains(1);
-    waker.request([AccountId(1)]);
+    waker.request_urgent([AccountId(1)]);
     let own = Arc::clone(&waker);
     engine.before_snapshot(move || {
         own.request_clear();

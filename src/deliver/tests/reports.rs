@@ -23,7 +23,7 @@ impl Fixture {
                 .unwrap();
         let hash = BlobHash(*blake3::hash(SENT).as_bytes());
         let NewAction { action, bytes } =
-            order.queue(Default::default(), hash, "s1@example.org".into(), now);
+            order.into_action(Default::default(), hash, "s1@example.org".into(), now);
         assert_eq!(action.envid.as_deref(), Some("s1@example.org"));
         let rcpt_to = rcpt_to
             .into_iter()

@@ -265,7 +265,7 @@ impl MdnSender<'_> {
         }
         context.budget.charge_stored(raw.len() as u64)?;
         let blob = BlobHash(*blake3::hash(&raw).as_bytes());
-        let action = ReceiptAction { recipients, email: id, message_id, blob }.queue(now);
+        let action = ReceiptAction { recipients, email: id, message_id, blob }.into_action(now);
         commit_object(&context.store, account.id, |txn| {
             let email = txn.snapshot().email(account.id, id)?;
             let email = email.ok_or(SetError::NotFound)?;

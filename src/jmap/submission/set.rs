@@ -138,7 +138,8 @@ impl NewSubmission {
         if txn.snapshot().email(txn.account(), submission.email)?.is_none() {
             return Err(SetError::property("emailId", "there is no such email").into());
         }
-        let queued = order.clone().queue(submission.email, *blob, message_id.clone(), txn.now());
+        let queued =
+            order.clone().into_action(submission.email, *blob, message_id.clone(), txn.now());
         let action = Action { last_error: is_held.then(|| HELD.into()), ..queued.action };
         let message = bytes.as_deref().map(|bytes| (blob, bytes));
         let (id, _) = txn.submit(submission, action, &queued.bytes, message)?;

@@ -7,12 +7,14 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 
 use crate::model::PushKeys;
 
-/// The record size in the header (RFC 8188 §2.1). A body has one record, which is smaller.
+/// The record size in the header (RFC 8188 §2.1). The one record of a body may be shorter.
 const RECORD_BYTES: u32 = 4096;
-/// The longest message: a record also has a tag of 16 bytes, a delimiter of 1 and a header of 86.
+/// The longest message. A header of 86 bytes, a delimiter of 1 and a tag of 16 are added, and the
+/// whole body may have 4096 bytes (RFC 8291 §4).
 pub(super) const MAX_MESSAGE_BYTES: usize = 3993;
 
-/// The client's key is not a point of the curve, or the message is too long.
+/// The client's key is not a point of the curve, the message is too long, or there is no
+/// randomness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the message cannot be encrypted with the client's keys")]
 pub(super) struct EncryptionError;
@@ -34,31 +36,34 @@ fn encrypt_with(
     if plain.len() > MAX_MESSAGE_BYTES {
         return Err(EncryptionError);
     }
-    let public = private.compute_public_key().map_err(|_| EncryptionError)?;
-    let peer = UnparsedPublicKey::new(&ECDH_P256, &keys.p256dh);
-    // RFC 8291 §3.4.
-    let input: [u8; 32] = agree(private, peer, EncryptionError, |secret| {
+    let public_key = private.compute_public_key().map_err(|_| EncryptionError)?;
+    let client_key = UnparsedPublicKey::new(&ECDH_P256, &keys.p256dh);
+    // The input keying material (RFC 8291 §3.4).
+    let input: [u8; 32] = agree(private, client_key, EncryptionError, |secret| {
         let key = Salt::new(HKDF_SHA256, &keys.auth).extract(secret);
-        expand(&key, &[b"WebPush: info\0", &keys.p256dh, public.as_ref()])
+        expand(&key, &[b"WebPush: info\0", &keys.p256dh, public_key.as_ref()])
     })?;
     let key = Salt::new(HKDF_SHA256, salt).extract(&input);
-    let content: [u8; 16] = expand(&key, &[b"Content-Encoding: aes128gcm\0"])?;
+    let content_key: [u8; 16] = expand(&key, &[b"Content-Encoding: aes128gcm\0"])?;
     let nonce: [u8; 12] = expand(&key, &[b"Content-Encoding: nonce\0"])?;
 
     let mut sealed = plain.to_vec();
     // The delimiter of the last record (RFC 8188 §2).
     sealed.push(2);
-    let content = UnboundKey::new(&AES_128_GCM, &content).map_err(|_| EncryptionError)?;
+    let content_key = UnboundKey::new(&AES_128_GCM, &content_key).map_err(|_| EncryptionError)?;
     let nonce = Nonce::assume_unique_for_key(nonce);
-    let key = LessSafeKey::new(content);
-    key.seal_in_place_append_tag(nonce, Aad::empty(), &mut sealed).map_err(|_| EncryptionError)?;
+    let content_key = LessSafeKey::new(content_key);
+    content_key
+        .seal_in_place_append_tag(nonce, Aad::empty(), &mut sealed)
+        .map_err(|_| EncryptionError)?;
 
-    let id = public.as_ref();
-    let mut body = Vec::with_capacity(21 + id.len() + sealed.len());
+    // The header: salt, record size and key id, which is this server's public key.
+    let key_id = public_key.as_ref();
+    let mut body = Vec::with_capacity(21 + key_id.len() + sealed.len());
     body.extend_from_slice(salt);
     body.extend_from_slice(&RECORD_BYTES.to_be_bytes());
-    body.push(u8::try_from(id.len()).map_err(|_| EncryptionError)?);
-    body.extend_from_slice(id);
+    body.push(u8::try_from(key_id.len()).map_err(|_| EncryptionError)?);
+    body.extend_from_slice(key_id);
     body.extend_from_slice(&sealed);
     Ok(body)
 }

@@ -6,7 +6,7 @@ use crate::message::subject::base_subject;
 use crate::model::{EmailAddress, EmailId, ThreadId};
 use crate::query::Error;
 use crate::query::matching::candidate::Candidate;
-use crate::query::matching::threads::KeywordShare;
+use crate::query::matching::threads::EmailsWithKeyword;
 use crate::query::sort::{self, Comparator, SortProperty};
 
 /// A result with its sort keys.
@@ -89,10 +89,10 @@ fn key(comparator: &Comparator, email: &mut Candidate<'_, '_>) -> Result<Option<
         }
         SortProperty::HasKeyword(word) => Some(SortKey::Flag(email.metadata.has(word))),
         SortProperty::AllInThreadHaveKeyword(word) => {
-            Some(SortKey::Flag(email.thread_share(word)? == KeywordShare::All))
+            Some(SortKey::Flag(email.emails_with_keyword(word)? == EmailsWithKeyword::All))
         }
         SortProperty::SomeInThreadHaveKeyword(word) => {
-            Some(SortKey::Flag(email.thread_share(word)? != KeywordShare::None))
+            Some(SortKey::Flag(email.emails_with_keyword(word)? != EmailsWithKeyword::None))
         }
     })
 }

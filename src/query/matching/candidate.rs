@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use crate::message::header::{body_offset, has_whole_header};
 use crate::model::{AccountId, EmailContent, EmailId, EmailMetadata, ModSeq};
 use crate::query::matching::evaluate::Matcher;
-use crate::query::matching::threads::{KeywordShare, Threads};
+use crate::query::matching::threads::{EmailsWithKeyword, Threads};
 use crate::query::search::hits::Hits;
 use crate::query::{Allowance, Error, QuerySpec};
 use crate::store::Snapshot;
@@ -246,8 +246,11 @@ impl<'s, 'v> Candidate<'s, 'v> {
         Ok(prefix.zip(beginning))
     }
 
-    /// Returns whether the emails of the thread have a keyword.
-    pub(in crate::query) fn thread_share(&mut self, word: &str) -> Result<KeywordShare, Error> {
-        self.source.threads.share(self.metadata.thread, word)
+    /// Returns how many emails of the thread have a keyword.
+    pub(in crate::query) fn emails_with_keyword(
+        &mut self,
+        word: &str,
+    ) -> Result<EmailsWithKeyword, Error> {
+        self.source.threads.emails_with_keyword(self.metadata.thread, word)
     }
 }

@@ -1,12 +1,12 @@
 //! Decides whether an email matches a filter (RFC 8621 §4.4.1).
 //!
 //! - The cheapest conditions are decided first, and nothing is fetched twice.
-//! - A condition is true, false or not known. For a live email every condition is known. For the
-//!   past only immutable conditions are known: an email for which they are false was never in the
-//!   results (`Moment::Ever`).
-//! - A text is looked up in the search index first (`hits`). The index tells without reading the
-//!   message that an email does not have the text. It also leads a walk past emails that cannot
-//!   match (`Matcher::next`).
+//! - A condition is true, false or not known. For a live email whose message may be read
+//!   (`Candidate`), every condition is known. For the past (`Moment::Ever`) only conditions on
+//!   immutable properties are known: an email for which they are false was never in the results.
+//! - A text is looked up in the search index first (`search::hits`). The index tells without
+//!   reading the message that an email does not have the text. It also leads a walk past emails
+//!   that cannot match (`Matcher::next`).
 
 use crate::message::header::{fields, folded};
 use crate::message::tokens;
@@ -14,7 +14,7 @@ use crate::model::{EmailId, Secrets, limits};
 use crate::query::Error;
 use crate::query::filter::{Condition, Filter};
 use crate::query::matching::candidate::{Candidate, CandidateSource};
-use crate::query::matching::threads::KeywordShare;
+use crate::query::matching::threads::EmailsWithKeyword;
 use crate::query::search::term::{SearchTerm, WORD_FIELDS, pieces};
 
 /// The time for which a match is decided.
@@ -48,11 +48,12 @@ enum Node {
     Or(Vec<Self>, usize),
     Not(Vec<Self>),
     Is(Condition),
-    /// The number of a search term. The message confirms a hit.
+    /// The number of a search term. A hit in the index is checked in the message.
     Text(usize),
     /// The number of a search term for which the index alone is sure.
     Indexed(usize),
-    /// A header field with these pieces in its value. Every match has all `terms`.
+    /// A header field with these pieces of the searched text in its value. Every match has all
+    /// `terms`.
     Header {
         name: String,
         pieces: Vec<String>,
@@ -91,15 +92,17 @@ impl Matcher {
         self.node.needs_index_hit()
     }
 
-    /// Whether the email matches; `None` if that is not known without reading the message.
-    pub(in crate::query) fn matches_without_reading(
+    /// Whether the email matches now; `None` if that is not known, because the message may not be
+    /// read (`Candidate::without_reading`) or is missing.
+    pub(in crate::query) fn decide(
         &self,
         email: &mut Candidate<'_, '_>,
     ) -> Result<Option<bool>, Error> {
         self.node.decide(email, Moment::Now, self.terms())
     }
 
-    /// Whether the email matches, or (`Moment::Ever`) may have matched at some time.
+    /// Whether the email matches now, or (`Moment::Ever`) may have matched at some time. If that is
+    /// not known, it does not match now, and may have matched at some time.
     pub(in crate::query) fn matches(
         &self,
         email: &mut Candidate<'_, '_>,
@@ -112,21 +115,21 @@ impl Matcher {
 
 impl Node {
     fn of(filter: &Filter, secrets: &Secrets, tables: &mut FilterTables) -> Self {
-        let mut all = |parts: &[Filter]| {
+        let mut nodes_of = |parts: &[Filter]| {
             let mut nodes: Vec<Self> =
                 parts.iter().map(|part| Self::of(part, secrets, tables)).collect();
             nodes.sort_by_key(Self::cost);
             nodes
         };
         match filter {
-            Filter::And(parts) => Self::And(all(parts)),
+            Filter::And(parts) => Self::And(nodes_of(parts)),
             Filter::Or(parts) => {
-                let parts = all(parts);
+                let parts = nodes_of(parts);
                 let first = tables.alternatives;
                 tables.alternatives += parts.len();
                 Self::Or(parts, first)
             }
-            Filter::Not(parts) => Self::Not(all(parts)),
+            Filter::Not(parts) => Self::Not(nodes_of(parts)),
             Filter::Is(condition) => Self::of_condition(condition, secrets, tables),
         }
     }
@@ -134,7 +137,7 @@ impl Node {
     fn of_condition(condition: &Condition, secrets: &Secrets, tables: &mut FilterTables) -> Self {
         let terms = &mut tables.terms;
         let mut text_node = |term: SearchTerm| {
-            // Every email has an empty search term.
+            // An empty search term occurs in every email, and so does an empty AND.
             if term.is_empty() {
                 return Self::And(Vec::new());
             }
@@ -177,18 +180,18 @@ impl Node {
         secrets: &Secrets,
         tables: &mut FilterTables,
     ) -> Self {
-        let own = tables.terms.len();
+        let own_term = tables.terms.len();
         tables.terms.push(SearchTerm::of_delivery(&pieces));
-        let first = tables.terms.len();
+        let first_term = tables.terms.len();
         tables.terms.extend(SearchTerm::of_other_delivery(name, secrets));
         let other = Self::Header {
             name: name.to_owned(),
             pieces,
-            terms: (first..tables.terms.len()).collect(),
+            terms: (first_term..tables.terms.len()).collect(),
         };
         let alternative = tables.alternatives;
         tables.alternatives += 2;
-        Self::Or(vec![Self::Indexed(own), other], alternative)
+        Self::Or(vec![Self::Indexed(own_term), other], alternative)
     }
 
     /// Whether the node is false for every email that is not a hit of a search term.
@@ -261,22 +264,24 @@ impl Node {
         moment: Moment,
         terms: &[SearchTerm],
     ) -> Result<Option<bool>, Error> {
-        let mut all = |parts: &[Self], wanted: bool| {
-            let mut known = Some(true);
+        // Whether all parts are `wanted`. One part that is not decides this, even if other parts
+        // are not known.
+        let mut all_are = |parts: &[Self], wanted: bool| {
+            let mut decision = Some(true);
             for part in parts {
                 match part.decide(email, moment, terms)? {
-                    Some(is) if is == wanted => {}
+                    Some(value) if value == wanted => {}
                     Some(_) => return Ok(Some(false)),
-                    None => known = None,
+                    None => decision = None,
                 }
             }
-            Ok(known)
+            Ok(decision)
         };
         match self {
-            Self::And(parts) => all(parts, true),
+            Self::And(parts) => all_are(parts, true),
             // `Or` is true unless all parts are false. `Not` is true if all parts are false.
-            Self::Or(parts, _) => Ok(all(parts, false)?.map(|none| !none)),
-            Self::Not(parts) => all(parts, false),
+            Self::Or(parts, _) => Ok(all_are(parts, false)?.map(|none| !none)),
+            Self::Not(parts) => all_are(parts, false),
             Self::Is(condition) => decide_condition(condition, email, moment),
             // The index has hashes of words, so the message confirms a hit.
             Self::Text(at) => match (email.may_contain(*at)?, terms.get(*at)) {
@@ -323,29 +328,31 @@ fn decide_condition(
     moment: Moment,
 ) -> Result<Option<bool>, Error> {
     let metadata = email.metadata;
-    let mutable = |holds: bool| (moment == Moment::Now).then_some(holds);
-    let mut share = |word: &str, holds: fn(KeywordShare) -> bool| match moment {
-        Moment::Now => email.thread_share(word).map(|share| Some(holds(share))),
+    let if_now = |holds: bool| (moment == Moment::Now).then_some(holds);
+    let mut in_thread = |word: &str, holds: fn(EmailsWithKeyword) -> bool| match moment {
+        Moment::Now => email.emails_with_keyword(word).map(|emails| Some(holds(emails))),
         Moment::Ever => Ok(None),
     };
     Ok(match condition {
-        Condition::InMailbox(uid) => mutable(metadata.mailboxes.contains(uid)),
+        Condition::InMailbox(uid) => if_now(metadata.mailboxes.contains(uid)),
         Condition::InMailboxOtherThan(uids) => {
-            mutable(metadata.mailboxes.iter().any(|uid| !uids.contains(uid)))
+            if_now(metadata.mailboxes.iter().any(|uid| !uids.contains(uid)))
         }
         Condition::Before(at) => Some(metadata.received_at < *at),
         Condition::After(at) => Some(metadata.received_at >= *at),
         Condition::MinSize(bytes) => Some(metadata.size >= *bytes),
         Condition::MaxSize(bytes) => Some(metadata.size < *bytes),
-        Condition::AllInThreadHaveKeyword(word) => share(word, |share| share == KeywordShare::All)?,
+        Condition::AllInThreadHaveKeyword(word) => {
+            in_thread(word, |emails| emails == EmailsWithKeyword::All)?
+        }
         Condition::SomeInThreadHaveKeyword(word) => {
-            share(word, |share| share != KeywordShare::None)?
+            in_thread(word, |emails| emails != EmailsWithKeyword::None)?
         }
         Condition::NoneInThreadHaveKeyword(word) => {
-            share(word, |share| share == KeywordShare::None)?
+            in_thread(word, |emails| emails == EmailsWithKeyword::None)?
         }
-        Condition::HasKeyword(word) => mutable(metadata.has(word)),
-        Condition::NotKeyword(word) => mutable(!metadata.has(word)),
+        Condition::HasKeyword(word) => if_now(metadata.has(word)),
+        Condition::NotKeyword(word) => if_now(!metadata.has(word)),
         Condition::HasAttachment(wanted) => {
             email.content()?.map(|content| content.has_attachment == *wanted)
         }

@@ -13,16 +13,16 @@ use crate::store::Snapshot;
 /// The highest number of cached answers for one keyword.
 const MAX_CACHED_THREADS: usize = 100_000;
 
-/// Whether the emails of a thread have a keyword.
+/// How many emails of a thread have a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::query) enum KeywordShare {
+pub(in crate::query) enum EmailsWithKeyword {
     None,
     /// At least one email has the keyword, but not all.
     Some,
     All,
 }
 
-impl KeywordShare {
+impl EmailsWithKeyword {
     fn of(with: u32, all: u32) -> Self {
         match with {
             0 => Self::None,
@@ -41,7 +41,7 @@ pub(in crate::query) struct Threads<'v> {
     /// Counts the rows that are read.
     reads: Allowance,
     /// The cached answers, by keyword. A query has few keywords.
-    known: Vec<(String, HashMap<ThreadId, KeywordShare>)>,
+    known: Vec<(String, HashMap<ThreadId, EmailsWithKeyword>)>,
 }
 
 impl<'v> Threads<'v> {
@@ -54,11 +54,11 @@ impl<'v> Threads<'v> {
         Self { snapshot, account, scope, reads, known: Vec::new() }
     }
 
-    pub(in crate::query) fn share(
+    pub(in crate::query) fn emails_with_keyword(
         &mut self,
         thread: ThreadId,
         word: &str,
-    ) -> Result<KeywordShare, Error> {
+    ) -> Result<EmailsWithKeyword, Error> {
         if self.scope.is_none() && (word == keyword::SEEN || word == keyword::FLAGGED) {
             self.reads.count_rows(1);
             let row = self.snapshot.thread(self.account, thread)?.unwrap_or_default();
@@ -67,12 +67,12 @@ impl<'v> Threads<'v> {
             } else {
                 row.emails.saturating_sub(row.unseen)
             };
-            return Ok(KeywordShare::of(with, row.emails));
+            return Ok(EmailsWithKeyword::of(with, row.emails));
         }
         let remembered =
             self.known.iter().find(|(known, _)| known == word).and_then(|(_, of)| of.get(&thread));
-        if let Some(share) = remembered {
-            return Ok(*share);
+        if let Some(with_keyword) = remembered {
+            return Ok(*with_keyword);
         }
         let (mut with, mut all) = (0, 0);
         for id in self.snapshot.thread_emails(self.account, thread)? {
@@ -84,16 +84,16 @@ impl<'v> Threads<'v> {
                 with += u32::from(email.has(word));
             }
         }
-        let share = KeywordShare::of(with, all);
+        let with_keyword = EmailsWithKeyword::of(with, all);
         match self.known.iter_mut().find(|(known, _)| known == word) {
             Some((_, of)) => {
                 if of.len() >= MAX_CACHED_THREADS {
                     of.clear();
                 }
-                of.insert(thread, share);
+                of.insert(thread, with_keyword);
             }
-            None => self.known.push((word.to_owned(), HashMap::from([(thread, share)]))),
+            None => self.known.push((word.to_owned(), HashMap::from([(thread, with_keyword)]))),
         }
-        Ok(share)
+        Ok(with_keyword)
     }
 }

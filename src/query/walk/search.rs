@@ -109,7 +109,7 @@ impl<'v> SearchWalk<'v> {
             let mut email = Candidate::new(source, id, &metadata)
                 .with_fetched(FetchedEmail::of(answer))
                 .without_reading();
-            let known = matcher.matches_without_reading(&mut email)?;
+            let known = matcher.decide(&mut email)?;
             let fetched = email.into_fetched();
             if known == Some(false) {
                 continue;

@@ -24,7 +24,7 @@ fn queue_held_submission(store: &Store, sender: &str, from: &str, to: &str) -> A
         prefix: Vec::new(),
         blob,
     };
-    let NewAction { action, bytes } = submission.queue(store.clock().now());
+    let NewAction { action, bytes } = submission.into_action(store.clock().now());
     commit(store, |txn| {
         txn.queue_action(Action { state: ActionState::Held, ..action.clone() }, &bytes)
     })

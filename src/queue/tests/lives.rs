@@ -213,10 +213,10 @@ async fn permanent_failure_is_reported_to_the_sender() {
         blob,
     };
     let now = store.clock().now();
-    queue(&store, &redirect(Some("carl"), &["bob", "bad"]).queue(now));
-    queue(&store, &redirect(None, &["never"]).queue(now));
+    queue(&store, &redirect(Some("carl"), &["bob", "bad"]).into_action(now));
+    queue(&store, &redirect(None, &["never"]).into_action(now));
     // The same redirect with the recipients in another order is queued once.
-    let same = redirect(Some("carl"), &["bad", "bob"]).queue(now);
+    let same = redirect(Some("carl"), &["bad", "bob"]).into_action(now);
     assert_eq!(queue(&store, &same), queued_actions(&store)[0].id);
     assert_eq!(queued_actions(&store).len(), 2);
     let never = DsnNotify { never: true, ..DsnNotify::default() };

@@ -25,7 +25,7 @@ fn redirect(store: &Store, subject: &str, to: &[&str]) -> ActionId {
         prefix: Vec::new(),
         blob,
     };
-    queue(store, &redirect.queue(store.clock().now()))
+    queue(store, &redirect.into_action(store.clock().now()))
 }
 
 /// The subjects of the messages that an address received, in order.

@@ -26,7 +26,7 @@ pub(super) fn submit(store: &Store, to: &[&str], parameters: &[(&str, &str)]) ->
     let send_at = order.send_at;
     let message = crate::message::header::without_fields(raw.as_bytes(), &["Bcc"]);
     let hash = BlobHash(*blake3::hash(&message).as_bytes());
-    let NewAction { action, bytes } = order.queue(email, hash, "s@x".into(), now);
+    let NewAction { action, bytes } = order.into_action(email, hash, "s@x".into(), now);
     let rcpt_to = rcpt_to
         .into_iter()
         .map(|path| SubmissionRecipient { path, ..SubmissionRecipient::default() });
@@ -117,9 +117,9 @@ async fn hold_during_an_attempt_takes_effect_until_the_message_goes_out() {
     };
     let now = store.clock().now();
     let reply = queue_reply(&store, "lazy", ActionState::Waiting);
-    let taken = queue(&store, &redirect("lazy").queue(now));
-    let refused = queue(&store, &redirect("lazyno").queue(now));
-    let gone = queue(&store, &redirect("slow").queue(now));
+    let taken = queue(&store, &redirect("lazy").into_action(now));
+    let refused = queue(&store, &redirect("lazyno").into_action(now));
+    let gone = queue(&store, &redirect("slow").into_action(now));
     let worker = RunningWorker::start(&store, settings(port));
     let hold = |id: ActionId| {
         let held = store.commit(ANN, |txn| {

@@ -173,7 +173,7 @@ fn sources(args: &ImportArgs, found: Vec<SourceMailbox>) -> Vec<SourceMailbox> {
         mailbox.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect(),
     );
     let below = |source: SourceMailbox| SourceMailbox {
-        place: base.join(&source.place),
+        mailbox_path: base.join(&source.mailbox_path),
         role: None,
         ..source
     };
@@ -190,7 +190,7 @@ fn read_mailbox(
     runtime: &tokio::runtime::Handle,
 ) -> bool {
     let mut open =
-        steps.blocking_send(ImportStep::Mailbox(source.place.clone(), source.role)).is_ok();
+        steps.blocking_send(ImportStep::Mailbox(source.mailbox_path.clone(), source.role)).is_ok();
     let result = read::read(source, max_bytes, &mut |name, size, entry| {
         let bytes = match &entry {
             ImportEntry::Message(message) => message.bytes.len(),
@@ -207,7 +207,7 @@ fn read_mailbox(
     if let Err(error) = result {
         open = open
             && steps
-                .blocking_send(ImportStep::Unreadable(source.shown.clone(), error.to_string()))
+                .blocking_send(ImportStep::Unreadable(source.full_path.clone(), error.to_string()))
                 .is_ok();
     }
     open

@@ -43,9 +43,9 @@ pub(super) fn read(
     let removed = || io::Error::new(io::ErrorKind::NotFound, "the folder does not exist any more");
     let folder = source.root.at(&source.path)?.ok_or_else(removed)?;
     match &source.files {
-        Files::Maildir(files) => maildir(&folder, &source.shown, files, max_bytes, each),
-        Files::Eml(files) => eml(&folder, &source.shown, files, max_bytes, each),
-        Files::Mbox(file, _) => mbox(&folder, &source.shown, file, max_bytes, each),
+        Files::Maildir(files) => maildir(&folder, &source.full_path, files, max_bytes, each),
+        Files::Eml(files) => eml(&folder, &source.full_path, files, max_bytes, each),
+        Files::Mbox(file, _) => mbox(&folder, &source.full_path, file, max_bytes, each),
     }
 }
 

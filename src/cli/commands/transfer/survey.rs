@@ -1,5 +1,8 @@
-//! Finds the mailboxes to import below the given paths, with their files and sizes. Messages are
-//! not read.
+//! Finds the mailboxes to import at and below the given paths, with their files and sizes. Messages
+//! are not read.
+//!
+//! An export of Restante has a file with the path and the role of each mailbox, the card
+//! (`MailboxPath::of_card`). Where there is no valid card, the names of the folders give the path.
 
 use std::io;
 use std::path::Path;
@@ -15,12 +18,13 @@ use crate::transfer::folder::MAX_CARD_BYTES;
 #[derive(Debug)]
 pub(super) struct SourceMailbox {
     pub(super) root: Arc<Folder>,
-    /// The path from the root to the folder of the files.
+    /// The names of the folders from the root to the one with the files.
     pub(super) path: Vec<Vec<u8>>,
-    /// The path as it is printed.
-    pub(super) shown: String,
+    /// The full path of the folder or mbox file, for messages.
+    pub(super) full_path: String,
     pub(super) files: Files,
-    pub(super) place: MailboxPath,
+    /// The mailbox to import into. The caller puts it below the one that `--mailbox` names.
+    pub(super) mailbox_path: MailboxPath,
     pub(super) role: Option<Role>,
 }
 
@@ -51,7 +55,7 @@ pub(super) struct Survey {
     pub(super) skipped: Vec<(String, String)>,
 }
 
-/// Adds the mailboxes at and below a path to the survey.
+/// Adds the mailboxes at and below a path to the survey: those of one format, or (`None`) of all.
 ///
 /// # Errors
 /// The path cannot be read, or the format of a single file is unknown.
@@ -59,7 +63,8 @@ pub(super) fn survey(path: &Path, format: Option<Format>, out: &mut Survey) -> i
     let path = path.canonicalize()?;
     if path.is_dir() {
         let root = Arc::new(Folder::open(&path)?);
-        return SurveyWalk { root, shown: path.display().to_string(), format, out }.folder(&[]);
+        return SurveyWalk { root, root_path: path.display().to_string(), format, out }
+            .add_folder(&[]);
     }
     let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::NotFound.into());
@@ -76,27 +81,29 @@ pub(super) fn survey(path: &Path, format: Option<Format>, out: &mut Survey) -> i
             return Err(io::Error::other("this is a file, but a Maildir is a folder"));
         }
         None if is_mbox(&root, &name)? => Files::Mbox(name, info.size),
-        None if ends(&name, b".eml") => Files::Eml(vec![(name, info.size)]),
+        None if ends_with(&name, b".eml") => Files::Eml(vec![(name, info.size)]),
         None => {
             let text = "unknown kind of file: say --format maildir, mbox or eml";
             return Err(io::Error::other(text));
         }
     };
-    let shown = path.display().to_string();
+    let full_path = path.display().to_string();
     out.sources.push(SourceMailbox {
         root,
         path: Vec::new(),
-        shown,
+        full_path,
         files,
-        place: MailboxPath::inbox(),
+        mailbox_path: MailboxPath::inbox(),
         role: None,
     });
     Ok(())
 }
 
+/// A walk over the folders below one path.
 struct SurveyWalk<'a> {
     root: Arc<Folder>,
-    shown: String,
+    /// The full path of the root.
+    root_path: String,
     format: Option<Format>,
     out: &'a mut Survey,
 }
@@ -106,48 +113,51 @@ impl SurveyWalk<'_> {
         self.format.is_none_or(|wanted| wanted == format)
     }
 
-    fn shown(&self, path: &[Vec<u8>], name: &[u8]) -> String {
+    /// Returns the full path of an entry of a folder, or of the folder itself (empty `name`).
+    fn full_path(&self, path: &[Vec<u8>], name: &[u8]) -> String {
         let names = path.iter().map(Vec::as_slice).chain([name]).filter(|name| !name.is_empty());
         let names = names.map(|name| format!("/{}", String::from_utf8_lossy(name)));
-        format!("{}{}", self.shown, names.collect::<String>())
+        format!("{}{}", self.root_path, names.collect::<String>())
     }
 
     fn skip(&mut self, path: &[Vec<u8>], name: &[u8], reason: &str) {
-        let shown = self.shown(path, name);
-        self.out.skipped.push((shown, reason.to_owned()));
+        let full_path = self.full_path(path, name);
+        self.out.skipped.push((full_path, reason.to_owned()));
     }
 
     /// Adds the mailboxes of a folder and of those below it.
-    fn folder(&mut self, path: &[Vec<u8>]) -> io::Result<()> {
+    fn add_folder(&mut self, path: &[Vec<u8>]) -> io::Result<()> {
         let Some(folder) = self.root.at(path)? else { return Ok(()) };
         if path.len() > MAX_FOLDER_DEPTH {
             self.skip(path, b"", "too many folders inside one another");
             return Ok(());
         }
         let entries = folder.entries()?;
-        let is =
+        let is_folder =
             |entry: &FolderEntry, name: &[u8]| entry.kind == FileKind::Folder && entry.name == name;
-        let maildir = entries.iter().any(|entry| is(entry, b"cur") || is(entry, b"new"));
-        if maildir && self.wants(Format::Maildir) {
-            let place = place_of(path, None);
-            self.maildir(&folder, path, place)?;
-        } else if !maildir {
-            self.tree(&folder, &entries, path)?;
+        let is_maildir =
+            entries.iter().any(|entry| is_folder(entry, b"cur") || is_folder(entry, b"new"));
+        if is_maildir && self.wants(Format::Maildir) {
+            let mailbox_path = mailbox_path_of(path, None);
+            self.add_maildir(&folder, path, mailbox_path)?;
+        } else if !is_maildir {
+            self.add_tree(&folder, &entries, path)?;
         }
         for entry in &entries {
             let below = || [path, std::slice::from_ref(&entry.name)].concat();
             match entry.kind {
                 FileKind::Folder
-                    if maildir
+                    if is_maildir
                         && [&b"cur"[..], b"new", b"tmp"].contains(&entry.name.as_slice()) => {}
-                FileKind::Folder if maildir && entry.name.starts_with(b".") => {
+                // The folder of a mailbox in a Maildir++, such as `.Lists.rust`.
+                FileKind::Folder if is_maildir && entry.name.starts_with(b".") => {
                     if self.wants(Format::Maildir)
                         && let Some(folder) = folder.sub(&entry.name)?
                     {
-                        self.maildir(&folder, &below(), MailboxPath::of_maildir(&entry.name))?;
+                        self.add_maildir(&folder, &below(), MailboxPath::of_maildir(&entry.name))?;
                     }
                 }
-                FileKind::Folder if !entry.name.starts_with(b".") => self.folder(&below())?,
+                FileKind::Folder if !entry.name.starts_with(b".") => self.add_folder(&below())?,
                 FileKind::Link => {
                     self.skip(path, &entry.name, "a symbolic link, which is not followed");
                 }
@@ -157,12 +167,12 @@ impl SurveyWalk<'_> {
         Ok(())
     }
 
-    /// Adds a folder with `new` or `cur` in it.
-    fn maildir(
+    /// Adds a folder if `new` or `cur` is in it.
+    fn add_maildir(
         &mut self,
         folder: &Folder,
         path: &[Vec<u8>],
-        place: Option<MailboxPath>,
+        mailbox_path: Option<MailboxPath>,
     ) -> io::Result<()> {
         let mut files = Vec::new();
         let mut is_maildir = false;
@@ -184,13 +194,13 @@ impl SurveyWalk<'_> {
         }
         let card = folder.read_metadata(metadata_files::CARD, MAX_CARD_BYTES as u64)?;
         if is_maildir {
-            self.add(path, b"", Files::Maildir(files), &card, place);
+            self.add(path, b"", Files::Maildir(files), &card, mailbox_path);
         }
         Ok(())
     }
 
     /// Adds the mbox files and the .eml files of a folder that is no Maildir.
-    fn tree(
+    fn add_tree(
         &mut self,
         folder: &Folder,
         entries: &[FolderEntry],
@@ -202,13 +212,14 @@ impl SurveyWalk<'_> {
             .filter(|entry| entry.kind == FileKind::File && !entry.name.starts_with(b"."))
         {
             let size = folder.info(&entry.name)?.map_or(0, |info| info.size);
-            if ends(&entry.name, b".eml") {
+            if ends_with(&entry.name, b".eml") {
                 messages.push((entry.name.clone(), size));
             } else if self.wants(Format::Mbox) {
-                let named = ends(&entry.name, b".mbox");
-                let begins = (named || self.format.is_some()) && is_mbox(folder, &entry.name)?;
-                if begins || (named && size == 0) {
-                    let stem = if named {
+                let has_extension = ends_with(&entry.name, b".mbox");
+                let is_mbox =
+                    (has_extension || self.format.is_some()) && is_mbox(folder, &entry.name)?;
+                if is_mbox || (has_extension && size == 0) {
+                    let stem = if has_extension {
                         entry.name.get(..entry.name.len() - 5)
                     } else {
                         Some(entry.name.as_slice())
@@ -223,9 +234,9 @@ impl SurveyWalk<'_> {
                         &entry.name,
                         Files::Mbox(entry.name.clone(), size),
                         &card,
-                        place_of(path, Some(stem)),
+                        mailbox_path_of(path, Some(stem)),
                     );
-                } else if named {
+                } else if has_extension {
                     self.skip(
                         path,
                         &entry.name,
@@ -236,24 +247,25 @@ impl SurveyWalk<'_> {
         }
         let card = folder.read_metadata(metadata_files::TREE_CARD, MAX_CARD_BYTES as u64)?;
         if self.wants(Format::Eml) && (!messages.is_empty() || !card.is_empty()) {
-            self.add(path, b"", Files::Eml(messages), &card, place_of(path, None));
+            self.add(path, b"", Files::Eml(messages), &card, mailbox_path_of(path, None));
         }
         Ok(())
     }
 
-    /// Adds a mailbox. The file with its path and role, if there is one, names it better than the
-    /// folder.
+    /// Adds a mailbox with the path and role of its card, or at `mailbox_path` if it has no valid
+    /// card. If that is `None`, a mailbox cannot have the names of the folders, and the path is
+    /// skipped.
     fn add(
         &mut self,
         path: &[Vec<u8>],
         name: &[u8],
         files: Files,
         card: &[u8],
-        place: Option<MailboxPath>,
+        mailbox_path: Option<MailboxPath>,
     ) {
-        let (place, role) = match (MailboxPath::of_card(card), place) {
-            (Some((place, role)), _) => (place, role),
-            (None, Some(place)) => (place, None),
+        let (mailbox_path, role) = match (MailboxPath::of_card(card), mailbox_path) {
+            (Some((mailbox_path, role)), _) => (mailbox_path, role),
+            (None, Some(mailbox_path)) => (mailbox_path, None),
             (None, None) => {
                 return self.skip(
                     path,
@@ -262,32 +274,34 @@ impl SurveyWalk<'_> {
                 );
             }
         };
-        let shown = self.shown(path, name);
+        let full_path = self.full_path(path, name);
         self.out.sources.push(SourceMailbox {
             root: Arc::clone(&self.root),
             path: path.to_vec(),
-            shown,
+            full_path,
             files,
-            place,
+            mailbox_path,
             role,
         });
     }
 }
 
-/// Returns the mailbox that the names of folders and of an mbox file give: the Inbox if there are
-/// none, `None` if a mailbox cannot have these names.
-fn place_of(path: &[Vec<u8>], stem: Option<&[u8]>) -> Option<MailboxPath> {
+/// Returns the mailbox that the names of the folders and the stem of an mbox file give: the Inbox
+/// if there are no names, `None` if a mailbox cannot have these names.
+fn mailbox_path_of(path: &[Vec<u8>], stem: Option<&[u8]>) -> Option<MailboxPath> {
     // Thunderbird keeps the children of a mailbox in a folder with the mailbox's name and `.sbd`.
     let folders = path.iter().map(|name| name.strip_suffix(b".sbd").unwrap_or(name));
     let names: Vec<Vec<u8>> = folders.chain(stem).map(<[u8]>::to_vec).collect();
     if names.is_empty() { Some(MailboxPath::inbox()) } else { MailboxPath::of_tree(&names) }
 }
 
-fn ends(name: &[u8], end: &[u8]) -> bool {
+/// Whether a name has an ending after at least one byte. Case does not count.
+fn ends_with(name: &[u8], end: &[u8]) -> bool {
     name.len() > end.len()
         && name.get(name.len() - end.len()..).is_some_and(|tail| tail.eq_ignore_ascii_case(end))
 }
 
+/// Whether the first 16 bytes of a file begin with `From `, after any white space.
 fn is_mbox(folder: &Folder, name: &[u8]) -> io::Result<bool> {
     use std::io::Read as _;
     let Some((file, _)) = folder.file(name)? else { return Ok(false) };

@@ -119,7 +119,9 @@ fn read_messages(found: &Survey) -> Vec<(MailboxPath, ImportMessage)> {
     for source in &found.sources {
         read(source, MAX_BYTES, &mut |name, _, found| {
             match found {
-                ImportEntry::Message(message) => messages.push((source.place.clone(), message)),
+                ImportEntry::Message(message) => {
+                    messages.push((source.mailbox_path.clone(), message))
+                }
                 ImportEntry::Failed(error) => panic!("{name}: {error}"),
             }
             true
@@ -339,7 +341,8 @@ fn roles_are_exported_and_imported() {
             .layout(format)
             .unwrap();
         let found = survey_folder(&to, None);
-        let source = found.sources.iter().find(|source| source.place.path() == "Abgelegt").unwrap();
+        let source =
+            found.sources.iter().find(|source| source.mailbox_path.path() == "Abgelegt").unwrap();
         assert_eq!(source.role, Some(Role::Archive), "{format:?}");
     }
 }

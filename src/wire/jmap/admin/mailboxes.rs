@@ -1,4 +1,5 @@
-//! The mailboxes of an account. A mailbox is named by its path (names with `/` between them), its
+//! The arguments and answers of the vendor methods that list, create, change and destroy the
+//! mailboxes of an account. An argument names a mailbox by its path (names separated by `/`), its
 //! role or its id.
 
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ pub struct MailboxFacts {
     pub role: Option<String>,
     pub sort_order: u32,
     pub is_subscribed: bool,
+    /// Texts that the owner keeps with the mailbox, by name, such as `color`.
     pub attributes: BTreeMap<String, String>,
     /// The names of the rights (RFC 8621 §2) of each guest, by the name of the guest's account.
     pub share_with: BTreeMap<String, Vec<String>>,
@@ -51,47 +53,54 @@ pub struct MailboxTotals {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MailboxAddArguments {
-    /// The path. All mailboxes but the last must exist.
+    /// The path of the new mailbox. Its parent must exist, and may be named by role or id.
     pub path: String,
     pub role: Option<String>,
     pub sort_order: Option<u32>,
+    /// The attributes; null sets none, as if the name were left out.
     #[serde(default)]
     pub attributes: BTreeMap<String, Option<String>>,
 }
 
+/// A path at which there shall be a mailbox. Missing mailboxes are created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailboxEnsureArguments {
-    /// Whether `names` lead down from the Inbox instead of the top.
+    /// Whether the path begins in the Inbox, and not at the top.
     #[serde(default)]
     pub inbox: bool,
+    /// The names of the path, outermost first. Without names, the path is that of the Inbox; then
+    /// `inbox` must be true.
     #[serde(default)]
     pub names: Vec<String>,
-    /// The role of the last mailbox, if it is created.
+    /// If the last mailbox of the path is missing, the mailbox with this role is used in its place.
+    /// If there is none, the last mailbox is created with this role.
     pub role: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailboxEnsureAnswer {
+    /// The id of the mailbox at the end of the path.
     pub id: String,
 }
 
-/// The changes of a mailbox. An attribute that is left out stays as it is.
+/// The changes of a mailbox. What is left out stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MailboxChangeArguments {
     pub mailbox: String,
-    /// The last part of the path.
+    /// The new name: the last part of the path.
     pub name: Option<String>,
-    /// The parent mailbox; "" is the top.
+    /// The new parent mailbox; "" moves the mailbox to the top.
     pub parent: Option<String>,
     /// The role; "" removes it.
     pub role: Option<String>,
     pub sort_order: Option<u32>,
     pub is_subscribed: Option<bool>,
-    /// The attributes; null removes one.
+    /// The attributes to set, by name; null removes an attribute.
     #[serde(default)]
     pub attributes: BTreeMap<String, Option<String>>,
-    /// The rights of guests, separated by commas, by account name; null or "" removes them.
+    /// By the name of a guest's account: the names of the guest's rights, separated by commas. Null
+    /// or "" ends the share.
     #[serde(default)]
     pub share_with: BTreeMap<String, Option<String>>,
 }
@@ -99,13 +108,14 @@ pub struct MailboxChangeArguments {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailboxRemoveArguments {
     pub mailbox: String,
-    /// Whether the emails in the mailbox are removed with it.
+    /// Whether the emails are first removed from the mailbox; those in no other mailbox are
+    /// destroyed. If false, a mailbox with emails is refused.
     #[serde(default)]
     pub emails: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailboxRemoveAnswer {
-    /// The number of emails that were removed from the mailbox.
+    /// The number of emails that were in the mailbox; 0 if their removal was not requested.
     pub emails: u64,
 }
