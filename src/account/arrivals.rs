@@ -53,7 +53,7 @@ fn arrival(
         from: from.unwrap_or_else(|| EmailAddress { name: None, email: envelope_sender() }),
         subject: content.and_then(|content| content.subject).unwrap_or_default(),
         unread: email.is_some_and(|email| email.is_unread()),
-        silent: match decision.verdict {
+        no_reply_reason: match decision.verdict {
             Verdict::Answered(_) => None,
             Verdict::Silent { reason, .. } => Some(reason),
         },

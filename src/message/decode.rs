@@ -29,6 +29,8 @@ const MAX_TAIL_BYTES: usize = 1000;
 /// Bytes decoded at a time when only the decoded length is needed.
 const DECODE_CHUNK: usize = 64 * 1024;
 
+/// The number of 7bit, 8bit and binary in `PartOffsets`: the content is not encoded.
+pub const IDENTITY: u8 = 0;
 /// The number of the encoding quoted-printable in `PartOffsets`.
 pub const QUOTED_PRINTABLE: u8 = 1;
 /// The number of the encoding base64 in `PartOffsets`.

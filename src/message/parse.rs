@@ -86,7 +86,7 @@ impl<'a> Message<'a> {
     #[must_use]
     pub fn texts(&self, max: usize) -> Vec<String> {
         let (mut out, mut left) = (Vec::new(), max);
-        if self.is_bare() {
+        if self.is_body_only() {
             let bytes = self.raw().get(..max).map_or(self.raw(), whole_characters);
             return vec![charset::guessed(bytes).0.into_owned()];
         }
@@ -124,8 +124,9 @@ impl<'a> Message<'a> {
         out
     }
 
-    /// Whether the message has no header and no end of one. Then all of it is text.
-    fn is_bare(&self) -> bool {
+    /// Whether the message has neither a header nor the empty line that ends one. Then all of it is
+    /// text.
+    fn is_body_only(&self) -> bool {
         self.library.parsed().is_none_or(|message| message.root().parts().next().is_none())
     }
 
@@ -200,7 +201,7 @@ impl<'a> Message<'a> {
     /// Returns the offsets of all parts, the whole message first.
     #[must_use]
     pub fn parts(&self) -> Vec<PartOffsets> {
-        let Some(message) = self.library.parsed().filter(|_| !self.is_bare()) else {
+        let Some(message) = self.library.parsed().filter(|_| !self.is_body_only()) else {
             return vec![PartOffsets {
                 end: u32::try_from(self.raw().len()).unwrap_or(u32::MAX),
                 ..PartOffsets::default()
@@ -233,7 +234,7 @@ impl<'a> Message<'a> {
         match part.encoding() {
             mail_parser::Encoding::QuotedPrintable => decode::QUOTED_PRINTABLE,
             mail_parser::Encoding::Base64 => decode::BASE64,
-            mail_parser::Encoding::None if part.has_known_transfer_encoding() => 0,
+            mail_parser::Encoding::None if part.has_known_transfer_encoding() => decode::IDENTITY,
             mail_parser::Encoding::None => {
                 let name = self
                     .field(part, "Content-Transfer-Encoding")
@@ -242,7 +243,7 @@ impl<'a> Message<'a> {
                 if ["x-uuencode", "uuencode", "x-uue", "uue"].contains(&name.as_str()) {
                     decode::UUENCODE
                 } else {
-                    0
+                    decode::IDENTITY
                 }
             }
         }
@@ -363,7 +364,7 @@ mod tests {
     fn a_text_without_a_header_is_cut_between_characters() {
         let raw = "\u{e9}".repeat(PREVIEW_BYTES);
         let message = Message::parse(raw.as_bytes());
-        assert!(message.is_bare());
+        assert!(message.is_body_only());
         assert_eq!(message.texts(5), ["\u{e9}\u{e9}"]);
         assert_eq!(message.texts(usize::MAX), [raw.as_str()]);
         assert!(message.preview().chars().all(|c| c == '\u{e9}'));

@@ -11,20 +11,22 @@ use super::id::AccountId;
 pub struct AccountRow {
     /// The name of the account in commands and at login; by default the primary address.
     pub name: String,
-    /// The primary address, folded.
+    /// The primary address, as the directory stores and looks up addresses: the domain folded, and
+    /// the local part too unless the site distinguishes case. Empty once the removal of the account
+    /// has begun.
     pub primary: Address,
     /// The owner's name.
     pub display_name: Option<String>,
     /// Whether new mail is accepted. New mail for an inactive account is refused with 5.2.1; its
     /// owner can still read the mail that is there.
     pub active: bool,
-    /// How many bytes of mail the account may hold.
+    /// How many bytes of mail the account may hold; `None` for no limit.
     pub quota_bytes: Option<u64>,
-    /// How many emails the account may hold.
+    /// How many emails the account may hold; `None` for no limit.
     pub quota_emails: Option<u64>,
-    /// IANA time zone of the owner.
+    /// The IANA name of the owner's time zone; `None` for the zone of the machine.
     pub zone: Option<String>,
-    /// Whether `user+Mailbox@` may file into that mailbox.
+    /// Whether mail to `user+Mailbox@` is filed into that mailbox.
     pub detail_files: bool,
     /// The Unix user who may manage the account.
     pub unix_user: Option<String>,
@@ -34,8 +36,8 @@ pub struct AccountRow {
     pub tokens: Vec<AccessToken>,
     /// The keys of table `addresses` that lead to this account, without the primary address:
     /// aliases, and catch-alls as `@domain`. They are written together with the rows of those
-    /// addresses, so that a check notices a lost row. `None` if an earlier version, which did not
-    /// store them, wrote this row.
+    /// addresses, so that a check notices a lost row. `None` if the keys are not stored: an earlier
+    /// version wrote this row. The next `Directory::update` stores them.
     pub addresses: Option<BTreeSet<String>>,
 }
 
@@ -51,7 +53,8 @@ pub struct AccessToken {
 }
 
 impl AccountRow {
-    /// Returns an active account with all other settings at their defaults.
+    /// Returns an active account with all other settings at their defaults. `addresses` is `None`,
+    /// so a caller that knows them must set them.
     #[must_use]
     pub fn new(name: impl Into<String>, primary: Address, created: UtcMillis) -> Self {
         Self {
@@ -71,8 +74,8 @@ impl AccountRow {
         }
     }
 
-    /// Whether the removal of the account has begun (`account::local`): the primary address is
-    /// gone then.
+    /// Whether the removal of the account has begun: `Directory::remove` first empties the primary
+    /// address.
     #[must_use]
     pub fn is_being_removed(&self) -> bool {
         self.primary.local().is_empty() && self.primary.domain().is_empty()

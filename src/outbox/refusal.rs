@@ -55,7 +55,8 @@ impl RelayAnswer {
     }
 }
 
-/// Returns what an answer means for the recipients that it is about.
+/// Returns what an answer means for the recipients that it is about. The caller handles 354, the
+/// expected answer to DATA.
 #[must_use]
 pub fn classify(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
     let (text, [_, subject, detail]) = (answer.line(), answer.status);
@@ -82,7 +83,7 @@ pub fn classify(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
         500..600 => AttemptOutcome::Permanent { status: answer.status_or_default(), text },
         400..500 => AttemptOutcome::Temporary { text, scope: scope(stage, answer.status) },
         _ => AttemptOutcome::Temporary {
-            text: format!("no sense in this answer: {text}"),
+            text: format!("the answer makes no sense: {text}"),
             scope: RefusalScope::Message,
         },
     }

@@ -2,8 +2,8 @@
 //!
 //! - `results` reads what a trusted server before this one found (RFC 8601). That is believed.
 //! - `verify` verifies the message here, if no trusted server wrote results and the site wants it.
-//! - `judge` decides by the policy of the site whether the results make the envelope sender a
-//!   forger. The envelope sender is judged since a reply goes there.
+//! - `judge` decides by the policy of the site whether the results show that the envelope sender is
+//!   forged. The envelope sender is judged, and not the From field, since a reply goes there.
 //! - `sign` makes DKIM signatures.
 //!
 //! Only this room uses the mail-auth library.
@@ -24,18 +24,20 @@ use std::sync::Arc;
 use crate::message::header::Header;
 use crate::model::{Address, Envelope};
 
-/// Whose results are trusted, and what makes a sender a forger.
+/// Whose results are trusted, and which results show that a sender is forged.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
+    /// The servers whose Authentication-Results fields are trusted, by their authserv-ids (RFC 8601
+    /// §2.5).
     pub authserv_ids: Vec<String>,
     pub policy: Policy,
-    /// Verifies messages without results of a trusted server. Without a verifier and without
-    /// authserv-ids, no sender counts as forged.
+    /// Verifies each message that has no results of a trusted server. If there is no verifier and
+    /// no authserv-id, no sender counts as forged.
     pub verifier: Option<Arc<Verifier>>,
 }
 
-/// Returns why the results of trusted servers make the envelope sender a forger, or `None` if they
-/// do not.
+/// Returns why the envelope sender is forged according to the results of trusted servers in the
+/// header, or `None` if it is not. Nothing is verified here: `examine` does that, too.
 #[must_use]
 pub fn forgery_reason(
     header: &Header<'_>,
@@ -50,8 +52,8 @@ pub fn forgery_reason(
 }
 
 /// Returns why the envelope sender counts as forged, or `None` if it does not. Results of trusted
-/// servers decide; if they say nothing about SPF, DKIM or DMARC, the message is verified here,
-/// within the time-out.
+/// servers decide. If they say nothing about SPF, DKIM or DMARC, the verifier asks name servers,
+/// for at most `VerifySettings::timeout`.
 pub async fn examine(
     header: &Header<'_>,
     envelope: &Envelope,
@@ -63,12 +65,12 @@ pub async fn examine(
     if settings.policy == Policy::Off {
         return None;
     }
-    let written = results::trusted_results(header, &settings.authserv_ids);
-    if written.iter().any(|one| ["spf", "dkim", "dmarc"].contains(&one.method.as_str())) {
-        return judge::judge(&written, sender, settings.policy);
+    let trusted = results::trusted_results(header, &settings.authserv_ids);
+    if trusted.iter().any(|one| ["spf", "dkim", "dmarc"].contains(&one.method.as_str())) {
+        return judge::judge(&trusted, sender, settings.policy);
     }
-    let client = client::client(header, envelope, &settings.authserv_ids);
-    verifier.forgery_reason(header, sender, client.as_ref(), settings.policy).await
+    let spf_client = client::client(header, envelope, &settings.authserv_ids);
+    verifier.forgery_reason(header, sender, spf_client.as_ref(), settings.policy).await
 }
 
 #[cfg(test)]

@@ -133,8 +133,9 @@ impl Scheduler {
         self.may_have_more = true;
     }
 
-    /// Starts the attempts that may start now. Returns how long it may sleep afterwards.
-    pub(super) async fn begin(&mut self) -> Duration {
+    /// Starts the attempts that may start now. Returns how long the worker may sleep
+    /// afterwards.
+    pub(super) async fn start_attempts(&mut self) -> Duration {
         let now = self.now();
         self.refresh(now.steady);
         let mark = self.store.snapshot().queue_mark();

@@ -1,7 +1,8 @@
 //! The worker of the queue: runs the scheduler when a commit queues something or an action is due.
 //!
-//! Nothing is sent before `start::audit` has succeeded. When the worker is stopped, attempts under
-//! way may finish within their time-outs.
+//! Nothing is sent before `start::audit` has checked that the queue is complete. If it is not, the
+//! audit stores that the queue is held, and the scheduler sends nothing until an administrator
+//! accepts it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -80,7 +81,7 @@ impl QueueWorker {
     /// Works until `stop`. Attempts that are under way then may finish, within their time-outs.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let mut stop = pin!(stop);
-        let mut wait = Duration::from_millis(100);
+        let mut retry_delay = Duration::from_millis(100);
         loop {
             match audit(&self.store).await {
                 Ok(()) => break,
@@ -93,7 +94,9 @@ impl QueueWorker {
             }
             tokio::select! {
                 () = &mut stop => return,
-                () = tokio::time::sleep(wait) => wait = (wait * 2).min(Duration::from_secs(60)),
+                () = tokio::time::sleep(retry_delay) => {
+                    retry_delay = (retry_delay * 2).min(Duration::from_secs(60));
+                }
             }
         }
         let mut scheduler = Scheduler::new(
@@ -104,11 +107,11 @@ impl QueueWorker {
         );
         scheduler.recover();
         loop {
-            let wait = scheduler.begin().await;
+            let max_sleep = scheduler.start_attempts().await;
             tokio::select! {
                 () = &mut stop => break,
                 () = self.wake.notified() => scheduler.note_work(),
-                () = tokio::time::sleep(wait.max(Duration::from_millis(5))) => {}
+                () = tokio::time::sleep(max_sleep.max(Duration::from_millis(5))) => {}
                 () = scheduler.wait_for_attempt() => {}
             }
         }

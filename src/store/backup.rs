@@ -20,11 +20,12 @@ use super::error::Error;
 const MARK: &str = "RESTANTE-BACKUP";
 
 impl Store {
-    /// Makes and verifies a backup, and deletes all but the newest `keep`. Deliveries go on.
-    /// `on_progress` is called with the bytes written so far; its result is ignored.
+    /// Makes and verifies a backup, and deletes all but the newest `keep` (`None`: deletes none).
+    /// Deliveries go on. `on_progress` is called with the bytes written so far. A backup cannot be
+    /// stopped: the `false` by which `on_progress` stops other jobs is ignored.
     ///
     /// # Errors
-    /// `Conflict` if the directory cannot be used, with the reason; `Io`.
+    /// `Conflict` if `keep` is 0, or if the directory cannot be used, with the reason; `Io`.
     pub fn backup(
         &self,
         dir: &Path,
@@ -34,7 +35,7 @@ impl Store {
         if keep == Some(0) {
             return Err(Error::Conflict("at least one backup must be kept".into()));
         }
-        self.check_directory(dir)?;
+        self.prepare_directory(dir)?;
         let before = bytes_in(dir);
         let is_done = std::sync::atomic::AtomicBool::new(false);
         let backup = std::thread::scope(|scope| {
@@ -69,15 +70,17 @@ impl Store {
         hasher.finalize().to_hex().chars().take(32).collect()
     }
 
-    /// Checks that a directory can be used for backups of this store; creates and marks a new one.
-    fn check_directory(&self, dir: &Path) -> Result<(), Error> {
+    /// Checks that a directory can be used for backups of this store. If it does not exist or is
+    /// empty, creates and marks it.
+    fn prepare_directory(&self, dir: &Path) -> Result<(), Error> {
         let failed = |error: std::io::Error| Error::Conflict(unusable(dir, &error));
         let refused = |why: &str| Err(Error::Conflict(format!("{}: {why}", dir.display())));
-        if let Some(store) = self.0.engine.directory() {
-            let data = fs::canonicalize(store.parent().unwrap_or(&store)).map_err(failed)?;
+        if let Some(store_dir) = self.0.engine.directory() {
+            let data_dir =
+                fs::canonicalize(store_dir.parent().unwrap_or(&store_dir)).map_err(failed)?;
             // The directory may not exist yet, so its nearest existing ancestor is compared.
             let existing = dir.ancestors().find_map(|above| fs::canonicalize(above).ok());
-            if existing.is_some_and(|existing| existing.starts_with(&data)) {
+            if existing.is_some_and(|existing| existing.starts_with(&data_dir)) {
                 return refused("it lies in the data directory, whose loss a backup must survive");
             }
         }
@@ -145,7 +148,8 @@ pub fn verify(dir: &Path, id: u32) -> Result<(), Error> {
 }
 
 /// Restores a backup (`None`: the newest) to `to`, which must be empty or not exist, with a new
-/// epoch. Returns the backup. If this is interrupted, there is no store in `to`.
+/// epoch. Returns the facts of the backup. If the restore is interrupted, there is no store in
+/// `to`.
 ///
 /// # Errors
 /// Those of `verify`; `Conflict` if `to` cannot be used.

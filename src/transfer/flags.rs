@@ -1,20 +1,21 @@
 //! Converts keywords to the flags of each format: letters in the names of Maildir files, Dovecot's
-//! `dovecot-keywords`, and the fields Status, X-Status, X-Keywords and X-Mozilla-Status of mbox
-//! files.
+//! `dovecot-keywords`, and the fields Status, X-Status, X-Keywords, X-Mozilla-Status and
+//! X-Mozilla-Keys of mbox files.
 //!
-//! A flag says that a message is deleted but not expunged. JMAP hides such messages (RFC 8621
-//! §4.1.1), so the flag is no keyword, and the caller decides about the message.
+//! One flag (`T` in Maildir, `D` in Status) says that a message is deleted but not expunged. JMAP
+//! hides such messages (RFC 8621 §4.1.1), so this flag becomes `MessageFlags::deleted` and no
+//! keyword, and the caller decides about the message.
 
 use std::collections::BTreeSet;
 
 use crate::message::header;
 use crate::model::keyword::{self, ANSWERED, DRAFT, FLAGGED, FORWARDED, SEEN};
 
-/// The most keywords of a folder that have letters: `a` to `z`.
+/// How many keywords of a folder can have a letter: `a` to `z`.
 const MAX_LETTERS: usize = 26;
-/// The most bytes of a `dovecot-keywords` file that are read.
-pub const MAX_TABLE_BYTES: usize = 64 * 1024;
-/// The most keywords of one message.
+/// How many bytes of a `dovecot-keywords` file are read.
+pub const MAX_KEYWORDS_FILE_BYTES: usize = 64 * 1024;
+/// How many keywords of one message are read.
 const MAX_KEYWORDS: usize = 1000;
 
 /// The letters that Maildir defines, in their order, and their keywords.
@@ -55,8 +56,8 @@ impl Letters {
     /// keyword.
     #[must_use]
     pub fn parse(file: &[u8]) -> Self {
-        let text =
-            String::from_utf8_lossy(file.get(..MAX_TABLE_BYTES).unwrap_or(file)).into_owned();
+        let text = String::from_utf8_lossy(file.get(..MAX_KEYWORDS_FILE_BYTES).unwrap_or(file))
+            .into_owned();
         let mut letters = Self::default();
         for line in text.lines() {
             let Some((number, name)) = line.split_once(' ') else { continue };
@@ -74,6 +75,7 @@ impl Letters {
         letters
     }
 
+    /// Returns the content of a `dovecot-keywords` file.
     #[must_use]
     pub fn write(&self) -> String {
         let known = self.0.iter().enumerate();
@@ -82,10 +84,12 @@ impl Letters {
             .collect()
     }
 
-    /// Assigns free letters to keywords that have none. Returns whether a letter was assigned.
+    /// Assigns to the keywords that have no letter those after the last one of the folder, while
+    /// there are any. An unused letter before it stays unused. Returns whether a letter was
+    /// assigned.
     pub fn assign(&mut self, keywords: &BTreeSet<String>) -> bool {
         let count_before = self.0.len();
-        for name in keywords.iter().filter(|name| !is_flag(name)) {
+        for name in keywords.iter().filter(|name| !has_maildir_letter(name)) {
             let known = self.0.iter().any(|known| known.as_ref() == Some(name));
             if !known && self.0.len() < MAX_LETTERS {
                 self.0.push(Some(name.clone()));
@@ -107,12 +111,12 @@ impl Letters {
         flags.chain(known.map(|(_, letter)| letter)).collect()
     }
 
-    /// Whether every keyword has a letter.
+    /// Whether each of `keywords` has a letter.
     #[must_use]
     pub fn cover(&self, keywords: &BTreeSet<String>) -> bool {
-        keywords
-            .iter()
-            .all(|name| is_flag(name) || self.0.iter().any(|known| known.as_ref() == Some(name)))
+        keywords.iter().all(|name| {
+            has_maildir_letter(name) || self.0.iter().any(|known| known.as_ref() == Some(name))
+        })
     }
 
     /// Returns the flags of letters. Unknown letters are ignored.
@@ -135,14 +139,14 @@ impl Letters {
     }
 }
 
-fn is_flag(name: &str) -> bool {
+fn has_maildir_letter(name: &str) -> bool {
     MAILDIR.iter().any(|(_, known)| *known == name)
 }
 
 /// Returns the fields for keywords in an mbox file, with LF line endings: Status and X-Status, as
 /// mutt and Dovecot write them, and X-Keywords if there are other keywords.
 #[must_use]
-pub fn status(keywords: &BTreeSet<String>) -> String {
+pub fn mbox_fields(keywords: &BTreeSet<String>) -> String {
     let seen = if keywords.contains(SEEN) { "RO" } else { "O" };
     let letters = [('A', ANSWERED), ('F', FLAGGED), ('T', DRAFT)];
     let letters: String = letters
@@ -158,8 +162,8 @@ pub fn status(keywords: &BTreeSet<String>) -> String {
     format!("Status: {seen}\nX-Status: {letters}\n{words}")
 }
 
-/// Reads a field with flags; returns false if the field is another one.
-pub(super) fn read_status(flags: &mut MessageFlags, field: &header::Field<'_>) -> bool {
+/// Reads a field with flags; returns false if the field has none.
+pub(super) fn read_mbox_field(flags: &mut MessageFlags, field: &header::Field<'_>) -> bool {
     let is = |name| field.is(name);
     if !(is("Status")
         || is("X-Status")
@@ -227,7 +231,7 @@ mod tests {
         let flags = |text: &str| {
             let mut flags = MessageFlags::default();
             header::fields(text.as_bytes())
-                .for_each(|field| assert!(read_status(&mut flags, &field)));
+                .for_each(|field| assert!(read_mbox_field(&mut flags, &field)));
             flags
         };
         assert_eq!(flags("Status: RO\nX-Status: AF\n").keywords, set("$seen $answered $flagged"));
@@ -241,7 +245,10 @@ mod tests {
             MessageFlags { keywords: set("$seen $forwarded $label1"), deleted: true }
         );
         assert!(flags("Status: D\n").deleted);
-        assert_eq!(status(&set("$seen $flagged x")), "Status: RO\nX-Status: F\nX-Keywords: x\n");
+        assert_eq!(
+            mbox_fields(&set("$seen $flagged x")),
+            "Status: RO\nX-Status: F\nX-Keywords: x\n"
+        );
     }
 
     proptest! {
@@ -254,8 +261,8 @@ mod tests {
             let letters = Letters::parse(letters.write().as_bytes());
             prop_assert_eq!(&letters.flags(letters.letters(&words).as_bytes()).keywords, &words);
             let mut flags = MessageFlags::default();
-            for field in header::fields(status(&words).as_bytes()) {
-                assert!(read_status(&mut flags, &field));
+            for field in header::fields(mbox_fields(&words).as_bytes()) {
+                assert!(read_mbox_field(&mut flags, &field));
             }
             prop_assert_eq!(flags.keywords, words);
         }

@@ -16,7 +16,7 @@ use crate::model::{Address, EmailAddress, EmailId, Identity, ThreadId, UtcMillis
 /// A message that arrived during the absence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
-    /// A destroyed email is still counted.
+    /// The id of the email. It may be destroyed by now: the report counts it nevertheless.
     pub email: EmailId,
     /// `None` if the email is destroyed.
     pub thread: Option<ThreadId>,
@@ -25,8 +25,8 @@ pub struct Arrival {
     pub from: EmailAddress,
     pub subject: String,
     pub unread: bool,
-    /// The code of the reason why the message was not answered; `None` if it was.
-    pub silent: Option<String>,
+    /// The code of the `NoReplyReason`; `None` if the message was answered.
+    pub no_reply_reason: Option<String>,
 }
 
 /// A summary of the messages that arrived during an absence.
@@ -38,8 +38,8 @@ pub struct AbsenceReport {
     pub messages: usize,
     /// How many messages were answered.
     pub answered: usize,
-    /// How many messages were not answered, by the code of the reason.
-    pub silent: BTreeMap<String, usize>,
+    /// How many messages were not answered, by the code of the `NoReplyReason`.
+    pub unanswered: BTreeMap<String, usize>,
     /// People first, then machines; in each group, the one who wrote last first.
     pub correspondents: Vec<Correspondent>,
     /// Whether older messages were left out.
@@ -58,10 +58,10 @@ pub struct Correspondent {
     pub threads: Vec<Topic>,
 }
 
-/// A thread of one correspondent.
+/// The messages of one thread that one correspondent wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topic {
-    /// `None` for messages that are destroyed.
+    /// `None` for all messages of the correspondent that are destroyed: their threads are unknown.
     pub thread: Option<ThreadId>,
     /// The subject of the newest message.
     pub subject: String,
@@ -75,11 +75,11 @@ pub struct Topic {
     pub last: UtcMillis,
 }
 
-/// How many correspondents a text shows; it only counts the rest.
+/// How many people the text and the HTML show, and how many machines. The others are only counted.
 const MAX_CORRESPONDENTS: usize = 500;
-/// How many threads of one correspondent a text shows.
+/// How many threads of one correspondent the text and the HTML show.
 const MAX_THREADS_EACH: usize = 50;
-/// How many threads a text shows in all.
+/// How many threads the text and the HTML show in all.
 const MAX_THREADS: usize = 2000;
 /// How many characters of a subject or a name are shown.
 const MAX_LINE_CHARS: usize = 120;
@@ -98,7 +98,8 @@ const AUTOMATIC_REASONS: [NoReplyReason; 9] = [
 ];
 
 impl AbsenceReport {
-    /// Makes the report of `arrivals`, which are sorted newest first.
+    /// Makes the report of `arrivals`, which must be sorted newest first. `cut` tells whether older
+    /// ones were left out.
     #[must_use]
     pub fn of(
         arrivals: &[Arrival],
@@ -109,12 +110,12 @@ impl AbsenceReport {
         let mut index_by_address: HashMap<String, usize> = HashMap::new();
         let mut topics: HashMap<(usize, Option<ThreadId>), usize> = HashMap::new();
         for arrival in arrivals {
-            match &arrival.silent {
+            match &arrival.no_reply_reason {
                 None => report.answered += 1,
-                Some(reason) => *report.silent.entry(reason.clone()).or_default() += 1,
+                Some(reason) => *report.unanswered.entry(reason.clone()).or_default() += 1,
             }
-            let machine = arrival
-                .silent
+            let is_automatic = arrival
+                .no_reply_reason
                 .as_ref()
                 .is_some_and(|code| AUTOMATIC_REASONS.iter().any(|reason| reason.code() == code));
             let key = Address::parse(&arrival.from.email).map_or_else(
@@ -132,8 +133,8 @@ impl AbsenceReport {
                 report.correspondents.len() - 1
             });
             let Some(correspondent) = report.correspondents.get_mut(index) else { continue };
-            correspondent.machine &= machine;
-            correspondent.answered |= arrival.silent.is_none();
+            correspondent.machine &= is_automatic;
+            correspondent.answered |= arrival.no_reply_reason.is_none();
             let person = &mut correspondent.person;
             person.name = person.name.take().or_else(|| arrival.from.name.clone());
             let topic = *topics.entry((index, arrival.thread)).or_insert_with(|| {
@@ -169,19 +170,19 @@ impl AbsenceReport {
         format!("While you were away: {messages}, {} wrote", counted(people, "person", "people"))
     }
 
-    /// Returns the report as text. Times are in the zone of this IANA name.
+    /// Returns the report as text. Times are in the zone of this IANA name, or else of the machine.
     #[must_use]
     pub fn text(&self, zone: Option<&str>) -> String {
         let mut out = format!("{}\n{}\n", self.title(), self.summary(zone));
         let mut threads_left = MAX_THREADS;
         for (heading, machine) in HEADINGS {
-            let part: Vec<&Correspondent> =
+            let group: Vec<&Correspondent> =
                 self.correspondents.iter().filter(|one| one.machine == machine).collect();
-            if part.is_empty() {
+            if group.is_empty() {
                 continue;
             }
             push_line(&mut out, &format!("\n{heading}"));
-            for one in part.iter().take(MAX_CORRESPONDENTS) {
+            for one in group.iter().take(MAX_CORRESPONDENTS) {
                 let answered = if one.answered { " (told that you are away)" } else { "" };
                 push_line(&mut out, &format!("\n  {}{answered}", person_text(&one.person)));
                 let shown = one.take_shown_threads(&mut threads_left);
@@ -190,12 +191,12 @@ impl AbsenceReport {
                 }
                 push_more(&mut out, "    ", one.threads.len(), shown.len(), "threads");
             }
-            push_more(&mut out, "\n  ", part.len(), MAX_CORRESPONDENTS, "senders");
+            push_more(&mut out, "\n  ", group.len(), MAX_CORRESPONDENTS, "senders");
         }
         out
     }
 
-    /// Returns the report as an HTML document. Times are in the zone of this IANA name.
+    /// Returns the report as an HTML document. Times are as in `text`.
     #[must_use]
     pub fn html(&self, zone: Option<&str>) -> String {
         let title = escape_html(&self.title());
@@ -204,17 +205,17 @@ impl AbsenceReport {
              <body>\n<h1>{title}</h1>\n"
         );
         let mut threads_left = MAX_THREADS;
-        for part in self.summary(zone).lines() {
-            push_line(&mut out, &format!("<p>{}</p>", escape_html(part)));
+        for line in self.summary(zone).lines() {
+            push_line(&mut out, &format!("<p>{}</p>", escape_html(line)));
         }
         for (heading, machine) in HEADINGS {
-            let part: Vec<&Correspondent> =
+            let group: Vec<&Correspondent> =
                 self.correspondents.iter().filter(|one| one.machine == machine).collect();
-            if part.is_empty() {
+            if group.is_empty() {
                 continue;
             }
             push_line(&mut out, &format!("<h2>{heading}</h2>"));
-            for one in part.iter().take(MAX_CORRESPONDENTS) {
+            for one in group.iter().take(MAX_CORRESPONDENTS) {
                 let answered = if one.answered { " <em>(told that you are away)</em>" } else { "" };
                 push_line(
                     &mut out,
@@ -227,13 +228,14 @@ impl AbsenceReport {
                 push_more(&mut out, "<li>", one.threads.len(), shown.len(), "threads");
                 out.push_str("</ul>\n");
             }
-            push_more(&mut out, "<p>", part.len(), MAX_CORRESPONDENTS, "senders");
+            push_more(&mut out, "<p>", group.len(), MAX_CORRESPONDENTS, "senders");
         }
         out.push_str("</body></html>\n");
         out
     }
 
-    /// Composes the report as a message from the owner to the owner.
+    /// Composes the report as a message from the owner to the owner. `id` becomes part of the
+    /// Message-ID, and so must differ between the absences of an owner.
     #[must_use]
     pub fn message(&self, identity: &Identity, now: UtcMillis, id: &str) -> Vec<u8> {
         let owner =
@@ -262,18 +264,19 @@ impl AbsenceReport {
             (Some(began), None) => format!("Since {began}. "),
             _ => String::new(),
         };
-        let silent: Vec<String> =
-            self.silent.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
-        let not_answered = if silent.is_empty() {
+        let reasons: Vec<String> =
+            self.unanswered.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+        let not_answered = if reasons.is_empty() {
             String::new()
         } else {
-            format!(" Not answered: {}.", silent.join(", "))
+            format!(" Not answered: {}.", reasons.join(", "))
         };
         let cut = if self.cut { "\nThere was more: only the newest is counted here." } else { "" };
         format!("{span}Answered: {}.{not_answered}{cut}", self.answered)
     }
 }
 
+/// The heading of each group, and whether the group has the machines.
 const HEADINGS: [(&str, bool); 2] = [("People", false), ("Lists and automatic mail", true)];
 
 impl Correspondent {
@@ -338,7 +341,7 @@ mod tests {
         from: &str,
         subject: &str,
         thread: Option<u64>,
-        silent: Option<&str>,
+        no_reply_reason: Option<&str>,
     ) -> Arrival {
         let (name, email) = from.split_once('|').unwrap_or(("", from));
         Arrival {
@@ -351,7 +354,7 @@ mod tests {
             },
             subject: subject.into(),
             unread: n.is_multiple_of(2),
-            silent: silent.map(str::to_owned),
+            no_reply_reason: no_reply_reason.map(str::to_owned),
         }
     }
 
@@ -375,7 +378,10 @@ mod tests {
     fn report_is_by_correspondent_and_thread_with_people_first() {
         let report = sample_report();
         assert_eq!(report.title(), "While you were away: 6 messages, 2 people wrote");
-        assert_eq!((report.messages, report.answered, report.silent["already-told"]), (6, 1, 2));
+        assert_eq!(
+            (report.messages, report.answered, report.unanswered["already-told"]),
+            (6, 1, 2)
+        );
         let addresses: Vec<&str> =
             report.correspondents.iter().map(|one| one.person.email.as_str()).collect();
         assert_eq!(

@@ -56,14 +56,15 @@ pub(in crate::cli) async fn back_up(
     args: &BackupArgs,
     context: &CommandContext,
 ) -> Result<(), Failure> {
-    let dir = std::path::absolute(&args.dir).map_err(|error| bad(&args.dir, &error.to_string()))?;
+    let dir = std::path::absolute(&args.dir)
+        .map_err(|error| usage_failure(&args.dir, &error.to_string()))?;
     if args.list || args.verify {
         return list(&dir, args.verify, context);
     }
     let mut meter = ProgressMeter::new("backup");
     let made = if context.client.is_up().await {
         let Some(path) = dir.to_str() else {
-            return Err(bad(&dir, "the path is not UTF-8"));
+            return Err(usage_failure(&dir, "the path is not UTF-8"));
         };
         let keep = args.keep.map(|keep| keep as u64);
         let arguments = StoreBackupArguments { dir: path.to_owned(), keep };
@@ -94,7 +95,7 @@ pub(in crate::cli) async fn back_up(
 struct ListedBackup {
     #[serde(flatten)]
     backup: BackupFacts,
-    /// Whether the backup is intact, if it was read.
+    /// `whole`, or what is damaged; `None` if the backup was not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<String>,
 }
@@ -139,16 +140,17 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
     let to = args.to.join(service::STORE);
     // What an interrupted restore left behind may stay: it is replaced.
     let partial = backup::partial_restore(&to);
-    let in_use = |mut all: std::fs::ReadDir| {
+    let has_other_files = |mut all: std::fs::ReadDir| {
         all.any(|entry| entry.map_or(true, |entry| entry.path() != partial))
     };
-    if std::fs::read_dir(&args.to).is_ok_and(in_use) {
-        return Err(bad(&args.to, "it is not empty: name a new directory"));
+    if std::fs::read_dir(&args.to).is_ok_and(has_other_files) {
+        return Err(usage_failure(&args.to, "it is not empty: name a new directory"));
     }
-    let made = backup::restore(&args.dir, args.id, &to);
-    let made = made.map_err(|error| restore_failure(args, &error))?;
+    let restored = backup::restore(&args.dir, args.id, &to);
+    let restored = restored.map_err(|error| restore_failure(args, &error))?;
     let store = open(&to)?;
     let secrets = store.secrets().clone();
+    // The check makes the rows of each message again, and compares them with the stored ones.
     let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
     let found = store.check_deep(Some(&remake), &mut |at| {
         meter.show(&JobStage::Store(at.into()));
@@ -157,10 +159,10 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
     let found = admin::check_findings(&found.map_err(|error| job::store_failure(&error))?);
     drop(meter);
     if context.json {
-        output::json(&json!({"backup": admin::backup_facts(&made), "check": found}));
+        output::json(&json!({"backup": admin::backup_facts(&restored), "check": found}));
     } else {
-        let at = made.at.local(&jiff::tz::TimeZone::system());
-        output::line(&format!("backup {} of {at} is in {}", made.id, args.to.display()));
+        let at = restored.at.local(&jiff::tz::TimeZone::system());
+        output::line(&format!("backup {} of {at} is in {}", restored.id, args.to.display()));
         found.breaches.iter().for_each(|breach| output::line(breach));
         output::line(&format!("checked: {}", check::result(&found)));
         output::line(
@@ -206,6 +208,7 @@ fn open(dir: &Path) -> Result<Store, Failure> {
     })
 }
 
+/// Never called: without RocksDB, `backup::restore` fails before.
 #[cfg(not(feature = "rocksdb"))]
 fn open(_: &Path) -> Result<Store, Failure> {
     let opened = Store::open_engine(
@@ -216,6 +219,6 @@ fn open(_: &Path) -> Result<Store, Failure> {
     opened.map_err(|error| job::store_failure(&error))
 }
 
-fn bad(path: &Path, problem: &str) -> Failure {
+fn usage_failure(path: &Path, problem: &str) -> Failure {
     Failure::new(exit::USAGE, format!("{}: {problem}", path.display()))
 }

@@ -99,7 +99,7 @@ impl AdminMethod for VacationReport {
             messages: report.messages as u64,
             answered: report.answered as u64,
             silent: report
-                .silent
+                .unanswered
                 .into_iter()
                 .map(|(reason, count)| (reason, count as u64))
                 .collect(),

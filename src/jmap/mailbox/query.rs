@@ -56,7 +56,8 @@ impl QueryObjects for Mailbox {
         Ok(results(reader.visible()?, query))
     }
 
-    /// A mailbox keeps its position among the remaining ones unless it or an ancestor changed.
+    /// Returns the mailboxes of which anything but the counts changed, with all their descendants.
+    /// The others match as before, and keep their order among each other.
     fn changed_ids(
         reader: &MailboxReader<'_>,
         since: &str,
@@ -65,11 +66,11 @@ impl QueryObjects for Mailbox {
         if !reader.visible()?.is_tree_unchanged_since(&reader.snapshot, reader.account, since)? {
             return Ok(None);
         }
-        changed_ids(reader, since)
+        affected_ids(reader, since)
     }
 }
 
-fn changed_ids(
+fn affected_ids(
     reader: &MailboxReader<'_>,
     since: ModSeq,
 ) -> Result<Option<BTreeSet<String>>, MethodError> {
@@ -78,15 +79,15 @@ fn changed_ids(
         reader.snapshot.mailbox_changes(account.id, ClientState::at(since), usize::MAX)?;
     let Some(changes) = changes else { return Ok(None) };
     let mut destroyed = changes.changes.destroyed;
-    // No share changed since that state, so a guest still sees the same mailboxes.
+    // No share changed since that state, so a guest saw none of the destroyed mailboxes.
     destroyed.retain(|_| account.guest.is_none());
-    let mut moved: BTreeSet<String> = destroyed.iter().map(ToString::to_string).collect();
+    let mut ids: BTreeSet<String> = destroyed.iter().map(ToString::to_string).collect();
     let changed = |mailbox: &Mailbox| mailbox.updated_not_counts > since;
     let affected = visible.0.iter().filter(|(_, mailbox)| {
         changed(mailbox) || visible.ancestors(mailbox).any(|(_, ancestor)| changed(ancestor))
     });
-    moved.extend(affected.map(|(uid, _)| uid.to_string()));
-    Ok(Some(moved))
+    ids.extend(affected.map(|(uid, _)| uid.to_string()));
+    Ok(Some(ids))
 }
 
 /// Returns the ids of all matching mailboxes, sorted.
@@ -129,8 +130,8 @@ struct SiblingPosition<'p> {
 impl Ord for SiblingPosition<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         let (one, two) = (self.mailbox, other.mailbox);
-        let by = |order: &PropertyComparator<MailboxSortProperty>| {
-            order.compare(|property, collation: Collation| match property {
+        let compare = |comparator: &PropertyComparator<MailboxSortProperty>| {
+            comparator.compare(|property, collation: Collation| match property {
                 MailboxSortProperty::SortOrder => one.sort_order.cmp(&two.sort_order),
                 MailboxSortProperty::Name => {
                     collation.key(&one.name).cmp(&collation.key(&two.name))
@@ -138,7 +139,7 @@ impl Ord for SiblingPosition<'_> {
                 MailboxSortProperty::ParentId => one.parent.cmp(&two.parent),
             })
         };
-        let first_difference = self.order.iter().map(by).find(|order| order.is_ne());
+        let first_difference = self.order.iter().map(compare).find(|order| order.is_ne());
         first_difference.unwrap_or_else(|| self.uid.cmp(&other.uid))
     }
 }

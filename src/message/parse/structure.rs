@@ -100,11 +100,11 @@ impl Message<'_> {
             ..Part::default()
         };
         root.size = self.raw().len();
-        if let Some(message) = self.library.parsed().filter(|_| !self.is_bare()) {
-            let numbers = Numbers(
+        if let Some(message) = self.library.parsed().filter(|_| !self.is_body_only()) {
+            let ids = PartIds(
                 message.root().parts().take(limits::MAX_MIME_PARTS).map(|part| part.id()).collect(),
             );
-            root = self.part(&message.root().root_part(), 0, &numbers);
+            root = self.part(&message.root().root_part(), 0, &ids);
         }
         let mut lists = Lists::default();
         lists.add(
@@ -117,12 +117,12 @@ impl Message<'_> {
     }
 
     /// Returns the text of a part, cut to at most `max` bytes (0 means no limit), between
-    /// characters and not within an HTML tag. `None` if the part is not `text/*`.
+    /// characters and not within an HTML tag. `None` if the part does not exist or is not
+    /// `text/*`.
     #[must_use]
     pub fn body_value(&self, number: u32, max: usize) -> Option<BodyValue> {
-        let bare = self.is_bare() && number == 0;
-        let (media_type, (text, is_encoding_problem)) = if bare {
-            (String::new(), charset::guessed(self.raw()))
+        let (media_type, (text, is_encoding_problem)) = if self.is_body_only() && number == 0 {
+            ("text/plain".to_owned(), charset::guessed(self.raw()))
         } else {
             let part = self.leaf(number)?;
             let media_type = Some(media_type(&part)).filter(|kind| kind.starts_with("text/"))?;
@@ -143,7 +143,7 @@ impl Message<'_> {
     #[cfg(any(test, feature = "internals"))]
     #[must_use]
     pub fn decoded(&self, number: u32) -> Option<Cow<'_, [u8]>> {
-        if self.is_bare() && number == 0 {
+        if self.is_body_only() && number == 0 {
             return Some(Cow::Borrowed(self.raw()));
         }
         self.leaf(number)
@@ -156,8 +156,9 @@ impl Message<'_> {
         let encoding = self.transfer_encoding(part);
         let (coding, is_known) = coding(part);
         let (bytes, is_broken) = decode::decode(encoding, self.content(part));
-        let problem =
-            is_broken || !is_known || encoding == 0 && !part.has_known_transfer_encoding();
+        let is_unknown_encoding =
+            encoding == decode::IDENTITY && !part.has_known_transfer_encoding();
+        let problem = is_broken || !is_known || is_unknown_encoding;
         match bytes {
             Cow::Borrowed(bytes) => {
                 let (text, is_broken) = coding.decode(bytes);
@@ -202,17 +203,17 @@ fn whole_tags(html: &str) -> &str {
 
 /// The ids that the library gives to the parts of a message, ascending. The index of an id is the
 /// number of the part.
-struct Numbers(Vec<u32>);
+struct PartIds(Vec<u32>);
 
-impl Numbers {
-    fn of(&self, part: &MessagePart<'_>) -> Option<u32> {
+impl PartIds {
+    fn number_of(&self, part: &MessagePart<'_>) -> Option<u32> {
         u32::try_from(self.0.binary_search(&part.id()).ok()?).ok()
     }
 }
 
 impl Message<'_> {
     /// Makes a part with its descendants. The parser bounds their depth.
-    fn part(&self, part: &MessagePart<'_>, number: u32, numbers: &Numbers) -> Part<'_> {
+    fn part(&self, part: &MessagePart<'_>, number: u32, ids: &PartIds) -> Part<'_> {
         let media_type = media_type(part);
         let charset = part.content_type().and_then(|kind| kind.attribute("charset")).map(tidy);
         let charset = charset.filter(|charset| !charset.is_empty());
@@ -220,7 +221,7 @@ impl Message<'_> {
         let is_multipart = part.is_multipart();
         let children = part
             .children()
-            .filter_map(|child| Some(self.part(&child, numbers.of(&child)?, numbers)));
+            .filter_map(|child| Some(self.part(&child, ids.number_of(&child)?, ids)));
         let (header, body, _) = self.library.offsets(part);
         let size = || decode::decoded_len(self.transfer_encoding(part), self.content(part));
         Part {
@@ -311,7 +312,7 @@ impl Lists {
         in_alternative: bool,
         mut open: OpenLists,
     ) {
-        let before = (self.text.len(), self.html.len());
+        let (text_before, html_before) = (self.text.len(), self.html.len());
         for (index, part) in parts.iter().enumerate() {
             if part.is_multipart {
                 let kind = part.media_type.split_once('/').map_or("", |(_, kind)| kind);
@@ -343,17 +344,18 @@ impl Lists {
         }
         if multipart == "alternative" && open.text && open.html {
             let (text, html) = (self.text.len(), self.html.len());
-            if text == before.0 && html != before.1 {
-                self.text.extend_from_slice(self.html.get(before.1..).unwrap_or_default());
-            } else if html == before.1 && text != before.0 {
-                self.html.extend_from_slice(self.text.get(before.0..).unwrap_or_default());
+            if text == text_before && html != html_before {
+                self.text.extend_from_slice(self.html.get(html_before..).unwrap_or_default());
+            } else if html == html_before && text != text_before {
+                self.html.extend_from_slice(self.text.get(text_before..).unwrap_or_default());
             }
         }
     }
 }
 
-/// Whether a part is a body and not an attachment: its type can be shown, and in a related
-/// multipart, or if it is a text with a name, it is the first part.
+/// Whether a part belongs to the body and is no attachment (`isInline` in RFC 8621 §4.1.4): it is
+/// not marked as an attachment, and its type can be shown. In a related multipart, only the first
+/// part belongs to the body; elsewhere, a text with a file name must be the first part.
 fn is_inline(part: &Part<'_>, is_first: bool, multipart: &str) -> bool {
     part.disposition.as_deref() != Some("attachment")
         && (matches!(part.media_type.as_str(), "text/plain" | "text/html") || part.is_media())

@@ -1,8 +1,8 @@
 //! The WebSocket protocol (RFC 6455, over HTTP/2 RFC 8441): the handshake, messages within limits,
 //! and the close.
 //!
-//! - The bytes of a message are reserved as they arrive, long before the message is complete, and
-//!   must come at a minimum rate.
+//! - Memory for a message is reserved as its bytes arrive, long before the message is complete. The
+//!   bytes must come at a minimum rate.
 //! - After the close frame, further input is read and discarded for a while, so that a reset does
 //!   not destroy the last message to the client.
 //!
@@ -104,13 +104,14 @@ impl Handshake {
         })
     }
 
-    pub(super) fn offers(&self, name: &str) -> bool {
+    pub(super) fn offers(&self, protocol: &str) -> bool {
         let offered = self.protocols.iter().filter_map(|field| field.to_str().ok());
-        offered.flat_map(|field| field.split(',')).any(|offer| offer.trim() == name)
+        offered.flat_map(|field| field.split(',')).any(|offer| offer.trim() == protocol)
     }
 
     /// Returns the response that accepts the handshake with a subprotocol. `serve` is called when
-    /// the client has received it.
+    /// the connection has become a WebSocket, and never if that fails. `reservation` is empty, and
+    /// grows with each message that is received.
     pub(super) fn accept<F>(
         self,
         protocol: &'static str,
@@ -174,13 +175,13 @@ pub(super) enum ReceiveError {
 pub(super) struct Socket<S = TokioIo<Upgraded>> {
     stream: WebSocketStream<MeteredStream<S>>,
     meter: Arc<Mutex<MessageMeter>>,
-    /// The time in which the client must read `limits::MIN_RESPONSE_PACE_BYTES` of a message, or
-    /// the rest of it.
-    unread: Duration,
+    /// In each window of this length, the client must read `limits::MIN_RESPONSE_PACE_BYTES` of a
+    /// message that is sent, or the rest of it.
+    send_window: Duration,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
-    async fn new(stream: S, reservation: Reservation, unread: Duration) -> Self {
+    async fn new(stream: S, reservation: Reservation, send_window: Duration) -> Self {
         let meter = Arc::new(Mutex::new(MessageMeter {
             reservation,
             bytes: 0,
@@ -196,11 +197,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         Self {
             stream: WebSocketStream::from_raw_socket(metered, Role::Server, Some(config)).await,
             meter,
-            unread,
+            send_window,
         }
     }
 
-    /// Waits for the next message.
+    /// Waits for the next message. May be cancelled: what was read of a message is kept.
     ///
     /// # Errors
     /// `ReceiveError`; then no message can be received any more.
@@ -230,7 +231,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
 
     /// Sends a text. Returns whether the client read it at the minimum rate.
     ///
-    /// `may_continue` is asked after each window of time; `false` aborts.
+    /// `may_continue` is asked after each `send_window`; `false` aborts.
     pub(super) async fn send_text(
         &mut self,
         text: String,
@@ -239,7 +240,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         self.send(Message::Text(text.into()), may_continue).await
     }
 
-    /// Sends a ping. Returns whether the client took it.
+    /// Sends a ping. Returns whether the client read it in time. The pong is not awaited.
     pub(super) async fn ping(&mut self) -> bool {
         self.send(Message::Ping(Vec::new().into()), || true).await
     }
@@ -250,9 +251,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
             let mut sending = std::pin::pin!(self.stream.send(message));
             loop {
                 let before = self.meter.lock().written;
-                match timeout(self.unread, &mut sending).await {
+                match timeout(self.send_window, &mut sending).await {
                     Ok(sent) => break sent.is_ok(),
-                    Err(_) if !self.meter.lock().is_read(before) || !may_continue() => break false,
+                    Err(_) if !self.meter.lock().is_fast(before) || !may_continue() => break false,
                     Err(_) => {}
                 }
             }
@@ -303,13 +304,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
 #[derive(Debug)]
 struct MessageMeter {
     reservation: Reservation,
-    /// The bytes of the incomplete message.
+    /// How many bytes of the incomplete message have arrived.
     bytes: usize,
-    /// The begin of the current window, and `bytes` at that time.
+    /// When the current window of `is_slow` began, and `bytes` at that time.
     window: Option<(Instant, usize)>,
     /// Why no more memory could be reserved.
     error: Option<CapacityError>,
-    /// The bytes that were written to the client.
+    /// How many bytes were written to the client.
     written: u64,
 }
 
@@ -322,7 +323,7 @@ impl MessageMeter {
         })
     }
 
-    /// Returns the memory of a message that is complete.
+    /// Returns the memory that is reserved so far, and starts to measure the next message.
     fn take_message_reservation(&mut self) -> Reservation {
         (self.bytes, self.window) = (0, None);
         self.reservation.take()
@@ -334,8 +335,8 @@ impl MessageMeter {
         }
     }
 
-    /// Whether the client read enough since `written` was `before`.
-    fn is_read(&self, before: u64) -> bool {
+    /// Whether the client read enough for one window since `written` was `before`.
+    fn is_fast(&self, before: u64) -> bool {
         self.written.saturating_sub(before) >= limits::MIN_RESPONSE_PACE_BYTES as u64
     }
 

@@ -18,11 +18,11 @@ const LOOKUP_COST: u64 = 4;
 /// Returns the cheapest way to answer a query whose filter is limited to its scope.
 pub(in crate::query) fn plan(
     snapshot: &Snapshot<'_>,
-    results: &QuerySpec,
+    spec: &QuerySpec,
     matcher: &Matcher,
 ) -> Result<QueryPlan, Error> {
-    let mut paths = access_paths(snapshot, results, matcher)?;
-    // The generic path is the last, and never expensive.
+    let mut paths = access_paths(snapshot, spec, matcher)?;
+    // The candidates are sorted, best first. The generic path is the last, and never expensive.
     let first =
         paths.candidates.iter().position(|plan| !paths.is_expensive(plan)).unwrap_or_default();
     let mut plan = paths.candidates.remove(first);
@@ -54,14 +54,16 @@ pub(in crate::query) struct AccessPaths {
     pub(in crate::query) candidates: Vec<QueryPlan>,
     wanted_listing: Option<(MailboxUid, ListingFilter)>,
     rejected: Vec<(&'static str, String)>,
+    /// The number of emails of the account.
     emails: u64,
 }
 
 impl AccessPaths {
+    /// Whether it costs more to look up the emails of the plan one by one than to read all emails.
     fn is_expensive(&self, plan: &QueryPlan) -> bool {
         let each = match plan.path {
-            AccessPath::Filtered(_) | AccessPath::Merged { decides: true } => LOOKUP_COST,
-            AccessPath::Merged { decides: false } => 1,
+            AccessPath::Filtered(_) | AccessPath::Merged { filter_decides: true } => LOOKUP_COST,
+            AccessPath::Merged { filter_decides: false } => 1,
             _ => 0,
         };
         plan.length.saturating_mul(each) > self.emails
@@ -96,7 +98,7 @@ impl AccessPaths {
         exact: &ExactListing,
         base: &QueryPlan,
     ) {
-        let ExactListing { listing, order, counted } = *exact;
+        let ExactListing { listing, order, ranks_apply } = *exact;
         let needed = std::iter::once(listing.filter).chain(order.pin.map(|pin| pin.filter));
         let missing = needed.clone().find(|filter| {
             !maintained.entry(listing.uid, *filter).is_some_and(MaintainedListing::is_complete)
@@ -107,8 +109,8 @@ impl AccessPaths {
                 let pin_listing =
                     order.pin.and_then(|pin| maintained.entry(listing.uid, pin.filter)).copied();
                 let plan = base.with_listing(listing, entry, AccessPath::Listing);
-                let ranked = plan.ranked && counted;
-                let length = if counted { plan.length } else { entry.threads.total };
+                let ranked = plan.ranked && ranks_apply;
+                let length = if ranks_apply { plan.length } else { entry.threads.total };
                 self.candidates.push(QueryPlan {
                     path: order.pin.map_or(plan.path, |pin| AccessPath::Pinned(listing, pin)),
                     length,
@@ -128,8 +130,8 @@ impl AccessPaths {
     /// Adds a search, and a search within the shortest listing if that is short enough.
     fn add_search(&mut self, filtered: &[QueryPlan], base: &QueryPlan) {
         // A listing of most of the mail excludes too little to be worth reading.
-        let first = filtered.iter().find(|plan| plan.path.listing().is_some());
-        let narrow = first.filter(|plan| plan.length.saturating_mul(2) <= self.emails);
+        let shortest = filtered.iter().find(|plan| plan.path.listing().is_some());
+        let narrow = shortest.filter(|plan| plan.length.saturating_mul(2) <= self.emails);
         let within = narrow.map(|plan| QueryPlan {
             path: AccessPath::Search(plan.path.listing()),
             ..plan.clone()
@@ -149,21 +151,21 @@ impl AccessPaths {
         };
         let stage = maintained.entry(listing.uid, listing.filter).map(|entry| entry.stage);
         let is_there = maintained.0.iter().any(|(uid, _)| *uid == listing.uid);
-        let worth =
+        let is_worthwhile =
             size >= MIN_MAINTAINED_EMAILS && is_there && stage != Some(ListingStage::Dropping);
-        self.wanted_listing = worth.then_some((listing.uid, listing.filter));
+        self.wanted_listing = is_worthwhile.then_some((listing.uid, listing.filter));
         let why = match stage {
             Some(ListingStage::Filling(_)) => "being made",
             Some(ListingStage::Dropping) => "being dropped",
             _ if !is_there => "there is no such mailbox",
-            _ if !worth => "not maintained, because the mailbox has too few emails",
+            _ if !is_worthwhile => "not maintained, because the mailbox has too few emails",
             _ => "not maintained",
         };
         self.rejected.push(("listing", format!("{}: {why}", describe_listing(listing))));
     }
 }
 
-/// The maintained listings of the mailboxes that a filter names.
+/// The maintained listings of the mailboxes that a filter names, or of all mail if it names none.
 struct MaintainedListings(Vec<(MailboxUid, Vec<MaintainedListing>)>);
 
 impl MaintainedListings {
@@ -190,14 +192,14 @@ impl MaintainedListings {
 /// Returns the access paths of a query, best first.
 pub(in crate::query) fn access_paths(
     snapshot: &Snapshot<'_>,
-    results: &QuerySpec,
+    spec: &QuerySpec,
     matcher: &Matcher,
 ) -> Result<AccessPaths, Error> {
-    let account = results.account;
-    let conjuncts = conjuncts(&results.filter);
-    // Thread filters count emails outside the scope.
+    let account = spec.account;
+    let conjuncts = conjuncts(&spec.filter);
+    // A listing of a thread filter counts emails outside the scope, too, and cannot be used.
     let conjuncts =
-        if results.scope.is_some() { conjuncts.without_thread_filters() } else { conjuncts };
+        if spec.scope.is_some() { conjuncts.without_thread_filters() } else { conjuncts };
     let emails = snapshot.account_state(account)?.emails;
     let maintained = MaintainedListings::read(snapshot, account, &conjuncts)?;
     let base = QueryPlan {
@@ -208,23 +210,23 @@ pub(in crate::query) fn access_paths(
         used_listings: Vec::new(),
         rejected: Vec::new(),
         range: conjuncts.range,
-        direction: sort::direction(&results.sort).unwrap_or_default(),
+        direction: sort::direction(&spec.sort).unwrap_or_default(),
         listing: None,
         pin_listing: None,
         among: Vec::new(),
     };
     let mut paths =
         AccessPaths { candidates: Vec::new(), wanted_listing: None, rejected: Vec::new(), emails };
-    match exact_listing(results, &conjuncts) {
+    match exact_listing(spec, &conjuncts) {
         Err(why) => paths.rejected.push(("listing", why.to_owned())),
         Ok(ExactListing { listing, order, .. })
-            if is_all_mail(listing, results) && order.pin.is_none() =>
+            if is_all_mail(listing, spec) && order.pin.is_none() =>
         {
             paths.add_all_mail(&maintained, listing, order, &base);
         }
         Ok(exact) => paths.add_listing(&maintained, &exact, &base),
     }
-    let mut filtered: Vec<QueryPlan> = containing_listings(results, &conjuncts)
+    let mut filtered: Vec<QueryPlan> = containing_listings(spec, &conjuncts)
         .into_iter()
         .filter_map(|listing| {
             maintained.entry(listing.uid, listing.filter).map(|entry| (listing, entry))
@@ -232,9 +234,10 @@ pub(in crate::query) fn access_paths(
         .filter(|(_, entry)| entry.is_complete())
         .map(|(listing, entry)| base.with_listing(listing, entry, AccessPath::Filtered))
         .collect();
-    filtered.extend(merge_plan(snapshot, results, &conjuncts, &base)?);
-    let is_decided = |plan: &QueryPlan| plan.path != AccessPath::Merged { decides: false };
-    filtered.sort_by_key(|plan| (is_decided(plan), plan.length));
+    filtered.extend(merge_plan(snapshot, spec, &conjuncts, &base)?);
+    // Best is a merge of listings in which every email matches: it reads no emails.
+    let reads_emails = |plan: &QueryPlan| plan.path != AccessPath::Merged { filter_decides: false };
+    filtered.sort_by_key(|plan| (reads_emails(plan), plan.length));
     if filtered.is_empty() {
         paths.rejected.push(("filtered listing", "no listing has every match".to_owned()));
     }

@@ -11,9 +11,9 @@ use crate::store::{self, Snapshot};
 /// The highest number of mailboxes whose listings are merged.
 const MAX_MERGED: usize = 64;
 
-pub(super) fn is_all_mail(listing: Listing, results: &QuerySpec) -> bool {
+pub(super) fn is_all_mail(listing: Listing, spec: &QuerySpec) -> bool {
     let all = Listing { uid: MailboxUid::ALL, filter: ListingFilter::Every, shape: Shape::Emails };
-    listing == all && !results.collapse
+    listing == all && !spec.collapse
 }
 
 /// The listing that is the answer to a query, maintained or not, and the order of the results.
@@ -21,7 +21,7 @@ pub(super) struct ExactListing {
     pub(super) listing: Listing,
     pub(super) order: ListingOrder,
     /// Whether the ranks of the listing count positions in the results.
-    pub(super) counted: bool,
+    pub(super) ranks_apply: bool,
 }
 
 /// Returns the listing that is the answer to a query.
@@ -29,10 +29,10 @@ pub(super) struct ExactListing {
 /// # Errors
 /// The reason why there is none.
 pub(super) fn exact_listing(
-    results: &QuerySpec,
+    spec: &QuerySpec,
     conjuncts: &Conjuncts,
 ) -> Result<ExactListing, &'static str> {
-    let order = sort::order(&results.sort, &conjuncts.listing_filters)
+    let order = sort::order(&spec.sort, &conjuncts.listing_filters)
         .ok_or("the order is one that no listing has")?;
     if conjuncts.other_conditions > 0 || conjuncts.thread_conditions > 0 {
         return Err("the filter has a condition that is no listing filter");
@@ -46,10 +46,10 @@ pub(super) fn exact_listing(
             listing_filters.first().copied().unwrap_or(ListingFilter::Every),
         ),
     };
-    if !filter.is_email_filter() && !results.collapse {
+    if !filter.is_email_filter() && !spec.collapse {
         return Err("listings of thread filters are collapsed");
     }
-    if results.collapse && conjuncts.range.first > IdRange::ALL.first {
+    if spec.collapse && conjuncts.range.first > IdRange::ALL.first {
         return Err("with collapseThreads, `before` selects other emails of the threads");
     }
     let is_backwards = order.direction == Direction::OldestFirst;
@@ -57,16 +57,16 @@ pub(super) fn exact_listing(
         if filter != ListingFilter::Every {
             return Err("the filter and the order have different listing filters");
         }
-        if !pin.filter.is_email_filter() && !results.collapse {
+        if !pin.filter.is_email_filter() && !spec.collapse {
             return Err("listings of thread filters are collapsed");
         }
-        if !pin.filter.is_email_filter() && results.scope.is_some() {
+        if !pin.filter.is_email_filter() && spec.scope.is_some() {
             return Err("thread filters count emails that the guest may not see");
         }
-        if results.collapse && is_backwards {
+        if spec.collapse && is_backwards {
             return Err("no listing has the oldest email of each thread");
         }
-        let by_thread = results.collapse && pin.filter.is_email_filter();
+        let by_thread = spec.collapse && pin.filter.is_email_filter();
         if by_thread && !pin.first {
             return Err(
                 "no listing has the newest email of each thread that does not match a filter",
@@ -77,14 +77,14 @@ pub(super) fn exact_listing(
                 "with collapseThreads, `before` and `after` select other emails of the threads",
             );
         }
-        let shape = if results.collapse { Shape::Threads } else { Shape::Emails };
+        let shape = if spec.collapse { Shape::Threads } else { Shape::Emails };
         return Ok(ExactListing {
             listing: Listing { uid, filter, shape },
             order,
-            counted: !by_thread,
+            ranks_apply: !by_thread,
         });
     }
-    if results.collapse && is_backwards {
+    if spec.collapse && is_backwards {
         if !filter.is_email_filter() {
             return Err("no listing has the oldest email of each thread");
         }
@@ -96,20 +96,20 @@ pub(super) fn exact_listing(
         return Ok(ExactListing {
             listing: Listing { uid, filter, shape: Shape::Emails },
             order,
-            counted: false,
+            ranks_apply: false,
         });
     }
-    let shape = if results.collapse { Shape::Threads } else { Shape::Emails };
-    Ok(ExactListing { listing: Listing { uid, filter, shape }, order, counted: true })
+    let shape = if spec.collapse { Shape::Threads } else { Shape::Emails };
+    Ok(ExactListing { listing: Listing { uid, filter, shape }, order, ranks_apply: true })
 }
 
 /// Returns the listings that contain every match, or every match that a collapsed query shows if
 /// only conditions on threads are left to decide.
-pub(super) fn containing_listings(results: &QuerySpec, conjuncts: &Conjuncts) -> Vec<Listing> {
+pub(super) fn containing_listings(spec: &QuerySpec, conjuncts: &Conjuncts) -> Vec<Listing> {
     let (of_emails, of_threads): (Vec<ListingFilter>, Vec<ListingFilter>) =
         conjuncts.listing_filters.iter().partition(|filter| filter.is_email_filter());
-    let is_natural = sort::direction(&results.sort) == Some(Direction::NewestFirst);
-    let newest = results.collapse && is_natural && conjuncts.range.first == IdRange::ALL.first;
+    let is_natural = sort::direction(&spec.sort) == Some(Direction::NewestFirst);
+    let newest = spec.collapse && is_natural && conjuncts.range.first == IdRange::ALL.first;
     let alone = newest && conjuncts.other_conditions == 0 && conjuncts.mailboxes.len() <= 1;
     let all = [MailboxUid::ALL];
     let uids = if conjuncts.mailboxes.is_empty() { &all[..] } else { &conjuncts.mailboxes };
@@ -139,7 +139,7 @@ pub(super) fn containing_listings(results: &QuerySpec, conjuncts: &Conjuncts) ->
 /// and the listings are maintained.
 pub(super) fn merge_plan(
     snapshot: &Snapshot<'_>,
-    results: &QuerySpec,
+    spec: &QuerySpec,
     conjuncts: &Conjuncts,
     base: &QueryPlan,
 ) -> Result<Option<QueryPlan>, store::Error> {
@@ -147,8 +147,7 @@ pub(super) fn merge_plan(
     for uids in conjuncts.among.iter().filter(|uids| (2..=MAX_MERGED).contains(&uids.len())) {
         let (mut length, mut are_whole) = (0u64, true);
         for uid in uids {
-            let listing =
-                snapshot.maintained_listing(results.account, *uid, ListingFilter::Every)?;
+            let listing = snapshot.maintained_listing(spec.account, *uid, ListingFilter::Every)?;
             are_whole &= listing.is_some();
             length = length.saturating_add(listing.map_or(0, |listing| listing.emails.total));
         }
@@ -156,9 +155,9 @@ pub(super) fn merge_plan(
             let is_all = conjuncts.other_conditions == 1 && conjuncts.thread_conditions == 0;
             let is_all =
                 is_all && conjuncts.listing_filters.is_empty() && conjuncts.mailboxes.is_empty();
-            let decides = !is_all || sort::direction(&results.sort).is_none();
+            let filter_decides = !is_all || sort::direction(&spec.sort).is_none();
             best = Some(QueryPlan {
-                path: AccessPath::Merged { decides },
+                path: AccessPath::Merged { filter_decides },
                 length,
                 among: uids.clone(),
                 ..base.clone()

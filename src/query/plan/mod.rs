@@ -60,8 +60,8 @@ pub enum AccessPath {
     Search(Option<Listing>),
     /// The filter decides each email of the listing.
     Filtered(Listing),
-    /// The emails of several mailboxes: the filter decides each, or all of them match.
-    Merged { decides: bool },
+    /// The emails of several mailboxes. If not `filter_decides`, all of them match.
+    Merged { filter_decides: bool },
     /// The filter decides each email of the account.
     Generic,
 }
@@ -96,7 +96,8 @@ impl AccessPath {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryPlan {
     pub path: AccessPath,
-    /// The number of emails in the listing that is read, or in the account.
+    /// The number of emails in the listing that is read, or in the account; if the results are one
+    /// email of each thread and ranks do not count them, the number of threads.
     pub length: u64,
     /// Whether positions are counted by ranks.
     pub ranked: bool,
@@ -208,9 +209,9 @@ impl fmt::Display for QueryPlan {
                     describe_listing(listing)
                 )?;
             }
-            AccessPath::Merged { decides } => {
+            AccessPath::Merged { filter_decides } => {
                 let uids: Vec<String> = self.among.iter().map(ToString::to_string).collect();
-                let how = if decides { "each is decided" } else { first };
+                let how = if filter_decides { "each is decided" } else { first };
                 write!(out, "merged: mailboxes {}, every; {emails} emails, {how}", uids.join(" "))?;
             }
             AccessPath::Generic => write!(out, "generic: each of {emails} emails is decided")?,

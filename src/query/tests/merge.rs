@@ -125,6 +125,6 @@ fn guest_changes_over_two_mailboxes_read_only_their_rows() {
         (&shared[5..6], &[][..])
     );
     assert_eq!(found.answer.total, Some(shared.len() - 1));
-    assert_eq!(found.plan.path, AccessPath::Merged { decides: false });
+    assert_eq!(found.plan.path, AccessPath::Merged { filter_decides: false });
     assert!(rows < 500, "{rows} rows; {}", found.plan);
 }

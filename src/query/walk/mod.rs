@@ -41,10 +41,10 @@ impl<'v> EmailWalk<'v> {
             AccessPath::Search(at) => {
                 return Self::Search(SearchWalk::new(snapshot, results, at, range));
             }
-            AccessPath::Merged { decides: false } => {
+            AccessPath::Merged { filter_decides: false } => {
                 return Self::Exact(Merge::new(snapshot, account, &merged(), range, direction));
             }
-            AccessPath::Merged { decides: true } => merged(),
+            AccessPath::Merged { filter_decides: true } => merged(),
             path => path.listing().into_iter().collect(),
         };
         Self::Scan(match listings.as_slice() {

@@ -6,7 +6,7 @@ use super::{MARK_FIELD, is_from};
 use crate::message::header::{self, Field};
 use crate::message::parse::date;
 use crate::model::{EmailId, UtcMillis};
-use crate::transfer::flags::{MessageFlags, read_status};
+use crate::transfer::flags::{MessageFlags, read_mbox_field};
 use crate::transfer::name::parse_id;
 use crate::transfer::{lf_to_crlf, normalize_line_ends};
 
@@ -163,7 +163,7 @@ impl<R: BufRead> MboxReader<R> {
         let Some((mark, flags, message_start)) = added_fields(&body) else {
             let mut flags = MessageFlags::default();
             for field in header::fields(&body) {
-                read_status(&mut flags, &field);
+                read_mbox_field(&mut flags, &field);
             }
             if header::first(&body, "Subject").is_some_and(|field| field.unfolded() == INTERNAL) {
                 return MboxEntry::Internal;
@@ -236,7 +236,7 @@ fn added_fields(body: &[u8]) -> Option<(ExportMark, MessageFlags, usize)> {
         if field.is(MARK_FIELD) {
             return mark(&field).map(|mark| (mark, flags, at));
         }
-        if !read_status(&mut flags, &field) {
+        if !read_mbox_field(&mut flags, &field) {
             return None;
         }
     }

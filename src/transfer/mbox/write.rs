@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use super::{MARK_FIELD, is_from};
 use crate::message::header;
 use crate::model::EmailId;
-use crate::transfer::flags::status;
+use crate::transfer::flags::mbox_fields;
 
 /// The longest envelope sender that is written.
 const MAX_SENDER_BYTES: usize = 320;
@@ -32,7 +32,7 @@ pub fn write(
         "From {} {}\n{}{MARK_FIELD}: 1 {id} {}{crlf}{open}\n",
         sender(message),
         id.received_at().asctime(),
-        status(keywords),
+        mbox_fields(keywords),
         message.len()
     )?;
     for line in text.split_inclusive(|byte| *byte == b'\n') {

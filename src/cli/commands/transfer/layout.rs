@@ -12,7 +12,7 @@ use super::folder::Folder;
 use super::lock::Lock;
 use super::{Format, metadata_files};
 use crate::model::{EmailId, Role};
-use crate::transfer::flags::{Letters, MAX_TABLE_BYTES};
+use crate::transfer::flags::{Letters, MAX_KEYWORDS_FILE_BYTES};
 use crate::transfer::ledger::{self, Ledger};
 use crate::transfer::mbox::{self, MboxEntry, MboxReader};
 use crate::transfer::{MailboxPath, name};
@@ -168,9 +168,9 @@ impl<'a> MaildirWriter<'a> {
                 }
             }
         }
-        let table =
-            folder.read_metadata(metadata_files::DOVECOT_KEYWORDS, MAX_TABLE_BYTES as u64)?;
-        let letters = Letters::parse(&table);
+        let keywords_file = folder
+            .read_metadata(metadata_files::DOVECOT_KEYWORDS, MAX_KEYWORDS_FILE_BYTES as u64)?;
+        let letters = Letters::parse(&keywords_file);
         let ledger = LedgerWriter::of(folder, metadata_files::LEDGER)?;
         Ok(Self { folder, tmp, new, cur, letters, ledger, present })
     }
@@ -211,7 +211,7 @@ impl<'a> MaildirWriter<'a> {
     }
 
     /// Returns the name of a file with the letters of its keywords. Writes new letters into
-    /// Dovecot's table, and the keywords into the ledger if some of them have no letter.
+    /// `dovecot-keywords`, and the keywords into the ledger if some of them have no letter.
     fn name_with_keywords(
         &mut self,
         base: &str,

@@ -8,7 +8,7 @@ use super::lock::Lock;
 use super::metadata_files;
 use super::survey::{Files, SourceMailbox};
 use crate::model::{EmailId, UtcMillis};
-use crate::transfer::flags::{Letters, MAX_TABLE_BYTES, MessageFlags};
+use crate::transfer::flags::{Letters, MAX_KEYWORDS_FILE_BYTES, MessageFlags};
 use crate::transfer::ledger::{self, Ledger};
 use crate::transfer::mbox::{MboxEntry, MboxReader};
 use crate::transfer::{date, name, normalize_line_ends};
@@ -60,8 +60,9 @@ fn maildir(
     max_bytes: u64,
     each: &mut dyn FnMut(String, u64, ImportEntry) -> bool,
 ) -> io::Result<()> {
-    let table = folder.read_metadata(metadata_files::DOVECOT_KEYWORDS, MAX_TABLE_BYTES as u64)?;
-    let letters = Letters::parse(&table);
+    let keywords_file =
+        folder.read_metadata(metadata_files::DOVECOT_KEYWORDS, MAX_KEYWORDS_FILE_BYTES as u64)?;
+    let letters = Letters::parse(&keywords_file);
     let ledger = folder.read_metadata(metadata_files::LEDGER, ledger::MAX_LEDGER_BYTES)?;
     let ledger = Ledger::parse(&ledger);
     // A mail program may rename files that it has shown meanwhile. They are looked for again at the
