@@ -86,3 +86,21 @@ impl fmt::Display for Failure {
         out.write_str(&self.message)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failure_names_the_account_and_the_option() {
+        let missing = Failure::from_jmap_error("accountNotFound", "");
+        let named = missing.clone().naming_account("ann");
+        assert_eq!((named.code, missing.clone().naming_account("")), (NO_USER, missing));
+        assert!(named.message.starts_with("there is no account ann: "), "{named}");
+        let other = Failure::new(USAGE, "reason: there is no reason x");
+        assert_eq!(other.clone().naming_account("ann"), other);
+        let renamed = other.clone().naming_option("reason", "--reason");
+        assert_eq!(renamed.message, "--reason: there is no reason x");
+        assert_eq!(other.clone().naming_option("sender", "--sender"), other);
+    }
+}

@@ -35,7 +35,11 @@ pub(in crate::cli) async fn run(
     let done = if context.client.is_up().await {
         let arguments =
             StoreRepairArguments { scope: name.to_owned(), accounts: args.accounts.clone() };
-        job::run::<StoreRepair>(context, arguments, &mut meter).await?
+        let done = job::run::<StoreRepair>(context, arguments, &mut meter).await;
+        done.map_err(|failure| match args.accounts.as_slice() {
+            [only] => failure.naming_account(only),
+            _ => failure,
+        })?
     } else {
         repair_store(scope, args, context, &mut meter)?
     };
@@ -68,7 +72,7 @@ fn repair_store(
     for name in &args.accounts {
         let found =
             directory.find_damaged_account(name).map_err(|error| job::store_failure(&error))?;
-        let unknown = || Failure::new(exit::NO_USER, format!("{name}: no such account"));
+        let unknown = || Failure::new(exit::NO_USER, format!("there is no account {name}"));
         accounts.push(found.ok_or_else(unknown)?);
     }
     let selected = (!accounts.is_empty()).then_some(accounts.as_slice());

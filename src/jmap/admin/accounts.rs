@@ -7,6 +7,7 @@ use crate::jmap::method::Call;
 use crate::jmap::session;
 use crate::model::address::domain_is_well_formed;
 use crate::model::{AccessToken, AccountId, AccountRow, Address, UtcMillis, clock, limits};
+use crate::store::Error;
 use crate::wire::jmap::admin::accounts::{
     AccountAdd, AccountAddArguments, AccountAlias, AccountAliasDomain, AccountAliasDomains,
     AccountAnswer, AccountChanges, AccountGet, AccountList, AccountListAnswer, AccountPassword,
@@ -185,6 +186,9 @@ impl AdminMethod for AccountAlias {
             (false, None) => directory.add_alias(id, &parse_address(&text)?),
             (true, None) => directory.remove_alias(id, &parse_address(&text)?),
         };
+        if matches!(result, Err(Error::NotFound("address"))) {
+            return Err(MethodError::NotFound(format!("there is no address {text}")));
+        }
         result?;
         Ok(EmptyAnswer {})
     }
