@@ -131,7 +131,7 @@ fn exceeded_quota_stops_writes_and_watchdog_until_restart() {
     let still = deliver(&bed, "room again");
     assert_eq!(still.code / 100, 4, "{still:?}");
     receive_notifications(&socket);
-    let complaints = || bed.log().matches("the store takes no writes").count();
+    let complaints = || bed.log().matches("the store refuses writes").count();
     let before = complaints();
     bed.wait_until("the watchdog has checked twice more", Duration::from_secs(20), || {
         complaints() >= before + 2
