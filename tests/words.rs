@@ -83,7 +83,7 @@ fn name(path: &Path) -> String {
     path.strip_prefix(root()).expect("a path below the root").display().to_string()
 }
 
-/// The places, as "FILE:LINE: what", of the lines that `complaint` finds fault with.
+/// The places, as "<FILE:LINE>: what", of the lines that `complaint` finds fault with.
 fn faults(files: &[File], complaint: impl Fn(&File, &str) -> Option<String>) -> Vec<String> {
     let mut found = Vec::new();
     for file in files {

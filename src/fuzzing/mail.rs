@@ -23,7 +23,7 @@ const SECRETS: Secrets =
     Secrets { threads: [1; 32], told: [2; 32], words: [3; 16], ranks: [4; 16] };
 
 /// Derives the rows of any bytes as a message. The rows are deterministic and bounded, and decode
-/// to what was encoded. Also checks the header index, [`AutoReplyFacts`] and the trace prefix.
+/// to what was encoded. Also checks the header index, `AutoReplyFacts` and the trace prefix.
 pub fn message(data: &[u8]) {
     let data = bounded(data);
     let parsed = Message::parse(data);

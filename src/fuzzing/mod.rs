@@ -1,7 +1,7 @@
 //! The fuzz bodies: functions that take any bytes and panic if code of a room breaks its contract.
 //!
 //! - A body does no I/O, reads no clock and is deterministic. Its random numbers come from a
-//!   generator whose seed is the input ([`InputRng`]).
+//!   generator whose seed is the input (`InputRng`).
 //! - The bodies are always compiled. A target in `fuzz/fuzz_targets` (libFuzzer, nightly) only
 //!   calls a body, and the ordinary tests run the bodies on stable Rust with the seeds of
 //!   `fuzz/corpus` and mutations of the seeds.

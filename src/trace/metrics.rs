@@ -1,7 +1,7 @@
 //! The metrics of the process: one function for each value that is counted or set.
 //!
 //! - Counters begin at zero when the process starts. Every function may be called from any thread.
-//! - `net::http::control` serves the metrics as OpenMetrics text. It sets the gauges of the store
+//! - `net::http::control` serves the metrics as `OpenMetrics` text. It sets the gauges of the store
 //!   and the queue just before.
 //! - No address and no account may become the value of a label: every value is a constant of the
 //!   program. So the number of time series is bounded.
@@ -203,7 +203,7 @@ pub fn set_queue_held(is_held: bool) {
     METRICS.queue_held.set(i64::from(is_held));
 }
 
-/// Returns all metrics as OpenMetrics text, which Prometheus reads.
+/// Returns all metrics as `OpenMetrics` text, which Prometheus reads.
 #[must_use]
 pub fn openmetrics_text() -> String {
     let mut out = String::new();

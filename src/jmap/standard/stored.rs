@@ -11,7 +11,7 @@ use crate::model::{DataType, ObjectId};
 use crate::store::{Object, Snapshot};
 use crate::wire::jmap::MethodError;
 
-/// Reads the objects of an account from one snapshot. VacationResponse, which is no
+/// Reads the objects of an account from one snapshot. `VacationResponse`, which is no
 /// `store::Object`, uses only the snapshot and the state.
 pub(in crate::jmap) struct StoredReader<'a> {
     pub(in crate::jmap) context: &'a Context,

@@ -120,7 +120,7 @@ fn read_messages(found: &Survey) -> Vec<(MailboxPath, ImportMessage)> {
         read(source, MAX_BYTES, &mut |name, _, found| {
             match found {
                 ImportEntry::Message(message) => {
-                    messages.push((source.mailbox_path.clone(), message))
+                    messages.push((source.mailbox_path.clone(), message));
                 }
                 ImportEntry::Failed(error) => panic!("{name}: {error}"),
             }

@@ -2,7 +2,7 @@
 //! decisions, the senders who were told of the absence, a test with one message, and the report of
 //! an absence.
 //!
-//! - A time is a UTCDate (RFC 8620 §1.4). A period contains `since` and does not contain `until`.
+//! - A time is a `UTCDate` (RFC 8620 §1.4). A period contains `since` and does not contain `until`.
 //! - A reason is the code of a `vacation::NoReplyReason`, or of a failure to send the reply.
 //! - `jmap::admin` has the implementations.
 

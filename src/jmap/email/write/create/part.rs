@@ -285,7 +285,7 @@ impl<'a> PartBuilder<'a> {
                         self.problems.add(path, "the same header field is set by two properties");
                     }
                     (Some(_), None) => {
-                        self.problems.add(path, "the value of this header field is invalid")
+                        self.problems.add(path, "the value of this header field is invalid");
                     }
                 }
             }
