@@ -1,7 +1,8 @@
 //! The command line.
 //!
 //! - `serve` and `demo` run the service.
-//! - `config`, `dkim`, `completions` and `restore` work on files alone.
+//! - `config`, `dkim`, `completions`, `manual` and `restore` work on files alone, without the
+//!   service.
 //! - `check`, `repair`, `rebuild`, `reindex` and `backup` ask the running service, or open
 //!   the store themselves if none runs.
 //! - Every other command is a client of the control socket, because only one process can have the
@@ -49,7 +50,8 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // A wrong argument in master.cf must delay mail, not bounce it.
-            let usage = if deliver::is_deliver(words()) { exit::TEMPORARY } else { exit::USAGE };
+            let usage =
+                if deliver::is_deliver(arguments()) { exit::TEMPORARY } else { exit::USAGE };
             // Help and version are errors to clap, but print to standard output.
             let code = if error.use_stderr() { usage } else { 0 };
             // If printing fails there is no way to report that.
@@ -66,8 +68,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn words() -> impl Iterator<Item = String> {
-    std::env::args_os().map(|word| word.to_string_lossy().into_owned())
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args_os().map(|argument| argument.to_string_lossy().into_owned())
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {
@@ -94,6 +96,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
     }
 }
 
+/// Runs a command that needs the configuration or the control socket.
 async fn run_client(command: Command, context: CommandContext) -> Result<(), Failure> {
     match command {
         Command::Account(command) => account::run(command, &context).await,
@@ -114,6 +117,7 @@ async fn run_client(command: Command, context: CommandContext) -> Result<(), Fai
         Command::Reindex(args) => repair::run(RepairScope::Reindex, &args, &context).await,
         Command::Backup(args) => backup::back_up(&args, &context).await,
         Command::Restore(args) => backup::restore(&args, &context),
+        // `run` handles these itself, and does not pass them on.
         Command::Serve
         | Command::Demo(_)
         | Command::Config(_)

@@ -1,4 +1,5 @@
-//! Reads the configuration file. Every problem is reported with file, line and remedy.
+//! Reads the configuration file. Every problem is reported with the file and, where they are known,
+//! the line and a remedy.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use super::{Config, check};
 /// The file that is read if neither the command line nor the environment names one.
 pub const DEFAULT_PATH: &str = "/etc/restante/restante.toml";
 
-/// The largest file that is read.
+/// The size of the largest file that is read.
 const MAX_CONFIG_BYTES: u64 = 1024 * 1024;
 
 /// One problem of the configuration.
@@ -18,6 +19,7 @@ pub struct ConfigProblem {
     /// The line, from 1; `None` if the problem concerns the whole file.
     pub line: Option<usize>,
     pub problem: String,
+    /// What the administrator can do; may be empty.
     pub remedy: String,
 }
 
@@ -53,7 +55,8 @@ impl fmt::Display for ConfigProblems {
 /// Returns the defaults if there is no file at [`DEFAULT_PATH`].
 ///
 /// # Errors
-/// Every problem of the file.
+/// One problem if the file cannot be read or parsed; otherwise every problem that [`check()`]
+/// finds.
 pub fn load(path: Option<&Path>) -> Result<Config, ConfigProblems> {
     let file = path.unwrap_or(Path::new(DEFAULT_PATH));
     let file_problem = |problem: String, remedy: &str| {
@@ -111,6 +114,7 @@ pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigProblems> {
     })
 }
 
+/// Returns the number of the line, from 1, that contains the byte at `offset`.
 fn line_at(text: &str, offset: usize) -> usize {
     text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
 }
@@ -128,7 +132,7 @@ fn explain(message: &str) -> (String, String) {
         };
         return (format!("unknown {what} `{unknown}`"), remedy);
     }
-    // The types of `value` put problem and remedy into one sentence.
+    // The error texts of `config::value` have the problem and the remedy in one sentence.
     if let Some((problem, remedy)) = message.split_once(": write ") {
         return (problem.to_owned(), format!("write {remedy}"));
     }
@@ -141,8 +145,8 @@ fn nearest<'a>(unknown: &str, valid: &[&'a str]) -> Option<&'a str> {
     (distance <= 1 + unknown.chars().count() / 3).then_some(name)
 }
 
-/// Returns the Levenshtein distance of two words, ignoring case and the difference between `_` and
-/// `-`.
+/// Returns the Levenshtein distance of the first 64 characters of two words, ignoring case and the
+/// difference between `_` and `-`.
 fn edit_distance(one: &str, other: &str) -> usize {
     let normalized = |word: &str| -> Vec<char> {
         word.chars()

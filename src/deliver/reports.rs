@@ -1,8 +1,9 @@
-//! Files absence reports into the Inbox when a response that asks for one is over.
+//! Files absence reports: when a vacation response that asks for one is over, a message in the
+//! owner's Inbox lists what arrived during the absence.
 //!
-//! Each report is filed exactly once: the report and the mark that it was filed are one commit,
-//! made only if the response has not changed. If the process dies before, the report is filed the
-//! next time.
+//! Each report is filed exactly once: one commit stores the report and the mark that it was filed,
+//! and only if the response has not changed. If the process dies before the commit, the next call
+//! of `file_reports` files the report.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +14,11 @@ use crate::model::{AccountId, UtcMillis, VacationResponse};
 use crate::store::{EncodedMessage, Error, NewEmail};
 
 impl Deliverer {
-    /// Files every report that is due. Returns when the next one will be due, as far as is known.
+    /// Files every report that is due. Returns when the next one will be due, or `None` if no
+    /// pending response has an end in the future.
     ///
-    /// A report that cannot be filed is logged, and tried again by the next call. This may wait for
-    /// the disk, so an asynchronous task must not call it.
+    /// A failure to file a report is logged, and the next call tries again. This function may wait
+    /// for the disk, so an asynchronous task must not call it.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -26,21 +28,22 @@ impl Deliverer {
         let pending = self.store.snapshot().pending_absence_reports()?;
         for (account, response) in pending {
             if !response.is_over(now) {
-                let (_, ended) = response.span();
-                next = next.into_iter().chain(ended.filter(|ended| *ended > now)).min();
+                let (_, end) = response.span();
+                next = next.into_iter().chain(end.filter(|end| *end > now)).min();
                 continue;
             }
             match self.file_report(account, &response, now) {
-                Ok(true) => tracing::info!(%account, "report of the absence filed"),
+                Ok(true) => tracing::info!(%account, "absence report filed"),
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(%account, %error, "absence report not filed; tried again");
+                    tracing::warn!(%account, %error, "absence report not filed: will try again");
                 }
             }
         }
         Ok(next)
     }
 
+    /// Files one report. Returns false if the response has changed or the report is not due.
     fn file_report(
         &self,
         account: AccountId,
@@ -49,6 +52,7 @@ impl Deliverer {
     ) -> Result<bool, Error> {
         let (identity, secrets) = (self.directory.identity(account)?, self.store.secrets());
         let report = arrivals::report(&self.store.snapshot(), account, response.span())?;
+        // Becomes a part of the Message-ID, and differs between the absences of an owner.
         let id =
             format!("{:x}.{:x}", response.generation, response.absence.began.unwrap_or_default().0);
         let message = report.message(&identity, now, &id);

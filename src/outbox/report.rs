@@ -1,6 +1,6 @@
 //! The parts that delivery and disposition reports share (RFC 3464, RFC 8098): who reports, how
-//! recipients are named, and how much of the original is returned. Each is queued from `<>` to one
-//! recipient.
+//! recipients are named, and how much of the original message is returned. Each report is sent from
+//! `<>` to one recipient.
 
 use super::kind::{NewAction, NoticeAction};
 use crate::message::compose::{ReportDraft, report};
@@ -8,7 +8,7 @@ use crate::message::header;
 use crate::message::line::{one_line, without_controls};
 use crate::model::{ActionKind, Address, EmailId, OriginalRecipient, UtcMillis};
 
-/// How many bytes of the original's header are returned.
+/// The most bytes of the original message's header that a report returns.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
 
 /// The server that reports, and the date and Message-ID of the report.
@@ -17,10 +17,11 @@ pub struct Reporter<'a> {
     pub hostname: &'a str,
     /// The Message-ID of the report, without angle brackets.
     pub message_id: &'a str,
+    /// The date of the report.
     pub now: UtcMillis,
 }
 
-/// The header of the original, cut to the length that a report returns.
+/// The header of the original message, cut to `MAX_HEADER_BYTES`.
 pub(super) fn returned_header(raw: &[u8]) -> &[u8] {
     let raw = header::trimmed(raw);
     raw.get(..header::body_offset(raw).min(MAX_HEADER_BYTES)).unwrap_or_default()
@@ -40,7 +41,8 @@ pub fn address_with_type(address: &Address) -> String {
     format!("{kind}; {address}")
 }
 
-/// Composes a report, and makes the action that sends it.
+/// Composes a report, and returns the action that sends it to `to`. `email` is the email that the
+/// report is about, if there is one.
 pub(super) fn report_action(
     kind: ActionKind,
     to: &Address,

@@ -1,18 +1,18 @@
-//! The names of message files.
+//! Writes and reads the names of message files: Maildir and .eml.
 //!
-//! Files of an export have the id of the email in their names, and so its date to the millisecond.
-//! Such a file has the exact bytes of the email; files of other programs are converted by
-//! `normalize_line_ends`.
+//! The name of an exported file contains the id of the email, and so its date to the millisecond.
+//! An import takes the bytes of a file with an id as they are, and converts the line ends of any
+//! other file (`normalize_line_ends`).
 
 use std::collections::BTreeSet;
 
 use super::flags::{Letters, MessageFlags};
 use crate::model::{EmailId, UtcMillis};
 
-/// What a Maildir file of an export has in the place of a host name.
+/// What the name of an exported Maildir file has in place of a host name.
 const HOST: &str = "restante";
-/// The last instant of the year 9999.
-const LAST: UtcMillis = UtcMillis(253_402_300_799_999);
+/// The last millisecond of the year 9999: a later year does not have the four digits of RFC 3339.
+const MAX_DATE: UtcMillis = UtcMillis(253_402_300_799_999);
 
 /// Returns the unique part of the name of an exported Maildir file: time, id, and the size, which
 /// Dovecot reads.
@@ -24,11 +24,11 @@ pub fn maildir(id: EmailId, size: u64) -> String {
 /// The parts of the name of a Maildir file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MaildirName<'a> {
-    /// The unique part, which never changes.
+    /// The unique part, before the colon. It does not change when the flags do.
     pub base: &'a [u8],
-    /// The letters after `:2,`.
+    /// The letters of the flags, after `:2,`.
     pub letters: &'a [u8],
-    /// The email, if an export wrote the file.
+    /// The id of the email, if an export wrote the file.
     pub id: Option<EmailId>,
 }
 
@@ -41,25 +41,25 @@ impl<'a> MaildirName<'a> {
         let id = std::str::from_utf8(base).ok().and_then(|base| {
             let mut parts = base.splitn(3, '.');
             let (_, id, host) = (parts.next()?, parts.next()?, parts.next()?);
-            let ours = host
+            let is_exported = host
                 .strip_prefix(HOST)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with(','));
-            ours.then(|| parse_id(id)).flatten()
+            is_exported.then(|| parse_id(id)).flatten()
         });
         Self { base, letters: info.strip_prefix(b":2,").unwrap_or_default(), id }
     }
 
     /// Returns the flags of the letters; none for a file in `new`, which has no letters.
     #[must_use]
-    pub fn flags(&self, known: &Letters) -> MessageFlags {
-        known.flags(self.letters)
+    pub fn flags(&self, letters: &Letters) -> MessageFlags {
+        letters.flags(self.letters)
     }
 }
 
-/// Returns the name of a Maildir file with the letters of its keywords.
+/// Returns the name of a Maildir file: the unique part `base`, and the letters of the keywords.
 #[must_use]
-pub fn with_letters(base: &str, keywords: &BTreeSet<String>, known: &Letters) -> String {
-    format!("{base}:2,{}", known.letters(keywords))
+pub fn with_letters(base: &str, keywords: &BTreeSet<String>, letters: &Letters) -> String {
+    format!("{base}:2,{}", letters.letters(keywords))
 }
 
 /// Returns the name of an exported .eml file.
@@ -70,7 +70,7 @@ pub fn eml(id: EmailId) -> String {
     format!("{stamp}-{id}.eml")
 }
 
-/// Returns the email of an .eml file, if an export wrote it.
+/// Returns the id of the email in an .eml file, if an export wrote the file.
 #[must_use]
 pub fn of_eml(name: &[u8]) -> Option<EmailId> {
     let (stamp, id) = std::str::from_utf8(name).ok()?.strip_suffix(".eml")?.split_once('-')?;
@@ -79,7 +79,7 @@ pub fn of_eml(name: &[u8]) -> Option<EmailId> {
 
 /// Parses an id that an export may have written: its year is at most 9999.
 pub(super) fn parse_id(text: &str) -> Option<EmailId> {
-    text.parse::<EmailId>().ok().filter(|id| id.received_at() <= LAST)
+    text.parse::<EmailId>().ok().filter(|id| id.received_at() <= MAX_DATE)
 }
 
 #[cfg(test)]
@@ -123,11 +123,11 @@ mod tests {
         fn any_bytes_are_a_name(name in proptest::collection::vec(any::<u8>(), 0..60)) {
             let read = MaildirName::of(&name);
             prop_assert!(name.starts_with(read.base) && name.ends_with(read.letters));
-            let _marks = read.flags(&Letters::default());
+            let _flags = read.flags(&Letters::default());
         }
 
         #[test]
-        fn ids_are_written_and_read_again(millis in 0..LAST.0, unique: u16, size: u64) {
+        fn ids_are_written_and_read_again(millis in 0..MAX_DATE.0, unique: u16, size: u64) {
             let id = EmailId::new(UtcMillis(millis), unique);
             prop_assert_eq!(MaildirName::of(maildir(id, size).as_bytes()).id, Some(id));
             prop_assert_eq!(of_eml(eml(id).as_bytes()), Some(id));

@@ -1,4 +1,5 @@
 //! Reads and writes query strings (RFC 3986 §3.4): `name=value&name=value`, percent-encoded (§2.1).
+//! A `+` is a plus sign, not a blank.
 
 use crate::model::hex::hex_byte;
 use crate::model::limits;
@@ -24,10 +25,11 @@ pub fn write(pairs: &[(&str, &str)]) -> String {
     out
 }
 
-/// Reads a query string, in which each name occurs once.
+/// Reads a query string, without the `?`, and returns its pairs in order. Each name may occur once.
+/// A name without `=` has an empty value, and empty pairs are skipped.
 ///
 /// # Errors
-/// `BadQuery`.
+/// `BadQuery` if the string is not well-formed.
 pub fn read(query: &str) -> Result<Vec<(String, String)>, BadQuery> {
     if query.len() > limits::MAX_QUERY_STRING_BYTES {
         return Err(BadQuery);

@@ -1,4 +1,5 @@
-//! Delivers the messages of `Mail/deliver`, within the limits of LMTP.
+//! Delivers the messages of `Mail/deliver`, the method behind the command `deliver`, within the
+//! configured limits of LMTP.
 
 use std::sync::Arc;
 
@@ -11,8 +12,11 @@ use crate::wire::smtp::Reply;
 
 /// Returns the function with which `Mail/deliver` delivers a message.
 ///
-/// The function blocks until the message is delivered, so it must run on a thread that may wait. It
-/// returns a reply for each recipient, in order.
+/// The function blocks until the message is delivered, so it must run on a thread that may block.
+/// It returns a reply for each recipient, in order.
+///
+/// # Panics
+/// Outside a Tokio runtime: `deliver_fn` takes the runtime of its caller for the deliveries.
 pub fn deliver_fn<D: DeliveryService>(
     deliver: Arc<D>,
     settings: LiveValue<LmtpSettings>,
@@ -24,7 +28,7 @@ pub fn deliver_fn<D: DeliveryService>(
         let size = Some(message.len() as u64);
         let mut envelope =
             Envelope { sender, size, lhlo: "localhost".into(), ..Envelope::default() };
-        let mut replies: Vec<(Address, Option<Reply>)> = Vec::new();
+        let mut refusals: Vec<(Address, Option<Reply>)> = Vec::new();
         for recipient in recipients.into_iter().map(Recipient::plain) {
             let reply = if size > Some(settings.max_message) {
                 Reply::new(
@@ -38,12 +42,12 @@ pub fn deliver_fn<D: DeliveryService>(
                 deliver.admit(&mut session, &envelope, &recipient)
             };
             let refusal = (!reply.is_positive()).then_some(reply);
-            replies.push((recipient.address.clone(), refusal));
-            if replies.last().is_some_and(|(_, refusal)| refusal.is_none()) {
+            refusals.push((recipient.address.clone(), refusal));
+            if refusals.last().is_some_and(|(_, refusal)| refusal.is_none()) {
                 envelope.recipients.push(recipient);
             }
         }
-        let delivered = if envelope.recipients.is_empty() {
+        let replies = if envelope.recipients.is_empty() {
             Vec::new()
         } else {
             runtime.block_on(receive::deliver(
@@ -54,11 +58,12 @@ pub fn deliver_fn<D: DeliveryService>(
                 &settings.proof,
             ))
         };
-        let mut delivered = delivered.into_iter();
-        replies
+        // The delivery replied for the admitted recipients only, in order.
+        let mut replies = replies.into_iter();
+        refusals
             .into_iter()
             .map(|(address, refusal)| {
-                (address, refusal.or_else(|| delivered.next()).unwrap_or_else(receive::no_answer))
+                (address, refusal.or_else(|| replies.next()).unwrap_or_else(receive::no_answer))
             })
             .collect()
     })

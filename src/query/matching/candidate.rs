@@ -1,5 +1,5 @@
-//! An email whose match is being decided. What a condition needs is fetched when it is first
-//! needed, and only once.
+//! Reads what the conditions of a filter need of an email (`Candidate`): its rows, its message, and
+//! the search index. Each is read when a condition first needs it, and only once.
 
 use smallvec::SmallVec;
 
@@ -22,16 +22,18 @@ pub(in crate::query) struct CandidateSource<'v> {
     pub(in crate::query) account: AccountId,
     pub(in crate::query) threads: Threads<'v>,
     pub(in crate::query) reads: Allowance,
-    /// The hits of each search term of the matcher, by the number of the term.
+    /// The hits of each search term of the matcher, indexed by the number of the term.
     hits: Vec<TermHits<'v>>,
-    /// For each alternative of the matcher: the start of the last search for its next possible
-    /// match, and the result.
-    ahead: Vec<Option<(EmailId, Option<EmailId>)>>,
+    /// For each alternative of the matcher (part of an OR): where the last search for a possible
+    /// match began, and the email that was found, if any.
+    last_searches: Vec<Option<(EmailId, Option<EmailId>)>>,
 }
 
-/// The answer of the search index for an email, by the number of the search term: `None` if the
-/// email does not have the term. Otherwise the email may have it, if it was created at or before
-/// this change: the id may belong to a newer email since.
+/// What the search index tells about an email, indexed by the number of the search term.
+///
+/// - `None`: the email does not have the term.
+/// - A modseq: the email may have the term if it was created by this change or an earlier one. An
+///   email created later has the id of a purged email, and the index tells about the purged one.
 pub(in crate::query) type IndexAnswer = SmallVec<[Option<ModSeq>; 2]>;
 
 /// Two iterators over the emails that may contain one search term. An AND advances `leading` past
@@ -44,35 +46,35 @@ struct TermHits<'v> {
 }
 
 impl<'v> CandidateSource<'v> {
-    /// Returns a source for a matcher of these results.
+    /// Returns a source for the candidates of a query, which `matcher` decides.
     pub(in crate::query) fn new(
         snapshot: &'v Snapshot<'v>,
-        results: &'v QuerySpec,
+        query: &'v QuerySpec,
         matcher: &Matcher,
     ) -> Self {
-        let account = results.account;
-        let asked = |term| TermHits {
-            leading: Hits::new(snapshot, account, term, &results.reads),
+        let account = query.account;
+        let hits_of = |term| TermHits {
+            leading: Hits::new(snapshot, account, term, &query.reads),
             trailing: None,
         };
-        let hits = matcher.terms().iter().map(asked).collect();
+        let hits = matcher.terms().iter().map(hits_of).collect();
         Self {
             snapshot,
             account,
-            threads: Threads::new(snapshot, account, results.scope.as_ref(), results.reads.clone()),
-            reads: results.reads.clone(),
+            threads: Threads::new(snapshot, account, query.scope.as_ref(), query.reads.clone()),
+            reads: query.reads.clone(),
             hits,
-            ahead: vec![None; matcher.alternatives()],
+            last_searches: vec![None; matcher.alternatives()],
         }
     }
 
-    /// Returns the answer of the search index for an email.
+    /// Returns what the search index tells about an email, for all search terms.
     pub(in crate::query) fn index_answer(&mut self, id: EmailId) -> Result<IndexAnswer, Error> {
-        (0..self.hits.len()).map(|term| self.fold_modseq(term, id)).collect()
+        (0..self.hits.len()).map(|term| self.term_answer(term, id)).collect()
     }
 
-    /// Returns the answer of the search index for an email and one search term.
-    fn fold_modseq(&mut self, term: usize, id: EmailId) -> Result<Option<ModSeq>, Error> {
+    /// Returns the entry of an [`IndexAnswer`] for one search term.
+    fn term_answer(&mut self, term: usize, id: EmailId) -> Result<Option<ModSeq>, Error> {
         let Some(TermHits { leading, trailing }) = self.hits.get_mut(term) else {
             return Ok(None);
         };
@@ -84,7 +86,7 @@ impl<'v> CandidateSource<'v> {
         Ok(walk.index_answer(id)?)
     }
 
-    /// Returns the first email at or after `from` that may have a search term.
+    /// Returns the first email at or after `from`, from newer to older, that may have a term.
     pub(in crate::query) fn next_hit(
         &mut self,
         term: usize,
@@ -93,26 +95,26 @@ impl<'v> CandidateSource<'v> {
         Ok(self.hits.get_mut(term).map_or(Ok(Some(from)), |hits| hits.leading.seek(from))?)
     }
 
-    /// Returns the first email at or after `from` at which an alternative may match, if the last
-    /// search tells.
+    /// Returns the first email at or after `from` that an alternative may match, as the last search
+    /// found it: `Some(None)` if there is no such email, `None` if a new search is needed.
     pub(in crate::query) fn next_known(
         &self,
         alternative: usize,
         from: EmailId,
     ) -> Option<Option<EmailId>> {
-        let (asked, found) = self.ahead.get(alternative).copied().flatten()?;
-        (asked <= from && found.is_none_or(|found| found >= from)).then_some(found)
+        let (start, found) = self.last_searches.get(alternative).copied().flatten()?;
+        (start <= from && found.is_none_or(|found| found >= from)).then_some(found)
     }
 
-    /// Records the first email at or after `from` at which an alternative may match.
+    /// Records the first email at or after `from` that an alternative may match.
     pub(in crate::query) fn remember_next(
         &mut self,
         alternative: usize,
         from: EmailId,
         found: Option<EmailId>,
     ) {
-        if let Some(ahead) = self.ahead.get_mut(alternative) {
-            *ahead = Some((from, found));
+        if let Some(search) = self.last_searches.get_mut(alternative) {
+            *search = Some((from, found));
         }
     }
 }
@@ -130,7 +132,7 @@ pub(in crate::query) struct FetchedEmail {
 }
 
 impl FetchedEmail {
-    /// Returns an answer of the search index, with nothing else fetched.
+    /// Returns a value with an answer of the search index, and nothing else fetched.
     pub(in crate::query) fn of(index_answer: IndexAnswer) -> Self {
         Self { index_answer: Some(index_answer), ..Self::default() }
     }
@@ -139,7 +141,7 @@ impl FetchedEmail {
 /// The trace prefix of an email, and the beginning of its message with the header.
 type HeaderBytes<'h> = (&'h [u8], &'h [u8]);
 
-/// An email or a tombstone.
+/// An email or a tombstone on which a filter is evaluated.
 #[derive(Debug)]
 pub(in crate::query) struct Candidate<'s, 'v> {
     source: &'s mut CandidateSource<'v>,
@@ -159,12 +161,13 @@ impl<'s, 'v> Candidate<'s, 'v> {
         Self { source, id, metadata, fetched: FetchedEmail::default(), may_read: true }
     }
 
-    /// Uses what was fetched before.
+    /// Takes over what an earlier candidate fetched of the same email.
     pub(in crate::query) fn with_fetched(self, fetched: FetchedEmail) -> Self {
         Self { fetched, ..self }
     }
 
-    /// Forbids reading the message. Conditions that need it are then not known.
+    /// Forbids reading the message. A condition that needs the message and does not have it is then
+    /// neither true nor false (`Matcher::decide`).
     pub(in crate::query) fn without_reading(self) -> Self {
         Self { may_read: false, ..self }
     }
@@ -174,7 +177,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
         self.fetched
     }
 
-    /// Returns the content row.
+    /// Returns the content row, or `None` if it does not exist.
     pub(in crate::query) fn content(&mut self) -> Result<Option<&EmailContent>, Error> {
         Ok(self.content_row()?.map(|(_, content)| content))
     }
@@ -195,12 +198,13 @@ impl<'s, 'v> Candidate<'s, 'v> {
         }
         let index_answer = match &self.fetched.index_answer {
             Some(index_answer) => index_answer.get(term).copied().flatten(),
-            None => self.source.fold_modseq(term, self.id)?,
+            None => self.source.term_answer(term, self.id)?,
         };
-        Ok(Some(index_answer.is_some_and(|made| made >= self.metadata.created)))
+        Ok(Some(index_answer.is_some_and(|modseq| self.metadata.created <= modseq)))
     }
 
-    /// Returns the message as received, or `None` if the email is destroyed.
+    /// Returns the message as received, or `None` if the email is destroyed, the message is
+    /// missing, or it was not fetched and must not be read.
     pub(in crate::query) fn received(&mut self) -> Result<Option<&[u8]>, Error> {
         if self.fetched.received.is_none() && self.may_read {
             let live = self.metadata.deleted.is_none();
@@ -214,8 +218,8 @@ impl<'s, 'v> Candidate<'s, 'v> {
         Ok(self.fetched.received.as_ref().and_then(Option::as_deref))
     }
 
-    /// Returns the trace prefix and the beginning of the message with the header, or `None` if the
-    /// email is destroyed.
+    /// Returns the trace prefix and the beginning of the message with the header, or `None` in the
+    /// cases of [`Self::received`] and if there is no content row.
     pub(in crate::query) fn header(&mut self) -> Result<Option<HeaderBytes<'_>>, Error> {
         if self.fetched.received.is_none() && self.fetched.header.is_none() && self.may_read {
             let live = self.metadata.deleted.is_none();
@@ -246,11 +250,11 @@ impl<'s, 'v> Candidate<'s, 'v> {
         Ok(prefix.zip(beginning))
     }
 
-    /// Returns how many emails of the thread have a keyword.
+    /// Returns how many emails of the candidate's thread have a keyword.
     pub(in crate::query) fn emails_with_keyword(
         &mut self,
-        word: &str,
+        keyword: &str,
     ) -> Result<EmailsWithKeyword, Error> {
-        self.source.threads.emails_with_keyword(self.metadata.thread, word)
+        self.source.threads.emails_with_keyword(self.metadata.thread, keyword)
     }
 }

@@ -22,7 +22,8 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// A change of one email: the email and its thread before and after.
+/// A change of one email: the email before (`old`) and after (`new`), and its thread before (`was`)
+/// and after (`now`).
 #[derive(Clone, Copy)]
 pub(in crate::store) struct EmailChange<'a> {
     pub(in crate::store) id: EmailId,
@@ -51,70 +52,73 @@ pub(in crate::store) fn matches_filter(
 }
 
 impl Txn<'_> {
-    /// Updates all maintained listings of a mailbox after a change of one email.
+    /// Updates all maintained listings of a mailbox after a change of one email. The caller stores
+    /// `listings` afterwards, because their counts change.
     pub(in crate::store) fn write_listings(
         &mut self,
         uid: MailboxUid,
         listings: &mut [MaintainedListing],
-        step: &EmailChange<'_>,
+        change: &EmailChange<'_>,
     ) -> Result<(), Error> {
-        // The exemplars of the filter `Every` before and after, if they are known: the filters on
-        // threads show the same email.
+        // The exemplars of the filter `Every` before and after the change, if they were looked up.
+        // A listing of a filter on threads has the same exemplars.
         let mut exemplars = None;
         for entry in listings.iter_mut().filter(|entry| entry.filter.is_email_filter()) {
             let Some(frontier) = entry.frontier() else { continue };
-            let was = step.old.is_some_and(|email| matches_filter(email, uid, entry.filter));
-            let now = step.new.is_some_and(|email| matches_filter(email, uid, entry.filter));
+            let was = change.old.is_some_and(|email| matches_filter(email, uid, entry.filter));
+            let now = change.new.is_some_and(|email| matches_filter(email, uid, entry.filter));
             if was == now {
                 continue;
             }
-            let is_within_frontier = step.id <= frontier;
+            let is_within_frontier = change.id <= frontier;
             let (before, after) = if uid == MailboxUid::ALL && entry.filter == ListingFilter::Every
             {
-                self.move_email(uid, entry, step, now, is_within_frontier)?;
-                (step.was.newest(), step.now.newest())
+                self.move_email(uid, entry, change, now, is_within_frontier)?;
+                (change.was.newest(), change.now.newest())
             } else {
-                let was_member = uid == MailboxUid::ALL || step.was.members.contains_key(&uid);
-                let before = if was_member {
-                    self.newest_of_thread(uid, entry.filter, step.thread)?
+                let thread_was_in_mailbox =
+                    uid == MailboxUid::ALL || change.was.members.contains_key(&uid);
+                let before = if thread_was_in_mailbox {
+                    self.newest_of_thread(uid, entry.filter, change.thread)?
                 } else {
                     None
                 };
-                self.move_email(uid, entry, step, now, is_within_frontier)?;
+                self.move_email(uid, entry, change, now, is_within_frontier)?;
                 // The newer of two emails has the smaller id.
-                let newest = before.map_or(step.id, |before| before.min(step.id));
+                let newest = before.map_or(change.id, |before| before.min(change.id));
                 (
                     before,
                     if now {
                         Some(newest)
                     } else {
-                        self.newest_of_thread(uid, entry.filter, step.thread)?
+                        self.newest_of_thread(uid, entry.filter, change.thread)?
                     },
                 )
             };
-            self.replace_exemplar(uid, entry, step.thread, before, after)?;
+            self.replace_exemplar(uid, entry, change.thread, before, after)?;
             if entry.filter == ListingFilter::Every {
                 exemplars = Some((before, after));
             }
         }
         for entry in listings.iter_mut().filter(|entry| !entry.filter.is_email_filter()) {
-            let (was, now) = (step.was.shows(entry.filter), step.now.shows(entry.filter));
+            let (was, now) = (change.was.shows(entry.filter), change.now.shows(entry.filter));
             if entry.frontier().is_none() || !(was || now) {
                 continue;
             }
             let (before, after) = match exemplars {
                 Some(exemplars) => exemplars,
-                None if uid == MailboxUid::ALL => (step.was.newest(), step.now.newest()),
+                None if uid == MailboxUid::ALL => (change.was.newest(), change.now.newest()),
                 None if was == now => continue,
                 None => {
-                    let head = self.newest_of_thread(uid, ListingFilter::Every, step.thread)?;
-                    (head, head)
+                    let exemplar =
+                        self.newest_of_thread(uid, ListingFilter::Every, change.thread)?;
+                    (exemplar, exemplar)
                 }
             };
             self.replace_exemplar(
                 uid,
                 entry,
-                step.thread,
+                change.thread,
                 before.filter(|_| was),
                 after.filter(|_| now),
             )?;
@@ -122,32 +126,34 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Adds an email to the shape `Emails` of a listing (`now`), or removes it.
+    /// Adds an email that now matches the filter to the shape `Emails` of a listing, or removes an
+    /// email that does not. Does nothing beyond the frontier: the listing has no emails there yet.
     fn move_email(
         &mut self,
         uid: MailboxUid,
         entry: &mut MaintainedListing,
-        step: &EmailChange<'_>,
-        now: bool,
+        change: &EmailChange<'_>,
+        matches_now: bool,
         is_within_frontier: bool,
     ) -> Result<(), Error> {
         if !is_within_frontier {
             return Ok(());
         }
         let listing = Listing { uid, filter: entry.filter, shape: Shape::Emails };
-        // For every email of all mail, `email_by_thread` serves as the thread index.
-        let member = (uid != MailboxUid::ALL || entry.filter != ListingFilter::Every)
-            .then(|| self.thread_index_key((uid, entry.filter), step.thread, step.id));
-        if now {
-            if let Some(member) = member {
-                self.put::<MailboxThreadIndex>(&member, &Present);
+        // The listing of every email of all mail has no rows in `MailboxThreadIndex`: the table
+        // `email_by_thread` serves instead.
+        let index_key = (uid != MailboxUid::ALL || entry.filter != ListingFilter::Every)
+            .then(|| self.thread_index_key((uid, entry.filter), change.thread, change.id));
+        if matches_now {
+            if let Some(index_key) = index_key {
+                self.put::<MailboxThreadIndex>(&index_key, &Present);
             }
-            self.enter_listing(listing, entry, step.id, step.thread, self.state.modseq)
+            self.enter_listing(listing, entry, change.id, change.thread, self.state.modseq)
         } else {
-            if let Some(member) = member {
-                self.delete::<MailboxThreadIndex>(&member);
+            if let Some(index_key) = index_key {
+                self.delete::<MailboxThreadIndex>(&index_key);
             }
-            self.leave_listing(listing, entry, step.id, step.thread)
+            self.leave_listing(listing, entry, change.id, change.thread)
         }
     }
 
@@ -177,8 +183,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Returns the newest email of a thread that the thread index has for a filter on emails: the
-    /// exemplar.
+    /// Returns the exemplar of a thread for a filter on emails, by `MailboxThreadIndex`.
     pub(in crate::store) fn newest_of_thread(
         &self,
         uid: MailboxUid,
@@ -189,7 +194,7 @@ impl Txn<'_> {
         Ok(self.first_key(&range)?.map(|key| key.email))
     }
 
-    /// Returns the key of an email in the thread index.
+    /// Returns the key of an email in `MailboxThreadIndex`.
     pub(in crate::store) fn thread_index_key(
         &self,
         (mailbox, filter): (MailboxUid, ListingFilter),
@@ -199,7 +204,7 @@ impl Txn<'_> {
         ThreadIndexKey { account: self.account, mailbox, filter, thread, email }
     }
 
-    /// Adds an email to a listing, shown since the change `added`.
+    /// Adds an email to a listing, in which it is shown since the change `added`.
     pub(in crate::store) fn enter_listing(
         &mut self,
         listing: Listing,
@@ -222,6 +227,7 @@ impl Txn<'_> {
         rank::add_email(self, listing, stats, id)
     }
 
+    /// Removes an email from a listing, in which it must be.
     fn leave_listing(
         &mut self,
         listing: Listing,
@@ -241,7 +247,7 @@ impl Txn<'_> {
             added,
         });
         // An email that entered and left by the same change was never shown, and a listing that is
-        // not whole has no history.
+        // still being made has no history.
         if added != modseq && entry.is_complete() {
             self.put::<MailboxEmailList>(
                 &ListingHistoryKey { account, listing, removed: modseq, added },

@@ -1,6 +1,6 @@
 //! Renders the properties of Email/get and Email/parse that are read from a message: `header:`
-//! properties, the structure of the body, the three lists of parts, and the requested texts (RFC
-//! 8621 §4.1.3, §4.1.4).
+//! properties, `bodyStructure`, the lists of parts (`textBody`, `htmlBody`, `attachments`), and
+//! `bodyValues` (RFC 8621 §4.1.3, §4.1.4).
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -86,8 +86,8 @@ pub(in crate::jmap) struct BodyArgs {
     max_body_value_bytes: Option<UnsignedInt>,
 }
 
-/// Adds the properties of messages to the objects of an answer, as the arguments of the call ask
-/// for them.
+/// Adds properties that are read from messages to the objects of an answer, as the arguments of the
+/// call ask for them.
 #[derive(Debug)]
 pub(in crate::jmap::email) struct MessageRenderer {
     fields: Vec<PartField>,
@@ -97,7 +97,8 @@ pub(in crate::jmap::email) struct MessageRenderer {
     fetch_all: bool,
     /// Zero for no limit.
     max_value_bytes: usize,
-    /// The size in bytes of the object under construction. It is charged when it is finished.
+    /// The size in bytes of the object under construction. The caller charges the finished object
+    /// to the budget.
     object_bytes: Cell<usize>,
     budget: Budget,
 }
@@ -109,12 +110,12 @@ pub(in crate::jmap::email) struct TracedMessage<'m> {
     pub(in crate::jmap::email) prefix: &'m [u8],
     /// The message as received.
     pub(in crate::jmap::email) raw: &'m [u8],
-    /// The blob id of both.
+    /// The blob id of the message, from which the blob ids of its parts are made.
     pub(in crate::jmap::email) blob: &'m BlobId,
 }
 
 impl MessageRenderer {
-    /// Reads the arguments.
+    /// Returns a renderer for the arguments of a call.
     ///
     /// # Errors
     /// `requestTooLarge` for more `header:` properties than one call may ask for.
@@ -222,6 +223,7 @@ impl MessageRenderer {
         })
     }
 
+    /// Returns `bodyValues`: the texts of the parts that the arguments ask for.
     fn body_values(
         &self,
         message: &Message<'_>,
@@ -259,6 +261,7 @@ impl MessageRenderer {
         message: TracedMessage<'_>,
         deep: bool,
     ) -> Result<Value, MethodError> {
+        // Part 0 is the root: its header is that of the message, after the trace prefix.
         let prefix = if part.number == 0 { message.prefix } else { &[] };
         let header = JoinedFields::new(prefix, part.header);
         let mut object = Map::new();
@@ -279,7 +282,7 @@ impl MessageRenderer {
                 PartField::Language => json!(part.language),
                 PartField::Location => json!(part.location),
                 PartField::Headers => email_headers(header.clone(), &|value| self.count(value))?,
-                // Replaced below if they are included.
+                // The sub-parts replace it below, if `deep` asks for them.
                 PartField::SubParts => Value::Null,
             };
             object.insert(field.as_str().to_owned(), value);
