@@ -145,8 +145,9 @@ impl ThreadReader<'_> {
     /// The threads that a guest sees, in the order of their creation; at most one more than a /get
     /// may return.
     fn visible_to_guest(&self) -> Result<Vec<ThreadId>, MethodError> {
+        let collapse = true;
         let newest =
-            newest_emails(self.context, &self.snapshot, (self.account, &self.rights), true)?;
+            newest_emails(self.context, &self.snapshot, (self.account, &self.rights), collapse)?;
         let emails = self.snapshot.emails_at(self.account.id, &newest)?;
         let mut threads: Vec<ThreadId> =
             emails.into_iter().flatten().map(|email| email.thread).collect();

@@ -42,7 +42,7 @@ pub struct EmailSubmission {
 /// A path of the envelope, with its ESMTP parameters (RFC 8621 §7, Address).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EnvelopeAddress {
-    /// The address as the client gave it. It may be empty for the sender, for `<>`.
+    /// The address as the client gave it. Only a sender's may be empty: the null path `<>`.
     pub email: String,
     /// The parameters, with values without xtext encoding; `None` if the client gave no
     /// `parameters`.
@@ -59,7 +59,8 @@ pub struct SubmissionRecipient {
 /// The delivery status for one recipient (RFC 8621 §7, `DeliveryStatus`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeliveryStatus {
-    /// The reply of the next hop, or a text in its place, as one line.
+    /// An SMTP reply in one line: that of the relay or of a report, or one that this server makes
+    /// up, as long as there is no other.
     pub smtp_reply: String,
     pub delivered: DeliveryState,
     /// Whether the message was displayed to the recipient; `false` means unknown.
@@ -77,7 +78,7 @@ pub enum UndoStatus {
     Canceled,
 }
 
-/// Whether the message was delivered to a recipient (RFC 8621 §7 delivered).
+/// Whether the message was delivered to a recipient (RFC 8621 §7, `delivered`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DeliveryState {
     /// In the queue of this server.
@@ -128,24 +129,28 @@ impl EmailSubmission {
     /// (`outbox::submission`).
     #[must_use]
     pub fn matches_report(&self, report: &ReturnedReport) -> bool {
-        let own = Some(self.message_id.as_str()).filter(|id| !id.is_empty());
+        let own_id = Some(self.message_id.as_str()).filter(|id| !id.is_empty());
         let parameters = self.mail_from.parameters.iter().flatten();
-        let given = parameters
+        let given_envid = parameters
             .filter(|(name, _)| name.eq_ignore_ascii_case("ENVID"))
             .find_map(|(_, id)| id.as_deref());
-        let envid = given.or(own);
-        let names = |said: &Option<String>, known: Option<&str>| {
-            known.is_some() && said.as_deref() == known
+        let sent_envid = given_envid.or(own_id);
+        let is_equal = |reported: &Option<String>, sent: Option<&str>| {
+            sent.is_some() && reported.as_deref() == sent
         };
-        (names(&report.message_id, own) || names(&report.envid, envid))
+        (is_equal(&report.message_id, own_id) || is_equal(&report.envid, sent_envid))
             && report
                 .recipients
                 .iter()
-                .any(|said| self.rcpt_to.iter().any(|to| to.is_named_in(said)))
+                .any(|reported| self.rcpt_to.iter().any(|to| to.is_named_in(reported)))
     }
 
-    /// Updates the delivery status from a report that arrived as `email` (RFC 8621 §7). A recipient
-    /// to whom this server still has to send, and a canceled submission, stay as they are.
+    /// Updates the delivery status from a report that arrived as `email` (RFC 8621 §7). The caller
+    /// has checked the report with `matches_report`.
+    ///
+    /// - A canceled submission does not change.
+    /// - A recipient to whom this server still has to send keeps `delivered` and `smtp_reply`.
+    /// - Of each kind of report, only the first `MAX_SUBMISSION_REPORTS` are listed.
     pub fn apply_report(&mut self, report: &ReturnedReport, email: EmailId) {
         if self.undo == UndoStatus::Canceled {
             return;
@@ -155,8 +160,8 @@ impl EmailSubmission {
                 report.recipients.iter().filter(|reported| to.is_named_in(reported)).collect();
             let status = &mut to.status;
             for reported in matching {
-                if let (Some((delivered, reply)), false) =
-                    (&reported.delivered, status.delivered == DeliveryState::Queued)
+                if status.delivered != DeliveryState::Queued
+                    && let Some((delivered, reply)) = &reported.delivered
                 {
                     (status.delivered, status.smtp_reply) = (*delivered, reply.clone());
                 }
@@ -180,18 +185,18 @@ impl SubmissionRecipient {
         let parameters = self.path.parameters.iter().flatten();
         let original = parameters.filter(|(name, _)| name.eq_ignore_ascii_case("ORCPT"));
         let original = original
-            .filter_map(|(_, typed)| typed.as_deref()?.split_once(';').map(|(_, address)| address));
-        let own =
+            .filter_map(|(_, value)| value.as_deref()?.split_once(';').map(|(_type, text)| text));
+        let sent_to =
             original.chain([self.path.email.as_str()]).filter_map(|text| Address::parse(text).ok());
-        let own: Vec<Address> = own.map(|address| address.folded()).collect();
-        reported.addresses.iter().any(|address| own.contains(&address.folded()))
+        let sent_to: Vec<Address> = sent_to.map(|address| address.folded()).collect();
+        reported.addresses.iter().any(|address| sent_to.contains(&address.folded()))
     }
 }
 
 impl UndoStatus {
     pub const ALL: [Self; 3] = [Self::Pending, Self::Final, Self::Canceled];
 
-    /// Its name on the wire.
+    /// Returns the name that JMAP uses (RFC 8621 §7).
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -205,7 +210,7 @@ impl UndoStatus {
 impl DeliveryState {
     pub const ALL: [Self; 4] = [Self::Queued, Self::Yes, Self::No, Self::Unknown];
 
-    /// Its name on the wire.
+    /// Returns the name that JMAP uses (RFC 8621 §7).
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -262,7 +267,7 @@ mod tests {
     #[test]
     fn report_counts_only_with_message_and_recipient() {
         let (id, bob) = (Some("1@example.org"), "bob@EXAMPLE.net");
-        for (envid, report, is_meant) in [
+        for (envid, report, must_match) in [
             (None, report(id, None, bob), true),
             (None, report(id, None, "team@example.net"), true),
             (None, report(id, None, "eve@example.net"), false),
@@ -273,7 +278,11 @@ mod tests {
             (Some("q1"), report(None, Some("q1"), bob), true),
             (Some("q1"), report(id, Some("q2"), bob), true),
         ] {
-            assert_eq!(submission(envid).matches_report(&report), is_meant, "{envid:?} {report:?}");
+            assert_eq!(
+                submission(envid).matches_report(&report),
+                must_match,
+                "{envid:?} {report:?}"
+            );
         }
         let nameless = EmailSubmission { message_id: String::new(), ..submission(None) };
         assert!(

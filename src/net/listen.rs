@@ -147,7 +147,9 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for T {}
 
 impl BoundListener {
-    /// Binds an address. Replaces a Unix socket that no process listens at.
+    /// Binds an address. Replaces a Unix socket that no process listens at. Returns several
+    /// listeners only if systemd passes several sockets under one name. `access` does not apply to
+    /// the sockets of systemd.
     ///
     /// # Errors
     /// - `AddrInUse`: another process listens at the address.

@@ -5,9 +5,10 @@
 //! - A reply is sent at most once. The attempt is recorded durably before the message goes out, and
 //!   a recorded attempt without a result counts as sent.
 //! - Every other kind is sent at least once, under one Message-ID, and again only if an answer of
-//!   the relay was lost. These attempts are recorded, too, so that no message is held or taken back
-//!   that may have been sent.
-//! - After a temporary failure the action waits, longer each time, and so do its dependants.
+//!   the relay was lost. These attempts are recorded, too, so that a message that may have been
+//!   sent is neither held nor taken back.
+//! - After a temporary failure the action waits, longer each time. Its dependants, the actions that
+//!   may be sent only after it (`Action::after`), wait too.
 //! - After a permanent failure the action and its dependants are removed, and the sender gets a
 //!   report if the kind says so. A submission is kept for its owner.
 //! - If only the form of the message was refused (8-bit), it is converted and sent again.
@@ -19,7 +20,8 @@
 //!   back; it is corrected.
 //! - A failure that does not concern the message (connection, TLS, authentication) is temporary,
 //!   whatever the first digit of the reply code.
-//! - A destination that refuses gets one probe at a time.
+//! - A destination (the domain of a recipient, or the relay) that refuses mail rests. Then one
+//!   action at a time is tried, until one gets through.
 
 pub mod by_hand;
 mod coalesce;

@@ -43,7 +43,8 @@ pub fn circle(sender: &Address, identity: &Identity, response: &VacationResponse
     }
 }
 
-/// The text for a sender of `circle` who reads `languages`, the preferred one first.
+/// Returns the text for a sender of `circle` who reads `languages`: language ranges in lower case,
+/// the preferred one first.
 pub(super) fn reply_text<'a>(
     response: &'a VacationResponse,
     circle: Circle,
@@ -79,8 +80,8 @@ pub(super) fn reply_text<'a>(
     in_language_read.or(candidates.first()).copied().unwrap_or_default()
 }
 
-/// Whether a language tag matches a range: the tag is a shortened form of the range (RFC 4647
-/// §3.4), or the range of the tag.
+/// Whether a language tag matches a range: one is the other, or its beginning (RFC 4647 §3.4). `de`
+/// and `de-ch` match in both directions; `*` matches nothing.
 fn matches_language_range(tag: Option<&str>, range: &str) -> bool {
     let Some(tag) = tag.map(str::to_ascii_lowercase) else { return false };
     is_subtag_prefix(&tag, range) || is_subtag_prefix(range, &tag)
@@ -121,7 +122,7 @@ mod tests {
             (&["de-ch"], "weg"),
             (&["den"], "away"),
             (&["pt"], "fora"),
-            // A text in pt-br is none for a reader of pt-pt.
+            // A reader of pt-pt is not sent a text in pt-br.
             (&["pt-pt"], "away"),
             (&["fr", "de"], "weg"),
             (&["*", "de"], "weg"),
@@ -129,13 +130,13 @@ mod tests {
         ] {
             assert_eq!(chosen_text(&response, Circle::Outside, languages), text, "{languages:?}");
         }
-        // The first text has a language, too, once the response says which.
+        // The first text has a language, too, if the response names it.
         response.language = Some("en".into());
         assert_eq!(chosen_text(&response, Circle::Outside, &["en-gb", "de"]), "away");
     }
 
     #[test]
-    fn what_is_for_one_circle_never_reaches_the_other() {
+    fn text_for_one_circle_never_reaches_the_other() {
         let mut response =
             VacationResponse { text_body: Some("all".into()), ..VacationResponse::default() };
         response.variants = vec![

@@ -1,11 +1,12 @@
 //! Verifies the DKIM signatures of a message, with a separate time limit for each key.
 //!
 //! mail-auth looks up one key after another, so one silent name server would use up the time of all
-//! signatures. Here it gets its answers from [`KeyRecords`]: first that every key is temporarily
-//! unknown, which shows which keys are needed, then the records that were found.
+//! signatures. Here mail-auth runs twice, and never asks DNS itself. In the first run every key is
+//! temporarily unknown, and the signatures that fail for this reason show which keys are needed.
+//! The second run gets the records that were found from [`KeyRecords`].
 //!
 //! - All keys are looked up at the same time, each for at most `time_limit`. A key without an
-//!   answer by then is a temporary error of its own signature.
+//!   answer by then is a temporary error of the signatures that need it.
 //! - If a panic of the library ends one lookup, the others go on.
 //! - ATPS records (RFC 6541) and addresses for failure reports (RFC 6651) are not looked up, since
 //!   nothing uses them.
@@ -37,8 +38,8 @@ impl KeyRecords {
     ) -> Self {
         let (mut keys, no_keys) = (Self::default(), Self::default());
         let mut lookups = JoinSet::new();
-        for one in no_keys.verify(message, resolver).await {
-            let Some(signature) = one.signature().filter(|_| needs_key(one.result())) else {
+        for output in no_keys.verify(message, resolver).await {
+            let Some(signature) = output.signature().filter(|_| needs_key(output.result())) else {
                 continue;
             };
             let name = signature.domain_key().to_fqdn().into_owned();
@@ -69,7 +70,7 @@ impl KeyRecords {
         keys
     }
 
-    /// Returns the result of each signature with these keys.
+    /// Returns the result of each signature with these keys, without DNS lookups.
     pub(super) async fn verify<'x>(
         &'x self,
         message: &'x AuthenticatedMessage<'x>,
@@ -88,6 +89,7 @@ fn unanswered() -> TxtRecord {
 }
 
 impl ResolverCache<Box<str>, TxtRecord> for KeyRecords {
+    /// Always has an answer, so that mail-auth asks no name server.
     fn get<Q>(&self, name: &Q) -> Option<TxtRecord>
     where
         Box<str>: Borrow<Q>,

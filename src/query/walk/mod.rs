@@ -28,23 +28,29 @@ pub(super) enum EmailWalk<'v> {
 
 impl<'v> EmailWalk<'v> {
     /// Returns the walk for a plan.
-    pub(super) fn of(plan: &QueryPlan, snapshot: &'v Snapshot<'v>, results: &QuerySpec) -> Self {
-        let account = results.account;
+    pub(super) fn of(plan: &QueryPlan, snapshot: &'v Snapshot<'v>, query: &QuerySpec) -> Self {
+        let account = query.account;
         let (range, direction) = (plan.range, plan.direction);
         let every = |uid: &MailboxUid| Listing {
             uid: *uid,
             filter: ListingFilter::Every,
             shape: Shape::Emails,
         };
-        let merged = || plan.among.iter().map(every).collect::<Vec<Listing>>();
+        let merged_listings = || plan.among.iter().map(every).collect::<Vec<Listing>>();
         let listings: Vec<Listing> = match plan.path {
-            AccessPath::Search(at) => {
-                return Self::Search(SearchWalk::new(snapshot, results, at, range));
+            AccessPath::Search(listing) => {
+                return Self::Search(SearchWalk::new(snapshot, query, listing, range));
             }
             AccessPath::Merged { filter_decides: false } => {
-                return Self::Exact(Merge::new(snapshot, account, &merged(), range, direction));
+                return Self::Exact(Merge::new(
+                    snapshot,
+                    account,
+                    &merged_listings(),
+                    range,
+                    direction,
+                ));
             }
-            AccessPath::Merged { filter_decides: true } => merged(),
+            AccessPath::Merged { filter_decides: true } => merged_listings(),
             path => path.listing().into_iter().collect(),
         };
         Self::Scan(match listings.as_slice() {

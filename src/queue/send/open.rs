@@ -25,11 +25,11 @@ type RelayClient = SmtpClient<Box<dyn RelayStream>>;
 
 pub(super) async fn open(relay: &Relay) -> Result<RelayConnection, String> {
     let with_address = |error: &dyn Display| format!("{}: {error}", relay.address);
-    // The whole opening is bounded, too, for a relay that sends a byte a minute.
+    // The whole opening has a limit, too, because a relay may send one byte a minute.
     let opening = timeout(relay.timeout.saturating_mul(4), open_connection(relay));
     match opening.await {
         Ok(opened) => opened.map_err(|error| with_address(&error)),
-        Err(_) => Err(with_address(&"it does not come to an end with greeting and EHLO")),
+        Err(_) => Err(with_address(&"the relay takes too long to open the connection")),
     }
 }
 
@@ -51,7 +51,7 @@ async fn open_connection(relay: &Relay) -> Result<RelayConnection, String> {
     let mut greeted = hello(&mut client, relay).await?;
     let offers_tls = greeted.capabilities & EXT_START_TLS != 0;
     match relay.tls {
-        Tls::Required if !offers_tls => return Err("it offers no TLS".into()),
+        Tls::Required if !offers_tls => return Err("the relay offers no TLS".into()),
         Tls::Opportunistic | Tls::Required if offers_tls => {
             let reply = client.cmd(b"STARTTLS\r\n").await.map_err(|error| error.to_string())?;
             if reply.code == 220 {
@@ -121,7 +121,8 @@ async fn encrypt(client: RelayClient, relay: &Relay) -> Result<RelayClient, Stri
         (None, RelayAddress::Tcp { host, .. }) => host.clone(),
         (None, RelayAddress::Unix(_)) => "localhost".into(),
     };
-    let name = ServerName::try_from(name).map_err(|error| format!("no name for TLS: {error}"))?;
+    let name = ServerName::try_from(name)
+        .map_err(|error| format!("invalid server name for TLS: {error}"))?;
     let encrypted = timeout(relay.timeout, connector.connect(name, client.stream)).await;
     let stream = encrypted
         .map_err(|_| "no TLS in time".to_owned())?
@@ -129,6 +130,8 @@ async fn encrypt(client: RelayClient, relay: &Relay) -> Result<RelayClient, Stri
     Ok(SmtpClient { stream: Box::new(stream), timeout: client.timeout })
 }
 
+/// Returns a connector that verifies the relay's certificate, by the configured authorities or else
+/// by the public ones. Opportunistic TLS accepts any certificate.
 fn connector(relay: &Relay) -> Result<TlsConnector, String> {
     let accepts_any = relay.tls == Tls::Opportunistic;
     if accepts_any || relay.authorities.is_empty() {
@@ -145,7 +148,7 @@ fn connector(relay: &Relay) -> Result<TlsConnector, String> {
 }
 
 /// Logs in with PLAIN, else LOGIN (RFC 4954 §4, RFC 4616). The login of mail-send is not used: it
-/// begins with mechanisms that it was not built for, and then fails in the middle of the exchange.
+/// begins with mechanisms that were not compiled in, and then fails in the middle of the exchange.
 async fn authenticate(
     client: &mut RelayClient,
     login: &RelayCredentials,
@@ -164,7 +167,7 @@ async fn authenticate(
         }
         reply
     } else {
-        return Err("it takes neither AUTH PLAIN nor LOGIN here".into());
+        return Err("the relay offers neither AUTH PLAIN nor AUTH LOGIN".into());
     };
     let reply = reply.map_err(|error| error.to_string())?;
     if reply.code == 235 { Ok(()) } else { Err(format!("AUTH: {}", to_answer(&reply).line())) }

@@ -22,7 +22,8 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// Reads the field. Returns `None` if it is invalid or of another scheme.
+/// Reads the field. Returns `None` if it is invalid, too long, of another scheme, or has an empty
+/// name or password.
 ///
 /// ```abnf
 /// credentials = auth-scheme 1*SP token68

@@ -1,10 +1,11 @@
 //! The command `mail export`.
 //!
-//! - It asks for the list of emails, and fetches over several connections those that an earlier
-//!   export has not written, mailbox by mailbox, oldest first.
+//! - It asks for the list of emails. Those that an earlier export has not written are fetched over
+//!   several connections, mailbox by mailbox, oldest first.
 //! - An email in two mailboxes is written twice.
-//! - It removes nothing: emails that were moved or destroyed since an earlier export stay where
-//!   that wrote them.
+//! - It removes nothing: an earlier export's files of emails that were moved or destroyed since
+//!   stay.
+//! - A dry run does not look for files of an earlier export, and counts every email.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
@@ -32,7 +33,7 @@ use crate::wire::query;
 
 /// A mailbox and its emails, oldest first, as indexes into the list of all emails.
 struct ExportMailbox {
-    place: MailboxPath,
+    path: MailboxPath,
     role: Option<Role>,
     emails: Vec<usize>,
 }
@@ -49,8 +50,8 @@ struct ExportCounts {
     mailboxes: usize,
     written: u64,
     /// Emails that an earlier export wrote.
-    there: u64,
-    /// Emails of `there` whose keywords were updated.
+    already_there: u64,
+    /// Emails of `already_there` whose keywords were updated.
     updated: u64,
     /// Emails that were destroyed after the list was made.
     destroyed: u64,
@@ -59,7 +60,7 @@ struct ExportCounts {
 
 impl ExportCounts {
     fn summary(&self) -> String {
-        format!("{} messages", self.written + self.there)
+        format!("{} messages", self.written + self.already_there)
     }
 }
 
@@ -105,28 +106,30 @@ async fn index(
     context: &CommandContext,
     account: &str,
 ) -> Result<(Vec<ExportMailbox>, Vec<Email>), Failure> {
-    let bad = || Failure::new(exit::SOFTWARE, "the service's answer has an id that is none");
+    let invalid_id =
+        || Failure::new(exit::SOFTWARE, "the service's answer has an invalid email id");
     let (mut mailboxes, mut emails) = (Vec::<ExportMailbox>::new(), Vec::new());
-    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut index_of_mailbox: HashMap<String, usize> = HashMap::new();
     let mut after = None;
     loop {
         let args = MailIndexArguments { after, limit: Some(limits::MAX_LISTED_ROWS as u64) };
         let page = context.client.call::<MailIndex>(With(AccountRef::by_id(account), args)).await?;
         for row in page.mailboxes {
             // Each page has all mailboxes, because some may have been created meanwhile.
-            if places.contains_key(&row.id) {
+            if index_of_mailbox.contains_key(&row.id) {
                 continue;
             }
-            let place = MailboxPath { inbox: row.inbox, names: row.names };
+            let path = MailboxPath { inbox: row.inbox, names: row.names };
             let role = row.role.as_deref().and_then(Role::from_name);
-            places.insert(row.id, mailboxes.len());
-            mailboxes.push(ExportMailbox { place, role, emails: Vec::new() });
+            index_of_mailbox.insert(row.id, mailboxes.len());
+            mailboxes.push(ExportMailbox { path, role, emails: Vec::new() });
         }
         after = page.list.last().map(|last| last.id.clone());
         for row in page.list {
-            let id: EmailId = row.id.parse().map_err(|_| bad())?;
-            for at in &row.mailbox_ids {
-                if let Some(mailbox) = places.get(at).and_then(|at| mailboxes.get_mut(*at)) {
+            let id: EmailId = row.id.parse().map_err(|_| invalid_id())?;
+            for mailbox_id in &row.mailbox_ids {
+                let index = index_of_mailbox.get(mailbox_id);
+                if let Some(mailbox) = index.and_then(|index| mailboxes.get_mut(*index)) {
                     mailbox.emails.push(emails.len());
                 }
             }
@@ -136,6 +139,7 @@ async fn index(
             break;
         }
     }
+    // The service lists the newest email first.
     for mailbox in &mut mailboxes {
         mailbox.emails.reverse();
     }
@@ -162,8 +166,8 @@ impl Exporter<'_> {
         counts: &mut ExportCounts,
     ) -> Result<(), Failure> {
         for mailbox in mailboxes {
-            let shown = mailbox.place.path();
-            let target = ExportTarget::open(root, self.format, &mailbox.place, mailbox.role)
+            let shown = mailbox.path.path();
+            let target = ExportTarget::open(root, self.format, &mailbox.path, mailbox.role)
                 .map_err(|error| io_failure(&shown, &error))?;
             let mut layout =
                 target.layout(self.format).map_err(|error| io_failure(&shown, &error))?;
@@ -180,7 +184,7 @@ impl Exporter<'_> {
                         pending_bytes += email.size;
                     }
                     status => {
-                        counts.there += 1;
+                        counts.already_there += 1;
                         counts.updated += u64::from(status == ExportStatus::Updated);
                         progress.advance(email.size, || counts.summary());
                     }
@@ -263,7 +267,7 @@ fn report(
             "dryRun": args.dry_run,
             "mailboxes": counts.mailboxes,
             "written": counts.written,
-            "there": counts.there,
+            "there": counts.already_there,
             "remarked": counts.updated,
             "gone": counts.destroyed,
             "octets": counts.bytes,
@@ -277,7 +281,7 @@ fn report(
     let mailboxes = counted(counts.mailboxes as u64, "mailbox", "mailboxes");
     let mut line = format!("{messages} of {mailboxes} {would}written");
     for (count, what) in [
-        (counts.there, "there already"),
+        (counts.already_there, "there already"),
         (counts.updated, "of these with updated keywords"),
         (counts.destroyed, "destroyed meanwhile"),
     ] {
