@@ -1,10 +1,11 @@
-//! The manual: the help of every command as one text, which a test compares with a golden copy.
+//! The manual: the help of every command that is not hidden, as one Markdown text. The command
+//! `manual` prints it, and a test compares it with a golden copy.
 
 use clap::{Command, CommandFactory as _};
 
 use crate::cli::args::Cli;
 
-/// Returns the long help of every command, one after the other.
+/// Returns the manual: the long help of each command, followed by that of its subcommands.
 pub(super) fn text() -> String {
     let mut out = String::new();
     let mut root = Cli::command().term_width(100).disable_help_subcommand(true);
@@ -13,7 +14,7 @@ pub(super) fn text() -> String {
     out
 }
 
-/// Writes the help of a command under a heading of this depth, then that of its subcommands.
+/// Writes the help of a command under a heading of level `depth`, then that of its subcommands.
 fn write(out: &mut String, command: &mut Command, depth: usize) {
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned();
     out.push_str(&format!("{} {name}\n\n```text\n", "#".repeat(depth)));

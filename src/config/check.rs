@@ -1,7 +1,7 @@
-//! Checks the values of the configuration, each rule with a remedy.
+//! Checks the values of the configuration, and reports each problem with a remedy.
 //!
-//! The parser has checked every value on its own. The rules here concern ranges, addresses, and
-//! keys that must fit together. Files that the configuration names are not opened.
+//! The parser has checked the type and the syntax of every value. The rules here concern ranges,
+//! addresses, and keys that must fit together. Files that the configuration names are not opened.
 
 use std::path::Path;
 use std::time::Duration;
@@ -227,6 +227,7 @@ fn check_limits(config: &Config, report: ReportProblem<'_>) {
             "write at least \"5m\"",
         );
     }
+    // The message as received, and the copies that filing makes.
     let copies = limits::FILING_COPIES as u64 + 1;
     if config.limits.message.0.saturating_mul(copies) > config.limits.in_flight.0 {
         report(
@@ -349,9 +350,9 @@ fn line_of(text: &str, table: &str, key: &str) -> Option<usize> {
             }
         } else if let Some((name, _)) = line.split_once('=') {
             let name = name.trim();
-            let full =
+            let full_key =
                 if current.is_empty() { name.to_owned() } else { format!("{current}.{name}") };
-            if full == format!("{table}.{key}") {
+            if full_key == format!("{table}.{key}") {
                 return Some(index + 1);
             }
         }

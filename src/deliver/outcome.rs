@@ -33,7 +33,8 @@ pub(super) enum FilingResult {
         thread: ThreadId,
         decision: ReplyDecision<ActionId>,
     },
-    /// The transaction was served before: the client did not get the answer.
+    /// The client repeats an LMTP transaction that was served before, because it did not get the
+    /// reply. The value is the email that was filed then; `None` if the message was discarded.
     Again(Option<EmailId>),
 }
 
@@ -70,6 +71,7 @@ pub(super) fn refusal(error: &Error, settings: &Settings) -> Reply {
     }
 }
 
+/// Returns the reply for an internal error, after which the client tries again.
 pub(super) fn trouble() -> Reply {
     Reply::new(451, [4, 3, 0], "error in the mail store: try again later")
 }

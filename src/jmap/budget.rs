@@ -23,7 +23,7 @@ const READS_TOO_LARGE: &str =
 const ANSWERS_TOO_LARGE: &str =
     "the answers to the request are too large together: ask for less at a time";
 
-/// The error text for a request that begins too many walks over emails.
+/// The error text for a request that begins a walk over emails after it has walked over too many.
 pub(super) const TOO_MANY_EMAILS: &str =
     "the request reads too many emails: ask for less at a time";
 
@@ -40,8 +40,8 @@ struct RemainingBudget {
     /// Bytes that further answers may take.
     answer: AtomicUsize,
     /// Bytes of the answer under construction.
-    growing: AtomicUsize,
-    /// Bytes of messages and rows of emails that searches may read.
+    answer_so_far: AtomicUsize,
+    /// The bytes of messages, and the number of rows of emails, that searches may read.
     searches: Allowance,
 }
 
@@ -56,9 +56,9 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Returns the budget for an administrator's request over the control socket. Only the answers
-    /// are bounded: the command line restores thousands of messages by one call, but the service
-    /// holds one of them at a time.
+    /// Returns the budget for an administrator's request over the control socket. Messages may be
+    /// read and stored without a bound, because the command line restores thousands by one call.
+    /// The service holds only one of them in memory at a time.
     pub(super) fn for_administrator() -> Self {
         Self::with(u64::MAX, u64::MAX, limits::MAX_ADMINISTRATOR_ANSWER_BYTES)
     }
@@ -69,7 +69,7 @@ impl Budget {
             readable: readable.into(),
             storable: storable.into(),
             answer: answer.into(),
-            growing: 0.into(),
+            answer_so_far: 0.into(),
             searches: Allowance::new(
                 limits::MAX_SEARCHED_BYTES_PER_REQUEST,
                 limits::MAX_WALKED_ROWS_PER_REQUEST,
@@ -84,7 +84,7 @@ impl Budget {
             readable: limits::MAX_READ_BYTES_PER_REQUEST.into(),
             storable: limits::MAX_FILED_BYTES_PER_REQUEST.into(),
             answer: limits::MAX_ANSWER_BYTES.into(),
-            growing: 0.into(),
+            answer_so_far: 0.into(),
             searches: Allowance::new(bytes, rows),
         }))
     }
@@ -101,16 +101,17 @@ impl Budget {
         left.map(drop).map_err(|_| MethodError::RequestTooLarge(READS_TOO_LARGE))
     }
 
-    /// Charges bytes that are about to be stored. After one refusal all further bytes are refused,
-    /// because building a message that is then refused costs as much as storing it.
+    /// Charges bytes that are about to be stored. After a refusal, or when nothing is left, every
+    /// further charge is refused, even one of 0 bytes: building a message that is then refused
+    /// costs as much as storing it, so a caller can ask with 0 before it builds one.
     ///
     /// # Errors
     /// `RateLimit` if the request would store more than it may.
     pub(super) fn charge_stored(&self, bytes: u64) -> Result<(), SetError> {
-        let all = self.0.storable.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+        let before = self.0.storable.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
             Some(if left == 0 { 0 } else { left.saturating_sub(bytes) })
         });
-        let left = all.unwrap_or_else(|left| left);
+        let left = before.unwrap_or_else(|left| left);
         if left > 0 && bytes <= left {
             return Ok(());
         }
@@ -125,7 +126,7 @@ impl Budget {
     /// # Errors
     /// `RequestTooLarge` if it may not.
     pub(super) fn check_answer_room(&self, bytes: usize) -> Result<(), MethodError> {
-        let grown = self.0.growing.load(Ordering::Relaxed).saturating_add(bytes);
+        let grown = self.0.answer_so_far.load(Ordering::Relaxed).saturating_add(bytes);
         if grown <= self.0.answer.load(Ordering::Relaxed) {
             Ok(())
         } else {
@@ -147,17 +148,17 @@ impl Budget {
     /// `RequestTooLarge` if the answer may not grow so much.
     pub(super) fn add_bytes_to_answer(&self, bytes: usize) -> Result<(), MethodError> {
         self.check_answer_room(bytes)?;
-        self.0.growing.fetch_add(bytes, Ordering::Relaxed);
+        self.0.answer_so_far.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 
     /// Sets the count of the answer under construction back to zero.
     pub(super) fn begin_answer(&self) {
-        self.0.growing.store(0, Ordering::Relaxed);
+        self.0.answer_so_far.store(0, Ordering::Relaxed);
     }
 
-    /// Charges a finished answer. An answer that may not be refused, because it reports changes,
-    /// takes what is left if it is larger than that.
+    /// Charges a finished answer. The answer to a call that may have changed something is not
+    /// refused: if it is larger than what is left, it takes all that is left.
     ///
     /// # Errors
     /// `RequestTooLarge` if the answer is too large and may be refused.
@@ -175,11 +176,11 @@ impl Budget {
         Ok(())
     }
 
-    /// Checks that another walk over emails may begin. Its rows are charged to
+    /// Checks that another walk over emails may begin. The walk counts its rows in
     /// [`Self::search_allowance`].
     ///
     /// # Errors
-    /// `RequestTooLarge` if the request has walked over too many rows.
+    /// `RequestTooLarge` if the request has already walked over too many rows.
     pub(super) fn begin_walk(&self) -> Result<(), MethodError> {
         self.0.searches.begin_walk().map_err(|_| MethodError::RequestTooLarge(TOO_MANY_EMAILS))
     }

@@ -4,15 +4,16 @@
 use super::header::{Field, Header};
 use crate::model::limits;
 
-/// Returns language tags in lower case, the most wanted first; `*` stands for any language.
+/// Returns language tags in lower case, the most wanted first; `*` stands for any language. A tag
+/// that `Accept-Language` gives the weight 0 is left out, even if `Content-Language` has it.
 #[must_use]
 pub fn languages(header: &Header<'_>) -> Vec<String> {
     let (mut accepted, mut written) = (Vec::new(), Vec::new());
     for field in header.fields() {
         if field.is("Accept-Language") {
-            accepted.extend(weighted(&field));
+            accepted.extend(weighted_tags(&field));
         } else if field.is("Content-Language") {
-            written.extend(weighted(&field));
+            written.extend(weighted_tags(&field));
         }
         accepted.truncate(limits::MAX_LANGUAGES);
         written.truncate(limits::MAX_LANGUAGES);
@@ -31,7 +32,7 @@ pub fn languages(header: &Header<'_>) -> Vec<String> {
 }
 
 /// The language tags of a field, each with its weight in thousandths.
-fn weighted(field: &Field<'_>) -> Vec<(String, u16)> {
+fn weighted_tags(field: &Field<'_>) -> Vec<(String, u16)> {
     let value = field.without_comments().to_ascii_lowercase();
     let parse_item = |item: &str| {
         let mut parts = item.split(';').map(str::trim);
@@ -48,12 +49,12 @@ fn is_tag(tag: &str) -> bool {
     tag == "*" || (tag.len() <= limits::MAX_LANGUAGE_TAG_BYTES && tag.split('-').all(subtag))
 }
 
-/// Parses a weight: `0.8` is 800. An invalid weight is 0.
+/// Parses a weight: `0.8` is 800. Whatever begins with `1.` is 1000; any other invalid weight is 0.
 fn thousandths(text: &str) -> u16 {
-    let (whole, part) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
-    let digits: String = part.chars().chain("000".chars()).take(3).collect();
+    let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
+    let digits: String = fraction.chars().chain("000".chars()).take(3).collect();
     match (whole, digits.parse::<u16>()) {
-        ("0", Ok(part)) => part,
+        ("0", Ok(thousandths)) => thousandths,
         ("1", _) => 1000,
         _ => 0,
     }

@@ -1,10 +1,11 @@
 //! Composes delivery status notifications (RFC 3464, RFC 6533).
 //!
-//! - `compose_delivered`: of a success, if the sender asked for it with NOTIFY=SUCCESS (RFC 3461
-//!   §4.1). Once LMTP announces DSN, Postfix leaves this report to the delivery agent.
-//! - `compose_failed`: of recipients of an action that were given up.
-//! - `compose_rejected`: of a message that a script refuses.
-//! - They are sent from `<>` to the envelope sender. Without a sender none is report.
+//! - `compose_delivered` reports a success, if the sender asked for it with NOTIFY=SUCCESS (RFC
+//!   3461 §4.1). Once LMTP announces DSN, Postfix leaves this report to the delivery agent.
+//! - `compose_failed` reports the recipients of an action that were given up.
+//! - `compose_rejected` reports a message that a script refuses.
+//! - A report is sent from `<>` to the envelope sender. All three return `None` if there is no
+//!   sender.
 
 use super::kind::NewAction;
 use super::report::{
@@ -24,7 +25,7 @@ struct DsnRecipient<'a> {
     address: &'a Address,
     action: &'static str,
     status: [u8; 3],
-    /// The relay's answer.
+    /// The relay's answer, or the script's reason.
     diagnostic: Option<&'a str>,
 }
 
@@ -37,7 +38,7 @@ pub fn compose_delivered(
     email: Option<EmailId>,
     reporter: &Reporter<'_>,
 ) -> Option<NewAction> {
-    let rows = recipients.iter().map(|recipient| DsnRecipient {
+    let reported = recipients.iter().map(|recipient| DsnRecipient {
         original: recipient.original.as_ref(),
         address: &recipient.address,
         action: "delivered",
@@ -50,7 +51,7 @@ pub fn compose_delivered(
     compose(
         envelope.sender.as_ref()?,
         envid,
-        &rows.collect::<Vec<_>>(),
+        &reported.collect::<Vec<_>>(),
         raw,
         email,
         (subject, text),
@@ -58,8 +59,8 @@ pub fn compose_delivered(
     )
 }
 
-/// Reports to the sender of an action that these recipients were given up. Those of which the
-/// sender wants no report are left out; `None` if nothing is left.
+/// Reports to the sender of an action which of these recipients were given up. Recipients about
+/// which the sender wants no report are left out. Returns `None` if no recipient is left.
 #[must_use]
 pub fn compose_failed(
     action: &Action,
@@ -67,7 +68,7 @@ pub fn compose_failed(
     raw: &[u8],
     reporter: &Reporter<'_>,
 ) -> Option<NewAction> {
-    let rows: Vec<DsnRecipient<'_>> = targets
+    let reported: Vec<DsnRecipient<'_>> = targets
         .iter()
         .filter(|target| !wants_no_report(action, target))
         .filter_map(|target| match &target.state {
@@ -86,7 +87,7 @@ pub fn compose_failed(
     compose(
         action.sender.as_ref()?,
         action.envid.as_deref(),
-        &rows,
+        &reported,
         raw,
         action.email,
         (subject, text),
@@ -94,8 +95,8 @@ pub fn compose_failed(
     )
 }
 
-/// Reports that a script refuses a message for a recipient after it was accepted (RFC 5429 §2.1,
-/// `ereject`).
+/// Reports to the envelope sender that a script refuses a message for a recipient after the server
+/// accepted the message (RFC 5429 §2.1, `ereject`).
 #[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 #[must_use]
 pub fn compose_rejected(
@@ -107,7 +108,7 @@ pub fn compose_rejected(
     reporter: &Reporter<'_>,
 ) -> Option<NewAction> {
     let reason = one_line(reason);
-    let rows = [DsnRecipient {
+    let reported = [DsnRecipient {
         original: recipient.original.as_ref(),
         address: &recipient.address,
         action: "failed",
@@ -119,7 +120,7 @@ pub fn compose_rejected(
     compose(
         envelope.sender.as_ref()?,
         envelope.envid.as_deref(),
-        &rows,
+        &reported,
         raw,
         email,
         (subject, text),
@@ -127,16 +128,18 @@ pub fn compose_rejected(
     )
 }
 
+/// Composes a report about these recipients. `email` is the email that the report is about, if
+/// there is one.
 fn compose(
     to: &Address,
     envid: Option<&str>,
-    rows: &[DsnRecipient<'_>],
+    recipients: &[DsnRecipient<'_>],
     raw: &[u8],
     email: Option<EmailId>,
     (subject, [before, after]): (&str, [&str; 2]),
     reporter: &Reporter<'_>,
 ) -> Option<NewAction> {
-    if rows.is_empty() {
+    if recipients.is_empty() {
         return None;
     }
     let Reporter { hostname, message_id, now } = *reporter;
@@ -146,18 +149,18 @@ fn compose(
     }
     status.push_str(&format!("Arrival-Date: {}\r\n", now.rfc5322()));
     let mut text = format!("{before}\n\n");
-    for row in rows {
-        let address = without_controls(&row.address.to_string());
-        let [class, subject, detail] = row.status;
+    for recipient in recipients {
+        let address = without_controls(&recipient.address.to_string());
+        let [class, subject, detail] = recipient.status;
         status.push_str("\r\n");
-        if let Some(first) = row.original {
-            status.push_str(&format!("Original-Recipient: {}\r\n", original_recipient(first)));
+        if let Some(original) = recipient.original {
+            status.push_str(&format!("Original-Recipient: {}\r\n", original_recipient(original)));
         }
-        status.push_str(&format!("Final-Recipient: {}\r\n", address_with_type(row.address)));
-        status.push_str(&format!("Action: {}\r\n", row.action));
+        status.push_str(&format!("Final-Recipient: {}\r\n", address_with_type(recipient.address)));
+        status.push_str(&format!("Action: {}\r\n", recipient.action));
         status.push_str(&format!("Status: {class}.{subject}.{detail}\r\n"));
         text.push_str(&format!("    {address}\n"));
-        if let Some(diagnostic) = row.diagnostic {
+        if let Some(diagnostic) = recipient.diagnostic {
             let diagnostic = one_line(diagnostic);
             status.push_str(&format!("Diagnostic-Code: smtp; {diagnostic}\r\n"));
             text.push_str(&format!("        {diagnostic}\n"));

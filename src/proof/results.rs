@@ -6,15 +6,17 @@
 //!            *( ptype "." property "=" pvalue )
 //! ```
 //!
-//! - A field counts if the site names its authserv-id, and if it stands above the first Received
-//!   field that is not of the site. The topmost Received field is of Postfix, further ones are of
-//!   the site if their `by` is such a name. The border of the site must strip its authserv-id from
-//!   incoming mail (RFC 8601 §5); fields further down may be by the sender, and are not read.
-//! - The border strips by a regular expression, which knows no comments, quoted strings, quoted
-//!   pairs, or other spellings of a domain. So a field counts only if its authserv-id comes first
-//!   and is spelt as configured, except for case: a field that the border misses is never trusted.
-//!   For the same reason no field counts below a line that is no header field, since the header
-//!   ended there for the border.
+//! - A field counts if its authserv-id is configured, and if it stands above the first Received
+//!   field that is not of the site. The topmost Received field is of Postfix; a further one is of
+//!   the site if its `by` names a configured authserv-id. Fields below may be by the sender, and
+//!   are not read.
+//! - The border, the server of the site that accepts mail from outside, must remove fields with the
+//!   site's authserv-ids from incoming mail (RFC 8601 §5).
+//! - The border removes them by a regular expression, which knows no comments, quoted strings,
+//!   quoted pairs, or other spellings of a domain. So a field counts only if its authserv-id comes
+//!   first and is spelt as configured, except for case: a field that the border misses is never
+//!   trusted. Nor does a field count below a line that is no header field, because for the border
+//!   the header ended there.
 //! - A field or a method of a version other than 1 is ignored (§2.2, §2.7).
 //! - A clause that cannot be parsed is ignored, up to the next semicolon outside of comments and
 //!   quoted strings. An unclosed comment or quoted string takes the rest of the field.
@@ -29,8 +31,9 @@ use crate::model::limits;
 /// The result of one method.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct MethodResult {
-    /// In lower case, as is the result.
+    /// In lower case.
     pub(super) method: String,
+    /// In lower case.
     pub(super) result: String,
     /// The value of `reason=`, for people.
     pub(super) reason: Option<String>,
@@ -39,7 +42,7 @@ pub(super) struct MethodResult {
 }
 
 impl MethodResult {
-    /// Makes a result of our own verification.
+    /// Makes the result of a verification by this server.
     pub(super) fn of(method: &str, result: &str, properties: &[(&str, &str)]) -> Self {
         Self {
             method: method.into(),
@@ -66,7 +69,8 @@ impl MethodResult {
     }
 }
 
-/// Returns all results that count, topmost first.
+/// Returns the results of the fields that count, topmost first, at most
+/// `limits::MAX_AUTHENTICATION_RESULTS`. `ids` are the configured authserv-ids.
 pub(super) fn trusted_results(header: &Header<'_>, ids: &[String]) -> Vec<MethodResult> {
     let mut verdicts = Vec::new();
     for field in own_fields(header, ids).filter(|field| field.is("Authentication-Results")) {
@@ -98,8 +102,8 @@ fn begins_with(value: &[u8], word: &str) -> bool {
         && rest.first().is_none_or(|next| blank(next) || b";(".contains(next))
 }
 
-/// The fields above the first Received field that is not of the site, and the Received fields of
-/// the site.
+/// Returns the fields above the first Received field that is not of the site. The Received fields
+/// of the site are among them.
 pub(super) fn own_fields<'a>(
     header: &'a Header<'_>,
     ids: &'a [String],
@@ -118,7 +122,7 @@ pub(super) fn own_fields<'a>(
 }
 
 /// Returns the server that wrote a Received field: `[from NAME] by NAME ...` (RFC 5321 §4.4). A
-/// HELO name `by` does not mislead this.
+/// client whose HELO name is `by` is not mistaken for the server.
 fn received_by(field: &Field<'_>) -> Option<String> {
     let value = field.without_comments();
     let mut words = value.split([' ', '\t', ';']).filter(|word| !word.is_empty());
@@ -136,6 +140,7 @@ fn received_by(field: &Field<'_>) -> Option<String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Payload {
     pub(super) authserv_id: String,
+    /// The results of the clauses, in their order.
     pub(super) verdicts: Vec<MethodResult>,
 }
 
@@ -144,12 +149,12 @@ impl Payload {
     /// version.
     pub(super) fn read(text: &str) -> Option<Self> {
         let mut parser = ResultsParser { rest: text };
-        parser.blank()?;
+        parser.skip_cfws()?;
         let authserv_id = parser.value()?;
-        parser.blank()?;
-        let version = parser.run(|c| c.is_ascii_digit());
-        parser.blank()?;
-        if !is_first(version) || !parser.at_clause_end() {
+        parser.skip_cfws()?;
+        let version = parser.take_while(|c| c.is_ascii_digit());
+        parser.skip_cfws()?;
+        if !is_version_one(version) || !parser.at_clause_end() {
             return None;
         }
         let mut verdicts = Vec::new();
@@ -166,12 +171,13 @@ impl Payload {
     }
 }
 
-/// Whether there is no version, or version 1.
-fn is_first(version: &str) -> bool {
+/// Whether a version is missing or 1.
+fn is_version_one(version: &str) -> bool {
     version.is_empty() || version.trim_start_matches('0') == "1"
 }
 
-/// The rest of a value. A rule returns `None` if the rest does not match it.
+/// Parses a field value; `rest` is the part that is still to be parsed. A method that returns an
+/// option returns `None` if the rest does not match its rule.
 struct ResultsParser<'a> {
     rest: &'a str,
 }
@@ -179,21 +185,21 @@ struct ResultsParser<'a> {
 impl<'a> ResultsParser<'a> {
     /// Parses `resinfo` after its semicolon.
     fn resinfo(&mut self) -> Option<MethodResult> {
-        self.blank()?;
+        self.skip_cfws()?;
         let method = self.keyword()?.to_ascii_lowercase();
-        self.blank()?;
+        self.skip_cfws()?;
         if self.eat('/') {
-            self.blank()?;
-            let version = self.run(|c| c.is_ascii_digit());
-            if version.is_empty() || !is_first(version) {
+            self.skip_cfws()?;
+            let version = self.take_while(|c| c.is_ascii_digit());
+            if version.is_empty() || !is_version_one(version) {
                 return None;
             }
-            self.blank()?;
+            self.skip_cfws()?;
         }
         if !self.eat('=') {
             return None;
         }
-        self.blank()?;
+        self.skip_cfws()?;
         let result = self.keyword()?.to_ascii_lowercase();
         // `passing` and `pass/2` are not `pass`.
         if !self.rest.is_empty() && !self.rest.starts_with([' ', '\t', '(', ';']) {
@@ -206,19 +212,19 @@ impl<'a> ResultsParser<'a> {
         Some(verdict)
     }
 
-    /// Parses `reasonspec` or `propspec`; skips another word. Returns `None` at the end of the
-    /// clause.
+    /// Parses `reasonspec` or `propspec`, and skips any other word. Returns `None` at the end of
+    /// the clause.
     fn property(&mut self, verdict: &mut MethodResult) -> Option<()> {
-        self.blank()?;
+        self.skip_cfws()?;
         if self.at_clause_end() {
             return None;
         }
         let Some(name) = self.keyword() else { return self.skip_word() };
-        self.blank()?;
+        self.skip_cfws()?;
         let property = if self.eat('.') {
-            self.blank()?;
+            self.skip_cfws()?;
             let property = self.keyword();
-            self.blank()?;
+            self.skip_cfws()?;
             property
         } else {
             None
@@ -226,7 +232,7 @@ impl<'a> ResultsParser<'a> {
         if !self.eat('=') {
             return self.skip_word();
         }
-        self.blank()?;
+        self.skip_cfws()?;
         if self.at_clause_end() {
             return None;
         }
@@ -257,13 +263,13 @@ impl<'a> ResultsParser<'a> {
 
     /// Parses `Keyword` of RFC 5321 §4.1.2, also with `_`, which real mail has.
     fn keyword(&mut self) -> Option<&'a str> {
-        Some(self.run(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_'))
+        Some(self.take_while(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_'))
             .filter(|word| !word.is_empty())
     }
 
     /// Parses `value` and `pvalue`: a quoted string, which a domain may follow, or everything up to
-    /// a blank, a comment or a semicolon. An unclosed quoted string gives `None`, and leaves
-    /// nothing.
+    /// a blank, a comment or a semicolon. An unclosed quoted string gives `None`, and the rest
+    /// is then empty.
     fn value(&mut self) -> Option<String> {
         let mut value = String::new();
         if self.eat('"') {
@@ -280,23 +286,23 @@ impl<'a> ResultsParser<'a> {
                 return Some(value);
             }
         }
-        value.push_str(self.run(|c| !matches!(c, ' ' | '\t' | ';' | '(' | '"')));
+        value.push_str(self.take_while(|c| !matches!(c, ' ' | '\t' | ';' | '(' | '"')));
         Some(value)
     }
 
-    /// Skips `[CFWS]`. An unclosed comment gives `None`, and leaves nothing.
-    fn blank(&mut self) -> Option<()> {
+    /// Skips `[CFWS]`. An unclosed comment gives `None`, and the rest is then empty.
+    fn skip_cfws(&mut self) -> Option<()> {
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t']);
             if !self.rest.starts_with('(') {
                 return Some(());
             }
-            self.comment()?;
+            self.skip_comment()?;
         }
     }
 
     /// Skips a `comment` of RFC 5322 §3.2.2, with nested ones.
-    fn comment(&mut self) -> Option<()> {
+    fn skip_comment(&mut self) -> Option<()> {
         let mut depth = 0usize;
         let mut chars = std::mem::take(&mut self.rest).chars();
         loop {
@@ -317,7 +323,7 @@ impl<'a> ResultsParser<'a> {
     /// closed.
     fn skip_clause(&mut self) -> Option<()> {
         loop {
-            self.blank()?;
+            self.skip_cfws()?;
             if self.at_clause_end() {
                 return Some(());
             }
@@ -335,11 +341,12 @@ impl<'a> ResultsParser<'a> {
         rest.is_some()
     }
 
-    fn run(&mut self, is: impl Fn(char) -> bool) -> &'a str {
+    /// Takes the characters up to the first for which `is` does not hold.
+    fn take_while(&mut self, is: impl Fn(char) -> bool) -> &'a str {
         let end = self.rest.find(|c| !is(c)).unwrap_or(self.rest.len());
-        let (run, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
+        let (taken, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
         self.rest = rest;
-        run
+        taken
     }
 }
 

@@ -1,9 +1,11 @@
-//! Limits the replies per hour: of an account, to a domain, and of the site.
+//! Limits the replies per hour: by one account, to one domain, and by the whole site. A second
+//! limiter bounds the notifications of deliveries in the same way.
 //!
-//! - The counts are in memory: for each key those of the current and the previous half hour.
-//! - A reply is counted before it is committed, so that two replies cannot both take the last
-//!   place.
-//! - The count of a reply that is not sent after all is refunded, so that a delivery that is
+//! - The counts are in memory. Each key (an account, a domain, the site) has one count for the
+//!   current half hour and one for the previous, so a reply counts for 30 to 60 minutes.
+//! - A reply is counted before it is committed, so that two deliveries cannot both send the last
+//!   reply that a limit allows.
+//! - The caller refunds the count of a reply that is not sent after all, so that a delivery that is
 //!   refused does not use up replies to others.
 
 use std::collections::HashMap;
@@ -12,7 +14,7 @@ use crate::model::address::fold_domain;
 use crate::model::{AccountId, MonotonicMillis};
 
 const HALF_HOUR: u64 = 30 * 60 * 1000;
-/// How many keys of a half hour are counted. With more, the older half hour is forgotten at once.
+/// When more keys than this were counted in the current half hour, all counts are forgotten.
 const MAX_TRACKED_KEYS: usize = 100_000;
 
 #[derive(Debug, Default)]
@@ -55,10 +57,10 @@ impl Default for RateLimits {
 }
 
 impl RateLimiter {
-    /// Counts a reply.
+    /// Counts a reply of `account` to an address in `domain`.
     ///
     /// # Errors
-    /// If a limit is reached: says which. Nothing is counted then.
+    /// A text that names the limit that is reached. Nothing is counted then.
     pub fn charge(
         &mut self,
         now: MonotonicMillis,

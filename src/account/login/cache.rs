@@ -3,8 +3,8 @@
 //!
 //! - Only a hash of the PHC string and the password is held, keyed with a secret of this process.
 //!   No password can be read from the memory later.
-//! - A password that was changed or removed no longer matches, because its PHC string is not in the
-//!   account any more.
+//! - Callers look up only PHC strings that the account has now, so a password that was changed or
+//!   removed no longer matches.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -22,8 +22,8 @@ const MAX_CACHED: usize = 10_000;
 #[derive(Debug)]
 pub(super) struct LoginCache {
     key: [u8; 32],
-    /// When the cache forgets each digest.
-    until: Mutex<HashMap<[u8; 32], MonotonicMillis>>,
+    /// The time at which each digest expires.
+    expiries: Mutex<HashMap<[u8; 32], MonotonicMillis>>,
 }
 
 impl LoginCache {
@@ -31,7 +31,7 @@ impl LoginCache {
         let mut key = [0; 32];
         getrandom::fill(&mut key)
             .map_err(|error| Error::Io(format!("no randomness for logins: {error}")))?;
-        Ok(Self { key, until: Mutex::default() })
+        Ok(Self { key, expiries: Mutex::default() })
     }
 
     fn digest(&self, phc: &str, password: &str) -> [u8; 32] {
@@ -44,14 +44,15 @@ impl LoginCache {
 
     pub(super) fn contains(&self, phc: &str, password: &str, now: MonotonicMillis) -> bool {
         let digest = self.digest(phc, password);
-        self.until.lock().get(&digest).is_some_and(|until| now < *until)
+        self.expiries.lock().get(&digest).is_some_and(|expiry| now < *expiry)
     }
 
+    /// Remembers a password that was just verified with this PHC string, unless the cache is full.
     pub(super) fn put(&self, phc: &str, password: &str, now: MonotonicMillis) {
         let digest = self.digest(phc, password);
-        let mut entries = self.until.lock();
+        let mut entries = self.expiries.lock();
         if entries.len() >= MAX_CACHED {
-            entries.retain(|_, until| now < *until);
+            entries.retain(|_, expiry| now < *expiry);
         }
         if entries.len() < MAX_CACHED {
             entries.insert(digest, now.after(CACHE_LIFETIME));
@@ -81,6 +82,6 @@ mod tests {
         assert!(!memory.contains("phc", "one more", now) && memory.contains("phc", "0", now));
         let later = now.after(CACHE_LIFETIME);
         memory.put("phc", "one more", later);
-        assert!(memory.contains("phc", "one more", later) && memory.until.lock().len() == 1);
+        assert!(memory.contains("phc", "one more", later) && memory.expiries.lock().len() == 1);
     }
 }

@@ -8,7 +8,7 @@
 //! - Pages of the request's host and of `[http] url` are always admitted.
 //! - A browser never adds a token on its own, so a request with a token is not checked, unless it
 //!   opens a WebSocket.
-//! - Cookies are ignored, so none need to be allowed.
+//! - Cookies are ignored, so `Access-Control-Allow-Credentials` is never sent.
 
 use std::sync::Arc;
 
@@ -23,7 +23,8 @@ use super::problem::Problem;
 use super::public::HttpSettings;
 use crate::wire::http::{Credentials, authority, credentials};
 
-/// Refuses requests of pages that are not admitted, and adds the CORS fields to other responses.
+/// Refuses requests of pages that are not admitted. Answers preflights from configured origins, and
+/// adds the CORS fields to the responses to these origins.
 pub(super) async fn guard(
     State(backend): State<Arc<Backend>>,
     request: Request,
@@ -41,7 +42,7 @@ pub(super) async fn guard(
     let is_foreign = cors_request.is_foreign(&settings);
     let origin = request.headers().get("origin").cloned();
     let allowed =
-        origin.filter(|origin| settings.origins.all || is_named(&settings, origin.as_bytes()));
+        origin.filter(|origin| settings.origins.all || is_configured(&settings, origin.as_bytes()));
     let is_preflight = request.method() == Method::OPTIONS
         && request.headers().contains_key("access-control-request-method");
     let mut response = match (&allowed, is_preflight) {
@@ -77,17 +78,17 @@ struct CorsRequest<'a> {
 impl CorsRequest<'_> {
     /// Whether the request was sent by a page that is not admitted.
     fn is_foreign(&self, settings: &HttpSettings) -> bool {
-        let is_socket = self.is_socket();
-        if !is_socket && self.has_token() {
+        let opens_websocket = self.opens_websocket();
+        if !opens_websocket && self.has_token() {
             return false;
         }
-        // A WebSocket of a page always has the login that the browser remembers, so `*` does not
-        // admit WebSockets.
-        let all_admitted = settings.origins.all && !is_socket;
+        // A page cannot give a WebSocket a login: the browser sends the one that it remembers. So
+        // `*` in `[http] origins` does not admit WebSockets.
+        let all_admitted = settings.origins.all && !opens_websocket;
         let mut origins = self.headers.get_all("origin").iter().map(HeaderValue::as_bytes);
         match (origins.next(), origins.next()) {
             (Some(origin), None) => {
-                !all_admitted && !is_named(settings, origin) && !self.is_own(settings, origin)
+                !all_admitted && !is_configured(settings, origin) && !self.is_own(settings, origin)
             }
             (Some(_), Some(_)) => true,
             (None, _) => match self.field("sec-fetch-site") {
@@ -110,7 +111,7 @@ impl CorsRequest<'_> {
     }
 
     /// Whether the request opens a WebSocket, by HTTP/1.1 (RFC 6455) or HTTP/2 (RFC 8441).
-    fn is_socket(&self) -> bool {
+    fn opens_websocket(&self) -> bool {
         *self.method == Method::CONNECT
             || self.field("upgrade").is_some_and(|field| field.eq_ignore_ascii_case(b"websocket"))
     }
@@ -157,7 +158,7 @@ fn origin_of_url(url: &str) -> Option<String> {
     Some(format!("{scheme}://{}", host.strip_suffix(default_port).unwrap_or(host)))
 }
 
-fn is_named(settings: &HttpSettings, origin: &[u8]) -> bool {
+fn is_configured(settings: &HttpSettings, origin: &[u8]) -> bool {
     settings.origins.named.iter().any(|named| origin.eq_ignore_ascii_case(named.as_bytes()))
 }
 

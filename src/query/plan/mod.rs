@@ -1,8 +1,8 @@
 //! The query plan: the cheapest access path of a query, and why the others were not taken.
 //!
 //! - *Listing*: the listing is the answer. The filter is AND(inMailbox, a listing filter, a span of
-//!   receipt) and the order is newest or oldest first. Any page, position, total and change comes
-//!   from index rows and ranks.
+//!   received times) and the order is newest or oldest first. Any page, position, total and change
+//!   comes from index rows and ranks.
 //! - *Pinned*: the sort is by a keyword first, then by receipt. The answer is made of two listings:
 //!   every email of the mailbox, and those that match the keyword's listing filter
 //!   (`listing::parts`).
@@ -20,13 +20,16 @@
 //! All paths give the same answer. Planning reads the account's row and the rows of the mailboxes
 //! that the filter names, never an email.
 //!
-//! With `collapseThreads`, a listing of an email filter shows the newest match of each thread, its
-//! exemplar. The query has the same exemplar only if its other conditions are equal for all emails
-//! of a thread, or are an `after`. With other conditions on emails, the uncollapsed listing is
-//! walked. If the order is oldest first, a thread is shown by its oldest match: a walk over the
-//! uncollapsed listing from its end finds that. If the results are pinned by a keyword of the
-//! email, a thread is shown by its newest email with the keyword: the collapsed listing of the
-//! keyword's filter has that.
+//! With `collapseThreads`, a query shows one email of each thread. If the listing filter is a
+//! condition on emails, not on threads:
+//!
+//! - Newest first, the query shows the newest match. A collapsed listing has it, as the exemplar,
+//!   if each other condition of the query is `after`, or holds for all emails of a thread or for
+//!   none. With any other condition the uncollapsed listing is walked.
+//! - Oldest first, the query shows the oldest match. A walk over the uncollapsed listing from its
+//!   end finds it.
+//! - Pinned by a keyword of the email, the query shows the newest email with the keyword, if the
+//!   thread has one. The collapsed listing of the keyword's filter has it.
 
 mod choose;
 mod conjuncts;
@@ -96,8 +99,8 @@ impl AccessPath {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryPlan {
     pub path: AccessPath,
-    /// The number of emails in the listing that is read, or in the account; if the results are one
-    /// email of each thread and ranks do not count them, the number of threads.
+    /// The number of emails in the listing that is read, or else in the account. It is the number
+    /// of threads if the results are one email of each thread and ranks do not count them.
     pub length: u64,
     /// Whether positions are counted by ranks.
     pub ranked: bool,
@@ -107,8 +110,10 @@ pub struct QueryPlan {
     pub used_listings: Vec<(MailboxUid, ListingFilter)>,
     /// The names of the paths not taken, with the reasons.
     pub rejected: Vec<(&'static str, String)>,
+    /// The ids that emails received in the time span of the filter can have.
     pub(super) range: IdRange,
     pub(super) direction: Direction,
+    /// The maintained listing that the path reads.
     pub(super) listing: Option<MaintainedListing>,
     /// The maintained listing with the pinned emails.
     pub(super) pin_listing: Option<MaintainedListing>,
@@ -155,7 +160,8 @@ impl QueryPlan {
     pub(super) fn with_each_email_decided(mut self, why: &str) -> Self {
         self.rejected.insert(0, (self.path.name(), why.to_owned()));
         let path = match self.path {
-            // The first email of a thread in this order may not be in the collapsed listing.
+            // The email that is first of its thread in the pinned order may be missing from the
+            // collapsed listing.
             AccessPath::Pinned(listing, _) => {
                 AccessPath::Filtered(Listing { shape: Shape::Emails, ..listing })
             }
@@ -170,7 +176,7 @@ impl fmt::Display for QueryPlan {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let emails = self.length;
         let counted = if self.ranked { "positions by rank" } else { "positions by a walk" };
-        let first = match self.direction {
+        let order = match self.direction {
             Direction::NewestFirst => "newest first",
             Direction::OldestFirst => "oldest first",
         };
@@ -178,7 +184,7 @@ impl fmt::Display for QueryPlan {
             AccessPath::Listing(listing) => {
                 write!(
                     out,
-                    "listing: {}, {first}; {emails} emails, {counted}",
+                    "listing: {}, {order}; {emails} emails, {counted}",
                     describe_listing(listing)
                 )?;
             }
@@ -188,10 +194,10 @@ impl fmt::Display for QueryPlan {
                     if pin.first { (filter, "the rest") } else { ("the rest", filter) };
                 write!(
                     out,
-                    "pinned: {listing}: {one} before {other}, {first}; {emails} emails, {counted}"
+                    "pinned: {listing}: {one} before {other}, {order}; {emails} emails, {counted}"
                 )?;
             }
-            AccessPath::AllMail => write!(out, "all mail: {emails} emails, {first}")?,
+            AccessPath::AllMail => write!(out, "all mail: {emails} emails, {order}")?,
             AccessPath::Search(Some(listing)) => {
                 write!(
                     out,
@@ -211,7 +217,7 @@ impl fmt::Display for QueryPlan {
             }
             AccessPath::Merged { filter_decides } => {
                 let uids: Vec<String> = self.among.iter().map(ToString::to_string).collect();
-                let how = if filter_decides { "each is decided" } else { first };
+                let how = if filter_decides { "each is decided" } else { order };
                 write!(out, "merged: mailboxes {}, every; {emails} emails, {how}", uids.join(" "))?;
             }
             AccessPath::Generic => write!(out, "generic: each of {emails} emails is decided")?,

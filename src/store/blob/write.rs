@@ -1,11 +1,13 @@
-//! Stores messages, and collects those that nobody holds any more.
+//! Stores the bytes of messages and uploads, and deletes those to which nothing refers any more.
+//! What is said here of messages holds for uploads, too.
 //!
+//! - The references to a message are those of emails, of actions and of uploads.
 //! - A message is stored in the same commit as a reference to it.
 //! - A commit that deletes a reference adds a candidate (`blob_purge`). It does not check for other
 //!   references: two accounts that delete theirs at the same time would each see the other's.
-//! - After a grace time, the site deletes the candidates that have no reference and were not stored
-//!   again. The commit asserts that the message's row is unchanged, for a delivery of the same
-//!   message writes the row again together with its reference.
+//! - After a grace time, a commit of the site deletes the candidates that have no reference and
+//!   were not stored again. This commit asserts that the message's row is unchanged, for a delivery
+//!   of the same message writes the row again together with its reference.
 //! - A rare sweep over all messages finds those with neither a reference nor a candidate.
 
 use std::time::Duration;
@@ -21,7 +23,7 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// Bytes of messages after which a step reads no further one.
+/// A step reads no further message after this many bytes.
 const BYTES_PER_STEP: u64 = 8 << 20;
 
 /// The result of a step of collecting messages.
@@ -36,13 +38,13 @@ pub struct CollectResult {
 }
 
 impl Txn<'_> {
-    /// Stages the rows of a message. The transaction must also stage an email that holds it.
+    /// Stages the rows of a message. The transaction must also stage an email with the message.
     pub fn put_message(&mut self, message: &EncodedMessage, raw: &[u8]) {
         self.put_blob(&message.blob, raw);
     }
 
-    /// Stages the rows of bytes with this hash. The transaction must also stage a reference to
-    /// them.
+    /// Stages the rows of `raw`, whose hash is `hash`. The transaction must also stage a reference
+    /// to it.
     pub(in crate::store) fn put_blob(&mut self, hash: &BlobHash, raw: &[u8]) {
         self.put_bytes::<Blobs>(&BlobKey { blob: *hash }, blob_head(raw, self.now));
         for (key, frame) in blob_frames(hash, raw) {
@@ -50,8 +52,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Notes that a message lost a reference at this time, which makes it a candidate for
-    /// collection.
+    /// Adds a candidate: a message that may have had no reference since `at`. It is examined a
+    /// grace time after `at`.
     pub(in crate::store) fn note_blob_release(&mut self, at: UtcMillis, blob: BlobHash) {
         self.put::<BlobPurge>(&BlobPurgeKey { at: at.into(), blob }, &Present);
     }
@@ -74,10 +76,10 @@ impl Txn<'_> {
         }
     }
 
-    /// Examines at most `limit` candidates of `upto` or before, and deletes the messages that
-    /// nobody holds and that were not stored since `upto`. Only for the site. `upto` must be longer
-    /// ago than any commit takes. The commit fails with `Overtaken` if one of the messages was
-    /// stored meanwhile; then nothing was deleted.
+    /// Examines at most `limit` candidates of `upto` or before, and deletes the messages that have
+    /// no reference and were not stored after `upto`. The transaction must be one of the site.
+    /// `upto` must be longer ago than any commit takes. The commit fails with `Overtaken` if one of
+    /// the messages was stored meanwhile; then nothing was deleted.
     ///
     /// # Errors
     /// Those of reading.
@@ -96,12 +98,12 @@ impl Txn<'_> {
                 result.left = true;
                 break;
             }
-            // The message is read before its references, so that a delivery in between is noticed
-            // by the message's row.
+            // The message is read before its references: a delivery between the two reads changes
+            // the message's row, so the assertion below fails.
             let key = BlobKey { blob: candidate.blob };
             let blob = self.bytes::<Blobs>(&key)?;
             self.delete::<BlobPurge>(&candidate);
-            if self.is_held(candidate.blob)? {
+            if self.has_reference(candidate.blob)? {
                 continue;
             }
             let Some(blob) = blob else { continue };
@@ -122,9 +124,10 @@ impl Txn<'_> {
         Ok(result)
     }
 
-    /// Runs a step, of at most `limit` messages, of the sweep that makes every message that nobody
-    /// holds a candidate. Only for the site. A sweep begins at the earliest `every` after the last
-    /// one began. Returns whether the sweep has more messages.
+    /// Runs a step of the sweep over all messages, which turns every message without a reference
+    /// into a candidate. The step examines at most `limit` messages. The transaction must be one of
+    /// the site. A sweep does not begin before `every` has passed since the last one began. Returns
+    /// whether the sweep has more messages.
     ///
     /// # Errors
     /// Those of reading.
@@ -146,14 +149,15 @@ impl Txn<'_> {
             .map(|(key, _)| key.clone())
             .filter(|_| messages.len() >= limit || bytes >= BYTES_PER_STEP);
         for (BlobKey { blob }, stored_at) in messages {
-            if !self.is_held(blob)? {
+            if !self.has_reference(blob)? {
                 self.note_blob_release(stored_at, blob);
             }
         }
         self.note_sweep_progress::<Blobs>(crate::store::txn::sweep::BLOBS, last.as_ref())
     }
 
-    fn is_held(&self, blob: BlobHash) -> Result<bool, Error> {
+    /// Whether an email, an action or an upload refers to a message.
+    fn has_reference(&self, blob: BlobHash) -> Result<bool, Error> {
         Ok(self.has_any(&KeyRange::<BlobRefs>::under(&(blob,)))?
             || self.has_any(&KeyRange::<OutboxBlobs>::under(&(blob,)))?
             || self.has_any(&KeyRange::<UploadBlobs>::under(&(blob,)))?)
