@@ -63,6 +63,7 @@ pub struct ActionArgs {
     #[arg(long, short, value_name = "ACCOUNT")]
     pub account: String,
     /// The id of the message, as `queue list` shows it.
+    #[arg(value_name = "ID")]
     pub action: String,
 }
 
@@ -90,7 +91,7 @@ pub struct QueueFilterArgs {
 #[derive(Debug, Args)]
 pub struct QueueSelectionArgs {
     /// The ids of the messages, as `queue list` shows them; needs --account.
-    #[arg(value_name = "ACTION", required_unless_present = "all", conflicts_with = "all")]
+    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
     pub actions: Vec<String>,
     /// All messages that the other options select.
     #[arg(long)]

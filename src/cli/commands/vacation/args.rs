@@ -12,18 +12,19 @@ pub enum VacationCommand {
     /// Set the vacation response and enable it.
     ///
     /// Strangers will read the text: leave out what you would not tell everybody (RFC 3834 §6).
-    /// Dates are written 2026-12-24, 2026-12-24T09:00, today, tomorrow, friday, +3d, +2w or +1m, in
-    /// the account's time zone. A day given to --until is included. Start, end and days are set
-    /// anew each time: without --until, the end that was set before is removed, and the reply stays
-    /// on until `vacation off`. In subject and text, {subject} is replaced with the subject of the
-    /// answered message, {from} with its sender, and {until} with the last day; use {until} only
-    /// with an end.
+    /// Dates are written 2026-12-24, 2026-12-24T09:00, today, tomorrow, friday, +3d, +2w or +1m (a
+    /// month), in the account's time zone. A day given to --until is included. Start, end and days
+    /// are set anew each time: without --until, the end that was set before is removed, and the
+    /// reply stays on until `vacation off`. In subject and text, {subject} is replaced with the
+    /// subject of the answered message, {from} with its sender, and {until} with the last day; use
+    /// {until} only with an end.
     Set(Box<VacationSetArgs>),
     /// Add or remove a text in another language, or for senders in or outside the organisation.
     ///
     /// A text for senders in the organisation, or for those outside it, is sent to them only, and
     /// they get no other. Of texts in several languages, the one that the sender reads is sent, as
-    /// far as the message tells; else the first.
+    /// far as the message tells; else the first. The dates stay as they are, and a response that is
+    /// off stays off.
     Text(Box<VacationTextArgs>),
     /// Show the vacation response.
     Show(PositionalAccountArgs),
