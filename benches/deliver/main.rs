@@ -3,7 +3,7 @@
 //!
 //! `cargo bench --ignore-rust-version --bench deliver -- OPTIONS`:
 //! - `--sessions 20 --seconds 30 --size 4096 --recipients 1` are the defaults.
-//! - `--count 30000` delivers so many messages to the service, and checks that each is stored once.
+//! - `--count 30000` delivers 30,000 messages to the service, and checks that each is stored once.
 //! - `--only service` or `--only sink` runs one of them.
 //! - `--no-trace` leaves out the short run under strace that counts syncs.
 #![allow(

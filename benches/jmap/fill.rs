@@ -19,7 +19,7 @@ pub(crate) const PASSWORD: &str = "a password of the bench";
 /// The size of a message in bytes.
 const SIZE: usize = 2000;
 const BEGIN: i64 = 1_700_000_000_000;
-/// At most so many commits are pending at a time.
+/// The most commits that are pending at a time.
 const MAX_PENDING: usize = 64;
 
 /// Creates the missing accounts, and fills them all to `size` emails.

@@ -23,7 +23,7 @@ pub(crate) const PHRASE: &str = "'quicksilver lantern'";
 const BEGIN: i64 = 1_700_000_000_000;
 /// The time between two emails in milliseconds.
 pub(crate) const EVERY: i64 = 60_000;
-/// At most so many commits are pending at a time.
+/// The most commits that are pending at a time.
 const MAX_PENDING: usize = 64;
 
 #[derive(Debug, Clone)]

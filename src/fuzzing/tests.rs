@@ -48,7 +48,7 @@ fn client_lines(file: &Path) -> Vec<u8> {
     lines.collect::<String>().into_bytes()
 }
 
-/// So many bytes of a failing input are printed.
+/// The most bytes of a failing input that are printed.
 const MAX_SHOWN_BYTES: usize = 4096;
 
 fn run(name: &str, body: FuzzBody, input: &[u8]) {

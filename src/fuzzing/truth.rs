@@ -18,7 +18,7 @@ const ACCOUNT: AccountId = AccountId(1);
 /// An account that may subscribe to mailboxes of the first.
 const BOB: AccountId = AccountId(2);
 const START: i64 = 1_795_251_600_000;
-/// At most so many changes are made in one run.
+/// The most changes that are made in one run.
 const MAX_CHANGES: usize = 48;
 
 /// Makes deliveries, moves, flags, destructions, replies and other changes in any order. The store

@@ -17,7 +17,7 @@ pub type DomainDigest = [u8; 8];
 
 /// How many destinations are remembered.
 const MAX_DESTINATIONS: usize = 4096;
-/// After so many refusals of single recipients in a row the whole domain rests.
+/// The refusals of single recipients in a row after which the whole domain rests.
 const RECIPIENT_REFUSALS_BEFORE_REST: u32 = 5;
 
 /// Whether an action may be sent to a destination now.

@@ -269,7 +269,7 @@ enum SearchOp {
     Deliver(TestMail, i64),
     Destroy(usize),
     Fold(usize),
-    /// Folds while a write fails: the one after so many writes.
+    /// Folds while a write fails: the one after this number of writes.
     FailWrite(i64),
     Reopen,
 }

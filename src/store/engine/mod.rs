@@ -289,7 +289,7 @@ pub trait Engine: RowReader + Send + Sync + Debug {
         Err(no_disk())
     }
 
-    /// Whether so many neighbouring rows were deleted that `clear_remains` should be called.
+    /// Whether enough neighbouring rows were deleted for `clear_remains` to be worth a call.
     fn has_remains(&self) -> bool {
         false
     }

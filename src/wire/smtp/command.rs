@@ -37,7 +37,7 @@ pub enum CommandError {
     Unknown,
     /// The arguments are invalid.
     Arguments,
-    /// The arguments of BDAT are invalid. If the size is known, so many bytes follow anyway.
+    /// The arguments of BDAT are invalid. If the size is known, that many bytes follow anyway.
     Chunk(Option<u64>),
     /// The path of MAIL or RCPT is invalid.
     Path(PathError),
