@@ -292,7 +292,7 @@ impl Config {
 
     #[must_use]
     pub fn control_settings(&self) -> ControlSettings {
-        // A request may contain the largest message in base64.
+        // A request may contain the largest message in base64, which is 4/3 of its size.
         let encoded_message = self.limits.message.0.saturating_mul(3) / 2;
         ControlSettings {
             vacation: self.vacation_settings(),

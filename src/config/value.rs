@@ -9,11 +9,12 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 
-/// A size in bytes: `"50 MiB"` or `52428800`.
+/// A size in bytes: `"50 MiB"` or `52428800`. `KB` is 1,000 bytes; `KiB`, also written `K`, is
+/// 1,024. Case does not count, and a number without a unit is bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct ByteSize(pub u64);
 
-/// A duration, such as `"30s"`.
+/// A duration, such as `"30s"`. Unlike a size, it always needs a unit; `m` is minutes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct DurationValue(pub Duration);
 

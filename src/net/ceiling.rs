@@ -17,6 +17,8 @@ struct Inner {
 }
 
 impl Ceiling {
+    /// Creates the limits of a service. Only LMTP takes permits for memory; for other services
+    /// `max_bytes` has no effect.
     #[must_use]
     pub fn new(max_connections: usize, max_bytes: u64) -> Self {
         let (connections, bytes) = (AtomicUsize::new(0), AtomicU64::new(0));
@@ -70,7 +72,8 @@ pub struct MemoryPermit {
 }
 
 impl MemoryPermit {
-    /// Adds `by` bytes to the permit, if the limit allows. Returns whether it did.
+    /// Adds `by` bytes to the permit, if the limit allows. Returns whether it did; if not, the
+    /// permit keeps the bytes that it had.
     #[must_use]
     pub fn grow(&mut self, by: usize) -> bool {
         let by = by as u64;

@@ -40,7 +40,8 @@ impl BodyBuffer {
     /// Appends bytes.
     ///
     /// # Errors
-    /// The file cannot be made or written.
+    /// The file cannot be made or written. Then the contents are undefined: the buffer must be
+    /// cleared or dropped.
     pub fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.file.is_none() && self.memory.len() + bytes.len() > self.max_in_memory {
             let mut file = unnamed_file(&self.dir)?;

@@ -106,7 +106,7 @@ pub struct Backend {
     pub jobs: Jobs,
     /// When push subscriptions were made recently, for their rate limit.
     subscription_times: SubscriptionTimes,
-    /// Why nothing is sent, while the relay has failed.
+    /// Why nothing is sent, while the relay has failed. The queue sets it.
     pub relay: LiveValue<Option<RelayTrouble>>,
     logins: Logins,
     /// Bounds the passwords that are hashed at a time.
@@ -202,7 +202,8 @@ impl Backend {
         })
     }
 
-    /// Whether the password or token with which a connected user logged in is still valid.
+    /// Whether the password or token with which a connected user logged in is still valid. Always
+    /// true on the control socket, where nobody logs in.
     fn is_still_logged_in(&self, request: &RequestContext) -> bool {
         match (&request.caller.account, &request.caller.credential) {
             (Some(account), Some(credential)) => self.logins.is_valid(*account, credential),

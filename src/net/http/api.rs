@@ -40,6 +40,8 @@ pub(super) async fn request(
     }
 }
 
+/// Reads and runs a request. Returns the response and the permit that counts the request among the
+/// caller's concurrent ones; `None` for an administrator, whose requests are not counted.
 async fn try_request(
     backend: &Arc<Backend>,
     context: &RequestContext,
@@ -79,8 +81,9 @@ async fn try_request(
     Ok((value, permit))
 }
 
-/// Returns the memory that a caller's requests may take. The bounds of an administrator are twice
-/// those of all others together, so that others cannot keep an administrator out.
+/// Returns the memory that a caller's requests may take. For an administrator the bound on all
+/// requests is twice as high, and half of it may be the administrator's own, so that others cannot
+/// keep an administrator out.
 pub(super) fn bounds(context: &RequestContext) -> Bounds {
     let (all, each) =
         (limits::MAX_REQUEST_BYTES_IN_FLIGHT, limits::MAX_REQUEST_BYTES_IN_FLIGHT_PER_ACCOUNT);
@@ -89,7 +92,10 @@ pub(super) fn bounds(context: &RequestContext) -> Bounds {
 }
 
 /// Runs a request and returns the response as JSON. `held` is dropped only after the methods have
-/// ended; if they succeed, it is returned.
+/// ended; if there is a response, it is returned.
+///
+/// # Errors
+/// The request as a whole is refused, or a method panicked.
 pub(super) async fn run<H: Send + 'static>(
     backend: &Arc<Backend>,
     context: &RequestContext,

@@ -36,7 +36,8 @@ enum AuthFailure {
         /// Whether the request has a token, which is not valid.
         has_token: bool,
     },
-    /// The credentials were not checked: too many failures, too many logins at once, or a fault.
+    /// The credentials were not checked: too many failures, too many logins at once, or a fault of
+    /// the service.
     Problem(Problem),
 }
 

@@ -23,7 +23,8 @@ pub(super) struct ChangeFollower {
 }
 
 impl ChangeFollower {
-    /// Begins at the state that the client sent (`PushState::text`), otherwise now.
+    /// Begins at the state that the client sent (`PushState::text`). If there is none, or it cannot
+    /// be used, begins at the present state.
     ///
     /// # Errors
     /// The accounts or their states cannot be read.
@@ -44,7 +45,8 @@ impl ChangeFollower {
         Ok(Self { backend: Arc::clone(backend), context: context.clone(), accounts, state, waiter })
     }
 
-    /// Returns the changes since the last call as a `StateChange`, of all types or of `types` only.
+    /// Returns the changes since the last call as a `StateChange`, of all types or of `types` only;
+    /// `None` if there are none.
     ///
     /// # Errors
     /// The accounts or their states cannot be read.

@@ -88,6 +88,7 @@ enum CompressionStage {
 }
 
 impl CompressedBody {
+    /// Creates a compressor without input. Returns `None` if the library has no memory for it.
     fn with_level(level: i32) -> Option<Self> {
         let mut context = CCtx::try_create()?;
         context.set_parameter(CParameter::CompressionLevel(level)).ok()?;

@@ -3,7 +3,7 @@
 //! - The kernel identifies the caller by the Unix user of the client.
 //! - Root, the service's own user and the configured administrators (users, or groups with a
 //!   leading `@`) may manage every account.
-//! - Any other Unix user may use the account that is mapped to that user.
+//! - Any other Unix user may use the accounts that are mapped to that user.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -158,6 +158,8 @@ fn metrics_response(store: &Store) -> Response {
         .into_response()
 }
 
+/// Returns the caller for a Unix user. If the kernel does not tell the user, the caller has no
+/// rights.
 fn caller(user: Option<User>, administrators: &[String]) -> Caller {
     let Some(User { uid, gid }) = user else { return Caller::default() };
     let is_own = User { uid, gid }.is_own();

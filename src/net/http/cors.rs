@@ -6,8 +6,11 @@
 //! - A page is identified by `Origin`, or by `Sec-Fetch-Site` if the browser leaves `Origin` out.
 //!   Clients that are not browsers send neither.
 //! - Pages of the request's host and of `[http] url` are always admitted.
-//! - A browser never adds a token on its own, so a request with a token is not checked, unless it
-//!   opens a WebSocket.
+//! - A browser never adds a token on its own. So the page that sends a token knows it, and the
+//!   request is not checked.
+//! - A request that opens a WebSocket is always checked. A page cannot set its fields, so a token
+//!   in it comes from somewhere else, such as a proxy or a browser extension, and proves nothing
+//!   about the page.
 //! - Cookies are ignored, so `Access-Control-Allow-Credentials` is never sent.
 
 use std::sync::Arc;
@@ -82,8 +85,8 @@ impl CorsRequest<'_> {
         if !opens_websocket && self.has_token() {
             return false;
         }
-        // A page cannot give a WebSocket a login: the browser sends the one that it remembers. So
-        // `*` in `[http] origins` does not admit WebSockets.
+        // A page cannot give a WebSocket a login of its own: the browser sends the one that it
+        // remembers. So `*` in `[http] origins` does not admit WebSockets.
         let all_admitted = settings.origins.all && !opens_websocket;
         let mut origins = self.headers.get_all("origin").iter().map(HeaderValue::as_bytes);
         match (origins.next(), origins.next()) {

@@ -1,5 +1,5 @@
 //! Finds the address of a client and the base of its URLs, from the connection or from the fields
-//! of a trusted proxy.
+//! of a trusted proxy. Fields of any other client are ignored.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -52,7 +52,8 @@ impl HttpSettings {
 pub(super) struct RequestSource {
     /// The source under which failed logins are counted.
     pub(super) login_source: LoginSource,
-    /// The client's address, for the log.
+    /// The client's address, for the log; `None` if it came over a Unix socket and no proxy names
+    /// an address.
     pub(super) address: Option<IpAddr>,
     /// The base of URLs in responses.
     pub(super) base: String,

@@ -155,7 +155,8 @@ impl WebSocketSession {
         }
     }
 
-    /// Answers a message that could not be received completely. Returns why the session ends.
+    /// Answers a message that could not be received completely. The session ends in any case:
+    /// returns why, or as an error if the answer cannot be sent.
     async fn refuse(&mut self, error: ReceiveError) -> Result<CloseReason, CloseReason> {
         let (problem, reason) = match error {
             ReceiveError::Gone => return Err(CloseReason::Gone),

@@ -10,7 +10,7 @@
 //! - `account` is an id, a name or an address; `mailbox` and `email` are ids; `keywords` are
 //!   separated by spaces; `receivedAt` is a date (RFC 3339); `known` is the email from which an
 //!   export of the account wrote the message.
-//! - Administrators may use every account, other users the account that is mapped to their Unix
+//! - Administrators may use every account, other users the accounts that are mapped to their Unix
 //!   user.
 //! - A message that is imported again is not added again.
 //! - A refusal has problem details (RFC 7807) of a type `urn:restante:problem:…`.

@@ -10,9 +10,11 @@
 //! | 400 | `X-JMAP-AccountId` does not name the account of the URL; the media type is invalid |
 //! | 404 | there is no such account |
 //! | 408 | the client sends too slowly |
-//! | 413 | the upload is larger than maxSizeUpload |
+//! | 413 | the upload is larger than maxSizeUpload, or than the room that the user has left |
 //! | 415 | the site refuses this media type; the body is a form |
 //! | 429, with Retry-After | maxConcurrentUpload is exceeded; too many uploads in a minute |
+//! | 503, with Retry-After | too many bytes of all users are being received or stored |
+//! | 507 | the disk is full |
 
 use std::sync::Arc;
 
@@ -52,8 +54,8 @@ pub(super) async fn upload(
     }
 }
 
-/// Finds the account that a path names: the user's own, or one with a mailbox that is shared with
-/// the user.
+/// Finds the account that a path names: one that the caller may manage, or one with a mailbox that
+/// is shared with the caller.
 ///
 /// # Errors
 /// 404 for any other account, whether it exists or not.

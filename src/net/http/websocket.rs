@@ -229,9 +229,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         }
     }
 
-    /// Sends a text. Returns whether the client read it at the minimum rate.
-    ///
-    /// `may_continue` is asked after each `send_window`; `false` aborts.
+    /// Sends a text. Returns `false` if the client read it too slowly or disconnected, or if
+    /// `may_continue`, which is asked after each `send_window`, returned `false`. Then part of the
+    /// text may have been sent.
     pub(super) async fn send_text(
         &mut self,
         text: String,
@@ -240,7 +240,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         self.send(Message::Text(text.into()), may_continue).await
     }
 
-    /// Sends a ping. Returns whether the client read it in time. The pong is not awaited.
+    /// Sends a ping. Returns whether it was sent in time. The pong is not awaited.
     pub(super) async fn ping(&mut self) -> bool {
         self.send(Message::Ping(Vec::new().into()), || true).await
     }

@@ -2,9 +2,11 @@
 //! keys (RFC 8291).
 //!
 //! - Each subscription has a task of its own once one of its accounts changes.
-//! - The verification code is sent once. Nothing else is sent until the client has returned it.
+//! - The verification code is sent once in a run of the service. Nothing else is sent until the
+//!   client has returned it.
 //! - Pushes of one subscription are at least a second apart and contain the newest states.
-//! - A push that fails for now is retried with growing waits; later changes go with it.
+//! - A push that fails for now is retried with growing waits; later changes go with it. After the
+//!   last retry, and if the push is refused for good, its changes are not pushed any more.
 //! - A subscription is destroyed when the password or token with which it was made is removed, or
 //!   when its URL answers that it is gone.
 //! - Changes while the service was down are not pushed before the next change.
@@ -36,7 +38,8 @@ const MIN_PUSH_INTERVAL: Duration = Duration::from_secs(1);
 const FIRST_RETRY_PAUSE: Duration = Duration::from_secs(30);
 /// The longest wait, even if the push server asks for a longer one.
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(3600);
-/// The most retries. After them, the subscription waits for the next change.
+/// The most retries. After them, the changes are given up, and the subscription waits for the next
+/// change.
 const MAX_TRIES: u32 = 8;
 /// The most pushes at a time.
 const MAX_CONCURRENT_PUSHES: usize = 64;
@@ -60,6 +63,7 @@ pub async fn run(
     let changed = Arc::new(ChangedAccounts::default());
     let listener = Arc::clone(&changed);
     store.on_change(move |change| {
+        // A commit without types, such as that of a new subscription, has nothing to push.
         let first =
             change.types.iter().map(|(_, modseq)| *modseq).min().unwrap_or(ModSeq(u64::MAX));
         let mut accounts = listener.accounts.lock();

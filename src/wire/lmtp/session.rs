@@ -1,7 +1,8 @@
 //! One LMTP session as a state machine that consumes bytes.
 //!
 //! - `step` consumes bytes and returns what the driver must do.
-//! - Each command has exactly one reply; the message has one for each accepted recipient.
+//! - Each command has exactly one reply. Only the end of a message (the final dot, or the chunk of
+//!   BDAT LAST) has one for each accepted recipient instead.
 //! - No byte of a message is ever read as a command.
 
 use std::mem::discriminant;
@@ -26,7 +27,7 @@ pub struct Session {
     pub(super) client: ClientInfo,
     /// The open transaction, while no message is being received.
     pub(super) transaction: Option<Box<Transaction>>,
-    /// The bytes of the message that were received.
+    /// How many bytes of the message were received.
     pub(super) message_bytes: u64,
     /// Why the message is refused.
     pub(super) refusal: Option<Reply>,
@@ -191,6 +192,8 @@ impl Session {
         reply.write(&mut self.out);
     }
 
+    /// Replies with a refusal, and counts it as an error of the client. After too many errors the
+    /// session ends with 421.
     pub(super) fn refuse(&mut self, reply: &Reply) -> Transition {
         self.reply(reply);
         self.errors = self.errors.saturating_add(1);

@@ -4,13 +4,15 @@
 use super::path::{PathError, parameters, path, xtext};
 use crate::model::Address;
 
+/// A command line. Parameters have their keyword in upper case, and an empty value if they have no
+/// `=`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// LHLO with the client's name.
     Lhlo(String),
     /// HELO or EHLO, which LMTP does not have.
     Helo,
-    /// MAIL FROM with its parameters.
+    /// MAIL FROM with its parameters; `None` for the null sender `<>`.
     Mail(Option<Address>, Vec<(String, String)>),
     /// RCPT TO with its parameters.
     Rcpt(Address, Vec<(String, String)>),

@@ -1,6 +1,7 @@
 //! Replies: code, enhanced status code (RFC 3463, RFC 2034) and text.
 
-/// A reply. Each line of the text becomes a line of the reply (RFC 5321 §4.2.1).
+/// A reply. Each line of the text that is not empty becomes a line of the reply (RFC 5321 §4.2.1);
+/// an empty text makes one line without text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     pub code: u16,
@@ -31,6 +32,7 @@ impl Reply {
     }
 
     /// Writes the reply. Control characters are removed, so the text cannot forge another reply.
+    /// Long lines are cut.
     pub fn write(&self, out: &mut Vec<u8>) {
         let mut lines: Vec<String> =
             self.text.split('\n').map(clean_line).filter(|line| !line.is_empty()).collect();
