@@ -18,8 +18,8 @@ fn inbox(account: &Account, collapse: bool, more: &[Condition]) -> QuerySpec {
     QuerySpec { account: account.id, filter: Filter::And(parts), collapse, ..QuerySpec::default() }
 }
 
-fn page(store: &Store, results: QuerySpec, start: Start, total: bool) -> Vec<EmailId> {
-    let asked = Query { results, window: Window { start, limit: Some(PAGE) }, total };
+fn page(store: &Store, spec: QuerySpec, start: Start, total: bool) -> Vec<EmailId> {
+    let asked = Query { spec, window: Window { start, limit: Some(PAGE) }, total };
     query(&store.snapshot(), store.secrets(), &asked).unwrap().answer.ids
 }
 
@@ -31,38 +31,34 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
         (", collapsed", true, &[], 1),
         (", unseen", false, unseen.as_slice(), 10),
     ] {
-        let results = |account: &Account| inbox(account, collapse, more);
+        let spec = |account: &Account| inbox(account, collapse, more);
         let part = |account: &Account, of: u64| {
             Start::Position(i64::try_from(account.size / one_in / of).unwrap())
         };
         measure(options, accounts, &format!("first page{name}"), |account, _| {
-            assert_eq!(page(store, results(account), Start::Position(0), false).len(), PAGE);
+            assert_eq!(page(store, spec(account), Start::Position(0), false).len(), PAGE);
         });
         measure(options, accounts, &format!("first page with total{name}"), |account, _| {
-            assert_eq!(page(store, results(account), Start::Position(0), true).len(), PAGE);
+            assert_eq!(page(store, spec(account), Start::Position(0), true).len(), PAGE);
         });
         for (place, of) in [("behind the newest twentieth", 20), ("in the middle", 2)] {
             measure(options, accounts, &format!("page {place}{name}"), |account, _| {
-                assert_eq!(page(store, results(account), part(account, of), false).len(), PAGE);
+                assert_eq!(page(store, spec(account), part(account, of), false).len(), PAGE);
             });
         }
         measure(options, accounts, &format!("last page{name}"), |account, _| {
-            let ids = page(
-                store,
-                results(account),
-                Start::Position(-i64::try_from(PAGE).unwrap()),
-                false,
-            );
+            let ids =
+                page(store, spec(account), Start::Position(-i64::try_from(PAGE).unwrap()), false);
             assert_eq!(ids.len(), PAGE);
         });
         measure_after(
             options,
             accounts,
             &format!("page by anchor{name}"),
-            |account, _| *page(store, results(account), part(account, 20), false).first().unwrap(),
+            |account, _| *page(store, spec(account), part(account, 20), false).first().unwrap(),
             |account, _, id| {
                 assert_eq!(
-                    page(store, results(account), Start::Anchor { id, offset: -10 }, false).len(),
+                    page(store, spec(account), Start::Anchor { id, offset: -10 }, false).len(),
                     PAGE
                 );
             },
@@ -73,8 +69,7 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
             &format!("queryChanges after 10 changes{name}"),
             |account, round| ten_changes(store, account, round),
             |account, _, since| {
-                let asked =
-                    QueryChanges { results: results(account), since, ..QueryChanges::default() };
+                let asked = QueryChanges { spec: spec(account), since, ..QueryChanges::default() };
                 changes(&store.snapshot(), store.secrets(), &asked).unwrap();
             },
         );
@@ -126,7 +121,7 @@ fn searches(store: &Store, accounts: &[Account], options: &Options) {
         ("search: a phrase of two rare words", PHRASE),
         ("search: what nobody wrote", "zyzzyva"),
     ] {
-        let results = |account: &Account| QuerySpec {
+        let spec = |account: &Account| QuerySpec {
             account: account.id,
             filter: Filter::Is(Condition::Text(text.into())),
             ..QuerySpec::default()
@@ -136,7 +131,7 @@ fn searches(store: &Store, accounts: &[Account], options: &Options) {
             accounts,
             (name, "a first page asked before each"),
             |account| drop(page(store, inbox(account, false, &[]), Start::Position(0), false)),
-            |account| drop(page(store, results(account), Start::Position(0), false)),
+            |account| drop(page(store, spec(account), Start::Position(0), false)),
         );
     }
 }

@@ -80,17 +80,17 @@ pub fn filter(data: &[u8]) {
 }
 
 /// Checks that a query, equivalent queries, its window and queryChanges agree.
-fn check_query(results: &QuerySpec, window: Window) {
+fn check_query(spec: &QuerySpec, window: Window) {
     let (snapshot, secrets) = (store().snapshot(), store().secrets());
     let run = |filter: Filter, window: Window| -> Result<QueryAnswer, Error> {
-        let results = QuerySpec { filter, ..results.clone() };
-        query(&snapshot, secrets, &Query { results, window, total: true }).map(|found| found.answer)
+        let spec = QuerySpec { filter, ..spec.clone() };
+        query(&snapshot, secrets, &Query { spec, window, total: true }).map(|found| found.answer)
     };
-    let whole = run(results.filter.clone(), Window::default()).expect("a valid query");
+    let whole = run(spec.filter.clone(), Window::default()).expect("a valid query");
     let distinct: BTreeSet<_> = whole.ids.iter().collect();
     assert!(distinct.len() == whole.ids.len() && whole.total == Some(whole.ids.len()), "{whole:?}");
-    let plain = run(results.filter.clone(), window);
-    let same = || results.filter.clone();
+    let plain = run(spec.filter.clone(), window);
+    let same = || spec.filter.clone();
     let always = Filter::Is(Condition::MinSize(0));
     for other in [
         Filter::And(vec![same(), always.clone()]),
@@ -110,7 +110,7 @@ fn check_query(results: &QuerySpec, window: Window) {
     }
     // Since modseq 0, every email of the result was added.
     let first = QueryChanges {
-        results: results.clone(),
+        spec: spec.clone(),
         since: ModSeq(0),
         total: true,
         ..QueryChanges::default()
@@ -119,7 +119,7 @@ fn check_query(results: &QuerySpec, window: Window) {
     assert!(
         changed.removed.is_empty()
             && changed.added.into_iter().eq(whole.ids.into_iter().enumerate()),
-        "{results:?}"
+        "{spec:?}"
     );
 }
 

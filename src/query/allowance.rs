@@ -29,7 +29,7 @@ impl Allowance {
     /// Charges bytes of messages.
     ///
     /// # Errors
-    /// `TooMuchRead` if fewer bytes remain.
+    /// `TooMuchRead` if fewer bytes remain. Nothing is charged then.
     pub(super) fn charge_bytes(&self, bytes: u64) -> Result<(), Error> {
         let Some(left) = &self.0 else { return Ok(()) };
         let charged = left

@@ -19,7 +19,9 @@ pub enum Error {
     /// `anchorNotFound`: the anchor is not in the results.
     #[error("the anchor is not in the results")]
     AnchorNotFound,
-    /// `cannotCalculateChanges`: the state is newer than the newest change, or below the low mark.
+    /// `cannotCalculateChanges`: the state is newer than the newest change, below the low mark, or
+    /// more than `limits::MAX_QUERY_EVENTS` changes back; or the search would read too many
+    /// messages.
     #[error("the changes since that state are not known")]
     CannotCalculateChanges,
     /// `tooManyChanges`: there are more changes than `maxChanges`.

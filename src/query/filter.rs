@@ -83,7 +83,7 @@ pub enum Condition {
 /// What an answer depends on, apart from immutable properties of the email.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Dependencies {
-    /// Depends on mailboxes or keywords.
+    /// Depends on mailboxes or keywords, of the email or of its thread.
     pub mutable: bool,
     /// Depends on the other emails of the thread.
     pub threads: bool,
@@ -106,6 +106,8 @@ impl Filter {
         self.within(limits::MAX_FILTER_DEPTH, &mut left)
     }
 
+    /// Checks the filter at a place where at most `depth` operators may nest, and takes its
+    /// conditions from `left`.
     fn within(&self, depth: usize, left: &mut usize) -> Result<(), Error> {
         match self {
             Self::And(parts) | Self::Or(parts) | Self::Not(parts) => {
@@ -126,6 +128,7 @@ impl Filter {
         }
     }
 
+    /// Returns on what a match depends.
     #[must_use]
     pub fn dependencies(&self) -> Dependencies {
         match self {

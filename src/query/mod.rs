@@ -67,10 +67,10 @@ pub fn query(
     secrets: &Secrets,
     query: &Query,
 ) -> Result<AnswerWithPlan<QueryAnswer>, Error> {
-    query.results.validate()?;
+    query.spec.validate()?;
     let query = &*query.within_scope();
-    let matcher = Matcher::new(&query.results.filter, secrets);
-    let mut plan = plan::plan(snapshot, &query.results, &matcher)?;
+    let matcher = Matcher::new(&query.spec.filter, secrets);
+    let mut plan = plan::plan(snapshot, &query.spec, &matcher)?;
     if plan.path == AccessPath::AllMail
         && query.window.is_deep()
         && plan.length > MIN_RANKED_POSITION
@@ -93,10 +93,10 @@ pub fn changes(
     secrets: &Secrets,
     request: &QueryChanges,
 ) -> Result<AnswerWithPlan<QueryChangesAnswer>, Error> {
-    request.results.validate()?;
+    request.spec.validate()?;
     let request = &*request.within_scope();
-    let matcher = Matcher::new(&request.results.filter, secrets);
-    let plan = plan::plan(snapshot, &request.results, &matcher)?;
+    let matcher = Matcher::new(&request.spec.filter, secrets);
+    let plan = plan::plan(snapshot, &request.spec, &matcher)?;
     changes_by(snapshot, &matcher, request, plan, limits::MAX_QUERY_EVENTS)
 }
 
@@ -104,11 +104,11 @@ pub fn changes(
 ///
 /// # Errors
 /// `Unsupported`, and errors of reading.
-pub fn explain(snapshot: &Snapshot<'_>, results: &QuerySpec) -> Result<QueryPlan, Error> {
-    results.validate()?;
-    let results = results.within_scope();
+pub fn explain(snapshot: &Snapshot<'_>, spec: &QuerySpec) -> Result<QueryPlan, Error> {
+    spec.validate()?;
+    let spec = spec.within_scope();
     // The plan does not depend on the secrets.
-    plan::plan(snapshot, &results, &Matcher::new(&results.filter, &Secrets::default()))
+    plan::plan(snapshot, &spec, &Matcher::new(&spec.filter, &Secrets::default()))
 }
 
 fn query_by(
@@ -117,13 +117,11 @@ fn query_by(
     query: &Query,
     plan: &QueryPlan,
 ) -> Result<QueryAnswer, Error> {
-    let account = query.results.account;
-    match (plan.path, ResultParts::of(snapshot, account, plan, query.results.collapse)) {
+    let account = query.spec.account;
+    match (plan.path, ResultParts::of(snapshot, account, plan, query.spec.collapse)) {
         (_, Some(parts)) => listing::answer::query(snapshot, query, &parts),
         (AccessPath::AllMail, _) => listing::answer::all_mail(snapshot, query, plan.direction),
-        _ => {
-            generic::query(snapshot, matcher, query, EmailWalk::of(plan, snapshot, &query.results))
-        }
+        _ => generic::query(snapshot, matcher, query, EmailWalk::of(plan, snapshot, &query.spec)),
     }
 }
 
@@ -135,8 +133,8 @@ fn changes_by(
     mut plan: QueryPlan,
     max_events: usize,
 ) -> Result<AnswerWithPlan<QueryChangesAnswer>, Error> {
-    let account = request.results.account;
-    match (plan.path, ResultParts::of(snapshot, account, &plan, request.results.collapse)) {
+    let account = request.spec.account;
+    match (plan.path, ResultParts::of(snapshot, account, &plan, request.spec.collapse)) {
         (_, Some(parts)) => {
             match listing::answer::changes(snapshot, request, &plan, &parts, max_events)? {
                 Some(answer) => return Ok(AnswerWithPlan { answer, plan }),
@@ -151,16 +149,12 @@ fn changes_by(
     }
     // The query may have reported canCalculateChanges, because its first page needed few messages.
     // The changes need every match. If that is too much to read, RFC 8620 §5.6 has this error.
-    let answer = generic::changes(
-        snapshot,
-        matcher,
-        request,
-        EmailWalk::of(&plan, snapshot, &request.results),
-    )
-    .map_err(|error| match error {
-        Error::TooMuchRead => Error::CannotCalculateChanges,
-        error => error,
-    })?;
+    let answer =
+        generic::changes(snapshot, matcher, request, EmailWalk::of(&plan, snapshot, &request.spec))
+            .map_err(|error| match error {
+                Error::TooMuchRead => Error::CannotCalculateChanges,
+                error => error,
+            })?;
     Ok(AnswerWithPlan { answer, plan })
 }
 

@@ -3,11 +3,12 @@
 /// The sizes of the batches in which a query reads and sorts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryOptions {
-    /// Hits of the search index that are processed together; fewer if fewer results are wanted.
+    /// Hits of the search index that are processed together at first; fewer if fewer results are
+    /// wanted. Later batches grow (`walk::search::MAX_SEARCH_BATCH`).
     pub search_batch: usize,
     /// Bytes of messages that a search reads ahead for one batch of hits.
     pub prefetch_bytes: u64,
-    /// Results beyond the wanted ones that are collected before sorting and truncating.
+    /// Results beyond the wanted ones that are at least collected before sorting and truncating.
     pub sort_slack: usize,
 }
 

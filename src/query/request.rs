@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use super::{Allowance, Comparator, Error, Filter, QueryOptions, Scope, sort};
 use crate::model::{AccountId, EmailId, ModSeq};
 
-/// What a query and its changes have in common: which emails, in which order.
+/// Which emails a query is about, and in which order: what Email/query and Email/queryChanges have
+/// in common.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QuerySpec {
     pub account: AccountId,
@@ -43,8 +44,7 @@ impl QuerySpec {
 /// The arguments of Email/query.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Query {
-    /// The results as a whole.
-    pub results: QuerySpec,
+    pub spec: QuerySpec,
     /// The section of the results that is returned.
     pub window: Window,
     /// Whether to count the results (`calculateTotal`).
@@ -54,8 +54,8 @@ pub struct Query {
 impl Query {
     /// Returns the query with a filter that matches no email outside the scope.
     pub(super) fn within_scope(&self) -> Cow<'_, Self> {
-        match self.results.within_scope() {
-            Cow::Owned(results) => Cow::Owned(Self { results, ..*self }),
+        match self.spec.within_scope() {
+            Cow::Owned(spec) => Cow::Owned(Self { spec, ..*self }),
             Cow::Borrowed(_) => Cow::Borrowed(self),
         }
     }
@@ -65,10 +65,12 @@ impl Query {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Window {
     pub start: Start,
+    /// The highest number of ids; `None` for all from `start` on.
     pub limit: Option<usize>,
 }
 
-/// Where a section begins.
+/// Where a section begins. A beginning before the first result means the first result; one beyond
+/// the last result gives an empty section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// At this index. A negative index counts from the end.
@@ -87,27 +89,28 @@ impl Default for Start {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryAnswer {
     pub ids: Vec<EmailId>,
-    /// The index of the first id in all results, or the requested index if `ids` is empty.
+    /// The index in all results at which the section begins, also if `ids` is empty. A negative
+    /// index or an anchor is resolved.
     pub position: usize,
     /// The number of all results, if it was requested.
     pub total: Option<usize>,
     /// The state of the query (`queryState`).
     pub state: ModSeq,
-    /// Whether queryChanges can answer for this state (`canCalculateChanges`).
+    /// Whether queryChanges may be asked about this state (`canCalculateChanges`). Always `true`:
+    /// queryChanges itself refuses a state about which too little is known.
     pub can_calculate: bool,
 }
 
 /// The arguments of Email/queryChanges.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueryChanges {
-    /// The results as a whole.
-    pub results: QuerySpec,
+    pub spec: QuerySpec,
     /// The state that the client has (`sinceQueryState`).
     pub since: ModSeq,
     /// The last email that the client has (`upToId`). It is honoured only if the sort is by
     /// immutable properties.
     pub up_to: Option<EmailId>,
-    /// The highest number of `removed` and `added` together (`maxChanges`).
+    /// The highest number of `removed` and `added` together (`maxChanges`); `None` for no bound.
     pub max_changes: Option<usize>,
     /// Whether to count the results (`calculateTotal`).
     pub total: bool,
@@ -116,8 +119,8 @@ pub struct QueryChanges {
 impl QueryChanges {
     /// Returns the request with a filter that matches no email outside the scope.
     pub(super) fn within_scope(&self) -> Cow<'_, Self> {
-        match self.results.within_scope() {
-            Cow::Owned(results) => Cow::Owned(Self { results, ..*self }),
+        match self.spec.within_scope() {
+            Cow::Owned(spec) => Cow::Owned(Self { spec, ..*self }),
             Cow::Borrowed(_) => Cow::Borrowed(self),
         }
     }

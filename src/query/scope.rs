@@ -95,14 +95,16 @@ impl Scope {
         }
     }
 
-    /// Returns what changed in the scope since a state, or `None` if that is not known, or if more
-    /// than `most` emails of the account or events of a mailbox would have to be read.
+    /// Returns what changed in the scope after `since`, or `None` if that is not known: a mailbox has
+    /// no history that far back, or more than `max_changes` emails of the account or events of one
+    /// mailbox would have to be read. The caller must check that `since` is not below the low mark
+    /// of `Email`.
     pub fn changes(
         &self,
         snapshot: &Snapshot<'_>,
         account: AccountId,
         since: ModSeq,
-        most: usize,
+        max_changes: usize,
     ) -> Result<Option<ScopedChanges>, Error> {
         let mut moved: BTreeMap<EmailId, ScopeMove> = BTreeMap::new();
         for uid in &self.0 {
@@ -111,7 +113,7 @@ impl Scope {
             let has_history =
                 maintained.is_some_and(|listing| listing.stats(Shape::Emails).low <= since);
             let moves = if has_history {
-                snapshot.listing_moves(account, listing, since, most)?
+                snapshot.listing_moves(account, listing, since, max_changes)?
             } else {
                 None
             };
@@ -128,7 +130,9 @@ impl Scope {
                 moved.entry(id).or_default().leaves(*uid, left);
             }
         }
-        let Some(changed) = snapshot.emails_since(account, since, most)? else { return Ok(None) };
+        let Some(changed) = snapshot.emails_since(account, since, max_changes)? else {
+            return Ok(None);
+        };
         let mut out = BTreeMap::new();
         for (at, id) in changed {
             let Some(email) = snapshot.email_or_tombstone(account, id)? else { continue };

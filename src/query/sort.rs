@@ -105,7 +105,7 @@ impl Direction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SortPin {
     pub filter: ListingFilter,
-    /// Whether the matching emails come first.
+    /// Whether the matching emails come before the others.
     pub first: bool,
 }
 
@@ -172,7 +172,8 @@ pub(super) fn direction(sort: &[Comparator]) -> Option<Direction> {
     }
 }
 
-/// Whether results that are equal by all comparators are sorted oldest first.
+/// Whether results that are equal by all comparators are sorted oldest first: some comparator is
+/// `receivedAt` ascending.
 pub(super) fn is_oldest_first(sort: &[Comparator]) -> bool {
     sort.iter().any(|comparator| by_receipt(comparator) == Some(Direction::OldestFirst))
 }

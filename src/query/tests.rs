@@ -198,7 +198,7 @@ fn window() -> impl Strategy<Value = (Begin, Option<usize>)> {
 /// Checks that every access path that applies gives the answer of the naive account.
 fn check_query(
     driver: &TestDriver,
-    results: &QuerySpec,
+    spec: &QuerySpec,
     (begin, limit): &(Begin, Option<usize>),
     total: bool,
 ) {
@@ -209,14 +209,13 @@ fn check_query(
             None => Start::Position(0),
         },
     };
-    let request =
-        Query { results: results.clone(), window: Window { start, limit: *limit }, total };
+    let request = Query { spec: spec.clone(), window: Window { start, limit: *limit }, total };
     let (snapshot, secrets) = (driver.store.snapshot(), driver.store.secrets());
     let expected =
         driver.now.page(&request).ok_or(Error::AnchorNotFound).map(|(ids, position)| QueryAnswer {
             ids,
             position,
-            total: total.then(|| driver.now.list(results).len()),
+            total: total.then(|| driver.now.list(spec).len()),
             state: driver.state(),
             can_calculate: true,
         });
@@ -225,8 +224,8 @@ fn check_query(
         expected,
         "{request:?}"
     );
-    let matcher = Matcher::new(&results.filter, secrets);
-    for plan in access_paths(&snapshot, results, &matcher).unwrap().candidates {
+    let matcher = Matcher::new(&spec.filter, secrets);
+    for plan in access_paths(&snapshot, spec, &matcher).unwrap().candidates {
         assert_eq!(
             query_by(&snapshot, &matcher, &request, &plan),
             expected,
@@ -241,13 +240,13 @@ fn check_query(
 /// - Applied to the old results, they must give the new results.
 /// - Applied to the first part of the old results, they must give no wrong id.
 /// - A path made of listings must report the minimum of changes.
-fn check_changes(driver: &TestDriver, results: &QuerySpec) {
+fn check_changes(driver: &TestDriver, spec: &QuerySpec) {
     let snapshot = driver.store.snapshot();
-    let new = driver.now.list(results);
-    let matcher = Matcher::new(&results.filter, driver.store.secrets());
-    for plan in access_paths(&snapshot, results, &matcher).unwrap().candidates {
+    let new = driver.now.list(spec);
+    let matcher = Matcher::new(&spec.filter, driver.store.secrets());
+    for plan in access_paths(&snapshot, spec, &matcher).unwrap().candidates {
         for (since, past) in &driver.past {
-            check_changes_by(driver, &snapshot, results, &plan, (*since, past), &new);
+            check_changes_by(driver, &snapshot, spec, &plan, (*since, past), &new);
         }
     }
 }
@@ -261,33 +260,33 @@ fn reports_minimum(path: AccessPath) -> bool {
 /// of its results never changes.
 fn minimal_changes_of(
     plan: &QueryPlan,
-    results: &QuerySpec,
+    spec: &QuerySpec,
     (past, old): (&naive::NaiveAccount, &[EmailId]),
     (now, new): (&naive::NaiveAccount, &[EmailId]),
     up_to: Option<EmailId>,
 ) -> (std::collections::BTreeSet<EmailId>, Vec<(usize, EmailId)>) {
-    let is_oldest_of_threads = results.collapse && plan.direction == sort::Direction::OldestFirst;
+    let is_oldest_of_threads = spec.collapse && plan.direction == sort::Direction::OldestFirst;
     let is_honoured = !matches!(plan.path, AccessPath::Pinned(..)) && !is_oldest_of_threads;
-    let moved = |id| past.keys(&results.sort, id) != now.keys(&results.sort, id);
+    let moved = |id| past.keys(&spec.sort, id) != now.keys(&spec.sort, id);
     naive::minimal_changes(old, new, up_to.filter(|_| is_honoured), moved)
 }
 
 fn check_changes_by(
     driver: &TestDriver,
     snapshot: &Snapshot<'_>,
-    results: &QuerySpec,
+    spec: &QuerySpec,
     plan: &QueryPlan,
     (since, past): (ModSeq, &naive::NaiveAccount),
     new: &[EmailId],
 ) {
-    let old = past.list(results);
+    let old = past.list(spec);
     let old = old.as_slice();
-    let matcher = Matcher::new(&results.filter, driver.store.secrets());
+    let matcher = Matcher::new(&spec.filter, driver.store.secrets());
     let run = |request: &QueryChanges| {
         changes_by(snapshot, &matcher, request, plan.clone(), limits::MAX_QUERY_EVENTS)
     };
     let mut request =
-        QueryChanges { results: results.clone(), since, total: true, ..QueryChanges::default() };
+        QueryChanges { spec: spec.clone(), since, total: true, ..QueryChanges::default() };
     let first = run(&request);
     let has_history = match plan.path {
         AccessPath::Listing(listing) | AccessPath::Pinned(listing, _) => plan
@@ -310,8 +309,7 @@ fn check_changes_by(
     let is_minimal = reports_minimum(used_plan.path);
     let assert_minimal = |part: &QueryChangesAnswer, up_to: Option<EmailId>| {
         let reported = (part.removed.iter().copied().collect(), part.added.clone());
-        let expected =
-            minimal_changes_of(&used_plan, results, (past, old), (&driver.now, new), up_to);
+        let expected = minimal_changes_of(&used_plan, spec, (past, old), (&driver.now, new), up_to);
         assert_eq!(reported, expected, "{old:?} to {new:?} up to {up_to:?} for {request:?}");
         assert!(part.removed.is_sorted() && part.added.is_sorted());
     };
@@ -326,8 +324,8 @@ fn check_changes_by(
         "{old:?} to {new:?} by {found:?} for {request:?}"
     );
     assert_eq!((found.total, found.state), (Some(new.len()), driver.state()));
-    let dependencies = results.filter.dependencies();
-    if !dependencies.mutable && results.sort.is_empty() && !results.collapse {
+    let dependencies = spec.filter.dependencies();
+    if !dependencies.mutable && spec.sort.is_empty() && !spec.collapse {
         let difference = |ids: &[EmailId], other: &[EmailId]| {
             ids.iter().copied().filter(|id| !other.contains(id)).collect::<Vec<_>>()
         };
@@ -395,8 +393,8 @@ proptest! {
         let mut driver = TestDriver::new();
         for chunk in ops.chunks(8) {
             driver.run(chunk);
-            for (results, window, total) in &queries {
-                check_query(&driver, results, window, *total);
+            for (spec, window, total) in &queries {
+                check_query(&driver, spec, window, *total);
             }
         }
     }
@@ -408,8 +406,8 @@ proptest! {
     ) {
         let mut driver = TestDriver::new();
         driver.run(&ops);
-        for results in &queries {
-            check_changes(&driver, results);
+        for spec in &queries {
+            check_changes(&driver, spec);
         }
     }
 
@@ -509,19 +507,18 @@ fn check_rows(driver: &TestDriver) {
 fn future_state_and_invalid_sort_are_refused() {
     let driver = TestDriver::new();
     let (snapshot, secrets) = (driver.store.snapshot(), driver.store.secrets());
-    let results = QuerySpec { account: ACCOUNT, ..small_batches() };
+    let spec = QuerySpec { account: ACCOUNT, ..small_batches() };
     let future =
-        QueryChanges { results: results.clone(), since: ModSeq(1_000), ..QueryChanges::default() };
+        QueryChanges { spec: spec.clone(), since: ModSeq(1_000), ..QueryChanges::default() };
     assert_eq!(changes(&snapshot, secrets, &future), Err(Error::CannotCalculateChanges));
     let keyword = SortProperty::HasKeyword("$Seen".into());
     let sort = vec![Comparator { property: keyword, ascending: true, collation: Collation::Octet }];
-    let invalid = Query { results: QuerySpec { sort, ..results.clone() }, ..Query::default() };
+    let invalid = Query { spec: QuerySpec { sort, ..spec.clone() }, ..Query::default() };
     assert!(matches!(query(&snapshot, secrets, &invalid), Err(Error::Unsupported(_))));
     let by_size =
         Comparator { property: SortProperty::Size, ascending: true, collation: Collation::Octet };
     let sort = vec![by_size; limits::MAX_SORT_COMPARATORS + 1];
-    let invalid =
-        QueryChanges { results: QuerySpec { sort, ..results }, ..QueryChanges::default() };
+    let invalid = QueryChanges { spec: QuerySpec { sort, ..spec }, ..QueryChanges::default() };
     assert!(matches!(changes(&snapshot, secrets, &invalid), Err(Error::Unsupported(_))));
 }
 
@@ -539,21 +536,21 @@ fn windows_at_and_beyond_both_ends_of_the_results_are_answered() {
             at: UtcMillis(EPOCH + n),
         });
     }
-    let results = QuerySpec { account: ACCOUNT, ..small_batches() };
+    let spec = QuerySpec { account: ACCOUNT, ..small_batches() };
     for position in [0, 1, 255, 256, 257, 269, 270, 271, -1, -270, -271, i64::MAX, i64::MIN] {
         for limit in [None, Some(0), Some(1), Some(256), Some(usize::MAX)] {
             for total in [false, true] {
                 if position != i64::MAX && position != i64::MIN {
-                    check_query(&driver, &results, &(Begin::Position(position), limit), total);
+                    check_query(&driver, &spec, &(Begin::Position(position), limit), total);
                 }
                 let window = Window { start: Start::Position(position), limit };
-                let request = Query { results: results.clone(), window, total };
+                let request = Query { spec: spec.clone(), window, total };
                 assert!(query(&driver.store.snapshot(), driver.store.secrets(), &request).is_ok());
             }
         }
     }
     let anchor = Start::Anchor { id: driver.ids[0], offset: i64::MIN };
-    let request = Query { results, window: Window { start: anchor, limit: Some(1) }, total: false };
+    let request = Query { spec, window: Window { start: anchor, limit: Some(1) }, total: false };
     assert_eq!(
         query(&driver.store.snapshot(), driver.store.secrets(), &request).unwrap().answer.position,
         0

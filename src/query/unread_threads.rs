@@ -17,10 +17,10 @@ use crate::store::{Error, ListingAction, ListingRequest, Snapshot};
 /// The numbers of unread threads in a scope, and the listings of unseen emails that they came from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UnreadThreads {
-    /// The number of unread threads of each mailbox of the scope.
+    /// The number of unread threads of each mailbox of the scope, also where it is zero.
     pub counts: BTreeMap<MailboxUid, u64>,
-    /// A mailbox in which many read emails had to be skipped, so that a listing of its unseen
-    /// emails is worth making.
+    /// A mailbox in which at least `MIN_MAINTAINED_EMAILS` read emails were skipped, so that a
+    /// listing of its unseen emails is worth making. The last one, if there are several.
     pub wanted_listing: Option<MailboxUid>,
     /// The mailboxes whose listing of unseen emails was used.
     pub used_listings: Vec<(MailboxUid, MaintainedListing)>,

@@ -31,10 +31,10 @@ impl AdminMethod for MailQuery {
         let (account, _) = context.account_of(&account_ref)?;
         let snapshot = context.store.snapshot();
         let secrets = context.store.secrets();
-        let results = query_spec(context, account, &args)?;
+        let spec = query_spec(context, account, &args)?;
         if args.explain {
             return Ok(MailQueryAnswer::Explained {
-                plan: plan_facts(&explain(&snapshot, &results)?),
+                plan: plan_facts(&explain(&snapshot, &spec)?),
             });
         }
         let MailQueryArguments { position, anchor_offset, .. } = args;
@@ -43,8 +43,8 @@ impl AdminMethod for MailQuery {
             SectionArgs { position, anchor: args.anchor.as_deref(), anchor_offset, limit };
         let window = section.window(limits::MAX_LISTED_ROWS)?;
         let shape = if args.collapse_threads { Shape::Threads } else { Shape::Emails };
-        let finder = args.snippets.then(|| Finder::new(&results.filter, secrets));
-        let request = Query { results, window, total: args.calculate_total };
+        let finder = args.snippets.then(|| Finder::new(&spec.filter, secrets));
+        let request = Query { spec, window, total: args.calculate_total };
         let found = query(&snapshot, secrets, &request)?;
         context.request_listings(account, |now| found.plan.listing_requests(now));
         let answer = found.answer;

@@ -137,7 +137,7 @@ impl Originals<'_> {
         let filter =
             Filter::Is(Condition::Header { name: "Message-ID".into(), text: Some(id.clone()) });
         let query = Query {
-            results: QuerySpec {
+            spec: QuerySpec {
                 account,
                 filter,
                 reads: self.context.budget.search_allowance(),

@@ -29,8 +29,8 @@ pub(in crate::query) fn changes(
     request: &QueryChanges,
     walk: EmailWalk<'_>,
 ) -> Result<QueryChangesAnswer, Error> {
-    let results = &request.results;
-    let marks = snapshot.account_state(results.account)?;
+    let spec = &request.spec;
+    let marks = snapshot.account_state(spec.account)?;
     let (low, high) = (marks.low_mark(DataType::Email), marks.state(DataType::Email));
     if request.since > high || request.since < low {
         return Err(Error::CannotCalculateChanges);
@@ -43,14 +43,14 @@ pub(in crate::query) fn changes(
             total: None,
         });
     }
-    results.reads.begin_walk()?;
-    let touched = match &results.scope {
+    spec.reads.begin_walk()?;
+    let touched = match &spec.scope {
         None => changed_emails(snapshot, request)?,
         Some(scope) => changed_emails_within(scope, snapshot, request)?,
     };
-    let new = list(snapshot, matcher, results, walk, ListRequest::ALL)?.entries;
-    results.reads.count_rows(touched.len());
-    let mut source = CandidateSource::new(snapshot, results, matcher);
+    let new = list(snapshot, matcher, spec, walk, ListRequest::ALL)?.entries;
+    spec.reads.count_rows(touched.len());
+    let mut source = CandidateSource::new(snapshot, spec, matcher);
     let mut removed = Vec::new();
     for (id, ChangedEmail { metadata, .. }) in
         touched.iter().filter(|(_, touched)| touched.was_listed)
@@ -64,7 +64,7 @@ pub(in crate::query) fn changes(
     let mut added: Vec<(usize, EmailId)> =
         of_new.filter(|(_, id)| touched.contains_key(id)).collect();
     if let Some(up_to) = request.up_to
-        && !sort::dependencies(&results.sort).mutable
+        && !sort::dependencies(&spec.sort).mutable
         && let Some(last) = new.iter().position(|entry| entry.id == up_to)
     {
         added.retain(|(index, _)| *index <= last);
@@ -75,15 +75,15 @@ pub(in crate::query) fn changes(
             for id in removed {
                 let Some(ChangedEmail { metadata, .. }) = touched.get(&id) else { continue };
                 let entry =
-                    SortEntry::of(&results.sort, &mut Candidate::new(&mut source, id, metadata))?;
-                if entry.is_none_or(|entry| entry.compare(last, &results.sort).is_le()) {
+                    SortEntry::of(&spec.sort, &mut Candidate::new(&mut source, id, metadata))?;
+                if entry.is_none_or(|entry| entry.compare(last, &spec.sort).is_le()) {
                     removed_until.push(id);
                 }
             }
             removed = removed_until;
         }
     }
-    if request.max_changes.is_some_and(|most| removed.len().saturating_add(added.len()) > most) {
+    if request.max_changes.is_some_and(|max| removed.len().saturating_add(added.len()) > max) {
         return Err(Error::TooManyChanges);
     }
     Ok(QueryChangesAnswer {
@@ -97,22 +97,22 @@ pub(in crate::query) fn changes(
 /// A touched email: its position in the results may have changed.
 struct ChangedEmail {
     metadata: EmailMetadata,
-    /// Whether the email existed (within the scope) at the old state.
+    /// Whether the email existed at the old state, and was in the scope. It need not have matched.
     was_listed: bool,
 }
 
+/// Returns on what the results depend: by their filter, their sort, and the collapsing of threads.
 fn dependencies(request: &QueryChanges) -> Dependencies {
-    let depends =
-        request.results.filter.dependencies().and(sort::dependencies(&request.results.sort));
-    depends.and(Dependencies { mutable: false, threads: request.results.collapse })
+    let depends = request.spec.filter.dependencies().and(sort::dependencies(&request.spec.sort));
+    depends.and(Dependencies { mutable: false, threads: request.spec.collapse })
 }
 
-/// Returns the touched emails, including destroyed ones.
+/// Returns the touched emails, including those that existed at the state and are destroyed now.
 fn changed_emails(
     snapshot: &Snapshot<'_>,
     request: &QueryChanges,
 ) -> Result<BTreeMap<EmailId, ChangedEmail>, Error> {
-    let (account, since, depends) = (request.results.account, request.since, dependencies(request));
+    let (account, since, depends) = (request.spec.account, request.since, dependencies(request));
     let (mut touched, mut threads) = (BTreeMap::new(), BTreeSet::new());
     let changed = snapshot
         .emails_since(account, since, limits::MAX_QUERY_EVENTS)?
@@ -151,7 +151,7 @@ fn changed_emails_within(
     snapshot: &Snapshot<'_>,
     request: &QueryChanges,
 ) -> Result<BTreeMap<EmailId, ChangedEmail>, Error> {
-    let (account, depends) = (request.results.account, dependencies(request));
+    let (account, depends) = (request.spec.account, dependencies(request));
     let changed = scope.changes(snapshot, account, request.since, limits::MAX_QUERY_EVENTS)?;
     let mut changed = changed.ok_or(Error::CannotCalculateChanges)?;
     changed.retain(|_, email| {

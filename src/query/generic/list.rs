@@ -25,10 +25,11 @@ impl ListRequest {
     pub(super) const ALL: Self = Self { limit: usize::MAX, total: false };
 }
 
-/// The first results, and the number of all results if it was wanted.
+/// The first results, sorted and at most as many as were wanted.
 #[derive(Debug)]
 pub(super) struct ListPrefix {
     pub(super) entries: Vec<SortEntry>,
+    /// The number of all results if it was wanted, and without meaning otherwise.
     pub(super) total: usize,
 }
 
@@ -36,16 +37,16 @@ pub(super) struct ListPrefix {
 pub(super) fn list(
     snapshot: &Snapshot<'_>,
     matcher: &Matcher,
-    results: &QuerySpec,
+    spec: &QuerySpec,
     walk: EmailWalk<'_>,
     wanted: ListRequest,
 ) -> Result<ListPrefix, Error> {
-    results.reads.begin_walk()?;
-    let mut source = CandidateSource::new(snapshot, results, matcher);
-    let mut found = ListCollector::new(results, wanted, walk.direction());
+    spec.reads.begin_walk()?;
+    let mut source = CandidateSource::new(snapshot, spec, matcher);
+    let mut found = ListCollector::new(spec, wanted, walk.direction());
     match walk {
         EmailWalk::Scan(scan) => {
-            let mut scan = scan.counting(results.reads.clone());
+            let mut scan = scan.counting(spec.reads.clone());
             while !found.is_enough()
                 && let Some((id, metadata)) = scan.next_email()?
             {
@@ -70,7 +71,7 @@ pub(super) fn list(
             while !found.is_enough()
                 && let Some((id, thread)) = merge.next()?
             {
-                results.reads.count_rows(1);
+                spec.reads.count_rows(1);
                 found.add_sure(id, thread);
             }
         }
@@ -80,20 +81,22 @@ pub(super) fn list(
 
 /// Collects the results of a walk.
 struct ListCollector<'q> {
-    results: &'q QuerySpec,
+    spec: &'q QuerySpec,
     wanted: ListRequest,
     /// Whether the walk is in the order of the query.
     natural: bool,
     entries: Vec<SortEntry>,
-    /// The threads that have a result, if that is needed.
+    /// The threads that have a result. Filled only if threads are collapsed, and the walk is
+    /// `natural` or the total is wanted.
     threads: HashSet<ThreadId>,
+    /// The results found, those beyond the limit too.
     total: usize,
 }
 
 impl<'q> ListCollector<'q> {
-    fn new(results: &'q QuerySpec, wanted: ListRequest, walked: Direction) -> Self {
-        let natural = sort::direction(&results.sort) == Some(walked);
-        Self { results, wanted, natural, entries: Vec::new(), threads: HashSet::new(), total: 0 }
+    fn new(spec: &'q QuerySpec, wanted: ListRequest, walked: Direction) -> Self {
+        let natural = sort::direction(&spec.sort) == Some(walked);
+        Self { spec, wanted, natural, entries: Vec::new(), threads: HashSet::new(), total: 0 }
     }
 
     /// Whether no further email is wanted.
@@ -101,7 +104,7 @@ impl<'q> ListCollector<'q> {
         self.natural && !self.wanted.total && self.entries.len() >= self.wanted.limit
     }
 
-    /// Returns how many more results are wanted.
+    /// Returns how many more results are wanted; `usize::MAX` if every email must be walked.
     fn room(&self) -> usize {
         let is_all = self.wanted.total || !self.natural;
         if is_all { usize::MAX } else { self.wanted.limit.saturating_sub(self.entries.len()) }
@@ -118,7 +121,7 @@ impl<'q> ListCollector<'q> {
         if !self.is_enough()
             && !self.shown().is_some_and(|shown| shown.contains(&email.metadata.thread))
             && (is_certain || matcher.matches(&mut email, Moment::Now)?)
-            && let Some(entry) = SortEntry::of(&self.results.sort, &mut email)?
+            && let Some(entry) = SortEntry::of(&self.spec.sort, &mut email)?
         {
             self.push(entry);
         }
@@ -135,11 +138,11 @@ impl<'q> ListCollector<'q> {
     /// Returns the threads that have a result, if one result for each thread is enough. Their other
     /// emails need not be decided.
     fn shown(&self) -> Option<&HashSet<ThreadId>> {
-        (self.natural && self.results.collapse).then_some(&self.threads)
+        (self.natural && self.spec.collapse).then_some(&self.threads)
     }
 
     fn push(&mut self, entry: SortEntry) {
-        let is_first = !self.results.collapse
+        let is_first = !self.spec.collapse
             || !(self.natural || self.wanted.total)
             || self.threads.insert(entry.thread);
         self.total = self.total.saturating_add(usize::from(is_first));
@@ -153,7 +156,7 @@ impl<'q> ListCollector<'q> {
             .wanted
             .limit
             .saturating_mul(2)
-            .max(self.wanted.limit.saturating_add(self.results.options.sort_slack));
+            .max(self.wanted.limit.saturating_add(self.spec.options.sort_slack));
         if !self.natural && self.entries.len() >= room {
             self.sort_and_trim();
         }
@@ -162,9 +165,9 @@ impl<'q> ListCollector<'q> {
     /// Sorts the collected results, keeps the first of each thread if threads are collapsed, and
     /// drops those beyond the wanted number.
     fn sort_and_trim(&mut self) {
-        let (results, mut threads) = (self.results, HashSet::new());
-        self.entries.sort_unstable_by(|one, other| one.compare(other, &results.sort));
-        if results.collapse {
+        let (spec, mut threads) = (self.spec, HashSet::new());
+        self.entries.sort_unstable_by(|one, other| one.compare(other, &spec.sort));
+        if spec.collapse {
             self.entries.retain(|entry| threads.insert(entry.thread));
         }
         self.entries.truncate(self.wanted.limit);

@@ -30,14 +30,14 @@ pub(super) fn query(
         limit: query.window.prefix_length().unwrap_or(usize::MAX),
         total: query.total,
     };
-    let found = list(snapshot, matcher, &query.results, walk, wanted)?;
+    let found = list(snapshot, matcher, &query.spec, walk, wanted)?;
     let ids: Vec<EmailId> = found.entries.iter().map(|entry| entry.id).collect();
     let (position, section) = query.window.section(&ids).ok_or(Error::AnchorNotFound)?;
     Ok(QueryAnswer {
         ids: section.to_vec(),
         position,
         total: query.total.then_some(found.total),
-        state: snapshot.state(query.results.account, DataType::Email)?,
+        state: snapshot.state(query.spec.account, DataType::Email)?,
         can_calculate: true,
     })
 }

@@ -12,6 +12,8 @@ use crate::query::sort::{self, Comparator, SortProperty};
 /// A result with its sort keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SortEntry {
+    /// One key for each comparator, or none if the results are sorted by their ids
+    /// (`sort::direction`).
     keys: Box<[SortKey]>,
     pub(super) id: EmailId,
     pub(super) thread: ThreadId,
@@ -48,12 +50,12 @@ impl SortEntry {
         }))
     }
 
-    /// Returns the entry of a result that is sorted by its id alone (`direction`).
+    /// Returns the entry of a result that is sorted by its id alone (`sort::direction`).
     pub(super) fn by_id(id: EmailId, thread: ThreadId) -> Self {
         Self { keys: Box::default(), id, thread }
     }
 
-    /// Compares the positions of two results.
+    /// Compares the positions of two results of the same sort: `Less` comes first.
     pub(super) fn compare(&self, other: &Self, sort: &[Comparator]) -> Ordering {
         let pairs = sort.iter().zip(self.keys.iter().zip(other.keys.iter()));
         let by_keys = pairs.map(|(comparator, (one, two))| {
@@ -69,6 +71,7 @@ impl SortEntry {
     }
 }
 
+/// Returns the key of an email for a comparator, or `None` if its content row is gone.
 fn key(comparator: &Comparator, email: &mut Candidate<'_, '_>) -> Result<Option<SortKey>, Error> {
     let signed = |number: u64| SortKey::Number(i64::try_from(number).unwrap_or(i64::MAX));
     let text = |text: &str| SortKey::Text(comparator.collation.key(text));
@@ -97,6 +100,7 @@ fn key(comparator: &Comparator, email: &mut Candidate<'_, '_>) -> Result<Option<
     })
 }
 
+/// Returns the name of the first person, or the address if there is no name; empty without people.
 fn first(people: &[EmailAddress]) -> &str {
     let Some(person) = people.first() else { return "" };
     person.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&person.email)

@@ -46,13 +46,17 @@ pub(in crate::query) fn query(
         ids: parts.section(start, limit, near)?,
         position: to_usize(start),
         total: query.total.then_some(to_usize(length)),
-        state: snapshot.state(query.results.account, DataType::Email)?,
+        state: snapshot.state(query.spec.account, DataType::Email)?,
         can_calculate: true,
     })
 }
 
 /// Answers Email/queryChanges from maintained listings, or returns `None` if the state is below
-/// their low marks. Reads at most `max_events` changes of each listing.
+/// their low marks.
+///
+/// # Errors
+/// `CannotCalculateChanges` if the state is newer than the newest change, or a listing changed more
+/// than `max_events` times since; `TooManyChanges`, and errors of reading.
 pub(in crate::query) fn changes(
     snapshot: &Snapshot<'_>,
     request: &QueryChanges,
@@ -60,7 +64,7 @@ pub(in crate::query) fn changes(
     parts: &ResultParts<'_>,
     max_events: usize,
 ) -> Result<Option<QueryChangesAnswer>, Error> {
-    let state = snapshot.state(request.results.account, DataType::Email)?;
+    let state = snapshot.state(request.spec.account, DataType::Email)?;
     if request.since > state {
         return Err(Error::CannotCalculateChanges);
     }
@@ -88,17 +92,16 @@ pub(in crate::query) fn all_mail(
     query: &Query,
     direction: Direction,
 ) -> Result<QueryAnswer, Error> {
-    query.results.reads.begin_walk()?;
-    let account = query.results.account;
+    query.spec.reads.begin_walk()?;
+    let account = query.spec.account;
     let marks = snapshot.account_state(account)?;
     let start = match query.window.start {
         Start::Position(at) if at < 0 => marks.emails.saturating_sub(at.unsigned_abs()),
         Start::Position(at) => at.unsigned_abs(),
         Start::Anchor { id, offset } => {
             snapshot.email(account, id)?.ok_or(Error::AnchorNotFound)?;
-            let before = positions(snapshot, &query.results, &[id], direction)?
-                .pop()
-                .map_or(0, |(at, _)| at);
+            let before =
+                positions(snapshot, &query.spec, &[id], direction)?.pop().map_or(0, |(at, _)| at);
             before.saturating_add_signed(offset)
         }
     };
@@ -107,7 +110,7 @@ pub(in crate::query) fn all_mail(
     let mut ids = Vec::new();
     if limit > 0 {
         let mut scan = EmailScan::all_mail(snapshot, account, IdRange::ALL, direction)
-            .counting(query.results.reads.clone());
+            .counting(query.spec.reads.clone());
         let mut skip = start;
         while ids.len() < limit
             && let Some((id, _)) = scan.next_email()?
@@ -134,8 +137,8 @@ pub(in crate::query) fn all_mail_changes(
     request: &QueryChanges,
     direction: Direction,
 ) -> Result<QueryChangesAnswer, Error> {
-    request.results.reads.begin_walk()?;
-    let (account, since) = (request.results.account, request.since);
+    request.spec.reads.begin_walk()?;
+    let (account, since) = (request.spec.account, request.since);
     let marks = snapshot.account_state(account)?;
     let state = marks.state(DataType::Email);
     if since > state || since < marks.low_mark(DataType::Email) {
@@ -170,7 +173,7 @@ pub(in crate::query) fn all_mail_changes(
     if direction == Direction::OldestFirst {
         added.reverse();
     }
-    let added = positions(snapshot, &request.results, &added, direction)?
+    let added = positions(snapshot, &request.spec, &added, direction)?
         .into_iter()
         .map(|(at, id)| (to_usize(at), id))
         .collect();
@@ -178,17 +181,18 @@ pub(in crate::query) fn all_mail_changes(
     Ok(QueryChangesAnswer { state, removed: removed.into_iter().collect(), added, total })
 }
 
-/// Returns the positions of live emails among all emails, in the direction of the walk. One walk
-/// goes to the last of them.
+/// Returns the positions of emails among all emails, in one walk to the last of `ids`. The ids must
+/// be those of live emails, in the order of `direction`: an id out of order or not there ends the
+/// answer before it.
 fn positions(
     snapshot: &Snapshot<'_>,
-    results: &QuerySpec,
+    spec: &QuerySpec,
     ids: &[EmailId],
     direction: Direction,
 ) -> Result<Vec<(u64, EmailId)>, Error> {
     let mut out = Vec::with_capacity(ids.len());
-    let mut scan = EmailScan::all_mail(snapshot, results.account, IdRange::ALL, direction)
-        .counting(results.reads.clone());
+    let mut scan = EmailScan::all_mail(snapshot, spec.account, IdRange::ALL, direction)
+        .counting(spec.reads.clone());
     let mut wanted = ids.iter().peekable();
     let mut at = 0u64;
     while let Some(next) = wanted.peek().copied()

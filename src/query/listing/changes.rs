@@ -16,8 +16,8 @@ use crate::store::ListingMoves;
 pub(in crate::query) struct ResultDelta {
     pub(in crate::query) removed: BTreeSet<EmailId>,
     pub(in crate::query) added: BTreeSet<EmailId>,
-    /// `upToId` if it can be honoured, whether it was in the old results, and whether it is in the
-    /// new ones.
+    /// `upToId`, whether it was in the old results, and whether it is in the new ones; `None` if
+    /// there is no `upToId` that can be honoured.
     pub(in crate::query) up_to: Option<(EmailId, bool, bool)>,
 }
 
@@ -29,6 +29,9 @@ struct ListingEvents {
 
 impl ResultParts<'_> {
     /// Returns what changed since a state that is not below the low mark.
+    ///
+    /// # Errors
+    /// `CannotCalculateChanges` if a listing changed more than `max_events` times since.
     pub(in crate::query) fn changes(
         &self,
         request: &QueryChanges,
@@ -36,7 +39,7 @@ impl ResultParts<'_> {
     ) -> Result<ResultDelta, Error> {
         let all = self.events(&self.all, request.since, max_events)?;
         let pinned = match &self.pin {
-            Some((_, shown)) => Some(self.events(shown, request.since, max_events)?),
+            Some((_, pin_range)) => Some(self.events(pin_range, request.since, max_events)?),
             None => None,
         };
         if self.kind == RestKind::ById {
@@ -48,16 +51,16 @@ impl ResultParts<'_> {
 
     fn events(
         &self,
-        shown: &ListingRange<'_>,
+        part: &ListingRange<'_>,
         since: ModSeq,
         max_events: usize,
     ) -> Result<ListingEvents, Error> {
         let moves =
-            self.snapshot.listing_moves(self.account, shown.counted.listing, since, max_events)?;
+            self.snapshot.listing_moves(self.account, part.counted.listing, since, max_events)?;
         let ListingMoves { came, gone, .. } = moves.ok_or(Error::CannotCalculateChanges)?;
         let within = |all: Vec<(EmailId, ThreadId, ModSeq)>| {
             let pairs = all.into_iter().map(|(id, thread, _)| (id, thread));
-            pairs.filter(|(id, _)| shown.range.holds(*id)).collect()
+            pairs.filter(|(id, _)| part.range.holds(*id)).collect()
         };
         Ok(ListingEvents { came: within(came), gone: within(gone) })
     }
@@ -108,8 +111,8 @@ impl ResultParts<'_> {
         let (all, pinned) = (all.by_thread(), pinned.map(ListingEvents::by_thread));
         for thread in threads {
             let (then, now) = match (&self.pin, &pinned) {
-                (Some((_, shown)), Some(events)) => {
-                    let (was_pinned, is_pinned) = self.newest(shown, events, thread)?;
+                (Some((_, pin_range)), Some(events)) => {
+                    let (was_pinned, is_pinned) = self.newest(pin_range, events, thread)?;
                     let (was_there, is_there) = self.newest(&self.all, &all, thread)?;
                     let side = |pinned: Option<EmailId>, other: Option<EmailId>| {
                         pinned.map(|id| (true, id)).or(other.map(|id| (false, id)))
@@ -137,12 +140,13 @@ impl ResultParts<'_> {
     /// now.
     fn newest(
         &self,
-        shown: &ListingRange<'_>,
+        part: &ListingRange<'_>,
         events: &BTreeMap<ThreadId, (Vec<EmailId>, Vec<EmailId>)>,
         thread: ThreadId,
     ) -> Result<(Option<EmailId>, Option<EmailId>), Error> {
-        let now = self.end_of(shown, thread, false, |_| true)?;
-        // A collapsed listing shows at most one email of a thread at a time.
+        let now = self.end_of(part, thread, false, |_| true)?;
+        // A collapsed listing shows at most one email of a thread at a time. So if it changed for
+        // the thread, it showed the email that left, or none if only one came.
         let then = match events.get(&thread) {
             Some((_, gone)) => gone.first().copied(),
             None => now,

@@ -1,4 +1,5 @@
-//! Answers queries from listings. Windows and changes cost their own length.
+//! Answers queries from listings. Windows and changes cost their own length, where
+//! ranks count positions (`parts`).
 
 pub(super) mod answer;
 mod changes;

@@ -50,7 +50,11 @@ enum ResultPart {
 pub(in crate::query) struct ResultParts<'v> {
     pub(super) snapshot: &'v Snapshot<'v>,
     pub(super) account: AccountId,
+    /// The larger listing. By id, its emails are the results. By thread, it has the newest email of
+    /// each thread, and the results show the pinned one instead if there is one. For the oldest of
+    /// each thread, it has all emails of the threads that match.
     pub(super) all: ListingRange<'v>,
+    /// The pin and the listing of the pinned emails; `None` if the order has no pin.
     pub(super) pin: Option<(SortPin, ListingRange<'v>)>,
     pub(super) kind: RestKind,
     direction: Direction,
@@ -70,14 +74,14 @@ impl<'v> ResultParts<'v> {
             _ => return None,
         };
         let maintained = plan.listing?;
-        let shown = |listing: Listing, maintained: &crate::model::MaintainedListing| {
+        let range_of = |listing: Listing, maintained: &crate::model::MaintainedListing| {
             let counted = CountedListing { listing, stats: maintained.stats(listing.shape) };
             ListingRange { snapshot, account, counted, range: plan.range }
         };
-        let all = shown(listing, &maintained);
+        let all = range_of(listing, &maintained);
         let pin = match pin {
             Some(pin) => {
-                Some((pin, shown(Listing { filter: pin.filter, ..listing }, &plan.pin_listing?)))
+                Some((pin, range_of(Listing { filter: pin.filter, ..listing }, &plan.pin_listing?)))
             }
             None => None,
         };
@@ -101,15 +105,17 @@ impl<'v> ResultParts<'v> {
 
     /// Returns the low mark: the earliest state from which changes of the results can be reported.
     pub(in crate::query) fn low(&self) -> ModSeq {
-        let low = |shown: &ListingRange<'_>| shown.counted.stats.low;
-        self.pin.iter().map(|(_, shown)| low(shown)).fold(low(&self.all), ModSeq::max)
+        let low = |part: &ListingRange<'_>| part.counted.stats.low;
+        self.pin.iter().map(|(_, pin_range)| low(pin_range)).fold(low(&self.all), ModSeq::max)
     }
 
     /// Returns the parts in their order, each with its length.
     fn parts(&self) -> Result<Vec<(ResultPart, u64)>, Error> {
         let length = self.length()?;
-        let Some((pin, shown)) = &self.pin else { return Ok(vec![(ResultPart::Whole, length)]) };
-        let pinned = shown.length()?;
+        let Some((pin, pin_range)) = &self.pin else {
+            return Ok(vec![(ResultPart::Whole, length)]);
+        };
+        let pinned = pin_range.length()?;
         let mut parts =
             vec![(ResultPart::Pinned, pinned), (ResultPart::Rest, length.saturating_sub(pinned))];
         if !pin.first {
@@ -118,7 +124,8 @@ impl<'v> ResultParts<'v> {
         Ok(parts)
     }
 
-    /// Returns the emails from a position on. `near` is an email whose position is known.
+    /// Returns the `limit` emails from a position on, in the order of the results; fewer at the end.
+    /// `near` is an email whose position is known, near which the section is found faster.
     pub(in crate::query) fn section(
         &self,
         start: u64,
@@ -166,15 +173,15 @@ impl<'v> ResultParts<'v> {
         let near =
             near.map(|(id, at)| (id, if is_backwards { behind(at.saturating_add(1)) } else { at }));
         let mut ids = match (part, &self.pin) {
-            (ResultPart::Pinned, Some((_, shown))) => shown.section(start, limit, near)?,
-            (ResultPart::Rest, Some((_, shown))) => {
+            (ResultPart::Pinned, Some((_, pin_range))) => pin_range.section(start, limit, near)?,
+            (ResultPart::Rest, Some((_, pin_range))) => {
                 // Emails of the rest before the range.
-                let before = self.all.ends()?.0.saturating_sub(shown.ends()?.0);
+                let before = self.all.ends()?.0.saturating_sub(pin_range.ends()?.0);
                 let at = before.saturating_add(start);
                 self.snapshot.listing_difference(
                     self.account,
                     self.all.counted,
-                    shown.counted,
+                    pin_range.counted,
                     at,
                     limit,
                 )?
@@ -190,7 +197,7 @@ impl<'v> ResultParts<'v> {
     /// Returns the position of an email, or `None` if it is not in the results.
     pub(in crate::query) fn position(&self, id: EmailId) -> Result<Option<u64>, Error> {
         let is_pinned = match &self.pin {
-            Some((_, shown)) => shown.has(id)?,
+            Some((_, pin_range)) => pin_range.has(id)?,
             None => false,
         };
         if !is_pinned {
@@ -223,10 +230,10 @@ impl<'v> ResultParts<'v> {
         ids: &BTreeSet<EmailId>,
     ) -> Result<Vec<(u64, EmailId)>, Error> {
         let (mut pinned, mut others) = (BTreeSet::new(), ids.clone());
-        if let Some((_, shown)) = &self.pin {
+        if let Some((_, pin_range)) = &self.pin {
             let all: Vec<EmailId> = ids.iter().copied().collect();
             let listed =
-                self.snapshot.emails_in_listing(self.account, shown.counted.listing, &all)?;
+                self.snapshot.emails_in_listing(self.account, pin_range.counted.listing, &all)?;
             pinned = all
                 .into_iter()
                 .zip(listed)
@@ -271,9 +278,9 @@ impl<'v> ResultParts<'v> {
             return Ok(out);
         }
         match (part, &self.pin) {
-            (ResultPart::Pinned, Some((_, shown))) => shown.positions(ids),
-            (ResultPart::Rest, Some((_, shown))) => {
-                let pinned = shown.positions(ids)?;
+            (ResultPart::Pinned, Some((_, pin_range))) => pin_range.positions(ids),
+            (ResultPart::Rest, Some((_, pin_range))) => {
+                let pinned = pin_range.positions(ids)?;
                 let all = self.all.positions(ids)?.into_iter().zip(pinned);
                 Ok(all.map(|((at, id), (pinned, _))| (at.saturating_sub(pinned), id)).collect())
             }
@@ -293,9 +300,13 @@ impl<'v> ResultParts<'v> {
     /// Walks over the part without ranks in the order of the results, until `each` returns `false`.
     fn walk(&self, mut each: impl FnMut(u64, EmailId) -> bool) -> Result<(), Error> {
         let pinned = match &self.pin {
-            Some((_, shown)) if shown.counted.stats.total <= MAX_HELD_THREADS => {
-                let rows =
-                    self.snapshot.listing(self.account, shown.counted.listing, None, usize::MAX)?;
+            Some((_, pin_range)) if pin_range.counted.stats.total <= MAX_HELD_THREADS => {
+                let rows = self.snapshot.listing(
+                    self.account,
+                    pin_range.counted.listing,
+                    None,
+                    usize::MAX,
+                )?;
                 Some(rows.into_iter().map(|(_, thread)| thread).collect::<HashSet<_>>())
             }
             _ => None,
@@ -327,20 +338,21 @@ impl<'v> ResultParts<'v> {
 
     fn is_thread_pinned(&self, thread: ThreadId) -> Result<bool, Error> {
         match &self.pin {
-            Some((_, shown)) => Ok(self.end_of(shown, thread, false, |_| true)?.is_some()),
+            Some((_, pin_range)) => Ok(self.end_of(pin_range, thread, false, |_| true)?.is_some()),
             None => Ok(false),
         }
     }
 
-    /// Returns the newest or the oldest email of a thread in the uncollapsed listing.
+    /// Returns the newest or the oldest email of a thread for which `is_wanted` holds, in the
+    /// uncollapsed listing of the same mailbox and filter.
     pub(super) fn end_of(
         &self,
-        shown: &ListingRange<'_>,
+        part: &ListingRange<'_>,
         thread: ThreadId,
         oldest: bool,
         is_wanted: impl Fn(EmailId) -> bool,
     ) -> Result<Option<EmailId>, Error> {
-        let Listing { uid, filter, .. } = shown.counted.listing;
+        let Listing { uid, filter, .. } = part.counted.listing;
         Ok(self.snapshot.thread_end_in_listing(
             self.account,
             (uid, filter),

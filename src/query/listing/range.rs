@@ -28,8 +28,8 @@ impl ListingRange<'_> {
         Ok(high.saturating_sub(low))
     }
 
-    /// Returns the emails from a position on, newest first. `near` is an email whose position is
-    /// known.
+    /// Returns the emails from a position in the range on, newest first, at most `limit`. `near` is
+    /// an email whose position in the range is known.
     pub(in crate::query) fn section(
         &self,
         start: u64,
@@ -74,7 +74,7 @@ impl ListingRange<'_> {
     }
 
     /// Returns the number of emails of the range before each of `ids`. The ids are in the range but
-    /// need not be in the listing. Uses ranks for each id, or one walk for all if that is shorter.
+    /// need not be in the listing. The answer is in the order of the ids. Uses ranks for each id, or one walk for all if that is shorter.
     pub(in crate::query) fn positions(
         &self,
         ids: &BTreeSet<EmailId>,
@@ -116,6 +116,7 @@ impl ListingRange<'_> {
         Ok(out)
     }
 
+    /// Returns the number of emails of the whole listing before an id, which need not be in it.
     fn index_of(&self, id: EmailId) -> Result<u64, Error> {
         Ok(self.snapshot.listing_position(
             self.account,

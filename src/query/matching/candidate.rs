@@ -49,20 +49,20 @@ impl<'v> CandidateSource<'v> {
     /// Returns a source for the candidates of a query, which `matcher` decides.
     pub(in crate::query) fn new(
         snapshot: &'v Snapshot<'v>,
-        query: &'v QuerySpec,
+        spec: &'v QuerySpec,
         matcher: &Matcher,
     ) -> Self {
-        let account = query.account;
+        let account = spec.account;
         let hits_of = |term| TermHits {
-            leading: Hits::new(snapshot, account, term, &query.reads),
+            leading: Hits::new(snapshot, account, term, &spec.reads),
             trailing: None,
         };
         let hits = matcher.terms().iter().map(hits_of).collect();
         Self {
             snapshot,
             account,
-            threads: Threads::new(snapshot, account, query.scope.as_ref(), query.reads.clone()),
-            reads: query.reads.clone(),
+            threads: Threads::new(snapshot, account, spec.scope.as_ref(), spec.reads.clone()),
+            reads: spec.reads.clone(),
             hits,
             last_searches: vec![None; matcher.alternatives()],
         }
@@ -86,7 +86,8 @@ impl<'v> CandidateSource<'v> {
         Ok(walk.index_answer(id)?)
     }
 
-    /// Returns the first email at or after `from`, from newer to older, that may have a term.
+    /// Returns the first email at or after `from`, from newer to older, that may have a term. The
+    /// email may be destroyed. Calls must go from newer to older to be cheap.
     pub(in crate::query) fn next_hit(
         &mut self,
         term: usize,
@@ -148,7 +149,7 @@ pub(in crate::query) struct Candidate<'s, 'v> {
     pub(in crate::query) id: EmailId,
     pub(in crate::query) metadata: &'s EmailMetadata,
     fetched: FetchedEmail,
-    /// Whether the message may be read.
+    /// Whether the message may be read. Rows may always be read.
     may_read: bool,
 }
 
@@ -191,7 +192,8 @@ impl<'s, 'v> Candidate<'s, 'v> {
         Ok(self.fetched.content.as_ref().and_then(Option::as_ref))
     }
 
-    /// Whether the email may have a search term; `None` if the email is destroyed.
+    /// Whether the email may have a search term, by the search index; `None` if the email is
+    /// destroyed, because the index forgets destroyed emails.
     pub(in crate::query) fn may_contain(&mut self, term: usize) -> Result<Option<bool>, Error> {
         if self.metadata.deleted.is_some() {
             return Ok(None);
@@ -250,7 +252,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
         Ok(prefix.zip(beginning))
     }
 
-    /// Returns how many emails of the candidate's thread have a keyword.
+    /// Returns whether none, some or all emails of the candidate's thread have a keyword.
     pub(in crate::query) fn emails_with_keyword(
         &mut self,
         keyword: &str,

@@ -2,7 +2,7 @@
 //!
 //! - The cheapest conditions are decided first, and nothing is fetched twice.
 //! - A condition is true, false or not known. For a live email whose message may be read
-//!   (`Candidate`), every condition is known. For the past (`Moment::Ever`) only conditions on
+//!   (`Candidate`) and is not missing, every condition is known. For the past (`Moment::Ever`) only conditions on
 //!   immutable properties are known: an email for which they are false was never in the results.
 //! - A text is looked up in the search index first (`search::hits`). The index tells without
 //!   reading the message that an email does not have the text. It also leads a walk past emails
@@ -73,12 +73,15 @@ impl Matcher {
         &self.tables.terms
     }
 
-    /// Returns the number of alternatives.
+    /// Returns the number of alternatives: the parts of all `Or` nodes, for each of which
+    /// `CandidateSource` remembers a search.
     pub(in crate::query) fn alternatives(&self) -> usize {
         self.tables.alternatives
     }
 
-    /// Returns the first email at or after `from` that may match, by the search index.
+    /// Returns the first email at or after `from` that may match, by the search index, or `None` if
+    /// no further one may. If not `needs_index_hit`, that may be `from` itself, whether or not there
+    /// is such an email.
     pub(in crate::query) fn next(
         &self,
         source: &mut CandidateSource<'_>,
@@ -301,7 +304,7 @@ impl Node {
     }
 }
 
-/// Returns the first email at or after `from` that is a hit of all parts.
+/// Returns the first email at or after `from` that is a hit of all parts: `from`, if there are none.
 fn first_common<T>(
     parts: &[T],
     from: EmailId,
@@ -322,6 +325,8 @@ fn first_common<T>(
     }
 }
 
+/// Decides a condition that is a node of its own neither by text nor by header; `None` if it is not
+/// known at that time, or the content row is gone.
 fn decide_condition(
     condition: &Condition,
     email: &mut Candidate<'_, '_>,
@@ -356,7 +361,7 @@ fn decide_condition(
         Condition::HasAttachment(wanted) => {
             email.content()?.map(|content| content.has_attachment == *wanted)
         }
-        // These conditions are nodes of their own.
+        // `Node::of_condition` makes other nodes of these.
         Condition::Text(_)
         | Condition::From(_)
         | Condition::To(_)
@@ -370,7 +375,8 @@ fn decide_condition(
     })
 }
 
-/// Whether the value of one field with this name contains every piece.
+/// Whether the value of one field with this name contains every piece. Of a header only the first
+/// `limits::MAX_HEADER_BYTES` bytes count.
 fn has_header(trace: &[u8], header: &[u8], name: &str, pieces: &[String]) -> bool {
     let header = header.get(..limits::MAX_HEADER_BYTES).unwrap_or(header);
     fields(trace).chain(fields(header)).filter(|field| field.is(name)).any(|field| {

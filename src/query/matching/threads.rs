@@ -40,7 +40,8 @@ pub(in crate::query) struct Threads<'v> {
     scope: Option<&'v Scope>,
     /// Counts the rows that are read.
     reads: Allowance,
-    /// The cached answers, by keyword. A query has few keywords.
+    /// The cached answers, by keyword. A query has few keywords. The answers of a keyword are all
+    /// dropped when there are `MAX_CACHED_THREADS`.
     known: Vec<(String, HashMap<ThreadId, EmailsWithKeyword>)>,
 }
 
@@ -54,6 +55,8 @@ impl<'v> Threads<'v> {
         Self { snapshot, account, scope, reads, known: Vec::new() }
     }
 
+    /// Returns how many emails of a thread have a keyword in normal form: `None` if the thread has no
+    /// emails (in the scope).
     pub(in crate::query) fn emails_with_keyword(
         &mut self,
         thread: ThreadId,

@@ -49,10 +49,13 @@ pub(in crate::query) fn plan(
     Ok(plan)
 }
 
-/// The access paths that apply to a query, best first, the generic one last.
+/// The access paths that apply to a query.
 pub(in crate::query) struct AccessPaths {
+    /// Best first. The generic path is always the last.
     pub(in crate::query) candidates: Vec<QueryPlan>,
+    /// See `QueryPlan::wanted_listing`.
     wanted_listing: Option<(MailboxUid, ListingFilter)>,
+    /// The names of paths that do not apply, with the reasons.
     rejected: Vec<(&'static str, String)>,
     /// The number of emails of the account.
     emails: u64,
@@ -166,6 +169,7 @@ impl AccessPaths {
 }
 
 /// The maintained listings of the mailboxes that a filter names, or of all mail if it names none.
+/// A mailbox that does not exist has no entry.
 struct MaintainedListings(Vec<(MailboxUid, Vec<MaintainedListing>)>);
 
 impl MaintainedListings {
@@ -183,6 +187,7 @@ impl MaintainedListings {
         Ok(Self(out))
     }
 
+    /// Returns a listing of a mailbox at any stage: being filled, complete or being dropped.
     fn entry(&self, uid: MailboxUid, filter: ListingFilter) -> Option<&MaintainedListing> {
         let (_, entries) = self.0.iter().find(|(mailbox, _)| *mailbox == uid)?;
         entries.iter().find(|entry| entry.filter == filter)

@@ -63,7 +63,7 @@ impl Conjuncts {
             | (Filter::And(parts), false)
                 if parts.len() == 1 =>
             {
-                // `Not` negates, and `Not` itself must be false: the part must be true.
+                // A false `And` has a false part; a true `Or` and a false `Not` have a true one.
                 let wanted = if matches!(filter, Filter::And(_)) { wanted } else { true };
                 parts.iter().for_each(|part| self.add_filter(part, wanted));
             }

@@ -109,6 +109,7 @@ pub(super) fn containing_listings(spec: &QuerySpec, conjuncts: &Conjuncts) -> Ve
     let (of_emails, of_threads): (Vec<ListingFilter>, Vec<ListingFilter>) =
         conjuncts.listing_filters.iter().partition(|filter| filter.is_email_filter());
     let is_natural = sort::direction(&spec.sort) == Some(Direction::NewestFirst);
+    // Whether the newest match of each thread is all that is shown.
     let newest = spec.collapse && is_natural && conjuncts.range.first == IdRange::ALL.first;
     let alone = newest && conjuncts.other_conditions == 0 && conjuncts.mailboxes.len() <= 1;
     let all = [MailboxUid::ALL];

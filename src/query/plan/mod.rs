@@ -99,8 +99,9 @@ impl AccessPath {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryPlan {
     pub path: AccessPath,
-    /// The number of emails in the listing that is read, or else in the account. It is the number
-    /// of threads if the results are one email of each thread and ranks do not count them.
+    /// The number of emails in the listing that is read, or else in the account. Of merged listings
+    /// it is the sum, in which an email in several of them counts several times. It is the number of
+    /// threads if the results are one email of each thread and ranks do not count them.
     pub length: u64,
     /// Whether positions are counted by ranks.
     pub ranked: bool,
@@ -112,12 +113,14 @@ pub struct QueryPlan {
     pub rejected: Vec<(&'static str, String)>,
     /// The ids that emails received in the time span of the filter can have.
     pub(super) range: IdRange,
+    /// The order in which the path walks emails. It is the order of the results if a walk in one
+    /// direction gives that (`sort::direction`), and newest first otherwise.
     pub(super) direction: Direction,
-    /// The maintained listing that the path reads.
+    /// The maintained listing that the path reads; `None` if it reads none or several.
     pub(super) listing: Option<MaintainedListing>,
-    /// The maintained listing with the pinned emails.
+    /// The maintained listing with the pinned emails; `None` unless the path is `Pinned`.
     pub(super) pin_listing: Option<MaintainedListing>,
-    /// The mailboxes whose listings are merged.
+    /// The mailboxes whose listings are merged; empty unless the path is `Merged`.
     pub(super) among: Vec<MailboxUid>,
 }
 

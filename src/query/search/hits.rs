@@ -78,8 +78,8 @@ impl<'v> Hits<'v> {
     /// backwards restarts.
     pub(in crate::query) fn seek(&mut self, from: EmailId) -> Result<Option<EmailId>, Error> {
         self.open(from)?;
-        while let Some((at, stand, _)) = self.ahead.first() {
-            if *stand == SourcePosition::Hit && *at >= from {
+        while let Some((at, position, _)) = self.ahead.first() {
+            if *position == SourcePosition::Hit && *at >= from {
                 return Ok(Some(*at));
             }
             self.advance(from)?;
@@ -87,8 +87,8 @@ impl<'v> Hits<'v> {
         Ok(None)
     }
 
-    /// Returns `None` if an email does not have the term. Otherwise the email may have it, if it
-    /// was created at or before the returned change.
+    /// Returns `None` if the email `id` does not have the term. Otherwise the email may have it, if
+    /// it was created at or before the returned change.
     pub(in crate::query) fn index_answer(&mut self, id: EmailId) -> Result<Option<ModSeq>, Error> {
         self.open(id)?;
         // Advances all sources before the email, then those that may have it as their next hit.
@@ -107,6 +107,7 @@ impl<'v> Hits<'v> {
         Ok(hits.filter_map(|(.., number)| sources.get(*number)).map(HitSource::made).max())
     }
 
+    /// Opens the sources before the first seek, and anew for a seek backwards.
     fn open(&mut self, from: EmailId) -> Result<(), Error> {
         if self.sources.is_none() || self.is_beyond(from) {
             let folds = self.snapshot.folds(self.account)?.live;
@@ -131,6 +132,8 @@ impl<'v> Hits<'v> {
         self.ahead.first().copied().map_or(Ok(()), |place| self.advance_one(place, from))
     }
 
+    /// Advances the source of an entry of `ahead` to its first hit at or after `from`. A source
+    /// without further hits leaves `ahead`.
     fn advance_one(
         &mut self,
         place: (EmailId, SourcePosition, usize),
@@ -161,6 +164,7 @@ enum HitSource<'v> {
     },
     Fold {
         fold: Fold,
+        /// `None` before the fold is first read.
         walk: Option<(FoldWalk<'v>, Ordinals<'v>)>,
     },
 }

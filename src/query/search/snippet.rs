@@ -23,16 +23,16 @@ use crate::query::filter::{Condition, Filter};
 use crate::query::search::term::{SearchTerm, TermPiece, WORD_FIELDS};
 use crate::store::Snapshot;
 
-/// Bytes of an excerpt before the first match.
+/// The highest number of bytes of an excerpt before the first match.
 const MAX_LEAD_BYTES: usize = 72;
-/// Marked matches of one piece; more would not fit.
+/// The highest number of marked matches of one piece; more would not fit.
 const MAX_MATCHES: usize = 1000;
-/// Combining marks that are added to the last character of a match.
+/// The highest number of combining marks that are added to the last character of a match.
 const MAX_COMBINING_MARKS: usize = 8;
 const OPEN: &str = "<mark>";
 const CLOSE: &str = "</mark>";
 
-/// The snippet of one email.
+/// The snippet of one email, as HTML.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Snippet {
     /// The subject, if it has a match.
@@ -67,7 +67,8 @@ impl Finder {
         !self.body.is_empty()
     }
 
-    /// Returns the snippet of an email, or `None` if there is no such email.
+    /// Returns the snippet of an email, or `None` if there is no such email or it is destroyed. What
+    /// is read is charged to no allowance.
     ///
     /// # Errors
     /// Errors of reading.

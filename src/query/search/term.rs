@@ -9,7 +9,7 @@
 //! - A piece `@example.org` is a domain. In address fields it finds addresses in this domain and
 //!   its subdomains; in other fields it is a phrase.
 //! - Word tokens are hashes of 28 bits, so a match by tokens is very likely but not certain.
-//!   [`SearchTerm::matches_raw`] checks the message.
+//!   [`SearchTerm::confirms`] checks the message.
 
 use crate::message::Message;
 use crate::message::content::content;
@@ -30,12 +30,12 @@ pub const WORD_FIELDS: u16 = tokens::FROM
 /// The fields whose addresses are text tokens.
 const ADDRESS_FIELDS: u16 =
     tokens::FROM | tokens::TO | tokens::CC | tokens::BCC | tokens::DELIVERED_TO;
-/// Words of a search term; the rest are ignored.
+/// The highest number of words of a search term; the rest are ignored.
 const MAX_TERM_WORDS: usize = 256;
 /// Bytes of a raw message that are searched for a word before the message is parsed.
 const RAW_SCAN_BYTES: usize = 256 << 10;
 
-/// A text to find in some fields.
+/// A text to find in some fields. Every piece must be found. Fields are bits of `message::tokens`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchTerm {
     fields: u16,
@@ -59,9 +59,11 @@ pub(in crate::query) struct TermPiece {
 /// A word of a phrase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::query) struct PhraseWord {
+    /// The word in the form of `message::words`.
     pub(in crate::query) word: String,
     pub(in crate::query) hash: u32,
-    /// The distance from the first word of the phrase.
+    /// The number of the word in its piece. In a message, the words of a phrase are as far apart as
+    /// these numbers.
     pub(in crate::query) step: u32,
 }
 
@@ -75,9 +77,10 @@ pub(in crate::query) struct TextPattern {
 /// What may follow the prefix of a text token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::query) enum TextRemainder {
+    /// Any text, or nothing.
     Anything,
     Nothing,
-    /// A text that contains each of these.
+    /// A text, not empty, that contains each of these. Without any, every such text.
     Parts(Vec<String>),
 }
 
@@ -289,7 +292,8 @@ impl SearchTerm {
 }
 
 impl TermPiece {
-    /// Whether the phrase occurs in one of its fields, by the positions of each of its words.
+    /// Whether the phrase occurs in one of its fields, by the ascending positions of each of its
+    /// words. A position says its field (`field_at`).
     pub(in crate::query) fn is_at(&self, positions: &[&[u32]]) -> bool {
         let Some((first, rest)) = positions.split_first() else { return false };
         let Some((start, behind)) = self.phrase.split_first() else { return false };
@@ -302,7 +306,8 @@ impl TermPiece {
     }
 }
 
-/// Divides a text into pieces: texts in quotation marks, and texts between white space.
+/// Divides a text into pieces: texts in quotation marks, without these, and texts between white
+/// space. A quotation mark that nothing closes is part of its text.
 #[must_use]
 pub fn pieces(text: &str) -> Vec<String> {
     let mut out = Vec::new();

@@ -70,14 +70,14 @@ fn folded_store_with(
 
 /// Returns the emails that match. Fails with `TooMuchRead` if a byte of a message must be read.
 fn search_without_reading(store: &Store, filter: Filter) -> Result<Vec<EmailId>, Error> {
-    let results = QuerySpec {
+    let spec = QuerySpec {
         account: ACCOUNT,
         filter,
         reads: Allowance::new(0, u64::MAX),
         ..small_batches()
     };
     let request =
-        Query { results, window: Window { start: Start::default(), limit: None }, total: true };
+        Query { spec, window: Window { start: Start::default(), limit: None }, total: true };
     query(&store.snapshot(), store.secrets(), &request).map(|found| found.answer.ids)
 }
 
@@ -129,8 +129,8 @@ fn compared_addresses_count_as_rows_walked() {
     // No address contains the text, so nothing but addresses is read.
     let search_twice = |store: &Store| {
         let (filter, reads) = (delivered(Some("zz")), Allowance::new(0, 300));
-        let results = QuerySpec { account: ACCOUNT, filter, reads, ..small_batches() };
-        let request = Query { results, ..Query::default() };
+        let spec = QuerySpec { account: ACCOUNT, filter, reads, ..small_batches() };
+        let request = Query { spec, ..Query::default() };
         let search =
             || query(&store.snapshot(), store.secrets(), &request).map(|found| found.answer.ids);
         [search(), search()]

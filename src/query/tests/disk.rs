@@ -28,21 +28,21 @@ proptest! {
         let mut driver = TestDriver::on_disk(ranked);
         for chunk in ops.chunks(8) {
             driver.run(chunk);
-            for (results, window, total) in &queries {
-                check_query(&driver, results, window, *total);
+            for (spec, window, total) in &queries {
+                check_query(&driver, spec, window, *total);
             }
             for (listing_query, window, total) in &listing_queries {
                 check_access_path(&driver, listing_query);
-                check_query(&driver, &listing_query.results(), window, *total);
+                check_query(&driver, &listing_query.spec(), window, *total);
             }
         }
         check_account(&driver);
         check_catching_up(&driver, 2);
-        for (results, ..) in &queries {
-            check_changes(&driver, results);
+        for (spec, ..) in &queries {
+            check_changes(&driver, spec);
         }
         for (listing_query, ..) in &listing_queries {
-            check_changes(&driver, &listing_query.results());
+            check_changes(&driver, &listing_query.spec());
         }
     }
 }

@@ -70,7 +70,7 @@ impl ListingQuery {
         Self { sort, ..self }
     }
 
-    pub(super) fn results(&self) -> QuerySpec {
+    pub(super) fn spec(&self) -> QuerySpec {
         let at = |at: i64| UtcMillis(EPOCH + at);
         let mut parts = vec![spelled(self.filter, self.spelling)];
         parts.extend(self.uid.map(|uid| Filter::Is(Condition::InMailbox(uid))));
@@ -224,7 +224,7 @@ pub(super) fn listing_query() -> impl Strategy<Value = ListingQuery> {
 /// applies.
 pub(super) fn check_access_path(driver: &TestDriver, listing_query: &ListingQuery) {
     let snapshot = driver.store.snapshot();
-    let plan = explain(&snapshot, &listing_query.results()).unwrap();
+    let plan = explain(&snapshot, &listing_query.spec()).unwrap();
     let uid = listing_query.uid.unwrap_or(MailboxUid::ALL);
     let is_maintained = |filter: &ListingFilter| {
         snapshot.maintained_listing(ACCOUNT, uid, *filter).unwrap().is_some()
@@ -262,7 +262,7 @@ proptest! {
             driver.run(chunk);
             for (listing_query, window, total) in &queries {
                 check_access_path(&driver, listing_query);
-                check_query(&driver, &listing_query.results(), window, *total);
+                check_query(&driver, &listing_query.spec(), window, *total);
             }
         }
     }
@@ -284,7 +284,7 @@ proptest! {
         driver.run(&ops);
         for listing_query in &queries {
             check_access_path(&driver, listing_query);
-            check_changes(&driver, &listing_query.results());
+            check_changes(&driver, &listing_query.spec());
         }
     }
 }
@@ -326,9 +326,8 @@ fn missing_listing_is_requested_and_answers_once_complete() {
         (0, ListingFilter::Every, true),
     ] {
         let listing_query = simple_query(uid, filter, collapse);
-        let plan = |driver: &TestDriver| {
-            explain(&driver.store.snapshot(), &listing_query.results()).unwrap()
-        };
+        let plan =
+            |driver: &TestDriver| explain(&driver.store.snapshot(), &listing_query.spec()).unwrap();
         let before = plan(&driver);
         let wanted = (MailboxUid(uid), filter);
         assert_eq!(
@@ -359,19 +358,16 @@ fn missing_listing_is_requested_and_answers_once_complete() {
             (None, &[wanted][..], 300)
         );
         let secrets = driver.store.secrets().clone();
-        let request = |since| QueryChanges {
-            results: listing_query.results(),
-            since,
-            ..QueryChanges::default()
-        };
+        let request =
+            |since| QueryChanges { spec: listing_query.spec(), since, ..QueryChanges::default() };
         let found = changes(&driver.store.snapshot(), &secrets, &request(state)).unwrap();
         assert!(matches!(found.plan.path, AccessPath::Listing(_)), "{}", found.plan);
         let older =
             changes(&driver.store.snapshot(), &secrets, &request(ModSeq(state.0 - 1))).unwrap();
         assert!(matches!(older.plan.path, AccessPath::Filtered(_)), "{}", older.plan);
         assert!(older.plan.to_string().contains("older than its history"), "{}", older.plan);
-        check_query(&driver, &listing_query.results(), &(Begin::Position(150), Some(10)), true);
-        check_query(&driver, &listing_query.results(), &(Begin::Anchor(7, -3), Some(10)), true);
+        check_query(&driver, &listing_query.spec(), &(Begin::Position(150), Some(10)), true);
+        check_query(&driver, &listing_query.spec(), &(Begin::Anchor(7, -3), Some(10)), true);
     }
 }
 
@@ -383,7 +379,7 @@ fn small_mailbox_requests_no_listing() {
         [(1, ListingFilter::Unseen), (7, ListingFilter::Every), (0, ListingFilter::Unseen)]
     {
         let plan =
-            explain(&driver.store.snapshot(), &simple_query(uid, filter, false).results()).unwrap();
+            explain(&driver.store.snapshot(), &simple_query(uid, filter, false).spec()).unwrap();
         assert_eq!((plan.wanted_listing, plan.path), (None, AccessPath::Generic), "{plan}");
     }
 }
@@ -394,16 +390,16 @@ fn all_mail_needs_no_listing_and_deep_windows_are_recognised() {
     for n in 0..3 {
         driver.apply(&create(NaiveDraft::default(), &[1], n));
     }
-    let results = simple_query(0, ListingFilter::Every, false).results();
+    let spec = simple_query(0, ListingFilter::Every, false).spec();
     let snapshot = driver.store.snapshot();
-    assert_eq!(explain(&snapshot, &results).unwrap().path, AccessPath::AllMail);
+    assert_eq!(explain(&snapshot, &spec).unwrap().path, AccessPath::AllMail);
     assert!(!Window::default().is_deep());
     for start in
         [Start::Position(-1), Start::Position(10_000), Start::Anchor { id: EmailId(0), offset: 0 }]
     {
         assert!(Window { start, limit: None }.is_deep());
     }
-    check_changes(&driver, &results);
+    check_changes(&driver, &spec);
 }
 
 #[test]
@@ -415,7 +411,7 @@ fn cheaper_of_listing_and_full_scan_is_chosen() {
     let plan = |uid| {
         let mut listing_query = simple_query(uid, ListingFilter::Every, false);
         listing_query.other = Some(Condition::MinSize(1));
-        explain(&driver.store.snapshot(), &listing_query.results()).unwrap()
+        explain(&driver.store.snapshot(), &listing_query.spec()).unwrap()
     };
     let small = Listing { uid: MailboxUid(1), filter: ListingFilter::Every, shape: Shape::Emails };
     assert_eq!((plan(1).path, plan(1).length), (AccessPath::Filtered(small), 4));
@@ -431,15 +427,14 @@ fn changes_with_too_many_events_are_refused() {
         driver.apply(&create(NaiveDraft::default(), &[1], n));
     }
     let (snapshot, secrets) = (driver.store.snapshot(), driver.store.secrets());
-    let results = simple_query(1, ListingFilter::Every, false).results();
-    let plan = explain(&snapshot, &results).unwrap();
-    let request =
-        QueryChanges { results: results.clone(), since: first, ..QueryChanges::default() };
-    let matcher = Matcher::new(&results.filter, secrets);
+    let spec = simple_query(1, ListingFilter::Every, false).spec();
+    let plan = explain(&snapshot, &spec).unwrap();
+    let request = QueryChanges { spec: spec.clone(), since: first, ..QueryChanges::default() };
+    let matcher = Matcher::new(&spec.filter, secrets);
     assert_eq!(
         changes_by(&snapshot, &matcher, &request, plan.clone(), 3),
         Err(Error::CannotCalculateChanges)
     );
     assert_eq!(changes_by(&snapshot, &matcher, &request, plan, 4).unwrap().answer.added.len(), 4);
-    assert_eq!(access_paths(&snapshot, &results, &matcher).unwrap().candidates.len(), 3);
+    assert_eq!(access_paths(&snapshot, &spec, &matcher).unwrap().candidates.len(), 3);
 }

@@ -66,7 +66,7 @@ fn set_mailboxes(store: &Store, id: EmailId, others: &BTreeSet<MailboxUid>) {
     commit.unwrap().1.wait_blocking().unwrap();
 }
 
-fn results(filter: Filter, ascending: bool, collapse: bool) -> QuerySpec {
+fn spec(filter: Filter, ascending: bool, collapse: bool) -> QuerySpec {
     let sort = vec![Comparator {
         property: SortProperty::ReceivedAt,
         ascending,
@@ -81,9 +81,9 @@ fn guest_query_over_two_mailboxes_reads_only_their_rows() {
     let (engine, store, shared) = store_with_shared_mailboxes();
     let everything = || Filter::And(Vec::new());
     let oldest: Vec<EmailId> = shared.iter().rev().copied().collect();
-    let rows = |results: QuerySpec, position: i64, total: bool, list: &[EmailId]| {
+    let rows = |spec: QuerySpec, position: i64, total: bool, list: &[EmailId]| {
         let window = Window { start: Start::Position(position), limit: Some(10) };
-        let request = Query { results, window, total };
+        let request = Query { spec, window, total };
         engine.read();
         let found = query(&store.snapshot(), store.secrets(), &request).unwrap();
         let rows = engine.read();
@@ -93,20 +93,20 @@ fn guest_query_over_two_mailboxes_reads_only_their_rows() {
         (rows, found.plan.to_string())
     };
     // The guest may see 267 of 2,000 emails, in 334 rows of two listings.
-    for (results, position, total, list, max_rows) in [
-        (results(everything(), false, false), 0, false, &shared, 100),
-        (results(everything(), true, false), 0, false, &oldest, 100),
-        (results(everything(), false, true), 0, false, &shared, 100),
-        (results(everything(), false, false), 200, false, &shared, 400),
-        (results(everything(), false, false), 0, true, &shared, 400),
-        (results(everything(), true, true), 0, true, &oldest, 400),
+    for (spec, position, total, list, max_rows) in [
+        (spec(everything(), false, false), 0, false, &shared, 100),
+        (spec(everything(), true, false), 0, false, &oldest, 100),
+        (spec(everything(), false, true), 0, false, &shared, 100),
+        (spec(everything(), false, false), 200, false, &shared, 400),
+        (spec(everything(), false, false), 0, true, &shared, 400),
+        (spec(everything(), true, true), 0, true, &oldest, 400),
     ] {
-        let (rows, plan) = rows(results, position, total, list);
+        let (rows, plan) = rows(spec, position, total, list);
         assert!(rows < max_rows, "{rows} rows at {position}, total: {total}; {plan}");
     }
     // A filter that decides each email also reads the rows of the emails.
     let not_draft = Filter::Is(Condition::NotKeyword("$draft".into()));
-    let (rows, plan) = rows(results(not_draft, false, false), 0, true, &shared);
+    let (rows, plan) = rows(spec(not_draft, false, false), 0, true, &shared);
     assert!(rows < 800, "{rows} rows; {plan}");
 }
 
@@ -115,8 +115,8 @@ fn guest_changes_over_two_mailboxes_read_only_their_rows() {
     let (engine, store, shared) = store_with_shared_mailboxes();
     let since = store.snapshot().state(ACCOUNT, DataType::Email).unwrap();
     set_mailboxes(&store, shared[5], &BTreeSet::new());
-    let results = results(Filter::And(Vec::new()), false, false);
-    let request = QueryChanges { results, since, total: true, ..QueryChanges::default() };
+    let spec = spec(Filter::And(Vec::new()), false, false);
+    let request = QueryChanges { spec, since, total: true, ..QueryChanges::default() };
     engine.read();
     let found = changes(&store.snapshot(), store.secrets(), &request).unwrap();
     let rows = engine.read();

@@ -273,16 +273,16 @@ impl NaiveAccount {
     }
 
     /// Returns the complete results of a query.
-    pub(super) fn list(&self, results: &QuerySpec) -> Vec<EmailId> {
+    pub(super) fn list(&self, spec: &QuerySpec) -> Vec<EmailId> {
         let mut found: Vec<&NaiveMail> =
-            self.mails.iter().filter(|mail| self.matches(&results.filter, mail)).collect();
+            self.mails.iter().filter(|mail| self.matches(&spec.filter, mail)).collect();
         found.sort_by_key(|mail| mail.id);
-        if results.sort.iter().any(|comparator| {
+        if spec.sort.iter().any(|comparator| {
             comparator.property == SortProperty::ReceivedAt && comparator.ascending
         }) {
             found.reverse();
         }
-        for comparator in results.sort.iter().rev() {
+        for comparator in spec.sort.iter().rev() {
             // Each sort is stable, so sorting by the first comparator last gives it precedence.
             found.sort_by(|one, other| {
                 let order = self.key(comparator, one).cmp(&self.key(comparator, other));
@@ -290,7 +290,7 @@ impl NaiveAccount {
             });
         }
         let mut threads = BTreeSet::new();
-        found.retain(|mail| !results.collapse || threads.insert(mail.thread));
+        found.retain(|mail| !spec.collapse || threads.insert(mail.thread));
         found.iter().map(|mail| mail.id).collect()
     }
 
@@ -339,7 +339,7 @@ impl NaiveAccount {
     /// Returns the results in the window and the index of the first of them, or `None` for
     /// `anchorNotFound` (RFC 8620 §5.5).
     pub(super) fn page(&self, query: &Query) -> Option<(Vec<EmailId>, usize)> {
-        let list = self.list(&query.results);
+        let list = self.list(&query.spec);
         let signed = |number: usize| i64::try_from(number).unwrap();
         let start = match query.window.start {
             Start::Anchor { id, offset } => {

@@ -64,7 +64,7 @@ fn set_flagged(store: &Store, id: EmailId, flagged: bool) {
     commit.unwrap().1.wait_blocking().unwrap();
 }
 
-fn results(property: SortProperty, ascending: bool, collapse: bool) -> QuerySpec {
+fn spec(property: SortProperty, ascending: bool, collapse: bool) -> QuerySpec {
     let filter = Filter::Is(Condition::InMailbox(INBOX));
     let sort = vec![Comparator { property, ascending, collation: Collation::default() }];
     QuerySpec { account: ACCOUNT, filter, sort, collapse, ..small_batches() }
@@ -78,12 +78,12 @@ fn flagged() -> SortProperty {
 fn rows_read(
     engine: &CountingEngine,
     store: &Store,
-    results: &QuerySpec,
+    spec: &QuerySpec,
     start: Start,
     expected: &[EmailId],
 ) -> usize {
     let request =
-        Query { results: results.clone(), window: Window { start, limit: Some(10) }, total: true };
+        Query { spec: spec.clone(), window: Window { start, limit: Some(10) }, total: true };
     engine.read();
     let found = query(&store.snapshot(), store.secrets(), &request).unwrap();
     assert!(
@@ -109,8 +109,7 @@ fn page_of_flagged_first_reads_few_rows_of_a_large_mailbox() {
             selected
         };
         let list = [newest_first(true), newest_first(false)].concat();
-        let (plain, collapsed) =
-            (results(flagged(), false, false), results(flagged(), false, true));
+        let (plain, collapsed) = (spec(flagged(), false, false), spec(flagged(), false, true));
         let page = |from: usize| &list[from..from + 10];
         let at = |from: usize| Start::Position(i64::try_from(from).unwrap());
         let (split, deep) = (newest_first(true).len(), list.len() - 60);
@@ -125,17 +124,11 @@ fn page_of_flagged_first_reads_few_rows_of_a_large_mailbox() {
             rows_read(
                 &engine,
                 &store,
-                &results(SortProperty::ReceivedAt, true, false),
+                &spec(SortProperty::ReceivedAt, true, false),
                 at(0),
                 &oldest,
             ),
-            rows_read(
-                &engine,
-                &store,
-                &results(SortProperty::ReceivedAt, true, true),
-                at(0),
-                &oldest,
-            ),
+            rows_read(&engine, &store, &spec(SortProperty::ReceivedAt, true, true), at(0), &oldest),
         ]
     };
     // The number of rows depends on which emails begin a rank, so several stores are measured. A
@@ -168,8 +161,8 @@ fn page_of_few_unflagged_emails_skips_the_flagged_ones() {
         few.reverse();
         let last = Start::Position(-10);
         [
-            rows_read(&engine, &store, &results(flagged(), true, false), Start::default(), &few),
-            rows_read(&engine, &store, &results(flagged(), false, false), last, &few),
+            rows_read(&engine, &store, &spec(flagged(), true, false), Start::default(), &few),
+            rows_read(&engine, &store, &spec(flagged(), false, false), last, &few),
         ]
     };
     let (few, many) = (read(1_000), read(4_000));
@@ -186,8 +179,8 @@ fn changes_of_flagged_first_read_few_rows() {
     set_flagged(&store, ids[8], false);
     let new = file(&store, b"Subject: new\r\n\r\nx\r\n", 5_000);
     for collapse in [false, true] {
-        let results = results(flagged(), false, collapse);
-        let request = QueryChanges { results, since, total: true, ..QueryChanges::default() };
+        let spec = spec(flagged(), false, collapse);
+        let request = QueryChanges { spec, since, total: true, ..QueryChanges::default() };
         engine.read();
         let found = changes(&store.snapshot(), store.secrets(), &request).unwrap();
         let rows = engine.read();

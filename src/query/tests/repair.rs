@@ -136,12 +136,12 @@ fn extend_listings(driver: &TestDriver, listings: Vec<(u32, usize, usize)>) {
 }
 
 /// Checks that the changes from every recorded state are refused, or lead to the new results.
-fn check_changes(driver: &TestDriver, results: &QuerySpec) {
+fn check_changes(driver: &TestDriver, spec: &QuerySpec) {
     let snapshot = driver.store.snapshot();
-    let new = driver.now.list(results);
+    let new = driver.now.list(spec);
     for (since, past) in &driver.past {
         let request = QueryChanges {
-            results: results.clone(),
+            spec: spec.clone(),
             since: *since,
             total: true,
             ..QueryChanges::default()
@@ -150,7 +150,7 @@ fn check_changes(driver: &TestDriver, results: &QuerySpec) {
             Err(Error::CannotCalculateChanges) => {}
             Err(error) => panic!("{error}"),
             Ok(found) => {
-                let cached: Vec<_> = past.list(results).into_iter().map(Some).collect();
+                let cached: Vec<_> = past.list(spec).into_iter().map(Some).collect();
                 let expected: Vec<_> = new.iter().copied().map(Some).collect();
                 assert_eq!(
                     apply_changes(&cached, &found.answer, new.len()),
@@ -230,9 +230,9 @@ proptest! {
         driver.past.clear();
         driver.past.push((driver.state(), driver.now.clone()));
         for round in 0..2 {
-            for (results, window, total) in &queries {
-                check_query(&driver, results, window, *total);
-                check_changes(&driver, results);
+            for (spec, window, total) in &queries {
+                check_query(&driver, spec, window, *total);
+                check_changes(&driver, spec);
             }
             check_listings(&driver);
             prop_assert_eq!(breaches(&driver), Vec::new());
@@ -267,9 +267,9 @@ proptest! {
             driver.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches
         };
         prop_assert_eq!(breaches(&driver), Vec::new(), "{:?}", damages);
-        for (results, window, total) in &queries {
-            check_query(&driver, results, window, *total);
-            check_changes(&driver, results);
+        for (spec, window, total) in &queries {
+            check_query(&driver, spec, window, *total);
+            check_changes(&driver, spec);
         }
         check_listings(&driver);
         if !report.renewed.is_empty() {
@@ -277,9 +277,9 @@ proptest! {
             driver.past.push((driver.state(), driver.now.clone()));
         }
         driver.run(&after);
-        for (results, window, total) in &queries {
-            check_query(&driver, results, window, *total);
-            check_changes(&driver, results);
+        for (spec, window, total) in &queries {
+            check_query(&driver, spec, window, *total);
+            check_changes(&driver, spec);
         }
         check_listings(&driver);
         prop_assert_eq!(breaches(&driver), Vec::new());

@@ -24,13 +24,13 @@ fn within_scope(account: &naive::NaiveAccount, scope: &Scope) -> naive::NaiveAcc
     limited
 }
 
-fn with_scope(results: &QuerySpec, scope: &Scope) -> QuerySpec {
-    QuerySpec { scope: Some(scope.clone()), ..results.clone() }
+fn with_scope(spec: &QuerySpec, scope: &Scope) -> QuerySpec {
+    QuerySpec { scope: Some(scope.clone()), ..spec.clone() }
 }
 
 fn check_query(
     driver: &TestDriver,
-    results: &QuerySpec,
+    spec: &QuerySpec,
     scope: &Scope,
     (begin, limit): &(Begin, Option<usize>),
 ) {
@@ -43,25 +43,25 @@ fn check_query(
     };
     let now = within_scope(&driver.now, scope);
     let request =
-        Query { results: results.clone(), window: Window { start, limit: *limit }, total: true };
+        Query { spec: spec.clone(), window: Window { start, limit: *limit }, total: true };
     let expected =
         now.page(&request).ok_or(Error::AnchorNotFound).map(|(ids, position)| QueryAnswer {
             ids,
             position,
-            total: Some(now.list(results).len()),
+            total: Some(now.list(spec).len()),
             state: driver.state(),
             can_calculate: true,
         });
     let (snapshot, secrets) = (driver.store.snapshot(), driver.store.secrets());
-    let request = Query { results: with_scope(results, scope), ..request };
+    let request = Query { spec: with_scope(spec, scope), ..request };
     assert_eq!(
         query(&snapshot, secrets, &request).map(|found| found.answer),
         expected,
         "{request:?}"
     );
-    let request = Query { results: request.results.within_scope().into_owned(), ..request };
-    let matcher = Matcher::new(&request.results.filter, secrets);
-    for plan in access_paths(&snapshot, &request.results, &matcher).unwrap().candidates {
+    let request = Query { spec: request.spec.within_scope().into_owned(), ..request };
+    let matcher = Matcher::new(&request.spec.filter, secrets);
+    for plan in access_paths(&snapshot, &request.spec, &matcher).unwrap().candidates {
         assert_eq!(
             query_by(&snapshot, &matcher, &request, &plan),
             expected,
@@ -71,10 +71,10 @@ fn check_query(
     }
 }
 
-fn check_changes(driver: &TestDriver, results: &QuerySpec, scope: &Scope) {
+fn check_changes(driver: &TestDriver, spec: &QuerySpec, scope: &Scope) {
     let (snapshot, secrets) = (driver.store.snapshot(), driver.store.secrets());
     let now = within_scope(&driver.now, scope);
-    let new = now.list(results);
+    let new = now.list(spec);
     let low = |uid: &MailboxUid| {
         snapshot
             .maintained_listing(ACCOUNT, *uid, ListingFilter::Every)
@@ -86,21 +86,21 @@ fn check_changes(driver: &TestDriver, results: &QuerySpec, scope: &Scope) {
     let low = scope.mailboxes().iter().map(low).max().unwrap_or_default().max(driver.low);
     for (since, past) in &driver.past {
         let (since, past) = (*since, within_scope(past, scope));
-        let old = past.list(results);
+        let old = past.list(spec);
         let visible: BTreeSet<EmailId> =
             past.mails.iter().chain(&now.mails).map(|mail| mail.id).collect();
         let expected: Vec<Option<EmailId>> = new.iter().copied().map(Some).collect();
         let request = QueryChanges {
-            results: with_scope(results, scope),
+            spec: with_scope(spec, scope),
             since,
             total: true,
             ..QueryChanges::default()
         };
-        let limited = request.results.within_scope().into_owned();
+        let limited = request.spec.within_scope().into_owned();
         let matcher = Matcher::new(&limited.filter, secrets);
         for plan in access_paths(&snapshot, &limited, &matcher).unwrap().candidates {
             let run = |up_to| {
-                let request = QueryChanges { results: limited.clone(), up_to, ..request.clone() };
+                let request = QueryChanges { spec: limited.clone(), up_to, ..request.clone() };
                 changes_by(&snapshot, &matcher, &request, plan.clone(), limits::MAX_QUERY_EVENTS)
                     .map(|found| found.answer)
             };
@@ -187,10 +187,10 @@ proptest! {
         check_scope(&driver, &scope);
         let listing_queries = listing_queries
             .iter()
-            .map(|(listing_query, window)| (listing_query.results(), window.clone()));
-        for (results, window) in queries.into_iter().chain(listing_queries) {
-            check_query(&driver, &results, &scope, &window);
-            check_changes(&driver, &results, &scope);
+            .map(|(listing_query, window)| (listing_query.spec(), window.clone()));
+        for (spec, window) in queries.into_iter().chain(listing_queries) {
+            check_query(&driver, &spec, &scope, &window);
+            check_changes(&driver, &spec, &scope);
         }
     }
 }

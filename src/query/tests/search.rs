@@ -104,9 +104,8 @@ pub(super) fn fold_step(store: &Store, sizes: &FoldSizes) -> Result<bool, Error>
 
 /// Returns the first `limit` emails that match, newest first.
 pub(super) fn search(store: &Store, filter: Filter, limit: Option<usize>) -> Vec<EmailId> {
-    let results = QuerySpec { account: ACCOUNT, filter, ..small_batches() };
-    let request =
-        Query { results, window: Window { start: Start::default(), limit }, total: false };
+    let spec = QuerySpec { account: ACCOUNT, filter, ..small_batches() };
+    let request = Query { spec, window: Window { start: Start::default(), limit }, total: false };
     query(&store.snapshot(), store.secrets(), &request).unwrap().answer.ids
 }
 

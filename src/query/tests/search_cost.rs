@@ -154,9 +154,8 @@ fn text_search_uses_the_index_and_a_small_mailbox() {
     let (small, ticket) = commit.unwrap();
     ticket.wait_blocking().unwrap();
     let plan = |filter: &Filter| {
-        let results =
-            QuerySpec { account: AccountId(1), filter: filter.clone(), ..small_batches() };
-        explain(&store.snapshot(), &results).unwrap()
+        let spec = QuerySpec { account: AccountId(1), filter: filter.clone(), ..small_batches() };
+        explain(&store.snapshot(), &spec).unwrap()
     };
     let within =
         |uid: MailboxUid, filter| Filter::And(vec![Filter::Is(Condition::InMailbox(uid)), filter]);

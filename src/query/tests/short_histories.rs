@@ -69,7 +69,7 @@ fn check_short_histories(same_thread: bool, newer: usize) {
                 {
                     let listing_query = simple_query(uid, filter, collapse);
                     if listing_query.path().is_some() {
-                        check_minimal(&driver, &listing_query.results());
+                        check_minimal(&driver, &listing_query.spec());
                         checked += 1;
                     }
                 }
@@ -78,7 +78,7 @@ fn check_short_histories(same_thread: bool, newer: usize) {
                     let listing_query =
                         simple_query(uid, ListingFilter::Every, collapse).sorted_by(sort);
                     assert!(listing_query.path().is_some(), "{listing_query:?}");
-                    check_minimal(&driver, &listing_query.results());
+                    check_minimal(&driver, &listing_query.spec());
                     checked += 1;
                 }
             }
@@ -151,21 +151,18 @@ fn apply(
 
 /// Checks that the chosen access path gives the right results, and the minimum of changes from
 /// every past state, up to each email and without `upToId`.
-fn check_minimal(driver: &TestDriver, results: &QuerySpec) {
+fn check_minimal(driver: &TestDriver, spec: &QuerySpec) {
     let (snapshot, secrets) = (driver.store.snapshot(), driver.store.secrets());
-    let new = driver.now.list(results);
-    let page = query(
-        &snapshot,
-        secrets,
-        &Query { results: results.clone(), total: true, ..Query::default() },
-    )
-    .unwrap();
+    let new = driver.now.list(spec);
+    let page =
+        query(&snapshot, secrets, &Query { spec: spec.clone(), total: true, ..Query::default() })
+            .unwrap();
     assert_eq!((page.answer.ids.as_slice(), page.answer.total), (new.as_slice(), Some(new.len())));
     for (since, past) in &driver.past {
-        let old = past.list(results);
+        let old = past.list(spec);
         for up_to in driver.ids.iter().copied().map(Some).chain([None]) {
             let request = QueryChanges {
-                results: results.clone(),
+                spec: spec.clone(),
                 since: *since,
                 up_to,
                 max_changes: None,
@@ -175,7 +172,7 @@ fn check_minimal(driver: &TestDriver, results: &QuerySpec) {
             assert!(reports_minimum(found.plan.path), "{:?}", found.plan);
             let reported = (found.answer.removed.into_iter().collect(), found.answer.added);
             let expected =
-                minimal_changes_of(&found.plan, results, (past, &old), (&driver.now, &new), up_to);
+                minimal_changes_of(&found.plan, spec, (past, &old), (&driver.now, &new), up_to);
             assert_eq!(reported, expected, "{old:?} to {new:?} for {request:?}");
             assert_eq!(found.answer.total, Some(new.len()));
         }

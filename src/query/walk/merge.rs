@@ -12,7 +12,7 @@ use crate::store::{Error, Snapshot};
 /// The smallest number of rows that is read of one listing at once.
 const MIN_LISTING_BATCH: usize = 8;
 
-/// A merged walk over the rows of complete listings.
+/// A merged walk over the rows of complete listings in a range.
 #[derive(Debug)]
 pub(in crate::query) struct Merge<'v> {
     pub(super) snapshot: &'v Snapshot<'v>,
@@ -26,9 +26,12 @@ pub(in crate::query) struct Merge<'v> {
 #[derive(Debug)]
 struct SourceListing {
     listing: Listing,
+    /// Rows that were read and not yet merged.
     read: VecDeque<(EmailId, ThreadId)>,
-    /// Reading continues after this email, or at the beginning; `None` if all is read.
+    /// Where reading continues: after this email, or (`Some(None)`) at the beginning; `None` if all
+    /// is read.
     upto: Option<Option<EmailId>>,
+    /// The number of rows of the next read. It grows.
     step: usize,
 }
 
@@ -54,7 +57,8 @@ impl<'v> Merge<'v> {
         self.direction
     }
 
-    /// Returns the next email. It may be in several of the listings.
+    /// Returns the next email of the range, once even if it is in several of the listings, or `None`
+    /// at the end.
     pub(in crate::query) fn next(&mut self) -> Result<Option<(EmailId, ThreadId)>, Error> {
         let most = (MAX_READ_BATCH / self.listings.len().max(1)).max(MIN_LISTING_BATCH);
         let mut first: Option<(EmailId, ThreadId)> = None;

@@ -28,8 +28,8 @@ pub(super) enum EmailWalk<'v> {
 
 impl<'v> EmailWalk<'v> {
     /// Returns the walk for a plan.
-    pub(super) fn of(plan: &QueryPlan, snapshot: &'v Snapshot<'v>, query: &QuerySpec) -> Self {
-        let account = query.account;
+    pub(super) fn of(plan: &QueryPlan, snapshot: &'v Snapshot<'v>, spec: &QuerySpec) -> Self {
+        let account = spec.account;
         let (range, direction) = (plan.range, plan.direction);
         let every = |uid: &MailboxUid| Listing {
             uid: *uid,
@@ -39,7 +39,7 @@ impl<'v> EmailWalk<'v> {
         let merged_listings = || plan.among.iter().map(every).collect::<Vec<Listing>>();
         let listings: Vec<Listing> = match plan.path {
             AccessPath::Search(listing) => {
-                return Self::Search(SearchWalk::new(snapshot, query, listing, range));
+                return Self::Search(SearchWalk::new(snapshot, spec, listing, range));
             }
             AccessPath::Merged { filter_decides: false } => {
                 return Self::Exact(Merge::new(

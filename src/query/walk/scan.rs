@@ -25,7 +25,9 @@ pub(in crate::query) struct EmailScan<'v> {
     from: ScanSource<'v>,
     range: IdRange,
     direction: Direction,
+    /// Emails that were read and not yet returned.
     read: VecDeque<(EmailId, EmailMetadata)>,
+    /// The number of emails of the next read. It grows.
     step: usize,
     /// Counts the rows that are read.
     reads: Allowance,
@@ -33,7 +35,8 @@ pub(in crate::query) struct EmailScan<'v> {
 
 #[derive(Debug)]
 enum ScanSource<'v> {
-    /// All mail. Reading continues after this email, or at the beginning; `None` if all is read.
+    /// All mail. Reading continues after this email, or (`Some(None)`) at the beginning; `None` if
+    /// all is read.
     All(Option<Option<EmailId>>),
     Listings(Merge<'v>),
 }
@@ -84,12 +87,13 @@ impl<'v> EmailScan<'v> {
         self.direction
     }
 
-    /// Returns the next email.
+    /// Returns the next live email of the range, or `None` at the end.
     pub(in crate::query) fn next_email(
         &mut self,
     ) -> Result<Option<(EmailId, EmailMetadata)>, Error> {
         loop {
             match self.read.pop_front() {
+                // The walk began at the range, so this email is beyond its end.
                 Some((id, _)) if !self.range.holds(id) => {
                     self.read.clear();
                     self.from = ScanSource::All(None);
@@ -140,7 +144,8 @@ impl<'v> EmailScan<'v> {
     }
 }
 
-/// Reads the next emails of a listing after the email `behind`, in a direction.
+/// Reads the next emails of a listing after the email `behind` in a direction, or from the beginning
+/// if that is `None`. Fewer than `limit` are the last.
 pub(in crate::query) fn read_page(
     snapshot: &Snapshot<'_>,
     account: AccountId,

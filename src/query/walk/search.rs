@@ -21,8 +21,9 @@ pub(in crate::query) struct SearchWalk<'v> {
     /// The listing that contains every match; `None` for all mail.
     listing: Option<Listing>,
     range: IdRange,
-    /// Where the walk continues; `None` at the end.
+    /// The id at which the walk continues; `None` at the end.
     from: Option<EmailId>,
+    /// The smallest size of the next batch. It doubles with each batch, up to `MAX_SEARCH_BATCH`.
     step: usize,
     /// In the last batch taken from the listing, how many of 1,000 emails were hits; and in the
     /// last batch taken from the index, how many of 1,000 hits were in the listing. The next batch
@@ -55,11 +56,11 @@ impl<'v> SearchWalk<'v> {
     /// Returns a walk over the hits in all mail, or in a complete listing.
     pub(in crate::query) fn new(
         snapshot: &'v Snapshot<'v>,
-        results: &QuerySpec,
+        spec: &QuerySpec,
         listing: Option<Listing>,
         range: IdRange,
     ) -> Self {
-        let (account, options) = (results.account, results.options);
+        let (account, options) = (spec.account, spec.options);
         let from = Some(range.first);
         Self {
             snapshot,
@@ -74,7 +75,7 @@ impl<'v> SearchWalk<'v> {
         }
     }
 
-    /// Returns the next batch of hits, or `None` at the end. `room` is the number of results still
+    /// Returns the next batch of hits, which may be empty, or `None` at the end. `room` is the number of results still
     /// wanted. `shown` are the threads that have a result already, if one result for each thread is
     /// enough; their hits are left out. Hits that are known not to match without reading the
     /// message are left out, too.
@@ -114,7 +115,7 @@ impl<'v> SearchWalk<'v> {
             if known == Some(false) {
                 continue;
             }
-            // If one result for each thread is enough, only the first hit of a thread is
+            // If one result for each thread is enough, of each thread only the first hit is
             // prefetched.
             if (shown.is_none() || threads_with_hit.insert(metadata.thread)) && known.is_none() {
                 unread.push(hits.len());
@@ -191,7 +192,8 @@ impl<'v> SearchWalk<'v> {
         Ok(answers)
     }
 
-    /// Prefetches the messages of the hits at these indexes.
+    /// Prefetches the messages of the hits at these indexes, as far as `prefetch_bytes` goes, and
+    /// charges their bytes. The others are read when the filter needs them.
     fn read(&self, hits: &mut [Hit], unread: &[usize], reads: &Allowance) -> Result<(), Error> {
         let (mut left, mut blobs): (u64, Vec<(usize, BlobHash)>) =
             (self.options.prefetch_bytes, Vec::new());

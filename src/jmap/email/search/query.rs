@@ -95,9 +95,8 @@ impl Method for EmailQuery {
         let snapshot = context.store.snapshot();
         let rights = Rights::in_account(&snapshot, &account)?;
         let window = SectionArgs::from_query(&args).window(limits::MAX_QUERY_RESULTS)?;
-        let results =
-            query_spec(call, (&account, &rights), args.filter.as_ref(), args.sort, &extra)?;
-        let query = Query { results, window, total: args.calculate_total };
+        let spec = query_spec(call, (&account, &rights), args.filter.as_ref(), args.sort, &extra)?;
+        let query = Query { spec, window, total: args.calculate_total };
         let result = query::query(&snapshot, context.store.secrets(), &query)?;
         context.request_listings(account.id, |now| result.plan.listing_requests(now));
         let answer = result.answer;
@@ -128,10 +127,9 @@ impl Method for EmailQueryChanges {
         let (context, account) = (call.context, call.account(&args.account_id)?);
         let snapshot = context.store.snapshot();
         let rights = Rights::in_account(&snapshot, &account)?;
-        let results =
-            query_spec(call, (&account, &rights), args.filter.as_ref(), args.sort, &extra)?;
+        let spec = query_spec(call, (&account, &rights), args.filter.as_ref(), args.sort, &extra)?;
         let query = QueryChanges {
-            results,
+            spec,
             since: parse_state(&context.store, &args.since_query_state)?.mark,
             // An id that cannot be that of an email is not in the results, so it is no bound.
             up_to: args.up_to_id.and_then(|id| id.parse().ok()),

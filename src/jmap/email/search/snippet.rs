@@ -51,15 +51,15 @@ impl Method for SnippetGet {
         let snapshot = context.store.snapshot();
         let rights = Rights::in_account(&snapshot, &account)?;
         let filter = filter::parse_filter_of_call(call, args.filter.as_ref())?;
-        let results = QuerySpec {
+        let spec = QuerySpec {
             account: account.id,
             filter,
             scope: rights.scope(),
             ..QuerySpec::default()
         };
         // A filter that Email/query refuses is refused here too.
-        explain(&snapshot, &results)?;
-        let finder = Finder::new(&results.filter, context.store.secrets());
+        explain(&snapshot, &spec)?;
+        let finder = Finder::new(&spec.filter, context.store.secrets());
         let is_visible = |id| -> Result<bool, MethodError> {
             let Some(email) =
                 snapshot.email(account.id, id)?.filter(|email| rights.may_read_email(email))

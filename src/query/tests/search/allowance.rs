@@ -19,9 +19,9 @@ fn searches_share_an_allowance_of_bytes_to_read() {
     // A condition on the header is charged only for the bytes of the header.
     for (condition, bytes) in [(Condition::Body("lunch".into()), 20_000), (header, 2000)] {
         let reads = Allowance::new(bytes, u64::MAX);
-        let results =
+        let spec =
             QuerySpec { account: ACCOUNT, filter: Filter::Is(condition), reads, ..small_batches() };
-        let request = Query { results, ..Query::default() };
+        let request = Query { spec, ..Query::default() };
         let run =
             || query(&snapshot, store.secrets(), &request).map(|found| found.answer.ids.len());
         assert_eq!(run(), Ok(20), "{request:?}");
@@ -44,9 +44,9 @@ fn header_of_a_long_message_is_charged_without_its_body() {
     let snapshot = store.snapshot();
     let request = |condition: Condition, bytes: u64, rows: u64| {
         let reads = Allowance::new(bytes, rows);
-        let results =
+        let spec =
             QuerySpec { account: ACCOUNT, filter: Filter::Is(condition), reads, ..small_batches() };
-        Query { results, ..Query::default() }
+        Query { spec, ..Query::default() }
     };
     let header = || Condition::Header { name: "X-A".into(), text: Some("b7".into()) };
     let run = |request: &Query| {
@@ -79,14 +79,14 @@ fn changes_that_read_too_much_cannot_be_calculated() {
         file_nth(n);
     }
     let filter = Filter::Is(Condition::Body("lunch".into()));
-    let results = |bytes: u64| QuerySpec {
+    let spec = |bytes: u64| QuerySpec {
         account: ACCOUNT,
         filter: filter.clone(),
         reads: Allowance::new(bytes, u64::MAX),
         ..small_batches()
     };
     let request = Query {
-        results: results(2000),
+        spec: spec(2000),
         window: Window { limit: Some(1), ..Window::default() },
         total: false,
     };
@@ -95,7 +95,7 @@ fn changes_that_read_too_much_cannot_be_calculated() {
     let new = file_nth(20);
     let changes_with = |bytes: u64| {
         let request = QueryChanges {
-            results: results(bytes),
+            spec: spec(bytes),
             since: page.state,
             up_to: None,
             max_changes: None,

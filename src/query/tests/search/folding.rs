@@ -110,8 +110,8 @@ fn fold_does_not_answer_for_an_email_newer_than_the_fold() {
     assert!(snapshot.is_current_in_fold(ACCOUNT, folded, id).unwrap());
     assert!(!snapshot.is_current_in_fold(ACCOUNT, ModSeq(created.0 - 1), id).unwrap());
     let matcher = Matcher::new(&Filter::Is(Condition::Body("lunch".into())), store.secrets());
-    let results = QuerySpec { account: ACCOUNT, ..small_batches() };
-    let mut source = CandidateSource::new(&snapshot, &results, &matcher);
+    let spec = QuerySpec { account: ACCOUNT, ..small_batches() };
+    let mut source = CandidateSource::new(&snapshot, &spec, &matcher);
     let index_answer = source.index_answer(id).unwrap();
     for (created, expected) in [(created, true), (folded, true), (folded.next(), false)] {
         let email = EmailMetadata { created, ..email.clone() };
