@@ -95,10 +95,10 @@ impl Scope {
         }
     }
 
-    /// Returns what changed in the scope after `since`, or `None` if that is not known: a mailbox has
-    /// no history that far back, or more than `max_changes` emails of the account or events of one
-    /// mailbox would have to be read. The caller must check that `since` is not below the low mark
-    /// of `Email`.
+    /// Returns what changed in the scope after `since`, or `None` if that is not known: a mailbox
+    /// has no history that far back, or more than `max_changes` emails of the account or events of
+    /// one mailbox would have to be read. The caller must check that `since` is not below the low
+    /// mark of `Email`.
     pub fn changes(
         &self,
         snapshot: &Snapshot<'_>,

@@ -124,8 +124,8 @@ impl<'v> ResultParts<'v> {
         Ok(parts)
     }
 
-    /// Returns the `limit` emails from a position on, in the order of the results; fewer at the end.
-    /// `near` is an email whose position is known, near which the section is found faster.
+    /// Returns the `limit` emails from a position on, in the order of the results; fewer at the
+    /// end. `near` is an email whose position is known, near which the section is found faster.
     pub(in crate::query) fn section(
         &self,
         start: u64,

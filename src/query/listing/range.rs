@@ -74,7 +74,8 @@ impl ListingRange<'_> {
     }
 
     /// Returns the number of emails of the range before each of `ids`. The ids are in the range but
-    /// need not be in the listing. The answer is in the order of the ids. Uses ranks for each id, or one walk for all if that is shorter.
+    /// need not be in the listing. The answer is in the order of the ids. Uses ranks for each id,
+    /// or one walk for all if that is shorter.
     pub(in crate::query) fn positions(
         &self,
         ids: &BTreeSet<EmailId>,

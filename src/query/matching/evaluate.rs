@@ -2,8 +2,9 @@
 //!
 //! - The cheapest conditions are decided first, and nothing is fetched twice.
 //! - A condition is true, false or not known. For a live email whose message may be read
-//!   (`Candidate`) and is not missing, every condition is known. For the past (`Moment::Ever`) only conditions on
-//!   immutable properties are known: an email for which they are false was never in the results.
+//!   (`Candidate`) and is not missing, every condition is known. For the past (`Moment::Ever`) only
+//!   conditions on immutable properties are known: an email for which they are false was never in
+//!   the results.
 //! - A text is looked up in the search index first (`search::hits`). The index tells without
 //!   reading the message that an email does not have the text. It also leads a walk past emails
 //!   that cannot match (`Matcher::next`).
@@ -80,8 +81,8 @@ impl Matcher {
     }
 
     /// Returns the first email at or after `from` that may match, by the search index, or `None` if
-    /// no further one may. If not `needs_index_hit`, that may be `from` itself, whether or not there
-    /// is such an email.
+    /// no further one may. If not `needs_index_hit`, that may be `from` itself, whether or not
+    /// there is such an email.
     pub(in crate::query) fn next(
         &self,
         source: &mut CandidateSource<'_>,
@@ -304,7 +305,8 @@ impl Node {
     }
 }
 
-/// Returns the first email at or after `from` that is a hit of all parts: `from`, if there are none.
+/// Returns the first email at or after `from` that is a hit of all parts: `from`, if there are
+/// none.
 fn first_common<T>(
     parts: &[T],
     from: EmailId,

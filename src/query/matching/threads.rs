@@ -55,8 +55,8 @@ impl<'v> Threads<'v> {
         Self { snapshot, account, scope, reads, known: Vec::new() }
     }
 
-    /// Returns how many emails of a thread have a keyword in normal form: `None` if the thread has no
-    /// emails (in the scope).
+    /// Returns how many emails of a thread have a keyword in normal form: `None` if the thread has
+    /// no emails (in the scope).
     pub(in crate::query) fn emails_with_keyword(
         &mut self,
         thread: ThreadId,

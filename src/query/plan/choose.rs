@@ -53,7 +53,6 @@ pub(in crate::query) fn plan(
 pub(in crate::query) struct AccessPaths {
     /// Best first. The generic path is always the last.
     pub(in crate::query) candidates: Vec<QueryPlan>,
-    /// See `QueryPlan::wanted_listing`.
     wanted_listing: Option<(MailboxUid, ListingFilter)>,
     /// The names of paths that do not apply, with the reasons.
     rejected: Vec<(&'static str, String)>,

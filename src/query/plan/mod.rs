@@ -100,8 +100,8 @@ impl AccessPath {
 pub struct QueryPlan {
     pub path: AccessPath,
     /// The number of emails in the listing that is read, or else in the account. Of merged listings
-    /// it is the sum, in which an email in several of them counts several times. It is the number of
-    /// threads if the results are one email of each thread and ranks do not count them.
+    /// it is the sum, in which an email in several of them counts several times. It is the number
+    /// of threads if the results are one email of each thread and ranks do not count them.
     pub length: u64,
     /// Whether positions are counted by ranks.
     pub ranked: bool,

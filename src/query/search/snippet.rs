@@ -67,8 +67,8 @@ impl Finder {
         !self.body.is_empty()
     }
 
-    /// Returns the snippet of an email, or `None` if there is no such email or it is destroyed. What
-    /// is read is charged to no allowance.
+    /// Returns the snippet of an email, or `None` if there is no such email or it is destroyed.
+    /// What is read is charged to no allowance.
     ///
     /// # Errors
     /// Errors of reading.

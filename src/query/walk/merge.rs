@@ -57,8 +57,8 @@ impl<'v> Merge<'v> {
         self.direction
     }
 
-    /// Returns the next email of the range, once even if it is in several of the listings, or `None`
-    /// at the end.
+    /// Returns the next email of the range, once even if it is in several of the listings, or
+    /// `None` at the end.
     pub(in crate::query) fn next(&mut self) -> Result<Option<(EmailId, ThreadId)>, Error> {
         let most = (MAX_READ_BATCH / self.listings.len().max(1)).max(MIN_LISTING_BATCH);
         let mut first: Option<(EmailId, ThreadId)> = None;

@@ -144,8 +144,8 @@ impl<'v> EmailScan<'v> {
     }
 }
 
-/// Reads the next emails of a listing after the email `behind` in a direction, or from the beginning
-/// if that is `None`. Fewer than `limit` are the last.
+/// Reads the next emails of a listing after the email `behind` in a direction, or from the
+/// beginning if that is `None`. Fewer than `limit` are the last.
 pub(in crate::query) fn read_page(
     snapshot: &Snapshot<'_>,
     account: AccountId,

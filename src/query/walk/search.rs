@@ -75,10 +75,10 @@ impl<'v> SearchWalk<'v> {
         }
     }
 
-    /// Returns the next batch of hits, which may be empty, or `None` at the end. `room` is the number of results still
-    /// wanted. `shown` are the threads that have a result already, if one result for each thread is
-    /// enough; their hits are left out. Hits that are known not to match without reading the
-    /// message are left out, too.
+    /// Returns the next batch of hits, which may be empty, or `None` at the end. `room` is the
+    /// number of results still wanted. `shown` are the threads that have a result already, if one
+    /// result for each thread is enough; their hits are left out. Hits that are known not to match
+    /// without reading the message are left out, too.
     pub(in crate::query) fn hits(
         &mut self,
         matcher: &Matcher,
