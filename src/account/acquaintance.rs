@@ -6,7 +6,8 @@
 //!   not a draft, and is in Sent or from an address of the owner. So no sender becomes known by
 //!   sending mail under any name.
 //! - Replies of the responder do not count.
-//! - At most `MAX_EMAILS_EXAMINED` emails that name the sender are examined.
+//! - At most `MAX_EMAILS_EXAMINED` emails that name the sender are examined, of each form of the
+//!   sender's address. If only others are by the owner, the sender is not known.
 
 use super::OwnAddresses;
 use crate::model::{

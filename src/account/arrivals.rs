@@ -35,6 +35,8 @@ pub fn report(
     Ok(AbsenceReport::of(&arrivals?, (began, ended), has_more))
 }
 
+/// Adds to a decision what the list shows of its email. A purged email has neither thread nor
+/// subject.
 fn arrival(
     snapshot: &Snapshot<'_>,
     account: AccountId,

@@ -22,11 +22,11 @@ pub struct NewAccount {
     pub name: Option<String>,
     /// The owner's name.
     pub display_name: Option<String>,
-    /// How many bytes the account may hold.
+    /// How many bytes the account may hold; `None` for no limit.
     pub quota_bytes: Option<u64>,
-    /// How many emails the account may hold.
+    /// How many emails the account may hold; `None` for no limit.
     pub quota_emails: Option<u64>,
-    /// The time zone (IANA name).
+    /// The time zone (IANA name). `None` is the site's.
     pub zone: Option<String>,
     /// Whether mail to `user+Mailbox@` is filed into that mailbox.
     pub detail_files: bool,
@@ -39,7 +39,7 @@ pub struct NewAccount {
 }
 
 impl NewAccount {
-    /// An account with nothing but an address.
+    /// Returns an account with nothing but an address.
     #[cfg(any(test, feature = "internals"))]
     #[must_use]
     pub fn at(address: Address) -> Self {
@@ -68,7 +68,7 @@ const STANDARD_MAILBOXES: [(&str, Role); 6] = [
     ("Archive", Role::Archive),
 ];
 
-/// How many rows one step of the removal of an account removes.
+/// How many rows one step of the removal of an account removes at most.
 const ERASE_CHUNK: usize = 5_000;
 
 impl Directory {
@@ -137,7 +137,8 @@ impl Directory {
         Ok(account)
     }
 
-    /// Lists all accounts with their addresses, by id.
+    /// Lists the accounts with their addresses, the primary address first, by id. Accounts whose
+    /// rows are damaged are left out.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -151,6 +152,10 @@ impl Directory {
     }
 
     /// Changes an account's row. Returns what `edit` returns.
+    ///
+    /// - `edit` may be called several times, so it must have no other effect.
+    /// - It sees `addresses` as `None`, and what it sets there is ignored.
+    /// - It must not change `primary`: the address rows would not follow.
     ///
     /// # Errors
     /// `NotFound` if there is no such account, `Conflict` if its new name is taken; others if the
@@ -400,6 +405,7 @@ impl Directory {
         }
     }
 
+    /// Whether an address is the name of an account.
     fn is_name(&self, row: &AccountRow, address: &Address) -> bool {
         let settings = self.settings().get();
         Address::parse(&row.name).is_ok_and(|name| settings.stored_form(&name) == *address)

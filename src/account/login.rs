@@ -92,18 +92,18 @@ pub fn new_token() -> Result<(String, [u8; 32]), Error> {
     Ok((text, hash))
 }
 
-/// The hash of a token that is stored.
+/// Returns the hash of a token's text that is stored.
 #[must_use]
 pub fn token_hash(text: &str) -> [u8; 32] {
     blake3::derive_key(TOKEN_CONTEXT, text.as_bytes())
 }
 
-/// The credential name of a password with this PHC string.
+/// Returns the credential name of a password with this PHC string.
 fn password_credential(phc: &str) -> String {
     credential_name("password", &blake3::derive_key(CREDENTIAL_CONTEXT, phc.as_bytes()))
 }
 
-/// The credential name of a token with this hash.
+/// Returns the credential name of a token with this hash.
 fn token_credential(hash: &[u8; 32]) -> String {
     credential_name("token", &blake3::derive_key(CREDENTIAL_CONTEXT, hash))
 }
@@ -122,8 +122,8 @@ pub struct Login {
 }
 
 impl Directory {
-    /// When the token with this credential name expires. `None` if it never does, if it is a
-    /// password, or if there is none.
+    /// Returns when the token with this credential name expires. `None` if it never does, if it is
+    /// a password, or if there is none.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -187,7 +187,8 @@ impl Logins {
     }
 
     /// Logs in with a password that was verified within the last minutes. `name` is the name or an
-    /// address of the account. Costs no hash.
+    /// address of the account. `None` if the password is not in the cache, right or wrong: the
+    /// caller then tries `verify`. Costs no password hash.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -199,8 +200,9 @@ impl Logins {
         Ok(cached.map(|(_, phc)| Login { account, credential: password_credential(phc) }))
     }
 
-    /// Logs in with a password. `name` is the name or an address of the account. Takes long, so it
-    /// must run on a thread that may wait.
+    /// Logs in with a password. `name` is the name or an address of the account. `None` if there is
+    /// no such account or the password is wrong. Takes long, so it must run on a thread that may
+    /// wait. The caller counts failures (`attempt`).
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -226,13 +228,14 @@ impl Logins {
         verify_password(password, phc.unwrap_or(&NOBODY)) && phc.is_some()
     }
 
+    /// Returns how many password hashes were computed.
     #[cfg(test)]
     #[must_use]
     pub fn hashes(&self) -> u64 {
         self.0.hashes.load(Ordering::Relaxed)
     }
 
-    /// Logs in with a token that has not expired.
+    /// Logs in with a token that has not expired. `None` if there is none with this text.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -243,7 +246,7 @@ impl Logins {
     }
 
     /// Whether a connected user may stay: the password or token of the login still exists and
-    /// has not expired.
+    /// has not expired. `false` also if the directory cannot be read.
     #[must_use]
     pub fn is_valid(&self, account: AccountId, credential: &str) -> bool {
         self.0.directory.is_valid(account, credential, self.0.clock.now()).unwrap_or(false)

@@ -58,7 +58,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The form in which an address is stored and looked up.
+    /// Returns the form in which an address is stored and looked up.
     fn stored_form(&self, address: &Address) -> Address {
         if self.case_sensitive {
             Address::from_parts(
@@ -79,6 +79,8 @@ pub struct ResolvedAddress {
     /// The address that matched, in its stored form, without detail and in its real domain. If a
     /// catch-all matched, the address that was looked up, with its detail.
     pub address: Address,
+    /// What follows the delimiter, in stored form; `None` if the address matched as a whole or by a
+    /// catch-all.
     pub detail: Option<String>,
 }
 
@@ -148,12 +150,13 @@ impl Directory {
         }))
     }
 
-    /// The settings. They may be replaced at any time, and apply from the next look-up on.
+    /// Returns the settings. They may be replaced at any time, and apply from the next look-up on.
     #[must_use]
     pub fn settings(&self) -> &LiveValue<Settings> {
         &self.0.settings
     }
 
+    /// Returns the directory in memory, read anew if it changed since.
     fn cache(&self) -> Result<Arc<DirectoryCache>, Error> {
         if let Some(cache) = self.0.cache.read().clone() {
             return Ok(cache);
@@ -211,7 +214,8 @@ impl Directory {
         Ok(OwnAddresses { account, cache: self.cache()?, settings: self.0.settings.get() })
     }
 
-    /// Returns the accounts that are mapped to a Unix user.
+    /// Returns the accounts that are mapped to a Unix user, in no order. Accounts whose rows are
+    /// damaged are left out.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -222,8 +226,8 @@ impl Directory {
         Ok(accounts.map(|(id, row)| (*id, row.clone())).collect())
     }
 
-    /// The account that the token with this hash logs in to. `None` if there is no such token, or
-    /// if it has expired.
+    /// Returns the account that the token with this hash logs in to. `None` if there is no such
+    /// token, or if it has expired at `now`.
     ///
     /// # Errors
     /// `Corrupt` if the token may belong to an account whose row is damaged or lost; others if the
@@ -240,7 +244,7 @@ impl Directory {
         Ok(expires.is_none_or(|expires| now < expires).then_some(*account))
     }
 
-    /// The number of passwords of the account that has the most.
+    /// Returns the number of passwords of the account that has the most.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -416,6 +420,7 @@ impl DirectoryCache {
         self.damaged_accounts.values().chain(self.damaged_addresses.values())
     }
 
+    /// Returns the row of an account, or an error if it is damaged or lost.
     fn account(&self, account: AccountId) -> Result<Option<&AccountRow>, Error> {
         match self.damaged_accounts.get(&account) {
             Some(damage) => Err(damage.clone()),
@@ -423,7 +428,7 @@ impl DirectoryCache {
         }
     }
 
-    /// The row of an address in its stored form.
+    /// Returns the row of a key of `addresses`, or an error if it is damaged or lost.
     fn row(&self, address: &str) -> Result<Option<&AddressRow>, Error> {
         match self.damaged_addresses.get(address) {
             Some(damage) => Err(damage.clone()),

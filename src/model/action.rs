@@ -25,9 +25,10 @@ pub struct Action {
     pub due: UtcMillis,
     /// An action that was not sent by this time is dropped.
     pub expires: UtcMillis,
-    /// Attempts after which some recipient still had no message.
+    /// Attempts after which some recipient still waited, without those that made progress and had
+    /// no error. The next wait grows with this number.
     pub attempts: u32,
-    /// The error of the last attempt.
+    /// The newest error of an attempt; `None` if no attempt had one.
     pub last_error: Option<String>,
     /// The envelope sender; `None` is `<>`.
     pub sender: Option<Address>,
@@ -37,11 +38,12 @@ pub struct Action {
     pub envid: Option<String>,
     /// The recipients, at least one.
     pub recipients: Vec<Target>,
-    /// The email because of which the action was queued.
+    /// The email because of which the action was queued, if there is one.
     pub email: Option<EmailId>,
-    /// The told row that was written together with this reply.
+    /// The told row that was written together with this reply; `None` for other actions, and for
+    /// replies after which no sender is remembered.
     pub told: Option<ToldKey>,
-    /// The action that must be done before this one.
+    /// The action that must be done before this one: until then this one is `Blocked`.
     pub after: Option<ActionId>,
     /// If two waiting actions have the same key, only one of them is sent.
     pub duplicate_key: Option<[u8; 16]>,

@@ -39,7 +39,7 @@ impl Address {
     }
 
     /// Parses `user@domain` as people and configuration files write it; the local part may be
-    /// quoted.
+    /// quoted. Blanks around it are ignored. Letter case is kept, and U-labels too.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let text = text.trim();
         if text.chars().any(char::is_control) {

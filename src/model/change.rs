@@ -13,7 +13,7 @@ pub enum DataType {
     Thread = 2,
     /// RFC 8621 §2: any property of a mailbox.
     Mailbox = 3,
-    /// Changes with the counts of a mailbox only.
+    /// Changes when a count of a mailbox does. `Mailbox` changes then, too.
     MailboxCounts = 4,
     /// RFC 8621 §8.
     VacationResponse = 5,
@@ -51,6 +51,7 @@ pub struct Change {
     pub account: AccountId,
     /// The changed types, each with the number of its newest change.
     pub types: Vec<(DataType, ModSeq)>,
-    /// Whether the engine holds remains of deleted rows that upkeep has to clear.
+    /// Whether the engine holds remains of deleted rows, which readers must skip until upkeep
+    /// clears them.
     pub remains: bool,
 }

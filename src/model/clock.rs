@@ -15,7 +15,8 @@ use jiff::{Span, Timestamp};
 #[cfg(any(test, feature = "internals"))]
 pub use fixed::FixedClock;
 
-/// An instant, in milliseconds since 1970-01-01T00:00:00Z.
+/// An instant, in milliseconds since 1970-01-01T00:00:00Z. Texts of instants outside the years
+/// -9999 to 9999 are those of the instant 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct UtcMillis(pub i64);
 
@@ -133,7 +134,7 @@ impl fmt::Display for UtcMillis {
     }
 }
 
-/// Returns the time zone with an IANA name such as `Europe/Berlin`.
+/// Returns the time zone with an IANA name such as `Europe/Berlin`; `None` if there is none.
 #[must_use]
 pub fn zone(name: &str) -> Option<TimeZone> {
     TimeZone::get(name).ok()
@@ -177,7 +178,7 @@ impl MonotonicMillis {
 
 /// A source of time.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// Returns the wall clock time.
+    /// Returns the wall clock time, which may jump in either direction.
     fn now(&self) -> UtcMillis;
 
     /// Returns the monotonic time, for waits and timeouts within this process.

@@ -10,23 +10,23 @@ pub struct Decision {
     pub at: UtcMillis,
     /// The delivered email.
     pub email: EmailId,
-    /// The envelope sender of the message.
+    /// The envelope sender of the message; `None` is the null path `<>`.
     pub sender: Option<Address>,
     /// The recipient address of the delivery.
     pub recipient: Address,
     pub verdict: Verdict,
 }
 
-/// Whether a reply was sent.
+/// Whether the message was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// A reply was queued.
+    /// A reply was queued. If it is not sent in the end, the verdict becomes `Silent`.
     Answered(ActionId),
     /// No reply was sent.
     Silent {
         /// The code of a `vacation::reason`, such as `auto-submitted`.
         reason: String,
-        /// The evidence for the reason, such as a header field.
+        /// The evidence for the reason, such as a header field; may be empty.
         detail: String,
     },
 }

@@ -55,7 +55,7 @@ impl DeliveredTo {
         value.and_then(plain).map_or(Self::Unclear, Self::Value)
     }
 
-    /// Returns the search text of an email with this trace prefix.
+    /// Returns the search text of an email with this trace prefix; `None` if `Absent`.
     #[must_use]
     pub fn search_text(&self) -> Option<String> {
         match self {

@@ -16,6 +16,7 @@ use super::keyword;
 pub struct EmailMetadata {
     /// The thread, which never changes (RFC 8621 §4.1.1).
     pub thread: ThreadId,
+    /// The mailboxes, at least one. In a tombstone those that the email was in last.
     pub mailboxes: BTreeSet<MailboxUid>,
     /// The keywords in normal form (`keyword::normalize`).
     pub keywords: BTreeSet<String>,
@@ -51,7 +52,7 @@ impl EmailMetadata {
 pub struct EmailAddress {
     /// The display name.
     pub name: Option<String>,
-    /// The address as written.
+    /// The address as written. It may be empty or not well formed.
     pub email: String,
 }
 
@@ -132,7 +133,7 @@ pub struct PartOffsets {
     pub header: u32,
     /// The start of the body of the part.
     pub body: u32,
-    /// The end of the body of the part.
+    /// The end of the body of the part, exclusive.
     pub end: u32,
     /// Content-Transfer-Encoding: 0 none, 1 quoted-printable, 2 base64, 3 uuencode.
     pub encoding: u8,
@@ -154,6 +155,7 @@ pub struct EmailContent {
     /// The subject in the Text form of RFC 8621 §4.1.2.2, without control characters other than
     /// tabs.
     pub subject: Option<String>,
+    /// The value of Date; `None` if there is none that can be read.
     pub sent_at: Option<SentAt>,
     /// The ids in Message-ID, without angle brackets.
     pub message_id: Vec<String>,

@@ -13,7 +13,7 @@ pub struct Envelope {
     pub body: BodyType,
     /// SMTPUTF8 of RFC 6531.
     pub smtputf8: bool,
-    /// SIZE= of RFC 1870, in bytes.
+    /// SIZE= of RFC 1870, in bytes, as the client declared it.
     pub size: Option<u64>,
     /// RET= of RFC 3461 §4.3.
     pub ret: Option<DsnReturn>,
@@ -23,7 +23,8 @@ pub struct Envelope {
     pub lhlo: String,
     /// Whether the session was encrypted.
     pub tls: bool,
-    /// Why the sender counts as forged, by trusted authentication results (`proof`).
+    /// Why the sender counts as forged (`proof::examine`). `None` if the sender does not, and also
+    /// if that was not examined, because the message is not answered anyway.
     pub forged: Option<String>,
     /// The original client, as a trusted peer described it by XFORWARD or XCLIENT.
     pub client: ClientInfo,
@@ -80,7 +81,8 @@ pub struct DsnNotify {
 }
 
 impl DsnNotify {
-    /// Parses a value of NOTIFY, in any letter case: NEVER, or any of the others.
+    /// Parses a value of NOTIFY, in any letter case: NEVER, or any of the others. `None` if it is
+    /// neither.
     #[must_use]
     pub fn parse(value: &str) -> Option<Self> {
         let mut notify = Self::default();

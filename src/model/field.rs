@@ -1,5 +1,6 @@
 //! The searchable fields of a message, each with a bit and a band of word positions.
 //!
+//! - Bits and bands are stored in the search index, so they never change.
 //! - A position is the band of a field in the upper bits, and the number of the word within the
 //!   field in the lower `BAND_BITS`. So a phrase matches within one field only.
 //! - The body has band 0: most words are in the body, and small numbers take less space.
@@ -33,7 +34,7 @@ pub fn band_of(field: u16) -> u32 {
     if field == BODY { 0 } else { field.trailing_zeros().saturating_add(1) }
 }
 
-/// Returns the field of a position.
+/// Returns the field of a position, or 0 if no field has its band.
 #[must_use]
 pub fn field_at(position: u32) -> u16 {
     match position >> BAND_BITS {

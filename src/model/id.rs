@@ -167,15 +167,16 @@ impl ModSeq {
 const MAX_TIME_MILLIS: u64 = (1 << 48) - 1;
 
 impl EmailId {
-    /// Returns the id for an email received at `at`; times before 1970 count as 0. `unique` tells
-    /// emails with the same time apart.
+    /// Returns the id for an email received at `at`. Times before 1970 count as 0, and times that
+    /// 48 bits cannot express as the latest one that they can. `unique` tells emails with the same
+    /// time apart.
     #[must_use]
     pub fn new(at: UtcMillis, unique: u16) -> Self {
         let millis = u64::try_from(at.0).unwrap_or(0).min(MAX_TIME_MILLIS);
         Self(((MAX_TIME_MILLIS - millis) << 16) | u64::from(unique))
     }
 
-    /// Returns when the email was received, to the millisecond.
+    /// Returns when the email was received, to the millisecond, within the bounds of `new`.
     #[must_use]
     pub fn received_at(self) -> UtcMillis {
         UtcMillis(i64::try_from(MAX_TIME_MILLIS - (self.0 >> 16)).unwrap_or(0))

@@ -132,7 +132,8 @@ pub struct MaintainedListing {
     pub stage: ListingStage,
     /// When a query last used the listing, exact to a day.
     pub last_used: UtcMillis,
-    /// The stats of the shape `Emails`.
+    /// The stats of the shape `Emails`; without meaning if the filter is not maintained in it
+    /// (`shapes`).
     pub emails: ListingStats,
     /// The stats of the shape `Threads`.
     pub threads: ListingStats,

@@ -20,6 +20,7 @@ pub struct PushSubscription {
     pub code: String,
     /// Whether the client sent the code back. Before that, no changes are pushed.
     pub is_verified: bool,
+    /// When the subscription ends, unless the client renews it.
     pub expires: UtcMillis,
     /// The data types whose changes are pushed; `None` for all types.
     pub types: Option<Vec<String>>,

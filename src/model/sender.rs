@@ -12,6 +12,7 @@ use super::email::EmailAddress;
 use super::id::ObjectId;
 use super::limits;
 
+/// An identity as it is stored and as JMAP shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SenderIdentity {
     /// The From name.

@@ -13,9 +13,9 @@ use super::email::EmailAddress;
 pub struct VacationResponse {
     /// Whether replies are sent.
     pub enabled: bool,
-    /// Replies are sent from this instant on.
+    /// Replies are sent from this instant on; `None` for no beginning.
     pub from_date: Option<UtcMillis>,
-    /// Replies are sent before this instant.
+    /// Replies are sent before this instant; `None` for no end.
     pub to_date: Option<UtcMillis>,
     /// The subject of the reply.
     pub subject: Option<String>,
@@ -45,13 +45,15 @@ pub struct VacationResponse {
     /// Whether a report on the mail of an absence is filed in the Inbox when the absence is over.
     pub report: bool,
     pub absence: Absence,
-    /// Rises when the text or the times of the response change, and when it is switched on again.
-    /// Senders who were told in an earlier generation can get another reply.
+    /// Rises with each change by which `differs_from` holds, such as of the text or the times, and
+    /// when the response is switched on or off. Senders who were told in an earlier generation can
+    /// get another reply. The store sets it; what a caller gives is ignored.
     pub generation: u32,
 }
 
 impl VacationResponse {
-    /// Whether `other` has another text or other times. The audience and what the owner gets are
+    /// Whether `other` differs in what its replies say or in when they are sent: also if one is on
+    /// and the other off. The audience and what the owner gets are
     /// not compared: one more excluded sender must not cause second replies to all others.
     #[must_use]
     pub fn differs_from(&self, other: &Self) -> bool {

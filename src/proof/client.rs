@@ -26,8 +26,8 @@ pub(super) struct SpfClient {
     pub(super) helo: String,
 }
 
-/// Returns the client of a message. `ids` are the names that the servers of the site write after
-/// `by`.
+/// Returns the client of a message, or `None` if no source names an outside address. `ids` are the
+/// configured authserv-ids, which the servers of the site write after `by`.
 pub(super) fn client(
     header: &Header<'_>,
     envelope: &Envelope,
@@ -42,6 +42,8 @@ pub(super) fn client(
     let clients = own_fields(header, ids)
         .filter(|field| field.is("Received"))
         .map(|field| received_from(&field));
+    // A field without a client ends the search: the message was submitted there, or the field
+    // cannot be read.
     clients.map_while(|client| client).find(|client| is_outside(client.address))
 }
 
@@ -67,6 +69,7 @@ fn address(text: &str) -> Option<IpAddr> {
     untagged.parse::<IpAddr>().ok().map(|address| address.to_canonical())
 }
 
+/// Whether an address is not an internal one.
 fn is_outside(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {

@@ -30,20 +30,20 @@ pub enum Policy {
 }
 
 /// Returns why `sender` is a forger, or `None` if it is not.
-pub(super) fn judge(verdicts: &[MethodResult], sender: &Address, policy: Policy) -> Option<String> {
+pub(super) fn judge(results: &[MethodResult], sender: &Address, policy: Policy) -> Option<String> {
     if policy == Policy::Off {
         return None;
     }
-    let has_aligned_pass = verdicts.iter().any(|verdict| is_aligned_pass(verdict, sender));
-    let failure = verdicts
+    let has_aligned_pass = results.iter().any(|result| is_aligned_pass(result, sender));
+    let failure = results
         .iter()
-        .find(|verdict| verdict.is("dmarc", "fail"))
-        .map(|verdict| reason(verdict, "header.from", ""))
+        .find(|result| result.is("dmarc", "fail"))
+        .map(|result| reason(result, "header.from", ""))
         .or_else(|| {
             let spf =
-                verdicts.iter().find(|verdict| fails_spf(verdict) && is_about(verdict, sender))?;
+                results.iter().find(|result| fails_spf(result) && is_about(result, sender))?;
             let is_unverified =
-                verdicts.iter().any(|verdict| is_unverified_signature(verdict, sender));
+                results.iter().any(|result| is_unverified_signature(result, sender));
             (!has_aligned_pass && !is_unverified)
                 .then(|| reason(spf, "smtp.mailfrom", ", no aligned dkim=pass"))
         });
@@ -51,45 +51,45 @@ pub(super) fn judge(verdicts: &[MethodResult], sender: &Address, policy: Policy)
         return failure;
     }
     let has_pass = has_aligned_pass
-        || verdicts.iter().any(|verdict| verdict.is("spf", "pass") && is_about(verdict, sender));
+        || results.iter().any(|result| result.is("spf", "pass") && is_about(result, sender));
     (!has_pass).then(|| "no pass of dmarc, spf or aligned dkim".into())
 }
 
 /// Whether a result is a pass of DKIM or DMARC that names the organisation of the sender, and no
 /// other.
-fn is_aligned_pass(verdict: &MethodResult, sender: &Address) -> bool {
-    let names: &[&str] = match verdict.method.as_str() {
+fn is_aligned_pass(result: &MethodResult, sender: &Address) -> bool {
+    let names: &[&str] = match result.method.as_str() {
         "dkim" => &["header.d", "header.i"],
         "dmarc" => &["header.from"],
         _ => return false,
     };
-    verdict.result == "pass" && names_organisation(verdict, names, sender)
+    result.result == "pass" && names_organisation(result, names, sender)
 }
 
 /// Whether a result is a signature of the organisation of the sender that cannot be verified for
 /// now. A signature that names no domain may be of anybody, so it does not count.
-fn is_unverified_signature(verdict: &MethodResult, sender: &Address) -> bool {
-    verdict.is("dkim", "temperror")
-        && names_organisation(verdict, &["header.d", "header.i"], sender)
+fn is_unverified_signature(result: &MethodResult, sender: &Address) -> bool {
+    result.is("dkim", "temperror") && names_organisation(result, &["header.d", "header.i"], sender)
 }
 
 /// Whether these properties of a result name the organisation of the sender, and no other.
-fn names_organisation(verdict: &MethodResult, properties: &[&str], sender: &Address) -> bool {
+fn names_organisation(result: &MethodResult, properties: &[&str], sender: &Address) -> bool {
     let mut domains =
-        properties.iter().flat_map(|name| verdict.values(name)).map(domain_of).peekable();
+        properties.iter().flat_map(|name| result.values(name)).map(domain_of).peekable();
     domains.peek().is_some() && domains.all(|domain| is_same_organisation(domain, sender.domain()))
 }
 
 /// Whether a result is a failure of SPF. RFC 5451 called it `hardfail`.
-fn fails_spf(verdict: &MethodResult) -> bool {
-    verdict.is("spf", "fail") || verdict.is("spf", "hardfail")
+fn fails_spf(result: &MethodResult) -> bool {
+    result.is("spf", "fail") || result.is("spf", "hardfail")
 }
 
-/// Whether a result of SPF is about the envelope sender.
-fn is_about(verdict: &MethodResult, sender: &Address) -> bool {
-    let mut domains = verdict.values("smtp.mailfrom").map(domain_of).peekable();
+/// Whether a result of SPF is about the envelope sender: all its `smtp.mailfrom` name the sender's
+/// domain. Without any, it is unless it is about HELO.
+fn is_about(result: &MethodResult, sender: &Address) -> bool {
+    let mut domains = result.values("smtp.mailfrom").map(domain_of).peekable();
     if domains.peek().is_none() {
-        return verdict.values("smtp.helo").next().is_none();
+        return result.values("smtp.helo").next().is_none();
     }
     domains.all(|domain| is_same(domain, sender.domain()))
 }
@@ -101,13 +101,13 @@ fn domain_of(value: &str) -> &str {
 }
 
 /// Describes a result for the owner, in at most 200 characters, followed by `suffix`.
-fn reason(verdict: &MethodResult, property: &str, suffix: &str) -> String {
-    let value = verdict
+fn reason(result: &MethodResult, property: &str, suffix: &str) -> String {
+    let value = result
         .values(property)
         .next()
         .map(|value| format!(" {property}={value}"))
         .unwrap_or_default();
-    let text = format!("{}={}{value}", verdict.method, verdict.result);
+    let text = format!("{}={}{value}", result.method, result.result);
     let text: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
     format!("{text}{suffix}")
 }

@@ -28,16 +28,17 @@ use crate::model::{Address, Envelope};
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// The servers whose Authentication-Results fields are trusted, by their authserv-ids (RFC 8601
-    /// §2.5).
+    /// §2.5). Empty: no such field is trusted.
     pub authserv_ids: Vec<String>,
     pub policy: Policy,
-    /// Verifies each message that has no results of a trusted server. If there is no verifier and
-    /// no authserv-id, no sender counts as forged.
+    /// Verifies each message that has no result of SPF, DKIM or DMARC by a trusted server. `None`:
+    /// nothing is verified here, and if there is no authserv-id either, no sender counts as forged.
     pub verifier: Option<Arc<Verifier>>,
 }
 
 /// Returns why the envelope sender is forged according to the results of trusted servers in the
-/// header, or `None` if it is not. Nothing is verified here: `examine` does that, too.
+/// header, or `None` if it is not. Also `None` without an envelope sender, with `Policy::Off`, and
+/// if no server is trusted. Nothing is verified here: `examine` does that, too.
 #[must_use]
 pub fn forgery_reason(
     header: &Header<'_>,
@@ -51,9 +52,9 @@ pub fn forgery_reason(
     judge::judge(&results::trusted_results(header, &settings.authserv_ids), sender, settings.policy)
 }
 
-/// Returns why the envelope sender counts as forged, or `None` if it does not. Results of trusted
-/// servers decide. If they say nothing about SPF, DKIM or DMARC, the verifier asks name servers,
-/// for at most `VerifySettings::timeout`.
+/// Returns why the envelope sender counts as forged, or `None` if it does not, if there is none, or
+/// with `Policy::Off`. Results of trusted servers decide. If they say nothing about SPF, DKIM or
+/// DMARC, the verifier asks name servers, for at most `VerifySettings::timeout`.
 pub async fn examine(
     header: &Header<'_>,
     envelope: &Envelope,

@@ -35,9 +35,10 @@ pub(super) struct MethodResult {
     pub(super) method: String,
     /// In lower case.
     pub(super) result: String,
-    /// The value of `reason=`, for people.
+    /// The value of `reason=`, for people. Nothing is decided by it.
     pub(super) reason: Option<String>,
-    /// Each `ptype.property` in lower case, with its value without quotes.
+    /// Each `ptype.property` in lower case, with its value without quotes, in order. A property may
+    /// occur several times.
     pub(super) properties: Vec<(String, String)>,
 }
 
@@ -60,7 +61,7 @@ impl MethodResult {
         self.method == method && self.result == result
     }
 
-    /// The values of a property.
+    /// Returns the values of a property, which is named in lower case.
     pub(super) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.properties
             .iter()
@@ -72,7 +73,7 @@ impl MethodResult {
 /// Returns the results of the fields that count, topmost first, at most
 /// `limits::MAX_AUTHENTICATION_RESULTS`. `ids` are the configured authserv-ids.
 pub(super) fn trusted_results(header: &Header<'_>, ids: &[String]) -> Vec<MethodResult> {
-    let mut verdicts = Vec::new();
+    let mut results = Vec::new();
     for field in own_fields(header, ids).filter(|field| field.is("Authentication-Results")) {
         let text = field.unfolded();
         let is_trusted = |payload: &Payload| {
@@ -80,13 +81,13 @@ pub(super) fn trusted_results(header: &Header<'_>, ids: &[String]) -> Vec<Method
             ids.iter().filter(is_named).any(|id| begins_with(field.value, id))
         };
         let payload = Payload::read(&text).filter(is_trusted);
-        verdicts.extend(payload.map(|payload| payload.verdicts).unwrap_or_default());
-        if verdicts.len() >= limits::MAX_AUTHENTICATION_RESULTS {
-            verdicts.truncate(limits::MAX_AUTHENTICATION_RESULTS);
+        results.extend(payload.map(|payload| payload.results).unwrap_or_default());
+        if results.len() >= limits::MAX_AUTHENTICATION_RESULTS {
+            results.truncate(limits::MAX_AUTHENTICATION_RESULTS);
             break;
         }
     }
-    verdicts
+    results
 }
 
 /// Whether the raw value of a field begins with this word, after only blanks and line ends.
@@ -103,7 +104,7 @@ fn begins_with(value: &[u8], word: &str) -> bool {
 }
 
 /// Returns the fields above the first Received field that is not of the site. The Received fields
-/// of the site are among them.
+/// of the site are among them. `ids` are the configured authserv-ids.
 pub(super) fn own_fields<'a>(
     header: &'a Header<'_>,
     ids: &'a [String],
@@ -141,7 +142,7 @@ fn received_by(field: &Field<'_>) -> Option<String> {
 pub(super) struct Payload {
     pub(super) authserv_id: String,
     /// The results of the clauses, in their order.
-    pub(super) verdicts: Vec<MethodResult>,
+    pub(super) results: Vec<MethodResult>,
 }
 
 impl Payload {
@@ -157,17 +158,17 @@ impl Payload {
         if !is_version_one(version) || !parser.at_clause_end() {
             return None;
         }
-        let mut verdicts = Vec::new();
+        let mut results = Vec::new();
         for _ in 0..limits::MAX_RESULT_CLAUSES {
             if !parser.eat(';') {
                 break;
             }
-            verdicts.extend(parser.resinfo());
+            results.extend(parser.resinfo());
             if parser.skip_clause().is_none() {
                 break;
             }
         }
-        Some(Self { authserv_id, verdicts })
+        Some(Self { authserv_id, results })
     }
 }
 
@@ -183,7 +184,8 @@ struct ResultsParser<'a> {
 }
 
 impl<'a> ResultsParser<'a> {
-    /// Parses `resinfo` after its semicolon.
+    /// Parses `resinfo` after its semicolon. Properties after the first that cannot be parsed, or
+    /// beyond `limits::MAX_RESULT_PROPERTIES`, are left in the rest.
     fn resinfo(&mut self) -> Option<MethodResult> {
         self.skip_cfws()?;
         let method = self.keyword()?.to_ascii_lowercase();
@@ -205,16 +207,16 @@ impl<'a> ResultsParser<'a> {
         if !self.rest.is_empty() && !self.rest.starts_with([' ', '\t', '(', ';']) {
             return None;
         }
-        let mut verdict = MethodResult { method, result, ..MethodResult::default() };
-        while verdict.properties.len() < limits::MAX_RESULT_PROPERTIES
-            && self.property(&mut verdict).is_some()
+        let mut clause = MethodResult { method, result, ..MethodResult::default() };
+        while clause.properties.len() < limits::MAX_RESULT_PROPERTIES
+            && self.property(&mut clause).is_some()
         {}
-        Some(verdict)
+        Some(clause)
     }
 
     /// Parses `reasonspec` or `propspec`, and skips any other word. Returns `None` at the end of
     /// the clause.
-    fn property(&mut self, verdict: &mut MethodResult) -> Option<()> {
+    fn property(&mut self, result: &mut MethodResult) -> Option<()> {
         self.skip_cfws()?;
         if self.at_clause_end() {
             return None;
@@ -239,9 +241,9 @@ impl<'a> ResultsParser<'a> {
         let value = self.value()?;
         match property {
             Some(property) => {
-                verdict.properties.push((format!("{name}.{property}").to_ascii_lowercase(), value));
+                result.properties.push((format!("{name}.{property}").to_ascii_lowercase(), value));
             }
-            None if name.eq_ignore_ascii_case("reason") => verdict.reason = Some(value),
+            None if name.eq_ignore_ascii_case("reason") => result.reason = Some(value),
             None => {}
         }
         Some(())
@@ -335,6 +337,7 @@ impl<'a> ResultsParser<'a> {
         self.rest.is_empty() || self.rest.starts_with(';')
     }
 
+    /// Skips this character if it comes next. Returns whether it did.
     fn eat(&mut self, c: char) -> bool {
         let rest = self.rest.strip_prefix(c);
         self.rest = rest.unwrap_or(self.rest);

@@ -139,7 +139,7 @@ impl SigningKey {
         Ok(Self { domain, selector, algorithm, public, signer })
     }
 
-    /// The domain in lower-case A-labels.
+    /// Returns the domain in lower-case A-labels.
     #[must_use]
     pub fn domain(&self) -> &str {
         &self.domain
@@ -213,6 +213,7 @@ pub struct SignError {
 /// Signs mail of the domains that have keys.
 #[derive(Debug, Default)]
 pub struct Signer {
+    /// The keys by domain, in lower-case A-labels.
     keys: BTreeMap<String, Vec<SigningKey>>,
 }
 
@@ -242,8 +243,9 @@ impl Signer {
     }
 
     /// Returns the DKIM-Signature fields to put above a message, one for each key of the domain of
-    /// From. `None` if that domain has no key, if there is not exactly one From, or if the header
-    /// has more fields than are read, since another From may be among them.
+    /// From; of several authors, the first one whose domain has keys. `None` if that domain has no
+    /// key, if there is not exactly one From, or if the header has more fields than are read, since
+    /// another From may be among them.
     ///
     /// # Errors
     /// `SignError` of the first key that could not sign. Then there is no signature at all.

@@ -66,8 +66,9 @@ pub struct VerifySettings {
     pub timeout: Duration,
     /// How many answers of name servers are cached, each for its time to live.
     pub cache: u64,
-    /// Domains whose ARC seals are trusted.
+    /// Domains whose ARC seals are trusted. If empty, ARC is not checked.
     pub sealers: Vec<String>,
+    /// The name of this server, for the macros of SPF records (RFC 7208 §7.3).
     pub hostname: String,
 }
 
@@ -91,7 +92,8 @@ impl Verifier {
         Self { settings, resolver: OnceLock::new() }
     }
 
-    /// Returns why the results make the sender a forger, or `None` if they do not.
+    /// Verifies a message, and returns why the results make the sender a forger, or `None` if they
+    /// do not. Without a resolver there are no results, and only `Policy::Strict` finds a forger.
     pub(super) async fn forgery_reason(
         &self,
         header: &Header<'_>,
@@ -153,16 +155,16 @@ impl Verification<'_> {
         let checks_signatures = !exceeds_limits(self.header);
         let (spf, keys) =
             tokio::join!(self.spf(&sender), self.keys(message.filter(|_| checks_signatures)));
-        let mut verdicts = Vec::new();
+        let mut results = Vec::new();
         if let Some(spf) = &spf {
-            verdicts.push(MethodResult::of(
+            results.push(MethodResult::of(
                 "spf",
                 &spf.result().to_string(),
                 &[("smtp.mailfrom", sender.domain())],
             ));
         }
         if !checks_signatures {
-            verdicts.push(MethodResult::of("dkim", "policy", &[]));
+            results.push(MethodResult::of("dkim", "policy", &[]));
         }
         if let Some(message) = message {
             let outputs = match &keys {
@@ -172,28 +174,28 @@ impl Verification<'_> {
                 None => None,
             };
             let signatures = trustworthy(outputs.as_deref().unwrap_or_default());
-            verdicts.extend(signatures.iter().map(dkim_verdict));
-            verdicts.push(self.dmarc(message, &signatures, &sender, spf).await);
+            results.extend(signatures.iter().map(dkim_result));
+            results.push(self.dmarc(message, &signatures, &sender, spf).await);
         }
-        if verdicts.iter().any(|verdict| verdict.result == "temperror") {
+        if results.iter().any(|result| result.result == "temperror") {
             tracing::warn!(domain = sender.domain(), "a message could not be verified in time");
         }
-        let failure = judge(&verdicts, self.sender, self.policy)?;
+        let failure = judge(&results, self.sender, self.policy)?;
         tracing::debug!(domain = sender.domain(), failure, "verification failed");
         let Some(message) = message.filter(|_| checks_signatures) else { return Some(failure) };
         if self.is_healed(message).await { None } else { Some(failure) }
     }
 
-    /// Runs a method within its share of the time. Returns `None` if it takes longer, or if the
-    /// library panics.
+    /// Runs a method within its share of the time: `timeout / divisor`. Returns `None` if it takes
+    /// longer, or if the library panics.
     async fn within<T>(
         &self,
         method: &str,
-        share: u32,
+        divisor: u32,
         work: impl Future<Output = T>,
     ) -> Option<T> {
         let result =
-            timeout(self.settings.timeout / share, catch_panic(Box::pin(work))).await.ok()?;
+            timeout(self.settings.timeout / divisor, catch_panic(Box::pin(work))).await.ok()?;
         if result.is_none() {
             tracing::error!(method, "a message could not be verified: the library panicked");
         }
@@ -216,6 +218,7 @@ impl Verification<'_> {
         catch_panic(Box::pin(KeyRecords::look_up(message?, self.resolver, time_limit))).await
     }
 
+    /// Checks DMARC of the From domain. Returns `temperror` if that takes too long.
     async fn dmarc(
         &self,
         message: &AuthenticatedMessage<'_>,
@@ -240,7 +243,8 @@ impl Verification<'_> {
         MethodResult::of("dmarc", result, &[("header.from", output.domain())])
     }
 
-    /// Whether a chain of trusted seals says that the message passed before it was forwarded.
+    /// Whether a chain of trusted seals says that the message passed before it was forwarded, so
+    /// that its failure here does not count.
     async fn is_healed(&self, message: &AuthenticatedMessage<'_>) -> bool {
         let is_trusted =
             |name: &str| self.settings.sealers.iter().any(|sealer| domain::is_same(sealer, name));
@@ -291,10 +295,10 @@ fn sealed_results(value: &[u8]) -> Vec<MethodResult> {
     let text: String =
         String::from_utf8_lossy(value).chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     let payload = text.split_once(';').and_then(|(_, payload)| Payload::read(payload));
-    payload.map(|payload| payload.verdicts).unwrap_or_default()
+    payload.map(|payload| payload.results).unwrap_or_default()
 }
 
-fn dkim_verdict(output: &DkimOutput<'_>) -> MethodResult {
+fn dkim_result(output: &DkimOutput<'_>) -> MethodResult {
     let result = match output.result() {
         DkimResult::Pass => "pass",
         DkimResult::Neutral(_) => "neutral",
@@ -330,7 +334,8 @@ fn exceeds_limits(header: &Header<'_>) -> bool {
 }
 
 /// Parses a message that begins with its header, and hashes its body, which takes time for a large
-/// one.
+/// one: on a runtime with several threads, other tasks go on meanwhile. `None` if it cannot be
+/// parsed.
 fn parse(raw: &[u8]) -> Option<AuthenticatedMessage<'_>> {
     let parse_raw = || AuthenticatedMessage::parse(raw);
     let is_multi_thread = Handle::try_current()

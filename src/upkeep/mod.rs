@@ -117,7 +117,7 @@ enum StepResult {
 /// Runs one step of a task, and adds what it did to the report. Blocks until the step is durable.
 type Task = fn(&Store, AccountId, &Settings, &mut RoundReport) -> Result<StepResult, Error>;
 
-/// An account, and the tasks that it still has in this round.
+/// An account, and the tasks that it still has in this round, the current one first.
 struct AccountTurn {
     account: AccountId,
     tasks: &'static [Task],

@@ -82,6 +82,7 @@ enum UpkeepCommand {
     Clear,
 }
 
+/// What the upkeep thread waits on, and other threads wake it by.
 #[derive(Debug, Default)]
 pub(super) struct UpkeepWaker {
     requests: Mutex<UpkeepRequests>,
@@ -89,6 +90,7 @@ pub(super) struct UpkeepWaker {
 }
 
 impl UpkeepWaker {
+    /// Changes the requests, and wakes the thread.
     fn notify(&self, requests: impl FnOnce(&mut UpkeepRequests)) {
         requests(&mut self.requests.lock());
         self.wakeup.notify_all();
@@ -106,7 +108,8 @@ impl UpkeepWaker {
         !requests.stop
     }
 
-    /// Waits for a request. After `time` a round is due.
+    /// Waits for a request, and returns the most urgent one: to stop, a round, urgent work,
+    /// clearing. After `time` a round is due.
     fn wait(&self, time: Duration) -> UpkeepCommand {
         let mut requests = self.requests.lock();
         let watch = Stopwatch::start();
@@ -231,7 +234,8 @@ impl Upkeep {
         }
     }
 
-    /// Runs at most `max_steps` steps of urgent work. Returns whether to continue.
+    /// Runs at most `max_steps` steps of urgent work. Accounts that still have work are requested
+    /// again. Returns whether to continue: `false` if upkeep must stop.
     pub(super) fn work_urgent(&self, waker: &UpkeepWaker, max_steps: usize) -> bool {
         self.clear(waker);
         let mut steps = 0;
@@ -277,6 +281,7 @@ impl Upkeep {
         yield_while_writing(|| self.store.in_flight(), |time| waker.rest(time))
     }
 
+    /// Runs rounds and urgent work until upkeep is stopped.
     fn run(&self, waker: &UpkeepWaker) {
         loop {
             let watch = Stopwatch::start();

@@ -31,6 +31,7 @@ pub(super) const SITE_TASKS: &[Task] = &[collect_messages, sweep_messages];
 
 /// Emails that one step purges; each has about eight rows.
 const EMAILS_PER_STEP: usize = 16;
+/// Rows that one step of most tasks reads or deletes.
 const ROWS_PER_STEP: usize = 96;
 /// Emails that one step adds to a requested listing. For most mailboxes one step completes it.
 const EMAILS_PER_LISTING_REQUEST: usize = 1000;
@@ -69,12 +70,13 @@ fn commit_step(
     Ok(step_result(false, commit(store, account, change)?))
 }
 
+/// Returns the result of a step that changed something if `worked`, and leaves work if `left`.
 fn step_result(worked: bool, left: bool) -> StepResult {
     if worked || left { StepResult::Worked { has_more: left } } else { StepResult::Idle }
 }
 
-/// Folds gathered token rows of an account, or merges a piece of its folds; returns whether more
-/// is to be done (`docs/storage.md`, "Search").
+/// Folds gathered token rows of an account, or merges a piece of its folds (`docs/storage.md`,
+/// "Search"). Returns `false` if there is nothing to do, and `true` after a piece, even the last.
 ///
 /// A piece is made from a snapshot, without the account's lock. If the account changed meanwhile,
 /// nothing is written, and the next step makes the piece again. The progress is stored in the

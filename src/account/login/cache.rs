@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::model::MonotonicMillis;
 use crate::store::Error;
 
-/// How long a password is remembered after it was last hashed.
+/// How long a password is remembered after it was last hashed. A use does not prolong it.
 const CACHE_LIFETIME: Duration = Duration::from_secs(300);
 /// How many passwords are remembered.
 const MAX_CACHED: usize = 10_000;
@@ -34,6 +34,7 @@ impl LoginCache {
         Ok(Self { key, expiries: Mutex::default() })
     }
 
+    /// Returns the key of an entry. The length keeps the two texts apart.
     fn digest(&self, phc: &str, password: &str) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(&(phc.len() as u64).to_be_bytes());
@@ -42,6 +43,7 @@ impl LoginCache {
         *hasher.finalize().as_bytes()
     }
 
+    /// Whether the password was verified with this PHC string within `CACHE_LIFETIME`.
     pub(super) fn contains(&self, phc: &str, password: &str, now: MonotonicMillis) -> bool {
         let digest = self.digest(phc, password);
         self.expiries.lock().get(&digest).is_some_and(|expiry| now < *expiry)

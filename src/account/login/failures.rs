@@ -51,7 +51,8 @@ pub struct TooManyFailures(pub Duration);
 const SOURCE_FAILURES: (i64, Duration) = (20, Duration::from_secs(15));
 /// How many failures one account may owe, from all sources, and the time that each costs.
 const ACCOUNT_FAILURES: (i64, Duration) = (100, Duration::from_secs(6));
-/// The same for one account and a source that logged in to it before.
+/// How many failures one account and a source that logged in to it before may owe, and the time
+/// that each costs.
 const OWN_SOURCE_FAILURES: (i64, Duration) = SOURCE_FAILURES;
 /// How many sources, and how many accounts, are counted.
 const MAX_TRACKED_KEYS: usize = 65_536;
@@ -89,14 +90,17 @@ pub struct LoginAttempt<'a> {
     target: LoginTarget,
     /// Whether the source logged in to the account before.
     is_own_source: bool,
+    /// When the attempt began.
     now: MonotonicMillis,
 }
 
 impl Failures {
-    /// Begins an attempt, and charges it as a failure.
+    /// Begins an attempt, and charges it as a failure. `account` is `None` if nobody has the name;
+    /// the name is then counted like an account.
     ///
     /// # Errors
-    /// `TooManyFailures` if the source or the account must wait first.
+    /// `TooManyFailures` if the source or the account must wait first. If only the account must,
+    /// the source is charged all the same.
     pub fn attempt(
         &self,
         source: LoginSource,
@@ -146,7 +150,8 @@ impl Failures {
 }
 
 impl LoginAttempt<'_> {
-    /// Notes that the login succeeded, and refunds the charge.
+    /// Notes that the login succeeded, and refunds the charge. Does nothing for a name that nobody
+    /// has.
     pub fn cancel_charge(self) {
         let LoginTarget::Account(account) = self.target else { return };
         let failures = self.failures;
@@ -161,6 +166,10 @@ impl LoginAttempt<'_> {
     }
 }
 
+/// Charges `key` with one failure. If all entries are in use, a new key is not charged.
+///
+/// # Errors
+/// `TooManyFailures` if the key would owe more than `burst` failures. Then nothing is charged.
 fn charge<K: Eq + std::hash::Hash>(
     penalties: &mut Penalties<K>,
     key: K,
@@ -183,6 +192,7 @@ fn charge<K: Eq + std::hash::Hash>(
     Ok(())
 }
 
+/// Takes one charge back.
 fn refund<K: Eq + std::hash::Hash>(
     penalties: &mut Penalties<K>,
     key: &K,

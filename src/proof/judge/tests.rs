@@ -5,7 +5,7 @@ use super::*;
 
 fn reason_for(clauses: &str, policy: Policy) -> Option<String> {
     let payload = Payload::read(&format!("mx;{clauses}")).expect(clauses);
-    judge(&payload.verdicts, &Address::from_parts("bob", "mail.example.net"), policy)
+    judge(&payload.results, &Address::from_parts("bob", "mail.example.net"), policy)
 }
 
 #[test]

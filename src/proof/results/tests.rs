@@ -7,15 +7,15 @@ use super::*;
 
 fn read(value: &str) -> Vec<String> {
     let payload = Payload::read(value).unwrap_or_else(|| panic!("unread: {value}"));
-    payload.verdicts.iter().map(describe).collect()
+    payload.results.iter().map(describe).collect()
 }
 
-fn describe(verdict: &MethodResult) -> String {
-    let mut text = format!("{}={}", verdict.method, verdict.result);
-    for (name, value) in &verdict.properties {
+fn describe(result: &MethodResult) -> String {
+    let mut text = format!("{}={}", result.method, result.result);
+    for (name, value) in &result.properties {
         text += &format!(" {name}={value}");
     }
-    if let Some(reason) = &verdict.reason {
+    if let Some(reason) = &result.reason {
         text += &format!(" [{reason}]");
     }
     text
@@ -115,10 +115,10 @@ fn malformed_results_are_ignored() {
         "a; \"; dkim=pass",
         "a",
     ] {
-        let verdicts = Payload::read(value).map(|payload| payload.verdicts).unwrap_or_default();
+        let results = Payload::read(value).map(|payload| payload.results).unwrap_or_default();
         assert!(
-            verdicts.iter().all(|one| one.method != "dkim" || one.result != "pass"),
-            "{value}: {verdicts:?}"
+            results.iter().all(|one| one.method != "dkim" || one.result != "pass"),
+            "{value}: {results:?}"
         );
     }
     // An invalid field, or one of an unknown version (RFC 8601 §2.2).
@@ -148,7 +148,7 @@ fn work_is_bounded() {
     assert_eq!(read(&long).len(), limits::MAX_RESULT_CLAUSES);
     let wide = format!("a; dkim=pass{}", " header.d=b".repeat(5000));
     assert_eq!(
-        Payload::read(&wide).unwrap().verdicts[0].properties.len(),
+        Payload::read(&wide).unwrap().results[0].properties.len(),
         limits::MAX_RESULT_PROPERTIES
     );
     let deep = format!("a; dkim=pass {}{} header.d=b", "(".repeat(100_000), ")".repeat(100_000));
@@ -334,13 +334,13 @@ proptest! {
             text += &gap();
         }
         let payload = Payload::read(&text);
-        prop_assert_eq!(payload.map(|payload| payload.verdicts), Some(clauses), "{}", text);
+        prop_assert_eq!(payload.map(|payload| payload.results), Some(clauses), "{}", text);
     }
 
     /// Any text is parsed to its end, and gives no more results than it has clauses.
     #[test]
     fn any_text_gives_bounded_results(text in "[a-z=.;/(\"\\\\ )@12]{0,60}") {
         let clauses = text.matches(';').count();
-        prop_assert!(Payload::read(&text).is_none_or(|payload| payload.verdicts.len() <= clauses));
+        prop_assert!(Payload::read(&text).is_none_or(|payload| payload.results.len() <= clauses));
     }
 }

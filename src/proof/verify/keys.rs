@@ -80,10 +80,12 @@ impl KeyRecords {
     }
 }
 
+/// Whether a signature failed only because its key is not known.
 fn needs_key(result: &DkimResult) -> bool {
     matches!(result, DkimResult::TempError(_))
 }
 
+/// Returns what stands for a key about which no name server has answered: a temporary error.
 fn unanswered() -> TxtRecord {
     TxtRecord::Error(Error::Dns(DnsError::Resolver("no answer".into())))
 }
