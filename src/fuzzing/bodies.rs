@@ -157,7 +157,7 @@ pub fn report(data: &[u8]) {
     assert!(report::report(&Message::parse(&raw)).is_some_and(|back| back.content == *content));
 }
 
-/// A notification with the disposition of this report.
+/// Returns a notification with the disposition of a report.
 fn draft_of(found: &Report) -> MdnDraft {
     let ReportContent::Disposition(disposition) = &found.content else { panic!("a disposition") };
     let person = EmailAddress { name: None, email: "ann@example.org".into() };

@@ -28,7 +28,7 @@ pub fn http(data: &[u8]) {
         );
     }
     let mut rng = InputRng::of(data);
-    for length in [0, 1, rng.throw() >> 24] {
+    for length in [0, 1, rng.number() >> 24] {
         if let RangeSelection::Part(part) = range(data, length) {
             assert!(part.start < part.end && part.end <= length, "{part:?} of {length}");
         }

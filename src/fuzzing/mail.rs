@@ -168,7 +168,7 @@ fn names(raw: &[u8]) -> Vec<String> {
     fields(raw).map(|field| String::from_utf8_lossy(field.name).into_owned()).collect()
 }
 
-/// Checks a message that this server composed: CRLF lines of at max 998 bytes, no NUL (RFC 5322
+/// Checks a message that this server composed: CRLF lines of at most 998 bytes, no NUL (RFC 5322
 /// §2.1.1, §2.3), each field of a reply once, and ASCII unless `addresses` is not (RFC 6532 §3.2).
 pub(super) fn check_sent(message: &[u8], addresses: &str) {
     assert!(message.is_ascii() || !addresses.is_ascii(), "not ASCII, though every address is");

@@ -73,6 +73,7 @@ pub const BODIES: &[(&str, FuzzBody)] = &[
 /// Bodies ignore the bytes after these. Longer inputs find no other errors, and slow a body down.
 const MAX_INPUT_BYTES: usize = 64 * 1024;
 
+/// Returns the first `MAX_INPUT_BYTES` of an input.
 fn bounded(data: &[u8]) -> &[u8] {
     data.get(..MAX_INPUT_BYTES).unwrap_or(data)
 }
@@ -88,7 +89,8 @@ impl InputRng {
         Self(seed | 1)
     }
 
-    fn throw(&mut self) -> u64 {
+    /// Returns the next random number, of any size.
+    fn number(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -97,10 +99,11 @@ impl InputRng {
 
     /// Returns a number from 0 to `max`, inclusive.
     fn upto(&mut self, max: usize) -> usize {
-        usize::try_from(self.throw() % (max as u64 + 1)).unwrap_or(0)
+        usize::try_from(self.number() % (max as u64 + 1)).unwrap_or(0)
     }
 
-    /// Splits `data` into pieces of random length, of `about` bytes on average.
+    /// Splits `data` into pieces of random length, of `about` bytes on average. Some may be empty.
+    /// `about` must not be 0: then there would be no end.
     fn pieces<'a>(&mut self, data: &'a [u8], about: usize) -> Vec<&'a [u8]> {
         let mut rest = data;
         let mut pieces = Vec::new();
@@ -139,7 +142,8 @@ impl Choices<'_> {
         u64::from_be_bytes(self.fixed())
     }
 
-    /// Returns a number below `end`, or 0 if `end` is 0.
+    /// Returns a number below `end`, or 0 if `end` is 0. One byte decides, so the number is below
+    /// 256, too.
     fn below(&mut self, end: usize) -> usize {
         usize::from(self.byte()) % end.max(1)
     }

@@ -120,7 +120,7 @@ fn run_request(context: &Context, data: &[u8]) -> String {
     String::from_utf8(written).expect("a text")
 }
 
-/// The number of values in a JSON document, including nested ones.
+/// Returns the number of values in a JSON document: itself and all nested ones.
 fn count(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(count).sum(),
@@ -129,7 +129,8 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Replaces the `n`-th value of a document. Afterwards `n` is `usize::MAX`.
+/// Replaces the `n`-th value of a document, counted from 0, which is the document itself.
+/// Afterwards `n` is `usize::MAX`, or if there are fewer values, it is less by their number.
 fn replace_value(value: &mut Value, n: &mut usize, rng: &mut InputRng) {
     if *n == 0 {
         *value = unusual_value(rng);
@@ -152,6 +153,7 @@ fn replace_value(value: &mut Value, n: &mut usize, rng: &mut InputRng) {
     }
 }
 
+/// Returns a value that a client may send by mistake or to do harm.
 fn unusual_value(rng: &mut InputRng) -> Value {
     let many: Vec<Value> = (0..rng.upto(40)).map(|n| format!("x{n}").into()).collect();
     let all = [
@@ -214,8 +216,8 @@ pub(super) fn empty_service() -> (Context, AccountId) {
 const SECRET: &str = "Xyzzy";
 
 impl ServiceFixture {
-    /// Adds Bob and three emails of Ann's: one in the Inbox, one in a mailbox that is shared with
-    /// Bob, and one in both.
+    /// Makes a service with Ann and Bob, and three emails of Ann's: one in the Inbox, one in a
+    /// mailbox that is shared with Bob, and one in both.
     fn new() -> Self {
         let (ann, account) = empty_service();
         let bob = ann

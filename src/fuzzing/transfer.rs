@@ -1,4 +1,4 @@
-//! The fuzz targets of the room `transfer`: mbox files, and names of folders and messages.
+//! The fuzz bodies of the room `transfer`: mbox files, and names of folders and messages.
 
 use std::collections::BTreeSet;
 
@@ -26,15 +26,15 @@ pub fn mbox(data: &[u8]) {
         end = mail.end;
     }
     assert!(end <= data.len() as u64);
-    let mut dice = InputRng::of(data);
-    let id = |dice: &mut InputRng| {
-        EmailId::new(UtcMillis(i64::try_from(dice.throw() >> 22).unwrap_or(0)), 1)
+    let mut rng = InputRng::of(data);
+    let id = |rng: &mut InputRng| {
+        EmailId::new(UtcMillis(i64::try_from(rng.number() >> 22).unwrap_or(0)), 1)
     };
     let mut expected: Vec<(EmailId, MessageFlags, Vec<u8>)> = mails
         .into_iter()
-        .map(|mail| (id(&mut dice), MessageFlags { deleted: false, ..mail.flags }, mail.bytes))
+        .map(|mail| (id(&mut rng), MessageFlags { deleted: false, ..mail.flags }, mail.bytes))
         .collect();
-    expected.push((id(&mut dice), MessageFlags::default(), data.to_vec()));
+    expected.push((id(&mut rng), MessageFlags::default(), data.to_vec()));
     let mut file = Vec::new();
     for (id, flags, bytes) in &expected {
         write(&mut file, *id, &flags.keywords, bytes).unwrap();
@@ -46,8 +46,9 @@ pub fn mbox(data: &[u8]) {
     assert_eq!(again, expected);
 }
 
-fn read(file: &[u8], most: usize) -> Vec<MboxMessage> {
-    let mut reader = MboxReader::new(file, most);
+/// Reads the messages of an mbox file, of each at most `max_bytes`, up to the first error.
+fn read(file: &[u8], max_bytes: usize) -> Vec<MboxMessage> {
+    let mut reader = MboxReader::new(file, max_bytes);
     let mut mails = Vec::new();
     while let Ok(Some(entry)) = reader.read() {
         if let MboxEntry::Mail(mail) = entry {
@@ -71,10 +72,10 @@ pub fn folder(data: &[u8]) {
             MailboxPath::of_tree(&[line.to_vec()]),
             MailboxPath::of_card(line).map(|(place, _)| place),
         ];
-        places.into_iter().flatten().for_each(|place| names(&place));
+        places.into_iter().flatten().for_each(|place| check_names(&place));
         let parts: Vec<Vec<u8>> =
             line.split(|byte| *byte == b'/').take(8).map(<[u8]>::to_vec).collect();
-        MailboxPath::of_tree(&parts).iter().for_each(names);
+        MailboxPath::of_tree(&parts).iter().for_each(check_names);
         let flags = name::MaildirName::of(line).flags(&Letters::parse(data));
         assert!(flags.keywords.iter().all(|word| keyword::normalize(word).as_ref() == Some(word)));
         if let Some(id) = name::of_eml(line) {
@@ -89,7 +90,9 @@ pub fn folder(data: &[u8]) {
     assert!(known.iter().all(|word| keyword::normalize(word).as_ref() == Some(word)));
 }
 
-fn names(place: &MailboxPath) {
+/// Checks that the names that a mailbox gets in a Maildir and in a tree are safe components of a
+/// path, and that they and the card are read as the same mailbox.
+fn check_names(place: &MailboxPath) {
     let safe = |name: &str| {
         let fits = (1..=245).contains(&name.len());
         fits && name != "."

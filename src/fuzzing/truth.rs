@@ -96,7 +96,9 @@ struct ModelStore {
     store: Store,
     mailboxes: Vec<MailboxUid>,
     preferences: BTreeMap<MailboxUid, MailboxPreferences>,
+    /// The live emails, in no order.
     live: Vec<EmailId>,
+    /// The actions in the outbox, in no order.
     queued: Vec<ActionId>,
 }
 
@@ -151,6 +153,8 @@ impl ModelStore {
         result
     }
 
+    /// Makes one change, which the choices decide, in the store and in the model. `n` is the number
+    /// of the change: it makes each message unique.
     fn change(&mut self, choices: &mut Choices<'_>, n: usize) {
         self.clock.advance(std::time::Duration::from_millis(choices.0.len() as u64 % 3));
         match choices.below(9) {
@@ -167,6 +171,7 @@ impl ModelStore {
         }
     }
 
+    /// Delivers a message. It is refused if the account has as many emails as its quota allows.
     fn deliver(&mut self, choices: &mut Choices<'_>, n: usize) {
         let keys = choices.byte();
         let raw = format!("Subject: {n}\r\n\r\n{keys}\r\n").into_bytes();
@@ -314,7 +319,7 @@ impl ModelStore {
         self.preferences.insert(uid, wanted);
     }
 
-    /// The mailboxes that the bits choose, or the first one.
+    /// Returns the mailboxes that the bits choose, or the first one if they choose none.
     fn some_mailboxes(&self, bits: u8) -> BTreeSet<MailboxUid> {
         let chosen = self.mailboxes.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
         let chosen: BTreeSet<MailboxUid> = chosen.map(|(_, uid)| *uid).collect();
@@ -353,6 +358,7 @@ fn check_contents(store: &Store, live: &[EmailId], queued: &[ActionId]) {
     assert_eq!(actions, queued);
 }
 
+/// Reads from the store what the model has of its mailboxes.
 fn read_preferences(store: &Store) -> BTreeMap<MailboxUid, MailboxPreferences> {
     let snapshot = store.snapshot();
     let subscribed_by = |user| snapshot.subscribed_mailboxes(ACCOUNT, user).unwrap();

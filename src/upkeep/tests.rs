@@ -1,3 +1,5 @@
+//! Tests of upkeep: what a round and the thread do, in which order, and what they leave for later.
+
 mod fold;
 
 use std::collections::BTreeSet;
@@ -27,7 +29,8 @@ struct Fixture {
     settings: LiveValue<Settings>,
 }
 
-fn bed(accounts: u32) -> Fixture {
+/// Returns a store with the accounts 1 to `accounts`, each with an Inbox.
+fn fixture(accounts: u32) -> Fixture {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
     let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
     let store = Store::open_engine(engine.clone(), &Options::small(), clock.clone()).unwrap();
@@ -75,7 +78,8 @@ impl Fixture {
         made.pop().unwrap().1.unwrap().0
     }
 
-    fn destroyed(&self, account: u32, emails: u32) {
+    /// Delivers emails, and destroys them.
+    fn deliver_and_destroy(&self, account: u32, emails: u32) {
         let ids: Vec<EmailId> = (0..emails).map(|n| self.deliver(account, n)).collect();
         let done = self
             .store
@@ -91,64 +95,67 @@ impl Fixture {
         self.upkeep().round(|_| true).unwrap()
     }
 
-    fn clean(&self) {
+    /// Checks that the store passes its check.
+    fn assert_sound(&self) {
         assert_eq!(self.store.check().unwrap(), []);
     }
 }
 
 #[test]
 fn a_round_does_what_is_due_and_the_next_one_nothing() {
-    let bed = bed(2);
-    bed.destroyed(1, 150);
-    bed.destroyed(2, 3);
-    let keep = bed
+    let fixture = fixture(2);
+    fixture.deliver_and_destroy(1, 150);
+    fixture.deliver_and_destroy(2, 3);
+    let keep = fixture
         .store
         .commit(AccountId(2), |txn| txn.extend_listing(MailboxUid(1), ListingFilter::Unseen, 99));
     keep.unwrap().1.wait_blocking().unwrap();
-    let settings = bed.settings.get();
-    assert_eq!((bed.round().emails, bed.round().steps), (0, 0), "noted, and then nothing");
-    bed.clock.advance(settings.unused_listings + Duration::from_millis(1));
-    assert_eq!((bed.round().dropped_listings, bed.round().dropped_listings), (1, 0));
-    bed.clock
+    let settings = fixture.settings.get();
+    assert_eq!((fixture.round().emails, fixture.round().steps), (0, 0), "noted, and then nothing");
+    fixture.clock.advance(settings.unused_listings + Duration::from_millis(1));
+    assert_eq!((fixture.round().dropped_listings, fixture.round().dropped_listings), (1, 0));
+    fixture
+        .clock
         .advance(settings.destroyed_emails - settings.unused_listings - Duration::from_millis(2));
-    assert_eq!(bed.round().emails, 0);
-    bed.clock.advance(Duration::from_millis(1));
-    let report = bed.round();
+    assert_eq!(fixture.round().emails, 0);
+    fixture.clock.advance(Duration::from_millis(1));
+    let report = fixture.round();
     assert_eq!(
         (report.emails, report.threads, report.failures, report.complete),
         (153, 153, 0, true)
     );
     assert!(report.steps >= 4, "in pieces: {report:?}");
-    bed.clean();
-    bed.clock.advance(settings.unreferenced_messages - Duration::from_millis(1));
-    assert_eq!(bed.round().messages, 0);
-    bed.clock.advance(Duration::from_millis(1));
-    assert_eq!(bed.round().messages, 153);
-    bed.clean();
+    fixture.assert_sound();
+    fixture.clock.advance(settings.unreferenced_messages - Duration::from_millis(1));
+    assert_eq!(fixture.round().messages, 0);
+    fixture.clock.advance(Duration::from_millis(1));
+    assert_eq!(fixture.round().messages, 153);
+    fixture.assert_sound();
 }
 
 #[test]
 fn round_completes_unfinished_listings() {
-    let bed = bed(2);
+    let fixture = fixture(2);
     for n in 0..600 {
-        bed.deliver(1, n);
+        fixture.deliver(1, n);
     }
     for filter in [ListingFilter::Unseen, ListingFilter::ThreadFlagged] {
-        let begin =
-            bed.store.commit(AccountId(1), |txn| txn.extend_listing(MailboxUid(1), filter, 100));
+        let begin = fixture
+            .store
+            .commit(AccountId(1), |txn| txn.extend_listing(MailboxUid(1), filter, 100));
         assert!(!begin.unwrap().0);
     }
-    let report = bed.round();
+    let report = fixture.round();
     assert_eq!((report.completed_listings, report.dropped_listings, report.failures), (2, 0, 0));
     assert!(report.steps > 4, "in pieces: {report:?}");
-    let snapshot = bed.store.snapshot();
+    let snapshot = fixture.store.snapshot();
     for (filter, total) in [(ListingFilter::Unseen, 600), (ListingFilter::ThreadFlagged, 0)] {
         let listing =
             snapshot.maintained_listing(AccountId(1), MailboxUid(1), filter).unwrap().unwrap();
         assert_eq!(listing.threads.total, total);
     }
-    assert_eq!(bed.round().completed_listings, 0);
-    bed.clean();
+    assert_eq!(fixture.round().completed_listings, 0);
+    fixture.assert_sound();
 }
 
 fn extend(mailbox: u32, filter: ListingFilter) -> ListingRequest {
@@ -157,74 +164,76 @@ fn extend(mailbox: u32, filter: ListingFilter) -> ListingRequest {
 
 #[test]
 fn round_serves_listing_requests_of_queries() {
-    let bed = bed(2);
+    let fixture = fixture(2);
     for n in 0..1100 {
-        bed.deliver(1, n);
+        fixture.deliver(1, n);
     }
     let whole = |filter| {
-        bed.store.snapshot().maintained_listing(AccountId(1), MailboxUid(1), filter).unwrap()
+        fixture.store.snapshot().maintained_listing(AccountId(1), MailboxUid(1), filter).unwrap()
     };
     let wanted = [extend(1, ListingFilter::Unseen), extend(1, ListingFilter::ThreadFlagged)];
-    bed.store.request_listings(AccountId(1), wanted);
+    fixture.store.request_listings(AccountId(1), wanted);
     // A mailbox and an account that were removed after the query.
-    bed.store.request_listings(AccountId(2), [extend(9, ListingFilter::Unseen)]);
-    bed.store.request_listings(AccountId(77), wanted);
-    assert_eq!(bed.upkeep().round_of_urgent(&[AccountId(77)], |_| true).unwrap().failures, 0);
-    let report = bed.round();
+    fixture.store.request_listings(AccountId(2), [extend(9, ListingFilter::Unseen)]);
+    fixture.store.request_listings(AccountId(77), wanted);
+    assert_eq!(fixture.upkeep().round_of_urgent(&[AccountId(77)], |_| true).unwrap().failures, 0);
+    let report = fixture.round();
     assert_eq!((report.completed_listings, report.failures), (2, 0));
     assert_eq!(whole(ListingFilter::Unseen).unwrap().emails.total, 1100);
     assert!(whole(ListingFilter::ThreadFlagged).is_some());
-    bed.store.request_listings(AccountId(1), wanted);
-    assert_eq!(bed.round().completed_listings, 0, "they are whole");
+    fixture.store.request_listings(AccountId(1), wanted);
+    assert_eq!(fixture.round().completed_listings, 0, "they are whole");
     // A listing whose use is noted stays.
-    let settings = bed.settings.get();
-    bed.clock.advance(settings.unused_listings - Duration::from_millis(1));
+    let settings = fixture.settings.get();
+    fixture.clock.advance(settings.unused_listings - Duration::from_millis(1));
     let used =
         ListingRequest { action: ListingAction::MarkUsed, ..extend(1, ListingFilter::Unseen) };
-    bed.store.request_listings(AccountId(1), [used]);
-    assert_eq!(bed.round().dropped_listings, 0);
-    bed.clock.advance(Duration::from_millis(2));
-    assert_eq!(bed.round().dropped_listings, 1);
+    fixture.store.request_listings(AccountId(1), [used]);
+    assert_eq!(fixture.round().dropped_listings, 0);
+    fixture.clock.advance(Duration::from_millis(2));
+    assert_eq!(fixture.round().dropped_listings, 1);
     assert!(
         whole(ListingFilter::Unseen).is_some() && whole(ListingFilter::ThreadFlagged).is_none()
     );
-    bed.clean();
+    fixture.assert_sound();
 }
 
 #[test]
 fn requested_listing_does_not_wait_for_mail_to_be_folded() {
-    let bed = bed(1);
+    let fixture = fixture(1);
     for n in 0..u32::try_from(FoldSizes::default().rows).unwrap() {
-        bed.deliver(1, n);
+        fixture.deliver(1, n);
     }
-    bed.store.request_listings(AccountId(1), [extend(1, ListingFilter::Unseen)]);
-    let unfolded = || bed.store.snapshot().account_state(AccountId(1)).unwrap().unfolded;
+    fixture.store.request_listings(AccountId(1), [extend(1, ListingFilter::Unseen)]);
+    let unfolded = || fixture.store.snapshot().account_state(AccountId(1)).unwrap().unfolded;
     let before = unfolded();
     let whole = || {
-        bed.store
+        fixture
+            .store
             .snapshot()
             .maintained_listing(AccountId(1), MailboxUid(1), ListingFilter::Unseen)
             .unwrap()
     };
-    let report = bed.upkeep().round_of_urgent(&[AccountId(1)], |_| whole().is_none()).unwrap();
+    let report = fixture.upkeep().round_of_urgent(&[AccountId(1)], |_| whole().is_none()).unwrap();
     assert_eq!((report.completed_listings, unfolded()), (1, before));
-    assert_eq!((bed.round().failures, unfolded() < before), (0, true), "mail is folded next");
+    assert_eq!((fixture.round().failures, unfolded() < before), (0, true), "mail is folded next");
 }
 
 #[test]
 fn urgent_work_is_done_in_bounded_pieces() {
-    let bed = bed(2);
+    let fixture = fixture(2);
     for n in 0..600 {
-        bed.deliver(1, n);
+        fixture.deliver(1, n);
     }
-    let begin = bed
+    let begin = fixture
         .store
         .commit(AccountId(1), |txn| txn.extend_listing(MailboxUid(1), ListingFilter::Flagged, 100));
     assert!(!begin.unwrap().0);
-    let (upkeep, waker) = (bed.upkeep(), UpkeepWaker::default());
+    let (upkeep, waker) = (fixture.upkeep(), UpkeepWaker::default());
     waker.request_urgent([AccountId(1)]);
     let made = || {
-        bed.store
+        fixture
+            .store
             .snapshot()
             .maintained_listing(AccountId(1), MailboxUid(1), ListingFilter::Flagged)
             .unwrap()
@@ -236,54 +245,60 @@ fn urgent_work_is_done_in_bounded_pieces() {
         assert!(turns < 50 && upkeep.work_urgent(&waker, 1), "{turns}");
     }
     assert!(turns > 5, "a step at a time: {turns}");
-    bed.clean();
+    fixture.assert_sound();
 }
 
 #[test]
 fn accounts_take_turns() {
-    let bed = bed(3);
-    bed.destroyed(1, 400);
-    bed.destroyed(3, 1);
-    bed.clock.advance(bed.settings.get().destroyed_emails);
+    let fixture = fixture(3);
+    fixture.deliver_and_destroy(1, 400);
+    fixture.deliver_and_destroy(3, 1);
+    fixture.clock.advance(fixture.settings.get().destroyed_emails);
     // The one email of the third account does not wait for the four hundred of the first.
     let left = |account| {
-        bed.store.snapshot().destroyed_emails(AccountId(account), UtcMillis(0), 999).unwrap().len()
+        fixture
+            .store
+            .snapshot()
+            .destroyed_emails(AccountId(account), UtcMillis(0), 999)
+            .unwrap()
+            .len()
     };
     let mut turns = 0;
-    let report = bed.upkeep().round(|_| {
+    let report = fixture.upkeep().round(|_| {
         turns += 1;
         left(3) > 0
     });
     assert!(!report.unwrap().complete);
     assert!(turns <= 3 && left(1) >= 300, "{turns} turns, {} left", left(1));
-    bed.clean();
+    fixture.assert_sound();
 }
 
 #[test]
 fn failure_in_one_account_does_not_stop_others_but_a_full_disk_ends_the_round() {
     use crate::store::engine::{Batch, Engine as _, Put, Table};
-    let bed = bed(2);
-    bed.destroyed(1, 2);
-    bed.destroyed(2, 2);
-    bed.clock.advance(bed.settings.get().destroyed_emails);
-    let (key, _) = bed.engine.inner().rows(Table::EmailMetadata).remove(0);
+    let fixture = fixture(2);
+    fixture.deliver_and_destroy(1, 2);
+    fixture.deliver_and_destroy(2, 2);
+    fixture.clock.advance(fixture.settings.get().destroyed_emails);
+    let (key, _) = fixture.engine.inner().rows(Table::EmailMetadata).remove(0);
     let puts = vec![Put { table: Table::EmailMetadata, key, value: Some(vec![1, 2, 3]) }];
-    bed.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
-    bed.engine.fail_after(0, Error::Full);
-    assert_eq!(bed.upkeep().round(|_| true), Err(Error::Full));
-    bed.engine.heal();
-    let report = bed.round();
+    fixture.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
+    fixture.engine.fail_after(0, Error::Full);
+    assert_eq!(fixture.upkeep().round(|_| true), Err(Error::Full));
+    fixture.engine.heal();
+    let report = fixture.round();
     assert_eq!((report.failures, report.emails, report.complete), (1, 2, true));
 }
 
 #[test]
 fn upkeep_thread_runs_when_woken_and_stops_at_once() {
-    let bed = bed(1);
-    bed.settings.set(Settings { interval: DAY, ..Settings::default() });
-    bed.destroyed(1, 3);
-    let running = bed.upkeep().start().unwrap();
-    let gone = || bed.engine.inner().rows(crate::store::engine::Table::EmailMetadata).is_empty();
-    bed.clock.advance(bed.settings.get().destroyed_emails + HOUR);
+    let fixture = fixture(1);
+    fixture.settings.set(Settings { interval: DAY, ..Settings::default() });
+    fixture.deliver_and_destroy(1, 3);
+    let running = fixture.upkeep().start().unwrap();
+    let gone =
+        || fixture.engine.inner().rows(crate::store::engine::Table::EmailMetadata).is_empty();
+    fixture.clock.advance(fixture.settings.get().destroyed_emails + HOUR);
     running.wake();
     let watch = Stopwatch::start();
     while !gone() {
@@ -291,37 +306,37 @@ fn upkeep_thread_runs_when_woken_and_stops_at_once() {
         std::thread::sleep(Duration::from_millis(1));
     }
     running.stop();
-    assert!(bed.clock.now() > UtcMillis(0));
-    bed.clean();
+    assert!(fixture.clock.now() > UtcMillis(0));
+    fixture.assert_sound();
 }
 
 #[test]
 fn folding_does_not_wait_for_the_next_round() {
-    let bed = bed(1);
-    bed.settings.set(Settings { interval: DAY, ..Settings::default() });
-    let running = bed.upkeep().start().unwrap();
+    let fixture = fixture(1);
+    fixture.settings.set(Settings { interval: DAY, ..Settings::default() });
+    let running = fixture.upkeep().start().unwrap();
     let rows = u32::try_from(FoldSizes::default().rows).unwrap();
     for n in 0..=rows {
-        bed.deliver(1, n);
+        fixture.deliver(1, n);
     }
-    let unfolded = || bed.store.snapshot().account_state(AccountId(1)).unwrap().unfolded;
+    let unfolded = || fixture.store.snapshot().account_state(AccountId(1)).unwrap().unfolded;
     let watch = Stopwatch::start();
     while unfolded() >= u64::from(rows) {
         assert!(watch.elapsed() < Duration::from_secs(20), "nothing was folded");
         std::thread::sleep(Duration::from_millis(1));
     }
     running.stop();
-    bed.clean();
+    fixture.assert_sound();
 }
 
 #[test]
 fn requested_listing_is_made_before_the_next_round() {
-    let bed = bed(2);
-    bed.settings.set(Settings { interval: DAY, ..Settings::default() });
+    let fixture = fixture(2);
+    fixture.settings.set(Settings { interval: DAY, ..Settings::default() });
     for n in 0..600 {
-        bed.deliver(2, n);
+        fixture.deliver(2, n);
     }
-    let running = bed.upkeep().start().unwrap();
+    let running = fixture.upkeep().start().unwrap();
     let soon = |what: &str, so: &dyn Fn() -> bool| {
         let watch = Stopwatch::start();
         while !so() {
@@ -330,11 +345,12 @@ fn requested_listing_is_made_before_the_next_round() {
         }
     };
     // The first round writes a history note for each account. After it, only the request is work.
-    let noted = || bed.engine.inner().rows(crate::store::engine::Table::History).len();
+    let noted = || fixture.engine.inner().rows(crate::store::engine::Table::History).len();
     soon("the first round", &|| noted() == 2);
-    bed.store.request_listings(AccountId(2), [extend(1, ListingFilter::Flagged)]);
+    fixture.store.request_listings(AccountId(2), [extend(1, ListingFilter::Flagged)]);
     let made = || {
-        bed.store
+        fixture
+            .store
             .snapshot()
             .maintained_listing(AccountId(2), MailboxUid(1), ListingFilter::Flagged)
             .unwrap()
@@ -342,7 +358,7 @@ fn requested_listing_is_made_before_the_next_round() {
     };
     soon("the requested listing", &made);
     running.stop();
-    bed.clean();
+    fixture.assert_sound();
 }
 
 #[test]
