@@ -445,8 +445,12 @@ fn reindex_makes_the_tokens_of_an_earlier_parser_anew() {
             .unwrap()
     };
     let done = reindex();
-    assert_eq!((done.mended.len(), done.renewed.len(), done.left_count), (2, 0, 0), "{done:?}");
-    for account in done.mended {
+    assert_eq!(
+        (done.repaired.len(), done.history_restarted.len(), done.unrepaired_count),
+        (2, 0, 0),
+        "{done:?}"
+    );
+    for account in done.repaired {
         let snapshot = store.snapshot();
         let live = snapshot.emails(account, None, 99).unwrap();
         assert!(

@@ -79,7 +79,7 @@ impl Fixture {
             .repair(RepairScope::Repair, None, &|_| MessageRows::default(), &mut |_| true)
             .unwrap();
         assert_eq!(self.breaches(), Vec::<String>::new());
-        done.left_count
+        done.unrepaired_count
     }
 
     /// To whom an address resolves: an account, "nobody" (550), or "later" (451).

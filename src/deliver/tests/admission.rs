@@ -86,7 +86,7 @@ fn mail_is_deferred_only_for_the_account_under_repair() {
             true
         },
     );
-    assert_eq!((done.unwrap().renewed, all_replies.len()), (vec![fixture.ann], 3));
+    assert_eq!((done.unwrap().history_restarted, all_replies.len()), (vec![fixture.ann], 3));
     for replies in all_replies {
         assert!(replies[0].starts_with("451 ") && replies[1].starts_with("250 "), "{replies:?}");
     }

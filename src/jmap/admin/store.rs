@@ -95,11 +95,11 @@ pub fn repair_outcome(done: &RepairReport) -> RepairOutcome {
     let ids = |accounts: &[AccountId]| accounts.iter().map(ToString::to_string).collect();
     RepairOutcome {
         accounts: done.accounts as u64,
-        repaired: ids(&done.mended),
-        renewed: ids(&done.renewed),
+        repaired: ids(&done.repaired),
+        renewed: ids(&done.history_restarted),
         written: done.written,
-        unrepaired: lines(&done.left),
-        unrepaired_count: done.left_count,
+        unrepaired: lines(&done.unrepaired),
+        unrepaired_count: done.unrepaired_count,
     }
 }
 

@@ -35,7 +35,7 @@ impl Bed {
         let done = store
             .repair(RepairScope::Repair, None, &|raw| rows(raw, store.secrets()), &mut |_| true)
             .unwrap();
-        assert_eq!(done.left_count, 0);
+        assert_eq!(done.unrepaired_count, 0);
     }
 
     fn ask(&self, name: &str, mut arguments: Value) -> Value {

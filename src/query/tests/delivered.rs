@@ -108,7 +108,7 @@ impl Fixture {
             DeliveryOp::Fold { steps, rows } => {
                 let sizes = FoldSizes {
                     rows: *rows,
-                    row_octets: 1 << 20,
+                    row_bytes: 1 << 20,
                     block: 100,
                     fan: 2,
                     piece: 200,
@@ -269,7 +269,7 @@ impl Fixture {
 #[test]
 fn emails_of_an_earlier_version_are_found_by_delivered_to() {
     let sizes =
-        FoldSizes { rows: 2, row_octets: 1 << 20, block: 200, fan: 2, piece: 200, last_level: 2 };
+        FoldSizes { rows: 2, row_bytes: 1 << 20, block: 200, fan: 2, piece: 200, last_level: 2 };
     for name in ["v1.rows", "written.rows"] {
         let fixture_rows = std::fs::read_to_string(format!(
             "{}/tests/fixtures/{name}",

@@ -14,7 +14,7 @@ use crate::store::{EncodedMessage, FoldSizes, NewEmail, Options, Store};
 
 const ACCOUNT: AccountId = AccountId(1);
 const SIZES: FoldSizes =
-    FoldSizes { rows: 64, row_octets: 1 << 20, block: 512, fan: 4, piece: 8 << 10, last_level: 2 };
+    FoldSizes { rows: 64, row_bytes: 1 << 20, block: 512, fan: 4, piece: 8 << 10, last_level: 2 };
 const SHOP: &str = "Shop@example.org";
 
 /// Files an email that was delivered to an address. `hop` are header fields of an earlier hop.

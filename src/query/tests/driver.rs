@@ -224,7 +224,7 @@ impl TestDriver {
                     *steps,
                     &FoldSizes {
                         rows: *rows,
-                        row_octets: 1 << 20,
+                        row_bytes: 1 << 20,
                         block: 200,
                         fan: 2,
                         piece: 400,

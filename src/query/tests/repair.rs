@@ -220,8 +220,8 @@ proptest! {
         let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
         let scope = RepairScope::Repair;
         let report = driver.store.repair(scope, None, &remake, &mut |_| true).unwrap();
-        prop_assert_eq!(&report.left, &Vec::new());
-        prop_assert_eq!(report.renewed.is_empty(), damaged.is_empty());
+        prop_assert_eq!(&report.unrepaired, &Vec::new());
+        prop_assert_eq!(report.history_restarted.is_empty(), damaged.is_empty());
         let breaches = |driver: &TestDriver| {
             driver.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches
         };
@@ -262,7 +262,7 @@ proptest! {
         let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
         let scope = if rebuild { RepairScope::Rebuild } else { RepairScope::Repair };
         let report = driver.store.repair(scope, None, &remake, &mut |_| true).unwrap();
-        prop_assert_eq!(&report.left, &Vec::new());
+        prop_assert_eq!(&report.unrepaired, &Vec::new());
         let breaches = |driver: &TestDriver| {
             driver.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches
         };
@@ -272,7 +272,7 @@ proptest! {
             check_changes(&driver, spec);
         }
         check_listings(&driver);
-        if !report.renewed.is_empty() {
+        if !report.history_restarted.is_empty() {
             driver.past.clear();
             driver.past.push((driver.state(), driver.now.clone()));
         }

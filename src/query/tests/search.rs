@@ -324,7 +324,7 @@ fn sizes() -> impl Strategy<Value = FoldSizes> {
     (1usize..5, 8usize..200, 2usize..4, 1usize..300, 0u8..4).prop_map(
         |(rows, block, fan, piece, last_level)| FoldSizes {
             rows,
-            row_octets: 1 << 20,
+            row_bytes: 1 << 20,
             block,
             fan,
             piece,

@@ -15,7 +15,7 @@ use crate::store::engine::watched::CountingEngine;
 use crate::store::{FoldSizes, NewMailbox, Options, Store};
 
 const SIZES: FoldSizes =
-    FoldSizes { rows: 32, row_octets: 1 << 20, block: 1024, fan: 4, piece: 8 << 10, last_level: 2 };
+    FoldSizes { rows: 32, row_bytes: 1 << 20, block: 1024, fan: 4, piece: 8 << 10, last_level: 2 };
 
 /// Returns a store with `emails` folded emails. Each has "lunch" and "dinner", and one in 400 has
 /// "rare" before "dinner".

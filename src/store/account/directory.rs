@@ -1,8 +1,7 @@
 //! Writes the rows of accounts and addresses, and erases an account in steps.
 //!
 //! - Rows of addresses belong to the site (account 0); an account's own row belongs to the account.
-//! - An account's own row and the address that leads to it are erased last, so that an erasure that
-//!   stopped can go on.
+//! - An account's own row is erased last, so that an erasure that stopped can go on.
 
 use std::collections::BTreeSet;
 
@@ -66,8 +65,10 @@ impl Txn<'_> {
         self.touch(DataType::Account);
     }
 
-    /// Deletes up to `limit` rows of the account, its own row last. Returns whether any row is
-    /// left. An erasure may stop after any step and go on later.
+    /// Deletes up to `limit` rows of the account, its own row last, in the step that finds fewer
+    /// than `limit` others. Returns whether any row is left. An erasure may stop after any step and
+    /// go on later. The caller has deactivated the account, and removed its aliases and what other
+    /// accounts share with it.
     ///
     /// # Errors
     /// Any read error.
@@ -111,7 +112,8 @@ impl Txn<'_> {
             self.stage_row(table, key, None);
         }
         if !left {
-            // Only the account's row names its primary address. The caller has removed the others.
+            // If the row still names its primary address, that address leads nowhere from now on.
+            // `account::local` empties the name and removes all addresses before.
             let own = self.account_key();
             let row = self
                 .bytes::<Accounts>(&own)?

@@ -199,7 +199,7 @@ pub(in crate::store) fn check_addresses(
                         "is a second primary address of account {to}, which has {}",
                         row.primary
                     );
-                    on_fault(stray(&found, what))?;
+                    on_fault(address_fault(&found, what))?;
                 }
                 Some(to)
             }
@@ -214,12 +214,13 @@ pub(in crate::store) fn check_addresses(
             Some(to) => format!("leads to account {to}, which does not exist"),
             None => "cannot be read: add the address again".to_owned(),
         };
-        on_fault(stray(&found, what))?;
+        on_fault(address_fault(&found, what))?;
     }
     Ok(())
 }
 
-fn stray(found: &Found<Addresses>, what: String) -> RowFault {
+/// Returns a fault of an address, which only an administrator can fix.
+fn address_fault(found: &Found<Addresses>, what: String) -> RowFault {
     let (account, table, key) = (AccountId::SITE, Table::Addresses, found.key.clone());
     RowFault { account, table, key, what, fix: RowFix::Nothing, seen_by_clients: false }
 }

@@ -112,7 +112,8 @@ impl Snapshot<'_> {
         self.read.row::<Addresses>(&AddressKey(address.to_owned()))
     }
 
-    /// Returns the next ids, marks and totals of an account.
+    /// Returns the next ids, marks and totals of an account; those of an empty account if it has
+    /// none.
     ///
     /// # Errors
     /// Any read error.
@@ -157,7 +158,8 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns when a sender was told, if the told row still counts at `now`.
+    /// Returns when a sender was told; `None` if the sender has no told row, or one that does not
+    /// count at `now`.
     ///
     /// # Errors
     /// Any read error.

@@ -56,6 +56,7 @@ impl Txn<'_> {
         self.put::<Mailboxes>(&self.mailbox_key(uid), &row);
         self.note_role(uid, row.role);
         if row.role == Some(Role::Trash) {
+            // The account had no Trash, and this one is empty: no thread is counted anew.
             self.state.trash = uid;
         }
         self.touch(DataType::Mailbox);
@@ -238,6 +239,7 @@ impl Txn<'_> {
         prove_among(old, row, &self.snapshot().mailboxes(self.account)?.into_iter().collect())
     }
 
+    /// Notes in the account's state that a mailbox is the Inbox, if that is its role.
     fn note_role(&mut self, uid: MailboxUid, role: Option<Role>) {
         if role == Some(Role::Inbox) {
             self.state.inbox = uid;
@@ -320,8 +322,8 @@ fn with_changes(old: &Mailbox, changed: Mailbox) -> Mailbox {
     }
 }
 
-/// Checks a mailbox among all mailboxes of its account. `old` is its uid and its stored row; `None`
-/// for a new mailbox.
+/// Checks a mailbox among `all` live mailboxes of its account, whose own row may be there as it was
+/// or as it will be. `old` is its uid and its stored row; `None` for a new mailbox.
 fn prove_among(
     old: Option<(MailboxUid, &Mailbox)>,
     row: &Mailbox,

@@ -35,7 +35,7 @@ impl Checker<'_> {
             };
             match found.row() {
                 Ok(row) => {
-                    self.census.newest[2] = self.census.newest[2].max(row.updated.0);
+                    self.census.newest_mailbox = self.census.newest_mailbox.max(row.updated);
                     self.census.high = self.census.high.max(row.updated.0);
                     drop(self.census.mailboxes.insert(uid, row));
                 }
@@ -47,6 +47,8 @@ impl Checker<'_> {
             all.find(|(_, row)| row.role == Some(role)).map(|(uid, _)| *uid)
         };
         let state = self.state_or_fresh();
+        // The account's state says which lost mailbox was the Inbox or the Trash, unless another
+        // mailbox has the role.
         for (uid, role) in [(state.inbox, Role::Inbox), (state.trash, Role::Trash)] {
             let is_gone = uid != MailboxUid(0) && !self.census.mailboxes.contains_key(&uid);
             if is_gone && role_of(self, role).is_none() {
@@ -62,7 +64,9 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Puts a mailbox into the census that has emails, but whose row is lost or a tombstone.
+    /// Puts a live mailbox into the census whose row is lost, cannot be read, or is a tombstone
+    /// although emails are in the mailbox. It has no parent, and its name and role are those of no
+    /// other mailbox: `role`, or the role of the tombstone, is left out if another mailbox has it.
     pub(in crate::store) fn recover_mailbox(&mut self, uid: MailboxUid, role: Option<Role>) {
         let state = self.state_or_fresh();
         let old = self.census.mailboxes.get(&uid).cloned();
@@ -167,10 +171,12 @@ impl Checker<'_> {
             listings: census.listings.clone(),
             ..totals.clone()
         };
-        let mail = [DataType::Email, DataType::Thread, DataType::Mailbox]
-            .into_iter()
-            .zip(census.newest.map(ModSeq));
-        for (data, newest) in mail.chain(census.marks.iter().copied()) {
+        let mail = [
+            (DataType::Email, census.newest_email),
+            (DataType::Thread, census.newest_thread),
+            (DataType::Mailbox, census.newest_mailbox),
+        ];
+        for (data, newest) in mail.into_iter().chain(census.marks.iter().copied()) {
             if let Some(mark) = wanted.high.get_mut(data as usize) {
                 *mark = (*mark).max(newest);
             }
@@ -194,6 +200,8 @@ impl Checker<'_> {
         self.census.mailboxes.keys().next_back().map_or(0, |uid| uid.0)
     }
 
+    /// Returns the state of an account whose state row is lost. Clients may hold any earlier state,
+    /// so the low marks refuse all.
     fn recovered_state(&self) -> AccountStateRow {
         let census = &self.census;
         let modseq = ModSeq(census.high.saturating_add(MODSEQ_LEAP));

@@ -147,14 +147,14 @@ impl Txn<'_> {
         Ok(old.len() >= limit)
     }
 
-    /// Deletes the tombstones of up to `limit` objects that were destroyed by a change up to
-    /// `bound`. Returns how many.
+    /// Deletes the tombstones of up to `limit` objects that were destroyed by change `bound` or
+    /// before. Returns how many objects. The low mark of their type rises.
     pub(in crate::store) fn purge_objects(
         &mut self,
         bound: ModSeq,
         limit: usize,
     ) -> Result<usize, Error> {
-        let mut rows = 0;
+        let mut purged = 0;
         for kind in ObjectKind::ALL {
             let Some(data) = kind.data_type() else { continue };
             let mut changed = Vec::new();
@@ -167,19 +167,19 @@ impl Txn<'_> {
                 },
             )?;
             for (by_modseq, id) in changed {
-                if rows >= limit {
-                    return Ok(rows);
+                if purged >= limit {
+                    return Ok(purged);
                 }
                 let own = self.object_key(kind, id);
                 if self.bytes::<Objects>(&own)?.is_some_and(|row| !is_live_object(&row)) {
                     self.raise_low_mark(data, by_modseq.modseq);
                     self.delete::<ObjectByModseq>(&by_modseq);
                     self.delete::<Objects>(&own);
-                    rows += 1;
+                    purged += 1;
                 }
             }
         }
-        Ok(rows)
+        Ok(purged)
     }
 
     fn live_object<T: Object>(&self, id: ObjectId) -> Result<(ObjectRow<T>, T), Error> {
@@ -189,6 +189,8 @@ impl Txn<'_> {
             .ok_or(Error::NotFound("object"))
     }
 
+    /// Writes the row of an object and moves its row in `object_by_modseq`. `before` is the change
+    /// number that the object had; `None` for a new one.
     fn write_object<T: Object>(
         &mut self,
         id: ObjectId,

@@ -75,6 +75,7 @@ impl Checker<'_> {
         self.expect_rows::<ObjectByModseq>(by_modseq.into_iter())
     }
 
+    /// Raises the highest change number in use to `at`.
     fn note_change(&mut self, at: ModSeq) {
         self.census.high = self.census.high.max(at.0);
     }

@@ -100,8 +100,10 @@ impl Txn<'_> {
     }
 
     /// Notifies this account that its rights in a mailbox of another account changed (RFC 9670
-    /// §3.1). Earlier notifications of the same mailbox that were not dismissed are merged into
-    /// this one. The oldest notifications beyond `limits::MAX_SHARE_NOTIFICATIONS` are deleted.
+    /// §3.1). An earlier notification of the same mailbox that was not dismissed is merged into
+    /// this one; if the rights are again those before it, no notification is left. The oldest
+    /// notifications beyond `limits::MAX_SHARE_NOTIFICATIONS` are deleted. Does nothing if this
+    /// account has no row.
     ///
     /// # Errors
     /// Any read error.
@@ -137,10 +139,10 @@ impl Txn<'_> {
     /// # Errors
     /// Any read error.
     pub fn unshare(&mut self, with: &BTreeSet<AccountId>, limit: usize) -> Result<bool, Error> {
-        let shared = |row: &Mailbox| row.shares.keys().any(|guest| with.contains(guest));
+        let is_shared = |row: &Mailbox| row.shares.keys().any(|guest| with.contains(guest));
         let mailboxes = self.snapshot().mailboxes(self.account)?.into_iter();
         let uids: Vec<MailboxUid> =
-            mailboxes.filter(|(_, row)| shared(row)).map(|(uid, _)| uid).take(limit).collect();
+            mailboxes.filter(|(_, row)| is_shared(row)).map(|(uid, _)| uid).take(limit).collect();
         for uid in &uids {
             self.update_mailbox(*uid, |row| row.shares.retain(|guest, _| !with.contains(guest)))?;
         }
@@ -155,14 +157,14 @@ impl Txn<'_> {
     pub fn unshare_removed_accounts(&mut self, limit: usize) -> Result<bool, Error> {
         let snapshot = self.snapshot();
         let mailboxes = snapshot.mailboxes(self.account)?;
-        let mut gone: BTreeSet<AccountId> =
+        let mut removed: BTreeSet<AccountId> =
             mailboxes.iter().flat_map(|(_, row)| row.shares.keys().copied()).collect();
-        for with in gone.clone() {
+        for with in removed.clone() {
             if snapshot.account(with)?.is_some() {
-                gone.remove(&with);
+                removed.remove(&with);
             }
         }
         drop(snapshot);
-        if gone.is_empty() { Ok(false) } else { self.unshare(&gone, limit) }
+        if removed.is_empty() { Ok(false) } else { self.unshare(&removed, limit) }
     }
 }

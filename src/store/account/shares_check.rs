@@ -37,7 +37,7 @@ fn shared_by(key: &[u8]) -> Option<(AccountId, AccountId)> {
 }
 
 /// Checks that both accounts of every row of `shared` exist, and that the one shares a mailbox with
-/// the other.
+/// the other. A row of an owner that does not exist is a fault of the guest's account.
 pub(in crate::store) fn check_shared_rows(
     read: &dyn RowReader,
     run: &dyn CheckObserver,

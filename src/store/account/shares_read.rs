@@ -8,7 +8,7 @@ use crate::store::table::{Mailboxes, Shared};
 use crate::store::txn::snapshot::Snapshot;
 
 impl Snapshot<'_> {
-    /// Returns the other accounts that share a mailbox with a user.
+    /// Returns the other accounts that share a mailbox with a user, ascending.
     ///
     /// # Errors
     /// Any read error; so for every function in this file.
@@ -21,7 +21,8 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Whether all shares of an account are the same as at the state `since`.
+    /// Whether all shares of an account are the same as at the state `since`. False also if that is
+    /// not known, because tombstones of mailboxes have been purged since.
     ///
     /// # Errors
     /// Any read error.

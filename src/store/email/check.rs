@@ -109,8 +109,8 @@ impl Checker<'_> {
         Ok(wanted)
     }
 
-    /// Returns those mailboxes that have ever existed. A mailbox whose row is lost is recovered. If
-    /// none is left, returns the Inbox or another live mailbox.
+    /// Returns those mailboxes that have ever existed. A mailbox whose row is lost or a tombstone
+    /// is recovered. If none is left, returns the Inbox, another live mailbox or a new Inbox.
     pub(in crate::store) fn existing_mailboxes(
         &mut self,
         named: &BTreeSet<MailboxUid>,
@@ -141,8 +141,9 @@ impl Checker<'_> {
         uid
     }
 
-    /// Checks the message of a live email and the rows that are made of it. Returns the email's
-    /// size, if the check is deep and the message and the trace prefix are known.
+    /// Checks the message of a live email and the rows that are made of it. Returns the size that
+    /// the email should have, if the check is deep and the message is whole. A trace prefix that is
+    /// lost with the content row counts as empty.
     fn check_message(
         &mut self,
         id: EmailId,
@@ -169,7 +170,7 @@ impl Checker<'_> {
             matches!(readable, Some(Ok(_))) && content.is_some_and(is_content_outdated);
         let is_compared = !is_earlier || self.options.restart_history;
         if let Some(made) = made.as_ref().filter(|_| is_compared) {
-            self.references(email, &made.thread_keys)?;
+            self.check_references(email, &made.thread_keys)?;
         }
         let fix = |row: Option<Vec<u8>>| row.map_or(RowFix::Nothing, RowFix::Put);
         let wanted = made.as_ref().map(|made| encode_content(&prefix, &made.content));
@@ -210,6 +211,7 @@ impl Checker<'_> {
     }
 
     /// Returns an email's message as received, if the check is deep and the message has its hash.
+    /// Reports a message that is missing, cannot be read or has another hash.
     pub(in crate::store) fn whole_message(
         &self,
         id: EmailId,
@@ -271,7 +273,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks `email_by_modseq`, `email_by_thread` and `email_purge`.
+    /// Checks `email_by_modseq`, `email_by_thread` and `email_purge`. Fills `Census::by_thread`.
     pub(in crate::store) fn check_email_indexes(&mut self) -> Result<(), Error> {
         let account = self.account;
         self.expect_one_email_each(
@@ -305,8 +307,8 @@ impl Checker<'_> {
         self.expect_rows::<EmailPurge>(keys.into_iter().map(|key| (key, Present)))
     }
 
-    /// Checks that no two emails have the same change number. Of two that do, the older email gets
-    /// a new one.
+    /// Checks that no two emails have the same change number, which `number` reads and `set`
+    /// writes. Of two that have, the older email gets a new one.
     fn expect_one_email_each(
         &mut self,
         number: impl Fn(&CensusEmail) -> u64,

@@ -8,7 +8,7 @@ use crate::store::txn::Txn;
 
 impl Txn<'_> {
     /// Updates the counts of a mailbox after a change of one email. The mailbox's change number
-    /// moves only if a count does.
+    /// moves only if a count does. The caller stores `mailbox`.
     pub(in crate::store) fn write_counts(
         &mut self,
         uid: MailboxUid,
@@ -28,8 +28,9 @@ impl Txn<'_> {
         self.move_counts(mailbox, weight(step.was, step.old), weight(step.now, step.new));
     }
 
-    /// Updates the counts by what an email and its thread counted before and after: emails, unread
-    /// emails, threads, unread threads.
+    /// Updates the counts by what an email and its thread counted before (`was`) and after (`now`):
+    /// emails, unread emails, threads, unread threads. The caller has taken a change number, and
+    /// stores `mailbox`.
     pub(in crate::store) fn move_counts(
         &mut self,
         mailbox: &mut Mailbox,

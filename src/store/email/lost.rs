@@ -59,17 +59,21 @@ pub(in crate::store) struct EmailRows {
 /// The facts about a lost email that were found in other rows.
 #[derive(Debug, Default)]
 struct LostEmailTrace {
-    /// The length of its trace prefix.
+    /// The length of its trace prefix in bytes; 0 if its content row is lost.
     prefix: u64,
     /// Its message and the length of the message.
     blob: Option<(BlobHash, u64)>,
     thread: Option<ThreadId>,
+    /// Its last change.
     updated: Option<ModSeq>,
     /// The first change at which a listing showed it.
     since: Option<ModSeq>,
+    /// When it was destroyed; `None` if it is live.
     destroyed: Option<UtcMillis>,
     mailboxes: BTreeSet<MailboxUid>,
+    /// Whether a listing of unseen emails shows it.
     unseen: bool,
+    /// Whether a listing of flagged emails shows it.
     flagged: bool,
 }
 
@@ -116,6 +120,7 @@ impl EmailRows {
 }
 
 impl<'a> Checker<'a> {
+    /// Returns the rows of all emails of the account, from the first.
     pub(in crate::store) fn email_tables(&self) -> Result<EmailTables<'a>, Error> {
         let (mut named, mut changes) = (Vec::new(), self.rows::<EmailByModseq>());
         while let Some(found) = changes.next()? {
@@ -156,6 +161,8 @@ impl<'a> Checker<'a> {
         Ok(Some(email))
     }
 
+    /// Returns the lost emails of the account whose message is known. Reads every table that may
+    /// name one.
     fn gather_lost_emails(&mut self) -> Result<BTreeMap<EmailId, EmailMetadata>, Error> {
         let mut traces = LostEmailTraces::new();
         let mut tables = self.email_tables()?;
@@ -186,7 +193,7 @@ impl<'a> Checker<'a> {
             let is_live = trace.destroyed.is_none();
             let surplus = surpluses.get(&thread).copied().flatten().filter(|_| is_live);
             let is_seen = !trace.unseen
-                && (self.is_seen(&trace, updated)
+                && (self.would_be_listed_if_unseen(&trace, updated)
                     || surplus.is_some_and(|surplus| surplus.unseen == 0));
             let is_draft = !is_seen && surplus.is_some_and(|surplus| surplus.unread == 0);
             let keywords = [
@@ -341,8 +348,9 @@ impl<'a> Checker<'a> {
         Ok(out)
     }
 
-    /// Whether a maintained listing of unseen emails would show the email if it were unseen.
-    fn is_seen(&self, trace: &LostEmailTrace, updated: ModSeq) -> bool {
+    /// Whether a maintained listing of unseen emails would show the email if it were unseen. For a
+    /// destroyed email: whether the listing's history reaches back to its destruction.
+    fn would_be_listed_if_unseen(&self, trace: &LostEmailTrace, updated: ModSeq) -> bool {
         let has_listing = |listings: &[MaintainedListing]| {
             listings
                 .iter()

@@ -1,4 +1,5 @@
-//! Looks up the rows of many emails at once, which costs less than one by one.
+//! Looks up the rows of many emails at once, which costs less than one by one. Every function
+//! returns one answer for each id or hash, in the order of these.
 
 use crate::model::{AccountId, BlobHash, EmailContent, EmailId, EmailMetadata, Listing};
 use crate::store::blob::read::whole;

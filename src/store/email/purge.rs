@@ -26,8 +26,8 @@ pub struct PurgeResult {
 }
 
 impl Txn<'_> {
-    /// Purges up to `limit` emails that were destroyed at `upto` or before, the first destroyed
-    /// first.
+    /// Purges up to `limit` emails, at least 1, that were destroyed at `upto` or before, the first
+    /// destroyed first.
     ///
     /// # Errors
     /// Any read error.
@@ -59,7 +59,7 @@ impl Txn<'_> {
     /// Purges one destroyed email, however long ago it was destroyed.
     ///
     /// # Errors
-    /// `NotFound`; any read error.
+    /// `NotFound` if there is no tombstone; any read error.
     pub fn purge_email(&mut self, id: EmailId) -> Result<(), Error> {
         let found = self.email_row(id)?;
         let found = found.and_then(|email| email.deleted.map(|at| (email, at)));
@@ -109,8 +109,9 @@ impl Txn<'_> {
         Ok(false)
     }
 
-    /// Deletes the tombstones of mailboxes that were destroyed by a change up to `bound`, after the
-    /// other rows of these mailboxes: up to `limit` rows. Returns how many.
+    /// Deletes the tombstones of mailboxes that were destroyed by change `bound` or before, after
+    /// the other rows of these mailboxes: up to `limit` rows. Returns how many rows. The low mark
+    /// of mailboxes rises with each tombstone.
     pub(in crate::store) fn purge_mailboxes(
         &mut self,
         bound: ModSeq,
@@ -142,6 +143,7 @@ impl Txn<'_> {
         Ok(dead)
     }
 
+    /// Deletes up to `limit` rows of listings and subscriptions of a mailbox. Returns how many.
     fn delete_rows_of(&mut self, uid: MailboxUid, limit: usize) -> Result<usize, Error> {
         let of = (self.account, uid);
         let rows = self.delete_listings(&of, limit)?;

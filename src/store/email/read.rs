@@ -28,7 +28,8 @@ impl Snapshot<'_> {
         Ok(row.filter(|email| email.deleted.is_none()))
     }
 
-    /// Returns the trace prefix and the content of an email.
+    /// Returns the trace prefix and the content of an email, or of a tombstone that can be
+    /// restored.
     ///
     /// # Errors
     /// Any read error.
@@ -41,8 +42,8 @@ impl Snapshot<'_> {
             .row_with::<table::EmailContent, _>(&EmailKey { account, email: id }, decode_content)
     }
 
-    /// Returns the emails and tombstones of an account that hold a blob and were received between
-    /// `from` and `to`.
+    /// Returns the emails and tombstones of an account that hold a blob and were received from
+    /// `from` to `to`, both included, newest first.
     ///
     /// # Errors
     /// Any read error.
@@ -107,8 +108,8 @@ impl Snapshot<'_> {
         self.listing_rows(&range, limit)
     }
 
-    /// Returns up to `limit` live emails of an account, newest first, behind `start` or from the
-    /// first.
+    /// Returns up to `limit` live emails, at least 1, of an account, newest first, behind `start`
+    /// or from the first.
     ///
     /// # Errors
     /// Any read error.
@@ -147,8 +148,8 @@ impl Snapshot<'_> {
         self.listing_rows(&range.reversed(), limit)
     }
 
-    /// Returns up to `limit` live emails of an account, oldest first, before `end` or from the
-    /// last.
+    /// Returns up to `limit` live emails, at least 1, of an account, oldest first, before `end` or
+    /// from the last.
     ///
     /// # Errors
     /// Any read error.
@@ -181,7 +182,7 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns the first live emails of a range.
+    /// Returns the first live emails of a range: up to `limit`, which is at least 1.
     fn live_emails(
         &self,
         range: &KeyRange<table::EmailMetadata>,
@@ -197,7 +198,8 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns up to `limit` live threads of an account, in the order of their creation.
+    /// Returns up to `limit` live threads, at least 1, of an account, in the order of their
+    /// creation.
     ///
     /// # Errors
     /// Any read error.
@@ -283,7 +285,7 @@ impl Snapshot<'_> {
     }
 
     /// Finds a mailbox by its path, with `/` between the names; then by its path without regard to
-    /// case; then by its role.
+    /// case; then by its role. Of several, the first by uid.
     ///
     /// # Errors
     /// Any read error.

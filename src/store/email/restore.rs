@@ -77,6 +77,7 @@ impl Txn<'_> {
         Ok(found)
     }
 
+    /// Returns the trace prefix of an email, if `message` is the email's.
     fn prefix_of(
         &self,
         id: EmailId,

@@ -83,7 +83,7 @@ impl Checker<'_> {
     }
 
     /// Checks the references of a live email, which is about to be added to the census.
-    pub(in crate::store) fn references(
+    pub(in crate::store) fn check_references(
         &mut self,
         email: &EmailMetadata,
         keys: &[ThreadKey],
@@ -132,6 +132,7 @@ impl Checker<'_> {
         ThreadRefKey { account: self.account, key: *key }
     }
 
+    /// Returns what is missing of the references by these keys: a row, if any key has none.
     fn missing_reference(
         &self,
         email: &EmailMetadata,
@@ -166,6 +167,8 @@ impl Checker<'_> {
         Ok(email.created > purged && row.is_some_and(|row| row.created == email.created))
     }
 
+    /// Reports the references by these keys that are missing. A row that does not name the thread
+    /// is one of them only if the email began its thread.
     fn write_references(&self, email: &EmailMetadata, keys: &[ThreadKey]) -> Result<(), Error> {
         let put = self.read.row_with::<Blobs, _>(&BlobKey { blob: email.blob }, |key, row| {
             Ok(BlobRow::decode(key, row).ok().map(|blob| blob.at))

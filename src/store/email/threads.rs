@@ -123,8 +123,9 @@ impl Txn<'_> {
         }
     }
 
-    /// Updates a thread after a change of one email, and returns the thread before and after. The
-    /// thread's change number moves only if it gains or loses an email (RFC 8621 §3).
+    /// Updates a thread after a change of one email, and returns the thread before and after;
+    /// before, a new thread is empty. The thread's change number moves only if it gains or loses an
+    /// email (RFC 8621 §3). The caller has updated `email_by_thread`.
     pub(in crate::store) fn write_thread(
         &mut self,
         id: ThreadId,
@@ -155,6 +156,7 @@ impl Txn<'_> {
             self.put::<ThreadByModseq>(&ModSeqKey { account, modseq }, &id);
             now.updated = modseq;
             now.deleted = now.emails == 0;
+            // The newer of two emails has the smaller id.
             now.latest = match new {
                 Some(_) => now.latest.min(email),
                 None => self.latest_of(id)?.unwrap_or_default(),
@@ -167,6 +169,7 @@ impl Txn<'_> {
         Ok((was, now))
     }
 
+    /// Returns the newest live email of a thread.
     fn latest_of(&self, thread: ThreadId) -> Result<Option<EmailId>, Error> {
         let range = KeyRange::<EmailByThread>::under(&(self.account, thread));
         Ok(self.first_key(&range)?.map(|key| key.email))

@@ -25,11 +25,14 @@ struct ThreadRecount {
 }
 
 impl Checker<'_> {
+    /// Checks `threads` and `thread_by_modseq`. Needs `Census::by_thread`, and fills
+    /// `Census::threads`, `Census::thread_of` and the counts of the census's mailboxes.
     pub(in crate::store) fn check_threads(&mut self) -> Result<(), Error> {
         let mut rows = self.rows::<Threads>();
         let order = std::mem::take(&mut self.census.by_thread);
         let mut thread_of = vec![0u32; self.census.mails.len()];
         let mut counts: BTreeMap<MailboxUid, MailboxCounts> = BTreeMap::new();
+        // For each thread: the number of its last change, whether it is live, and its id.
         let mut numbers: Vec<(u64, bool, u64)> = Vec::new();
         let mut rest = order.as_slice();
         while let Some(id) = rest.first().and_then(|at| self.thread(*at)) {
@@ -73,6 +76,8 @@ impl Checker<'_> {
         self.census.mail(at).map(|mail| mail.thread)
     }
 
+    /// Recounts the thread that is next in `Census::threads`, from all its emails and tombstones,
+    /// and notes in `thread_of` that they belong to it.
     fn recount(&self, group: &[u32], thread_of: &mut [u32]) -> ThreadRecount {
         let mut recount = ThreadRecount { created: u64::MAX, ..ThreadRecount::default() };
         let own = u32::try_from(self.census.threads.len()).unwrap_or(u32::MAX);
@@ -149,12 +154,12 @@ impl Checker<'_> {
 
     fn note_thread_change(&mut self, thread: &Thread) {
         let census = &mut self.census;
-        census.newest[1] = census.newest[1].max(thread.updated.0);
+        census.newest_thread = census.newest_thread.max(thread.updated);
         census.high = census.high.max(thread.updated.0);
     }
 
-    /// Checks that no two threads have the same change number. Of two that do, a live thread gets a
-    /// new one.
+    /// Checks that no two threads have the same change number, and compares `thread_by_modseq`. Of
+    /// two that have, a live thread, or else the younger one, gets a new number.
     fn check_thread_modseqs(&mut self, mut numbers: Vec<(u64, bool, u64)>) -> Result<(), Error> {
         numbers.sort_unstable();
         let duplicates: Vec<usize> = (1..numbers.len())

@@ -95,7 +95,7 @@ impl Txn<'_> {
     /// change of nothing takes no change number.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` as for `create_email`.
+    /// `NotFound` if the email or a new mailbox does not exist; `Conflict` if no mailbox is named.
     pub fn update_email(
         &mut self,
         id: EmailId,
@@ -166,7 +166,9 @@ impl Txn<'_> {
     }
 
     /// Writes all rows that follow from a change of an email from `old` (`None`: it is created) to
-    /// `new` (`None`: it is destroyed).
+    /// `new` (`None`: it is destroyed). The caller has taken the number of the change
+    /// (`Txn::next_modseq`), written the content of a new email and deleted the token row of a
+    /// destroyed one.
     fn rewrite(
         &mut self,
         id: EmailId,

@@ -153,6 +153,7 @@ impl Checker<'_> {
         tables: &mut Tables<'_>,
     ) -> Result<(), Error> {
         let (account, filter) = (self.account, entry.filter);
+        // A listing of a filter on threads shows the newest email of each thread that matches.
         let base = if filter.is_email_filter() { filter } else { ListingFilter::Every };
         let all_mail: Vec<u32>;
         let members: &[u32] = if uid == MailboxUid::ALL {
@@ -169,6 +170,7 @@ impl Checker<'_> {
         }
         let within = |at: &u32| self.census.mail(*at).is_some_and(|mail| mail.id <= frontier);
         let mut thread_index: Vec<(ThreadId, EmailId)> = Vec::new();
+        // `email_by_thread` serves the listing of every email of all mail.
         if filter.is_email_filter() && (uid != MailboxUid::ALL || filter != ListingFilter::Every) {
             let mails = shown.iter().copied().filter(within).filter_map(|at| self.census.mail(at));
             thread_index.extend(mails.map(|mail| (mail.thread, mail.id)));
@@ -230,7 +232,8 @@ impl Checker<'_> {
         bits.zip(bit).is_some_and(|(bits, bit)| bits >> bit & 1 == 1)
     }
 
-    /// Checks the index and the list of one listing.
+    /// Checks the index and the list of one listing, which should show the emails `shown`, newest
+    /// first.
     fn check_index_and_list(
         &self,
         listing: Listing,
@@ -285,8 +288,9 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Checks a list row that is not a live one: its interval ended after it began, and not after
-    /// the newest change.
+    /// Checks a list row that is not one of the expected live ones. It is right if its interval has
+    /// ended, after it began and not after the newest change. A live row is a fault, unless its
+    /// email is one of `unknown`.
     fn check_left_row(
         &self,
         found: &Found<MailboxEmailList>,

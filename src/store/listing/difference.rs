@@ -133,7 +133,8 @@ impl Snapshot<'_> {
 }
 
 impl DifferenceWalk<'_> {
-    /// Collects the wanted emails of a stretch, or passes over it.
+    /// Collects the wanted emails of a stretch, or passes over it. Cuts the stretch at the
+    /// boundaries of `level` and of the levels below; at level 0 reads it.
     fn visit(&mut self, level: u8, stretch: IdStretch) -> Result<(), Error> {
         let rest = stretch.all.saturating_sub(stretch.without);
         if rest == 0 || self.found.len() >= self.limit {
@@ -231,9 +232,10 @@ impl DifferenceWalk<'_> {
         Ok(())
     }
 
-    /// Returns the email of the larger listing at which a leaf begins, and lowers `skip` by the
-    /// emails of the difference before it. On each level this is the last boundary of the larger
-    /// listing that has no more than `skip` of them before it.
+    /// Returns the id from which on a leaf is read, and lowers `skip` by the emails of the
+    /// difference that are in the leaf before it. If there are many to skip, descends the levels of
+    /// the larger listing's ranks, on each to the last boundary that has no more than `skip` of
+    /// them before it.
     fn locate(&mut self, stretch: IdStretch) -> Result<EmailId, Error> {
         if self.skip <= self.snapshot.rank_cost() || !self.all.stats.is_ranked() {
             return Ok(stretch.from);
@@ -269,8 +271,9 @@ impl DifferenceWalk<'_> {
 
     /// Returns the boundaries of a level that the larger listing has in a span, each with the
     /// number of emails from it to the next boundary or the end of the span. `ends_inside`: the
-    /// span may end between two boundaries of the level. It ends at a boundary of level 1, so rows
-    /// of the lower levels count the emails from the last boundary to the end.
+    /// span may end between two boundaries of the level, so that the last row also counts emails
+    /// behind the end. These are left out by counting with the rows of the level below. No row of
+    /// level 1 reaches beyond the end, which is a boundary of that level.
     fn cuts(
         &self,
         level: u8,

@@ -26,7 +26,7 @@ use crate::store::txn::Txn;
 
 impl Txn<'_> {
     /// Fills a listing by one step of at most `limit` emails, beginning it if it is not maintained.
-    /// Returns whether it is whole.
+    /// Returns whether it is whole. Does nothing to a listing that is being dropped.
     ///
     /// # Errors
     /// `NotFound` where there is no such mailbox; any read error.
@@ -64,7 +64,8 @@ impl Txn<'_> {
         Ok(whole)
     }
 
-    /// Notes that a listing was used today, so that upkeep does not drop it.
+    /// Notes that a listing was used today, so that upkeep does not drop it. Does nothing for a
+    /// listing that is not maintained.
     ///
     /// # Errors
     /// As for `extend_listing`.
@@ -86,7 +87,7 @@ impl Txn<'_> {
     }
 
     /// Drops a listing that was made on demand by one step of at most `limit` rows. Returns whether
-    /// any row is left.
+    /// any row may be left; then it must be called again.
     ///
     /// # Errors
     /// As for `extend_listing`; `Conflict` for a listing that is always maintained.
@@ -245,8 +246,9 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// The next emails beyond a frontier that the filter may match, newest first: those of the
-    /// mailbox, or all.
+    /// Returns the next `limit` emails beyond a frontier that the filter may match, newest first:
+    /// those of the mailbox, or all. For a filter on threads in a mailbox, only the newest email of
+    /// each thread.
     fn emails_beyond_frontier(
         &self,
         uid: MailboxUid,
@@ -278,7 +280,7 @@ impl Txn<'_> {
         Ok(out)
     }
 
-    /// The listings that were begun and are not whole.
+    /// Returns the listings that were begun and are not whole.
     ///
     /// # Errors
     /// Any read error.
@@ -286,7 +288,8 @@ impl Txn<'_> {
         self.listings_where(|_, entry| matches!(entry.stage, ListingStage::Filling(_)))
     }
 
-    /// The listings that were not used since `before`, and those that are being dropped.
+    /// Returns the listings made on demand that were last used before `before`, and those that are
+    /// being dropped.
     ///
     /// # Errors
     /// Any read error.

@@ -39,11 +39,15 @@ const NO_FRONT: EmailId = EmailId(u64::MAX);
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct Ranking {
     pub(in crate::store) key: [u8; 16],
+    /// A listing with more emails than this gets rank rows.
     pub(in crate::store) above: u64,
+    /// A listing with fewer emails than this loses its rank rows.
     pub(in crate::store) below: u64,
 }
 
 impl Ranking {
+    /// Returns a ranking with the usual lengths, or one that ranks listings of more than `above`
+    /// emails.
     pub(in crate::store) fn new(key: [u8; 16], above: Option<u64>) -> Self {
         let above = above.unwrap_or(RANKED_ABOVE);
         Self { key, above, below: above.min(RANKED_BELOW) }
@@ -57,7 +61,7 @@ impl Ranking {
     }
 }
 
-/// Updates the rank rows after the index row of an email was written.
+/// Updates the rank rows after the index row of an email was written and `stats.total` counts it.
 pub(in crate::store) fn add_email(
     txn: &mut Txn<'_>,
     listing: Listing,
@@ -77,7 +81,8 @@ pub(in crate::store) fn add_email(
     Ok(())
 }
 
-/// Updates the rank rows after the index row of an email was deleted.
+/// Updates the rank rows after the index row of an email was deleted and `stats.total` no longer
+/// counts it.
 pub(in crate::store) fn remove_email(
     txn: &mut Txn<'_>,
     listing: Listing,
@@ -145,6 +150,7 @@ fn insert(
 ) -> Result<(), Error> {
     let own = txn.ranking.level(id);
     if id < *front {
+        // No row counts this id, unless it is a boundary itself.
         for level in 1..=own {
             let mine = stretch(txn, listing, level, id)?;
             set(txn, listing, level, id, mine);

@@ -20,7 +20,8 @@ use crate::store::txn::snapshot::Snapshot;
 pub(in crate::store) const FANOUT_BITS: u32 = 4;
 
 /// The emails that entered or left a listing since a state. An email that is in both `came` and
-/// `gone` was in the listing at the state and is in it now.
+/// `gone` was in the listing at the state and is in it now. Each list is in ascending order of the
+/// change numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListingMoves {
     /// Emails that are shown now, each with the change after the state since which it is shown.
@@ -317,7 +318,7 @@ impl Snapshot<'_> {
     }
 
     /// Returns the newest or the oldest email of a thread that a filter on emails shows in a
-    /// mailbox and that `is_wanted` accepts.
+    /// mailbox and that `is_wanted` accepts. The listing must be maintained and whole.
     ///
     /// # Errors
     /// Any read error.

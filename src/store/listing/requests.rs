@@ -108,7 +108,7 @@ impl Store {
         }
     }
 
-    /// Takes the next request that waits for an account.
+    /// Takes the next request that waits for an account; `MarkUsed` comes before `Extend`.
     #[must_use]
     pub fn take_listing_request(&self, account: AccountId) -> Option<ListingRequest> {
         self.listing_requests().waiting.lock().take(account)
@@ -122,8 +122,8 @@ impl Store {
 }
 
 impl Txn<'_> {
-    /// Does what a request asks for, in one step of at most `limit` emails; returns whether that
-    /// finished the listing.
+    /// Does what a request asks for, in one step of at most `limit` emails. Returns whether that
+    /// finished the listing; false also if it was whole before.
     ///
     /// # Errors
     /// `NotFound` where the mailbox is gone; any read error.

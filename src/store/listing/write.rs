@@ -22,8 +22,8 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// A change of one email: the email before (`old`) and after (`new`), and its thread before (`was`)
-/// and after (`now`).
+/// A change of one email: the email before (`old`, `None` if it is created) and after (`new`,
+/// `None` if it is destroyed), and its thread before (`was`) and after (`now`).
 #[derive(Clone, Copy)]
 pub(in crate::store) struct EmailChange<'a> {
     pub(in crate::store) id: EmailId,
@@ -204,7 +204,8 @@ impl Txn<'_> {
         ThreadIndexKey { account: self.account, mailbox, filter, thread, email }
     }
 
-    /// Adds an email to a listing, in which it is shown since the change `added`.
+    /// Adds an email to a listing, in which it must not be yet. It is shown since the change
+    /// `added`, by which no other email entered the listing.
     pub(in crate::store) fn enter_listing(
         &mut self,
         listing: Listing,

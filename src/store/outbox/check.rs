@@ -15,6 +15,7 @@ use crate::store::table::{
 };
 
 impl Checker<'_> {
+    /// Checks the tables of queued actions, and counts the actions in the census.
     pub(in crate::store) fn check_actions(&mut self) -> Result<(), Error> {
         let account = self.account;
         let mut same: Vec<(ActionCauseKey, ActionId)> = Vec::new();
@@ -26,6 +27,7 @@ impl Checker<'_> {
                 self.report_extra(Table::OutboxMessages, &stray.key)?;
             }
             self.census.queued = self.census.queued.saturating_add(1);
+            // The first byte of the row is the version of its format.
             let bytes = messages.raw.at(key)?.map_or(0, |row| row.len().saturating_sub(1) as u64);
             let (Some(ActionKey { action: id, .. }), Ok(action)) = (found.id(), found.row()) else {
                 self.report(

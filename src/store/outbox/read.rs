@@ -113,7 +113,8 @@ impl Snapshot<'_> {
         Ok(bytes)
     }
 
-    /// Returns the number of bytes that `action_message` returns.
+    /// Returns the number of bytes that `action_message` returns. A message that is missing counts
+    /// as empty.
     ///
     /// # Errors
     /// Any read error.
@@ -152,12 +153,13 @@ impl Snapshot<'_> {
         self.read.row_with::<Site, _>(&SiteKey::Queue, QueueMark::decode)
     }
 
-    /// Compares the number of actions with each account's count, and the actions that wait with the
-    /// wake-ups. Reads each row once. Leaves out the accounts `in_repair`, whose rows may be half
-    /// written.
+    /// Compares the number of actions with each account's count, and the number of the actions that
+    /// should have a wake-up with the number of wake-ups. Reads each row once. Leaves out the
+    /// accounts `in_repair`, whose rows may be half written. An action that cannot be read is a
+    /// problem of the audit.
     ///
     /// # Errors
-    /// Any read error.
+    /// `Corrupt` if the state of an account cannot be read; any read error.
     pub fn audit_queue(&self, in_repair: &[AccountId]) -> Result<QueueAudit, Error> {
         let mut audit = QueueAudit::default();
         let mut should_wake = 0u64;
@@ -182,6 +184,7 @@ impl Snapshot<'_> {
             audit.actions += 1;
             match Action::from_bytes(Outbox::ID, &key.encode(), value) {
                 Ok(action) => {
+                    // As `wake_condition` says.
                     should_wake +=
                         u64::from(!matches!(action.state, ActionState::Held | ActionState::Failed));
                 }

@@ -31,6 +31,7 @@ impl Txn<'_> {
         if let Some((hash, raw)) = message {
             self.put_blob(hash, raw);
         }
+        // `queue_action` below takes this id: without a duplicate key it queues a new action.
         let next = ActionId(self.state.last_action + 1);
         let mut submission =
             EmailSubmission { action: Some(next), ended: None, ..submission.clone() };
@@ -42,7 +43,7 @@ impl Txn<'_> {
     }
 
     /// Cancels a submission and removes its action, if nothing was sent yet and no attempt is under
-    /// way. Returns whether the submission is canceled now.
+    /// way. Returns whether the submission is canceled now, by this call or an earlier one.
     ///
     /// # Errors
     /// `NotFound`.
@@ -80,7 +81,7 @@ impl Txn<'_> {
     }
 
     /// Writes the outcome of a report, which was received as `email`, into the submission that the
-    /// report is about. Returns whether the submission changed.
+    /// report is about. Returns whether the submission changed; false also if it is gone.
     ///
     /// # Errors
     /// Any read error.

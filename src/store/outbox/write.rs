@@ -1,6 +1,7 @@
 //! Queues, changes and removes actions, in the commit of the change that causes them.
 //!
-//! - An action that waits has one wake-up; other actions have none.
+//! - An action that waits, is attempted, is blocked by another or was sent has one wake-up; one
+//!   that is held or has failed has none (`wake_condition`).
 //! - The account's count of actions equals the number of its actions.
 //! - An action's own bytes, its hold of a message and its row in `outbox_same` are written and
 //!   deleted together with it.
@@ -22,7 +23,8 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// The most dependants of one action that are handled in one step.
+/// The most direct dependants of one action that are released or removed with it. The others stay
+/// blocked.
 const MAX_CHAIN: usize = 1000;
 
 impl Txn<'_> {
@@ -31,7 +33,7 @@ impl Txn<'_> {
     ///
     /// If an equal action (`Action::duplicate_key`) is queued already, returns its id and queues
     /// nothing. An action that depends on another one (`Action::after`) is blocked until that one
-    /// is done.
+    /// is done; it waits for nothing if that one is gone.
     ///
     /// A message that the action names must be stored by this commit, or be held by an email of
     /// this account.
@@ -43,6 +45,7 @@ impl Txn<'_> {
         if action.recipients.is_empty() {
             return Err(Error::Conflict("an action needs a recipient".into()));
         }
+        // A report is about another action or a delivery, so there may be as many in addition.
         let limit = if action.kind == ActionKind::Report {
             2 * limits::MAX_QUEUED_ACTIONS
         } else {
@@ -107,8 +110,9 @@ impl Txn<'_> {
         Ok(id)
     }
 
-    /// Replaces an action that was read as `read` by `new`. A sent action loses its bytes and its
-    /// message; an action that is not open any more no longer stops equal ones from being queued.
+    /// Replaces an action that was read as `read` by `new`, which has the same id. A sent action
+    /// loses its bytes and its message; an action that is not open any more no longer stops equal
+    /// ones from being queued.
     ///
     /// # Errors
     /// `NotFound` if the action was removed since it was read, `Conflict` if it was changed.
@@ -130,7 +134,7 @@ impl Txn<'_> {
         self.update_submission_status(&new, false)
     }
 
-    /// Removes an action that is done. The actions that depend on it go on.
+    /// Removes an action that is done, and returns it. The actions that depend on it go on.
     ///
     /// # Errors
     /// `NotFound`.
@@ -211,6 +215,7 @@ impl Txn<'_> {
         Ok(removed)
     }
 
+    /// Returns up to `MAX_CHAIN` actions that are blocked by an action.
     fn dependants(&self, id: ActionId) -> Result<Vec<ActionId>, Error> {
         let mut found = Vec::new();
         self.keys(
@@ -223,6 +228,7 @@ impl Txn<'_> {
         Ok(found)
     }
 
+    /// Deletes the rows of an action, and returns it. Leaves its dependants as they are.
     fn erase_action(&mut self, id: ActionId) -> Result<Action, Error> {
         let old = self.action(id)?;
         self.next_modseq();
@@ -330,6 +336,7 @@ impl Txn<'_> {
         }
     }
 
+    /// Lets an action be queued that is equal to this one.
     fn forget_same(&mut self, action: &Action) {
         if let Some(hash) = &action.duplicate_key {
             self.delete::<OutboxSame>(&ActionCauseKey { account: self.account, hash: *hash });

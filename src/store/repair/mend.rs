@@ -36,7 +36,8 @@ impl Txn<'_> {
         self.put_bytes::<Site>(&SiteKey::Repair(self.account), scope.row());
     }
 
-    /// Writes the right rows. The account's own state row replaces the transaction's state.
+    /// Writes the right rows; a row without a value is deleted. The account's own state row
+    /// replaces the transaction's state. A row of an account or an address takes a change number.
     pub(in crate::store) fn mend(
         &mut self,
         rows: impl IntoIterator<Item = (Table, Vec<u8>, Option<Vec<u8>>)>,
@@ -58,7 +59,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Makes every state that a client may hold invalid: the low marks rise to a new change number.
+    /// Makes the states of `REPAIRED_TYPES` invalid that clients may hold, and the history of all
+    /// listings: their low marks rise to a new change number.
     pub(in crate::store) fn refuse_states(&mut self) -> Result<(), Error> {
         let now = self.next_modseq();
         for data in REPAIRED_TYPES {

@@ -34,16 +34,19 @@ use crate::store::version;
 pub struct RepairReport {
     /// The number of accounts that were checked.
     pub accounts: usize,
-    /// The accounts in which something was written.
-    pub mended: Vec<AccountId>,
-    /// The accounts of `mended` whose earlier states are refused.
-    pub renewed: Vec<AccountId>,
-    /// The number of rows that were written.
+    /// The accounts that were marked, and those of which rows in the shared tables were deleted. An
+    /// account is marked if it has a fault that can be repaired, if an earlier repair was not
+    /// finished, and always in a rebuild.
+    pub repaired: Vec<AccountId>,
+    /// The accounts of `repaired` whose history begins anew: clients read everything again.
+    pub history_restarted: Vec<AccountId>,
+    /// The number of rows that were written or deleted.
     pub written: u64,
-    /// The first `MAX_LISTED` faults that could not be repaired.
-    pub left: Vec<Breach>,
-    /// The number of faults that could not be repaired.
-    pub left_count: u64,
+    /// The first `MAX_LISTED` faults of `unrepaired_count`.
+    pub unrepaired: Vec<Breach>,
+    /// The number of faults whose right row the store does not have (`RowFix::Nothing`), as the
+    /// last round of each account found them. Faults in the shared tables are not counted.
+    pub unrepaired_count: u64,
 }
 
 /// Rounds after which a repair gives up. No more than two were ever needed.
@@ -64,7 +67,9 @@ fn covers(scope: RepairScope, fault: &RowFault) -> bool {
 /// The rows of the next batch.
 #[derive(Default)]
 struct RepairBatch {
+    /// Table, key and value; without a value, the row is deleted.
     rows: Vec<(Table, Vec<u8>, Option<Vec<u8>>)>,
+    /// The bytes of keys and values.
     bytes: usize,
 }
 
@@ -72,17 +77,20 @@ struct RepairBatch {
 #[derive(Default)]
 struct RepairRound {
     /// The number of faults that the repair can write.
-    mended: u64,
-    /// Whether a fault may have been seen by clients.
+    repairable: u64,
+    /// Whether one of these may have been seen by clients.
     seen_by_clients: bool,
-    /// Whether a fault is in the search index.
-    search: bool,
-    left: Vec<Breach>,
-    left_count: u64,
+    /// Whether one of these is in the search index.
+    is_index_faulty: bool,
+    /// The first `MAX_LISTED` faults of `unrepaired_count`.
+    unrepaired: Vec<Breach>,
+    /// The number of faults whose right row the store does not have.
+    unrepaired_count: u64,
 }
 
 impl Store {
-    /// Repairs the named accounts, or all. `remake` is `message::rows`.
+    /// Repairs the named accounts, or all (`None`). `remake` makes the rows of a message again.
+    /// Returns when everything that it wrote is durable.
     ///
     /// # Errors
     /// `NotFound` if a named account does not exist; `Stopped` if `on_progress` returned false; any
@@ -132,6 +140,8 @@ impl Store {
         version::accounts_under_repair(&*self.0.engine.snapshot())
     }
 
+    /// Repairs one account, if it is marked or has a fault, or in a rebuild. Adds the outcome to
+    /// `done`.
     fn repair_one(
         &self,
         account: AccountId,
@@ -157,14 +167,14 @@ impl Store {
             };
         } else if requested != RepairScope::Rebuild {
             let found = self.preview_repair(account, scope, options, run)?;
-            if found.mended == 0 {
+            if found.repairable == 0 {
                 done.add_unrepaired(found);
                 return Ok(());
             }
             if found.seen_by_clients {
                 scope = RepairScope::Rebuild;
             }
-            refold = found.search || found.seen_by_clients;
+            refold = found.is_index_faulty || found.seen_by_clients;
         }
         self.mark_account(account, scope)?;
         let mut rounds = 0;
@@ -176,12 +186,12 @@ impl Store {
                 run,
             )?;
             rounds += 1;
-            if round.search && !refold && rounds < MAX_ROUNDS {
+            if round.is_index_faulty && !refold && rounds < MAX_ROUNDS {
                 refold = true;
             } else if round.seen_by_clients && scope == RepairScope::Repair {
                 scope = RepairScope::Rebuild;
                 self.mark_account(account, scope)?;
-            } else if round.mended == 0 || rounds >= MAX_ROUNDS {
+            } else if round.repairable == 0 || rounds >= MAX_ROUNDS {
                 break round;
             }
         };
@@ -194,9 +204,9 @@ impl Store {
             Ok(())
         })?;
         self.0.committer.end_repair(account);
-        done.mended.push(account);
+        done.repaired.push(account);
         if refuse_states {
-            done.renewed.push(account);
+            done.history_restarted.push(account);
         }
         done.add_unrepaired(last);
         Ok(())
@@ -250,6 +260,7 @@ impl Store {
         Ok(round)
     }
 
+    /// Writes the gathered rows, and empties `gather`.
     fn write_batch(
         &self,
         account: AccountId,
@@ -266,6 +277,8 @@ impl Store {
         Ok(())
     }
 
+    /// Marks the account, or changes the scope of its mark. From here on the committer refuses
+    /// other writes to it, except if the mark could not be written and none is stored.
     fn mark_account(&self, account: AccountId, scope: RepairScope) -> Result<(), Error> {
         let marked = self.commit_repair(account, |txn| {
             txn.begin_repair(scope);
@@ -308,6 +321,8 @@ impl Store {
         self.drop_strays(&mut strays, run, done)
     }
 
+    /// Deletes these rows, each in a commit of its account, and empties `strays`. A row that names
+    /// something by now stays.
     fn drop_strays(
         &self,
         strays: &mut Vec<(AccountId, Table, Vec<u8>)>,
@@ -322,8 +337,8 @@ impl Store {
             let (gone, ticket) = self.commit(*account, |txn| txn.drop_strays(&rows))?;
             ticket.wait_blocking()?;
             run.add_written(gone);
-            if gone > 0 && !done.mended.contains(account) {
-                done.mended.push(*account);
+            if gone > 0 && !done.repaired.contains(account) {
+                done.repaired.push(*account);
             }
         }
         Ok(())
@@ -331,30 +346,30 @@ impl Store {
 }
 
 impl RepairRound {
-    /// Counts a fault. Returns whether the repair writes it.
+    /// Counts a fault, unless the scope does not cover it. Returns whether the repair can write it.
     fn note_fault(&mut self, fault: &RowFault, scope: RepairScope) -> bool {
         if !covers(scope, fault) {
             return false;
         }
         if fault.fix == RowFix::Nothing {
-            self.left_count += 1;
-            if self.left.len() < MAX_LISTED {
-                self.left.push(fault.breach());
+            self.unrepaired_count += 1;
+            if self.unrepaired.len() < MAX_LISTED {
+                self.unrepaired.push(fault.breach());
             }
             return false;
         }
-        self.mended += 1;
+        self.repairable += 1;
         self.seen_by_clients |= fault.seen_by_clients;
-        self.search |= fault.table.repair() == RepairMethod::SearchIndex;
+        self.is_index_faulty |= fault.table.repair() == RepairMethod::SearchIndex;
         true
     }
 }
 
 impl RepairReport {
     fn add_unrepaired(&mut self, round: RepairRound) {
-        self.left_count += round.left_count;
-        let room = MAX_LISTED.saturating_sub(self.left.len());
-        self.left.extend(round.left.into_iter().take(room));
+        self.unrepaired_count += round.unrepaired_count;
+        let room = MAX_LISTED.saturating_sub(self.unrepaired.len());
+        self.unrepaired.extend(round.unrepaired.into_iter().take(room));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tells whether the object that a reference or a hint names exists.
 //!
 //! If the object's row cannot be read, the reference counts as right, so that a repair keeps it.
+//! Only a share counts as wrong if the row of its mailbox cannot be read.
 
 use std::collections::BTreeSet;
 

@@ -167,7 +167,7 @@ fn fill(store: &Store) {
 fn fold(store: &Store, account: AccountId) {
     let sizes = FoldSizes {
         rows: 6,
-        row_octets: 1 << 16,
+        row_bytes: 1 << 16,
         block: 256,
         fan: 4,
         piece: 1 << 12,

@@ -20,6 +20,10 @@ use crate::store::table::{self, EmailContent, EmailTokens, SearchFolds};
 use crate::store::txn::snapshot::Snapshot;
 
 impl Checker<'_> {
+    /// Checks the token rows and the folds. With `CheckOptions::refold`, expects no folds:
+    /// `check_emails` has expected a token row for each email. Without it, the fixes that are named
+    /// here are never written, since a repair that finds a fault in the index checks again with
+    /// `refold`.
     pub(in crate::store) fn check_search_index(&mut self) -> Result<(), Error> {
         let own = FoldKey::list(self.account).encode();
         let found = self.read.bytes::<SearchFolds>(&FoldKey::list(self.account))?;
@@ -109,7 +113,7 @@ impl Checker<'_> {
         self.expect_encoded_rows::<SearchFolds>(head.into_iter())
     }
 
-    /// Checks the rows of a fold. Returns its emails.
+    /// Checks the rows of a fold. Returns its emails, in the order of the rows.
     fn check_fold(&self, fold: &Fold) -> Result<Vec<EmailId>, Error> {
         let mut ids: Vec<EmailId> = Vec::new();
         let mut last: Option<(Token, u32, u32)> = None;
@@ -306,6 +310,8 @@ fn digest(tokens: &Tokens) -> u64 {
     words.chain(texts).fold(0, u64::wrapping_add)
 }
 
+/// Returns the sum of the digests of a token at each of its positions; of one without positions,
+/// the digest of token and fields.
 fn token_digest(token: &Token, fields: u16, positions: &[u32]) -> u64 {
     let mut start = SipHasher13::new();
     match token {

@@ -28,7 +28,7 @@ pub struct FoldSizes {
     /// emails.
     pub rows: usize,
     /// Bytes of token rows after which a fold takes no more.
-    pub row_octets: usize,
+    pub row_bytes: usize,
     /// Bytes of a block.
     pub block: usize,
     /// The number of folds of a level that are merged into one of the next level.
@@ -43,7 +43,7 @@ impl Default for FoldSizes {
     fn default() -> Self {
         Self {
             rows: 512,
-            row_octets: 4 << 20,
+            row_bytes: 4 << 20,
             block: 8192,
             fan: 16,
             piece: 256 << 10,
@@ -73,11 +73,13 @@ pub struct FoldPiece {
 }
 
 impl FoldPiece {
+    /// Returns a piece that changes nothing yet.
     pub(in crate::store) fn of(before: &Folds) -> Self {
         let (before, after) = (before.clone(), before.clone());
         Self { before, after, puts: Vec::new(), deletes: Vec::new(), folded: Vec::new() }
     }
 
+    /// Adds a row of emails of a fold, of which the first has the ordinal `first`.
     pub(in crate::store) fn put_emails(
         &mut self,
         account: AccountId,
@@ -141,7 +143,7 @@ impl Snapshot<'_> {
         Ok(None)
     }
 
-    /// Makes a fold of the newest `limit` token rows.
+    /// Makes a fold of the newest `limit` token rows, or of fewer that have `FoldSizes::row_bytes`.
     fn fold_rows(
         &self,
         account: AccountId,
@@ -157,7 +159,7 @@ impl Snapshot<'_> {
             |key, (length, tokens)| {
                 bytes += length;
                 rows.push((key.email, tokens));
-                Ok(rows.len() < limit && bytes < sizes.row_octets)
+                Ok(rows.len() < limit && bytes < sizes.row_bytes)
             },
         )?;
         let ids: Vec<EmailId> = rows.iter().map(|(id, _)| *id).collect();

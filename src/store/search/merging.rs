@@ -44,7 +44,7 @@ impl Snapshot<'_> {
         Ok(piece)
     }
 
-    /// Makes the next piece of a merge.
+    /// Makes the next piece of the merge at position `at` of `Folds::merges`.
     pub(in crate::store) fn merge_on(
         &self,
         account: AccountId,
@@ -66,7 +66,7 @@ impl Snapshot<'_> {
         Ok(piece)
     }
 
-    /// Adds the next live emails to a piece.
+    /// Adds the next live emails to a piece, from the id `from` on.
     fn merge_emails(
         &self,
         account: AccountId,
@@ -110,8 +110,8 @@ impl Snapshot<'_> {
         Ok(())
     }
 
-    /// Adds the postings from a position on to a piece. After the last one, the new fold replaces
-    /// its sources.
+    /// Adds the postings from a position on to a piece: token, ordinal in the new fold, and
+    /// position in the text. After the last posting, the new fold replaces its sources.
     fn merge_postings(
         &self,
         account: AccountId,
@@ -164,6 +164,7 @@ impl Snapshot<'_> {
         from: &(Token, u32, u32),
     ) -> Result<Vec<PostingStream>, Error> {
         let target = self.fold_emails(account, merge.into.id)?;
+        // Sources come newest first, so an id that two of them have is that of the newer one.
         let mut is_assigned = vec![false; target.len()];
         let mut sources = merge.sources.clone();
         sources.sort_unstable_by_key(|source| Reverse(source.number));
@@ -201,7 +202,7 @@ impl Snapshot<'_> {
             let knows_delivery =
                 folds.live.iter().any(|fold| fold.id == source && fold.knows_delivery);
             if merge.into.knows_delivery && !knows_delivery {
-                out.push(PostingStream::unread((account, source), &ordinals, from));
+                out.push(PostingStream::of_unknown_delivery((account, source), &ordinals, from));
             }
             out.push(PostingStream {
                 fold: (account, source),
@@ -217,6 +218,8 @@ impl Snapshot<'_> {
 /// The postings of a source fold whose emails are live, with their new ordinals.
 struct PostingStream {
     fold: (AccountId, FoldId),
+    /// For each ordinal of the source fold, the email's ordinal in the new fold; `None` if the
+    /// email is not in it, or is there from a newer source.
     ordinals: Vec<Option<u32>>,
     /// The blocks that are still to be read.
     rest: Option<KeyRange<SearchFolds>>,
@@ -227,7 +230,7 @@ struct PostingStream {
 impl PostingStream {
     /// Makes postings for the emails of a source fold of an earlier version, which does not say to
     /// which address they were delivered. The postings tell a search to read the header.
-    fn unread(
+    fn of_unknown_delivery(
         fold: (AccountId, FoldId),
         ordinals: &[Option<u32>],
         from: &(Token, u32, u32),
@@ -245,6 +248,7 @@ impl PostingStream {
         Self { fold, ordinals: Vec::new(), rest: None, ahead }
     }
 
+    /// Returns the next posting that is not before `from`.
     fn next(
         &mut self,
         snapshot: &Snapshot<'_>,

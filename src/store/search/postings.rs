@@ -47,8 +47,8 @@ pub struct Postings<'v> {
 }
 
 impl Postings<'_> {
-    /// Returns the first posting whose ordinal is at least `ordinal`. Ordinals must not descend
-    /// from call to call.
+    /// Returns the first posting whose ordinal is at least `ordinal`; `None` if there is none.
+    /// Ordinals must not descend from call to call.
     ///
     /// # Errors
     /// Any read error.
@@ -74,6 +74,7 @@ impl Postings<'_> {
     }
 
     /// Returns the token's next posting in the current block with an ordinal of at least `ordinal`.
+    /// Clears `has_more` if a later token follows.
     fn pull(&mut self, ordinal: u32) -> Result<Option<Posting>, Error> {
         let Some((key, block)) = &mut self.block else { return Ok(None) };
         block.next_wanted(&key.encode(), |token, at| match token.cmp(&self.token) {

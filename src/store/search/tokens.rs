@@ -80,8 +80,8 @@ impl Snapshot<'_> {
         Ordinals { snapshot: self, account, fold, first: 0, ids: Vec::new() }
     }
 
-    /// Returns the ordinals of the emails of a fold that have a text, each with the fields that
-    /// have it.
+    /// Returns the ordinals of the emails of a fold that have a text, ascending, each with the
+    /// fields that have it.
     ///
     /// # Errors
     /// Any read error.
@@ -129,8 +129,8 @@ impl Snapshot<'_> {
                 }
                 None => (KeyRange::before(&all, &first), KeyRange::under(&first)),
             };
-            // The last of the first kind may end with further texts; otherwise the next block
-            // begins with one.
+            // The last block of `upto` may end with further texts; otherwise the first block of
+            // `behind` begins with one.
             let mut take = |key: FoldKey, value: &[u8]| {
                 more_texts(&key, value, prefix, &mut texts).map(|()| false)
             };
@@ -147,8 +147,8 @@ impl Snapshot<'_> {
         }
     }
 
-    /// Returns the ordinals of the emails of a fold that have a text with this prefix, each with
-    /// the fields that have one.
+    /// Returns the ordinals of the emails of a fold that have a text with this prefix, ascending,
+    /// each with the fields that have one.
     ///
     /// # Errors
     /// Any read error.
@@ -219,7 +219,9 @@ pub struct Ordinals<'v> {
     snapshot: &'v Snapshot<'v>,
     account: AccountId,
     fold: Fold,
+    /// The ordinal of the first email of `ids`.
     first: u32,
+    /// The emails of the row that was read last.
     ids: Vec<EmailId>,
 }
 

@@ -141,7 +141,7 @@ fn keeps(store: &Store, times: u32) {
 
 fn folds(store: &Store, times: u32) {
     let sizes =
-        FoldSizes { rows: 3, row_octets: 1 << 20, block: 200, fan: 2, piece: 300, last_level: 2 };
+        FoldSizes { rows: 3, row_bytes: 1 << 20, block: 200, fan: 2, piece: 300, last_level: 2 };
     for _ in 0..times {
         match store.snapshot().next_fold_piece(ACCOUNT, &sizes).unwrap() {
             Some(piece) => drop(on(store, ACCOUNT, |txn| txn.write_folds(&piece))),

@@ -266,7 +266,7 @@ impl Actor {
             6 => {
                 let sizes = FoldSizes {
                     rows: 3,
-                    row_octets: 1 << 20,
+                    row_bytes: 1 << 20,
                     block: 200,
                     fan: 2,
                     piece: 300,

@@ -1,4 +1,5 @@
-//! Checks told rows, served transactions, references to threads and decisions.
+//! Checks the vacation response, told rows, served transactions, the format of references to
+//! threads, and decisions.
 
 use crate::model::{ActionId, DataType, Decision, ModSeq, VacationResponse, Verdict};
 use crate::store::engine::Table;
@@ -14,6 +15,8 @@ use crate::store::table::{
 };
 
 impl Checker<'_> {
+    /// Checks what deliveries leave besides emails; last, the queued actions
+    /// (`Checker::check_actions`).
     pub(in crate::store) fn check_delivery_records(&mut self) -> Result<(), Error> {
         self.check_told_rows()?;
         self.check_deliveries()?;
@@ -109,6 +112,7 @@ impl Checker<'_> {
         self.expect_rows::<DeliveryByTime>(by_time.into_iter().map(|key| (key, Present)))
     }
 
+    /// Notes that a row names this action, so that its id is not used again.
     pub(in crate::store) fn note_action(&mut self, action: ActionId) {
         self.census.last_action = self.census.last_action.max(action.0);
     }

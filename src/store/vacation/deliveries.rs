@@ -29,8 +29,9 @@ impl Txn<'_> {
         Ok(known.filter(|known| known.at.after(limits::DELIVERY_RETENTION) > self.now))
     }
 
-    /// Records that a transaction was served for these recipients. Recipients that are already
-    /// recorded stay.
+    /// Records that a transaction was served for these recipients, and created `email` (`None`: the
+    /// message was discarded). If a valid record exists, it keeps its email and time, and gets the
+    /// recipients that it does not have.
     ///
     /// # Errors
     /// Any read error.
@@ -71,6 +72,7 @@ impl Txn<'_> {
         DeliveryTimeKey { account: self.account, at: at.into(), hash: *hash }
     }
 
+    /// Deletes the record of a transaction, if there is one.
     fn forget_delivery(&mut self, hash: &[u8; 32]) -> Result<(), Error> {
         let key = self.delivery_key(hash);
         if let Some(old) = self.row::<Deliveries>(&key)? {

@@ -22,7 +22,8 @@ use crate::store::table::{Decisions, Present, ToldByTime, Vacation, VacationTold
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Sets the response. Returns whether anything changed.
+    /// Sets the response. Returns whether anything changed. The generation and the absence of
+    /// `response` are ignored: they follow from the change.
     ///
     /// # Errors
     /// Any read error.
@@ -111,7 +112,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Writes the told row of a sender, whose key is `who`.
+    /// Writes the told row of a sender, whose key is `who`, in place of an earlier one. A lifetime
+    /// of no time writes nothing.
     ///
     /// # Errors
     /// Any read error.

@@ -15,7 +15,7 @@ fn searches_are_right_between_the_pieces_of_a_merge() {
         );
     }
     let sizes =
-        FoldSizes { rows: 8, row_octets: 1 << 20, block: 256, fan: 4, piece: 1024, last_level: 2 };
+        FoldSizes { rows: 8, row_bytes: 1 << 20, block: 256, fan: 4, piece: 1024, last_level: 2 };
     let mut steps = 0;
     while fixture.fold_step(&sizes).unwrap() {
         steps += 1;

@@ -11,7 +11,7 @@ fn assert_found(raws: &[&str], searches: &[(Filter, &[usize])]) {
         raws.iter().zip(0..).map(|(raw, at)| fixture.file(raw.as_bytes(), at)).collect();
     let sizes = FoldSizes {
         rows: 1,
-        row_octets: 100,
+        row_bytes: 100,
         block: 300,
         fan: 2,
         piece: 500,

@@ -60,7 +60,7 @@ pub(in crate::store) struct Census {
     sets: Vec<Vec<MailboxUid>>,
     /// The position of each set in `sets`.
     set_positions: HashMap<Vec<MailboxUid>, u32>,
-    /// Tombstones with the time of destruction.
+    /// Tombstones with the time of destruction, in the order of `mails`.
     pub(in crate::store) dead: Vec<(UtcMillis, EmailId)>,
     /// The bytes of all live emails.
     pub(in crate::store) bytes: u64,
@@ -68,16 +68,25 @@ pub(in crate::store) struct Census {
     pub(in crate::store) live: u64,
     /// The mailboxes as they should be, as far as the check has come.
     pub(in crate::store) mailboxes: BTreeMap<MailboxUid, Mailbox>,
+    /// The Trash; 0 if there is none.
     pub(in crate::store) trash: MailboxUid,
+    /// The Inbox; 0 if there is none.
     pub(in crate::store) inbox: MailboxUid,
     /// The highest change number in use.
     pub(in crate::store) high: u64,
-    /// The highest change number of an email, of a thread and of a mailbox.
-    pub(in crate::store) newest: [u64; 3],
+    /// The newest change of an email.
+    pub(in crate::store) newest_email: ModSeq,
+    /// The newest change of a thread.
+    pub(in crate::store) newest_thread: ModSeq,
+    /// The newest change of a mailbox.
+    pub(in crate::store) newest_mailbox: ModSeq,
     /// Change numbers of the other data types.
     pub(in crate::store) marks: Vec<(DataType, ModSeq)>,
+    /// The highest id of a thread that an email names.
     pub(in crate::store) last_thread: u64,
+    /// The highest id of an action that a row names.
     pub(in crate::store) last_action: u64,
+    /// The number of told rows.
     pub(in crate::store) told: u64,
     /// The number of queued actions.
     pub(in crate::store) queued: u64,
@@ -96,7 +105,7 @@ pub(in crate::store) struct Census {
 }
 
 impl Census {
-    /// Adds an email or a tombstone. Called in the order of ids.
+    /// Adds an email or a tombstone. Called in ascending order of ids: newest first.
     pub(in crate::store) fn add(&mut self, id: EmailId, email: &EmailMetadata) {
         let live = email.deleted.is_none();
         let marks = [
@@ -130,7 +139,7 @@ impl Census {
             }
             Some(at) => self.dead.push((at, id)),
         }
-        self.newest[0] = self.newest[0].max(email.updated.0);
+        self.newest_email = self.newest_email.max(email.updated);
         self.high = self.high.max(email.updated.0).max(email.created.0);
         self.last_thread = self.last_thread.max(email.thread.0);
         let (created, updated) = (email.created.0, email.updated.0);
@@ -155,6 +164,7 @@ impl Census {
             .map_or(&[], Vec::as_slice)
     }
 
+    /// Whether an email or a tombstone has this id.
     pub(in crate::store) fn has_email(&self, id: EmailId) -> bool {
         self.mails.binary_search_by_key(&id, |mail| mail.id).is_ok()
     }

@@ -139,6 +139,7 @@ pub(in crate::store) struct CheckOptions<'a> {
     pub(in crate::store) restart_history: bool,
     /// Whether tokens that were made by the rules of an earlier version are compared, too.
     pub(in crate::store) check_earlier_tokens: bool,
+    /// The addresses that lead to each account, as the run read them when it began.
     pub(in crate::store) addresses: &'a AddressesByAccount,
     pub(in crate::store) ranking: Ranking,
     pub(in crate::store) thresholds: Thresholds,
@@ -212,6 +213,7 @@ pub(in crate::store) struct Checker<'a> {
     /// The account's state as it is stored; `None` if it cannot be read.
     pub(in crate::store) found_state: Option<AccountStateRow>,
     pub(in crate::store) census: Census,
+    /// What the check of the references to threads knows so far.
     pub(in crate::store) refs: Refs,
 }
 
@@ -283,7 +285,7 @@ pub(in crate::store) fn check_store(
     Ok(report)
 }
 
-/// Checks one account.
+/// Checks one account. Each step may need what the earlier steps put into the census.
 pub(in crate::store) fn check_account<'a>(
     read: &'a dyn RowReader,
     run: &'a dyn CheckObserver,
@@ -339,6 +341,7 @@ impl RowFault {
 }
 
 impl Checker<'_> {
+    /// Reports a fault of a row. Whether clients may have seen it depends on the table.
     pub(in crate::store) fn report(
         &self,
         table: Table,
@@ -349,6 +352,7 @@ impl Checker<'_> {
         self.report_fault(table, key, what, fix, table.is_seen_by_clients())
     }
 
+    /// Reports a fault of a row, of which the caller knows whether clients may have seen it.
     pub(in crate::store) fn report_fault(
         &self,
         table: Table,

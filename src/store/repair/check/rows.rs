@@ -118,6 +118,7 @@ impl<'a> RawRows<'a> {
         }
     }
 
+    /// Returns the next row without moving on; `None` at the end.
     pub(in crate::store) fn peek(&mut self) -> Result<Option<&Pair>, Error> {
         if self.page.is_empty() && !self.is_last_page {
             let (page, mut bytes) = (&mut self.page, 0usize);
@@ -203,7 +204,8 @@ impl<'a> Checker<'a> {
         self.expect_raw_rows_under(&mut self.rows::<T>().raw, &(self.account,).encode(), wanted)
     }
 
-    /// Reports where the rows under a prefix, at which `found` stands, differ from `wanted`.
+    /// Reports where the rows under a prefix, at which `found` stands, differ from `wanted`, which
+    /// is in key order. Leaves `found` behind the last of them.
     pub(in crate::store) fn expect_rows_under<T: Table<Row: RowFormat>>(
         &self,
         found: &mut RowCursor<'_, T>,
@@ -262,6 +264,7 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Reports a row that should not exist.
     pub(in crate::store) fn report_extra(&self, table: TableId, key: &[u8]) -> Result<(), Error> {
         self.report(table, key, "the row should not be there", RowFix::Delete)
     }

@@ -25,7 +25,7 @@ fn a_snapshot_never_shows_a_half_repaired_account() {
                 }
                 true
             });
-            assert_eq!(done.unwrap().left, []);
+            assert_eq!(done.unwrap().unrepaired, []);
         });
         // The first snapshot starts the repair and gives it time.
         engine.before_snapshot(move || {

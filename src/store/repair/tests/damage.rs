@@ -124,10 +124,10 @@ fn damage_in_every_table_is_reported_and_derived_rows_are_repaired() {
             let done = repair(&store, RepairScope::Repair);
             let left = deep(&store);
             if is_repairable(*table, damage) {
-                assert_eq!((left, done.left_count), (Vec::new(), 0), "{what}, then {done:?}");
+                assert_eq!((left, done.unrepaired_count), (Vec::new(), 0), "{what}, then {done:?}");
                 // Only the damaged account was written; a row of `shared` belongs to two.
                 assert!(
-                    *table == Table::Shared || done.mended.iter().all(|account| *account == ANN),
+                    *table == Table::Shared || done.repaired.iter().all(|account| *account == ANN),
                     "{done:?}"
                 );
                 // Deliveries go on.
@@ -149,7 +149,7 @@ fn a_repair_of_listings_refuses_states_and_one_of_the_search_index_does_not() {
     let (key, _) = rows_of(&engine, Table::EmailTokens, ANN).remove(2);
     write(&*engine, Table::EmailTokens, &key, None);
     let done = repair(&store, RepairScope::Reindex);
-    assert_eq!((done.mended, done.renewed), (vec![ANN], vec![]));
+    assert_eq!((done.repaired, done.history_restarted), (vec![ANN], vec![]));
     assert!(
         done.written > 0 && rows_of(&engine, Table::SearchFolds, ANN).len() == 1,
         "its folds are deleted"
@@ -161,7 +161,7 @@ fn a_repair_of_listings_refuses_states_and_one_of_the_search_index_does_not() {
     write(&*engine, Table::MailboxEmailIndex, &key, None);
     assert_eq!(repair(&store, RepairScope::Reindex).written, 0, "a reindex leaves listings alone");
     let done = repair(&store, RepairScope::Repair);
-    assert_eq!((done.mended, done.renewed), (vec![ANN], vec![ANN]));
+    assert_eq!((done.repaired, done.history_restarted), (vec![ANN], vec![ANN]));
     let after = state(&store);
     for data in [DataType::Email, DataType::Thread, DataType::Mailbox] {
         assert!(
@@ -196,7 +196,7 @@ fn a_repair_of_listings_refuses_states_and_one_of_the_search_index_does_not() {
     // A rebuild restarts history even without faults, but only of the named account.
     let bob = store.snapshot().account_state(BOB).unwrap();
     let done = store.repair(RepairScope::Rebuild, Some(&[ANN]), &remake, &mut |_| true).unwrap();
-    assert_eq!(done.renewed, [ANN]);
+    assert_eq!(done.history_restarted, [ANN]);
     assert!(state(&store).low_mark(DataType::Email) > after.modseq);
     assert_eq!(store.snapshot().account_state(BOB).unwrap(), bob);
     assert_eq!(deep(&store), []);

@@ -52,7 +52,10 @@ fn a_lost_email_is_recovered_as_it_was() {
         };
         assert!(says("others are lost"), "{named:?}");
         let done = repair(&store, RepairScope::Repair);
-        assert_eq!((deep(&store), done.left_count, done.renewed), (Vec::new(), 0, vec![ANN]));
+        assert_eq!(
+            (deep(&store), done.unrepaired_count, done.history_restarted),
+            (Vec::new(), 0, vec![ANN])
+        );
         let mut wanted = before.clone();
         if email.deleted.is_some() {
             wanted[at].1 = only_flagged(email);
@@ -75,7 +78,7 @@ fn an_email_without_its_content_is_recovered_without_its_trace_fields() {
         }
     }
     let done = repair(&store, RepairScope::Repair);
-    assert_eq!((deep(&store), done.left_count), (Vec::new(), 0));
+    assert_eq!((deep(&store), done.unrepaired_count), (Vec::new(), 0));
     let prefix = b"Delivered-To: ann@example.org\r\n".len() as u64;
     let short = |(key, email): &(Vec<u8>, EmailMetadata)| {
         (key.clone(), EmailMetadata { size: email.size - prefix, ..only_flagged(email) })
@@ -95,7 +98,7 @@ fn all_lost_emails_of_an_account_are_recovered() {
         write(&*engine, Table::EmailMetadata, key, None);
     }
     let done = repair(&store, RepairScope::Repair);
-    assert_eq!((deep(&store), done.left_count), (Vec::new(), 0));
+    assert_eq!((deep(&store), done.unrepaired_count), (Vec::new(), 0));
     let flags = |all: &[(Vec<u8>, EmailMetadata)]| -> Vec<_> {
         all.iter().map(|(key, email)| (key.clone(), only_flagged(email))).collect()
     };

@@ -35,6 +35,6 @@ fn a_repair_counts_an_account_once_over_all_its_rounds() {
         all.insert((at.number, at.account));
         true
     });
-    assert_eq!(done.unwrap().mended, [ANN]);
+    assert_eq!(done.unwrap().repaired, [ANN]);
     assert_eq!(all, [(1, ANN), (2, BOB), (3, AccountId::SITE)].into());
 }

@@ -22,7 +22,7 @@ fn a_lost_mailbox_and_a_lost_state_are_recovered_with_their_mail() {
     write(&*engine, Table::AccountState, &AccountKey { account: ANN }.encode(), None);
     drop(store);
     let store = open(engine.clone());
-    assert!(repair(&store, RepairScope::Repair).renewed.contains(&ANN));
+    assert!(repair(&store, RepairScope::Repair).history_restarted.contains(&ANN));
     assert_eq!(deep(&store), []);
     let snapshot = store.snapshot();
     let now = snapshot.emails(ANN, None, 99).unwrap();

@@ -93,7 +93,7 @@ impl Fixture {
 
     fn repair(&self) -> u64 {
         let done = self.store.repair(RepairScope::Repair, None, &keyed, &mut |_| true).unwrap();
-        assert_eq!((done.renewed, self.named()), (vec![], 0), "no state is refused");
+        assert_eq!((done.history_restarted, self.named()), (vec![], 0), "no state is refused");
         done.written
     }
 
@@ -216,7 +216,7 @@ fn references_of_a_recovered_email_are_written_again() {
     let row = rows_of(&bed.engine, Table::EmailMetadata, ANN).remove(0).1;
     write(&*bed.engine, Table::EmailMetadata, &own, None);
     let done = bed.store.repair(RepairScope::Repair, None, &keyed, &mut |_| true).unwrap();
-    assert_eq!((done.left_count, bed.named()), (0, 0));
+    assert_eq!((done.unrepaired_count, bed.named()), (0, 0));
     let back = rows_of(&bed.engine, Table::EmailMetadata, ANN).remove(0).1;
     assert_eq!(EmailMetadata::decode(&own, &back), EmailMetadata::decode(&own, &row));
     assert_eq!(bed.deliver("A").1, thread);
