@@ -75,7 +75,7 @@
 //!          trace           logging and metrics
 //! ```
 //!
-//! `fuzzing` has the bodies of the fuzz targets, and uses all rooms.
+//! `fuzzing` has the bodies of the fuzz targets, and may use all rooms.
 //!
 //! # Exports
 //! Every room is `pub(crate)`, so that rustc reports unused code. The benches, the fuzz targets and

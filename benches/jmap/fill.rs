@@ -22,7 +22,7 @@ const BEGIN: i64 = 1_700_000_000_000;
 /// The most commits that are pending at a time.
 const MAX_PENDING: usize = 64;
 
-/// Creates the missing accounts, and fills them all to `size` emails.
+/// Creates the missing accounts, and fills each to at least `size` emails.
 pub(crate) fn accounts(dir: &Path, size: u64) {
     let store = Store::open(dir, &Options::default(), Arc::new(SystemClock)).expect("the store");
     USERS.iter().for_each(|user| account(&store, user, size));

@@ -4,7 +4,8 @@
 //!
 //! `cargo bench --ignore-rust-version --bench mailbox -- OPTIONS`:
 //! - `--sizes 1000,10000,100000,1000000 --rounds 200` sets the sizes and the rounds.
-//! - `--keep` keeps the store for the next run, which then fills only what is missing.
+//! - `--keep` uses the store of an earlier run with `--keep`, if there is one, fills only what is
+//!   missing, and does not remove the store afterwards.
 //! - `--only WORD,WORD` measures only the operations whose name contains one of the words.
 //!
 //! The store is in `RESTANTE_BENCH_DIR`, or in Cargo's temporary directory.

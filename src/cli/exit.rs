@@ -3,15 +3,18 @@
 
 use std::fmt;
 
-/// The arguments are wrong.
+/// The arguments are wrong, or the user did not confirm.
 pub const USAGE: u8 = 64;
-/// The input cannot be parsed.
+/// The input is malformed or too large, or what was checked, repaired, imported or restored has
+/// faults, or an export finds something else in its place.
 pub const DATA: u8 = 65;
-/// An input file is missing.
+/// A file, a store or another input is missing or cannot be read, or a file cannot be written.
 pub const NO_INPUT: u8 = 66;
-/// There is no such account or address.
+/// There is no such account, address or other object. `deliver`: no such address, for all
+/// recipients.
 pub const NO_USER: u8 = 67;
-/// The service is not running.
+/// No service answers; or `serve` or `demo` cannot listen. `deliver`: refused for good for all
+/// recipients, and not only because of unknown addresses.
 pub const UNAVAILABLE: u8 = 69;
 /// An internal error.
 pub const SOFTWARE: u8 = 70;

@@ -317,7 +317,8 @@ fn check_written(durable: &Result<Vec<AccountId>, Error>, account: AccountId) ->
     }
 }
 
-/// If the message is a report: what it says about a submission (RFC 8621 §7).
+/// If the message is a report that can be read: what it says about the message that it names, which
+/// need not be a submission (RFC 8621 §7).
 fn returned_report(message: &Message<'_>) -> Option<ReturnedReport> {
     catch_parser_panic("a report", || report::report(message))
         .flatten()

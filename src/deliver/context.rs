@@ -22,7 +22,8 @@ pub(super) struct DeliveryContext<'a> {
     pub(super) now: UtcMillis,
     /// The same time as `now` on the monotonic clock, for rate limits.
     pub(super) monotonic_now: MonotonicMillis,
-    /// What the message says, if it is a report about a message that was sent from here.
+    /// What the message says, if it is a report that can be read. Whether the report is about a
+    /// submission is looked up later, for each account (`Snapshot::submission_for_report`).
     pub(super) returned_report: Option<ReturnedReport>,
 }
 

@@ -1,11 +1,13 @@
 //! The fuzz bodies: functions that take any bytes and panic if code of a room breaks its contract.
 //!
-//! - A body does no I/O, reads no clock and is deterministic. Its random numbers come from a
-//!   generator whose seed is the input (`InputRng`).
+//! - A body reads no clock and, apart from the zone data of the machine, does no I/O.
+//! - A body is deterministic, apart from the random keys of a new store and the account that all
+//!   inputs of `draft` share. Its random numbers come from a generator whose seed is a hash of the
+//!   input (`InputRng`).
 //! - The bodies are always compiled. A target in `fuzz/fuzz_targets` (libFuzzer, nightly) only
 //!   calls a body, and the ordinary tests run the bodies on stable Rust with the seeds of
 //!   `fuzz/corpus` and mutations of the seeds.
-//! - The bodies use every room, and no room uses them.
+//! - The bodies may use every room, and no room uses them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -70,7 +72,8 @@ pub const BODIES: &[(&str, FuzzBody)] = &[
     ("structure", structure),
 ];
 
-/// Bodies ignore the bytes after these. Longer inputs find no other errors, and slow a body down.
+/// Most bodies ignore the bytes after these (`bounded`): longer inputs find no other errors, and
+/// slow a body down.
 const MAX_INPUT_BYTES: usize = 64 * 1024;
 
 /// Returns the first `MAX_INPUT_BYTES` of an input.

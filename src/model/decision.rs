@@ -24,7 +24,8 @@ pub enum Verdict {
     Answered(ActionId),
     /// No reply was sent.
     Silent {
-        /// The code of a `vacation::reason`, such as `auto-submitted`.
+        /// The code of a `vacation::NoReplyReason`, such as `auto-submitted`. If the reply was
+        /// queued but not sent: `outbox::NOT_SENT` or `outbox::NO_SMTPUTF8`.
         reason: String,
         /// The evidence for the reason, such as a header field; may be empty.
         detail: String,

@@ -107,7 +107,8 @@ number_id!(
 );
 number_id!(
     /// The id of an email in an account: 48 bits of *reversed* `receivedAt` in ms, then 16 bits
-    /// that tell equal times apart. Ascending order is newest first.
+    /// that tell equal times apart. Ascending order is newest first. An id may come again after
+    /// its email is purged.
     EmailId, u64, 'e'
 );
 number_id!(
@@ -120,7 +121,8 @@ number_id!(
     MailboxUid, u32, 'm'
 );
 number_id!(
-    /// The number of a change. Each account has one sequence, shared by all data types.
+    /// The number of a change. Each account has one sequence, shared by all data types. A
+    /// transaction takes as many numbers as it makes changes.
     ModSeq, u64, 's'
 );
 number_id!(

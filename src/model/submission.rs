@@ -92,7 +92,8 @@ pub enum DeliveryState {
     Unknown,
 }
 
-/// A report about a submission that came back (RFC 8621 §7). Strangers can write it.
+/// What a received report says about the message that it names (RFC 8621 §7). Strangers can write
+/// it, and the message need not be a submission (`EmailSubmission::matches_report`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReturnedReport {
     pub kind: ReturnedKind,

@@ -1,6 +1,7 @@
 //! The rules of each kind of action, and a type for each kind of message that becomes an action.
 //! The caller fills in the type, makes the action with `into_action`, and queues it with
-//! `Txn::queue_action`.
+//! `Txn::queue_action`; but a receipt with `Txn::queue_message`, which also stores its message, and
+//! a submission with `Txn::submit`, which also creates the `EmailSubmission`.
 
 use std::time::Duration;
 

@@ -84,7 +84,8 @@ pub struct UnsentAction {
 
 /// The reason of an action to an address that is not ASCII, if the relay lacks SMTPUTF8.
 pub const NO_SMTPUTF8: &str = "no-smtputf8";
-/// The reason of an action that the relay refused for good, or that could not be sent in time.
+/// The reason of any other action that was not sent: the relay refused it for good, its time was
+/// up, or it was removed from the queue.
 pub const NOT_SENT: &str = "not-sent";
 
 /// How long an action waits between attempts, and how long sent submissions are kept.

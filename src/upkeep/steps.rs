@@ -35,7 +35,8 @@ const EMAILS_PER_STEP: usize = 16;
 const ROWS_PER_STEP: usize = 96;
 /// Emails that one step adds to a requested listing. For most mailboxes one step completes it.
 const EMAILS_PER_LISTING_REQUEST: usize = 1000;
-/// Mailboxes that one step checks; the step reads their names again.
+/// Mailboxes from which one step removes the rights of removed accounts. To find them, each step
+/// reads all mailboxes of the account.
 const MAILBOXES_PER_STEP: usize = 16;
 /// Messages that one step reads.
 const MESSAGES_PER_STEP: usize = 64;
@@ -78,9 +79,9 @@ fn step_result(worked: bool, left: bool) -> StepResult {
 /// Folds gathered token rows of an account, or merges a piece of its folds (`docs/storage.md`,
 /// "Search"). Returns `false` if there is nothing to do, and `true` after a piece, even the last.
 ///
-/// A piece is made from a snapshot, without the account's lock. If the account changed meanwhile,
-/// nothing is written, and the next step makes the piece again. The progress is stored in the
-/// account's rows, so a kill costs at most one piece.
+/// A piece is made from a snapshot, without the account's lock. If the folds changed meanwhile, or
+/// an email that is folded lost its token row, nothing is written, and the next step makes the
+/// piece again. The progress is stored in the account's rows, so a kill costs at most one piece.
 pub fn fold_index(store: &Store, account: AccountId) -> Result<bool, Error> {
     fold_index_by(store, account, &FoldSizes::default())
 }

@@ -2,8 +2,9 @@
 //!
 //! - It is ordered by correspondent and thread: people before machines, the newest first.
 //! - Pure: the caller supplies what arrived, and gets text, HTML or a message.
-//! - Names and subjects are strangers' data. Each is cut to one short line, and escaped in the
-//!   HTML; their number is bounded.
+//! - Names and subjects are strangers' data. The text and the HTML have a bounded number of them,
+//!   each cut to one short line, and escaped in the HTML. The fields of `AbsenceReport` have all of
+//!   them, as they are.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -25,20 +26,21 @@ pub struct Arrival {
     pub from: EmailAddress,
     pub subject: String,
     pub unread: bool,
-    /// The code of the `NoReplyReason`; `None` if the message was answered.
+    /// The reason of `Verdict::Silent`; `None` if the message was answered.
     pub no_reply_reason: Option<String>,
 }
 
 /// A summary of the messages that arrived during an absence.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AbsenceReport {
+    /// `None`: as far back as the log of decisions goes.
     pub began: Option<UtcMillis>,
     /// `None` if the owner is still away.
     pub ended: Option<UtcMillis>,
     pub messages: usize,
     /// How many messages were answered.
     pub answered: usize,
-    /// How many messages were not answered, by the code of the `NoReplyReason`.
+    /// How many messages were not answered, by the reason of `Verdict::Silent`.
     pub unanswered: BTreeMap<String, usize>,
     /// People first, then machines; in each group, the one who wrote last first.
     pub correspondents: Vec<Correspondent>,

@@ -13,8 +13,8 @@ const VISIBILITY_LAG: std::time::Duration = std::time::Duration::from_secs(5);
 const MAX_INTERRUPTED: usize = 10_000;
 
 impl Scheduler {
-    /// At the start: takes in the attempts that an earlier run left without a result, which are
-    /// handled first, and the order of the actions that it put off.
+    /// At the start: takes in the attempts that an earlier run left without a result, which go
+    /// before all that is not urgent, and the order of the actions that it put off.
     pub(in crate::queue) fn recover(&mut self) {
         let interrupted =
             self.store.snapshot().wakeups(WakeCondition::Attempting(UtcMillis(0)), MAX_INTERRUPTED);
@@ -41,8 +41,9 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Removes sent actions that were kept long enough, and has the next read of the queue begin at
-    /// its start.
+    /// Removes sent actions that were kept long enough. Also has the next read of the queue begin
+    /// at its start, so that a commit that became visible later than `VISIBILITY_LAG` is found,
+    /// too.
     pub(super) async fn sweep(&mut self, now: CurrentTime) {
         self.last_sweep = Some(now.steady);
         (self.scan_from, self.may_have_more) = (UtcMillis(0), true);
@@ -109,7 +110,8 @@ impl Scheduler {
             |wakeups: &[Wakeup]| wakeups.len() >= limit && wakeups.last().is_none_or(is_due);
         let is_cut = is_cut(&ordinary) || is_cut(&urgent);
         if let Some(Wakeup { wake: WakeCondition::Due(first), .. }) = ordinary.first() {
-            // Actions that are queued from now on are due now, before those that wait.
+            // At most `now`: actions that are queued from now on are due now, before those that
+            // wait.
             self.scan_from = (*first).min(now).before(VISIBILITY_LAG);
         }
         let mut due: Vec<(Wakeup, bool)> = Vec::new();

@@ -15,7 +15,7 @@ pub const FRAME_BYTES: usize = 128 << 10;
 /// A row of `blobs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlobRow<'a> {
-    /// When the message was last stored.
+    /// When the message was last stored, or held by an upload (`Txn::hold_upload`).
     pub at: UtcMillis,
     pub bytes: BlobBytes<'a>,
 }
@@ -25,7 +25,7 @@ pub struct BlobRow<'a> {
 pub enum BlobBytes<'a> {
     /// The bytes are in this row.
     Inline(&'a [u8]),
-    /// The bytes are in frames. This is their number.
+    /// The bytes are in frames. This is the number of bytes.
     Framed(u64),
 }
 
@@ -66,6 +66,8 @@ impl<'a> BlobRow<'a> {
             }
         })?;
         if framed.is_none() {
+            // `decode_with` cannot return borrowed bytes, so they are read again, after version,
+            // codec and time.
             let mut rest = FieldReader(bytes.get(2..).unwrap_or_default());
             let raw = rest.signed().and_then(|_| rest.bytes());
             inline = raw.map_err(|bad| bad.of(Table::Blobs, key))?;

@@ -17,8 +17,9 @@ use crate::store::table::{EmailTokens, SearchFolds};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Stages the rows of a piece. Returns false and stages nothing if the folds or the emails have
-    /// changed since the piece was made: then it must be made again.
+    /// Stages the rows of a piece. Returns false and stages nothing if, since the piece was made,
+    /// the folds have changed or an email that is folded has lost its token row: then the piece
+    /// must be made again.
     ///
     /// # Errors
     /// Any read error.
