@@ -2,7 +2,8 @@
 //!
 //! - Each call has its own bounds (objects, ids, texts), but a small request can hold
 //!   `limits::MAX_REQUEST_CALLS` calls. What adds up over the calls is therefore counted here:
-//!   bytes read, bytes stored, rows walked, and bytes of the answers.
+//!   bytes read, bytes stored, rows walked, and bytes of the answers. The bytes of an answer are
+//!   those that it takes in memory, as `json::weight` estimates them.
 //! - Reading is charged before it is done, so a refusal costs nothing.
 //! - The answer under construction is counted while it grows. `dispatch` sets that count back
 //!   before each call and charges the finished answer.

@@ -20,10 +20,12 @@ use crate::wire::jmap::MethodError;
 use crate::wire::jmap::admin::AccountRef;
 use crate::wire::smtp::Reply;
 
-/// The user or the account that makes a request.
+/// The user or the account that makes a request. `user` and `account` are never both set. With
+/// neither, the caller has no account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Caller {
-    /// The name of the Unix user, for a request over the control socket.
+    /// The name of the Unix user, for a request over the control socket. `None` also if that user
+    /// has no name.
     pub user: Option<String>,
     /// The account that logged in with its password or a token. It is never an administrator.
     pub account: Option<AccountId>,
@@ -89,8 +91,12 @@ impl Context {
     }
 
     /// Finds the account that `accountId` names by its id, or `account` by its name or an address.
-    /// The caller must be its owner or an administrator. Without both arguments, returns the
+    /// The caller must be its owner or an administrator. With neither argument, returns the
     /// caller's own account.
+    ///
+    /// # Errors
+    /// `InvalidArguments` for both arguments, or for neither if the caller does not have exactly
+    /// one account; those of `managed_account`.
     pub(super) fn account_of(
         &self,
         reference: &AccountRef,

@@ -34,7 +34,8 @@ impl<E> SetFailure<E> {
 /// The outcome for one object within a commit.
 pub(super) type TxnResult<T> = Result<T, SetFailure<Error>>;
 
-/// Runs a commit that changes one object, and waits until it is durable.
+/// Runs a commit that changes one object, and waits until it is durable. `change` may be run more
+/// than once; only what its last run wrote is committed.
 ///
 /// # Errors
 /// Those of the commit, or the refusal of the object. A refusal does not undo what `change` wrote

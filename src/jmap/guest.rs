@@ -104,8 +104,10 @@ pub(super) fn thread_changes(
     Ok(Some(changes).filter(|all| from.base == from.mark && count(all) <= max_changes))
 }
 
-/// Returns the changes of mailboxes for a guest, if the tree of mailboxes did not change; `None` if
-/// they cannot be calculated.
+/// Returns the changes of mailboxes for a guest; `None` if they cannot be calculated. The caller
+/// has checked that the tree of mailboxes did not change
+/// (`VisibleMailboxes::is_tree_unchanged_since`), so mailboxes are only updated, never created or
+/// destroyed.
 ///
 /// A mailbox is reported if its counts may differ: an email changed that the guest sees or saw in
 /// the mailbox, or an email of a thread of which the guest sees an email in the mailbox.

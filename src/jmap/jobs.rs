@@ -31,12 +31,12 @@ struct JobSlot {
     id: u64,
     what: &'static str,
     progress: JobStage,
-    /// `None` while the job is running.
+    /// `None` while the job is running, and before the first job.
     result: Option<Result<JobResult, Error>>,
 }
 
 impl Default for JobSlot {
-    /// The slot before the first job.
+    /// The slot before the first job, whose id is 1.
     fn default() -> Self {
         Self { id: 0, what: "", progress: JobStage::Begun {}, result: None }
     }
@@ -119,7 +119,8 @@ impl Jobs {
     /// Returns the progress and, once it has ended, the result of a job.
     ///
     /// # Errors
-    /// `NotFound` if another job has started since; the error with which the job failed.
+    /// `NotFound` if another job has started since, or there was no such job; the error with which
+    /// the job failed.
     pub fn get(&self, job: JobRef) -> Result<JobGetAnswer, MethodError> {
         let slot = self.0.slot.lock();
         if job.job == 0 || slot.id != job.job {
@@ -131,7 +132,7 @@ impl Jobs {
     }
 
     /// Asks a running job to stop after its present step, and waits up to `timeout` until it has.
-    /// The changes that the job has made stay.
+    /// The changes that the job has made stay. A job that starts afterwards is not stopped.
     pub fn stop(&self, timeout: Duration) {
         self.0.stop.store(true, Ordering::Relaxed);
         let mut slot = self.0.slot.lock();

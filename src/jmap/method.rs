@@ -68,7 +68,8 @@ impl<'a> Call<'a> {
         Ok(account)
     }
 
-    /// Lets another call follow this one, with the same call id.
+    /// Lets another call follow this one, with the same call id. A later `next` replaces an earlier
+    /// one. Nothing follows a method that returns an error.
     pub(super) fn follow_with(&self, next: FollowUpCall) {
         *self.follow_up.borrow_mut() = Some(next);
     }
@@ -92,8 +93,9 @@ pub(super) struct RegisteredMethod {
     pub(super) capability: &'static str,
     /// A further capability that a request must use to call the method (RFC 9007 §2.1).
     pub(super) second_capability: Option<&'static str>,
-    /// Whether the method changes nothing. A large answer is refused only then, because changes
-    /// that were made are always reported.
+    /// Whether the method makes no changes that its answer must report. A large answer is refused
+    /// only then. Identity/get is such a method, too: the identities that it may add are reported
+    /// by Identity/changes.
     pub(super) only_reads: bool,
     pub(super) handler: Handler,
 }

@@ -180,7 +180,8 @@ impl Principal {
     }
 }
 
-/// The principals that the caller may see, by id, and the accounts that the caller may use.
+/// The principals that the caller may see, in ascending order of their ids, and the accounts that
+/// the caller may use.
 pub(super) struct VisiblePrincipals {
     all: Vec<Principal>,
     accessible: Vec<Account>,
@@ -272,7 +273,8 @@ fn domains(primary: &Address, addresses: &[Address]) -> BTreeSet<String> {
 }
 
 /// Returns whether the owner of the account `own` may see another account, and so share a mailbox
-/// with it.
+/// with it. False also if the other account does not exist or cannot be read. True for every
+/// account that exists if the caller is an administrator.
 ///
 /// # Errors
 /// Those of reading.

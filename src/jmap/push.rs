@@ -121,8 +121,9 @@ impl PushState {
         format!("{:x}{}", self.epoch, marks.collect::<String>())
     }
 
-    /// Returns the changes since the last call as a `StateChange`, and moves the marks behind them.
-    /// With `types`, only these types are reported. `None` if there is nothing to report.
+    /// Returns the changes since the last call as a `StateChange`, and moves the marks to the
+    /// newest change of each account. With `types`, only these types are reported; changes of
+    /// others are not reported later. `None` if there is nothing to report.
     ///
     /// # Errors
     /// Those of reading.

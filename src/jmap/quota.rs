@@ -92,7 +92,8 @@ impl AccountQuotas {
         })
     }
 
-    /// Parses a state string.
+    /// Parses a state string; `None` if it is malformed. `resource` and `name` of the quotas are
+    /// left empty.
     fn parse_state(state: &str) -> Option<Vec<Quota>> {
         let read = |one: &str| {
             let mut parts = one.split('.');
@@ -144,12 +145,12 @@ impl GetObjects for Quota {
     }
 }
 
-/// The quotas that were created, updated and destroyed since a state, and whether `used` is all
-/// that changed.
+/// The quotas that were created, updated and destroyed since a state.
 struct QuotaChanges {
     created: Vec<&'static str>,
     updated: Vec<&'static str>,
     destroyed: Vec<&'static str>,
+    /// Whether no limit of an updated quota changed. True if no quota was updated.
     only_used: bool,
 }
 

@@ -26,7 +26,7 @@ const SEEN: &str = "$seen";
 /// What the caller may do in each mailbox of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Rights {
-    /// The caller owns the account and has every right.
+    /// The caller owns the account, or is an administrator, and has every right.
     Owner,
     /// The caller has the rights that the owner shared.
     Guest(SharedMailboxes),
@@ -71,7 +71,8 @@ impl Rights {
         self.may(uid, Right::ReadItems)
     }
 
-    /// Returns the mailboxes that a guest may read; `None` for the owner, who may read all.
+    /// Returns the mailboxes that a guest may read, perhaps none; `None` for the owner, who may
+    /// read all.
     pub(super) fn scope(&self) -> Option<Scope> {
         let Self::Guest(shared) = self else { return None };
         Some(shared.rights.keys().copied().filter(|uid| self.may_read(*uid)).collect())
@@ -123,7 +124,9 @@ impl Rights {
         }
     }
 
-    /// Checks that the caller may give an email these mailboxes and keywords.
+    /// Checks that the caller may change an email so that it has these mailboxes and keywords, and
+    /// no others. `mailboxes` includes the ones that the caller may not read
+    /// ([`Self::unreadable_mailboxes`]).
     ///
     /// # Errors
     /// `Forbidden`.

@@ -1,3 +1,5 @@
+//! Tests of whole requests, and helpers that the tests of the modules share.
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};

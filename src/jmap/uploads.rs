@@ -1,9 +1,11 @@
 //! Limits uploads over the upload URL, Blob/upload and Blob/copy.
 //!
-//! - A site refuses some media types, and uploads beyond a size.
-//! - Each user has a rate: a number of uploads and a number of bytes in a minute. A user may use
-//!   all of it at once. The size of an upload is known only when it is complete, so the last upload
-//!   may exceed the rate; the next one must then wait longer.
+//! - A site refuses some media types, and uploads beyond a size. The upload URL and Blob/upload
+//!   check both; Blob/copy, which copies what is already stored, checks neither.
+//! - Each user has a rate: a number of uploads and a number of bytes in a minute. It bounds all
+//!   three, except for administrators. A user may use all of it at once. The size of an upload is
+//!   known only when it is complete, so the last upload may exceed the rate; the next one must then
+//!   wait longer.
 
 use std::collections::HashMap;
 use std::sync::Arc;

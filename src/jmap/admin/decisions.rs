@@ -46,6 +46,8 @@ impl DecisionFilter {
         Ok(Self { since, until, answered, reason, sender: sender.map(|text| text.to_lowercase()) })
     }
 
+    /// Returns whether a decision is selected. `since` is not checked here: the caller goes from
+    /// the newest decision to the oldest, and stops there.
     fn matches(&self, decision: &Decision) -> bool {
         let answered = matches!(decision.verdict, Verdict::Answered(_));
         let reason = match &decision.verdict {

@@ -44,7 +44,8 @@ impl AdminMethod for MailList {
     }
 }
 
-/// Returns the number of rows for a limit, with its default and its bound.
+/// Returns the number of rows for a limit: 50 without one. A limit beyond `MAX_LISTED_ROWS` is
+/// refused.
 pub(super) fn row_count(limit: Option<u64>) -> Result<usize, MethodError> {
     match limit.map(usize::try_from) {
         None => Ok(50),

@@ -129,7 +129,8 @@ fn commit_change(
     describe(context, &all, uid, &mailbox)
 }
 
-/// Reads the name of a role; "" stands for no role.
+/// Reads the name of a role. `None` if no name is given; `Some(None)` for "", which stands for no
+/// role.
 fn role(name: Option<&str>) -> Result<Option<Option<Role>>, MethodError> {
     let Some(name) = name else { return Ok(None) };
     if name.is_empty() {

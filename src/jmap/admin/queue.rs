@@ -79,7 +79,8 @@ fn accounts(
     Ok(all.into_iter().map(|(id, row, _)| (id, row.name)).collect())
 }
 
-/// Passes the actions that match a filter to `each`, in batches. `each` returns whether to go on.
+/// Passes the actions that match a filter to `each`, in batches that are not empty and are each
+/// read from a new snapshot. `each` returns whether to go on.
 fn walk(
     context: &Context,
     account: AccountId,
@@ -274,8 +275,8 @@ fn update(
 }
 
 /// Changes the action with the given `id`, or with `all` every action of the selection. Actions of
-/// a selection that cannot be changed stay as they are and are counted as `left`. Actions that were
-/// being sent are counted as `under_way`: their messages may have gone out.
+/// a selection that cannot be changed stay as they are and are counted as `unchanged`. Actions that
+/// were being sent are counted as `under_way`, too: their messages may have gone out.
 fn change(
     context: &Context,
     With(account_ref, With(selection, QueueTarget { id, all })): QueueChangeArguments,

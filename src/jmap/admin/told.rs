@@ -40,7 +40,8 @@ impl AdminMethod for ToldList {
 }
 
 impl AdminMethod for ToldForget {
-    /// Forgets told senders, so that they get a reply again.
+    /// Forgets senders who were told by the response, so that they get a reply again. Those who
+    /// were told by a script stay told.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<ToldForgetArguments>,

@@ -29,8 +29,8 @@ pub(in crate::jmap) const MAX_DATA_SOURCES: usize = 64;
 pub(in crate::jmap) const LOOKUP_TYPES: [&str; 3] = ["Email", "Thread", "Mailbox"];
 /// How many bytes of blobs one Blob/get returns.
 const MAX_DATA_BYTES: u64 = 16 * 1024 * 1024;
-/// How many emails Blob/lookup examines for one blob.
-const MAX_EMAILS_EXAMINED: usize = 1000;
+/// How many emails Blob/lookup returns for one blob.
+const MAX_EMAILS_WITH_BLOB: usize = 1000;
 
 properties! {
     /// The properties of Blob/get (RFC 9404 §4.2).
@@ -391,7 +391,7 @@ impl Method for BlobLookup {
     }
 }
 
-/// The objects that contain a blob.
+/// The ids of the objects that contain a blob, of those that the caller sees.
 #[derive(Default)]
 struct Holders {
     emails: BTreeSet<String>,
@@ -421,7 +421,7 @@ fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders,
     };
     let mut holders = Holders::default();
     for id in emails {
-        if holders.emails.len() >= MAX_EMAILS_EXAMINED {
+        if holders.emails.len() >= MAX_EMAILS_WITH_BLOB {
             break;
         }
         if let Some(email) =

@@ -39,6 +39,8 @@ pub struct Blob {
     media_type: Option<String>,
 }
 
+/// Where the bytes of a blob are. `window` does not include its end, and counts bytes before they
+/// are decoded. `encoding` is that of `PartOffsets`; 0 is none.
 #[derive(Debug, Clone)]
 enum BlobLocation {
     /// The bytes of `window` in an email or an upload.
@@ -50,6 +52,7 @@ enum BlobLocation {
 #[derive(Debug, Clone, Copy)]
 enum BlobSource {
     Email(EmailId),
+    /// The user who uploaded it, and its hash.
     Upload(AccountId, BlobHash),
 }
 
@@ -148,7 +151,7 @@ impl Context {
         }
     }
 
-    /// Reads a range of a blob, and charges it to the request.
+    /// Reads a range of a blob, as far as the blob goes, and charges it to the request.
     ///
     /// # Errors
     /// As `blob`.
@@ -177,7 +180,8 @@ impl Context {
     /// not run in an asynchronous task.
     ///
     /// # Errors
-    /// `Quota` if the user has too many bytes uploaded; those of the store.
+    /// `Quota` if `raw` alone is more than a user may have uploaded; `Conflict` if the media type
+    /// is malformed; those of the store. Older uploads of the user make room: they are deleted.
     pub fn keep_upload(
         &self,
         account: AccountId,
@@ -336,7 +340,8 @@ impl Blob {
         Ok(Some(all))
     }
 
-    /// Returns a reader for a range of the blob.
+    /// Returns a reader for a range of the blob. If the range goes beyond the end, the reader ends
+    /// with the blob.
     #[must_use]
     pub fn reader(self, range: Range<u64>) -> BlobReader {
         let left = range.end.saturating_sub(range.start);
@@ -381,6 +386,7 @@ fn within_window(message: &Range<u64>, part: &PartOffsets) -> Range<u64> {
 #[derive(Debug)]
 pub struct BlobReader {
     source: ReaderSource,
+    /// `None` once the source has ended or failed.
     decoder: Option<Decoder>,
     /// How many decoded bytes are dropped before the first one that is returned.
     skip: u64,
@@ -391,14 +397,16 @@ pub struct BlobReader {
 /// The source of the bytes, before they are decoded.
 #[derive(Debug)]
 enum ReaderSource {
-    /// The bytes between `at` and `end` of an email or an upload.
+    /// The bytes between `at` and `end` of an email or an upload. With `whole_pieces`, each read is
+    /// of [`READ_CHUNK`] bytes, because encoded bytes are more than `left` says.
     Stored { account: AccountId, stored: BlobSource, at: u64, end: u64, whole_pieces: bool },
     /// The decoded bytes of another reader.
     Within(Box<BlobReader>),
 }
 
 impl BlobReader {
-    /// Returns the next piece, which is never empty; `None` at the end. May wait for the disk.
+    /// Returns the next piece, which is never empty; `None` at the end, and after an error. May
+    /// wait for the disk.
     ///
     /// # Errors
     /// `NotFound` if the blob was destroyed meanwhile; those of reading.

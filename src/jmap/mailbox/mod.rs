@@ -77,7 +77,8 @@ impl VisibleMailboxes {
     }
 
     /// Counts the unread threads for a guest, for whom `read` leaves them 0: the email that makes a
-    /// thread unread may be one that the guest does not see.
+    /// thread unread may be one that the guest does not see. Does nothing for the owner, whose rows
+    /// have the number.
     ///
     /// This reads emails: call it only for an answer that contains the number, and never while the
     /// account is locked. The rows are charged to the request. The result also says which listings

@@ -89,7 +89,7 @@ impl MailboxSetCall<'_> {
     /// is left out.
     ///
     /// # Errors
-    /// `invalidProperties`; `serverFail` if an account cannot be read.
+    /// `invalidProperties`; `serverFail` if the caller's account cannot be read.
     pub(super) fn shares(
         &self,
         row: &Mailbox,

@@ -46,10 +46,12 @@ pub(in crate::jmap) fn condition<C: DeserializeOwned>(
     })
 }
 
-/// Reads a sort. `P` is an enum of the properties by which the type can be sorted.
+/// Reads a sort. `P` is an enum of the properties by which the type can be sorted. Without a sort
+/// there are no comparators.
 ///
 /// # Errors
-/// `UnsupportedSort` for any other property or collation, or a sort beyond the bounds.
+/// `UnsupportedSort` for any other property or collation, or a sort beyond the bounds;
+/// `InvalidArguments` for a comparator without a property.
 pub(in crate::jmap) fn sort_by<P: DeserializeOwned>(
     given: Option<Vec<SortComparator>>,
 ) -> Result<Vec<PropertyComparator<P>>, MethodError> {

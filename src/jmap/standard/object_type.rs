@@ -136,7 +136,8 @@ pub(in crate::jmap) fn get_from<T: GetObjects>(
     Ok(GetAnswer { account_id: account.id.to_string(), state, list, not_found })
 }
 
-/// Returns the ids that a /get names, each once, with creation ids resolved.
+/// Returns the ids that a /get names, each once, with creation ids resolved; `None` if it asks for
+/// all objects.
 ///
 /// # Errors
 /// `RequestTooLarge` for more ids than one call may name.

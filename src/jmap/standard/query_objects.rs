@@ -34,14 +34,16 @@ pub(in crate::jmap) trait QueryObjects: ObjectType {
     /// Whether /queryChanges can calculate anything.
     const CAN_CALCULATE_CHANGES: bool = true;
 
-    /// Returns the ids of all objects that match, in order.
+    /// Returns the ids of all objects that match, in the order of the sort. Objects that are equal
+    /// by the sort must be ordered in a fixed way, such as by id: /queryChanges relies on it that
+    /// objects which did not change keep their order among each other.
     fn results(
         reader: &Self::Reader<'_>,
         query: &ObjectQuery<Self>,
     ) -> Result<Vec<String>, MethodError>;
 
     /// Returns the ids of all objects that may have entered the results since a state, left them,
-    /// or moved within them; `None` if that cannot be calculated.
+    /// or moved within them; `None` if that cannot be calculated. It may return more ids than that.
     fn changed_ids(
         reader: &Self::Reader<'_>,
         since: &str,

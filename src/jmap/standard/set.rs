@@ -12,7 +12,8 @@ use crate::wire::jmap::json::{members, or_null};
 use crate::wire::jmap::standard::{SetAnswer, SetArgs};
 use crate::wire::jmap::{JsonObject, MethodError, SetError};
 
-/// What a /set asks for, checked and with creation ids resolved.
+/// What a /set asks for, checked. Creation ids of earlier calls are resolved in the ids of `update`
+/// and `destroy`; one of an object that this call creates is left as `#` and its name.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::jmap) struct SetArguments {
     if_in_state: Option<String>,
@@ -55,6 +56,9 @@ impl SetArguments {
     /// Runs all changes in one commit, and waits until it is durable. The answer must report every
     /// change of the commit. Returns the outcome of each object, the states before and after,
     /// and what `change` returned.
+    ///
+    /// `change` may be run more than once, each time with a response that has only the refusals of
+    /// `read`. It must first restore the creation ids (`CreationIds::restore`).
     ///
     /// # Errors
     /// `StateMismatch`, and those of the commit.

@@ -15,12 +15,18 @@ use crate::wire::jmap::standard::{SetAnswer, SetArgs};
 use crate::wire::jmap::{JsonObject, MethodError, SetError};
 
 /// A type that has /set, and whose objects are changed in one commit.
+///
+/// - The objects are created first, then updated, then destroyed.
+/// - `create`, `update` and `destroy` refuse an object before they write anything: a refusal does
+///   not undo what was written. With `SetFailure::Call`, the whole commit fails.
+/// - They may be run more than once, because the commit may.
 pub(in crate::jmap) trait SetObjects: ObjectType {
     /// The type whose state changes.
     const DATA: DataType;
-    /// What the changes need, and is read before the account is locked.
+    /// What the changes need besides the rows of the account.
     type Prepared;
 
+    /// Reads what the changes need, before the account is locked.
     fn prepare(call: &Call<'_>, account: &Account) -> Result<Self::Prepared, MethodError>;
 
     /// Creates an object. Returns its `id` and the properties that the client did not set.

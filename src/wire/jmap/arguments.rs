@@ -1,7 +1,8 @@
 //! Reads the arguments of a method call into the type that declares them.
 //!
 //! - A member that the type does not declare is an error: a client that misspells `ifInState` must
-//!   not overwrite the changes of another.
+//!   not overwrite the changes of another. Vendor methods ignore such a member: they call
+//!   [`MethodArguments::take`] instead of [`read`].
 //! - Null has the same meaning as a member that is left out, except in [`Nullable`].
 //! - The error names the invalid argument.
 

@@ -53,9 +53,11 @@ pub enum MethodError {
     AccountNotSupportedByMethod,
     /// The account to copy from does not exist (RFC 8620 §5.4).
     FromAccountNotFound,
-    /// The call names more objects than the limit with this name allows (RFC 8620 §5.1, §5.3).
+    /// The call names more objects than the limit with this name allows (RFC 8620 §5.1, §5.3); or
+    /// it would read or answer too much, for the reason in this text.
     RequestTooLarge(&'static str),
-    /// There is no such object; only in vendor methods.
+    /// There is no such object. Only in vendor methods, and if a blob is destroyed while it is
+    /// read.
     NotFound(String),
     /// The change contradicts existing data; only in vendor methods.
     Conflict(String),
@@ -140,7 +142,7 @@ pub enum SetError {
     /// The account would exceed its quota.
     OverQuota(String),
     TooLarge(String),
-    /// Too many of these objects were created recently.
+    /// Too many of these objects were created recently, or the request reads or stores too much.
     RateLimit(String),
     /// The object is updated and destroyed in one call.
     WillDestroy,
@@ -148,7 +150,7 @@ pub enum SetError {
     AlreadyExists(String),
     /// These blobs do not exist.
     BlobNotFound(Vec<String>),
-    /// Another type of error, with its further properties.
+    /// Another type of error, with its further properties but without `type`.
     Other(&'static str, Map<String, Value>),
     /// The server failed, or the change may succeed later.
     ServerFail(String),

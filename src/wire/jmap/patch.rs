@@ -67,7 +67,8 @@ impl<'p> Patch<'p> {
     /// Applies the patch to an object that has all its properties.
     ///
     /// A property that is set to null is null in the result. Below a property, null removes a
-    /// member.
+    /// member. A property that the object does not have is added: the caller refuses it if the type
+    /// has no such property. After an error the object may be partly changed.
     ///
     /// # Errors
     /// `invalidPatch`: a pointer leads through a value that does not exist or is not an object.

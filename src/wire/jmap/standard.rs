@@ -208,7 +208,7 @@ impl Answer for CopyAnswer {}
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", remote = "Self")]
 pub struct SortComparator {
-    /// The property to sort by.
+    /// The property to sort by. Only for emails it may be left out, if there is a keyword.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub property: Option<String>,
     /// `None` is ascending.
@@ -266,7 +266,7 @@ pub struct QueryArgs {
     /// The distance of the first result from the anchor.
     #[serde(default)]
     pub anchor_offset: i64,
-    /// The most results.
+    /// The most results; `None` is the limit of the server.
     pub limit: Option<u64>,
     /// Whether the answer contains the total.
     #[serde(default)]
@@ -335,9 +335,10 @@ pub struct QueryChangesResponse {
     pub old_query_state: String,
     /// The state after these changes.
     pub new_query_state: String,
-    /// Ids that are no longer in the results, or have another index.
+    /// Ids that may have left the results or moved within them. Some may never have been in them.
     pub removed: Vec<String>,
-    /// Ids that are new in the results or have another index, with their indices.
+    /// Ids that are new in the results, and those in `removed` that are still in them, by ascending
+    /// index.
     pub added: Vec<AddedItem>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// The number of all results, if `calculate_total` is set.
@@ -346,10 +347,10 @@ pub struct QueryChangesResponse {
 
 impl Answer for QueryChangesResponse {}
 
-/// An id that is new in the results or has another index.
+/// An id that a client inserts into the results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AddedItem {
     pub id: String,
-    /// Its index in the results.
+    /// Its index in the new results.
     pub index: u64,
 }

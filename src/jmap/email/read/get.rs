@@ -129,8 +129,8 @@ impl Method for EmailGet {
     }
 }
 
-/// Returns the newest emails that the caller sees; with `collapse`, only the newest of each thread.
-/// There is at most one more than a /get may return.
+/// Returns the newest emails that the caller sees, newest first; with `collapse`, only the newest
+/// of each thread. There is at most one more than a /get may return.
 ///
 /// # Errors
 /// Those of the query.
@@ -176,7 +176,8 @@ pub(in crate::jmap::email) struct EmailDisplay<'a> {
 type VisibleRows = (EmailMetadata, Option<(Vec<u8>, EmailContent)>);
 
 impl EmailDisplay<'_> {
-    /// Reads the rows of emails; `None` for an email that the caller does not see.
+    /// Reads the rows of emails, in the order of `ids`; `None` for an email that the caller does
+    /// not see.
     fn rows(
         &self,
         ids: &[EmailId],

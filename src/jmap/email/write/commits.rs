@@ -80,7 +80,8 @@ impl Commits {
         }
     }
 
-    /// Ends a commit that is durable. `now` is the state after the commit.
+    /// Records the state `now` after a commit. Must be called after each `run` that succeeded, with
+    /// the state that its transaction ended in. `None`, if it changed nothing, has no effect.
     pub(in crate::jmap::email) fn end(&mut self, now: Option<ModSeq>) {
         if let (Some(states), Some(now)) = (&mut self.states, now) {
             states.after(now, true);

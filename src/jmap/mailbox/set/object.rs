@@ -55,6 +55,7 @@ impl MailboxSetCall<'_> {
         let new = NewMailbox { name: label, parent, role, sort_order };
         let rights =
             Rights::in_account(&txn.snapshot(), self.account).map_err(OperationError::Call)?;
+        // `MailboxUid::ALL` stands for the new mailbox, which has no id if it is refused.
         let uid = txn.create_mailbox(&new).map_err(|error| {
             operation_error(error, MailboxUid::ALL, |other| rights.has_any_right(other))
         })?;

@@ -24,6 +24,7 @@ vendor_methods! {
 #[serde(rename_all = "camelCase")]
 pub struct AccountAddArguments {
     pub address: String,
+    /// The name for commands and logins; `None` is the address.
     pub name: Option<String>,
     pub display_name: Option<String>,
     #[serde(default)]
@@ -35,7 +36,7 @@ pub struct AccountAddArguments {
     pub unix_user: Option<String>,
     #[serde(default)]
     pub detail_files: bool,
-    /// The mailboxes of the new account: `roles` or `inbox`.
+    /// The mailboxes of the new account: `roles` or `inbox`. `None` is the site's setting.
     pub mailboxes: Option<String>,
 }
 
@@ -70,7 +71,8 @@ pub struct AccountListAnswer {
     pub list: Vec<AccountAnswer>,
 }
 
-/// The changes of an account. A member that is left out stays as it is; null removes the value.
+/// The changes of an account. A member that is left out stays as it is; null removes the value, and
+/// sets `active` or `detail_files` to false.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AccountChanges {
@@ -120,6 +122,7 @@ pub struct AliasDomain {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PasswordArguments {
+    /// The name of the password; `None` is `default`.
     pub name: Option<String>,
     /// The password; `None` removes the password with this name.
     pub password: Option<String>,
@@ -128,6 +131,7 @@ pub struct PasswordArguments {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenAddArguments {
     pub name: String,
+    /// `None`: never.
     pub expires: Option<String>,
 }
 

@@ -89,7 +89,8 @@ pub struct ToldSender {
 }
 
 /// Selects the told senders to forget: `sender` alone, or all if `all` is set. Exactly one of the
-/// two must be given. Who is forgotten gets a reply again.
+/// two must be given. A sender who is forgotten gets a reply again. Only senders who were told by
+/// the vacation response are forgotten, not those told by a Sieve script.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToldForgetArguments {
     pub sender: Option<String>,

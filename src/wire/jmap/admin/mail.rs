@@ -105,6 +105,7 @@ pub struct ThreadFacts {
 #[serde(rename_all = "camelCase")]
 pub struct ThreadSummary {
     pub unread_emails: u64,
+    /// The newest email of the thread; `None`, as the next, if it cannot be found.
     pub latest_email_id: Option<String>,
     pub latest_received_at: Option<String>,
 }
@@ -141,7 +142,7 @@ pub struct MailQueryArguments {
 }
 
 /// The most emails in the answer: null is the limit of the server, an argument that is left out is
-/// a page.
+/// a page of 50.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MailQueryLimit {

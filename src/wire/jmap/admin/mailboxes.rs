@@ -73,7 +73,7 @@ pub struct MailboxEnsureArguments {
     #[serde(default)]
     pub names: Vec<String>,
     /// If the last mailbox of the path is missing, the mailbox with this role is used in its place.
-    /// If there is none, the last mailbox is created with this role.
+    /// If there is none, the last mailbox is created with this role. The role `inbox` is ignored.
     pub role: Option<String>,
 }
 

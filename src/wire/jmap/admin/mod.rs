@@ -42,7 +42,9 @@ macro_rules! vendor_methods {
 }
 use vendor_methods;
 
-/// Names an account: by its id, or by its name or an address. Neither is the caller's own account.
+/// Names an account: by its id (`account_id`), or by its name or an address (`account`). Without
+/// both, the caller's own account is meant; but Queue/list, and the Queue methods with `all`, then
+/// apply to all accounts. Both together are refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccountRef {

@@ -69,8 +69,9 @@ pub struct QueuedAction {
     pub recipient: String,
     pub recipients: Vec<QueuedRecipient>,
     pub created: String,
-    /// When the action is tried next.
+    /// When the action is tried next; `None` if it is neither waiting nor being attempted.
     pub due: Option<String>,
+    /// When the service gives up; `None` once the action was sent or has failed.
     pub expires: Option<String>,
     /// Until when an action that was sent is kept.
     pub kept_until: Option<String>,
@@ -108,7 +109,7 @@ pub struct QueueShowAnswer {
     pub message: Option<String>,
 }
 
-/// One action by its id, or all selected actions.
+/// One action by its id, or with `all` every selected action; `id` is then ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueTarget {
     pub id: Option<String>,
