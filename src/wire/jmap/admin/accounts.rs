@@ -131,7 +131,7 @@ pub struct PasswordArguments {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenAddArguments {
     pub name: String,
-    /// `None`: never.
+    /// `None` if the token never expires.
     pub expires: Option<String>,
 }
 
