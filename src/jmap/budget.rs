@@ -4,7 +4,8 @@
 //!   `limits::MAX_REQUEST_CALLS` calls. What adds up over the calls is therefore counted here:
 //!   bytes read, bytes stored, rows walked, and bytes of the answers. The bytes of an answer are
 //!   those that it takes in memory, as `json::weight` estimates them.
-//! - Reading is charged before it is done, so a refusal costs nothing.
+//! - Reading is charged before it is done, so a refusal costs nothing. Only the header of a
+//!   message, whose size is not known before, is charged afterwards (`email::message_head`).
 //! - The answer under construction is counted while it grows. `dispatch` sets that count back
 //!   before each call and charges the finished answer.
 //! - Clones of a `Budget` are the same budget.

@@ -3,7 +3,8 @@
 //!
 //! - Changes follow from the emails that the guest could see then and can see now (`query::Scope`),
 //!   never from rows that count all mail.
-//! - Changes can be calculated only while the same mailboxes are shared with the guest.
+//! - Changes can be calculated only while no share in the account changes, be it that of another
+//!   guest.
 //! - Changes of emails and threads are reported all at once. If there are more than the client
 //!   asked for, they cannot be calculated.
 //! - For a guest, threads and mailboxes change whenever emails do, so the state of emails is part

@@ -125,8 +125,9 @@ impl SetObjects for SenderIdentity {
     }
 }
 
-/// Brings the identities that the service gives an account up to date with its addresses. An
-/// identity whose address has a damaged or lost row stays: the repair may restore the address.
+/// Brings the identities that the service gives an account up to date with its addresses, and waits
+/// until they are durable. Writes nothing if they are up to date. An identity whose address has a
+/// damaged or lost row stays: the repair may restore the address.
 pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), MethodError> {
     let identity = context.directory.identity(account.id)?;
     let own = context.directory.own_addresses(account.id)?;

@@ -155,9 +155,9 @@ impl Rights {
     }
 }
 
-/// Returns whether the caller has had the same rights in the account since a change. If so, the
-/// changes that the caller sees follow from the changes of the objects alone. Always true for the
-/// owner.
+/// Returns whether the rights of all guests in the account have been the same since a change. If
+/// so, the changes that the caller sees follow from the changes of the objects alone. Always true
+/// for the owner. For a guest it is false also if only the rights of another guest changed.
 ///
 /// # Errors
 /// Those of reading.

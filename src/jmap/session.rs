@@ -122,7 +122,7 @@ fn unread(snapshot: &Snapshot<'_>, account: AccountId) -> Result<Value, Error> {
     }))
 }
 
-/// Returns the counts of an account's inbox.
+/// Returns the counts of an account's inbox; zeros if its row is lost.
 pub(super) fn inbox_counts(
     snapshot: &Snapshot<'_>,
     account: AccountId,

@@ -5,6 +5,7 @@
 //!   is durable. If the service stops in between, the notification is lost.
 //! - A user has at most one notification for each mailbox. A later change replaces the
 //!   earlier one; if both together change nothing, no notification is left.
+//! - A user has at most `limits::MAX_SHARE_NOTIFICATIONS`; the oldest beyond that are deleted.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +39,9 @@ properties! {
     }
 }
 
-/// Creates the notifications for changes of shares in an account, for all users but the caller.
+/// Creates the notifications for changes of shares in an account, for all users but the caller. The
+/// changes must be durable. A notification that cannot be stored is only logged. Waits for the
+/// disk.
 pub(super) fn notify(context: &Context, account: AccountId, changes: Vec<ShareChange>) {
     let by = changed_by(context);
     for change in changes {

@@ -20,7 +20,8 @@ pub(super) const HOUR: Duration = Duration::from_secs(3600);
 pub struct SubscriptionTimes(Arc<Mutex<BTreeMap<AccountId, VecDeque<MonotonicMillis>>>>);
 
 impl SubscriptionTimes {
-    /// Records that a user creates a subscription.
+    /// Records that a user creates a subscription. It counts even if the subscription is not stored
+    /// afterwards.
     ///
     /// # Errors
     /// `RateLimit` if the user has created as many as allowed.

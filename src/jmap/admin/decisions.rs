@@ -187,8 +187,8 @@ fn decision_facts(decision: Decision) -> DecisionFacts {
 }
 
 impl AdminMethod for VacationTest {
-    /// Returns the reply that a message would get now, or the reason for none. Nothing is stored or
-    /// sent.
+    /// Returns the reply that a message would get now, or the reason for none, if its sender is not
+    /// forged and it is not filed in Junk. Nothing is stored or sent.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<VacationTestArguments>,

@@ -103,7 +103,8 @@ fn copy(
     };
     let user = context.uploader(to);
     // The bytes of an upload are already stored, so they are not read. If somebody else changes the
-    // row of these bytes meanwhile, the commit is tried again.
+    // row of these bytes meanwhile, the commit is tried again; after three tries, the blob counts
+    // as not found.
     for _ in 0..3 {
         let max_bytes = limits::MAX_UPLOADED_BYTES;
         let (_, ticket) =

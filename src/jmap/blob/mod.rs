@@ -7,7 +7,8 @@
 //! - To find a part of an upload, or of a message within a message, the message is parsed once. It
 //!   is not held in memory while the client reads the part (`memory_to_find_blob` says how
 //!   much memory it takes to find the part).
-//! - Bytes are charged to the request (`budget`) before they are read.
+//! - Bytes that a method reads are charged to the request (`budget`) before they are read. A
+//!   download (`net::http`) is charged only for what must be read to find the blob.
 
 mod copy;
 mod management;

@@ -258,6 +258,7 @@ impl MdnSender<'_> {
         let (message_id, _) = email::new_message_id(account).map_err(SetFailure::Call)?;
         let recipients = draft.to.iter().filter_map(|to| Address::parse(&to.email).ok()).collect();
         let now = context.store.clock().now();
+        // The client names the reporting program, so the name of the server is not used.
         let raw =
             compose_notification(draft, &Reporter { hostname: "", message_id: &message_id, now });
         if raw.len() as u64 > limits::MAX_MESSAGE_BYTES {

@@ -11,17 +11,25 @@ use crate::jmap::{Caller, Context};
 use crate::model::AccountId;
 use crate::store::Txn;
 
-/// A change by somebody other than the client.
+/// A change by somebody other than the client. A `usize` is the index of an email or mailbox, taken
+/// modulo their number.
 #[derive(Debug, Clone)]
 enum ForeignChange {
+    /// Delivers as many messages.
     Deliver(u32),
+    /// Sets (true) or removes a keyword of an email.
     Flag(usize, &'static str, bool),
+    /// Moves an email to a mailbox; with true, it also stays where it is.
     Move(usize, usize, bool),
     Destroy(usize),
+    /// Makes a mailbox; the number is part of the name.
     Make(u8),
     Rename(usize, u8),
+    /// Puts the first mailbox under the second.
     Nest(usize, usize),
+    /// Destroys a mailbox with its emails.
     Remove(usize),
+    /// Gives the guest these rights (bits of `Right`) in a mailbox; 0 ends the share.
     Share(usize, u16),
 }
 
@@ -49,7 +57,7 @@ fn foreign_change_with_sharing() -> impl Strategy<Value = ForeignChange> {
 }
 
 /// An account, as the client and as the others use it.
-struct ServiceActor {
+struct WatchedAccount {
     /// The context of the others, who make the changes.
     context: Context,
     account: String,
@@ -58,7 +66,7 @@ struct ServiceActor {
     guest: Option<AccountId>,
 }
 
-impl ServiceActor {
+impl WatchedAccount {
     /// Calls a method as the others.
     fn ask(&self, name: &str, arguments: Value) -> (String, Value) {
         let mut arguments = arguments;
@@ -182,7 +190,7 @@ struct ModelClient {
 }
 
 impl ModelClient {
-    fn fetch(world: &ServiceActor) -> Self {
+    fn fetch(world: &WatchedAccount) -> Self {
         let fetch = |(kind, properties): (&'static str, &[&str])| {
             (kind, world.get(kind, json!({"properties": properties})))
         };
@@ -199,7 +207,7 @@ impl ModelClient {
 
     /// Fetches the changes, at most `max_changes` at a time. With `may_fail` the server may answer
     /// `cannotCalculateChanges`.
-    fn sync(&mut self, world: &ServiceActor, max_changes: Option<u64>, may_fail: bool) {
+    fn sync(&mut self, world: &WatchedAccount, max_changes: Option<u64>, may_fail: bool) {
         for (kind, properties) in KINDS {
             let (objects, state) = self.objects.get_mut(kind).unwrap();
             loop {
@@ -278,7 +286,7 @@ impl ModelClient {
         }
     }
 
-    fn compare(&self, world: &ServiceActor) {
+    fn compare(&self, world: &WatchedAccount) {
         let fresh = Self::fetch(world);
         for (kind, (objects, state)) in &self.objects {
             assert_eq!(objects, &fresh.objects[kind].0, "{kind}");
@@ -303,8 +311,9 @@ proptest! {
             1..8),
     ) {
         let context = context();
-        let world = ServiceActor { account: account_of(&context), client: context.clone(), context,
-            guest: None };
+        let world = WatchedAccount {
+            account: account_of(&context), client: context.clone(), context, guest: None,
+        };
         letters(&world.context, 2);
         let mut client = ModelClient::fetch(&world);
         for (changes, max_changes) in steps {
@@ -331,7 +340,7 @@ proptest! {
         context.store.commit(account.parse().unwrap(), open).unwrap().1.wait_blocking().unwrap();
         let client = Context { caller: Caller { account: Some(guest), ..Caller::default() },
             ..context.clone() };
-        let world = ServiceActor { account, client, context, guest: Some(guest) };
+        let world = WatchedAccount { account, client, context, guest: Some(guest) };
         letters(&world.context, 2);
         let mut client = ModelClient::fetch(&world);
         for changes in steps {

@@ -75,7 +75,7 @@ pub struct SessionObject {
     pub capabilities: Vec<Capability>,
     /// The accounts that the user may use, the user's own first.
     pub accounts: Vec<SessionAccount>,
-    /// The name by which the user logged in; may be empty.
+    /// The name of the account that logged in, or of the Unix user; may be empty.
     pub username: String,
     pub state: SessionState,
     /// The base of all URLs: scheme, host and perhaps a path, without a slash at the end.

@@ -17,7 +17,7 @@ pub enum SocketMessage {
     /// A request (§4.3.2), and the client's id for it.
     Request(Request, Option<String>),
     /// Starts the push of changes (§4.3.5.2): the types, `None` for all, and the state that the
-    /// client knows.
+    /// client knows, `None` for the present one.
     PushEnable(Option<Vec<String>>, Option<String>),
     /// Ends the push of changes (§4.3.5.3).
     PushDisable,

@@ -130,7 +130,7 @@ pub(in crate::jmap::email) struct NewMessage<'m> {
     pub(in crate::jmap::email) keywords: BTreeSet<String>,
     /// The time of receipt if `filing` has none.
     pub(in crate::jmap::email) received_at: UtcMillis,
-    /// Whether the message is refused if an email with the same message exists.
+    /// Whether the message is refused if the caller sees an email with the same message.
     pub(in crate::jmap::email) refuse_duplicate: bool,
 }
 

@@ -23,15 +23,19 @@ const WORDS: [&str; 3] = ["alpha", "swordfish", "beta"];
 const PEOPLE: [&str; 2] = ["cam@example.net", "dee@example.com"];
 const KEYWORDS: [&str; 4] = ["$seen", "$flagged", "$draft", "work"];
 const TOPICS: usize = 2;
+/// The beginning of hour 0, in milliseconds.
 const EPOCH: i64 = 1_795_000_000_000;
 
 /// The content of a message.
 #[derive(Debug, Clone)]
 struct TestMessage {
+    /// An index of `WORDS`.
     word: usize,
+    /// An index of `PEOPLE`.
     from: usize,
     long: bool,
     keywords: BTreeSet<String>,
+    /// The mailboxes, as bits (`TwinAccount::mailboxes`), as in the changes below.
     boxes: u8,
 }
 
@@ -104,13 +108,20 @@ struct TwinAccount {
     open: usize,
     /// The emails that are shared, or may be.
     shared: Vec<EmailId>,
-    /// The indexes in `shared` of the emails that are not destroyed.
+    /// The indexes in `shared` of the emails that changes may hit: those that are neither destroyed
+    /// nor the first of a topic.
     live: Vec<usize>,
+    /// The emails that are never shared.
     hidden: Vec<EmailId>,
+    /// Those of `hidden` that are not destroyed.
     live_hidden: Vec<EmailId>,
+    /// Names of emails, blobs and threads, by id.
     names: BTreeMap<String, String>,
+    /// The indexes in `shared` of the emails that belong to no topic.
     singles: Vec<usize>,
+    /// Hours after `EPOCH`. Each change of shared mail advances it by one.
     hour: i64,
+    /// The states of Email, Thread, Mailbox and Mailbox/query before each change.
     states: Vec<[Value; 4]>,
 }
 

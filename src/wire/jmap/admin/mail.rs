@@ -121,6 +121,7 @@ pub struct EmailSnippet {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MailQueryArguments {
+    /// Only emails in this mailbox; `None` is all mail.
     pub mailbox: Option<String>,
     /// The filter of Email/query (RFC 8621 §4.4.1), which the method itself parses.
     pub filter: Option<Value>,
@@ -176,7 +177,8 @@ pub struct PlanFacts {
     pub strategy: String,
     /// The listing that is read.
     pub listing: Option<PlannedListing>,
-    /// The number of emails of the listing or the account.
+    /// The number of emails of the listing, or else of the account; of threads if the results are
+    /// one email of each and ranks do not count them.
     pub length: u64,
     /// Whether positions are found by ranks.
     pub ranked: bool,
