@@ -1,14 +1,15 @@
 //! The changes that a person may make to a queued action: try it now, hold it, release it.
 //!
-//! Each function returns the changed action, which the caller stores.
+//! Each function returns the changed action, which the caller stores (`jmap::admin`).
 
 use super::kind::rules;
 use crate::model::{Action, ActionState, RecipientState, UtcMillis};
 
 const UNDER_WAY: &str = "it is under way just now, and may already have been sent";
 
-/// Makes an action due now and urgent, also one that was held, or that failed and was kept.
-/// Recipients that failed are tried again, and if the lifetime is over, a new one begins.
+/// Makes an action due now and urgent, also one that was held, or that failed and was kept. If the
+/// whole action had failed, its failed recipients are tried again. If the lifetime is over, a new
+/// one begins, except for a reply.
 ///
 /// # Errors
 /// Why the action cannot be tried now, for people.
@@ -38,7 +39,8 @@ pub fn retry_action(action: &Action, now: UtcMillis) -> Result<Action, &'static 
     Ok(retried)
 }
 
-/// Holds an action: it is not tried until it is released.
+/// Holds an action: it is not tried until it is released. An action that is held already stays so.
+/// The time has no part in it; it is there so that the three functions have one signature.
 ///
 /// # Errors
 /// Why the action cannot be held, for people.
@@ -53,7 +55,8 @@ pub fn hold_action(action: &Action, _now: UtcMillis) -> Result<Action, &'static 
     }
 }
 
-/// Releases a held action: it waits for its due time again.
+/// Releases a held action: it waits for its due time again. If the lifetime is over, a new one
+/// begins, except for a reply.
 ///
 /// # Errors
 /// Why the action cannot be released, for people.

@@ -2,9 +2,9 @@
 
 use crate::model::{ActionKind, Address};
 
-/// A digest that is equal for equal actions: of the kind, the sender, the recipients in any order,
-/// and `about`. Each part is preceded by its length, so that different parts never give the same
-/// input.
+/// Returns a digest that is equal for equal actions: of the kind, the sender, the recipients in any
+/// order, and `about`. Each part is preceded by its length, so that different parts never give the
+/// same input.
 #[must_use]
 pub fn coalescing_key(
     kind: ActionKind,
@@ -29,4 +29,19 @@ pub fn coalescing_key(
     let mut digest = [0; 16];
     hasher.finalize_xof().fill(&mut digest);
     digest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_depends_on_kind_and_recipients_but_not_on_their_order() {
+        let to = [Address::from_parts("A", "x"), Address::from_parts("b", "x")];
+        let reordered = [to[1].folded(), to[0].folded()];
+        let key = coalescing_key(ActionKind::Redirect, None, &to, b"1");
+        assert_eq!(key, coalescing_key(ActionKind::Redirect, None, &reordered, b"1"));
+        assert_ne!(key, coalescing_key(ActionKind::Notify, None, &to, b"1"));
+        assert_ne!(key, coalescing_key(ActionKind::Redirect, None, &to[..1], b"1"));
+    }
 }

@@ -5,14 +5,15 @@
 //! - All of this is in memory, and is learned anew after a restart.
 //! - Rests are measured by monotonic time: setting the clock does not change them.
 //! - The number of destinations is bounded. At the bound, the one whose rest ends (or ended) first
-//!   is forgotten, which costs one attempt.
+//!   is forgotten, which costs one attempt. The refusals of single recipients are counted for as
+//!   many domains; at that bound, all these counts begin anew.
 
 use std::collections::BTreeMap;
 
 use super::schedule::RetrySchedule;
 use crate::model::MonotonicMillis;
 
-/// A digest of a domain's name.
+/// A digest of a domain's folded name (`store::domain_digest`).
 pub type DomainDigest = [u8; 8];
 
 /// How many destinations are remembered.
@@ -24,16 +25,21 @@ const RECIPIENT_REFUSALS_BEFORE_REST: u32 = 5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendPermission {
     Go,
-    /// Another action is probing the destination. Its result decides.
+    /// The destination refused before, and another action is probing the destination. Its result
+    /// decides.
     Probing,
+    /// The destination rests until this time.
     NotBefore(MonotonicMillis),
 }
 
 /// The refusals of one destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Trouble {
+    /// How often the destination refused in a row; 0 if it works.
     failures: u32,
+    /// The end of the rest after the last refusal.
     until: MonotonicMillis,
+    /// Whether an action is under way that was sent as a probe.
     is_probed: bool,
 }
 
@@ -74,7 +80,7 @@ impl Trouble {
         self.is_probed = false;
     }
 
-    /// Notes that the probe ended without a result.
+    /// Notes that the probe ended. What it learned, if anything, is recorded afterwards.
     pub fn cancel_probe(&mut self) {
         self.is_probed = false;
     }
@@ -89,7 +95,8 @@ pub struct Destinations {
 }
 
 impl Destinations {
-    /// Whether an action may be sent to a domain.
+    /// Whether an action may be sent to a domain. The caller notes with `begin_probe` that it is
+    /// sent.
     #[must_use]
     pub fn permission(&self, domain: DomainDigest, now: MonotonicMillis) -> SendPermission {
         self.troubles.get(&domain).map_or(SendPermission::Go, |trouble| trouble.permission(now))
@@ -150,7 +157,8 @@ impl Destinations {
         self.recipient_refusals.remove(&domain);
     }
 
-    /// Notes that the probe of a domain ended without a result.
+    /// Notes that the probe of a domain ended. What it learned, if anything, is recorded
+    /// afterwards.
     pub fn cancel_probe(&mut self, domain: DomainDigest) {
         if let Some(trouble) = self.troubles.get_mut(&domain) {
             trouble.cancel_probe();

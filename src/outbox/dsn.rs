@@ -5,7 +5,9 @@
 //! - `compose_failed` reports the recipients of an action that were given up.
 //! - `compose_rejected` reports a message that a script refuses.
 //! - A report is sent from `<>` to the envelope sender. All three return `None` if there is no
-//!   sender.
+//!   sender, or no recipient to report.
+//! - `raw` is the message that is reported. Only its header is returned, never its body.
+//! - The caller queues the action in the commit that causes the report.
 
 use super::kind::NewAction;
 use super::report::{
@@ -189,7 +191,7 @@ mod tests {
     use super::*;
     use crate::message::auto::AutoReplyFacts;
     use crate::model::UtcMillis;
-    use crate::outbox::{SubmissionAction, coalescing_key};
+    use crate::outbox::SubmissionAction;
 
     const RAW: &[u8] = b"Subject: Lunch\r\nMessage-ID: <1@x>\r\n\r\nsecret\r\n";
 
@@ -301,20 +303,6 @@ mod tests {
         assert_eq!(
             compose_failed(&Action { sender: None, ..action }, &targets, RAW, &reporter()),
             None
-        );
-        let to = [Address::from_parts("A", "x"), Address::from_parts("b", "x")];
-        let reordered = [to[1].folded(), to[0].folded()];
-        assert_eq!(
-            coalescing_key(ActionKind::Redirect, None, &to, b"1"),
-            coalescing_key(ActionKind::Redirect, None, &reordered, b"1")
-        );
-        assert_ne!(
-            coalescing_key(ActionKind::Redirect, None, &to, b"1"),
-            coalescing_key(ActionKind::Notify, None, &to, b"1")
-        );
-        assert_ne!(
-            coalescing_key(ActionKind::Redirect, None, &to[..1], b"1"),
-            coalescing_key(ActionKind::Redirect, None, &to, b"1")
         );
     }
 

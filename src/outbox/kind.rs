@@ -1,7 +1,8 @@
 //! The rules of each kind of action, and a type for each kind of message that becomes an action.
 //! The caller fills in the type, makes the action with `into_action`, and queues it with
 //! `Txn::queue_action`; but a receipt with `Txn::queue_message`, which also stores its message, and
-//! a submission with `Txn::submit`, which also creates the `EmailSubmission`.
+//! a submission with `Txn::submit`, which also creates the `EmailSubmission`. Each is queued in the
+//! commit that causes it.
 
 use std::time::Duration;
 
@@ -104,7 +105,7 @@ pub struct NoticeAction {
 /// the sender of the email named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceiptAction {
-    /// At least one.
+    /// Not empty.
     pub recipients: Vec<Address>,
     /// The email that the notification is about.
     pub email: EmailId,
@@ -119,7 +120,7 @@ pub struct ReceiptAction {
 pub struct SubmissionAction {
     /// The envelope sender; `None` is `<>`.
     pub sender: Option<Address>,
-    /// The recipients, each with its DSN parameters.
+    /// The recipients, at least one, each with its DSN parameters.
     pub recipients: Vec<Target>,
     /// RET= (RFC 3461 §4.3).
     pub ret: Option<DsnReturn>,
@@ -127,7 +128,8 @@ pub struct SubmissionAction {
     pub envid: Option<String>,
     /// The email that is sent.
     pub email: EmailId,
-    /// The message is not sent before this time, and can be cancelled until then.
+    /// The message is not sent before this time, and can be cancelled until then. `None` or a time
+    /// in the past: it is due now.
     pub not_before: Option<UtcMillis>,
     /// The submission that must be sent before this one.
     pub after: Option<ActionId>,
@@ -228,7 +230,8 @@ impl NoticeAction {
 }
 
 impl ReceiptAction {
-    /// Makes the action. Nobody gets a report if the notification does not arrive (RFC 8098 §3).
+    /// Makes the action, which has no bytes besides the blob. Nobody gets a report if the
+    /// notification does not arrive (RFC 8098 §3).
     #[must_use]
     pub fn into_action(self, now: UtcMillis) -> Action {
         let recipients = self.recipients.into_iter().map(Target::without_reports).collect();

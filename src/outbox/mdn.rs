@@ -21,13 +21,14 @@ use crate::message::report::{ActionMode, DispositionReport, DispositionType, Sen
 use crate::model::address::fold_domain;
 use crate::model::{ActionKind, Address, EmailAddress, EmailId, Envelope, Recipient};
 
-/// How many addresses a request may name.
+/// A request that names more addresses than this is not answered.
 const MAX_NOTIFIED: usize = 10;
 
 /// What the header of a message asks for (RFC 8098 §2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MdnRequest {
-    /// Disposition-Notification-To: at least one address, without duplicates.
+    /// Disposition-Notification-To: at least one address, without duplicates; at most one more than
+    /// `MAX_NOTIFIED`, which shows that there are too many.
     pub to: Vec<EmailAddress>,
     /// Original-Recipient: type, semicolon, address.
     pub original_recipient: Option<String>,
@@ -85,7 +86,8 @@ impl MdnRequest {
         &self.facts.destinations
     }
 
-    /// Why the request must not be answered. `sending` says whether the owner was asked.
+    /// Says why the request must not be answered; `None` if it may be. `sending` says whether the
+    /// owner was asked (`Manual`) or not (`Automatic`).
     ///
     /// A report is never answered, nor a request with an option that must be understood (RFC 8098
     /// §2.1, §2.2). If the owner was not asked, only a request for one address that is the envelope
@@ -183,8 +185,8 @@ pub fn compose_notification(draft: MdnDraft, reporter: &Reporter<'_>) -> Vec<u8>
     })
 }
 
-/// Composes the notification that a message was refused for one recipient. `own` is the address by
-/// which the sender knew the recipient.
+/// Composes the notification that a message was refused for one recipient; `None` if there is no
+/// envelope sender. `own` is the address by which the sender knew the recipient.
 #[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 #[must_use]
 pub fn compose_rejection(

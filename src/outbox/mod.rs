@@ -34,9 +34,7 @@ mod report;
 mod schedule;
 pub mod submission;
 
-#[cfg(test)]
-pub use coalesce::coalescing_key;
-pub use destination::{Destinations, DomainDigest, SendPermission, Trouble};
+pub use destination::{Destinations, SendPermission, Trouble};
 pub use kind::{NewAction, ReceiptAction, ReplyAction, rules};
 #[cfg(test)]
 pub use kind::{NoticeAction, RedirectAction, SubmissionAction};

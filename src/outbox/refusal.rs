@@ -23,14 +23,16 @@ pub struct RelayAnswer {
     pub code: u16,
     /// The enhanced code; zeros if the answer has none.
     pub status: [u8; 3],
+    /// What follows the codes; several lines are joined.
     pub text: String,
 }
 
-/// How many characters of an answer are stored.
+/// How many characters of an answer's text are stored.
 const MAX_TEXT_CHARS: usize = 200;
 
 impl RelayAnswer {
-    /// The answer as one line of bounded length, without control characters.
+    /// Returns the answer as one line of bounded length, without control characters: codes and
+    /// text.
     #[must_use]
     pub fn line(&self) -> String {
         let text: String = self
@@ -56,7 +58,8 @@ impl RelayAnswer {
 }
 
 /// Returns what an answer means for the recipients that it is about. The caller handles 354, the
-/// expected answer to DATA.
+/// expected answer to DATA: here it makes no sense, as any other code below 200, from 300 to 399,
+/// or from 600 on.
 #[must_use]
 pub fn classify(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
     let (text, [_, subject, detail]) = (answer.line(), answer.status);

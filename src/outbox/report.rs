@@ -21,7 +21,7 @@ pub struct Reporter<'a> {
     pub now: UtcMillis,
 }
 
-/// The header of the original message, cut to `MAX_HEADER_BYTES`.
+/// Returns the header of the original message, with the empty line, cut to `MAX_HEADER_BYTES`.
 pub(super) fn returned_header(raw: &[u8]) -> &[u8] {
     let raw = header::trimmed(raw);
     raw.get(..header::body_offset(raw).min(MAX_HEADER_BYTES)).unwrap_or_default()

@@ -1,6 +1,7 @@
 //! Decides what follows an attempt: done, again later, or given up.
 //!
-//! - `next_step` goes from the outcome for each recipient to the next state of the action.
+//! - `next_step` goes from the outcome for each recipient to the next state of the action. Nothing
+//!   is stored here: `queue::record` does that.
 //! - `recover` does so for an attempt that a crash left without a result, `expire` for an action
 //!   whose lifetime is over.
 //! - `clamp_times` corrects due times that were written before the clock was set back.
@@ -51,24 +52,26 @@ pub enum RefusalScope {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextStep {
     pub step: ActionStep,
-    /// Recipients that this step gives up.
+    /// Recipients that this step gives up, for the report to the sender.
     pub failed: Vec<Target>,
     /// For the log, if the action was not simply sent.
     pub note: Option<String>,
-    /// Set if the action is over and reached nobody.
+    /// Set if the action is over, failed, and reached nobody.
     pub unsent: Option<UnsentAction>,
 }
 
 /// What becomes of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ActionStep {
-    /// The action is done and removed. Its dependants may be sent.
+    /// The action counts as sent to at least one recipient, and is removed. Its dependants may be
+    /// sent.
     Done,
-    /// The action failed and is removed, with its dependants.
+    /// The action reached nobody and is removed, with its dependants.
     Dropped,
-    /// The action waits for another attempt, in this state.
+    /// The action waits for another attempt; this is its new row.
     Again(Box<Action>),
-    /// The action is over, and kept for its owner in this state.
+    /// The action is over, and kept for its owner; this is its new row. It failed (state `Failed`)
+    /// if any recipient was not reached, and was sent (`Sent`) otherwise.
     Kept(Box<Action>),
 }
 
@@ -93,6 +96,7 @@ pub const NOT_SENT: &str = "not-sent";
 pub struct RetrySchedule {
     /// The wait after the first failure. It doubles with each failure.
     pub first: Duration,
+    /// The longest wait, before jitter is added.
     pub longest: Duration,
     /// How long a submission that was sent is kept for its owner.
     pub keep_sent: Duration,
@@ -109,7 +113,8 @@ impl Default for RetrySchedule {
 }
 
 impl RetrySchedule {
-    /// Returns the wait after a number of failures. `jitter` makes it longer by up to a quarter.
+    /// Returns the wait after a failure. `failures` is how many came before this one: with 0, the
+    /// wait is `first`. `jitter` makes it longer, by a quarter at 255.
     #[must_use]
     pub fn delay(&self, failures: u32, jitter: u8) -> Duration {
         let factor = 1u32.checked_shl(failures.min(20)).unwrap_or(u32::MAX);
@@ -124,7 +129,8 @@ const NO_UTF8: &str = "the address is not ASCII, and the relay lacks SMTPUTF8";
 /// Decides what follows an attempt.
 ///
 /// `outcomes` are those of the recipients that wait, in order. Recipients beyond the last outcome
-/// were not tried.
+/// were not tried. `jitter` is that of `RetrySchedule::delay`. `Action::attempts`
+/// rises only if there was an error, or no progress.
 #[must_use]
 pub fn next_step(
     action: &Action,
@@ -138,7 +144,8 @@ pub fn next_step(
     let expires = action.expires.min(now.after(rules.lifetime));
     let mut after = Action { state: ActionState::Waiting, expires, ..action.clone() };
     let (mut failed, mut note, mut error) = (Vec::new(), None, None);
-    // If a recipient was settled, or the message is converted, the next attempt follows at once.
+    // If the relay settled a recipient, or the message is converted, the next attempt follows at
+    // once. `NoSmtpUtf8`, and `EightBit` after the conversion, are no progress.
     let (mut has_progress, mut is_converted) = (false, false);
     let tried = outcomes.len();
     let mut outcomes = outcomes.into_iter();
@@ -222,7 +229,8 @@ pub fn clamp_times(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> Opt
     (action.due > latest).then(|| Action { due: latest, ..action.clone() })
 }
 
-/// Whether an action waits for the time that its owner chose (RFC 4865), and has not been put off.
+/// Whether an action waits for the time that its owner chose (RFC 4865), and has not been tried or
+/// put off.
 #[must_use]
 pub fn is_delayed(action: &Action) -> bool {
     let lifetime = rules(action.kind).lifetime;
@@ -230,8 +238,8 @@ pub fn is_delayed(action: &Action) -> bool {
     action.kind == ActionKind::Submission && action.attempts == 0 && is_chosen
 }
 
-/// The time until which an action waits for earlier actions to the same address, at most. It is
-/// counted from the time when the action was first due.
+/// Returns the time until which an action waits for earlier actions to the same address, at most:
+/// `MAX_ORDER_WAIT` after it was first due, but no later than it expires.
 #[must_use]
 pub fn order_deadline(action: &Action, now: UtcMillis) -> UtcMillis {
     let first_due = action.created.max(action.expires.before(rules(action.kind).lifetime)).min(now);
@@ -250,6 +258,7 @@ pub fn recover(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> Option<
     Some(next_step(action, vec![unknown; waiting], now, pace, 0))
 }
 
+/// Gives up every recipient that waits, and ends the action. `last` is the last error.
 fn give_up(
     action: &Action,
     mut after: Action,
@@ -265,6 +274,7 @@ fn give_up(
     finish(action, after, failed, note, now, pace)
 }
 
+/// Gives a recipient up, and adds it to `failed`.
 fn fail(target: &mut Target, failed: &mut Vec<Target>, status: [u8; 3], text: String) {
     target.state = RecipientState::Failed { status, text };
     failed.push(target.clone());

@@ -31,7 +31,7 @@ pub struct SubmissionOrder {
     pub ret: Option<DsnReturn>,
     /// ENVID= (RFC 3461 §4.4).
     pub envid: Option<String>,
-    /// The message is not sent before this time.
+    /// The message is not sent before this time, which is not in the past.
     pub send_at: UtcMillis,
 }
 
@@ -48,7 +48,8 @@ pub enum BadEnvelope {
 }
 
 /// Checks an envelope: addresses, parameters, at most `max_recipients` recipients, and a delay of
-/// at most `max_delay` (`maxDelayedSend`).
+/// at most `max_delay` (`maxDelayedSend`). Of two recipients with the same folded address, the
+/// first is kept, with its parameters.
 ///
 /// # Errors
 /// If the envelope is invalid: says how.
@@ -97,7 +98,8 @@ pub fn parse_envelope(
 }
 
 /// Derives the envelope from the header if the client gave none (RFC 8621 §7): from the address in
-/// Sender, else in From; to every address in To, Cc and Bcc, without duplicates.
+/// Sender, else in From; to every address in To, Cc and Bcc, without duplicates. `parse_envelope`
+/// checks the result, which may have invalid addresses or no recipient.
 ///
 /// # Errors
 /// `Property` if Sender (or From) is not exactly one address.
@@ -215,8 +217,8 @@ impl SubmissionOrder {
         Ok(())
     }
 
-    /// Sets the time of sending, or returns `None` if it is too far ahead. A time
-    /// in the past means now.
+    /// Sets the time of sending. Returns `None` if it is too far ahead. A time in the past means
+    /// now.
     fn hold_until(&mut self, at: UtcMillis, now: UtcMillis, max_delay: Duration) -> Option<()> {
         self.send_at = at.max(now);
         (at <= now.after(max_delay)).then_some(())
@@ -260,7 +262,8 @@ fn parse_recipient(
     Ok(target)
 }
 
-/// Parameters by name in capitals: the JSON pointer within the submission, and the value.
+/// Parameters by name in capitals: the path within the submission, as a JSON pointer without the
+/// first `/`, and the value, if there is one.
 type EnvelopeParameters<'a> = BTreeMap<String, (String, Option<&'a str>)>;
 
 /// Returns the parameters of an address. `property` is the path of the address in the envelope.

@@ -4,6 +4,9 @@
 //! - The result is recorded afterwards (`AttemptContext::record_next_step`).
 //! - If the relay cannot be reached, the action stays the first of those that are ready, and no
 //!   attempt is counted.
+//! - Several attempts run side by side, each at another action and, as `round` sees to it, in
+//!   another lane. A person may change an action at any time before its attempt is recorded; then
+//!   nothing is sent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,21 +39,26 @@ pub(super) struct AttemptContext {
     pub(super) order: Arc<Mutex<RetryOrder>>,
 }
 
-/// What the scheduler learns of an attempt.
+/// What the scheduler learns of an attempt. `round::results` does what each says.
 #[derive(Debug)]
 pub(super) enum AttemptResult {
-    /// The result is recorded, or there was nothing to do. The fields say what was learned of the
-    /// recipients' domains and of the relay.
+    /// The result is recorded, or there was nothing to do: the scheduler lets go of the action, and
+    /// reads it again when it is due. The fields say what was learned of recipients' domains (by
+    /// `domain_digest`, one entry for each recipient of whom something was learned) and of the
+    /// relay.
     Recorded(Vec<(Digest, DestinationHealth)>, RelayHealth),
     /// The relay cannot be reached, or refuses everything, with this error. The message did not go
-    /// out.
+    /// out. All actions rest, and this one is the first afterwards.
     RelayDown(String),
-    /// The action could not be read, or the store refused the record: all actions rest.
+    /// The action could not be read, or the store refused to record the attempt or its result. All
+    /// actions rest, because the next one would fail in the same way. If the message went out, its
+    /// row says that it may have been sent (`Attempting`).
     Unrecorded,
-    /// The account is being repaired, or a row of the directory that the action needs is damaged:
-    /// only this action rests.
+    /// The account is being repaired, or a row of the directory that the action needs is damaged.
+    /// Nothing was sent. Only this action rests.
     Rests,
-    /// Earlier mail in its lane goes first: the action waits until this time.
+    /// Earlier mail in its lane goes first: the action is put off until this time. Nothing was
+    /// sent.
     WaitsForEarlier(UtcMillis),
 }
 
@@ -59,8 +67,9 @@ pub(super) enum AttemptResult {
 pub(super) enum RelayHealth {
     /// The relay was not asked.
     Unknown,
+    /// The relay was reached, and refused nothing for reasons of its own.
     Well,
-    /// The relay refused for a reason that concerns all messages.
+    /// The relay refused some recipient for a reason that concerns all messages.
     Refused,
 }
 
@@ -75,20 +84,22 @@ pub(super) enum DestinationHealth {
     Refused,
 }
 
-/// The result of an attempt that did nothing and learned nothing.
-pub(super) fn nothing_done() -> AttemptResult {
+/// The result of an attempt that learned nothing of domains and relay.
+pub(super) fn nothing_learned() -> AttemptResult {
     AttemptResult::Recorded(Vec::new(), RelayHealth::Unknown)
 }
 
 impl AttemptContext {
-    /// Carries out an action as its row says: sends it, or settles it if it is over.
+    /// Carries out an action as its row says: sends it, or settles it if it is over. Does nothing
+    /// if the row says that it is not due, or is held, blocked, failed or removed: a wake-up may be
+    /// out of date.
     pub(super) async fn carry_out(self, (account, id): ActionKey) -> AttemptResult {
         let read = self.store.snapshot().action(account, id);
         let action = match read {
             Ok(Some(action)) => action,
             Ok(None) => {
                 self.order.lock().forget((account, id));
-                return nothing_done();
+                return nothing_learned();
             }
             Err(Error::Rebuilding(_)) => return AttemptResult::Rests,
             Err(error) => {
@@ -101,7 +112,7 @@ impl AttemptContext {
         let next = match action.state {
             ActionState::Held | ActionState::Blocked | ActionState::Failed => {
                 self.order.lock().forget((account, id));
-                return nothing_done();
+                return nothing_learned();
             }
             ActionState::Sent => Some(NextStep {
                 step: ActionStep::Done,
@@ -111,7 +122,7 @@ impl AttemptContext {
             }),
             // The attempt was begun, but its result could not be recorded.
             ActionState::Attempting => recover(&action, now, retry),
-            ActionState::Waiting if action.due > now => return nothing_done(),
+            ActionState::Waiting if action.due > now => return nothing_learned(),
             // An expired reply is given up. Any other expired action is tried once more, because
             // the clock may have been wrong.
             ActionState::Waiting if now >= action.expires && rules(action.kind).at_most_once => {
@@ -166,9 +177,9 @@ impl AttemptContext {
     }
 
     /// Orders the recipients: first those that may be tried now, then those for whom earlier mail
-    /// waits. Returns the action with its recipients in this order, and how many may be tried
-    /// (`usize::MAX`: all). If none may be tried, the error is the time until which the action
-    /// waits.
+    /// waits. Returns the action with its recipients in this order, and how many of those that wait
+    /// may be tried (`usize::MAX`: all). If none may be tried, the error is the time until which
+    /// the action waits; `RetryOrder` remembers that then.
     fn recipients_in_order(
         &self,
         account: AccountId,
@@ -285,7 +296,7 @@ impl AttemptContext {
                     %error,
                     "not sent: the attempt was broken off"
                 );
-                return nothing_done();
+                return nothing_learned();
             }
             SendResult::Unrecorded(error) => {
                 tracing::error!(
@@ -325,9 +336,9 @@ impl AttemptContext {
         }
     }
 
-    /// Records durably that the message goes out from now on, so that nobody can hold or remove the
-    /// action any more without learning that it may have been sent. Actions of all kinds are
-    /// recorded.
+    /// Records durably that the message goes out from now on, and stores the recorded row in
+    /// `begun`, so that nobody can hold or remove the action any more without learning that it may
+    /// have been sent. Actions of all kinds are recorded.
     ///
     /// # Errors
     /// `Conflict` or `NotFound` if the action was changed or removed since it was read; other
@@ -346,8 +357,10 @@ impl AttemptContext {
         ticket.wait().await
     }
 
-    /// Ends an attempt because the relay cannot be reached. No attempt is counted. An expired
-    /// action is given up. Otherwise an urgent action without an error gets this one in its row.
+    /// Ends an attempt because the relay cannot be reached. Returns `RelayDown`, or `Unrecorded` if
+    /// the row does not become durable. No attempt is counted. An expired action is given up.
+    /// Otherwise an urgent action without an error gets this one in its row, where its owner sees
+    /// it.
     async fn relay_down(
         &self,
         account: AccountId,
@@ -374,14 +387,15 @@ impl AttemptContext {
     }
 }
 
-/// The lanes of the recipients that an action still goes to.
+/// The lanes of the recipients that an action still goes to, one for each.
 pub(super) fn lanes(account: AccountId, action: &Action) -> Vec<Digest> {
     let waiting = action.recipients.iter().filter(|target| target.waits());
     waiting.map(|target| lane_digest(account, &target.address.folded())).collect()
 }
 
 /// Returns what the outcomes say of the recipients' domains. `outcomes` are those of the recipients
-/// that wait, in order.
+/// that wait, in order; recipients beyond the last one were not tried. There is no entry for an
+/// outcome that says nothing of the domain.
 fn destination_health(
     action: &Action,
     outcomes: &[AttemptOutcome],

@@ -14,7 +14,8 @@ use crate::outbox::{AttemptOutcome, NextStep, RetrySchedule, next_step};
 use crate::store::Error;
 
 /// Returns the next step of a submission whose envelope sender, From or Sender is not an address of
-/// the account any more. `None` if it may be sent.
+/// the account any more, or no address at all. `None` if it may be sent; other kinds always may.
+/// `message` is the action's whole message.
 ///
 /// # Errors
 /// `Corrupt` if a row of the directory that decides this is damaged or lost; other errors if the

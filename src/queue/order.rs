@@ -11,7 +11,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::model::{AccountId, ActionId, UtcMillis, limits};
-use crate::outbox::DomainDigest;
+use crate::store::Digest;
 
 /// The account and the id of an action.
 pub(super) type ActionKey = (AccountId, ActionId);
@@ -21,18 +21,21 @@ pub(super) type ActionKey = (AccountId, ActionId);
 pub(super) struct RetryOrder {
     waiting: HashMap<ActionKey, WaitingAction>,
     /// The waiting actions of each lane, in the order in which they were queued.
-    lanes: HashMap<(AccountId, DomainDigest), BTreeSet<ActionId>>,
+    lanes: HashMap<(AccountId, Digest), BTreeSet<ActionId>>,
 }
 
 #[derive(Debug)]
 struct WaitingAction {
+    /// When it is tried again.
     until: UtcMillis,
-    lanes: Vec<DomainDigest>,
+    /// By `store::lane_digest`.
+    lanes: Vec<Digest>,
 }
 
 impl RetryOrder {
-    /// Remembers that an action waits until a time. Later actions in these lanes wait for it.
-    pub(super) fn wait(&mut self, key: ActionKey, lanes: Vec<DomainDigest>, until: UtcMillis) {
+    /// Remembers that an action waits until a time, in place of what was remembered of it. Later
+    /// actions in these lanes wait for it.
+    pub(super) fn wait(&mut self, key: ActionKey, lanes: Vec<Digest>, until: UtcMillis) {
         self.forget(key);
         if self.waiting.len() >= limits::MAX_POSTPONED_ACTIONS {
             return;
@@ -56,24 +59,20 @@ impl RetryOrder {
         }
     }
 
-    /// The first action before this one that waits in a lane.
-    pub(super) fn before(
-        &self,
-        (account, action): ActionKey,
-        lane: DomainDigest,
-    ) -> Option<ActionKey> {
+    /// Returns the first action that waits in a lane, if it was queued before this one.
+    pub(super) fn before(&self, (account, action): ActionKey, lane: Digest) -> Option<ActionKey> {
         let first = self.lanes.get(&(account, lane))?.first()?;
         (*first < action).then_some((account, *first))
     }
 
-    /// Whether a person asked for an urgent action to be sent now: it is due although by the last
-    /// decision it should wait, or nothing was decided yet.
+    /// Whether a person wants an urgent action, which is due, to be sent now. That is so if it is
+    /// due earlier than the queue decided (`is_early`), or if the queue has decided nothing yet.
     pub(super) fn is_wanted_now(&self, key: ActionKey, now: UtcMillis) -> bool {
         self.waiting.get(&key).is_none_or(|waiting| now < waiting.until)
     }
 
-    /// Whether an action should still wait by the last decision. If it is due nevertheless, a
-    /// person asked for it.
+    /// Whether an action was told to wait beyond `now`. If its row says that it is due
+    /// nevertheless, a person asked for it since.
     pub(super) fn is_early(&self, key: ActionKey, now: UtcMillis) -> bool {
         self.waiting.get(&key).is_some_and(|waiting| now < waiting.until)
     }

@@ -8,7 +8,8 @@ use super::relay::Relay;
 use super::send::RelayConnection;
 use crate::model::clock::Stopwatch;
 
-/// The idle connections to one relay.
+/// The idle connections to one relay, the one that was used last at the end. When the settings name
+/// another relay, `round` makes another pool.
 #[derive(Default)]
 pub(super) struct RelayPool(Mutex<Vec<IdleConnection>>);
 
@@ -24,7 +25,9 @@ impl std::fmt::Debug for RelayPool {
 }
 
 impl RelayPool {
-    /// Returns the idle connection that was used last, or opens a new one.
+    /// Returns the idle connection that was used last, or opens a new one if there is none or it
+    /// has been idle for too long. The relay may have closed an idle connection: see
+    /// `SendResult::Stale`.
     ///
     /// # Errors
     /// If no connection can be opened: says why.
@@ -36,7 +39,8 @@ impl RelayPool {
         }
     }
 
-    /// Takes a connection back, unless it has carried as many messages as it may.
+    /// Takes a connection back. Closes it if it has carried as many messages as it may, or if none
+    /// are kept (`idle_timeout` 0).
     pub(super) async fn give_back(&self, relay: &Relay, connection: RelayConnection) {
         if connection.carried >= relay.max_messages || relay.idle_timeout.is_zero() {
             return connection.quit().await;

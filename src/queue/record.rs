@@ -1,7 +1,7 @@
 //! Records the result of an attempt: the next state of the action, its dependants, and a report to
 //! the sender, all in one commit.
 
-use super::attempt::{AttemptContext, AttemptResult, lanes, nothing_done};
+use super::attempt::{AttemptContext, AttemptResult, lanes, nothing_learned};
 use crate::model::{AccountId, Action, ActionState, RecipientState};
 use crate::outbox::{ActionStep, NOT_SENT, NewAction, NextStep, Reporter, dsn};
 use crate::store::Error;
@@ -9,10 +9,11 @@ use crate::trace::metrics;
 
 impl AttemptContext {
     /// Records the next step of an action. `stored` is its row as this attempt read or wrote it
-    /// last.
+    /// last; `action` is what `next` was made of, and may have another order of recipients or
+    /// another error. `message` is reported to the sender if recipients were given up.
     ///
     /// If a person changed the action meanwhile, nothing is recorded: nothing of the message went
-    /// out then (`begin`).
+    /// out then (`begin`). Returns `nothing_learned()`, also in this case, or `Unrecorded`.
     pub(super) async fn record_next_step(
         &self,
         account: AccountId,
@@ -25,6 +26,7 @@ impl AttemptContext {
             txn.assert_action(stored)?;
             let dropped_dependants = match &next.step {
                 ActionStep::Done => txn.complete_action(action.id).map(|_| Vec::new())?,
+                // The first that is removed is the action itself.
                 ActionStep::Dropped => txn.remove_unsent_action(action.id)?.split_off(1),
                 ActionStep::Again(again) => {
                     txn.update_action(stored, again).map(|()| Vec::new())?
@@ -85,7 +87,7 @@ impl AttemptContext {
             }
             _ => order.forget((account, action.id)),
         }
-        nothing_done()
+        nothing_learned()
     }
 
     /// Holds an action whose message cannot be read, so that it is not dropped silently.
@@ -109,10 +111,10 @@ impl AttemptContext {
         let committed = self.store.commit(account, |txn| txn.update_action(action, &held));
         match committed {
             Ok(((), ticket)) => {
-                ticket.wait().await.map_or(AttemptResult::Unrecorded, |()| nothing_done())
+                ticket.wait().await.map_or(AttemptResult::Unrecorded, |()| nothing_learned())
             }
             // A person changed the action meanwhile: it is read again.
-            Err(Error::NotFound(_) | Error::Conflict(_)) => nothing_done(),
+            Err(Error::NotFound(_) | Error::Conflict(_)) => nothing_learned(),
             Err(_) => AttemptResult::Unrecorded,
         }
     }
@@ -139,7 +141,7 @@ impl AttemptContext {
     }
 }
 
-/// Logs and counts the result of an attempt.
+/// Logs and counts the result of an attempt, or of a step without one.
 fn log_next_step(account: AccountId, action: &Action, next: &NextStep) {
     let (id, kind, to) = (action.id, action.kind.name(), action.recipient_summary());
     for target in &next.failed {

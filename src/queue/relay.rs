@@ -15,16 +15,18 @@ pub struct Relay {
     /// The name that the relay's certificate must hold. `None` is the host of `address`, or
     /// `localhost` for a Unix socket.
     pub tls_name: Option<String>,
+    /// `None`: no login is tried.
     pub login: Option<RelayCredentials>,
     /// The name that this server gives in EHLO.
     pub hostname: String,
-    /// The longest wait for one answer.
+    /// The longest wait for one answer to a command. The answer to a message may take ten times as
+    /// long, and the whole opening of a connection four times.
     pub timeout: Duration,
-    /// How many recipients one transaction may have.
+    /// How many recipients one transaction may have; 0 counts as 1.
     pub max_recipients: usize,
-    /// How many messages one connection may carry.
+    /// How many messages one connection may carry; 0 counts as 1.
     pub max_messages: u32,
-    /// How long an idle connection is kept.
+    /// How long an idle connection is kept; with 0, none is.
     pub idle_timeout: Duration,
 }
 
@@ -51,7 +53,8 @@ pub enum Protocol {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tls {
     None,
-    /// STARTTLS with any certificate if the relay offers it, else no TLS.
+    /// STARTTLS with any certificate if the relay offers it, else no TLS. If the handshake fails,
+    /// nothing is sent.
     Opportunistic,
     /// STARTTLS with a valid certificate. Without it, nothing is sent.
     Required,

@@ -29,11 +29,11 @@ use super::pool::RelayPool;
 use super::settings::Settings;
 use crate::account::Directory;
 use crate::model::{AccountId, ActionId, LiveValue, MonotonicMillis, RelayTrouble, UtcMillis};
-use crate::outbox::{Destinations, DomainDigest, SendPermission, Trouble};
-use crate::store::{Store, WakeCondition, Wakeup};
+use crate::outbox::{Destinations, SendPermission, Trouble};
+use crate::store::{Digest, Store, WakeCondition, Wakeup};
 
-/// How many wake-ups are read into the window at once.
-const MAX_HELD_WAKEUPS: usize = 256;
+/// How many wake-ups are read at once. At most twice as many are ready.
+const WAKEUPS_PER_READ: usize = 256;
 /// The longest sleep, so that no change goes unnoticed for longer.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
 
@@ -45,16 +45,19 @@ pub(super) struct Scheduler {
     settings: Arc<Settings>,
     pool: Arc<RelayPool>,
     under_way: JoinSet<AttemptResult>,
+    /// The wake-up of each attempt in `under_way`.
     wakeups_by_task: HashMap<Id, Wakeup>,
     /// The lanes of the actions under way.
-    busy_lanes: HashSet<DomainDigest>,
+    busy_lanes: HashSet<Digest>,
+    /// Wake-ups that are due, in the order in which they are tried.
     ready: VecDeque<Wakeup>,
-    /// Wake-ups that are left alone until a time.
+    /// Wake-ups that are left alone until a time, after an attempt that could not be made.
     resting: HashMap<ActionKey, (MonotonicMillis, Wakeup)>,
-    /// The actions that are ready, resting or under way.
-    held: HashSet<ActionKey>,
+    /// The actions that are ready, resting, under way, or waiting for earlier mail. Each is here
+    /// once.
+    in_window: HashSet<ActionKey>,
     relay_trouble: Trouble,
-    /// The trouble of the relay, for those who look at the queue.
+    /// The trouble of the relay, for those who look at the queue; `None` while it works.
     published_trouble: LiveValue<Option<RelayTrouble>>,
     destinations: Destinations,
     order: Arc<Mutex<RetryOrder>>,
@@ -63,18 +66,19 @@ pub(super) struct Scheduler {
     /// Whether a person asked for an action that waits for the relay. Then the relay is probed at
     /// once.
     is_probe_requested: bool,
-    /// The wall clock minus the monotonic time, in milliseconds. It falls when the clock is set
-    /// back.
+    /// The wall clock minus the monotonic time, in milliseconds, when it was last compared; `None`
+    /// at the start. It falls when the clock is set back.
     clock_offset: Option<i64>,
     /// Whether another read of the queue may find more due wake-ups.
     may_have_more: bool,
-    /// The earliest due time of those that are not due yet.
+    /// The earliest due time that the last read found in the future.
     next_due: Option<UtcMillis>,
     /// The due time at which the next read of the queue begins.
     scan_from: UtcMillis,
+    /// When `sweep` last ran; `None` at the start.
     last_sweep: Option<MonotonicMillis>,
-    /// The largest number of actions that were held at once.
-    max_held: Arc<AtomicUsize>,
+    /// The largest number of actions that were in the window at once.
+    max_in_window: Arc<AtomicUsize>,
 }
 
 /// One point in time: the wall clock for times in rows, and the monotonic time for rests.
@@ -93,7 +97,7 @@ impl Scheduler {
         (store, directory): (Store, Directory),
         live_settings: LiveValue<Settings>,
         published_trouble: LiveValue<Option<RelayTrouble>>,
-        max_held: Arc<AtomicUsize>,
+        max_in_window: Arc<AtomicUsize>,
     ) -> Self {
         let settings = live_settings.get();
         Self {
@@ -107,7 +111,7 @@ impl Scheduler {
             busy_lanes: HashSet::new(),
             ready: VecDeque::new(),
             resting: HashMap::new(),
-            held: HashSet::new(),
+            in_window: HashSet::new(),
             relay_trouble: Trouble::default(),
             published_trouble,
             destinations: Destinations::default(),
@@ -119,7 +123,7 @@ impl Scheduler {
             next_due: None,
             scan_from: UtcMillis(0),
             last_sweep: None,
-            max_held,
+            max_in_window,
         }
     }
 
@@ -133,8 +137,8 @@ impl Scheduler {
         self.may_have_more = true;
     }
 
-    /// Starts the attempts that may start now. Returns how long the worker may sleep
-    /// afterwards.
+    /// Starts the attempts that may start now; none while the queue is held (`start`). Returns how
+    /// long the worker may sleep afterwards, if nothing wakes it and no attempt ends.
     pub(super) async fn start_attempts(&mut self) -> Duration {
         let now = self.now();
         self.refresh(now.steady);
@@ -158,7 +162,7 @@ impl Scheduler {
         let mut deferred = self.pick(now);
         deferred.append(&mut self.waiting_for_earlier);
         self.defer(deferred, now).await;
-        self.max_held.fetch_max(self.held.len(), Ordering::Relaxed);
+        self.max_in_window.fetch_max(self.in_window.len(), Ordering::Relaxed);
         self.sleep_time(now)
     }
 
@@ -172,7 +176,7 @@ impl Scheduler {
         let is_relay_well = self.relay_trouble.is_none();
         if self.may_have_more
             && has_room
-            && self.ready.len() < MAX_HELD_WAKEUPS / 2
+            && self.ready.len() < WAKEUPS_PER_READ / 2
             && is_relay_well
         {
             return Duration::ZERO;
@@ -220,7 +224,7 @@ impl Scheduler {
     }
 
     /// Starts as many attempts as may be under way. Returns the wake-ups that are to be put off,
-    /// and until when.
+    /// and until when; they are not ready any more.
     fn pick(&mut self, now: CurrentTime) -> Vec<(UtcMillis, Wakeup)> {
         let mut room = self.settings.concurrency.max(1).saturating_sub(self.under_way.len());
         let mut deferred = Vec::new();
@@ -250,7 +254,7 @@ impl Scheduler {
             match permission {
                 _ if self.busy_lanes.contains(&wakeup.lane) => index += 1,
                 // So many wait for probes that they would keep others out of the window.
-                SendPermission::Probing if index > MAX_HELD_WAKEUPS / 2 => {
+                SendPermission::Probing if index > WAKEUPS_PER_READ / 2 => {
                     self.ready.remove(index);
                     deferred.push((now.wall.after(self.settings.retry.first), wakeup));
                 }
@@ -280,7 +284,8 @@ impl Scheduler {
         deferred
     }
 
-    /// Puts actions off: stores their new due times, and lets go of their wake-ups.
+    /// Puts actions off: stores their new due times, and lets go of their wake-ups. An action whose
+    /// time cannot be stored rests in the window.
     async fn defer(&mut self, deferred: Vec<(UtcMillis, Wakeup)>, now: CurrentTime) {
         let mut groups: BTreeMap<(AccountId, UtcMillis), Vec<(ActionId, Wakeup)>> = BTreeMap::new();
         for (until, wakeup) in deferred {
@@ -300,8 +305,9 @@ impl Scheduler {
             for (_, wakeup) in actions {
                 match &result {
                     Ok(()) => {
-                        self.held.remove(&action_key(&wakeup));
+                        self.in_window.remove(&action_key(&wakeup));
                         let mut order = self.order.lock();
+                        // If the order has the action until then already, it has all its lanes.
                         if !order
                             .is_early(action_key(&wakeup), until.before(Duration::from_millis(1)))
                         {
@@ -315,6 +321,7 @@ impl Scheduler {
         }
     }
 
+    /// Leaves a wake-up alone for a while. It stays in the window.
     fn set_to_rest(&mut self, wakeup: Wakeup, now: MonotonicMillis) {
         let until = now.after(self.settings.relay_pause.saturating_mul(4));
         self.resting.insert(action_key(&wakeup), (until, wakeup));

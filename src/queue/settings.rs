@@ -10,12 +10,12 @@ use crate::proof::Signer;
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub relay: Relay,
-    /// How many actions may be under way at once.
+    /// How many actions may be under way at once; 0 counts as 1.
     pub concurrency: usize,
     /// The first wait after the relay failed. It doubles with each failure, up to 64 times this.
     pub relay_pause: Duration,
     /// The waits between attempts at one action.
     pub retry: RetrySchedule,
-    /// Signs outgoing messages with DKIM.
+    /// Signs outgoing messages with DKIM; `None`: they go unsigned.
     pub signer: Option<Arc<Signer>>,
 }

@@ -1,6 +1,7 @@
 //! Checks at the start that the queue is complete, before anything is sent.
 //!
-//! - Each account must have as many actions as its row says, and each action its wake-up.
+//! - Each account must have as many actions as its row says, and each action its wake-up. Accounts
+//!   under repair are left out.
 //! - The epoch of the store must be the one in which the queue was last worked on. It differs after
 //!   a backup was restored: the actions in it may have been sent since the backup was made.
 //! - If anything is wrong, the queue is held: it is logged, every waiting submission says so, and
@@ -13,7 +14,11 @@ use crate::store::{Error, QueueMark, Store};
 /// How many actions are read at once, and changed by one commit.
 const ACTIONS_PER_COMMIT: usize = 256;
 
-/// Checks the queue, and stores the result in its mark.
+/// Checks the queue, and stores the result in its mark, which the scheduler reads before each
+/// round.
+///
+/// # Errors
+/// If the store cannot be read or written. Then nothing is known, and nothing may be sent.
 pub(super) async fn audit(store: &Store) -> Result<(), Error> {
     let cloned = store.clone();
     let checked = tokio::task::spawn_blocking(move || find_new_mark(&cloned)).await;

@@ -169,16 +169,16 @@ struct RunningWorker {
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
     waker: QueueWaker,
-    max_held: Arc<std::sync::atomic::AtomicUsize>,
+    max_in_window: Arc<std::sync::atomic::AtomicUsize>,
 }
 
 impl RunningWorker {
     fn start(store: &Store, settings: Settings) -> Self {
         let (stop, stopped) = oneshot::channel();
         let queue = QueueWorker::new(store.clone(), directory(store), LiveValue::new(settings));
-        let (waker, max_held) = (queue.waker(), queue.max_held());
+        let (waker, max_in_window) = (queue.waker(), queue.max_in_window());
         let task = tokio::spawn(queue.run(async { drop(stopped.await) }));
-        Self { stop: Some(stop), task, waker, max_held }
+        Self { stop: Some(stop), task, waker, max_in_window }
     }
 
     async fn stop(mut self) {

@@ -24,7 +24,7 @@ pub struct QueueWorker {
     directory: Directory,
     settings: LiveValue<Settings>,
     wake: Arc<Notify>,
-    max_held: Arc<AtomicUsize>,
+    max_in_window: Arc<AtomicUsize>,
     trouble: LiveValue<Option<RelayTrouble>>,
 }
 
@@ -55,7 +55,7 @@ impl QueueWorker {
             directory,
             settings,
             wake,
-            max_held: Arc::default(),
+            max_in_window: Arc::default(),
             trouble: LiveValue::default(),
         }
     }
@@ -65,20 +65,21 @@ impl QueueWorker {
         QueueWaker(Arc::clone(&self.wake))
     }
 
-    /// The error of the relay while it is down and nothing is sent.
+    /// The error of the relay while it is down and nothing is sent; `None` otherwise.
     #[must_use]
     pub fn trouble(&self) -> LiveValue<Option<RelayTrouble>> {
         self.trouble.clone()
     }
 
-    /// The largest number of actions that the worker has held in memory at once.
+    /// The largest number of actions that the worker has had in memory at once.
     #[cfg(test)]
     #[must_use]
-    pub fn max_held(&self) -> Arc<AtomicUsize> {
-        Arc::clone(&self.max_held)
+    pub fn max_in_window(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.max_in_window)
     }
 
-    /// Works until `stop`. Attempts that are under way then may finish, within their time-outs.
+    /// Works until `stop`. Attempts that are under way then may finish, for as long as the relay
+    /// may take for one answer; after that they are broken off, and the next start recovers them.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let mut stop = pin!(stop);
         let mut retry_delay = Duration::from_millis(100);
@@ -103,7 +104,7 @@ impl QueueWorker {
             (self.store, self.directory),
             self.settings,
             self.trouble,
-            self.max_held,
+            self.max_in_window,
         );
         scheduler.recover();
         loop {

@@ -2,7 +2,8 @@
 //!
 //! - The rules are checked in a fixed order, and the first that applies is recorded: is the owner
 //!   away; who sent the message; what kind of mail is it; is it spam or forged; is it addressed to
-//!   the owner; does the owner answer this sender; was the sender told already.
+//!   the owner; does the owner answer this sender; was the sender told already. Whether the owner
+//!   knows the sender is looked up last, because it is expensive.
 //! - The rate is not checked here. The caller does so afterwards, because a check counts as a
 //!   reply.
 
@@ -18,7 +19,7 @@ use crate::model::{Address, Audience, Circle, Identity, ToldKey, ToldLifetime, U
 /// The site's settings of the responder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Further local parts of machines, in lower case.
+    /// Further local parts of senders that count as machines, in lower case.
     pub system_senders: Vec<String>,
     pub rate: super::RateLimits,
     /// Whether the header fields of spam filters are believed.
@@ -40,7 +41,7 @@ impl Default for Settings {
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
     pub now: UtcMillis,
-    /// The envelope sender.
+    /// The envelope sender; `None` is `<>`.
     pub sender: Option<&'a Address>,
     /// The envelope recipient as given, which the directory resolved to the account.
     pub recipient: &'a Address,
@@ -48,21 +49,21 @@ pub struct Input<'a> {
     pub known_as: Option<&'a Address>,
     pub identity: &'a Identity,
     pub notice: &'a Notice<'a>,
-    /// What the header says.
     pub facts: &'a AutoReplyFacts,
     /// Why the sender is considered forged, if so.
     pub forged: Option<&'a str>,
-    /// Whether the message is filed in Junk. A script that files it there may answer it
-    /// nevertheless (RFC 5230 §4.7).
+    /// Whether the message is filed in Junk, for which it is not answered. The caller leaves this
+    /// false for a script that files and answers a message (RFC 5230 §4.7).
     pub junk: bool,
     /// The key for hashing the Message-IDs of replies, and the told keys.
     pub secret: &'a [u8; 32],
     pub settings: &'a Settings,
-    /// A number that only this reply has.
+    /// A number for the Message-ID. No other reply of the account has it, except that to a retry of
+    /// the same delivery.
     pub nonce: u64,
 }
 
-/// Looks up what the account remembers about a sender.
+/// Looks up the account's addresses, and what it remembers about a sender.
 pub trait AccountLookup {
     type Error;
 
@@ -72,13 +73,14 @@ pub trait AccountLookup {
     /// If the directory cannot be read.
     fn is_own(&self, address: &Address) -> Result<bool, Self::Error>;
 
-    /// When a sender was told, if the told row still counts by `memory`.
+    /// When a sender was told; `None` if there is no told row, or it does not count any more by
+    /// `memory`.
     ///
     /// # Errors
     /// If the account cannot be read.
     fn told(&self, key: &ToldKey, memory: &ToldLifetime) -> Result<Option<UtcMillis>, Self::Error>;
 
-    /// Whether the owner has written to a sender.
+    /// Whether the owner has written to a sender. The answer may read many emails.
     ///
     /// # Errors
     /// If the account cannot be read.
@@ -134,7 +136,8 @@ pub struct Addressee<'a> {
 /// Decides whether a message is answered.
 ///
 /// # Errors
-/// Returns the errors of `lookup.told` and `lookup.knows`.
+/// Returns the errors of `lookup.told` and `lookup.knows`. If `lookup.is_own` fails, the address
+/// counts as the owner's, and the message is not answered.
 pub fn decide<'a, L: AccountLookup>(
     input: &Input<'a>,
     lookup: &L,

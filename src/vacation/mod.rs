@@ -6,11 +6,13 @@
 //! - The reply goes to the envelope sender, with a null envelope sender, and names the message that
 //!   it answers. A sender is answered once per vacation.
 //!
-//! `notice` holds what senders are told; `window` says when the owner is away; `audience` chooses
-//! the text for a sender; `sender` recognises a sender under changing tags; `reason` lists the
-//! rules by which no reply is sent, and `decide` puts them in order; `reply` composes the message.
+//! `consider` is the entry point. `notice` holds what senders are told; `window` says when the
+//! owner is away; `reply_text` chooses the text for a sender; `sender` recognises a sender under
+//! changing tags; `told` makes the key by which a sender is remembered; `reason` lists the rules by
+//! which no reply is sent, and `decide` puts them in order; `reply` composes the message, with a
+//! Message-ID of `own_id`; `rate` limits the replies per hour; `report` summarises an absence for
+//! the owner.
 
-mod audience;
 mod consider;
 mod decide;
 mod notice;
@@ -18,6 +20,7 @@ mod own_id;
 mod rate;
 mod reason;
 mod reply;
+mod reply_text;
 mod report;
 mod sender;
 mod told;

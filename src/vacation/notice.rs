@@ -9,8 +9,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::audience::{ReplyText, circle, reply_text};
 use super::reason::NoReplyReason;
+use super::reply_text::{ReplyText, circle, reply_text};
 use super::told::Handle;
 use super::window::{CurrentAbsence, current_absence};
 use crate::message::auto::AutoReplyFacts;
@@ -25,7 +25,7 @@ const DEFAULT_DAYS: u64 = 7;
 /// The most days between two replies. RFC 5230 §4.1 allows a bound of 7 or more.
 const MAX_DAYS: u64 = 365;
 const DAY_SECONDS: u64 = 24 * 3600;
-/// How many addresses of one action are read.
+/// How many addresses of one action are used. The others are ignored.
 const MAX_ADDRESSES: usize = 1000;
 
 /// What one sender is told, and under which conditions.
@@ -36,9 +36,11 @@ pub struct Notice<'a> {
     pub memory: ToldLifetime,
     /// More addresses that count as the owner's (RFC 5230 §4.5).
     pub addresses: Cow<'a, [Address]>,
-    /// The reply's From.
+    /// The reply's From, if the directory resolves it to the account. Otherwise, and with `None`,
+    /// `reply` chooses an address of the account.
     pub from: Option<EmailAddress>,
     pub reply_to: Option<EmailAddress>,
+    /// `None`: the subject is made from that of the answered message.
     pub subject: Option<&'a str>,
     pub body: ReplyBody<'a>,
     /// The language of the body, if known.
@@ -54,10 +56,9 @@ pub struct Notice<'a> {
 /// The content of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyBody<'a> {
-    Alternatives {
-        text: Option<&'a str>,
-        html: Option<&'a str>,
-    },
+    /// A text part, an HTML part, or both. The text part is made from the HTML if only that is
+    /// given; without either, it is a default text.
+    Alternatives { text: Option<&'a str>, html: Option<&'a str> },
     /// A MIME entity: header fields, an empty line, and content (RFC 5230 §4.8).
     Entity(&'a str),
 }
@@ -94,6 +95,7 @@ pub struct Script {
     pub handle: Option<String>,
     /// `:days` or `:seconds`.
     pub period: Period,
+    /// A text that is not an address is ignored, here and in `from`.
     pub addresses: Vec<String>,
     pub from: Option<String>,
     pub subject: Option<String>,
@@ -139,7 +141,8 @@ impl Period {
 }
 
 impl<'a> Notice<'a> {
-    /// Makes the notice of an account's own response for a sender, at the time `now`.
+    /// Makes the notice of an account's own response for a sender (`None` is `<>`), at the time
+    /// `now`. There is a notice also if the owner is not away (`Terms::absence`).
     #[must_use]
     pub fn of_response(
         response: &'a VacationResponse,
@@ -220,11 +223,11 @@ impl<'a> Notice<'a> {
     }
 
     /// Whether an address is one of `addresses`. Mail to such an address is for the owner, but the
-    /// directory does not know the address, so it is never the From of a reply.
+    /// directory may not know the address, so it is not for that reason the From of a reply.
     #[must_use]
     pub fn lists_address(&self, identity: &Identity, address: &Address) -> bool {
-        let folded = identity.canonical(address);
-        self.addresses.iter().any(|own| own.folded() == folded)
+        let canonical = identity.canonical(address);
+        self.addresses.iter().any(|own| own.folded() == canonical)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The Message-IDs of replies. An answer to a reply refers to one, and is not answered.
 
-/// Makes the Message-ID of a reply: a nonce and its keyed hash, so that `is_own_id` recognises the
-/// id without a look-up.
+/// Makes the Message-ID of a reply, without angle brackets: a nonce and its keyed hash, so that
+/// `is_own_id` recognises the id without a look-up. The domain is not hashed.
 pub(super) fn own_id(nonce: u64, domain: &str, secret: &[u8; 32]) -> String {
     let nonce = format!("{nonce:016x}");
     format!("r.{nonce}.{}@{domain}", mac(&nonce, secret))
@@ -14,7 +14,7 @@ fn mac(nonce: &str, secret: &[u8; 32]) -> String {
     hasher.finalize().to_hex().chars().take(16).collect()
 }
 
-/// Whether a Message-ID was made by `own_id` with this secret.
+/// Whether a Message-ID, without angle brackets, was made by `own_id` with this secret.
 #[must_use]
 pub fn is_own_id(id: &str, secret: &[u8; 32]) -> bool {
     let parts =

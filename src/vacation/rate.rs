@@ -13,13 +13,14 @@ use std::collections::HashMap;
 use crate::model::address::fold_domain;
 use crate::model::{AccountId, MonotonicMillis};
 
+/// In milliseconds.
 const HALF_HOUR: u64 = 30 * 60 * 1000;
 /// When more keys than this were counted in the current half hour, all counts are forgotten.
 const MAX_TRACKED_KEYS: usize = 100_000;
 
 #[derive(Debug, Default)]
 pub struct RateLimiter {
-    /// The number of the current half hour.
+    /// The number of the current half hour, counted from the beginning of monotonic time.
     slot: u64,
     current: HashMap<RateKey, u32>,
     previous: HashMap<RateKey, u32>,
@@ -39,7 +40,7 @@ enum RateKey {
     Site,
 }
 
-/// How many replies may be sent in an hour.
+/// How many replies may be sent in an hour; with 0, none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimits {
     /// By one account.
@@ -92,7 +93,8 @@ impl RateLimiter {
         Ok(RateCharge { slot, keys })
     }
 
-    /// Takes back the count of a reply that is not sent after all.
+    /// Takes back the count of a reply that is not sent after all. At most once for each charge.
+    /// Has no effect if the count was forgotten by now.
     pub fn refund(&mut self, charge: &RateCharge) {
         let counts = match self.slot.saturating_sub(charge.slot) {
             0 => &mut self.current,

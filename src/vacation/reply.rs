@@ -19,11 +19,12 @@ use crate::model::{Address, EmailAddress, UtcMillis};
 pub struct VacationReply {
     /// The envelope sender of the original (RFC 3834 §4).
     pub recipient: Address,
+    /// Without angle brackets.
     pub message_id: String,
     pub message: Vec<u8>,
-    /// Where a copy of the reply is filed.
+    /// Where a copy of the reply is filed; `None`: nowhere.
     pub fcc: Option<Fcc>,
-    /// From this time on the reply is not sent any more.
+    /// From this time on the reply is not sent any more; `None`: the rules of the queue decide.
     pub until: Option<UtcMillis>,
 }
 
@@ -31,7 +32,8 @@ pub struct VacationReply {
 const MAX_REFERENCES: usize = 20;
 /// The longest id that fits into one line with the name of its field (RFC 5322 §2.1.1).
 const MAX_ID_BYTES: usize = 980;
-/// How many characters of the original subject are repeated, in each place.
+/// How many characters of the original subject are repeated: in the reply's subject, and for each
+/// `{subject}`.
 const MAX_SUBJECT_CHARS: usize = 200;
 /// The text of the reply if the owner set none (RFC 8621 §8).
 const DEFAULT_TEXT: &str = "I am away at the moment and will read your message when I am back.\n";
@@ -144,7 +146,7 @@ fn default_subject(original: &str) -> String {
 }
 
 /// The References of the reply (RFC 5322 §3.6.4): those of the original, else its In-Reply-To if
-/// that has one id; and then the id of the original.
+/// that has one id; and then the id of the original. None if the original has no usable id.
 fn references(facts: &AutoReplyFacts) -> Vec<String> {
     let Some(original) = usable_message_id(facts) else { return Vec::new() };
     let mut ids = match (facts.references.is_empty(), facts.in_reply_to.as_slice()) {

@@ -1,7 +1,8 @@
 //! The absence report: what came while the owner was away.
 //!
 //! - It is ordered by correspondent and thread: people before machines, the newest first.
-//! - Pure: the caller supplies what arrived, and gets text, HTML or a message.
+//! - Pure: the caller supplies what arrived (`account::arrivals`), and gets text, HTML or a
+//!   message.
 //! - Names and subjects are strangers' data. The text and the HTML have a bounded number of them,
 //!   each cut to one short line, and escaped in the HTML. The fields of `AbsenceReport` have all of
 //!   them, as they are.
@@ -35,7 +36,7 @@ pub struct Arrival {
 pub struct AbsenceReport {
     /// `None`: as far back as the log of decisions goes.
     pub began: Option<UtcMillis>,
-    /// `None` if the owner is still away.
+    /// The first instant after the absence; `None` if the owner is still away.
     pub ended: Option<UtcMillis>,
     pub messages: usize,
     /// How many messages were answered.
@@ -282,7 +283,8 @@ impl AbsenceReport {
 const HEADINGS: [(&str, bool); 2] = [("People", false), ("Lists and automatic mail", true)];
 
 impl Correspondent {
-    /// Returns the threads to show, and subtracts their number from `threads_left`.
+    /// Returns the threads to show, the newest ones, and subtracts their number from
+    /// `threads_left`.
     fn take_shown_threads(&self, threads_left: &mut usize) -> &[Topic] {
         let shown = self.threads.len().min(MAX_THREADS_EACH).min(*threads_left);
         *threads_left = threads_left.saturating_sub(shown);

@@ -3,12 +3,13 @@
 use crate::model::Address;
 use crate::model::address::fold_domain;
 
-/// How many nested tags are removed: a forwarder's, a list's, and the sender's own.
+/// How many nested tags are removed. Three are usual: a forwarder's, a list's, and the sender's
+/// own.
 const MAX_NESTED_TAGS: usize = 4;
 
-/// The text that is equal for two addresses of the same sender: the address without tags, and the
-/// domain that the reply goes to if it differs. Because of the domain, no sender can use up the
-/// reply to somebody else.
+/// Returns a text that is equal for two addresses of the same sender: the address without tags, and
+/// the domain to which the reply goes if that is another one. Because of the domain, nobody can use
+/// up the reply to somebody else with a tag that names their address.
 #[must_use]
 pub fn sender_key(sender: &Address) -> String {
     let (plain, reply_domain) = (plain_sender(sender), fold_domain(sender.domain()));
@@ -49,7 +50,7 @@ fn plain_sender(sender: &Address) -> Address {
     layers(sender).last().unwrap_or_else(|| sender.folded())
 }
 
-/// The sender without those tags whose removal leaves the domain unchanged.
+/// The sender, folded, without those tags whose removal leaves the domain unchanged.
 #[must_use]
 pub fn plain_in_domain(sender: &Address) -> Address {
     let outer = sender.folded();

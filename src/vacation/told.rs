@@ -15,8 +15,9 @@ pub enum Handle<'a> {
     Arguments([u8; 32]),
 }
 
-/// The key under which a sender is remembered for a handle. Handle and sender are hashed each on
-/// its own, preceded by their length, so that two pairs never share a key.
+/// The key under which a sender is remembered for a handle. Addresses of one sender that differ
+/// only in tags have one key (`sender_key`). Handle and sender are hashed each on its own, preceded
+/// by their length, so that two pairs never share a key.
 #[must_use]
 pub fn told_key(secret: &[u8; 32], handle: &Handle<'_>, sender: &Address) -> ToldKey {
     let hash = |kind: u8, value: &[u8]| {

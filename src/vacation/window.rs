@@ -8,7 +8,7 @@ use super::reason::NoReplyReason;
 use crate::model::{UtcMillis, VacationResponse};
 
 /// How many days before and after today are searched for the nearest one that is not a recurring
-/// day. If there is none, the recurring days do not bound the absence on that side.
+/// day. If there is none, the absence has no bound by recurring days on that side.
 const MAX_DAYS_SCANNED: i32 = 64;
 
 /// The absence that is under way.
@@ -21,7 +21,7 @@ pub struct CurrentAbsence {
 }
 
 /// Returns the absence that is under way at the time `now`. `zone` is the IANA name of the owner's
-/// zone; if no zone has this name, the machine's zone counts.
+/// zone; with `None`, or if no zone has this name, the machine's zone counts.
 ///
 /// # Errors
 /// If the owner is not away: `Disabled` or `OutsideWindow`, with a detail for people.

@@ -1,6 +1,6 @@
 //! Corrects due times that are too far ahead because the wall clock was set back.
 
-use super::{CurrentTime, MAX_HELD_WAKEUPS, Scheduler, action_key};
+use super::{CurrentTime, Scheduler, WAKEUPS_PER_READ, action_key};
 use crate::model::UtcMillis;
 use crate::outbox::clamp_times;
 use crate::store::WakeCondition;
@@ -8,7 +8,8 @@ use crate::store::WakeCondition;
 /// If the wall clock loses more than this against monotonic time, in milliseconds, it was set back.
 const SET_BACK_THRESHOLD_MS: i64 = 10_000;
 
-/// The condition right after `wake` in the order of wake-ups, within the same class.
+/// Returns the condition of the next millisecond within the same class; `None` for a class that is
+/// not ordered by time, or by a time that is never too far ahead.
 fn condition_after(wake: WakeCondition) -> Option<WakeCondition> {
     let next = |at: UtcMillis| UtcMillis(at.0.saturating_add(1));
     match wake {
@@ -40,7 +41,7 @@ impl Scheduler {
             WakeCondition::Forget(wall.after(retry.keep_sent)),
         ];
         while let Some(from) = starts.pop() {
-            let wakeups = self.store.snapshot().wakeups(from, MAX_HELD_WAKEUPS).unwrap_or_default();
+            let wakeups = self.store.snapshot().wakeups(from, WAKEUPS_PER_READ).unwrap_or_default();
             let mut has_changed = false;
             for (account, id) in wakeups.iter().map(action_key) {
                 let committed = self.store.commit(account, |txn| {
@@ -56,7 +57,7 @@ impl Scheduler {
                     self.order.lock().forget((account, id));
                 }
             }
-            let is_full = wakeups.len() >= MAX_HELD_WAKEUPS;
+            let is_full = wakeups.len() >= WAKEUPS_PER_READ;
             // Corrected wake-ups have left the range, so the read begins at the same place again.
             starts.extend(if has_changed {
                 Some(from).filter(|_| is_full)

@@ -25,6 +25,7 @@ impl Scheduler {
         }
     }
 
+    /// Does what the result of an attempt says (`AttemptResult`).
     fn apply_result(&mut self, id: Id, result: AttemptResult) {
         let Some(wakeup) = self.wakeups_by_task.remove(&id) else { return };
         self.busy_lanes.remove(&wakeup.lane);
@@ -39,7 +40,7 @@ impl Scheduler {
         self.destinations.cancel_probe(wakeup.domain);
         match result {
             AttemptResult::Recorded(destinations, relay) => {
-                self.held.remove(&action_key(&wakeup));
+                self.in_window.remove(&action_key(&wakeup));
                 // The action may be due again, which a read during the attempt did not see.
                 self.may_have_more = true;
                 for (domain, health) in destinations {
@@ -84,7 +85,8 @@ impl Scheduler {
         }
     }
 
-    /// Waits for the attempts under way, at most as long as the relay may take for one answer.
+    /// Waits for the attempts under way, at most as long as the relay may take for one answer, and
+    /// closes the idle connections. Attempts that are not finished then are broken off.
     pub(in crate::queue) async fn finish(mut self) {
         let bound = self.settings.relay.timeout;
         if timeout(bound, async { while self.under_way.join_next().await.is_some() {} })

@@ -1,6 +1,6 @@
 //! Fills the window: reads the wake-ups that are due, at the start and in each round.
 
-use super::{CurrentTime, MAX_HELD_WAKEUPS, Scheduler, action_key};
+use super::{CurrentTime, Scheduler, WAKEUPS_PER_READ, action_key};
 use crate::model::{ActionState, UtcMillis, limits};
 use crate::outbox::is_delayed;
 use crate::queue::attempt::lanes;
@@ -27,6 +27,8 @@ impl Scheduler {
         }
     }
 
+    /// Remembers in `order` the actions that an earlier run put off: those that are due later,
+    /// without those that have not been tried because their owner chose the time.
     fn recover_order(&self) -> Result<(), Error> {
         let (now, snapshot) = (self.store.clock().now(), self.store.snapshot());
         for from in [WakeCondition::Urgent(now), WakeCondition::Due(now)] {
@@ -51,7 +53,7 @@ impl Scheduler {
         let kept = self
             .store
             .snapshot()
-            .wakeups(WakeCondition::Forget(UtcMillis(0)), MAX_HELD_WAKEUPS)
+            .wakeups(WakeCondition::Forget(UtcMillis(0)), WAKEUPS_PER_READ)
             .unwrap_or_default();
         for wakeup in kept
             .iter()
@@ -79,14 +81,15 @@ impl Scheduler {
     }
 
     /// Fills the window with the wake-ups that are due: urgent ones, then the others by due time.
-    /// While the window is half full, only urgent ones are read.
+    /// While half of `WAKEUPS_PER_READ` or more are ready, only urgent ones are read. If the queue
+    /// cannot be read, it is read again after a pause.
     pub(super) fn fill_window(&mut self, now: UtcMillis) {
-        let is_half_full = self.ready.len() >= MAX_HELD_WAKEUPS / 2;
+        let is_half_full = self.ready.len() >= WAKEUPS_PER_READ / 2;
         let next_due = self.next_due.filter(|_| is_half_full);
         (self.may_have_more, self.next_due) = (is_half_full, next_due);
         let mut note_later =
             |at: UtcMillis| self.next_due = Some(self.next_due.map_or(at, |next| next.min(at)));
-        let limit = MAX_HELD_WAKEUPS.saturating_add(self.held.len());
+        let limit = WAKEUPS_PER_READ.saturating_add(self.in_window.len());
         let snapshot = self.store.snapshot();
         let wakeups =
             snapshot.wakeups(WakeCondition::Urgent(UtcMillis(0)), limit).and_then(|urgent| {
@@ -132,24 +135,26 @@ impl Scheduler {
             });
             if index.and_then(|index| self.ready.remove(index)).is_some() {
                 // The action was ready already, and now a person asks for it.
-                self.held.remove(&action_key(wakeup));
+                self.in_window.remove(&action_key(wakeup));
                 self.is_probe_requested = true;
             }
         }
         let due: Vec<(Wakeup, bool)> = due
             .into_iter()
-            .filter(|(wakeup, _)| !self.held.contains(&action_key(wakeup)))
+            .filter(|(wakeup, _)| !self.in_window.contains(&action_key(wakeup)))
             .collect();
         // What does not fit is read again when there is room.
-        let room = (2 * MAX_HELD_WAKEUPS).saturating_sub(self.ready.len());
+        let room = (2 * WAKEUPS_PER_READ).saturating_sub(self.ready.len());
         self.may_have_more |= is_cut || due.len() > room;
         for (wakeup, is_urgent) in due.into_iter().take(room) {
             self.add_wakeup(wakeup, is_urgent);
         }
     }
 
+    /// Makes a wake-up ready, unless its action is in the window: an urgent one after the other
+    /// urgent ones, any other at the end.
     fn add_wakeup(&mut self, wakeup: Wakeup, is_urgent: bool) {
-        if !self.held.insert(action_key(&wakeup)) {
+        if !self.in_window.insert(action_key(&wakeup)) {
             return;
         }
         if is_urgent {

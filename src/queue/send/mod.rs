@@ -35,7 +35,7 @@ pub(super) struct RelayConnection {
     client: SmtpClient<Box<dyn RelayStream>>,
     protocol: Protocol,
     extensions: RelayExtensions,
-    /// How many messages the connection has carried.
+    /// How many messages the connection has carried, also those that were refused.
     pub(super) carried: u32,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct RelayExtensions {
     pub(super) size: bool,
 }
 
-/// Whether the attempt could be recorded.
+/// Whether the attempt could be recorded; the error says why not.
 pub(super) type RecordResult = Result<(), StoreError>;
 
 /// The result of handing a message over.
@@ -76,7 +76,8 @@ impl RelayConnection {
         open::open(relay).await
     }
 
-    /// Hands a message over to the first `max_recipients` of the action's recipients that wait.
+    /// Hands a message over to the first `max_recipients` of the action's recipients that wait, but
+    /// to at least one and to no more than the relay's `max_recipients`.
     ///
     /// `prepare` makes the final bytes for the extensions of the relay, or fails with an outcome
     /// for all recipients. `record` is awaited right before the message goes out; if it fails,
@@ -172,6 +173,7 @@ impl RelayConnection {
         Err(if is_broken { TransactionEnd::Broken } else { TransactionEnd::Open })
     }
 
+    /// Sends DATA. After `Ok` the relay expects the message.
     async fn begin_data(
         &mut self,
         transaction: &mut RelayTransaction<'_>,
@@ -271,6 +273,7 @@ impl RelayConnection {
         SendResult::Finished { outcomes, connection: is_alive.then_some(self) }
     }
 
+    /// Says QUIT and closes the connection. Errors are of no consequence.
     pub(super) async fn quit(mut self) {
         self.client.timeout = Duration::from_secs(5);
         let end: Result<_, Error> = self.client.cmd(b"QUIT\r\n").await;
@@ -291,7 +294,7 @@ struct RelayTransaction<'a> {
 
 /// How a transaction ended in which the message was not sent, or not answered.
 enum TransactionEnd {
-    /// No command was sent.
+    /// No command was sent, because every recipient had an outcome before.
     Idle,
     /// The transaction must be reset before the connection can carry another message.
     Open,
@@ -364,11 +367,12 @@ impl<'a> RelayTransaction<'a> {
 /// Why a dialogue broke off.
 struct BrokenConversation {
     text: String,
-    /// How many answers came before.
+    /// How many of these commands were answered before.
     answered: usize,
 }
 
-/// Reads `count` answers. If the connection breaks, those that came stay in `answers`.
+/// Reads `count` answers and appends them to `answers`. If the connection breaks, those that came
+/// stay there.
 ///
 /// Bytes beyond the last answer are an error: the next read would take them for its own answer.
 async fn read_answers(

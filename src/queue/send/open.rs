@@ -23,6 +23,7 @@ use crate::queue::relay::{Protocol, Relay, RelayAddress, RelayCredentials, Tls};
 
 type RelayClient = SmtpClient<Box<dyn RelayStream>>;
 
+/// See `RelayConnection::open`. The error begins with the address of the relay.
 pub(super) async fn open(relay: &Relay) -> Result<RelayConnection, String> {
     let with_address = |error: &dyn Display| format!("{}: {error}", relay.address);
     // The whole opening has a limit, too, because a relay may send one byte a minute.
@@ -131,7 +132,7 @@ async fn encrypt(client: RelayClient, relay: &Relay) -> Result<RelayClient, Stri
 }
 
 /// Returns a connector that verifies the relay's certificate, by the configured authorities or else
-/// by the public ones. Opportunistic TLS accepts any certificate.
+/// by those of the machine. Opportunistic TLS accepts any certificate.
 fn connector(relay: &Relay) -> Result<TlsConnector, String> {
     let accepts_any = relay.tls == Tls::Opportunistic;
     if accepts_any || relay.authorities.is_empty() {

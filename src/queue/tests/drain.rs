@@ -34,8 +34,8 @@ async fn queue_of_thousands_drains_while_few_are_held_in_memory() {
     }
     until("all sent", || relay.received.lock().len() >= COUNT && queued_actions(&store).is_empty())
         .await;
-    let max_held = worker.max_held.load(Ordering::SeqCst);
-    assert!(max_held <= 600, "{max_held} were held at once");
+    let max_in_window = worker.max_in_window.load(Ordering::SeqCst);
+    assert!(max_in_window <= 600, "{max_in_window} were in the window at once");
     worker.stop().await;
     let mut to: Vec<String> =
         relay.received.lock().iter().map(|mail| mail.rcpt[0].clone()).collect();
@@ -221,9 +221,10 @@ async fn a_hundred_thousand_drain_in_flat_memory() {
     }
     until("all recorded", || queued_actions(&store).is_empty()).await;
     let rate = count as f64 / watch.elapsed().as_secs_f64();
-    let max_held = worker.max_held.load(Ordering::SeqCst);
+    let max_in_window = worker.max_in_window.load(Ordering::SeqCst);
     println!(
-        "{count} actions: {rate:.0}/s, {max_held} held at most, {} MB before, {} MB at most",
+        "{count} actions: {rate:.0}/s, {max_in_window} in the window at most, {} MB before, \
+         {} MB at most",
         before / 1024,
         peak / 1024
     );

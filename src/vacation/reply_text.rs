@@ -1,9 +1,11 @@
 //! Chooses the text of a reply by the sender's circle and languages.
 //!
-//! - If the response has texts for the sender's circle, only these are used. A text for the
-//!   organisation never reaches a stranger, nor a text for strangers the organisation.
-//! - Of the texts that remain, the first in a language that the sender reads is used (RFC 4647
-//!   §3.4), else the first of all.
+//! - If the response has texts for the sender's circle, only these are used, else only the texts
+//!   for no circle in particular. A text for the organisation never reaches a stranger, nor a text
+//!   for strangers the organisation.
+//! - Of the texts that remain, the one in the language that the sender prefers is used (RFC 4647
+//!   §3.4); if the sender reads none of their languages, the first.
+//! - The response's own text is for no circle, and the first. The variants follow in their order.
 
 use super::sender::layers;
 use crate::model::address::fold_domain;
@@ -14,6 +16,7 @@ use crate::model::{Address, Circle, Identity, VacationResponse};
 pub(super) struct ReplyText<'a> {
     /// The language of the text, if known.
     pub(super) language: Option<&'a str>,
+    /// `None`, here and below: the owner set none, and `reply` chooses.
     pub(super) subject: Option<&'a str>,
     pub(super) text: Option<&'a str>,
     pub(super) html: Option<&'a str>,
@@ -44,7 +47,7 @@ pub fn circle(sender: &Address, identity: &Identity, response: &VacationResponse
 }
 
 /// Returns the text for a sender of `circle` who reads `languages`: language ranges in lower case,
-/// the preferred one first.
+/// the preferred one first. A text of which the language is unknown matches none of them.
 pub(super) fn reply_text<'a>(
     response: &'a VacationResponse,
     circle: Circle,
