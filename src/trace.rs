@@ -58,7 +58,8 @@ impl LevelHandle {
     /// Sets the level.
     ///
     /// # Errors
-    /// `Level` if the text is not a level; the old level stays.
+    /// `Level` if the text is not a level, `Again` if the log does not take a new one. The old
+    /// level stays.
     pub fn set_level(&self, level: &str) -> Result<(), TraceError> {
         if (self.0)(filter(level)?) { Ok(()) } else { Err(TraceError::Again) }
     }
@@ -70,6 +71,7 @@ pub fn is_level(level: &str) -> bool {
     filter(level).is_ok()
 }
 
+/// Makes a filter of a level or a list of directives.
 fn filter(level: &str) -> Result<EnvFilter, TraceError> {
     // The filter would take an unknown word for the name of a module, and log nothing.
     let known = |word: &str| {
@@ -85,7 +87,11 @@ fn filter(level: &str) -> Result<EnvFilter, TraceError> {
     EnvFilter::try_new(level).map_err(|_| bad())
 }
 
-/// Sets up logging for the whole process.
+/// Sets up logging for the whole process. May be called only once.
+///
+/// # Errors
+/// `Level` if the level is none, `Journal` if the journal cannot be reached, `Again` if a logger
+/// was set up before.
 pub fn init(settings: &Settings) -> Result<LevelHandle, TraceError> {
     let (filter, handle) = reload::Layer::<EnvFilter, Registry>::new(filter(&settings.level)?);
     let journal = match settings.output {

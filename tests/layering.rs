@@ -63,9 +63,9 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("hyper", &["net", "cli"]),
     ("hyper_util", &["net", "cli"]),
     ("toml", &["config"]),
-    // The committer's ticket is the one thing inside that the edges await; `deliver` lends a long
-    // parse to other threads.
     ("prometheus_client", &["trace::metrics"]),
+    // Below the rooms that speak with the outside, asynchronous code waits for the committer's
+    // ticket and for name servers, and `deliver` parses long messages on another thread.
     (
         "tokio",
         &[

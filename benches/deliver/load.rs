@@ -11,21 +11,28 @@ use std::time::{Duration, Instant};
 use crate::service::Service;
 use crate::words::Words;
 
+/// What the clients send.
 #[derive(Debug, Clone)]
 pub(crate) struct Load {
     pub(crate) sessions: usize,
+    /// The size of a message in bytes.
     pub(crate) size: usize,
+    /// The recipients of each message, each of another account.
     pub(crate) recipients: usize,
+    /// How long to send, if there is no `count`.
     pub(crate) time: Duration,
+    /// How many messages to send, in all sessions together.
     pub(crate) count: Option<u64>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
+    /// How many recipients got a message.
     pub(crate) deliveries: u64,
+    /// For how many recipients a message was refused.
     pub(crate) refused: u64,
     pub(crate) took: Duration,
-    /// The latencies of the transactions in microseconds.
+    /// The latencies of the transactions in microseconds, in ascending order.
     latencies: Vec<u32>,
     /// The numbers of the acknowledged messages, by account.
     pub(crate) acknowledged: BTreeMap<usize, Vec<u64>>,
@@ -55,6 +62,7 @@ pub(crate) fn address(account: usize) -> String {
 }
 
 impl Load {
+    /// Sends messages with the numbers from `first` on. Numbers of two runs must not overlap.
     pub(crate) fn run(&self, service: &Service, first: u64) -> Measured {
         let next = AtomicU64::new(first);
         let over = AtomicBool::new(false);

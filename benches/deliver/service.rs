@@ -22,6 +22,7 @@ pub(crate) struct Service {
     child: Child,
 }
 
+/// What the program has used since its start.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Usage {
     pub(crate) cpu_seconds: f64,
@@ -42,7 +43,8 @@ impl Usage {
 }
 
 impl Service {
-    /// Starts `service` or `sink` in an empty directory, with this number of accounts.
+    /// Starts `service` or `sink` in an empty directory, with this number of accounts. With
+    /// `traced` the service runs under strace, if there is one.
     pub(crate) fn start(kind: &str, dir: &Path, accounts: usize, traced: bool) -> Self {
         fs::remove_dir_all(dir).ok();
         fs::create_dir_all(dir).expect("the directory");

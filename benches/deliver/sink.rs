@@ -9,8 +9,11 @@ use std::sync::{Arc, Condvar, Mutex};
 
 #[derive(Debug, Default)]
 struct State {
+    /// Bytes that are not in the file yet.
     waiting: Vec<u8>,
+    /// How many messages were appended.
     written: u64,
+    /// How many of them are on the disk.
     synced: u64,
 }
 
@@ -34,6 +37,7 @@ impl Log {
         }
     }
 
+    /// Writes and syncs what waits, again and again.
     fn commit(&self, mut file: File) {
         let mut state = self.state.lock().expect("the log");
         loop {

@@ -18,6 +18,7 @@ pub(crate) const USERS: [&str; 2] = ["reader@bench.example", "other@bench.exampl
 pub(crate) const PASSWORD: &str = "a password of the bench";
 /// The size of a message in bytes.
 const SIZE: usize = 2000;
+/// When the first email was received, in milliseconds.
 const BEGIN: i64 = 1_700_000_000_000;
 /// The most commits that are pending at a time.
 const MAX_PENDING: usize = 64;
@@ -49,6 +50,8 @@ fn account(store: &Store, user: &str, size: u64) {
     for number in there..size {
         let mut raw = words.message(number, user, SIZE);
         if number % 3 == 2 {
+            // The Message-ID of the earlier message has a random part, so answers of a thread name
+            // a common id instead.
             let head = format!(
                 "References: <thread-{}@bench.example>\r\n",
                 number / 30 * 10 + number % 10

@@ -93,14 +93,17 @@ fn request(calls: &Value) -> Vec<u8> {
 /// The first request of a client.
 struct Start {
     account: String,
+    /// The id of the Inbox.
     inbox: Value,
     calls: Value,
+    /// The size of the response in bytes.
     response_size: usize,
-    /// The Email state before ten changes.
+    /// The Email state before `of` changed ten emails.
     state: Value,
 }
 
 impl Start {
+    /// Sends the request once, and then changes a keyword of ten of the emails in its response.
     fn of(client: &mut Client) -> Self {
         let session = client.session();
         let account =
@@ -183,6 +186,7 @@ impl Start {
     }
 }
 
+/// The properties that a client shows in a list.
 const LIST: [&str; 11] = [
     "threadId",
     "mailboxIds",

@@ -45,8 +45,10 @@ struct BackgroundWork<'a> {
 /// The result of a run.
 #[derive(Clone, Copy)]
 struct Run {
+    /// The 99th percentile of the latencies, in milliseconds.
     p99: f64,
     delivered: usize,
+    /// By how much the count of the work grew.
     done: i64,
 }
 

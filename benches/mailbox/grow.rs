@@ -20,6 +20,7 @@ pub(crate) const TRASH: MailboxUid = MailboxUid(3);
 /// A word in every thousandth message, and a phrase of it and the next word.
 pub(crate) const RARE: &str = "quicksilver";
 pub(crate) const PHRASE: &str = "'quicksilver lantern'";
+/// When the first email was received, in milliseconds.
 const BEGIN: i64 = 1_700_000_000_000;
 /// The time between two emails in milliseconds.
 pub(crate) const EVERY: i64 = 60_000;

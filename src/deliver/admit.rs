@@ -8,6 +8,8 @@ use crate::model::{Envelope, Recipient};
 use crate::wire::smtp::Reply;
 
 impl Deliverer {
+    /// See `DeliveryService::admit`. Quotas are only compared here, and nothing is reserved: the
+    /// commit checks them again.
     pub(super) fn admit_one(
         &self,
         session: &mut DeliveryTransaction,

@@ -31,11 +31,14 @@ pub(super) struct PendingDelivery {
     outcomes: Vec<Result<FilingResult, Error>>,
     /// For each accepted recipient, in order, its account.
     accounts: Vec<AccountId>,
-    /// The reply to every recipient, if the message itself is refused.
+    /// The reply to every recipient, if the message itself is refused. Then nothing is queued, and
+    /// `outcomes` is empty.
     refusal: Option<Reply>,
+    /// `None` if the message is refused.
     ticket: Option<Ticket>,
-    /// What the commits charged to the rates.
+    /// What the commits charged to the rates; refunded if they do not become durable.
     charges: RateCharges,
+    /// Postfix's queue id of the message, for the log.
     queue_id: Option<String>,
     watch: Stopwatch,
     settings: Arc<Settings>,
@@ -43,8 +46,12 @@ pub(super) struct PendingDelivery {
 
 /// What is done for one account.
 struct AccountJob {
+    /// The recipients of this account, in order. `prefix`, `mailbox` and `plan` follow from the
+    /// first.
     recipients: Vec<Address>,
+    /// The trace prefix.
     prefix: Vec<u8>,
+    /// Where the email is filed; `None` is the Inbox.
     mailbox: Option<MailboxUid>,
     plan: ReplyDecision<Box<PlannedReply>>,
     /// The notification that tells the sender of the delivery, and its charge.
@@ -146,7 +153,7 @@ impl Deliverer {
         prepared
     }
 
-    /// Plans what is done for the account of a recipient.
+    /// Plans what is done for the account of a recipient, by its first recipient.
     fn plan_job(
         &self,
         context: &DeliveryContext<'_>,
@@ -328,7 +335,7 @@ fn returned_report(message: &Message<'_>) -> Option<ReturnedReport> {
 /// A job, and what came of it.
 type JobOutcome<'a> = (&'a Result<AccountJob, Error>, Option<&'a Result<FilingResult, Error>>);
 
-/// Splits the charges of the jobs: for what was sent, and for what was not sent.
+/// Splits the charges of the jobs: for what is queued, and for what is not.
 fn sort_charges<'a>(jobs: impl Iterator<Item = JobOutcome<'a>>) -> (RateCharges, RateCharges) {
     let (mut used, mut unused) = (RateCharges::default(), RateCharges::default());
     for (job, result) in jobs.filter_map(|(job, result)| job.as_ref().ok().map(|job| (job, result)))
@@ -352,7 +359,8 @@ fn sort_charges<'a>(jobs: impl Iterator<Item = JobOutcome<'a>>) -> (RateCharges,
     (used, unused)
 }
 
-/// Files the message for one account, in the account's transaction.
+/// Files the message for one account, in the account's transaction. A transaction that was served
+/// before changes nothing, but is remembered anew, also for its further recipients.
 fn file(
     txn: &mut Txn<'_>,
     job: &AccountJob,
@@ -435,7 +443,8 @@ fn answer(
 }
 
 /// The hash by which a retry of a transaction is recognised: of the envelope sender, preceded by
-/// its length, and of the message as received.
+/// its length, and of the message as it is stored. The recipients are not in it, because a retry
+/// may be for some of them only.
 fn transaction_hash(envelope: &Envelope, blob: &[u8; 32]) -> [u8; 32] {
     let sender = envelope.sender.as_ref().map(ToString::to_string).unwrap_or_default();
     let mut hasher =

@@ -28,6 +28,8 @@ pub(super) struct DeliveryContext<'a> {
 }
 
 impl DeliveryContext<'_> {
+    /// What the header says about automatic replies. If it cannot be parsed, there are facts by
+    /// which the message is not answered.
     pub(super) fn facts(&self) -> &AutoReplyFacts {
         self.facts.get_or_init(|| {
             let unreadable = || AutoReplyFacts {

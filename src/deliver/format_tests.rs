@@ -3,7 +3,7 @@
 //!
 //! - `tests/fixtures/written.rows` is a store of this version as text. Each line is a row: table,
 //!   key, value.
-//! - A change of this file is a change of the format: either a mistake, or a new row version,
+//! - A change of that file is a change of the format: either a mistake, or a new row version,
 //!   besides which the old one must still be read. `RESTANTE_FIXTURE=write` writes the file anew.
 //! - `v1.rows` is a store of the first version, and is never changed.
 
@@ -288,7 +288,7 @@ fn this_version_writes_the_rows_of_the_fixture() {
 }
 
 #[test]
-fn store_of_format_1_can_be_read_and_changed() {
+fn stores_of_format_1_and_of_this_one_can_be_read_and_changed() {
     for name in [FIRST, WRITTEN] {
         read_and_write_on(&store_of(name));
     }
@@ -429,7 +429,7 @@ fn rows_of_an_earlier_parser_are_not_reported() {
     assert!(count_breaches(&|raw: &[u8]| crate::message::rows(raw, &secrets)) > 0);
 }
 
-/// Clients notice nothing of this.
+/// No email is made anew (`renewed`), so clients notice nothing.
 #[test]
 fn reindex_makes_the_tokens_of_an_earlier_parser_anew() {
     let store = store_of(FIRST);

@@ -2,7 +2,7 @@
 //!
 //! - `admit` accepts or refuses a recipient at RCPT.
 //! - `deliver` parses the message once, plans for each account, and applies all plans under one
-//!   sync.
+//!   sync. An account with several recipients gets one email.
 //! - 250 is answered only when the commit is durable. Email, thread, decision, told row and reply
 //!   of an account are written together, or none of them is.
 
@@ -29,12 +29,14 @@ use crate::vacation;
 use crate::wire::smtp::Reply;
 use rates::RateLimiters;
 
-/// What a protocol such as LMTP uses to deliver.
+/// What a protocol such as LMTP uses to deliver. For each transaction it calls `admit` once for
+/// each recipient, then `may_answer`, then `deliver`. `net::receive` makes the last two calls.
 pub trait DeliveryService: Send + Sync + 'static {
     /// The state of one transaction.
     type Session: Send + Default;
 
-    /// Accepts a recipient with a positive reply, or refuses it.
+    /// Accepts a recipient with a positive reply, or refuses it. `envelope` has the recipients that
+    /// were accepted before. The caller adds this one if it is accepted, and only then.
     fn admit(
         &self,
         session: &mut Self::Session,
@@ -42,7 +44,8 @@ pub trait DeliveryService: Send + Sync + 'static {
         recipient: &Recipient,
     ) -> Reply;
 
-    /// Whether the sender may get a reply or a notification, so that the sender must be verified.
+    /// Whether the sender may get a reply or a notification. Then the caller verifies the sender,
+    /// and sets `Envelope::forged`, before it calls `deliver`.
     fn may_answer(
         &self,
         session: &Self::Session,
@@ -50,7 +53,8 @@ pub trait DeliveryService: Send + Sync + 'static {
         message: &IncomingMessage,
     ) -> bool;
 
-    /// Delivers a message to the accepted recipients. Returns one reply for each, in order.
+    /// Delivers a message to the accepted recipients, which `envelope` has in the order of `admit`.
+    /// Returns one reply for each, in order, when what they say is durable.
     fn deliver(
         self: Arc<Self>,
         session: Self::Session,
@@ -91,7 +95,9 @@ pub struct Deliverer {
 /// The accounts of the accepted recipients, in order, and the settings when the transaction began.
 #[derive(Debug, Default)]
 pub struct DeliveryTransaction {
+    /// `None` before the first recipient.
     settings: Option<Arc<Settings>>,
+    /// One for each recipient of the envelope, in the same order; an account may occur repeatedly.
     targets: Vec<ResolvedAddress>,
 }
 

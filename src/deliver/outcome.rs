@@ -38,6 +38,7 @@ pub(super) enum FilingResult {
     Again(Option<EmailId>),
 }
 
+/// Returns the reply for a recipient whose message is filed and durable.
 pub(super) fn acceptance(filed: &FilingResult) -> Reply {
     let text = match filed {
         FilingResult::New { email, .. } => format!("filed as {email}"),
@@ -47,6 +48,8 @@ pub(super) fn acceptance(filed: &FilingResult) -> Reply {
     Reply::new(250, [2, 0, 0], text)
 }
 
+/// Returns the reply for a recipient whose message is not filed. Every error is temporary, except
+/// that the account was removed, or is over quota at a site that refuses such mail for good.
 pub(super) fn refusal(error: &Error, settings: &Settings) -> Reply {
     match error {
         Error::Quota => over_quota(settings),

@@ -18,7 +18,8 @@ use crate::vacation::{
 #[derive(Debug, Clone)]
 pub(super) struct PlannedReply {
     pub(super) due: DueReply,
-    /// What was charged to the rate; `None` for a retry of a transaction that was served.
+    /// What was charged to the rate; `None` for a retry of a transaction that was served. The
+    /// caller refunds it if the reply is not queued.
     pub(super) charge: Option<RateCharge>,
     /// The rows of the copy of the reply, if one is filed. The copy joins the original's thread
     /// whatever its subject.
@@ -26,8 +27,8 @@ pub(super) struct PlannedReply {
 }
 
 impl Deliverer {
-    /// Decides whether an account whose response is on answers, and composes the reply. Charges the
-    /// reply to the rate.
+    /// Decides whether an account whose response is on answers, and composes the reply. If it
+    /// answers, the reply is charged to the rate. `junk` says whether the message is filed in Junk.
     pub(super) fn plan_reply(
         &self,
         context: &DeliveryContext<'_>,
@@ -92,6 +93,7 @@ impl Deliverer {
         Ok(ReplyDecision::Reply(Box::new(PlannedReply { due, charge, copy })))
     }
 
+    /// Makes the rows of the copy of a reply, with the thread keys of the original.
     fn encode_copy(&self, reply: &VacationReply, original: &[ThreadKey]) -> EncodedMessage {
         let mut rows = rows_or_bare(&reply.message, self.store.secrets());
         for key in original {

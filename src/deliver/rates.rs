@@ -2,7 +2,8 @@
 //!
 //! - Both go to the envelope sender, which anybody can forge. They have the same limits, counted
 //!   separately, so that many notifications do not use up the replies.
-//! - Both are charged before the commit, and refunded if it does not happen.
+//! - Both are charged before the commit, and refunded if nothing is queued or it does not become
+//!   durable.
 
 use crate::vacation::{RateCharge, RateLimiter};
 
@@ -20,7 +21,8 @@ pub(super) struct RateCharges {
 }
 
 impl RateLimiters {
-    /// Takes back the charges of replies and notifications that were not sent.
+    /// Takes back the charges of replies and notifications that were not sent. Each charge may be
+    /// taken back only once.
     pub(super) fn refund(&mut self, charges: &RateCharges) {
         for charge in &charges.replies {
             self.replies.refund(charge);

@@ -43,7 +43,8 @@ impl Deliverer {
         Ok(next)
     }
 
-    /// Files one report. Returns false if the response has changed or the report is not due.
+    /// Files one report of a response that is over. Returns false, and files nothing, if the
+    /// response has changed or its report was filed since it was read.
     fn file_report(
         &self,
         account: AccountId,

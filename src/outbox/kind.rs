@@ -105,7 +105,7 @@ pub struct NoticeAction {
 /// the sender of the email named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceiptAction {
-    /// Not empty.
+    /// The recipients, at least one.
     pub recipients: Vec<Address>,
     /// The email that the notification is about.
     pub email: EmailId,

@@ -28,7 +28,7 @@ pub(super) struct RetryOrder {
 struct WaitingAction {
     /// When it is tried again.
     until: UtcMillis,
-    /// By `store::lane_digest`.
+    /// The digests of its lanes (`store::lane_digest`).
     lanes: Vec<Digest>,
 }
 

@@ -16,7 +16,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// The outcome of a delivery to one recipient.
+/// The outcome of a delivery to one recipient. A message that is refused as a whole, such as one in
+/// a mail loop, is not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryOutcome {
     Filed,
@@ -147,8 +148,8 @@ pub fn record_delivery_time(time: Duration) {
     METRICS.delivery_seconds.observe(time.as_secs_f64());
 }
 
-/// Counts a decision of the vacation responder. `code` is `ReplyDecision::code`: `answered`, or the
-/// code of the reason for no reply.
+/// Counts a decision of the vacation responder, once for each recipient. `code` is
+/// `ReplyDecision::code`: `answered`, or the code of the reason for no reply.
 pub fn count_decision(code: &'static str) {
     METRICS.vacation_decisions.get_or_create(&[("reason", code)]).inc();
 }

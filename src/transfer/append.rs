@@ -23,19 +23,21 @@ pub struct AppendRequest<'a> {
     pub mailbox: MailboxUid,
     /// The keywords in normal form.
     pub keywords: BTreeSet<String>,
+    /// The date of receipt, which decides whether an email is the same.
     pub received_at: UtcMillis,
     /// The id of the exported email, if an export wrote the message. Its blob may be another one,
     /// because an export includes the trace prefix.
     pub known_as: Option<EmailId>,
 }
 
+/// What `append` did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendOutcome {
     /// The email was created.
     Added,
-    /// The email existed and was added to this mailbox.
+    /// The email existed and was added to this mailbox. The keywords were added to its own.
     Joined,
-    /// The email existed in this mailbox; nothing was changed.
+    /// The email existed in this mailbox; nothing was changed, nor any keyword added.
     There,
 }
 
@@ -59,7 +61,7 @@ pub struct AppendedEmail {
     pub outcome: AppendOutcome,
 }
 
-/// Files a message. It is durable when the ticket is ready.
+/// Files a message. The result is durable when the ticket is ready.
 ///
 /// # Errors
 /// `NotFound` (account, mailbox), `Quota`, and those of the store.
@@ -131,7 +133,8 @@ fn file(
     Ok(AppendedEmail { email, thread, outcome: AppendOutcome::Added })
 }
 
-/// Finds the email of this message, preferring one that is in the mailbox.
+/// Finds the email of this message, preferring one that is in the mailbox. Destroyed emails do not
+/// count.
 fn find(
     snapshot: &Snapshot<'_>,
     account: AccountId,

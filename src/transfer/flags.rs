@@ -2,9 +2,9 @@
 //! `dovecot-keywords`, and the fields Status, X-Status, X-Keywords, X-Mozilla-Status and
 //! X-Mozilla-Keys of mbox files.
 //!
-//! One flag (`T` in Maildir, `D` in Status) says that a message is deleted but not expunged. JMAP
-//! hides such messages (RFC 8621 §4.1.1), so this flag becomes `MessageFlags::deleted` and no
-//! keyword, and the caller decides about the message.
+//! One flag (`T` in Maildir, `D` in Status and X-Status, the bit 8 in X-Mozilla-Status) says that a
+//! message is deleted but not expunged. JMAP hides such messages (RFC 8621 §4.1.1), so this flag
+//! becomes `MessageFlags::deleted` and no keyword, and the caller decides about the message.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::model::keyword::{self, ANSWERED, DRAFT, FLAGGED, FORWARDED, SEEN};
 const MAX_LETTERS: usize = 26;
 /// How many bytes of a `dovecot-keywords` file are read.
 pub const MAX_KEYWORDS_FILE_BYTES: usize = 64 * 1024;
-/// How many keywords of one message are read.
+/// How many keywords of one message are read. The others are dropped.
 const MAX_KEYWORDS: usize = 1000;
 
 /// The letters that Maildir defines, in their order, and their keywords.
@@ -49,11 +49,14 @@ impl MessageFlags {
 /// The keywords of the letters `a` to `z` of a Maildir folder, which Dovecot stores in
 /// `dovecot-keywords`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Letters(Vec<Option<String>>);
+pub struct Letters(
+    /// The keyword of each letter, from `a` on; `None` for a letter that is not used. Normal form.
+    Vec<Option<String>>,
+);
 
 impl Letters {
     /// Reads a `dovecot-keywords` file: one line for each letter, with its number from 0 and its
-    /// keyword.
+    /// keyword. Lines of another form are ignored.
     #[must_use]
     pub fn parse(file: &[u8]) -> Self {
         let text = String::from_utf8_lossy(file.get(..MAX_KEYWORDS_FILE_BYTES).unwrap_or(file))
@@ -84,9 +87,9 @@ impl Letters {
             .collect()
     }
 
-    /// Assigns to the keywords that have no letter those after the last one of the folder, while
-    /// there are any. An unused letter before it stays unused. Returns whether a letter was
-    /// assigned.
+    /// Gives each keyword that has no letter the next one after the last of the folder, up to `z`;
+    /// the other keywords get none (`cover`). An unused letter between used ones stays unused.
+    /// Returns whether a letter was assigned, so that the file must be written.
     pub fn assign(&mut self, keywords: &BTreeSet<String>) -> bool {
         let count_before = self.0.len();
         for name in keywords.iter().filter(|name| !has_maildir_letter(name)) {
@@ -162,7 +165,7 @@ pub fn mbox_fields(keywords: &BTreeSet<String>) -> String {
     format!("Status: {seen}\nX-Status: {letters}\n{words}")
 }
 
-/// Reads a field with flags; returns false if the field has none.
+/// Adds to `flags` what a field says, if it is one of the fields with flags. Returns whether it is.
 pub(super) fn read_mbox_field(flags: &mut MessageFlags, field: &header::Field<'_>) -> bool {
     let is = |name| field.is(name);
     if !(is("Status")

@@ -17,11 +17,12 @@ use super::utf7;
 use crate::model::hex::hex_byte;
 use crate::model::{Role, limits};
 
-/// The most bytes of a name: 255, less the longest extension.
+/// The most bytes of a name: 255, less room for the extensions that an export appends, such as
+/// `.mbox.part`.
 const MAX_NAME_BYTES: usize = 220;
 /// The name of the Inbox, in upper or lower case (RFC 9051 §5.1).
 const INBOX: &str = "inbox";
-/// The most bytes of a card.
+/// A card must be shorter than this, in bytes.
 pub const MAX_CARD_BYTES: usize = 64 * 1024;
 
 /// The path of a mailbox from the top or from the Inbox. The Inbox itself is the empty path from
@@ -40,7 +41,7 @@ impl MailboxPath {
         Self { inbox: true, names: Vec::new() }
     }
 
-    /// Makes a path of names, the first of which may be that of the Inbox.
+    /// Makes a path of names, the outermost first, which may be that of the Inbox.
     #[must_use]
     pub fn of(names: Vec<String>) -> Self {
         let inbox = names.first().is_some_and(|name| name.eq_ignore_ascii_case(INBOX));
@@ -53,7 +54,7 @@ impl MailboxPath {
         Self { inbox: self.inbox, names: self.names.iter().chain(&below.names).cloned().collect() }
     }
 
-    /// Returns the path with `/` between the names.
+    /// Returns the path with `/` between the names. A name may itself have a `/`.
     #[must_use]
     pub fn path(&self) -> String {
         let inbox = self.inbox.then_some("Inbox");

@@ -12,7 +12,7 @@ use crate::model::keyword;
 /// The most bytes of a ledger that are read.
 pub const MAX_LEDGER_BYTES: u64 = 256 * 1024 * 1024;
 
-/// The keywords of each file, by its name.
+/// The keywords of each file, in normal form, by its name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ledger(BTreeMap<Vec<u8>, BTreeSet<String>>);
 
@@ -35,14 +35,14 @@ impl Ledger {
         ledger
     }
 
-    /// Returns the line for a file.
+    /// Returns the line for a file. The name must have neither a tab nor an LF.
     #[must_use]
     pub fn line(name: &str, keywords: &BTreeSet<String>) -> String {
         let words: Vec<&str> = keywords.iter().map(String::as_str).collect();
         format!("{name}\t{}\n", words.join(" "))
     }
 
-    /// Returns the keywords of a file, if there is a line for it.
+    /// Returns the keywords of a file; `None` if there is no line for it.
     #[must_use]
     pub fn of(&self, name: &[u8]) -> Option<&BTreeSet<String>> {
         self.0.get(name)

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use crate::model::address::fold_domain;
 use crate::model::{AccountId, MonotonicMillis};
 
-/// In milliseconds.
+/// Half an hour in milliseconds.
 const HALF_HOUR: u64 = 30 * 60 * 1000;
 /// When more keys than this were counted in the current half hour, all counts are forgotten.
 const MAX_TRACKED_KEYS: usize = 100_000;

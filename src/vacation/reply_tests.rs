@@ -298,7 +298,7 @@ fn reply_is_to_the_envelope_sender_with_the_name_in_from() {
 }
 
 #[test]
-fn words_by_circle_and_language() {
+fn text_of_a_reply_is_chosen_by_circle_and_language() {
     let variant = |language: Option<&str>, circle, text: &str| Variant {
         language: language.map(str::to_owned),
         circle,

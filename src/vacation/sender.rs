@@ -241,28 +241,28 @@ mod tests {
 
     #[test]
     fn sender_under_changing_tags_has_one_key() {
-        let key = |text: &str| plain_sender(&Address::parse(text).unwrap()).to_string();
-        assert_eq!(key("Bob@Example.NET"), "bob@example.net");
-        assert_eq!(key("prvs=0123abcd=bob@example.net"), "bob@example.net");
-        assert_eq!(key("SRS0=ab12=XY=example.net=bob@forwarder.example"), "bob@example.net");
+        let plain = |text: &str| plain_sender(&Address::parse(text).unwrap()).to_string();
+        assert_eq!(plain("Bob@Example.NET"), "bob@example.net");
+        assert_eq!(plain("prvs=0123abcd=bob@example.net"), "bob@example.net");
+        assert_eq!(plain("SRS0=ab12=XY=example.net=bob@forwarder.example"), "bob@example.net");
         assert_eq!(
-            key("SRS1=zz=first.example==ab12=XY=example.net=bob@second.example"),
+            plain("SRS1=zz=first.example==ab12=XY=example.net=bob@second.example"),
             "bob@example.net"
         );
-        assert_eq!(key("bob+ann=example.org@example.net"), "bob@example.net");
-        assert_eq!(key("bob+tag@example.net"), "bob+tag@example.net");
-        assert_eq!(key("SRS0+ab12=XY=example.net=bob@forwarder.example"), "bob@example.net");
+        assert_eq!(plain("bob+ann=example.org@example.net"), "bob@example.net");
+        assert_eq!(plain("bob+tag@example.net"), "bob+tag@example.net");
+        assert_eq!(plain("SRS0+ab12=XY=example.net=bob@forwarder.example"), "bob@example.net");
         assert_eq!(
-            key("SRS1=zz=first.example=+ab12=XY=example.net=bob@second.example"),
+            plain("SRS1=zz=first.example=+ab12=XY=example.net=bob@second.example"),
             "bob@example.net"
         );
         assert_eq!(
-            key("SRS0=ab12=XY=Bücher.example=prvs=0123=Bob+x==y@f.example"),
+            plain("SRS0=ab12=XY=Bücher.example=prvs=0123=Bob+x==y@f.example"),
             "bob@xn--bcher-kva.example"
         );
-        assert_eq!(key("prvs=bob/0123abcd@example.net"), "bob@example.net");
-        assert_eq!(key("btv1==0123==bob@example.net"), "bob@example.net");
-        assert_eq!(key("Bob@Bücher.example"), "bob@xn--bcher-kva.example");
+        assert_eq!(plain("prvs=bob/0123abcd@example.net"), "bob@example.net");
+        assert_eq!(plain("btv1==0123==bob@example.net"), "bob@example.net");
+        assert_eq!(plain("Bob@Bücher.example"), "bob@xn--bcher-kva.example");
         // A text that is no tag stays, and so does a tag whose removal would leave no address.
         for whole in [
             "prvs=bob@example.net",
@@ -270,7 +270,7 @@ mod tests {
             "srs0=a=b=-c=d@example.net",
             "+x=y@example.net",
         ] {
-            assert_eq!(key(whole), whole);
+            assert_eq!(plain(whole), whole);
         }
         let told =
             |handle, sender: &str| told_key(&[7; 32], &handle, &Address::parse(sender).unwrap());

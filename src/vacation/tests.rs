@@ -255,6 +255,10 @@ fn missing_text_comes_from_the_html_or_is_a_default() {
     );
     let (_, without) = reply_to_header("To: ann@example.org", |response| response.text_body = None);
     assert!(without.contains("I am away"));
+}
+
+#[test]
+fn reply_has_the_from_reply_to_and_subject_of_the_response() {
     let (_, with_fields) = reply_to_header("To: ann@example.org", |response| {
         response.from = Some(EmailAddress {
             name: Some("Desk".into()),

@@ -71,11 +71,13 @@ impl TestBed {
         self.dir.join("lmtp")
     }
 
+    /// What the service has logged since the test bed was made.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.dir.join("log")).unwrap_or_default()
     }
 
-    /// Prepares a run of the program with the configuration of this test bed.
+    /// Prepares a run of the program with the configuration of this test bed. A command uses the
+    /// service if it runs, and otherwise the store itself.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(if self.umask.is_some() { "sh" } else { PROGRAM });
         if let Some(umask) = self.umask {
@@ -161,6 +163,7 @@ impl TestBed {
         new()
     }
 
+    /// Runs a command, which may fail, without standard input.
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).stdin(Stdio::null()).output().unwrap()
     }
@@ -280,7 +283,7 @@ fn tail(log: &str) -> String {
     lines[lines.len().saturating_sub(30)..].join("\n")
 }
 
-/// The email id in an LMTP reply.
+/// The first email id in an LMTP reply: `e` and 13 letters or digits.
 pub(crate) fn email_id(reply: &Reply) -> Option<String> {
     reply
         .text

@@ -70,7 +70,8 @@ impl Site {
     }
 }
 
-/// A Python `python_with_jmapc` that can import jmapc.
+/// A Python that can import jmapc: that of the virtual environment `RESTANTE_JMAPC`, or one of the
+/// machine.
 fn python_with_jmapc() -> Option<PathBuf> {
     let mut candidates = vec![PathBuf::from("/usr/bin/python3"), PathBuf::from("python3")];
     if let Some(venv) = std::env::var_os("RESTANTE_JMAPC") {

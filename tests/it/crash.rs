@@ -4,7 +4,7 @@
 //! - No sender gets two replies.
 //!
 //! A message that was not acknowledged is sent again, as Postfix would do. `RESTANTE_KILLS` sets
-//! the number of kills. `RESTANTE_SEED` repeats the random choices of an earlier run.
+//! the number of kills (100). `RESTANTE_SEED` repeats the random choices of an earlier run.
 #![cfg(feature = "rocksdb")]
 
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ struct Job {
     subject: String,
     recipients: Vec<String>,
     message: Vec<u8>,
-    /// For each recipient the email id that was acknowledged, if any.
+    /// For each of `recipients`, in order, the email id that was acknowledged, if any.
     ids: Vec<Option<String>>,
 }
 
@@ -76,7 +76,8 @@ impl Job {
     }
 }
 
-/// A xorshift generator of random numbers: the same seed gives the same numbers.
+/// A xorshift generator of random numbers: the same seed gives the same numbers. The seed must not
+/// be 0.
 #[derive(Debug, Clone)]
 pub(crate) struct Dice(pub(crate) u64);
 

@@ -7,7 +7,7 @@ use crate::http::{self, basic, connect, exchange, get};
 use crate::mail::{Client, letter};
 
 #[test]
-fn two_aliases_get_one_copy_and_a_reply_each() {
+fn two_aliases_get_one_copy_and_an_lmtp_reply_each() {
     let mut bed = TestBed::new("");
     bed.start();
     bed.add_account("ann@example.org", &["--alias", "a.lias@example.org"]);
@@ -199,7 +199,7 @@ fn header_after_leading_blank_line_is_found_by_every_reader() {
     bed.finish();
 }
 
-/// All files below a path.
+/// All files below a path; the path itself if it is a file.
 fn walk(path: &std::path::Path) -> Vec<std::path::PathBuf> {
     match std::fs::read_dir(path) {
         Ok(all) => all.flat_map(|one| walk(&one.unwrap().path())).collect(),

@@ -30,7 +30,7 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e}: {self:?}"))
     }
 
-    /// The values of a header field, joined with ` | `.
+    /// The values of a header field, joined with ` | `; `None` if there is no such field.
     pub(crate) fn field(&self, name: &str) -> Option<String> {
         let values: Vec<&str> = self
             .head
@@ -43,7 +43,8 @@ impl Answer {
     }
 }
 
-/// Sends an HTTP/1.1 request and reads the response until the connection ends.
+/// Sends an HTTP/1.1 request and reads the response until the connection ends. The body is without
+/// its chunked coding, but still compressed if it was.
 pub(crate) fn exchange(
     mut stream: impl Read + Write,
     method: &str,

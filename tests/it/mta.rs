@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::mail::{Client, Reply};
 use crate::{program, report_missing};
 
+/// Where Debian installs the programs of Postfix that `master` starts.
 const DAEMONS: &str = "/usr/lib/postfix/sbin";
 
 pub(crate) struct Postfix {
@@ -23,7 +24,8 @@ pub(crate) struct Postfix {
 
 impl Postfix {
     /// Starts a Postfix on `port` that delivers mail for `example.org` and `example.net` to the
-    /// socket `lmtp`. The parameters in `more` replace those of the test's main.cf.
+    /// socket `lmtp`. The parameters in `more`, each on a line `name = value`, replace those of the
+    /// test's main.cf.
     pub(crate) fn start(dir: &Path, port: u16, lmtp: &Path, more: &str) -> Self {
         let dir = dir.join("postfix");
         let (conf, queue, data) = (dir.join("conf"), dir.join("queue"), dir.join("data"));

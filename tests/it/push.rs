@@ -19,6 +19,7 @@ fn ann() -> String {
 pub(crate) struct Events(BufReader<UnixStream>);
 
 impl Events {
+    /// Opens a stream. `query` is that of the URL, and `last` the Last-Event-ID.
     pub(crate) fn open(
         bed: &TestBed,
         authorization: &str,
@@ -68,6 +69,7 @@ impl Events {
             } else if let Some(value) = line.strip_prefix("data: ") {
                 return Some((name, id, serde_json::from_str(value).unwrap()));
             } else if line == "0" {
+                // The last chunk of the response.
                 return None;
             }
         }
@@ -193,6 +195,11 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
+    /// Opens a WebSocket as Ann. `protocol` is the header field that names the protocol, and may
+    /// have further fields, each with its CRLF.
+    ///
+    /// # Errors
+    /// The head of the response in lower case, if the service refuses.
     pub(crate) fn open(bed: &TestBed, protocol: &str) -> Result<Self, String> {
         let mut stream = connect(bed);
         let head = format!(
@@ -219,6 +226,7 @@ impl Socket {
         self.frame(0x81, value.to_string().as_bytes());
     }
 
+    /// Sends a frame. Its byte `first` has the FIN bit and the opcode.
     pub(crate) fn frame(&mut self, first: u8, bytes: &[u8]) {
         self.begin(first, bytes.len(), bytes);
     }
@@ -259,7 +267,8 @@ impl Socket {
         self.stream.read_exact(&mut into[offset..]).unwrap();
     }
 
-    /// Reads the next frame that is no ping: its opcode and its content.
+    /// Reads the next frame that is no ping: its opcode and its content. The content must be
+    /// shorter than 64 KiB.
     pub(crate) fn next(&mut self) -> (u8, Vec<u8>) {
         loop {
             let mut head = [0; 2];

@@ -22,7 +22,7 @@ fn relay_config(port: u16) -> String {
     )
 }
 
-/// Starts a service whose relay does not answer, with that many replies of Ann in the queue.
+/// Starts a service whose relay does not answer, with `replies` replies of Ann in the queue.
 fn with_queued_replies(replies: usize) -> TestBed {
     let mut bed = TestBed::new(&relay_config(1));
     bed.start();

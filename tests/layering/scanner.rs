@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 /// A file of Rust, and the module that it is.
 pub(crate) struct Source {
+    /// The path below the root of the repository.
     pub(crate) path: PathBuf,
+    /// The path of the module; empty for `lib.rs` and `main.rs`.
     pub(crate) module: Vec<String>,
     pub(crate) text: String,
 }
@@ -23,7 +25,8 @@ impl Source {
     }
 
     /// Returns the segments that follow the first `depth` segments of this module's own path. A
-    /// path by `super` that ends deeper names the segment above it, too.
+    /// path by `super` that ends deeper names the segment above it, too. Each name is there once,
+    /// with the line of the first place.
     fn names_below(&self, depth: usize) -> Vec<(String, usize)> {
         let words = words(&self.text);
         let word = |at: usize| words.get(at).map_or("", |(word, _)| word.as_str());
@@ -163,8 +166,8 @@ pub(crate) fn heads(words: &[(String, usize)], at: usize) -> Vec<(String, usize)
     found
 }
 
-/// Returns the words, `::` and braces of a Rust text with their lines, without comments and
-/// literals.
+/// Returns the words, `::`, and every other sign of a Rust text, in order and with their lines,
+/// without blanks, comments and literals.
 pub(crate) fn words(text: &str) -> Vec<(String, usize)> {
     let chars: Vec<char> = text.chars().collect();
     let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
@@ -248,7 +251,7 @@ pub(crate) fn words(text: &str) -> Vec<(String, usize)> {
     found
 }
 
-/// Whether the character at `i` belongs to a longer word (a byte-string prefix `b` aside).
+/// Whether the character at `i` continues a word. The `b` of a byte string does not count.
 fn joined(chars: &[char], i: usize) -> bool {
     let before = i.checked_sub(1).and_then(|k| chars.get(k)).copied().unwrap_or(' ');
     before != 'b' && (before.is_alphanumeric() || before == '_')

@@ -116,7 +116,7 @@ fn deliveries_and_decisions_are_forgotten_after_their_time() {
 }
 
 #[test]
-fn several_recipients_of_one_account_get_one_email_and_a_reply_each() {
+fn several_recipients_of_one_account_get_one_email_and_an_lmtp_reply_each() {
     let fixture = fixture();
     let answers = fixture.send(
         "bob@example.net",

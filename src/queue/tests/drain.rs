@@ -1,4 +1,4 @@
-//! Tests with many actions: how many are held in memory, their order, destinations that refuse, and
+//! Tests with many actions: how many are in memory, their order, destinations that refuse, and
 //! a relay that is down for an hour.
 
 use super::*;

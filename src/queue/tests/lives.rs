@@ -1,4 +1,5 @@
-//! Tests of what becomes of actions: each outcome, dependants, and a relay or a store that fails.
+//! Tests of what becomes of actions: each outcome, dependants, urgent and held actions, a relay or
+//! a store that fails, and a queue that is held because something is missing.
 
 use super::*;
 

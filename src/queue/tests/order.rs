@@ -1,4 +1,5 @@
-//! Tests of the order to one address, of priority, and of a wall clock that is set.
+//! Tests of the order to one address, of what a person asks for, and of a wall clock that is set;
+//! and of copies of failed replies, and submissions in a held queue.
 
 use super::*;
 use crate::model::ActionKind;

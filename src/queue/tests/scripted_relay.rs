@@ -32,7 +32,7 @@ pub(super) struct RelayBehaviour {
     pub(super) offers: Vec<&'static str>,
     /// How many recipients of one message it accepts.
     pub(super) max_recipients: usize,
-    /// A domain, and the answer to RCPT for it.
+    /// A domain, and the answer to RCPT for it, in place of that for the local part.
     pub(super) refuses: Option<(&'static str, &'static str)>,
     /// The answer to MAIL.
     pub(super) sender: &'static str,
@@ -61,6 +61,7 @@ impl Default for RelayBehaviour {
 /// How long it waits before a slow answer.
 const SLOW_RELAY_PAUSE: std::time::Duration = std::time::Duration::from_millis(400);
 
+/// Clones share everything. It goes on until the runtime ends.
 #[derive(Debug, Clone)]
 pub(super) struct ScriptedRelay {
     pub(super) behaviour: Arc<Mutex<RelayBehaviour>>,
@@ -92,6 +93,7 @@ impl ScriptedRelay {
         }
     }
 
+    /// Listens on a free port of loopback, and returns the port.
     pub(super) async fn start(&self) -> (u16, JoinHandle<()>) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -262,7 +264,8 @@ impl ScriptedRelay {
     }
 }
 
-/// The answer after the final dot, and whether the connection goes on.
+/// The answer after the final dot, and whether the connection goes on. Over LMTP there is one
+/// answer for each recipient; over SMTP, that to the first recipient.
 fn answer_to_message(behaviour: &RelayBehaviour, rcpt: &[String], message: &str) -> (String, bool) {
     let to = |name: &str| rcpt.iter().any(|line| line.contains(&format!("<{name}@")));
     if behaviour.seven_bit && !message.is_ascii() {

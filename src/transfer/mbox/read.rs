@@ -30,7 +30,7 @@ pub enum MboxEntry {
 pub struct MboxMessage {
     pub bytes: Vec<u8>,
     pub flags: MessageFlags,
-    /// The date of the `From ` line.
+    /// The date of the `From ` line, if it has a plausible one.
     pub from_date: Option<UtcMillis>,
     /// The email, if an export wrote the message.
     pub id: Option<EmailId>,
@@ -56,21 +56,21 @@ pub struct MboxReader<R> {
     /// The next `From ` line, if it was read already, and its offset.
     next: Option<(Vec<u8>, u64)>,
     /// Whether the beginning of the file was read.
-    begun: bool,
+    is_started: bool,
 }
 
 impl<R: BufRead> MboxReader<R> {
     /// Reads a file whose messages have at most `max_bytes` bytes; larger ones are skipped.
     pub fn new(input: R, max_bytes: usize) -> Self {
-        Self { input, max_bytes, at: 0, next: None, begun: false }
+        Self { input, max_bytes, at: 0, next: None, is_started: false }
     }
 
-    /// Returns the next entry; `None` at the end.
+    /// Returns the next entry; `None` at the end, and for a file of empty lines.
     ///
     /// # Errors
     /// `InvalidData` if the file is no mbox file, and those of the reader.
     pub fn read(&mut self) -> io::Result<Option<MboxEntry>> {
-        if !self.begun {
+        if !self.is_started {
             self.begin()?;
         }
         let Some((from, at)) = self.next.take() else { return Ok(None) };
@@ -103,9 +103,9 @@ impl<R: BufRead> MboxReader<R> {
         Ok(Some(self.entry(&from, body, at)))
     }
 
-    /// Skips empty lines before the first message.
+    /// Skips empty lines, and reads the `From ` line of the first message.
     fn begin(&mut self) -> io::Result<()> {
-        self.begun = true;
+        self.is_started = true;
         let mut line = Vec::new();
         loop {
             let start = self.at;

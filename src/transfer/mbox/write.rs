@@ -12,7 +12,8 @@ use crate::transfer::flags::mbox_fields;
 /// The longest envelope sender that is written.
 const MAX_SENDER_BYTES: usize = 320;
 
-/// Writes an email with its keywords and the date of its id.
+/// Writes an email with its keywords and the date of its id, and an empty line after it. What is
+/// written before an error is no whole message: `MboxReader` recognises that.
 ///
 /// # Errors
 /// Those of the writer.
