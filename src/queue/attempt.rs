@@ -4,9 +4,9 @@
 //! - The result is recorded afterwards (`AttemptContext::record_next_step`).
 //! - If the relay cannot be reached, the action stays the first of those that are ready, and no
 //!   attempt is counted.
-//! - Several attempts run side by side, each at another action and, as `round` sees to it, in
-//!   another lane. A person may change an action at any time before its attempt is recorded; then
-//!   nothing is sent.
+//! - Several attempts run side by side, each at another action. As `round` sees to it, the next
+//!   recipient of each is in another lane. A person may change an action at any time before its
+//!   attempt is recorded; then nothing is sent.
 
 use std::sync::Arc;
 use std::time::Duration;

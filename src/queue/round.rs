@@ -71,7 +71,7 @@ pub(super) struct Scheduler {
     clock_offset: Option<i64>,
     /// Whether another read of the queue may find more due wake-ups.
     may_have_more: bool,
-    /// The earliest due time that the last read found in the future.
+    /// The earliest known due time of an action that is not due yet.
     next_due: Option<UtcMillis>,
     /// The due time at which the next read of the queue begins.
     scan_from: UtcMillis,

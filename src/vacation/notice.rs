@@ -222,8 +222,8 @@ impl<'a> Notice<'a> {
         identity.is_me(address) || self.lists_address(identity, address)
     }
 
-    /// Whether an address is one of `addresses`. Mail to such an address is for the owner, but the
-    /// directory may not know the address, so it is not for that reason the From of a reply.
+    /// Whether an address is one of `addresses`. Mail to such an address is for the owner. Only the
+    /// directory decides whether the address may be the From of a reply.
     #[must_use]
     pub fn lists_address(&self, identity: &Identity, address: &Address) -> bool {
         let canonical = identity.canonical(address);
