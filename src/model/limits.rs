@@ -18,6 +18,7 @@ pub const MAX_LMTP_ERRORS: u32 = 20;
 pub const LMTP_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time that an LMTP session may take as a whole.
 pub const LMTP_SESSION_TIMEOUT: Duration = Duration::from_secs(6 * 3600);
+/// Bytes of a message that is received, by default (SIZE, RFC 1870).
 pub const MAX_MESSAGE_BYTES: u64 = 50 * 1024 * 1024;
 /// Bytes of all attachments of an email that is created (RFC 8621 §1.3.1
 /// maxSizeAttachmentsPerEmail). In base64 with line ends, they leave room for a text in the largest

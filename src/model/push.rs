@@ -24,7 +24,8 @@ pub struct PushSubscription {
     pub expires: UtcMillis,
     /// The data types whose changes are pushed; `None` for all types.
     pub types: Option<Vec<String>>,
-    /// The credential with which the subscription was created. The subscription ends with it.
+    /// The credential with which the subscription was created (`account::Login`). The subscription
+    /// ends with it. `None` if it was created on the control socket, without a login.
     pub credential: Option<String>,
 }
 

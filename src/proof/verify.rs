@@ -75,7 +75,7 @@ pub struct VerifySettings {
 /// Verifies messages. It has its own DNS cache.
 pub struct Verifier {
     settings: VerifySettings,
-    /// Made on first use, since it needs a runtime.
+    /// Made on first use, since it needs a runtime. If that fails, it is not tried again.
     resolver: OnceLock<Result<MessageAuthenticator, String>>,
 }
 

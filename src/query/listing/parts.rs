@@ -52,7 +52,8 @@ pub(in crate::query) struct ResultParts<'v> {
     pub(super) account: AccountId,
     /// The larger listing. By id, its emails are the results. By thread, it has the newest email of
     /// each thread, and the results show the pinned one instead if there is one. For the oldest of
-    /// each thread, it has all emails of the threads that match.
+    /// each thread, it has every email that matches, and the results show the oldest one of each
+    /// thread.
     pub(super) all: ListingRange<'v>,
     /// The pin and the listing of the pinned emails; `None` if the order has no pin.
     pub(super) pin: Option<(SortPin, ListingRange<'v>)>,

@@ -68,7 +68,7 @@ impl Finder {
     }
 
     /// Returns the snippet of an email, or `None` if there is no such email or it is destroyed.
-    /// What is read is charged to no allowance.
+    /// The caller checks the rights, and charges the message that is read if `reads_text`.
     ///
     /// # Errors
     /// Errors of reading.
