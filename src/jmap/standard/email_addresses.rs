@@ -8,7 +8,8 @@ pub(in crate::jmap) fn to_json(addresses: &[EmailAddress]) -> Value {
     addresses.iter().map(|address| json!({"name": address.name, "email": address.email})).collect()
 }
 
-/// Reads up to `max` addresses; `None` for null.
+/// Reads up to `max` addresses; `None` for null. More than `max`, an invalid address, or a member
+/// other than `name` and `email` is an error.
 ///
 /// # Errors
 /// A text that says what is expected.

@@ -11,7 +11,9 @@ use super::patch::decode_token;
 use super::request::Invocation;
 use crate::model::limits;
 
-/// Replaces each argument `#name` by the value to which it refers in the responses so far.
+/// Replaces each argument `#name` by the value to which it refers in the responses so far. If
+/// several responses have the id of one call, only the first can be referred to. After an error
+/// some arguments may be replaced already.
 ///
 /// # Errors
 /// - `invalidResultReference`: there is no such value, or all referenced values of the call exceed

@@ -143,7 +143,8 @@ struct EmailSetCall<'a> {
 
 impl EmailSetCall<'_> {
     /// Runs `change` for each object, [`EMAILS_PER_COMMIT`] of them in one commit, and passes the
-    /// outcomes to `record`. An object that is refused does not affect the others.
+    /// outcomes to `record` once the commit is durable. An object that is refused does not affect
+    /// the others, so `change` must refuse it before it writes. `change` may be run more than once.
     fn change_each<O, T>(
         &self,
         commits: &mut Commits,

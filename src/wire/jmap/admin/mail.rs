@@ -33,6 +33,7 @@ pub struct MailListArguments {
     pub mailbox: Option<String>,
     #[serde(default)]
     pub collapse_threads: bool,
+    /// The most rows; `None` is 50.
     pub limit: Option<u64>,
     /// The list begins after the email with this id.
     pub after: Option<String>,
@@ -252,6 +253,7 @@ pub struct MailDestroyAnswer {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailDestroyedArguments {
+    /// The most emails; `None` is 50.
     pub limit: Option<u64>,
 }
 
@@ -279,7 +281,7 @@ pub struct MailRestoreAnswer {
     pub not_restored: BTreeMap<String, ObjectError>,
 }
 
-/// Selects some or all of the destroyed emails.
+/// Selects destroyed emails by their ids, or all of them. Exactly one of the two must be given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailPurgeArguments {
     pub ids: Option<Vec<String>>,
@@ -360,6 +362,7 @@ pub struct RecipientReply {
 pub struct MailIndexArguments {
     /// The page begins after the email with this id.
     pub after: Option<String>,
+    /// The most emails; `None` is 50.
     pub limit: Option<u64>,
 }
 

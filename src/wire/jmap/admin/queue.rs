@@ -33,6 +33,7 @@ pub struct QueueSelection {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueListArguments {
+    /// The most actions; `None` is the limit of the server.
     pub limit: Option<u64>,
 }
 

@@ -94,7 +94,8 @@ impl VacationSetArguments {
 /// The id of every vacation.
 pub const SINGLETON: &str = "singleton";
 
-/// Some properties of a vacation: those that were asked for, or those to change.
+/// Some properties of a vacation: those that were asked for, or those to change. A property that is
+/// not among them is `None`; one whose value is null is `Some(None)`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VacationFacts {
