@@ -264,7 +264,7 @@ impl Service {
     /// Opens the store, binds the listeners and starts all tasks.
     ///
     /// # Errors
-    /// `ServiceError`; then no task is left running.
+    /// `ServiceError`. Tasks that were already started end then, because the switch is dropped.
     pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Self, ServiceError> {
         let lmtp_settings = config.lmtp_settings().map_err(ServiceError::Setting)?;
         for dir in [&config.store.path, &lmtp_settings.spill_dir] {

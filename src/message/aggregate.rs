@@ -1,6 +1,6 @@
 //! Recognises aggregate reports about the mail of a domain by their attachment: of DMARC (RFC 7489
-//! §7.2.1.1) and of SMTP TLS (RFC 8460 §5). Neither must be a `multipart/report`: many are a
-//! `multipart/mixed`, or nothing but the attachment.
+//! §7.2.1.1) and of SMTP TLS (RFC 8460 §5). Such a report need not be a `multipart/report`: many
+//! are a `multipart/mixed`, or nothing but the attachment.
 //!
 //! - Both RFCs define the file name: the reporter, the domain, the begin and the end in seconds,
 //!   with `!` between them. The name counts only with a media type in which such files are sent.

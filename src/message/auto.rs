@@ -35,6 +35,7 @@ pub struct AutoReplyFacts {
     pub from: Vec<EmailAddress>,
     /// The decoded text of the Subject field.
     pub subject: Option<String>,
+    /// The first Message-ID, as all ids here without angle brackets.
     pub message_id: Option<String>,
     pub in_reply_to: Vec<String>,
     pub references: Vec<String>,

@@ -33,6 +33,8 @@ pub struct Draft {
     pub date: UtcMillis,
     /// Without angle brackets.
     pub message_id: String,
+    /// The ids of In-Reply-To, as those of References without angle brackets. Invalid ids are left
+    /// out.
     pub in_reply_to: Vec<String>,
     pub references: Vec<String>,
     /// Additional header fields, with ASCII values.

@@ -131,8 +131,8 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the parts of one of the lists of RFC 8621 §4.1.4: the list of the library, or, if
-    /// the message has invalid media types, that of `structure`. The library treats only those
-    /// otherwise (RFC 2045 §5.2).
+    /// the message has an invalid media type, that of `structure`. The two lists differ only then:
+    /// the library does not take such a part for text, as RFC 2045 §5.2 asks.
     fn listed<'m>(
         &'m self,
         library_list: impl Fn(MessageRef<'m>) -> Box<dyn Iterator<Item = MessagePart<'m>> + 'm>,
@@ -153,7 +153,8 @@ impl<'a> Message<'a> {
         numbers.filter_map(|number| parts.get(usize::try_from(number).ok()?).copied()).collect()
     }
 
-    /// Returns the beginning of the text with white space collapsed (RFC 8621 §4.1.4 preview).
+    /// Returns the beginning of the text with white space collapsed, at most
+    /// `limits::MAX_PREVIEW_CHARS` (RFC 8621 §4.1.4 preview).
     #[must_use]
     pub fn preview(&self) -> String {
         let preview = self.preview_within(PREVIEW_BYTES);

@@ -2,7 +2,9 @@
 //! the bodies of its parts become quoted-printable, and the rest stays as it is.
 //!
 //! A message cannot be converted without a change of meaning if a header holds bytes that are not
-//! ASCII (RFC 6532), or if such bytes are signed (RFC 1847 §2.1).
+//! ASCII (RFC 6532), or if such bytes are signed (RFC 1847 §2.1). It is not converted either if its
+//! MIME structure is invalid or beyond the limits, or if a part with such bytes names base64 or an
+//! unknown encoding.
 
 use super::encode::{escape, quoted_printable};
 use super::header::{Field, fields, part_body_offset, trimmed};

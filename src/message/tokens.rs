@@ -109,8 +109,11 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
     Tokens { words, texts }
 }
 
-/// Calls `each` with every token of a message: at most `limits::MAX_INDEXED_WORDS` words and
+/// Calls `each` with every token of a message: at most about `limits::MAX_INDEXED_WORDS` words and
 /// `limits::MAX_FIELD_ADDRESSES` texts.
+///
+/// Names of header fields count as words, and none is left out. A single character that a pair
+/// covers does not count, and neither does the empty text, which stands for an id without room.
 pub fn each_token(
     message: &Message<'_>,
     content: &EmailContent,

@@ -26,7 +26,7 @@ pub enum AccountCommand {
         /// The primary address of the account.
         address: String,
         /// The owner's name, as replies show it.
-        #[arg(long)]
+        #[arg(long, value_name = "NAME")]
         display_name: Option<String>,
         /// The name for commands and logins [default: the address].
         #[arg(long)]

@@ -15,7 +15,7 @@ use crate::wire::jmap::admin::mailboxes::{
 
 #[derive(Debug, Subcommand)]
 pub enum MailboxCommand {
-    /// List all mailboxes with their counts.
+    /// List all mailboxes with their counts, attributes and shares.
     List(AccountArgs),
     /// Create a mailbox.
     Create {

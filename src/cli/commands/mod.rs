@@ -1,4 +1,4 @@
-//! The commands, one file each: its arguments, the calls that it makes, and what it prints.
+//! The commands: the arguments of each, the calls that it makes, and what it prints.
 
 pub(super) mod account;
 pub(super) mod backup;

@@ -28,7 +28,7 @@ pub enum QueueCommand {
     List {
         #[command(flatten)]
         filter: QueueFilterArgs,
-        /// The number of lines, at most 10000.
+        /// The number of lines, at most 10000 [default: 10000].
         #[arg(long, value_name = "NUMBER", value_parser = row_count())]
         limit: Option<usize>,
     },

@@ -15,7 +15,7 @@ fn write(text: &str) {
     drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
 
-/// Writes a line. Control characters in it become spaces.
+/// Writes a line, or several if the text has line feeds. Other control characters become spaces.
 pub(in crate::cli) fn line(text: &str) {
     write(&format!("{}\n", clean(text)));
 }
@@ -83,8 +83,8 @@ pub(in crate::cli) fn facts(value: &impl Serialize) {
     }
 }
 
-/// Keeps text from outside from controlling the terminal: control characters become spaces, and
-/// overrides of the text's direction are removed.
+/// Keeps text from outside from controlling the terminal: control characters other than line feeds
+/// become spaces, and overrides of the text's direction are removed.
 #[must_use]
 pub(in crate::cli) fn clean(text: &str) -> String {
     text.chars()

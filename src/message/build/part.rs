@@ -17,7 +17,7 @@ const MAX_TOKEN_BYTES: usize = 127;
 /// A part to be built.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PartDraft {
-    /// The media type without parameters.
+    /// The media type without parameters, in lower case.
     pub media_type: String,
     /// Parameters of Content-Type, without `boundary` and `name`.
     pub params: Vec<(String, String)>,

@@ -123,7 +123,8 @@ pub(super) fn fold(text: &str, column: usize) -> String {
     out
 }
 
-/// Joins items with a separator and a blank, and breaks lines there.
+/// Joins items with a separator and a blank, and breaks lines there. The first item begins at
+/// `column`.
 pub(super) fn join_items(items: &[String], separator: &str, column: usize) -> String {
     let (mut out, mut column) = (String::new(), column);
     for (at, item) in items.iter().enumerate() {

@@ -1,8 +1,9 @@
 //! Decodes bytes in a charset to text (RFC 2045 §5.1, RFC 2047 §2).
 //!
-//! - The library decodes the single-byte, Unicode and EUC charsets. This room decodes those that
-//!   the library does not know or turns into one U+FFFD: all of ISO-2022, HZ, Johab and the code
-//!   pages of DOS. ISO-2022-JP is decoded here too, since two escapes in a row are no error.
+//! - The library decodes the single-byte, Unicode and EUC charsets. `asian` and `pages` are for
+//!   those that the library does not know or turns into one U+FFFD: all of ISO-2022, HZ, Johab and
+//!   the code pages of DOS. ISO-2022-JP is decoded there too, since two escapes in a row are no
+//!   error.
 //! - `us-ascii`, and a text that names no charset, is read as UTF-8 if it is valid UTF-8, and else
 //!   as windows-1252. Bytes outside ASCII in such a text are still reported as a problem.
 

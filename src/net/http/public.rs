@@ -55,6 +55,8 @@ pub async fn serve_public(
     ceiling: Ceiling,
     stop: StopSignal,
 ) {
+    // A request passes the layers from the last to the first. `route_layer` applies to existing
+    // paths only, so any other path gets 404 without a login.
     let router = routes()
         .route_layer(from_fn_with_state(Arc::clone(&backend), auth::authenticate))
         .layer(from_fn(problem::add_problem_details))

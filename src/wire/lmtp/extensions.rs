@@ -18,7 +18,10 @@ fn unsupported(keyword: &str) -> Reply {
 }
 
 /// Reads the parameters of MAIL: SIZE (RFC 1870), BODY (RFC 6152, 3030), SMTPUTF8 (RFC 6531), RET
-/// and ENVID (RFC 3461), AUTH (RFC 4954 §5).
+/// and ENVID (RFC 3461), AUTH (RFC 4954 §5). Of a repeated parameter the last counts.
+///
+/// # Errors
+/// The refusal for the client; then the envelope must not be used.
 pub(super) fn mail(envelope: &mut Envelope, parameters: &EsmtpParameters) -> Result<(), Reply> {
     for (keyword, value) in parameters {
         let invalid = || invalid_value(keyword);

@@ -25,6 +25,7 @@ impl Session {
         Transition::NeedInput
     }
 
+    /// Consumes input up to the final dot, and puts the bytes of the message into `Session::body`.
     pub(super) fn data(
         &mut self,
         transaction: Box<Transaction>,
@@ -77,6 +78,7 @@ impl Session {
         }
     }
 
+    /// Begins a chunk of `left` bytes. The reply follows the chunk.
     pub(super) fn begin_bdat(&mut self, left: u64, last: bool) -> Transition {
         match self.transaction.take() {
             Some(mut transaction) => {
@@ -93,6 +95,7 @@ impl Session {
         Transition::NeedInput
     }
 
+    /// Consumes bytes of a chunk, of which `left` are still to come.
     pub(super) fn bdat_bytes(
         &mut self,
         transaction: Box<Transaction>,

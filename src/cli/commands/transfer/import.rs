@@ -36,8 +36,8 @@ use crate::wire::query;
 const MAX_LISTED_FAILURES: usize = 1000;
 /// The most attempts to send a message that the service refuses temporarily.
 const MAX_TRIES: u32 = 6;
-/// The pause after the first attempt; each further pause is twice as long.
-const FIRST_RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// Half of the pause after the first attempt; each further pause is twice as long.
+const BASE_RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// What the reading thread sends to the importer.
 enum ImportStep {
@@ -352,7 +352,7 @@ impl Importer<'_> {
                 if !is_busy || tries == MAX_TRIES {
                     return Ok(answer);
                 }
-                tokio::time::sleep(FIRST_RETRY_PAUSE * 2u32.pow(tries)).await;
+                tokio::time::sleep(BASE_RETRY_PAUSE * 2u32.pow(tries)).await;
             }
         });
         self.pending.push_back((name, size, task));

@@ -36,7 +36,7 @@ pub enum VacationCommand {
     Report(VacationReportArgs),
     /// List the senders that were answered, newest first.
     ///
-    /// The column BY is "a script" where a mail filter sent the reply, and empty where the
+    /// The column BY is "a mail filter" where a mail filter sent the reply, and empty where the
     /// vacation response did. This version has no mail filters.
     Told {
         #[command(flatten)]

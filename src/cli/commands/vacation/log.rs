@@ -115,7 +115,7 @@ pub(in crate::cli) async fn told(
         return Ok(());
     }
     let row = |row: ToldSender| {
-        let by = if row.script { "a script" } else { "" };
+        let by = if row.script { "a mail filter" } else { "" };
         vec![local(&row.at, &account.zone), row.sender, by.to_owned()]
     };
     output::table(&["WHEN", "SENDER", "BY"], answer.list.into_iter().map(row).collect());
