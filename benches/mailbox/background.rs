@@ -117,7 +117,7 @@ pub(crate) fn measure_all(store: &Store, accounts: &[Account], options: &Options
             let (done, ticket) =
                 store.commit(largest.id, |txn| txn.purge_emails(txn.now(), 64)).unwrap();
             ticket.wait_blocking().unwrap();
-            left = done.left;
+            left = done.has_more;
         }
     };
     let serve = |stop: &AtomicBool| served(Settings::default(), stop);

@@ -12,7 +12,7 @@ use super::rates::RateCharges;
 use super::{Deliverer, DeliveryTransaction, Settings, copy};
 use crate::account::ResolvedAddress;
 use crate::message::header::IncomingMessage;
-use crate::message::{Message, bare_rows, catch_parser_panic, report, rows_of, trace};
+use crate::message::{Message, catch_parser_panic, report, rows_of, rows_without_content, trace};
 use crate::model::clock::Stopwatch;
 use crate::model::{
     AccountId, Action, ActionId, Address, Decision, EmailId, Envelope, MailboxUid, ObjectId,
@@ -94,7 +94,7 @@ impl Deliverer {
         let rows = message.as_ref().and_then(|message| {
             catch_parser_panic("a message", || rows_of(message, self.store.secrets()))
         });
-        let rows = rows.unwrap_or_else(|| bare_rows(raw));
+        let rows = rows.unwrap_or_else(|| rows_without_content(raw));
         let hash = transaction_hash(envelope, &rows.blob.0);
         let encoded = EncodedMessage::new(&rows);
         let (now, monotonic_now) = (self.store.clock().now(), self.store.clock().steady());

@@ -413,19 +413,21 @@ fn read_and_write_on(store: &Store) {
 fn rows_of_an_earlier_parser_are_not_reported() {
     let store = store_of(FIRST);
     let secrets = store.secrets().clone();
-    let remake = |raw: &[u8]| {
+    let make_rows = |raw: &[u8]| {
         let mut rows = crate::message::rows(raw, &secrets);
         rows.content.preview.push('!');
         rows.tokens.texts.clear();
         rows.thread_keys.truncate(1);
         rows
     };
-    let count_breaches = |remake: &crate::store::check::RemakeFn<'_>| {
-        store.check_deep(Some(remake), &mut |_| true).unwrap().breaches.len()
+    let count_breaches = |make_rows: &crate::store::check::MakeRowsFn<'_>| {
+        store.check_deep(Some(make_rows), &mut |_| true).unwrap().breaches.len()
     };
-    assert_eq!(count_breaches(&remake), 0);
-    store.repair(crate::store::repair::RepairScope::Rebuild, None, &remake, &mut |_| true).unwrap();
-    assert_eq!(count_breaches(&remake), 0);
+    assert_eq!(count_breaches(&make_rows), 0);
+    store
+        .repair(crate::store::repair::RepairScope::Rebuild, None, &make_rows, &mut |_| true)
+        .unwrap();
+    assert_eq!(count_breaches(&make_rows), 0);
     assert!(count_breaches(&|raw: &[u8]| crate::message::rows(raw, &secrets)) > 0);
 }
 
@@ -434,14 +436,14 @@ fn rows_of_an_earlier_parser_are_not_reported() {
 fn reindex_makes_the_tokens_of_an_earlier_parser_anew() {
     let store = store_of(FIRST);
     let secrets = store.secrets().clone();
-    let remake = |raw: &[u8]| {
+    let make_rows = |raw: &[u8]| {
         let mut rows = crate::message::rows(raw, &secrets);
         rows.tokens.words.truncate(3);
         rows
     };
     let reindex = || {
         store
-            .repair(crate::store::repair::RepairScope::Reindex, None, &remake, &mut |_| true)
+            .repair(crate::store::repair::RepairScope::Reindex, None, &make_rows, &mut |_| true)
             .unwrap()
     };
     let done = reindex();

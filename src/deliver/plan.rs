@@ -6,7 +6,7 @@
 use super::Deliverer;
 use super::context::{DeliveryContext, nonce};
 use crate::account::{AccountSnapshot, OwnAddresses, ResolvedAddress};
-use crate::message::rows_or_bare;
+use crate::message::rows_of_any;
 use crate::model::{Address, OriginalRecipient, Recipient, ThreadKey, VacationResponse};
 use crate::store::{EncodedMessage, Error};
 use crate::vacation::{
@@ -95,7 +95,7 @@ impl Deliverer {
 
     /// Makes the rows of the copy of a reply, with the thread keys of the original.
     fn encode_copy(&self, reply: &VacationReply, original: &[ThreadKey]) -> EncodedMessage {
-        let mut rows = rows_or_bare(&reply.message, self.store.secrets());
+        let mut rows = rows_of_any(&reply.message, self.store.secrets());
         for key in original {
             if !rows.thread_keys.contains(key) {
                 rows.thread_keys.push(*key);

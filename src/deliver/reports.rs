@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use super::Deliverer;
 use crate::account::arrivals;
-use crate::message::rows_or_bare;
+use crate::message::rows_of_any;
 use crate::model::{AccountId, UtcMillis, VacationResponse};
 use crate::store::{EncodedMessage, Error, NewEmail};
 
@@ -57,7 +57,7 @@ impl Deliverer {
         let id =
             format!("{:x}.{:x}", response.generation, response.absence.began.unwrap_or_default().0);
         let message = report.message(&identity, now, &id);
-        let encoded = EncodedMessage::new(&rows_or_bare(&message, secrets));
+        let encoded = EncodedMessage::new(&rows_of_any(&message, secrets));
         let (filed, ticket) = self.store.commit(account, |txn| {
             if !txn.mark_absence_reported(response)? {
                 return Ok(false);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::account::{NewAccount, Settings as Addresses};
-use crate::message::bare_rows;
 use crate::message::header::IncomingMessage;
+use crate::message::rows_without_content;
 use crate::model::clock::FixedClock;
 use crate::model::{AccountId, Address, Clock as _, UtcMillis, VacationResponse, Verdict};
 use crate::store::engine::fault::FaultyEngine;

@@ -27,11 +27,11 @@ use crate::wire::jmap::MethodError;
 /// emails alone.
 pub(super) fn newest_change(state: &AccountStateRow, is_guest: bool, data: DataType) -> ModSeq {
     match data {
-        DataType::Thread if is_guest => state.state(DataType::Email),
+        DataType::Thread if is_guest => state.high_mark(DataType::Email),
         DataType::Mailbox if is_guest => {
-            state.state(DataType::Email).max(state.state(DataType::Mailbox))
+            state.high_mark(DataType::Email).max(state.high_mark(DataType::Mailbox))
         }
-        _ => state.state(data),
+        _ => state.high_mark(data),
     }
 }
 

@@ -154,7 +154,7 @@ impl Jobs {
             let store = store.clone();
             let started = self.start("repair", move |progress| {
                 let secrets = store.secrets().clone();
-                let parse_again = |raw: &[u8]| crate::message::rows_or_bare(raw, &secrets);
+                let parse_again = |raw: &[u8]| crate::message::rows_of_any(raw, &secrets);
                 for (account, scope) in unfinished {
                     store.repair(scope, Some(&[account]), &parse_again, &mut |at| {
                         progress.report_store(at)

@@ -148,7 +148,7 @@ impl PushState {
             let states =
                 newer.map(|(name, data)| ((*name).to_owned(), state(store, mark_of(*data)).into()));
             let mut states: Map<String, Value> = states.collect();
-            if !*shared && now.state(DataType::Email) > since && is_requested("Quota") {
+            if !*shared && now.high_mark(DataType::Email) > since && is_requested("Quota") {
                 let quota = snapshot.account(*account)?.and_then(|row| quota::state(&now, &row));
                 states.extend(quota.map(|state| ("Quota".to_owned(), state.into())));
             }

@@ -36,7 +36,7 @@ pub use parse::BodyValue;
 pub use parse::{Message, Part, Structure};
 #[cfg(any(test, feature = "internals"))]
 pub use rows::rows;
-pub use rows::{bare_rows, rows_of, rows_or_bare};
+pub use rows::{rows_of, rows_of_any, rows_without_content};
 
 #[cfg(test)]
 mod corpus_tests;

@@ -8,23 +8,25 @@ use super::refs::{self, thread_keys};
 use super::tokens::tokens;
 use crate::model::{BlobHash, MessageRows, Secrets};
 
-/// Parses a message once and makes its rows. A panic of a parser goes on to the caller: see
-/// `rows_or_bare`.
+/// Parses a message once and makes its rows. A panic of a parser goes on to the caller, unlike in
+/// `rows_of_any`.
 #[must_use]
 pub fn rows(raw: &[u8], secrets: &Secrets) -> MessageRows {
     rows_of(&Message::parse(raw), secrets)
 }
 
-/// Returns the rows of a message, or `bare_rows` if a parser panics. For callers that must make
-/// rows of every message, and for callers that make the rows of a stored message again.
+/// Returns the rows of a message, or `rows_without_content` if a parser panics. For callers that
+/// must have rows of every message, such as a repair.
 #[must_use]
-pub fn rows_or_bare(raw: &[u8], secrets: &Secrets) -> MessageRows {
-    catch_parser_panic("a message", || rows(raw, secrets)).unwrap_or_else(|| bare_rows(raw))
+pub fn rows_of_any(raw: &[u8], secrets: &Secrets) -> MessageRows {
+    catch_parser_panic("a message", || rows(raw, secrets))
+        .unwrap_or_else(|| rows_without_content(raw))
 }
 
-/// Returns rows that hold only the hash and the size of a message.
+/// Returns rows that hold only the hash and the size of a message, which is not parsed: no content,
+/// no search tokens, no thread keys.
 #[must_use]
-pub fn bare_rows(raw: &[u8]) -> MessageRows {
+pub fn rows_without_content(raw: &[u8]) -> MessageRows {
     let blob = BlobHash(*blake3::hash(raw).as_bytes());
     MessageRows { blob, size: raw.len() as u64, ..MessageRows::default() }
 }

@@ -30,7 +30,7 @@ pub struct EmailMetadata {
     /// The newest change of the email.
     pub updated: ModSeq,
     /// When the email was destroyed; `None` while it is live.
-    pub deleted: Option<UtcMillis>,
+    pub destroyed: Option<UtcMillis>,
 }
 
 impl EmailMetadata {

@@ -35,7 +35,7 @@ pub struct Mailbox {
     /// The newest change of the shares.
     pub updated_shares: ModSeq,
     /// Whether the row is a tombstone.
-    pub deleted: bool,
+    pub destroyed: bool,
     /// The maintained listings of the mailbox.
     pub listings: Vec<MaintainedListing>,
 }
@@ -103,7 +103,7 @@ impl Mailbox {
     /// Returns the rights of a user in this mailbox of `account`. A tombstone gives none.
     #[must_use]
     pub fn rights_of(&self, account: AccountId, user: AccountId) -> u16 {
-        match (self.deleted, user == account) {
+        match (self.destroyed, user == account) {
             (true, _) => 0,
             (false, true) => self.rights,
             (false, false) => self.shares.get(&user).copied().unwrap_or_default(),

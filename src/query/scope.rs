@@ -137,7 +137,7 @@ impl Scope {
         for (at, id) in changed {
             let Some(email) = snapshot.email_or_tombstone(account, id)? else { continue };
             let moved = moved.remove(&id).unwrap_or_default();
-            let is_live = email.deleted.is_none();
+            let is_live = email.destroyed.is_none();
             let here =
                 email.mailboxes.iter().copied().filter(|uid| is_live && self.0.contains(uid));
             let here: BTreeSet<MailboxUid> = here.collect();

@@ -20,12 +20,14 @@ use super::error::Error;
 const MARK: &str = "RESTANTE-BACKUP";
 
 impl Store {
-    /// Makes and verifies a backup, and deletes all but the newest `keep` (`None`: deletes none).
-    /// Deliveries go on. `on_progress` is called with the bytes written so far. A backup cannot be
-    /// stopped: the `false` by which `on_progress` stops other jobs is ignored.
+    /// Makes and verifies a backup, and deletes all but the newest `keep`, this one counted
+    /// (`None`: deletes none). Deliveries go on. `on_progress` is called a few times a second, on a
+    /// thread of its own, with the bytes written so far. A backup cannot be stopped: the `false` by
+    /// which `on_progress` stops other jobs is ignored.
     ///
     /// # Errors
-    /// `Conflict` if `keep` is 0, or if the directory cannot be used, with the reason; `Io`.
+    /// `Conflict` if `keep` is 0, or if the directory cannot be used, with the reason;
+    /// `Full`; `Io`.
     pub fn backup(
         &self,
         dir: &Path,
@@ -75,6 +77,7 @@ impl Store {
     fn prepare_directory(&self, dir: &Path) -> Result<(), Error> {
         let failed = |error: std::io::Error| Error::Conflict(unusable(dir, &error));
         let refused = |why: &str| Err(Error::Conflict(format!("{}: {why}", dir.display())));
+        // The data directory is the parent of the store's directory.
         if let Some(store_dir) = self.0.engine.directory() {
             let data_dir =
                 fs::canonicalize(store_dir.parent().unwrap_or(&store_dir)).map_err(failed)?;
@@ -116,7 +119,7 @@ fn unusable(dir: &Path, error: &std::io::Error) -> String {
     }
 }
 
-/// The total size in bytes of the files below a directory.
+/// The total size in bytes of the files below a directory. What cannot be read counts as 0.
 fn bytes_in(dir: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
     entries
@@ -147,12 +150,13 @@ pub fn verify(dir: &Path, id: u32) -> Result<(), Error> {
     engine_backups::verify(dir, id)
 }
 
-/// Restores a backup (`None`: the newest) to `to`, which must be empty or not exist, with a new
-/// epoch. Returns the facts of the backup. If the restore is interrupted, there is no store in
-/// `to`.
+/// Verifies a backup (`None`: the newest) and restores it to `to`, which must be empty or not
+/// exist, with a new epoch. Returns the restored backup. If the restore is interrupted, there is no
+/// store in `to`.
 ///
 /// # Errors
-/// Those of `verify`; `Conflict` if `to` cannot be used.
+/// Those of `verify`; `NotFound` if the directory has no backup; `Conflict` if `to` cannot be used;
+/// `Full` or `Io` of writing; `Open` if the restored store cannot be opened.
 pub fn restore(dir: &Path, id: Option<u32>, to: &Path) -> Result<Backup, Error> {
     let all = list(dir)?;
     let backup = match id {

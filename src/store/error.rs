@@ -7,7 +7,7 @@ use crate::model::{AccountId, MailboxUid};
 /// its group.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The object does not exist.
+    /// The object of this kind does not exist.
     #[error("not found: {0}")]
     NotFound(&'static str),
     /// The request cannot be fulfilled, for the reason given.
@@ -42,7 +42,7 @@ pub enum Error {
         )
     )]
     Away(String),
-    /// The account is being repaired. Temporary.
+    /// The account is being repaired, in any scope (`RepairScope`). Temporary.
     #[error("account {0} is being repaired: try again later")]
     Rebuilding(AccountId),
     /// The work was stopped before its end. Its finished steps remain.
@@ -79,7 +79,7 @@ impl Error {
         }
     }
 
-    /// Whether the same request may succeed later.
+    /// Whether the same request may succeed later, perhaps only after a restart or a repair.
     #[cfg(test)]
     #[must_use]
     pub fn is_temporary(&self) -> bool {

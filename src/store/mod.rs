@@ -80,18 +80,20 @@ pub struct Options {
     pub log_bytes: u64,
     /// Threads that flush and compact.
     pub jobs: u32,
-    /// How long the committer waits for more commits, when several callers write at once.
+    /// How long the committer waits for more commits when several callers write at once. A single
+    /// caller never waits so.
     pub hold: Duration,
     /// The longest pause before a change is run again after another process overtook it.
     pub repeat_pause: Duration,
-    /// Listings with more emails than this have rank rows. `None` means 4,096. Tests rank from the
-    /// first email on.
+    /// Listings with more emails than this have rank rows. `None` means 4,096
+    /// (`rank::RANKED_ABOVE`).
     pub ranked_above: Option<u64>,
     pub thresholds: Thresholds,
 }
 
-/// Numbers of rows from which on the store uses another algorithm. They change the cost of an
-/// answer and never the answer, so tests set them low and cross them with a few rows.
+/// Sizes at which the store changes how it works: it looks rows up instead of scanning, or begins
+/// another commit. They change the cost of an answer and never the answer, so tests set them low
+/// and cross them with a few rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thresholds {
     /// The cost of finding a position in a listing by its ranks, as a number of scanned rows.
@@ -176,10 +178,11 @@ struct Inner {
 }
 
 impl Store {
-    /// Opens the store in a directory, and creates it if it does not exist.
+    /// Opens the store in a directory for writing, and creates it if it does not exist. No other
+    /// process can open it meanwhile.
     ///
     /// # Errors
-    /// `Open`, with a remedy; then nothing was changed.
+    /// `Open`, with a remedy; those of the engine.
     #[cfg(feature = "rocksdb")]
     pub fn open(dir: &Path, options: &Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         Self::open_engine(Arc::new(engine::rocks::RocksEngine::open(dir, options)?), options, clock)
@@ -202,7 +205,8 @@ impl Store {
         Self::open_with_identity(engine, identity, options, clock)
     }
 
-    /// Opens a store over an engine.
+    /// Opens a store over an engine. Writes the store's own row if the engine is empty, and raises
+    /// the format of an older store (`version::open`).
     ///
     /// # Errors
     /// `Open` if a newer version wrote the store; those of the engine.
@@ -250,8 +254,9 @@ impl Store {
         &self.0.clock
     }
 
-    /// Returns one consistent state to read from. Reading a row of an account under repair fails
-    /// with `Rebuilding`.
+    /// Returns one consistent state to read from. What is written later does not change it. Reading
+    /// an account that is under repair now fails with `Rebuilding`, also after the repair has ended
+    /// (`RepairGuard`).
     #[must_use]
     pub fn snapshot(&self) -> Snapshot<'_> {
         // Both are read under one lock. Otherwise a repair could begin or end in between, and the
@@ -276,11 +281,14 @@ impl Store {
     /// Changes one account: the rows that `change` stages are written together or not at all. The
     /// result may be used before the ticket is ready, but nothing may be promised on it.
     ///
-    /// If other processes write, too, `change` is called again each time one of them was first. So
-    /// it must have no effect except on the transaction and by its result.
+    /// `change` runs under the account's lock, so it must not commit itself. If other processes
+    /// write, too (`Engine::is_shared`), it is called again each time one of them was first. So it
+    /// must have no effect except on the transaction and by its result.
     ///
     /// # Errors
-    /// What `change` returns, and those of reading.
+    /// What `change` returns; then nothing is queued. `Poisoned`; `Rebuilding` if the
+    /// account is being repaired; `Overtaken` if other processes were first too often; those of
+    /// reading. Errors of the write come by the ticket.
     pub fn commit<T>(
         &self,
         account: AccountId,
@@ -293,10 +301,11 @@ impl Store {
     }
 
     /// Changes several accounts together: all changes are written, or none. `change` is called for
-    /// each account in ascending order, and perhaps again, as for `commit`.
+    /// each account in ascending order, once even if `accounts` repeats it, and perhaps again, as
+    /// for `commit`.
     ///
     /// # Errors
-    /// The first error that `change` returns, and those of reading.
+    /// Those of `commit`: that of the account with the smallest number among those that failed.
     pub fn commit_together(
         &self,
         accounts: &[AccountId],
@@ -307,9 +316,13 @@ impl Store {
         results.into_iter().try_for_each(|(_, result)| result).map(|()| ticket)
     }
 
-    /// Files a message for several accounts with one sync. The change of each account is written or
-    /// fails by itself. The bytes of the message are written once, together with the first change
-    /// that refers to them. The results are in ascending order of the accounts.
+    /// Files a message for several accounts with one sync. `change` is called for each account in
+    /// ascending order, and the results are in this order. An account whose `change` fails does not
+    /// hinder the others; which changes were not written, the ticket tells
+    /// (`Ticket::overtaken_accounts`).
+    ///
+    /// `raw` is the message from which `message` was made. Its bytes are written once, and only if
+    /// a change that is written refers to them: `change` need not stage them.
     pub fn commit_message<T>(
         &self,
         accounts: &[AccountId],
@@ -334,8 +347,9 @@ impl Store {
         &self.0.listing_requests
     }
 
-    /// Has `listener` called with every durable change, on the committer's thread. It must be
-    /// quick.
+    /// Has `listener` called with every durable change that this process writes, before the ticket
+    /// of its commit is ready. It runs on the committer's thread: it must be quick, and must not
+    /// wait for a ticket.
     pub fn on_change(&self, listener: impl Fn(&Change) + Send + Sync + 'static) {
         self.0.committer.listen(Box::new(listener));
     }
@@ -349,19 +363,19 @@ impl Store {
         Ok(self.check_deep(None, &mut |_| true)?.breaches)
     }
 
-    /// Checks the invariants on one state of the store, while deliveries go on. With `remake`
-    /// (`message::rows`), each message is also read, its hash verified, and the rows that derive
-    /// from it compared.
+    /// Checks the invariants on one state of the store, while deliveries go on. With `make_rows`
+    /// (`message::rows_of_any`), each message is also read, its hash verified, and the rows that
+    /// derive from it compared.
     ///
     /// # Errors
     /// `Stopped` if `on_progress` stops the check; those of the engine.
     pub fn check_deep(
         &self,
-        remake: Option<&check::RemakeFn<'_>>,
+        make_rows: Option<&check::MakeRowsFn<'_>>,
         on_progress: &mut check::ProgressFn<'_>,
     ) -> Result<check::CheckReport, Error> {
         let sizes = (self.0.committer.ranking(), self.0.thresholds);
-        check::check_store(&*self.0.engine.sweeping_snapshot(), sizes, remake, on_progress)
+        check::check_store(&*self.0.engine.sweeping_snapshot(), sizes, make_rows, on_progress)
     }
 
     /// Checks that the store takes writes.
@@ -372,16 +386,16 @@ impl Store {
         self.0.committer.health()
     }
 
-    /// How many commits are queued or being written. Work that is not urgent waits while there are
-    /// any.
+    /// How many commits are queued or being written. Upkeep waits while there are any.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.0.committer.in_flight()
     }
 
-    /// Removes what neighbouring rows leave in the files after they were deleted, a part at a time,
-    /// and returns whether it should be called again. It may rewrite files and take seconds, so
-    /// only upkeep calls it, and lets time pass between two calls.
+    /// Removes what many deleted neighbouring rows leave in the engine's files, which slows readers
+    /// down (`Engine::clear_remains`). Does a part at a time, and returns whether it should be
+    /// called again. It may rewrite files and take seconds, so only upkeep calls it, and lets time
+    /// pass between two calls.
     ///
     /// # Errors
     /// Those of reading.

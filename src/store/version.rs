@@ -6,7 +6,8 @@
 //!   (`QueueMark`).
 //! - A store of a newer format is not opened. A store of an older format is raised to `FORMAT` when
 //!   it is first opened for writing.
-//! - An account under repair has a mark, so that a repair that was killed is resumed.
+//! - An account under repair has a mark, so that a repair that was killed is resumed. The mark
+//!   tells how much the repair writes (`RepairScope`).
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use crate::model::{AccountId, Secrets};
 /// In format 2, rows of accounts, messages and the search index have versions that programs of
 /// format 1 take for damage. The `repair` of these programs would lose data.
 const FORMAT: u8 = 2;
-/// The length of epoch and secrets.
+/// The length of the epoch (8 bytes) and the secrets (32 + 32 + 16 + 16).
 const RANDOM_BYTES: usize = 104;
 
 /// The epoch and the secrets: the bytes of the store's own row that follow the format.
@@ -33,7 +34,8 @@ pub(super) struct StoreIdentity {
     pub(super) secrets: Secrets,
 }
 
-/// Reads the identity of the store, or creates it in an empty store.
+/// Reads the identity of the store, or creates it in an empty store. Raises the format of a store
+/// of an older format.
 ///
 /// # Errors
 /// `Open` if the format is newer, the row is damaged, or there is no randomness; those of the
@@ -64,7 +66,7 @@ pub(super) fn open(engine: &dyn Engine) -> Result<StoreIdentity, Error> {
 }
 
 /// Raises the format of a store of an older format before this version writes to it, so that older
-/// programs refuse to open it.
+/// programs refuse to open it. `row` is the store's own row.
 fn raise_format(engine: &dyn Engine, mut row: Vec<u8>) -> Result<(), Error> {
     match row.first_mut() {
         Some(format) if *format < FORMAT => *format = FORMAT,
@@ -103,7 +105,7 @@ pub(super) fn repair_mark_key(account: AccountId) -> Vec<u8> {
     codec::Prefix::<SiteKey>::encode(&SiteKey::Repair(account))
 }
 
-/// Returns the accounts with an unfinished repair.
+/// Returns the accounts with an unfinished repair, ascending, and how much each repair writes.
 pub(super) fn accounts_under_repair(
     read: &dyn RowReader,
 ) -> Result<Vec<(AccountId, RepairScope)>, Error> {

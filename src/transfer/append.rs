@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::message::rows_or_bare;
+use crate::message::rows_of_any;
 use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, MailboxUid, ThreadId, UtcMillis};
 use crate::store::{EncodedMessage, Error, NewEmail, Snapshot, Store, Ticket, Txn};
 
@@ -79,7 +79,7 @@ pub fn append(
             return Ok((found, ticket));
         }
     }
-    let rows = rows_or_bare(new.raw, store.secrets());
+    let rows = rows_of_any(new.raw, store.secrets());
     let message = EncodedMessage::new(&rows);
     let (mut results, ticket) =
         store.commit_message(&[account], &message, new.raw, |txn| file(txn, new, &message));

@@ -119,7 +119,7 @@ fn purge_emails(
     })?;
     report.emails += done.emails;
     report.threads += done.threads;
-    Ok(step_result(done.emails > 0, done.left))
+    Ok(step_result(done.emails > 0, done.has_more))
 }
 
 fn purge_history(
@@ -289,7 +289,7 @@ fn collect_messages(
     };
     report.messages += done.blobs;
     report.bytes += done.bytes;
-    Ok(step_result(done.blobs > 0, done.left))
+    Ok(step_result(done.blobs > 0, done.has_more))
 }
 
 fn sweep_messages(

@@ -18,7 +18,7 @@ use crate::cli::service;
 use crate::cli::terminal::meter::ProgressMeter;
 use crate::cli::terminal::output::{self, local, size};
 use crate::jmap::admin::store as admin;
-use crate::message::rows_or_bare;
+use crate::message::rows_of_any;
 use crate::model::clock;
 use crate::store::{self, Store, backup};
 use crate::wire::jmap::admin::store::{BackupFacts, JobStage, StoreBackup, StoreBackupArguments};
@@ -151,8 +151,8 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
     let store = open(&to)?;
     let secrets = store.secrets().clone();
     // The check makes the rows of each message again, and compares them with the stored ones.
-    let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
-    let found = store.check_deep(Some(&remake), &mut |at| {
+    let make_rows = |raw: &[u8]| rows_of_any(raw, &secrets);
+    let found = store.check_deep(Some(&make_rows), &mut |at| {
         meter.show(&JobStage::Store(at.into()));
         true
     });

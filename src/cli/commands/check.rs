@@ -12,7 +12,7 @@ use crate::cli::service;
 use crate::cli::terminal::meter::ProgressMeter;
 use crate::cli::terminal::output;
 use crate::jmap::admin;
-use crate::message::rows_or_bare;
+use crate::message::rows_of_any;
 use crate::model::clock;
 use crate::wire::jmap::admin::store::{CheckFindings, JobStage, StoreCheck, StoreCheckArguments};
 
@@ -36,8 +36,8 @@ pub(in crate::cli) async fn run(args: &CheckArgs, context: &CommandContext) -> R
                 Failure::new(exit::NO_INPUT, format!("{path}: there is no store"))
             })?;
         let secrets = store.secrets().clone();
-        let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
-        let found = store.check_deep(args.blobs.then_some(&remake), &mut |at| {
+        let make_rows = |raw: &[u8]| rows_of_any(raw, &secrets);
+        let found = store.check_deep(args.blobs.then_some(&make_rows), &mut |at| {
             meter.show(&JobStage::Store(at.into()));
             true
         });

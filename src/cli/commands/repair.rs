@@ -8,7 +8,7 @@ use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::meter::ProgressMeter;
 use crate::cli::terminal::output;
 use crate::jmap::admin::store as admin;
-use crate::message::rows_or_bare;
+use crate::message::rows_of_any;
 use crate::model::AccountId;
 use crate::store::repair::RepairScope;
 use crate::wire::jmap::admin::store::{JobStage, RepairOutcome, StoreRepair, StoreRepairArguments};
@@ -77,8 +77,8 @@ fn repair_store(
     }
     let selected = (!accounts.is_empty()).then_some(accounts.as_slice());
     let secrets = store.secrets().clone();
-    let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
-    let done = store.repair(scope, selected, &remake, &mut |at| {
+    let make_rows = |raw: &[u8]| rows_of_any(raw, &secrets);
+    let done = store.repair(scope, selected, &make_rows, &mut |at| {
         meter.show(&JobStage::Store(at.into()));
         true
     });

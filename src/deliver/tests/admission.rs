@@ -67,13 +67,13 @@ fn mail_is_deferred_only_for_the_account_under_repair() {
     fixture.directory.add(&NewAccount::at(Address::parse("ben@example.org").unwrap())).unwrap();
     fixture.enable_response("Away");
     fixture.send("bob@example.net", &["ann@example.org"], HELLO);
-    let remake = |raw: &[u8]| crate::message::rows_or_bare(raw, fixture.store.secrets());
+    let make_rows = |raw: &[u8]| crate::message::rows_of_any(raw, fixture.store.secrets());
     let mut n = 0;
     let mut all_replies = Vec::new();
     let done = fixture.store.repair(
         store::repair::RepairScope::Rebuild,
         Some(&[fixture.ann]),
-        &remake,
+        &make_rows,
         &mut |_| {
             if !fixture.store.accounts_under_repair().unwrap().is_empty() && n < 3 {
                 n += 1;
@@ -101,7 +101,7 @@ fn mail_is_deferred_only_for_the_account_under_repair() {
         );
     }
     assert_eq!(fixture.store.snapshot().outbox(fixture.ann).unwrap().len(), 2, "bob and eve");
-    let found = fixture.store.check_deep(Some(&remake), &mut |_| true).unwrap();
+    let found = fixture.store.check_deep(Some(&make_rows), &mut |_| true).unwrap();
     assert_eq!(found.breaches, []);
 }
 

@@ -177,7 +177,7 @@ fn mail_whose_parser_panics_is_filed_with_its_bytes() {
     assert!(catch_parser_panic("a test", || panic!("on purpose")).is_none());
     let fixture = fixture();
     let raw = b"Subject: x\r\n\r\nbody\r\n";
-    let encoded = EncodedMessage::new(&bare_rows(raw));
+    let encoded = EncodedMessage::new(&rows_without_content(raw));
     let (_, ticket) = fixture.store.commit_message(&[fixture.ann], &encoded, raw, |txn| {
         let (mailboxes, received_at) = ([txn.state().inbox].into(), txn.now());
         let new = NewEmail {

@@ -8,7 +8,7 @@ use super::mail::{facts, row_count};
 use super::{AdminMethod, charge_row, mailboxes};
 use crate::jmap::context::Context;
 use crate::jmap::method::Call;
-use crate::message::rows_or_bare;
+use crate::message::rows_of_any;
 use crate::model::{AccountId, EmailId, keyword, limits};
 use crate::store::{EncodedMessage, Error, Txn};
 use crate::wire::jmap::admin::mail::{
@@ -158,7 +158,7 @@ fn restore_one(context: &Context, account: AccountId, id: EmailId) -> Result<Ema
         context.budget.charge_read(old.size)?;
         context.budget.charge_stored(old.size)?;
         let raw = snapshot.raw_message(&old.blob).map_err(refusal)?.ok_or_else(missing)?;
-        EncodedMessage::new(&rows_or_bare(&raw, context.store.secrets()))
+        EncodedMessage::new(&rows_of_any(&raw, context.store.secrets()))
     };
     let made = context
         .store
@@ -185,7 +185,7 @@ impl AdminMethod for MailPurge {
                     let (purged, ticket) = done?;
                     ticket.wait_blocking()?;
                     count += purged.emails as u64;
-                    if !purged.left {
+                    if !purged.has_more {
                         return Ok(MailPurgeAnswer::All { count });
                     }
                 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::AdminMethod;
 use crate::jmap::method::Call;
-use crate::message::rows_or_bare;
+use crate::message::rows_of_any;
 use crate::model::AccountId;
 use crate::store::backup::Backup;
 use crate::store::check::{Breach, CheckReport};
@@ -27,7 +27,7 @@ impl AdminMethod for StoreCheck {
         let store = context.store.clone();
         context.jobs.start("check", move |progress| {
             let secrets = store.secrets().clone();
-            let parse_again = |raw: &[u8]| rows_or_bare(raw, &secrets);
+            let parse_again = |raw: &[u8]| rows_of_any(raw, &secrets);
             let found = store.check_deep(args.blobs.then_some(&parse_again), &mut |at| {
                 progress.report_store(at)
             })?;
@@ -69,7 +69,7 @@ impl AdminMethod for StoreRepair {
         let store = context.store.clone();
         context.jobs.start("repair", move |progress| {
             let secrets = store.secrets().clone();
-            let parse_again = |raw: &[u8]| rows_or_bare(raw, &secrets);
+            let parse_again = |raw: &[u8]| rows_of_any(raw, &secrets);
             let selected = (!accounts.is_empty()).then_some(accounts.as_slice());
             let done =
                 store.repair(scope, selected, &parse_again, &mut |at| progress.report_store(at))?;

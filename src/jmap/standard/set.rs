@@ -70,13 +70,13 @@ impl SetArguments {
         mut change: impl FnMut(&mut Txn<'_>, &mut SetResponse) -> Result<T, Error>,
     ) -> Result<(SetResponse, SetStates, T), MethodError> {
         let (result, ticket) = context.store.commit(account.id, |txn| {
-            let before = txn.state().state(data);
+            let before = txn.state().high_mark(data);
             if !self.is_in_state(context, before) {
                 return Ok(None);
             }
             let (mut done, mut states) = (self.done.clone(), SetStates::new(before));
             let value = change(txn, &mut done)?;
-            states.after(txn.state().state(data), true);
+            states.after(txn.state().high_mark(data), true);
             Ok(Some((done, states, value)))
         })?;
         ticket.wait_blocking()?;

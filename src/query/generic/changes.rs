@@ -31,7 +31,7 @@ pub(in crate::query) fn changes(
 ) -> Result<QueryChangesAnswer, Error> {
     let spec = &request.spec;
     let marks = snapshot.account_state(spec.account)?;
-    let (low, high) = (marks.low_mark(DataType::Email), marks.state(DataType::Email));
+    let (low, high) = (marks.low_mark(DataType::Email), marks.high_mark(DataType::Email));
     if request.since > high || request.since < low {
         return Err(Error::CannotCalculateChanges);
     }
@@ -121,7 +121,7 @@ fn changed_emails(
         let Some(email) = snapshot.email_or_tombstone(account, id)? else {
             return Err(Error::CannotCalculateChanges);
         };
-        let (came, gone) = (email.created > since, email.deleted.is_some());
+        let (came, gone) = (email.created > since, email.destroyed.is_some());
         // An email created and destroyed since was never listed, and its thread is as before.
         if (came && gone) || !(came || gone || depends.mutable) {
             continue;

@@ -125,7 +125,7 @@ pub(in crate::query) fn all_mail(
         ids,
         position: to_usize(start),
         total: query.total.then_some(to_usize(marks.emails)),
-        state: marks.state(DataType::Email),
+        state: marks.high_mark(DataType::Email),
         can_calculate: true,
     })
 }
@@ -140,7 +140,7 @@ pub(in crate::query) fn all_mail_changes(
     request.spec.reads.begin_walk()?;
     let (account, since) = (request.spec.account, request.since);
     let marks = snapshot.account_state(account)?;
-    let state = marks.state(DataType::Email);
+    let state = marks.high_mark(DataType::Email);
     if since > state || since < marks.low_mark(DataType::Email) {
         return Err(Error::CannotCalculateChanges);
     }
@@ -151,7 +151,7 @@ pub(in crate::query) fn all_mail_changes(
     for (_, id) in changed {
         let email =
             snapshot.email_or_tombstone(account, id)?.ok_or(Error::CannotCalculateChanges)?;
-        match (email.created > since, email.deleted.is_some()) {
+        match (email.created > since, email.destroyed.is_some()) {
             (true, false) => drop(added.insert(id)),
             (false, true) => drop(removed.insert(id)),
             _ => {}
@@ -160,7 +160,7 @@ pub(in crate::query) fn all_mail_changes(
     if let Some(up_to) = request.up_to
         && let Some(email) = snapshot.email_or_tombstone(account, up_to)?
     {
-        let (is_there, was_destroyed_before) = (email.deleted.is_none(), email.updated <= since);
+        let (is_there, was_destroyed_before) = (email.destroyed.is_none(), email.updated <= since);
         if email.created <= since && (is_there || !was_destroyed_before) {
             removed.retain(|id| !direction.is_behind(*id, up_to));
         }

@@ -195,7 +195,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
     /// Whether the email may have a search term, by the search index; `None` if the email is
     /// destroyed, because the index forgets destroyed emails.
     pub(in crate::query) fn may_contain(&mut self, term: usize) -> Result<Option<bool>, Error> {
-        if self.metadata.deleted.is_some() {
+        if self.metadata.destroyed.is_some() {
             return Ok(None);
         }
         let index_answer = match &self.fetched.index_answer {
@@ -209,7 +209,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
     /// missing, or it was not fetched and must not be read.
     pub(in crate::query) fn received(&mut self) -> Result<Option<&[u8]>, Error> {
         if self.fetched.received.is_none() && self.may_read {
-            let live = self.metadata.deleted.is_none();
+            let live = self.metadata.destroyed.is_none();
             let snapshot = self.source.snapshot;
             if live {
                 self.source.reads.charge_bytes(self.metadata.size)?;
@@ -224,7 +224,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
     /// cases of [`Self::received`] and if there is no content row.
     pub(in crate::query) fn header(&mut self) -> Result<Option<HeaderBytes<'_>>, Error> {
         if self.fetched.received.is_none() && self.fetched.header.is_none() && self.may_read {
-            let live = self.metadata.deleted.is_none();
+            let live = self.metadata.destroyed.is_none();
             let snapshot = self.source.snapshot;
             let mut read = if live {
                 snapshot.raw_message_until(&self.metadata.blob, &has_whole_header)?

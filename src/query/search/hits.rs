@@ -88,7 +88,8 @@ impl<'v> Hits<'v> {
     }
 
     /// Returns `None` if the email `id` does not have the term. Otherwise the email may have it, if
-    /// it was created at or before the returned change.
+    /// it was created at or before the returned change. An email that was created later has the id
+    /// of a purged email, and the index tells about the purged one.
     pub(in crate::query) fn index_answer(&mut self, id: EmailId) -> Result<Option<ModSeq>, Error> {
         self.open(id)?;
         // Advances all sources before the email, then those that may have it as their next hit.
@@ -104,7 +105,7 @@ impl<'v> Hits<'v> {
         let hits =
             self.ahead.range((id, SourcePosition::Hit, 0)..=(id, SourcePosition::Hit, usize::MAX));
         let sources = self.sources.as_deref().unwrap_or_default();
-        Ok(hits.filter_map(|(.., number)| sources.get(*number)).map(HitSource::made).max())
+        Ok(hits.filter_map(|(.., number)| sources.get(*number)).map(HitSource::created_upto).max())
     }
 
     /// Opens the sources before the first seek, and anew for a seek backwards.
@@ -171,10 +172,10 @@ enum HitSource<'v> {
 
 impl<'v> HitSource<'v> {
     /// Returns the change at or before which all emails of the source were created.
-    fn made(&self) -> ModSeq {
+    fn created_upto(&self) -> ModSeq {
         match self {
             Self::Rows { .. } => ModSeq(u64::MAX),
-            Self::Fold { fold, .. } => fold.made,
+            Self::Fold { fold, .. } => fold.created_upto,
         }
     }
 

@@ -148,8 +148,8 @@ impl Fixture {
     }
 
     fn repair(&self, scope: RepairScope) {
-        let remake = |raw: &[u8]| rows(raw, self.store.secrets());
-        self.store.repair(scope, None, &remake, &mut |_| true).unwrap();
+        let make_rows = |raw: &[u8]| rows(raw, self.store.secrets());
+        self.store.repair(scope, None, &make_rows, &mut |_| true).unwrap();
     }
 
     fn write(&self, puts: Vec<Put>) {
@@ -332,8 +332,8 @@ proptest! {
             fixture.apply(op, at);
             if !matches!(op, DeliveryOp::Deliver(_)) {
                 fixture.assert_answers();
-                let remake = |raw: &[u8]| rows(raw, fixture.store.secrets());
-                let report = fixture.store.check_deep(Some(&remake), &mut |_| true).unwrap();
+                let make_rows = |raw: &[u8]| rows(raw, fixture.store.secrets());
+                let report = fixture.store.check_deep(Some(&make_rows), &mut |_| true).unwrap();
                 prop_assert_eq!(report.breaches, []);
             }
         }

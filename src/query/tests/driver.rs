@@ -355,8 +355,10 @@ impl TestDriver {
         while has_more {
             has_more = false;
             if kinds & 1 != 0 {
-                has_more |=
-                    self.commit(ACCOUNT, |txn| txn.purge_emails(purge_before, limit)).unwrap().left;
+                has_more |= self
+                    .commit(ACCOUNT, |txn| txn.purge_emails(purge_before, limit))
+                    .unwrap()
+                    .has_more;
             }
             if kinds & 2 != 0 {
                 self.history_cut = true;
@@ -374,7 +376,7 @@ impl TestDriver {
                 has_more |= self
                     .commit(AccountId::SITE, |txn| txn.collect_blobs(yesterday, limit))
                     .unwrap()
-                    .left;
+                    .has_more;
                 has_more |=
                     self.commit(AccountId::SITE, |txn| txn.sweep_blobs(DAY, limit)).unwrap();
             }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use crate::message::rows_or_bare;
+use crate::message::rows_of_any;
 use crate::model::{EmailMetadata, ListingFilter, Mailbox, MailboxUid, ModSeq};
 use crate::query::tests::driver::{ACCOUNT, TestDriver, ops};
 use crate::query::tests::naive::apply_changes;
@@ -209,21 +209,21 @@ proptest! {
             };
             let row = EmailMetadata::decode(key, value).unwrap();
             let id = decode_key::<table::EmailMetadata>(key).unwrap().email;
-            let was_restored = row.deleted.is_some()
+            let was_restored = row.destroyed.is_some()
                 && driver.store.snapshot().content(ACCOUNT, id).unwrap().is_none();
-            if !was_restored && (row.deleted.is_some() || threads.insert(row.thread)) {
+            if !was_restored && (row.destroyed.is_some() || threads.insert(row.thread)) {
                 damaged.insert(id);
                 write(&engine, Table::EmailMetadata, key.clone(), is_corrupt.then(|| vec![1, 2]));
             }
         }
         let secrets = driver.store.secrets().clone();
-        let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
+        let make_rows = |raw: &[u8]| rows_of_any(raw, &secrets);
         let scope = RepairScope::Repair;
-        let report = driver.store.repair(scope, None, &remake, &mut |_| true).unwrap();
+        let report = driver.store.repair(scope, None, &make_rows, &mut |_| true).unwrap();
         prop_assert_eq!(&report.unrepaired, &Vec::new());
         prop_assert_eq!(report.history_restarted.is_empty(), damaged.is_empty());
         let breaches = |driver: &TestDriver| {
-            driver.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches
+            driver.store.check_deep(Some(&make_rows), &mut |_| true).unwrap().breaches
         };
         prop_assert_eq!(breaches(&driver), Vec::new());
         driver.forget_keywords(&damaged);
@@ -259,12 +259,12 @@ proptest! {
             apply_damage(&engine, damage);
         }
         let secrets = driver.store.secrets().clone();
-        let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
+        let make_rows = |raw: &[u8]| rows_of_any(raw, &secrets);
         let scope = if rebuild { RepairScope::Rebuild } else { RepairScope::Repair };
-        let report = driver.store.repair(scope, None, &remake, &mut |_| true).unwrap();
+        let report = driver.store.repair(scope, None, &make_rows, &mut |_| true).unwrap();
         prop_assert_eq!(&report.unrepaired, &Vec::new());
         let breaches = |driver: &TestDriver| {
-            driver.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches
+            driver.store.check_deep(Some(&make_rows), &mut |_| true).unwrap().breaches
         };
         prop_assert_eq!(breaches(&driver), Vec::new(), "{:?}", damages);
         for (spec, window, total) in &queries {
@@ -283,7 +283,8 @@ proptest! {
         }
         check_listings(&driver);
         prop_assert_eq!(breaches(&driver), Vec::new());
-        let again = driver.store.repair(RepairScope::Repair, None, &remake, &mut |_| true).unwrap();
+        let again =
+            driver.store.repair(RepairScope::Repair, None, &make_rows, &mut |_| true).unwrap();
         prop_assert_eq!(again.written, 0);
     }
 }

@@ -140,8 +140,8 @@ impl Fixture {
     }
 
     fn assert_sound(&self) {
-        let remake = |raw: &[u8]| rows(raw, self.store.secrets());
-        let breaches = self.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches;
+        let make_rows = |raw: &[u8]| rows(raw, self.store.secrets());
+        let breaches = self.store.check_deep(Some(&make_rows), &mut |_| true).unwrap().breaches;
         assert!(
             breaches.is_empty(),
             "{}",

@@ -126,7 +126,7 @@ impl Snapshot<'_> {
     /// # Errors
     /// Any read error.
     pub fn state(&self, account: AccountId, data: DataType) -> Result<ModSeq, Error> {
-        Ok(self.account_state(account)?.state(data))
+        Ok(self.account_state(account)?.high_mark(data))
     }
 
     /// Returns the vacation response; a disabled one if none was set.

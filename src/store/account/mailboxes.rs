@@ -216,7 +216,7 @@ impl Txn<'_> {
         }
         row.updated = modseq;
         row.updated_not_counts = modseq;
-        row.deleted = true;
+        row.destroyed = true;
         self.put::<Mailboxes>(&self.mailbox_key(uid), &row);
         if row.role == Some(Role::Trash) {
             self.set_trash(MailboxUid(0))?;
@@ -227,7 +227,7 @@ impl Txn<'_> {
 
     pub(in crate::store) fn live_mailbox(&self, uid: MailboxUid) -> Result<Mailbox, Error> {
         let found = self.row::<Mailboxes>(&self.mailbox_key(uid))?;
-        found.filter(|mailbox| !mailbox.deleted).ok_or(Error::NotFound("mailbox"))
+        found.filter(|mailbox| !mailbox.destroyed).ok_or(Error::NotFound("mailbox"))
     }
 
     /// Checks a mailbox among the stored mailboxes of the account.

@@ -43,7 +43,7 @@ impl Checker<'_> {
             }
         }
         let role_of = |checker: &Self, role| {
-            let mut all = checker.census.mailboxes.iter().filter(|(_, row)| !row.deleted);
+            let mut all = checker.census.mailboxes.iter().filter(|(_, row)| !row.destroyed);
             all.find(|(_, row)| row.role == Some(role)).map(|(uid, _)| *uid)
         };
         let state = self.state_or_fresh();
@@ -77,7 +77,7 @@ impl Checker<'_> {
             (None, _) => format!("Recovered {uid}"),
         };
         let others =
-            || self.census.mailboxes.iter().filter(|(other, row)| **other != uid && !row.deleted);
+            || self.census.mailboxes.iter().filter(|(other, row)| **other != uid && !row.destroyed);
         let is_taken =
             |name: &str| others().any(|(_, row)| row.parent.is_none() && row.name == name);
         let mut name = old_name.clone();
@@ -95,7 +95,7 @@ impl Checker<'_> {
             ..Mailbox::default()
         });
         let listings = vec![MaintainedListing::standard(ListingFilter::Every, state.modseq)];
-        let row = Mailbox { name, parent: None, role, deleted: false, listings, ..base };
+        let row = Mailbox { name, parent: None, role, destroyed: false, listings, ..base };
         self.census.mailboxes.insert(uid, row);
     }
 
@@ -234,7 +234,7 @@ fn differences(found: &Mailbox, wanted: &Mailbox) -> String {
     if found.listings != wanted.listings {
         out.push(format!("maintains {:?}, should maintain {:?}", found.listings, wanted.listings));
     }
-    if found.deleted != wanted.deleted {
+    if found.destroyed != wanted.destroyed {
         out.push("says that the mailbox was destroyed, but emails are in it".to_owned());
     }
     if (found.updated, found.updated_not_counts) != (wanted.updated, wanted.updated_not_counts) {

@@ -17,7 +17,7 @@ impl Checker<'_> {
     /// Checks that every guest of a mailbox has a row in `shared`. Guests whose accounts no longer
     /// exist need none: upkeep removes their rights.
     pub(in crate::store) fn check_shares(&self) -> Result<(), Error> {
-        let live = self.census.mailboxes.values().filter(|row| !row.deleted);
+        let live = self.census.mailboxes.values().filter(|row| !row.destroyed);
         let with: BTreeSet<AccountId> = live.flat_map(|row| row.shares.keys().copied()).collect();
         for with in with {
             if self.read.bytes::<Accounts>(&AccountKey { account: with })?.is_some() {

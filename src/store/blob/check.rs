@@ -1,4 +1,13 @@
 //! Checks messages with their references, subscriptions, and the rows of upkeep.
+//!
+//! - Subscriptions and rows of upkeep are checked with their account, and a repair deletes what is
+//!   wrong.
+//! - Messages and references are of no single account, so one pass over each table checks them for
+//!   all. All these tables sort by the hash, and cursors advance through them together.
+//! - Missing or damaged bytes are only reported: only a backup has them. A reference that belongs
+//!   to no email is deleted by `Txn::drop_strays`.
+//! - A deep check (`check --blobs`) also compares the bytes of each message with its hash. Where an
+//!   email has the message, the check of the email does that.
 
 use std::collections::HashSet;
 
@@ -19,9 +28,9 @@ use crate::store::table::{
 };
 
 impl Checker<'_> {
-    /// Checks that every subscription names an existing mailbox, and a user other than its owner.
-    /// Those of a destroyed mailbox are deleted step by step. The subscriber may be an erased
-    /// account, whose id no other account gets.
+    /// Checks that every subscription names a mailbox that exists or is a tombstone, and a user
+    /// other than the owner. (The subscriptions to a destroyed mailbox are deleted step by step, so
+    /// some may be left.) The subscriber may be an erased account, whose id no other account gets.
     pub(in crate::store) fn check_subscriptions(&self) -> Result<(), Error> {
         let mut rows = self.rows::<Subscriptions>();
         while let Some(found) = rows.next()? {
@@ -85,8 +94,10 @@ impl Checker<'_> {
     }
 }
 
-/// Checks that every reference belongs to an email that holds the message, that every message is
-/// held or is a candidate for collection, and that every message that is held exists.
+/// Checks that every reference of an email belongs to an email with that message, that every
+/// message to which an email refers exists, and that every message has a reference or is a
+/// candidate for collection. Also checks that the bytes of every message are whole; with `deep`,
+/// their hash.
 pub(in crate::store) fn check_messages(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
@@ -166,8 +177,9 @@ pub(in crate::store) fn check_messages(
     check_held_messages(read, &mut refs, None, deep, on_fault)
 }
 
-/// Reads the frames of a message, and returns what is wrong with it. With `verify_hash`, also
-/// verifies its hash.
+/// Reads the frames of a message, and returns what is wrong with it; `None` if it is whole. With
+/// `verify_hash`, also verifies its hash. Reports the frames before the message, which belong to no
+/// message, and leaves `frames` behind those of the message.
 fn check_bytes(
     blob: BlobHash,
     row: &[u8],
@@ -223,7 +235,8 @@ fn check_bytes(
     }))
 }
 
-/// Checks that every reference to a message belongs to an email that holds it.
+/// Checks only that every reference of an email belongs to an email with that message. For a
+/// repair, which deletes the others.
 pub(in crate::store) fn check_blob_refs(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
@@ -236,8 +249,9 @@ pub(in crate::store) fn check_blob_refs(
     Ok(())
 }
 
-/// Reports the emails whose message is missing, by the references before the key `upto` of the next
-/// message that exists.
+/// Reports the emails whose message is missing: those with a reference that sorts before `upto`,
+/// the key of the next message that exists, and that no call has read yet. `None` stands for the
+/// end of the table.
 fn check_held_messages(
     read: &dyn RowReader,
     refs: &mut RowCursor<'_, BlobRefs>,
@@ -249,7 +263,7 @@ fn check_held_messages(
         Some(key) => refs.below(key)?,
         None => refs.next()?,
     } {
-        // A deep check reports it with the email.
+        // In a deep check, the check of the email reports it.
         if let Some(BlobRefKey { blob, account, email }) =
             held_by_email(read, &reference, on_fault)?.filter(|_| !deep)
         {
@@ -267,7 +281,8 @@ fn check_held_messages(
     Ok(())
 }
 
-/// Returns the key of a reference if its email holds the message, and reports the reference if not.
+/// Returns the key of a reference if its email, or tombstone, has the message. Otherwise reports
+/// the reference and returns `None`.
 fn held_by_email(
     read: &dyn RowReader,
     found: &Found<BlobRefs>,

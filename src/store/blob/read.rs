@@ -1,4 +1,9 @@
 //! Reads the bytes of messages and uploads, whole or in part.
+//!
+//! - Ranges count bytes from 0, and their end is exclusive. What lies behind the last byte is left
+//!   out: a range that is wholly behind it has no bytes, and is no error.
+//! - `None` means that the email, the upload or its bytes do not exist. A frame of a long message
+//!   that is missing or has a wrong length is `Corrupt`.
 
 use std::ops::Range;
 
@@ -13,7 +18,8 @@ use crate::store::table::{BlobFrames, Blobs, Uploads};
 use crate::store::txn::snapshot::Snapshot;
 
 impl Snapshot<'_> {
-    /// Returns the bytes of an email: its trace prefix, and the message as received.
+    /// Returns the bytes of an email: its trace prefix, then the message as received. `None` if the
+    /// email is destroyed or does not exist, or if its content or its message is missing.
     ///
     /// # Errors
     /// Those of reading.
@@ -21,8 +27,8 @@ impl Snapshot<'_> {
         self.message_part(account, id, 0..u64::MAX)
     }
 
-    /// Returns the bytes of an email in a range. The part of the range behind the end of the email
-    /// has no bytes. Reads only the frames that the range touches.
+    /// Returns the bytes of an email in a range, as `message` does. Reads only the frames that the
+    /// range touches, and not even the message if the range ends in the trace prefix.
     ///
     /// # Errors
     /// Those of reading.
@@ -54,7 +60,8 @@ impl Snapshot<'_> {
     }
 
     /// Returns the beginning of a message as it was received. Reads a long message frame by frame,
-    /// until `is_enough` returns `true` for the bytes that were read.
+    /// and stops when `is_enough` returns `true` for all bytes read so far, or at the end. A short
+    /// message, which has no frames, is returned whole.
     ///
     /// # Errors
     /// Those of reading.
@@ -76,7 +83,8 @@ impl Snapshot<'_> {
         }
     }
 
-    /// Returns the row of bytes that a user uploaded to an account.
+    /// Returns the row of an upload; `None` if the user did not upload these bytes to this account,
+    /// or if the upload has expired.
     ///
     /// # Errors
     /// Those of reading.
@@ -89,8 +97,7 @@ impl Snapshot<'_> {
         self.read.row::<Uploads>(&UploadKey { account, user, blob: *hash })
     }
 
-    /// Returns the bytes of an upload in a range, as `message_part` does. `None` if the user did
-    /// not upload them to this account.
+    /// Returns the bytes of an upload in a range; `None` if `upload` returns none.
     ///
     /// # Errors
     /// Those of reading.
@@ -108,7 +115,8 @@ impl Snapshot<'_> {
     }
 }
 
-/// Appends the bytes of a blob in a range, and returns whether the blob exists.
+/// Appends the bytes of a blob in a range to `out`, and returns whether the blob exists. After an
+/// error, `out` may have some of them.
 pub(in crate::store) fn append(
     read: &dyn RowReader,
     hash: &BlobHash,
@@ -180,6 +188,7 @@ fn append_from_row(
     Ok(())
 }
 
+/// Returns the bytes in a range, as far as there are any.
 fn part<'a>(bytes: &'a [u8], range: &Range<u64>) -> &'a [u8] {
     let clamp = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
     bytes.get(clamp(range.start)..clamp(range.end)).unwrap_or_default()

@@ -1,13 +1,15 @@
-//! Uploads: bytes that a client uploaded and that no object holds yet (RFC 8620 §6, §6.1).
+//! Uploads: bytes that a client uploaded, so that it can make objects of them (RFC 8620 §6, §6.1).
 //!
-//! - The bytes are stored with the messages, once for all who hold them. A row says who uploaded
-//!   them, to which account, and when.
+//! - The bytes are stored with the messages, once for all that refer to them. A row says who
+//!   uploaded them, to which account, and when.
+//! - An email that is imported from an upload has a reference of its own to the bytes. The upload
+//!   stays as it is until it expires.
 //! - An upload belongs only to its uploader, in shared accounts too. Each user has a quota for
 //!   uploads in each account. If an upload exceeds it, the oldest uploads are deleted first,
 //!   however young they are (RFC 8620 §6: "the server MUST delete unreferenced blobs in date order,
 //!   oldest first, until there is room"). Otherwise no upload is deleted before its time.
-//! - The same bytes again are the same upload, whose time begins anew.
-//! - A user has few uploads in an account (`limits::MAX_UPLOADS`), so they have no index by time.
+//! - The same bytes again are the same upload, with a new time and media type.
+//! - A user has at most `limits::MAX_UPLOADS` uploads in an account, so they have no index by time.
 
 use crate::model::{AccountId, BlobHash, UtcMillis, limits};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -19,8 +21,9 @@ use crate::store::table::{Blobs, Present, UploadBlobs, Uploads};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Stores an upload of a user in this account. The user's uploads there may have at most
-    /// `quota` bytes. `hash` must be the hash of `raw`.
+    /// Stores an upload of a user in this account, and returns its row. The user's uploads there
+    /// may have at most `quota` bytes: older ones are deleted to make room. `hash` must be the hash
+    /// of `raw`.
     ///
     /// # Errors
     /// `Quota` if the bytes alone are more than the quota; `Conflict` if the media type is
@@ -38,9 +41,10 @@ impl Txn<'_> {
         Ok(upload)
     }
 
-    /// Does as `put_upload` with bytes that the store already has. Does not check whether the user
-    /// may have them. The frames of a long message are not read. The ticket fails with `Overtaken`
-    /// if the bytes were stored again or collected meanwhile: then it may be tried again.
+    /// Does as `put_upload` with bytes that the store already has (Blob/copy). Does not check
+    /// whether the user may have them. The frames of a long message are not read. The ticket fails
+    /// with `Overtaken` if the bytes were stored again or collected meanwhile: then it may be tried
+    /// again.
     ///
     /// # Errors
     /// `NotFound` if the store does not have the bytes; those of `put_upload`.
@@ -66,8 +70,8 @@ impl Txn<'_> {
         Ok(upload)
     }
 
-    /// Deletes at most `limit` uploads that were last uploaded at `upto` or before, and returns
-    /// whether more may be left.
+    /// Deletes at most `limit` uploads of this account, of any user, that were last uploaded at
+    /// `upto` or before, and returns whether more may be left.
     ///
     /// # Errors
     /// Those of reading.
@@ -84,7 +88,8 @@ impl Txn<'_> {
         Ok(has_more)
     }
 
-    /// Writes the rows of an upload, after deleting older ones if the quota demands it.
+    /// Stages the rows of an upload, but not its bytes. Deletes the oldest of the user's other
+    /// uploads first, until there is room for it by `quota` and `limits::MAX_UPLOADS`.
     fn note_upload(
         &mut self,
         user: AccountId,
@@ -128,7 +133,7 @@ impl Txn<'_> {
         Ok(upload)
     }
 
-    /// Deletes an upload and its reference to the bytes.
+    /// Deletes an upload and its reference to the bytes. Nothing else that refers to them changes.
     pub(in crate::store) fn forget_upload(&mut self, key: &UploadKey) {
         let UploadKey { account, user, blob } = *key;
         self.delete::<UploadBlobs>(&UploadBlobKey { blob, account, user });

@@ -1,4 +1,5 @@
-//! Checks uploads: each has its bytes and refers to them, and each reference belongs to an upload.
+//! Checks uploads: the bytes of each exist and have the size that its row says, each refers to its
+//! bytes (`upload_blobs`), and each such reference belongs to an upload.
 
 use crate::model::{AccountId, BlobHash};
 use crate::store::engine::typed::TypedRead as _;
@@ -56,7 +57,7 @@ fn uploaded_by(key: &[u8]) -> Option<(AccountId, AccountId, BlobHash)> {
     decode_key::<UploadBlobs>(key).ok().map(|key| (key.account, key.user, key.blob))
 }
 
-/// Checks that every reference to uploaded bytes belongs to an existing upload.
+/// Checks that every reference to uploaded bytes, of all accounts, belongs to an existing upload.
 pub(in crate::store) fn check_upload_blobs(
     read: &dyn RowReader,
     run: &dyn CheckObserver,

@@ -1,13 +1,16 @@
 //! Stores the bytes of messages and uploads, and deletes those to which nothing refers any more.
-//! What is said here of messages holds for uploads, too.
+//! What is said here of messages is true of uploads, too.
 //!
-//! - The references to a message are those of emails, of actions and of uploads.
+//! - The references to a message are the rows of `blob_refs` (emails and their tombstones),
+//!   `outbox_blobs` (actions) and `upload_blobs` (uploads). An object *holds* a message if it has
+//!   such a reference.
 //! - A message is stored in the same commit as a reference to it.
 //! - A commit that deletes a reference adds a candidate (`blob_purge`). It does not check for other
-//!   references: two accounts that delete theirs at the same time would each see the other's.
+//!   references: if two accounts delete the last two at the same time, each still sees the other's.
 //! - After a grace time, a commit of the site deletes the candidates that have no reference and
-//!   were not stored again. This commit asserts that the message's row is unchanged, for a delivery
-//!   of the same message writes the row again together with its reference.
+//!   were not stored again. It does not hold the locks of the accounts, so it asserts that the row
+//!   of the message is unchanged: a delivery of the same message writes the row again, with a new
+//!   time, together with its reference.
 //! - A rare sweep over all messages finds those with neither a reference nor a candidate.
 
 use std::time::Duration;
@@ -23,7 +26,7 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// A step reads no further message after this many bytes.
+/// A step takes no further message once those it has taken have more bytes than this.
 const BYTES_PER_STEP: u64 = 8 << 20;
 
 /// The result of a step of collecting messages.
@@ -33,12 +36,13 @@ pub struct CollectResult {
     pub blobs: usize,
     /// Bytes of these messages.
     pub bytes: u64,
-    /// Whether more candidates may be left.
-    pub left: bool,
+    /// Whether more candidates of the time may be left.
+    pub has_more: bool,
 }
 
 impl Txn<'_> {
-    /// Stages the rows of a message. The transaction must also stage an email with the message.
+    /// Stages the rows of a message: `raw`, from which `message` was made. The transaction must
+    /// also stage an email with the message.
     pub fn put_message(&mut self, message: &EncodedMessage, raw: &[u8]) {
         self.put_blob(&message.blob, raw);
     }
@@ -52,19 +56,20 @@ impl Txn<'_> {
         }
     }
 
-    /// Adds a candidate: a message that may have had no reference since `at`. It is examined a
-    /// grace time after `at`.
+    /// Adds a candidate: a message that may have had no reference since `at`. `collect_blobs` looks
+    /// at it when its `upto` has come to `at`.
     pub(in crate::store) fn note_blob_release(&mut self, at: UtcMillis, blob: BlobHash) {
         self.put::<BlobPurge>(&BlobPurgeKey { at: at.into(), blob }, &Present);
     }
 
-    /// Deletes the reference of an email to its message.
+    /// Deletes the reference of an email of this account to its message, and adds a candidate.
     pub(in crate::store) fn release_email_blob(&mut self, blob: &BlobHash, id: EmailId) {
         self.delete::<BlobRefs>(&BlobRefKey { blob: *blob, account: self.account, email: id });
         self.note_blob_release(self.now, *blob);
     }
 
-    /// Deletes the reference of an action to its message.
+    /// Deletes the reference of an action of this account to its message, and adds a candidate.
+    /// Does nothing if the bytes of the action are not in `blobs`.
     pub(in crate::store) fn release_action_blob(&mut self, action: &Action) {
         if let Some(blob) = action.blob {
             self.delete::<OutboxBlobs>(&ActionBlobKey {
@@ -76,10 +81,14 @@ impl Txn<'_> {
         }
     }
 
-    /// Examines at most `limit` candidates of `upto` or before, and deletes the messages that have
-    /// no reference and were not stored after `upto`. The transaction must be one of the site.
-    /// `upto` must be longer ago than any commit takes. The commit fails with `Overtaken` if one of
-    /// the messages was stored meanwhile; then nothing was deleted.
+    /// Examines at most `limit` (at least 1) candidates of `upto` or before, oldest first, and
+    /// deletes the messages that have no reference and were not stored after `upto`. An examined
+    /// candidate is deleted, too; one whose message was stored later gets that later time instead.
+    ///
+    /// The transaction must be one of the site. `upto` must be longer ago than any commit takes:
+    /// then a commit that stores a message again, and is still queued, gives its row another time
+    /// than the row that is read here. The commit fails with `Overtaken` if one of the messages was
+    /// stored meanwhile; then nothing was deleted.
     ///
     /// # Errors
     /// Those of reading.
@@ -90,12 +99,12 @@ impl Txn<'_> {
             candidates.push(key);
             Ok(candidates.len() < limit)
         })?;
-        let left = candidates.len() >= limit;
-        let mut result = CollectResult { left, ..CollectResult::default() };
+        let has_more = candidates.len() >= limit;
+        let mut result = CollectResult { has_more, ..CollectResult::default() };
         let mut bytes_seen = 0;
         for candidate in candidates {
             if bytes_seen > BYTES_PER_STEP {
-                result.left = true;
+                result.has_more = true;
                 break;
             }
             // The message is read before its references: a delivery between the two reads changes
@@ -125,9 +134,9 @@ impl Txn<'_> {
     }
 
     /// Runs a step of the sweep over all messages, which turns every message without a reference
-    /// into a candidate. The step examines at most `limit` messages. The transaction must be one of
-    /// the site. A sweep does not begin before `every` has passed since the last one began. Returns
-    /// whether the sweep has more messages.
+    /// into a candidate, of the time when it was last stored. The step examines at most `limit`
+    /// messages. The transaction must be one of the site. A sweep does not begin before `every` has
+    /// passed since the last one began. Returns whether the sweep has more messages.
     ///
     /// # Errors
     /// Those of reading.

@@ -68,7 +68,7 @@ impl Checker<'_> {
     ) -> Result<EmailMetadata, Error> {
         let mut wanted = email.clone();
         let mut problems: Vec<&str> = Vec::new();
-        if email.deleted.is_none() {
+        if email.destroyed.is_none() {
             wanted.mailboxes = self.existing_mailboxes(&email.mailboxes);
             if wanted.mailboxes != email.mailboxes {
                 problems.push("is in no mailbox, or in one that never existed");
@@ -118,14 +118,14 @@ impl Checker<'_> {
         let last = self.found_state.as_ref().map_or(u32::MAX, |state| state.last_mailbox);
         let mut existing = BTreeSet::new();
         for uid in named.iter().filter(|uid| uid.0 != 0 && uid.0 <= last) {
-            if self.census.mailboxes.get(uid).is_none_or(|row| row.deleted) {
+            if self.census.mailboxes.get(uid).is_none_or(|row| row.destroyed) {
                 self.recover_mailbox(*uid, None);
             }
             existing.insert(*uid);
         }
         if existing.is_empty() {
             let live =
-                self.census.mailboxes.iter().find(|(_, row)| !row.deleted).map(|(uid, _)| *uid);
+                self.census.mailboxes.iter().find(|(_, row)| !row.destroyed).map(|(uid, _)| *uid);
             let fallback = Some(self.census.inbox).filter(|uid| uid.0 != 0).or(live);
             existing.insert(fallback.unwrap_or_else(|| self.new_inbox()));
         }
@@ -162,9 +162,9 @@ impl Checker<'_> {
         let raw = self.whole_message(id, email)?;
         let made = self
             .options
-            .remake
+            .make_rows
             .zip(raw.as_deref())
-            .map(|(remake, raw)| EncodedMessage::new(&remake(raw)));
+            .map(|(make_rows, raw)| EncodedMessage::new(&make_rows(raw)));
         // Rows that an earlier version made of the message stay until a rebuild.
         let is_earlier =
             matches!(readable, Some(Ok(_))) && content.is_some_and(is_content_outdated);
@@ -204,7 +204,7 @@ impl Checker<'_> {
         {
             self.expect(Table::EmailTokens, key, tokens, encode_tokens(&prefix, &made.tokens))?;
         }
-        let is_known = matches!(readable, Some(Ok(_))) || self.options.remake.is_some();
+        let is_known = matches!(readable, Some(Ok(_))) || self.options.make_rows.is_some();
         Ok(raw
             .filter(|_| is_known)
             .map(|raw| (raw.len() as u64).saturating_add(prefix.len() as u64)))
@@ -217,7 +217,7 @@ impl Checker<'_> {
         id: EmailId,
         email: &EmailMetadata,
     ) -> Result<Option<Vec<u8>>, Error> {
-        if self.options.remake.is_none() {
+        if self.options.make_rows.is_none() {
             return Ok(None);
         }
         let (key, mut raw) = (BlobKey { blob: email.blob }.encode(), Vec::new());
@@ -252,9 +252,9 @@ impl Checker<'_> {
                 let raw = self.whole_message(id, email)?;
                 let made = self
                     .options
-                    .remake
+                    .make_rows
                     .zip(raw)
-                    .map(|(remake, raw)| EncodedMessage::new(&remake(&raw)));
+                    .map(|(make_rows, raw)| EncodedMessage::new(&make_rows(&raw)));
                 let prefix = content.and_then(content_prefix).unwrap_or_default();
                 let wanted = made.map(|made| encode_content(&prefix, &made.content));
                 let what = match content.map(|row| decode_content(key, row)) {

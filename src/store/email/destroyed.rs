@@ -52,7 +52,7 @@ impl Snapshot<'_> {
             &KeyRange::from(&(account,), &first).reversed(),
             |PurgeKey { email: id, .. }, _| {
                 if let Some(email) = self.email_or_tombstone(account, id)?
-                    && let Some(at) = email.deleted
+                    && let Some(at) = email.destroyed
                     && self
                         .read
                         .bytes::<BlobRefs>(&BlobRefKey { blob: email.blob, account, email: id })?

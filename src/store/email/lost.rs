@@ -218,7 +218,7 @@ impl<'a> Checker<'a> {
                 size: trace.prefix.saturating_add(length),
                 created: trace.since.map_or(updated, |since| since.min(updated)),
                 updated,
-                deleted: trace.destroyed,
+                destroyed: trace.destroyed,
             };
             out.insert(id, email);
         }
@@ -335,7 +335,7 @@ impl<'a> Checker<'a> {
             let row =
                 self.readable::<Threads>(&ThreadIdKey { account: self.account, thread: id })?;
             let row = row
-                .filter(|row| !row.deleted && row.emails == readable.emails.saturating_add(lost));
+                .filter(|row| !row.destroyed && row.emails == readable.emails.saturating_add(lost));
             let surplus = row.map(|row| ThreadSurplus {
                 unseen: row.unseen.saturating_sub(readable.unseen),
                 unread: row

@@ -29,7 +29,7 @@ impl Snapshot<'_> {
             let email = row
                 .map(|row| EmailMetadata::from_bytes(table::EmailMetadata::ID, key, row))
                 .transpose()?;
-            emails.push(email.filter(|email| email.deleted.is_none()));
+            emails.push(email.filter(|email| email.destroyed.is_none()));
             Ok(())
         })?;
         Ok(emails)

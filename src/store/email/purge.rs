@@ -22,7 +22,7 @@ pub struct PurgeResult {
     /// The number of threads that were purged with them.
     pub threads: usize,
     /// Whether more may be left.
-    pub left: bool,
+    pub has_more: bool,
 }
 
 impl Txn<'_> {
@@ -42,13 +42,13 @@ impl Txn<'_> {
             rows.push(key);
             Ok(rows.len() < limit)
         })?;
-        let mut done = PurgeResult { left: rows.len() >= limit, ..PurgeResult::default() };
+        let mut done = PurgeResult { has_more: rows.len() >= limit, ..PurgeResult::default() };
         for row in rows {
             self.delete::<EmailPurge>(&row);
             let id = row.email;
             let found = self.email_row(id)?;
             // The email is missing only if the account is being erased.
-            if let Some(email) = found.filter(|email| email.deleted.is_some()) {
+            if let Some(email) = found.filter(|email| email.destroyed.is_some()) {
                 done.emails += 1;
                 done.threads += usize::from(self.purge(id, &email)?);
             }
@@ -62,7 +62,7 @@ impl Txn<'_> {
     /// `NotFound` if there is no tombstone; any read error.
     pub fn purge_email(&mut self, id: EmailId) -> Result<(), Error> {
         let found = self.email_row(id)?;
-        let found = found.and_then(|email| email.deleted.map(|at| (email, at)));
+        let found = found.and_then(|email| email.destroyed.map(|at| (email, at)));
         let (email, at) = found.ok_or(Error::NotFound("destroyed email"))?;
         self.delete::<EmailPurge>(&PurgeKey { account: self.account, at: at.into(), email: id });
         self.purge(id, &email).map(drop)
@@ -84,7 +84,7 @@ impl Txn<'_> {
         let thread_key = self.thread_key(email.thread);
         let thread = self.row::<Threads>(&thread_key)?;
         let is_last =
-            thread.is_some_and(|thread| thread.deleted && thread.updated == email.updated);
+            thread.is_some_and(|thread| thread.destroyed && thread.updated == email.updated);
         if is_last {
             self.delete::<Threads>(&thread_key);
             self.delete::<ThreadByModseq>(&change);
@@ -135,7 +135,7 @@ impl Txn<'_> {
     fn dead_mailboxes(&self) -> Result<Vec<(MailboxUid, Mailbox)>, Error> {
         let mut dead = Vec::new();
         self.rows(&KeyRange::<Mailboxes>::under(&(self.account,)), |key, mailbox| {
-            if mailbox.deleted {
+            if mailbox.destroyed {
                 dead.push((key.mailbox, mailbox));
             }
             Ok(true)

@@ -25,7 +25,7 @@ impl Snapshot<'_> {
     /// Any read error; so for every function in this file.
     pub fn email(&self, account: AccountId, id: EmailId) -> Result<Option<EmailMetadata>, Error> {
         let row = self.read.row::<table::EmailMetadata>(&EmailKey { account, email: id })?;
-        Ok(row.filter(|email| email.deleted.is_none()))
+        Ok(row.filter(|email| email.destroyed.is_none()))
     }
 
     /// Returns the trace prefix and the content of an email, or of a tombstone that can be
@@ -190,7 +190,7 @@ impl Snapshot<'_> {
     ) -> Result<Vec<(EmailId, EmailMetadata)>, Error> {
         let mut out = Vec::new();
         self.read.rows(range, |key, row| {
-            if row.deleted.is_none() {
+            if row.destroyed.is_none() {
                 out.push((key.email, row));
             }
             Ok(out.len() < limit)
@@ -206,7 +206,7 @@ impl Snapshot<'_> {
     pub fn threads(&self, account: AccountId, limit: usize) -> Result<Vec<ThreadId>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Threads>(&KeyRange::under(&(account,)), |key, thread| {
-            if !thread.deleted {
+            if !thread.destroyed {
                 out.push(key.thread);
             }
             Ok(out.len() < limit)
@@ -222,7 +222,7 @@ impl Snapshot<'_> {
         Ok(self
             .read
             .row::<Threads>(&ThreadIdKey { account, thread: id })?
-            .filter(|thread| !thread.deleted))
+            .filter(|thread| !thread.destroyed))
     }
 
     /// Returns the live emails of a thread, newest first.
@@ -266,7 +266,7 @@ impl Snapshot<'_> {
         Ok(self
             .read
             .row::<Mailboxes>(&MailboxKey { account, mailbox: uid })?
-            .filter(|mailbox| !mailbox.deleted))
+            .filter(|mailbox| !mailbox.destroyed))
     }
 
     /// Returns the live mailboxes of an account, by uid.
@@ -276,7 +276,7 @@ impl Snapshot<'_> {
     pub fn mailboxes(&self, account: AccountId) -> Result<Vec<(MailboxUid, Mailbox)>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Mailboxes>(&KeyRange::under(&(account,)), |key, row| {
-            if !row.deleted {
+            if !row.destroyed {
                 out.push((key.mailbox, row));
             }
             Ok(true)

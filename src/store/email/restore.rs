@@ -33,7 +33,7 @@ impl Txn<'_> {
         grace: Duration,
     ) -> Result<(EmailId, ThreadId), Error> {
         let old = self.tombstone(id)?;
-        if old.deleted.is_none_or(|at| at.after(grace) <= self.now) {
+        if old.destroyed.is_none_or(|at| at.after(grace) <= self.now) {
             return Err(Error::Conflict("the time in which it could be restored is over".into()));
         }
         let prefix = self.prefix_of(id, &old, message)?;
@@ -68,7 +68,7 @@ impl Txn<'_> {
     /// Returns a destroyed email that still holds its message.
     fn tombstone(&self, id: EmailId) -> Result<EmailMetadata, Error> {
         let found = self.email_row(id)?.ok_or(Error::NotFound("destroyed email"))?;
-        if found.deleted.is_none() {
+        if found.destroyed.is_none() {
             return Err(Error::Conflict("it was not destroyed".into()));
         }
         if self.bytes::<BlobRefs>(&self.blob_ref_key(found.blob, id))?.is_none() {

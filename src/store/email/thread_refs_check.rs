@@ -114,7 +114,7 @@ impl Checker<'_> {
     /// lost.
     pub(in crate::store) fn check_uncertain_references(&mut self) -> Result<(), Error> {
         let uncertain = std::mem::take(&mut self.refs.uncertain);
-        let Some(remake) = self.options.remake.filter(|_| self.refs.is_damaged) else {
+        let Some(make_rows) = self.options.make_rows.filter(|_| self.refs.is_damaged) else {
             return Ok(());
         };
         for mail in uncertain.into_iter().filter_map(|at| self.census.mail(at)) {
@@ -122,7 +122,7 @@ impl Checker<'_> {
             // A lost email is recovered first, and checked in the next round.
             let Some(email) = self.readable::<table::EmailMetadata>(&key)? else { continue };
             if let Some(raw) = self.whole_message(mail.id, &email)? {
-                self.write_references(&email, &EncodedMessage::new(&remake(&raw)).thread_keys)?;
+                self.write_references(&email, &EncodedMessage::new(&make_rows(&raw)).thread_keys)?;
             }
         }
         Ok(())

@@ -96,7 +96,7 @@ impl Txn<'_> {
         let (mut found, mut dead) = (None, Vec::new());
         for (at, named) in refs.0.iter().enumerate() {
             let row = self.row::<Threads>(&self.thread_key(named.thread))?;
-            let Some(row) = row.filter(|row| !row.deleted) else {
+            let Some(row) = row.filter(|row| !row.destroyed) else {
                 dead.push(named.thread);
                 continue;
             };
@@ -155,7 +155,7 @@ impl Txn<'_> {
             }
             self.put::<ThreadByModseq>(&ModSeqKey { account, modseq }, &id);
             now.updated = modseq;
-            now.deleted = now.emails == 0;
+            now.destroyed = now.emails == 0;
             // The newer of two emails has the smaller id.
             now.latest = match new {
                 Some(_) => now.latest.min(email),

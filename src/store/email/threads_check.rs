@@ -50,7 +50,7 @@ impl Checker<'_> {
                 self.census.threads.push(0);
                 continue;
             };
-            numbers.push((wanted.updated.0, !wanted.deleted, id.0));
+            numbers.push((wanted.updated.0, !wanted.destroyed, id.0));
             let bits =
                 THREAD_FILTERS.iter().enumerate().filter(|(_, filter)| wanted.shows(**filter));
             self.census.threads.push(bits.fold(0, |bits, (at, _)| bits | 1 << at));
@@ -110,7 +110,7 @@ impl Checker<'_> {
         row: Option<&[u8]>,
         recount: ThreadRecount,
     ) -> Result<Option<Thread>, Error> {
-        let deleted = recount.thread.emails == 0;
+        let destroyed = recount.thread.emails == 0;
         let state = self.found_state.as_ref();
         let limit = state.map_or(u64::MAX, |state| state.modseq.0);
         let purged = state.map_or(0, |state| state.low_mark(DataType::Thread).0);
@@ -118,15 +118,15 @@ impl Checker<'_> {
         let is_plausible = |row: &Thread| {
             row.created <= row.updated
                 && row.updated.0 <= limit
-                && (!deleted || recount.destroyed.contains(&row.updated.0))
+                && (!destroyed || recount.destroyed.contains(&row.updated.0))
         };
         let (created, updated, latest) = match &found {
-            None if deleted && recount.moved <= purged => return Ok(None),
+            None if destroyed && recount.moved <= purged => return Ok(None),
             Some(Ok(row)) if is_plausible(row) => (row.created, row.updated, row.latest),
             _ => (ModSeq(recount.created), ModSeq(recount.moved), EmailId::default()),
         };
-        let latest = if deleted { latest } else { recount.thread.latest };
-        let wanted = Thread { created, updated, deleted, latest, ..recount.thread };
+        let latest = if destroyed { latest } else { recount.thread.latest };
+        let wanted = Thread { created, updated, destroyed, latest, ..recount.thread };
         match found {
             Some(Ok(row)) if row == wanted => {}
             Some(Ok(row)) => {

@@ -84,7 +84,7 @@ impl Txn<'_> {
             size,
             created: modseq,
             updated: modseq,
-            deleted: None,
+            destroyed: None,
         };
         self.rewrite(id, None, Some(&metadata))?;
         self.touch(DataType::EmailDelivery);
@@ -141,7 +141,7 @@ impl Txn<'_> {
 
     pub(in crate::store) fn live_email(&self, id: EmailId) -> Result<EmailMetadata, Error> {
         let found = self.email_row(id)?;
-        found.filter(|email| email.deleted.is_none()).ok_or(Error::NotFound("email"))
+        found.filter(|email| email.destroyed.is_none()).ok_or(Error::NotFound("email"))
     }
 
     /// Checks that the account's quota has room for an email of this size.
@@ -228,7 +228,7 @@ impl Txn<'_> {
             }
             (Some(old), None) => {
                 let tombstone =
-                    EmailMetadata { updated: modseq, deleted: Some(self.now), ..old.clone() };
+                    EmailMetadata { updated: modseq, destroyed: Some(self.now), ..old.clone() };
                 self.delete::<EmailByThread>(&by_thread(old));
                 self.put::<EmailPurge>(
                     &PurgeKey { account, at: self.now.into(), email: id },

@@ -15,7 +15,8 @@ use crate::store::error::Error;
 
 type RowMap = BTreeMap<(Table, Vec<u8>), Arc<[u8]>>;
 
-/// Ordered rows behind a lock. A snapshot shares the map of rows, which the next write copies.
+/// Ordered rows behind a lock. A snapshot shares the map of rows; a write copies the map while
+/// there is a snapshot of it.
 #[derive(Debug, Default)]
 pub struct MemoryEngine {
     state: Arc<RwLock<MemoryState>>,

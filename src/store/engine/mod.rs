@@ -30,6 +30,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::Error;
+/// The name by which engines, and errors, know a table. (`store::table::Table` is the trait of the
+/// types that name tables where keys and rows are typed.)
 pub use super::table::TableId as Table;
 use crate::model::{AccountId, UtcMillis};
 
@@ -56,12 +58,13 @@ pub struct Base {
 pub struct Batch {
     /// The accounts that the batch changes. Empty if the batch belongs to no account.
     pub bases: Vec<Base>,
-    /// The rows, ascending by table and key, each once.
+    /// The rows, ascending by table and key, each once. `get` and `range` rely on this order.
     pub puts: Vec<Put>,
-    /// Rows that several batches of one write have in common, such as a message that is delivered
-    /// to several accounts.
+    /// Rows that several batches have in common, such as a message that is delivered to several
+    /// accounts, in the same order. Each batch that is not stale writes them. `get` and `range` do
+    /// not find them.
     pub shared: Option<Arc<Vec<Put>>>,
-    /// Rows that must have these values, or the batch is not written.
+    /// Rows that must have these values, or not exist (`None`): otherwise the batch is stale.
     pub asserts: Vec<Put>,
 }
 
@@ -77,8 +80,8 @@ impl Batch {
         self.shared.iter().flat_map(|shared| shared.iter()).chain(&self.puts)
     }
 
-    /// The value that the batch sets for a key: `None` if it does not write the key, `Some(None)`
-    /// if it deletes the row.
+    /// The value that `puts` sets for a key: `None` if the key is not among them, `Some(None)` if
+    /// the row is deleted.
     #[must_use]
     pub fn get(&self, table: Table, key: &[u8]) -> Option<Option<&[u8]>> {
         let found =
@@ -86,7 +89,7 @@ impl Batch {
         found.ok().and_then(|at| self.puts.get(at)).map(|put| put.value.as_deref())
     }
 
-    /// The rows of a table with `from <= key < to`, in order.
+    /// The rows of a table in `puts` with `from <= key < to`, in order.
     pub fn range(&self, table: Table, from: &[u8], to: &[u8]) -> &[Put] {
         let position = |key: &[u8]| {
             self.puts.partition_point(|put| (put.table, put.key.as_slice()) < (table, key))
@@ -143,8 +146,8 @@ pub trait RowReader {
     /// Those of the engine.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
 
-    /// Calls `each` with the rows of these keys, in their order. An engine may do this at less cost
-    /// than with single calls of `get`.
+    /// Calls `each` with the row of each of these keys, in their order, which may be any. An engine
+    /// may do this at less cost than with single calls of `get`, above all if the keys ascend.
     ///
     /// # Errors
     /// Those of the engine, and what `each` returns.
@@ -158,6 +161,7 @@ pub trait RowReader {
     }
 
     /// Calls `each` with the rows with `from <= key < to`, ascending, or descending if `reverse`.
+    /// There are none if `from >= to`.
     ///
     /// # Errors
     /// Those of the engine, and what `each` returns.
@@ -171,8 +175,9 @@ pub trait RowReader {
     ) -> Result<(), Error>;
 
     /// Walks forwards and backwards over the rows with `from <= key < to`: calls `each` with the
-    /// row where the walk stands, and moves as `each` says. The rows are those that one scan for
-    /// each step would find, but an engine needs to open only one iterator.
+    /// row where the walk stands, or with `None` where there is none, and moves as `each` says.
+    /// Keys outside of the range lead to its first or its last row. The rows are those that one
+    /// scan for each step would find, but an engine needs to open only one iterator.
     ///
     /// # Errors
     /// Those of the engine, and what `each` returns.
@@ -229,9 +234,10 @@ pub struct Usage {
     pub written: u64,
 }
 
+/// A backup in a directory of backups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backup {
-    /// Ascends with the time of the backups.
+    /// Ascends with the time of the backups of the directory.
     pub id: u32,
     /// The time of the backup, to the second.
     pub at: UtcMillis,
@@ -272,8 +278,8 @@ pub trait Engine: RowReader + Send + Sync + Debug {
         None
     }
 
-    /// Adds a backup to a directory of backups. Files that earlier backups have are not written
-    /// again.
+    /// Adds a backup to a directory of backups, and verifies it. Files that earlier backups have
+    /// are not written again. `Backup::written` is left 0.
     ///
     /// # Errors
     /// Those of the engine; `Conflict` if it has no disk.
@@ -289,17 +295,18 @@ pub trait Engine: RowReader + Send + Sync + Debug {
         Err(no_disk())
     }
 
-    /// Whether enough neighbouring rows were deleted for `clear_remains` to be worth a call.
+    /// Whether so many neighbouring rows were deleted that `clear_remains` should be called.
     fn has_remains(&self) -> bool {
         false
     }
 
-    /// Removes what neighbouring rows leave in the files after they were deleted, of one
-    /// neighbourhood at most. Returns whether it should be called again.
+    /// Removes what many deleted neighbouring rows leave in the engine's files: markers that an
+    /// iterator must step over one by one. A call does this for one group of neighbours at most,
+    /// and returns whether it should be called again.
     ///
-    /// While rows are still being deleted, the first call only notes that, so time should pass
-    /// between two calls. A call may rewrite files of the tables and take seconds, so it must not
-    /// run on a thread that somebody waits for.
+    /// A group in which more rows were deleted since the last call is left for a later one, so time
+    /// should pass between two calls. A call may rewrite files of the tables and take seconds, so
+    /// it must not run on a thread that somebody waits for.
     ///
     /// # Errors
     /// Those of reading.

@@ -1,5 +1,7 @@
 //! The engine over RocksDB: one column family for each table, and one synced write-ahead log.
 //!
+//! - Only one process has the store open for writing, so no versions of accounts are stored
+//!   (`Engine::is_shared`).
 //! - Every write syncs the log, so mail that was acknowledged is on the disk.
 //! - Recovery tolerates only an incomplete last record of the log, which was never acknowledged. A
 //!   store with any other damage is not opened. (RocksDB's default would silently drop everything
@@ -89,7 +91,8 @@ impl RocksEngine {
     }
 }
 
-/// Makes an error with a remedy. The directory is not in the text: callers name it.
+/// Makes the error for a store that cannot be opened, with a remedy. The directory is not in the
+/// text: callers name it.
 fn open_error(error: &dyn std::fmt::Display) -> Error {
     let text = error.to_string();
     if text.contains("LOCK") || text.contains("lock") {
@@ -111,6 +114,7 @@ fn open_error(error: &dyn std::fmt::Display) -> Error {
     Error::Open(format!("it cannot be opened: {text}. {remedy}."))
 }
 
+/// Makes the error for a failed read or write of an open store.
 fn io(error: &rocksdb::Error) -> Error {
     let text = error.to_string();
     // After ENOSPC, RocksDB recovers by itself. After every other failed write, also an exceeded
@@ -410,8 +414,9 @@ fn parse_gib(report: &str, label: &str) -> u64 {
 }
 
 impl RocksEngine {
-    /// Finds the batches whose assertions fail. An assertion of a batch sees the rows of the
-    /// batches before it. `puts` are the sorted rows of all batches.
+    /// Finds the batches whose assertions fail, and those that are stale with them. An assertion of
+    /// a batch sees the rows of the batches before it that are not stale. `puts` are the rows of
+    /// all batches as `sorted_puts` sorts them.
     fn stale_batches(
         &self,
         batches: &[Arc<Batch>],

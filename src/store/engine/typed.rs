@@ -1,4 +1,8 @@
 //! Reads rows by the types of their keys and values instead of by bytes.
+//!
+//! - A `KeyRange` says which rows of a table, and in which order. Its bounds are leading fields of
+//!   keys (`Prefix`), so the rows under any prefix are neighbours.
+//! - `TypedRead` adds typed reads to every `RowReader`: an engine, a snapshot, a transaction.
 
 use std::marker::PhantomData;
 
@@ -108,7 +112,8 @@ pub(crate) trait TypedRead: RowReader {
         self.get(T::ID, &key)?.map(|bytes| decode(&key, &bytes)).transpose()
     }
 
-    /// Calls `each` with these keys and the bytes of their rows, in their order.
+    /// Calls `each` with these keys and the bytes of their rows, in their order; `None` for a key
+    /// without a row.
     fn many<T: Table>(
         &self,
         keys: impl Iterator<Item = T::Key>,
@@ -164,7 +169,8 @@ pub(crate) trait TypedRead: RowReader {
     }
 
     /// Walks forwards and backwards over the rows of a range: calls `each` with the row where the
-    /// walk stands, if there is one, and moves as `each` says.
+    /// walk stands, if there is one, and moves as `each` says (`RowReader::walk`). Whether the
+    /// range is reversed does not matter.
     fn walk_rows<T: Table<Row: RowFormat>>(
         &self,
         range: &KeyRange<T>,
@@ -199,7 +205,7 @@ pub(crate) trait TypedRead: RowReader {
         Ok(count)
     }
 
-    /// Returns the first key of a range with its row.
+    /// Returns the first key of a range in its order, with its row: of a reversed range, the last.
     fn first<T: Table<Row: RowFormat>>(
         &self,
         range: &KeyRange<T>,
@@ -212,7 +218,7 @@ pub(crate) trait TypedRead: RowReader {
         Ok(found)
     }
 
-    /// Returns the first key of a range.
+    /// Returns the first key of a range in its order.
     fn first_key<T: Table>(&self, range: &KeyRange<T>) -> Result<Option<T::Key>, Error> {
         let mut found = None;
         self.keys(range, |key, _| {
@@ -239,7 +245,7 @@ impl Put {
 }
 
 impl Batch {
-    /// Whether the batch sets any row of a range.
+    /// Whether `puts` sets any row of a range. Deletions do not count.
     pub(crate) fn sets_any<T: Table>(&self, range: &KeyRange<T>) -> bool {
         self.range(T::ID, &range.from, &range.to).iter().any(|put| put.value.is_some())
     }

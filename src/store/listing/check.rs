@@ -61,7 +61,7 @@ impl Checker<'_> {
         let uids: Vec<MailboxUid> = self.census.mailboxes.keys().copied().collect();
         for uid in uids {
             let Some(mut mailbox) = self.census.mailboxes.get(&uid).cloned() else { continue };
-            if !mailbox.deleted {
+            if !mailbox.destroyed {
                 mailbox.listings =
                     self.check_mailbox_listings(uid, mailbox.listings, &mut tables)?;
             }
@@ -331,9 +331,9 @@ impl Checker<'_> {
         // The keys of all four tables begin as those of mailboxes do, and what follows may be
         // damaged.
         let uid = MailboxKey::read(&mut { key }).map(|key| key.mailbox).ok();
-        let deleted = uid
+        let is_destroyed = uid
             .and_then(|uid| self.census.mailboxes.get(&uid))
-            .is_some_and(|mailbox| mailbox.deleted);
-        if deleted { Ok(()) } else { self.report_extra(table, key) }
+            .is_some_and(|mailbox| mailbox.destroyed);
+        if is_destroyed { Ok(()) } else { self.report_extra(table, key) }
     }
 }

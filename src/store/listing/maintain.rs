@@ -55,7 +55,7 @@ impl Txn<'_> {
         if whole {
             entry.stage = ListingStage::Complete;
             // A client with the newest state of emails knows everything that the listing shows.
-            entry.restart_history(self.state.state(DataType::Email));
+            entry.restart_history(self.state.high_mark(DataType::Email));
         }
         if let Some(slot) = listings.get_mut(at) {
             *slot = entry;
@@ -200,7 +200,7 @@ impl Txn<'_> {
         let frontier = found.last().map_or(EmailId(u64::MAX), |(id, _)| *id);
         entry.stage = ListingStage::Filling(if whole { EmailId(u64::MAX) } else { frontier });
         for (id, thread) in found {
-            let Some(email) = self.email_row(id)?.filter(|email| email.deleted.is_none()) else {
+            let Some(email) = self.email_row(id)?.filter(|email| email.destroyed.is_none()) else {
                 continue;
             };
             if entry.filter.is_email_filter() {
@@ -260,7 +260,7 @@ impl Txn<'_> {
         if uid == MailboxUid::ALL {
             let range = KeyRange::from(&(self.account,), &self.email_key(next));
             self.rows::<table::EmailMetadata>(&range, |key, email| {
-                if email.deleted.is_none() {
+                if email.destroyed.is_none() {
                     out.push((key.email, email.thread));
                 }
                 Ok(out.len() < limit)

@@ -107,7 +107,7 @@ impl Snapshot<'_> {
             return Ok(Some(self.account_state(account)?.listings));
         }
         let row = self.read.row::<Mailboxes>(&MailboxKey { account, mailbox: uid })?;
-        Ok(row.filter(|mailbox| !mailbox.deleted).map(|mailbox| mailbox.listings))
+        Ok(row.filter(|mailbox| !mailbox.destroyed).map(|mailbox| mailbox.listings))
     }
 
     /// Whether a listing shows an email.

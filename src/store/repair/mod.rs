@@ -23,7 +23,7 @@ use crate::store::Thresholds;
 use crate::store::engine::Table;
 use crate::store::error::Error;
 use crate::store::repair::check::{
-    Breach, CheckObserver as _, CheckOptions, CheckRun, ProgressFn, RemakeFn, RowFault, RowFix,
+    Breach, CheckObserver as _, CheckOptions, CheckRun, MakeRowsFn, ProgressFn, RowFault, RowFix,
 };
 pub use crate::store::row::RepairScope;
 use crate::store::table::RepairMethod;
@@ -89,7 +89,7 @@ struct RepairRound {
 }
 
 impl Store {
-    /// Repairs the named accounts, or all (`None`). `remake` makes the rows of a message again.
+    /// Repairs the named accounts, or all (`None`). `make_rows` makes the rows of a message again.
     /// Returns when everything that it wrote is durable.
     ///
     /// # Errors
@@ -99,7 +99,7 @@ impl Store {
         &self,
         scope: RepairScope,
         accounts: Option<&[AccountId]>,
-        remake: &RemakeFn<'_>,
+        make_rows: &MakeRowsFn<'_>,
         on_progress: &mut ProgressFn<'_>,
     ) -> Result<RepairReport, Error> {
         let (existing, addresses) = check::accounts_with_rows(&*self.0.engine.snapshot())?;
@@ -113,7 +113,7 @@ impl Store {
         let run = CheckRun::new(on_progress, named.len());
         let mut done = RepairReport { accounts: named.len(), ..RepairReport::default() };
         let options = CheckOptions {
-            remake: Some(remake),
+            make_rows: Some(make_rows),
             refold: false,
             restart_history: false,
             check_earlier_tokens: false,

@@ -69,7 +69,7 @@ pub(in crate::store) fn shares_of(
     let range = KeyRange::<Mailboxes>::under(&(owner,));
     read.raw_rows(&range, |key, value| {
         if let Ok(row) = Mailbox::from_bytes(Mailboxes::ID, key, value)
-            && !row.deleted
+            && !row.destroyed
         {
             with.extend(row.shares.keys().copied());
         }

@@ -33,7 +33,7 @@ const ANN: AccountId = AccountId(1);
 const BOB: AccountId = AccountId(2);
 
 /// Makes the rows of a message of these tests. Its only token is its first 20 characters.
-fn remake(raw: &[u8]) -> MessageRows {
+fn make_rows(raw: &[u8]) -> MessageRows {
     let text = String::from_utf8_lossy(raw);
     let mut rows = MessageRows {
         blob: BlobHash(*blake3::hash(raw).as_bytes()),
@@ -89,7 +89,7 @@ fn deliver(store: &Store, account: AccountId, n: u32) -> Result<EmailId, Error> 
     let body = "long ".repeat(if n == 7 { 30_000 } else { 1 });
     let raw = format!("Subject: letter {}\r\n\r\n{body}{n}\r\n", "x".repeat(n as usize % 11))
         .into_bytes();
-    let encoded = EncodedMessage::new(&remake(&raw));
+    let encoded = EncodedMessage::new(&make_rows(&raw));
     let (mut results, ticket) = store.commit_message(&[account], &encoded, &raw, |txn| {
         let id = txn.create_email(&NewEmail {
             message: &encoded,
@@ -198,11 +198,11 @@ fn rows_of(engine: &MemoryEngine, table: Table, account: AccountId) -> Vec<(Vec<
 }
 
 fn deep(store: &Store) -> Vec<Breach> {
-    store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches
+    store.check_deep(Some(&make_rows), &mut |_| true).unwrap().breaches
 }
 
 fn repair(store: &Store, scope: RepairScope) -> RepairReport {
-    store.repair(scope, None, &remake, &mut |_| true).unwrap()
+    store.repair(scope, None, &make_rows, &mut |_| true).unwrap()
 }
 
 /// Damages several tables of Ann's account.

@@ -109,9 +109,10 @@ impl Row for AddressRow {
 /// A row of `account_state`: the newest ids, the marks and the totals of an account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AccountStateRow {
-    /// The number of the newest change.
+    /// The number of the newest change, of any data type.
     pub modseq: ModSeq,
-    /// The number of the newest thread.
+    /// The number of the newest thread. Here and below, 0 if there was none; a number is never used
+    /// again.
     pub last_thread: u64,
     /// The number of the newest mailbox.
     pub last_mailbox: u32,
@@ -119,19 +120,20 @@ pub struct AccountStateRow {
     pub last_action: u64,
     /// The number of the newest account; only used in the row of the site.
     pub last_account: u32,
-    /// The high mark of each data type: its newest change.
+    /// The high mark of each data type: its newest change. Indexed by `DataType as usize`.
     pub high: [ModSeq; DataType::ALL.len()],
-    /// The low mark of each data type: its newest change that was purged.
+    /// The low mark of each data type: its newest change that was purged. A client whose state is
+    /// this mark or a later one can be told all changes since.
     pub low: [ModSeq; DataType::ALL.len()],
-    /// Bytes of the emails that are not destroyed.
+    /// Bytes of the emails that are not destroyed, trace prefixes included.
     pub bytes: u64,
-    /// Emails that are not destroyed.
+    /// The number of emails that are not destroyed.
     pub emails: u64,
-    /// Token rows that are not folded.
+    /// The number of rows of `email_tokens`: emails that are in no fold yet.
     pub unfolded: u64,
     /// The number of told rows.
     pub told: u64,
-    /// Actions in the outbox.
+    /// The number of actions in the outbox, in any state.
     pub queued: u64,
     /// The mailbox with role inbox; 0 if there is none.
     pub inbox: MailboxUid,
@@ -155,7 +157,7 @@ impl AccountStateRow {
 impl AccountStateRow {
     /// The high mark of a data type.
     #[must_use]
-    pub fn state(&self, data: DataType) -> ModSeq {
+    pub fn high_mark(&self, data: DataType) -> ModSeq {
         self.high.get(data as usize).copied().unwrap_or_default()
     }
 
@@ -190,6 +192,8 @@ impl Row for AccountStateRow {
         let marks =
             |input: &mut FieldReader<'_>| -> Result<[ModSeq; DataType::ALL.len()], RowError> {
                 let stored: Vec<ModSeq> = input.list(|input| Ok(ModSeq(input.num()?)))?;
+                // A row of an earlier version may not have the newest data types: their marks are
+                // 0.
                 let mut marks = [ModSeq(0); DataType::ALL.len()];
                 if stored.len() > marks.len() {
                     return Err(RowError("marks of unknown data types"));

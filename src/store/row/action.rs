@@ -179,7 +179,7 @@ pub fn decode_outbox_message<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8]
     }
 }
 
-/// Returns what wakes an action. Nothing wakes an action that is held or has failed.
+/// Returns what wakes an action. `None`: nothing wakes an action that is held or has failed.
 #[must_use]
 pub fn wake_condition(action: &Action) -> Option<WakeCondition> {
     match action.state {

@@ -105,7 +105,8 @@ pub fn blob_rows(hash: &BlobHash, raw: &[u8], at: UtcMillis) -> Vec<Put> {
     std::iter::once(head).chain(frames).collect()
 }
 
-/// Encodes the `blobs` row of a message that is stored at this time.
+/// Encodes the `blobs` row of a message that is stored at this time: with its bytes if it is short,
+/// else with their number.
 pub(in crate::store) fn blob_head(raw: &[u8], at: UtcMillis) -> Vec<u8> {
     let bytes = if raw.len() > FRAME_BYTES {
         BlobBytes::Framed(raw.len() as u64)

@@ -10,7 +10,8 @@
 //! version kind:1 { token ordinal fields positions }*
 //! token   = a word: the difference from the word before (0: the same word), the first from 0
 //!         | a text: how many bytes it has in common with the begin of the text before, the rest
-//! ordinal = the difference from the ordinal before, if the token is the same
+//! ordinal = the difference from the ordinal before, if the token is the same; else the ordinal
+//! positions = their number, then each as the difference from the one before, the first from 0
 //! ```
 
 use super::{FieldReader, FieldWriter, RowError, decode_with};
@@ -24,7 +25,7 @@ pub struct Posting {
     pub token: Token,
     /// The position of the email within the fold.
     pub ordinal: u32,
-    /// The fields with the token, as bits of `message::tokens`.
+    /// The fields with the token, as bits of `model::field`.
     pub fields: u16,
     /// The positions of a word, ascending; empty for texts.
     pub positions: Positions,
@@ -48,7 +49,7 @@ pub struct Block {
     pub value: Vec<u8>,
 }
 
-/// Writes sorted postings into blocks.
+/// Writes sorted postings into blocks, in memory.
 #[derive(Debug)]
 pub struct BlockWriter {
     max_bytes: usize,
@@ -60,7 +61,7 @@ pub struct BlockWriter {
 }
 
 impl BlockWriter {
-    /// Limits the size of a block to `max_bytes`. A block has at least one posting.
+    /// Limits the size of a block to `max_bytes`. Only a block of a single posting may be larger.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
         Self { max_bytes, finished: Vec::new(), finished_bytes: 0, open: None, last: None }
@@ -72,7 +73,8 @@ impl BlockWriter {
         self.finished_bytes.saturating_add(self.open.as_ref().map_or(0, |block| block.value.len()))
     }
 
-    /// Adds a posting, which must not sort before the last one.
+    /// Adds a posting, which must not sort before the last one (`Posting::sort_key`). `positions`
+    /// must ascend. Writes several postings if there are very many.
     pub fn push(&mut self, token: &Token, ordinal: u32, fields: u16, positions: &[u32]) {
         // A position takes at most 5 bytes, and 320 bytes suffice for the rest of the posting.
         let max_positions = (self.max_bytes.saturating_sub(320) / 5).max(1);
@@ -124,7 +126,7 @@ impl BlockWriter {
         }
     }
 
-    /// Returns all blocks.
+    /// Returns all blocks, in the order of their postings.
     #[must_use]
     pub fn finish(mut self) -> Vec<Block> {
         self.close();
@@ -139,6 +141,7 @@ fn kind(token: &Token) -> u8 {
     }
 }
 
+/// Writes a posting as the one after `last`; in full if `last` is `None`.
 fn write(
     out: &mut FieldWriter,
     last: Option<&(Token, u32)>,
@@ -171,8 +174,9 @@ fn write_positions(out: &mut FieldWriter, positions: &[u32]) {
     });
 }
 
-/// Calls `each` with the postings of a block for whose token and ordinal `wanted` returns `true`,
-/// in order. Stops when `wanted` returns `None`.
+/// Calls `each` with the postings of a block for whose token and ordinal `wanted` returns
+/// `Some(true)`, in order. `Some(false)` passes over a posting, and `None` ends the reading. `key`
+/// is the key of the block's row, for errors.
 ///
 /// # Errors
 /// `Corrupt`, also if the postings are not in order.
@@ -218,8 +222,8 @@ impl<B: AsRef<[u8]>> BlockReader<B> {
         Ok(Self { bytes, at: 2, token, ordinal: 0, first: true })
     }
 
-    /// Returns the next posting for which `wanted` returns `true`. `None` at the end of the block,
-    /// or when `wanted` returns `None`.
+    /// Returns the next posting for which `wanted` returns `Some(true)` (see `read_block`). `None`
+    /// at the end of the block, or after `wanted` returned `None`: then the reader is at its end.
     ///
     /// # Errors
     /// `Corrupt`, also if the postings are not in order.

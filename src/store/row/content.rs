@@ -25,7 +25,8 @@ const CONTENT_RULES_VERSION: u8 = 3;
 /// the shared part. It is not known for rows of version 1.
 const TOKENS_VERSION: u8 = 2;
 
-/// The encoded parts of a message's rows that are the same for each recipient.
+/// The encoded parts of a message's rows that are the same for each recipient. It does not have the
+/// bytes of the message.
 #[derive(Debug, Clone)]
 pub struct EncodedMessage {
     /// The hash of the message as received.
@@ -87,7 +88,8 @@ pub fn decode_content(key: &[u8], bytes: &[u8]) -> Result<(Vec<u8>, EmailContent
     })
 }
 
-/// Returns the trace prefix of an `email_content` row, also if the rest cannot be decoded.
+/// Returns the trace prefix of an `email_content` row, also if the rest cannot be decoded; `None`
+/// if it cannot be decoded itself.
 #[must_use]
 pub fn content_prefix(bytes: &[u8]) -> Option<Vec<u8>> {
     let (version, rest) = bytes.split_first()?;
@@ -107,7 +109,7 @@ pub fn are_tokens_outdated(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|version| (1..CONTENT_VERSION).contains(version))
 }
 
-/// Decodes an `email_tokens` row.
+/// Decodes an `email_tokens` row. Its words ascend by hash, and its texts by their bytes.
 ///
 /// # Errors
 /// `Corrupt`.
@@ -212,11 +214,12 @@ fn read_content(input: &mut FieldReader<'_>) -> Result<EmailContent, RowError> {
     })
 }
 
+/// Writes tokens, whose words must ascend by hash.
 fn write_tokens(out: &mut FieldWriter, tokens: &Tokens) {
     let mut last = 0;
     out.list(tokens.words.iter(), |out, word| {
-        // Most words occur once. A bit below the difference of the hashes says so, and saves the
-        // count.
+        // Most words occur once. The lowest bit, below the difference of the hashes, is then 0, and
+        // no count is written.
         let step = u64::from(word.hash.saturating_sub(last)) << 1;
         last = word.hash;
         if let [at] = word.positions.as_slice() {

@@ -46,7 +46,7 @@ impl Row for EmailMetadata {
         out.num(self.size);
         out.num(self.created.0);
         out.num(self.updated.0);
-        out.option(self.deleted.as_ref(), |out, at| out.signed(at.0));
+        out.option(self.destroyed.as_ref(), |out, at| out.signed(at.0));
     }
 
     fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
@@ -66,7 +66,7 @@ impl Row for EmailMetadata {
             size: input.num()?,
             created: ModSeq(input.num()?),
             updated: ModSeq(input.num()?),
-            deleted: input.option(|input| Ok(UtcMillis(input.signed()?)))?,
+            destroyed: input.option(|input| Ok(UtcMillis(input.signed()?)))?,
         })
     }
 }
@@ -79,8 +79,10 @@ pub struct Thread {
     pub created: ModSeq,
     /// The last change that added or removed an email.
     pub updated: ModSeq,
-    /// Whether the thread lost its last email. It is never used again.
-    pub deleted: bool,
+    /// Whether the thread lost its last email. It is never used again. The row stays as a
+    /// tombstone.
+    pub destroyed: bool,
+    /// The number of emails that are not destroyed. So for all counters below.
     pub emails: u32,
     /// Emails without `$seen`.
     pub unseen: u32,
@@ -90,22 +92,23 @@ pub struct Thread {
     pub unread_outside_trash: u32,
     /// Unread emails in the Trash.
     pub unread_in_trash: u32,
-    /// The number of emails in each mailbox.
+    /// The number of emails in each mailbox. A mailbox without any has no entry.
     pub members: BTreeMap<MailboxUid, u32>,
-    /// The newest email; meaningless if the thread is deleted.
+    /// The newest email; meaningless if the thread is destroyed.
     pub latest: EmailId,
 }
 
 impl Thread {
-    /// Adds an email to the counters, or subtracts it.
+    /// Adds an email to the counters, or subtracts it if `add` is `false`. `trash` is the mailbox
+    /// with that role, 0 if there is none. Does not change `latest` and the marks.
     pub(in crate::store) fn count(&mut self, email: &EmailMetadata, trash: MailboxUid, add: bool) {
         let boxes: smallvec::SmallVec<[MailboxUid; 4]> = email.mailboxes.iter().copied().collect();
         let flags = [email.has(keyword::SEEN), email.has(keyword::FLAGGED), email.is_unread()];
         self.tally(&boxes, flags, trash, add);
     }
 
-    /// Adds an email to the counters, or subtracts it, by its mailboxes and by whether it has
-    /// `$seen`, has `$flagged` and is unread.
+    /// Does as `count`, by the email's mailboxes, each once, and by whether it has `$seen`, has
+    /// `$flagged` and is unread.
     pub(in crate::store) fn tally(
         &mut self,
         boxes: &[MailboxUid],
@@ -133,7 +136,7 @@ impl Thread {
         shift(&mut self.unread_in_trash, unread && in_trash);
     }
 
-    /// Whether the thread matches a listing filter on threads.
+    /// Whether the thread matches a listing filter on threads; `false` for a filter on emails.
     #[must_use]
     pub fn shows(&self, filter: ListingFilter) -> bool {
         self.emails > 0
@@ -165,7 +168,7 @@ impl Row for Thread {
     fn write(&self, out: &mut FieldWriter) {
         out.num(self.created.0);
         out.num(self.updated.0);
-        out.bool(self.deleted);
+        out.bool(self.destroyed);
         for total in [
             self.emails,
             self.unseen,
@@ -186,7 +189,7 @@ impl Row for Thread {
         Ok(Self {
             created: ModSeq(input.num()?),
             updated: ModSeq(input.num()?),
-            deleted: input.bool()?,
+            destroyed: input.bool()?,
             emails: input.num32()?,
             unseen: input.num32()?,
             flagged: input.num32()?,

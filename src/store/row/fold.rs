@@ -13,14 +13,14 @@ use crate::store::table::folds::FoldId;
 /// The list of an account's folds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Folds {
-    /// The number of the newest fold.
+    /// The highest number that a fold of the account was ever given; 0 if there was none.
     pub last: u64,
-    /// The folds that are searched.
+    /// The folds that are searched, in no particular order.
     pub live: Vec<Fold>,
     /// The unfinished merges, at most one on a level. Their sources are live until they are
     /// finished.
     pub merges: Vec<FoldMerge>,
-    /// Folds that were merged and whose rows are to be deleted.
+    /// Folds that were merged and whose rows upkeep deletes step by step.
     pub dropped: Vec<FoldId>,
 }
 
@@ -28,14 +28,14 @@ pub struct Folds {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fold {
     pub id: FoldId,
-    /// No email in the fold was created by a later change. An email with the same id that was is
-    /// another email.
-    pub made: ModSeq,
+    /// All emails in the fold were created by this change or an earlier one. An email that has the
+    /// id of one of them and was created later is another email: the one in the fold was purged.
+    pub created_upto: ModSeq,
     /// The number of emails.
     pub emails: u32,
-    /// The newest email.
+    /// The newest email, which has the lowest id. 0 while a merge has written no email yet.
     pub newest: EmailId,
-    /// The oldest email.
+    /// The oldest email, which has the highest id.
     pub oldest: EmailId,
     /// Whether the tokens say of every email where it was delivered (`model::delivered_to`). Not so
     /// in a fold that an earlier version began.
@@ -55,9 +55,9 @@ pub struct FoldMerge {
 /// Where a merge goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MergePosition {
-    /// At this email.
+    /// The emails of the new fold, from this one on. The postings come after the last email.
     Email(EmailId),
-    /// At the posting with this token, ordinal and first position.
+    /// The postings, from the first that does not sort before this token, ordinal and position.
     Posting(Token, u32, u32),
 }
 
@@ -141,7 +141,7 @@ impl Row for Folds {
 
 fn write_fold(out: &mut FieldWriter, fold: &Fold) {
     write_id(out, fold.id);
-    out.num(fold.made.0);
+    out.num(fold.created_upto.0);
     out.num(fold.emails);
     out.num(fold.newest.0);
     out.num(fold.oldest.0);
@@ -151,7 +151,7 @@ fn write_fold(out: &mut FieldWriter, fold: &Fold) {
 fn read_fold(input: &mut FieldReader<'_>, version: u8) -> Result<Fold, RowError> {
     Ok(Fold {
         id: read_id(input)?,
-        made: ModSeq(input.num()?),
+        created_upto: ModSeq(input.num()?),
         emails: input.num32()?,
         newest: EmailId(input.num()?),
         oldest: EmailId(input.num()?),
@@ -238,7 +238,7 @@ mod tests {
     fn list_of_folds_round_trips() {
         let fold = |level, number| Fold {
             id: FoldId { level, number },
-            made: ModSeq(9),
+            created_upto: ModSeq(9),
             emails: 3,
             newest: EmailId(1),
             oldest: EmailId(u64::MAX),

@@ -35,7 +35,7 @@ impl Row for Mailbox {
         for mark in [self.created, self.updated, self.updated_not_counts, self.updated_shares] {
             out.num(mark.0);
         }
-        out.bool(self.deleted);
+        out.bool(self.destroyed);
         write_listings(out, &self.listings);
     }
 
@@ -65,7 +65,7 @@ impl Row for Mailbox {
             updated: ModSeq(input.num()?),
             updated_not_counts: ModSeq(input.num()?),
             updated_shares: ModSeq(input.num()?),
-            deleted: input.bool()?,
+            destroyed: input.bool()?,
             listings: read_listings(input)?,
         })
     }

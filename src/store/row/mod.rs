@@ -1,9 +1,12 @@
 //! Rows: encodes values as bytes, and decodes them.
 //!
-//! - Every row begins with the version of its format. Older versions are read; a newer one is an
-//!   error.
+//! - Every row begins with the version of its format, except those that are a bare id
+//!   (`email_by_modseq`, `thread_by_modseq`, `object_by_modseq`). Older versions are read; a newer
+//!   one is an error.
 //! - Numbers are LEB128, signed ones zigzag. Texts and byte strings have their length before them.
 //! - Any bytes decode to a row or to an error. Bytes after the last field are an error.
+//! - Most rows are a `Row`. Rows of fixed width, or without a version, implement `RowFormat`. Rows
+//!   that borrow bytes or share a part with others (`table::Encoded`) have functions of their own.
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 mod account;

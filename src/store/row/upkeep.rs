@@ -27,8 +27,8 @@ pub struct SweepRow {
     pub begun: UtcMillis,
     /// The key where the sweep goes on; empty if it is finished.
     pub next: Vec<u8>,
-    /// The latest time up to which any sweep removed rows. Rows last used at this time or before
-    /// may be missing.
+    /// Only for references to threads: the latest time up to which any sweep removed rows.
+    /// References last seen at this time or before may be missing.
     pub upto: UtcMillis,
     /// Only for references to threads: the newest dead thread whose references were removed.
     pub thread: ThreadId,

@@ -1,5 +1,4 @@
-//! The rows of uploads that no email holds yet (RFC 8620 §6.1). Their bytes are stored with the
-//! messages.
+//! The rows of uploads (RFC 8620 §6.1; `blob::uploads`). Their bytes are stored with the messages.
 
 use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::UtcMillis;
@@ -10,9 +9,10 @@ use crate::store::engine::Table;
 pub struct UploadRow {
     /// The number of bytes.
     pub size: u64,
-    /// The media type that was given with the last upload of these bytes.
+    /// The media type that was given with the last upload of these bytes. At most
+    /// `limits::MAX_MEDIA_TYPE_BYTES`, without control characters.
     pub media_type: String,
-    /// When the bytes were last uploaded or used.
+    /// When the bytes were last uploaded, or copied to this account.
     pub at: UtcMillis,
 }
 

@@ -62,7 +62,7 @@ impl Checker<'_> {
                     .census
                     .mails
                     .get(at)
-                    .filter(|mail| mail.is_live() && mail.created <= fold.made.0);
+                    .filter(|mail| mail.is_live() && mail.created <= fold.created_upto.0);
                 if let (Some(_), Some(count)) = (mail, counts.get_mut(at)) {
                     *count = count.saturating_add(1);
                 }
@@ -80,14 +80,14 @@ impl Checker<'_> {
             self.report(Table::EmailTokens, &key, what, RowFix::Delete)?;
         }
         self.check_fold_rows(&folds)?;
-        if let Some(remake) = self.options.remake {
+        if let Some(make_rows) = self.options.make_rows {
             let snapshot =
                 Snapshot::of(Box::new(BorrowedReader(self.read)), self.options.thresholds);
             match emails_with_other_tokens(
                 &snapshot,
                 self.account,
                 self.options.check_earlier_tokens,
-                |raw| remake(raw).tokens,
+                |raw| make_rows(raw).tokens,
             ) {
                 Ok(all) => {
                     for id in all {
@@ -233,14 +233,14 @@ impl RowReader for BorrowedReader<'_> {
     }
 }
 
-/// Returns the live emails whose tokens in the index differ from those that `remake` makes of their
-/// messages and the trace prefix of their delivery. Emails whose tokens were made by the rules of
-/// an earlier version are left out, unless `check_earlier_tokens`.
+/// Returns the live emails whose tokens in the index differ from those that `make_rows` makes of
+/// their messages and the trace prefix of their delivery. Emails whose tokens were made by the
+/// rules of an earlier version are left out, unless `check_earlier_tokens`.
 fn emails_with_other_tokens(
     snapshot: &Snapshot<'_>,
     account: AccountId,
     check_earlier_tokens: bool,
-    mut remake: impl FnMut(&[u8]) -> Tokens,
+    mut make_rows: impl FnMut(&[u8]) -> Tokens,
 ) -> Result<Vec<EmailId>, Error> {
     let (read, mut different) = (snapshot.reader(), Vec::new());
     let mut one = |id: EmailId, found: u64| -> Result<(), Error> {
@@ -254,7 +254,7 @@ fn emails_with_other_tokens(
         let own = DeliveredTo::parse(&content_prefix(&content).unwrap_or_default()).search_text();
         let own =
             own.map_or(0, |text| token_digest(&Token::Text(text), field::DELIVERED_HERE, &[]));
-        if digest(&remake(&raw)).wrapping_add(own) != found {
+        if digest(&make_rows(&raw)).wrapping_add(own) != found {
             different.push(id);
         }
         Ok(())
@@ -288,7 +288,7 @@ fn emails_with_other_tokens(
             Ok(true)
         })?;
         for (id, sum) in ids.into_iter().zip(sums) {
-            if snapshot.is_current_in_fold(account, fold.made, id)? {
+            if snapshot.is_current_in_fold(account, fold.created_upto, id)? {
                 one(id, sum)?;
             }
         }

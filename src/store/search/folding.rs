@@ -27,7 +27,7 @@ pub struct FoldSizes {
     /// The number of token rows from which a fold is made. A fold has fewer than twice as many
     /// emails.
     pub rows: usize,
-    /// Bytes of token rows after which a fold takes no more.
+    /// Bytes of token rows after which a new fold takes no further row.
     pub row_bytes: usize,
     /// Bytes of a block.
     pub block: usize,
@@ -175,10 +175,10 @@ impl Snapshot<'_> {
             first = first.saturating_add(u32::try_from(row.len()).unwrap_or(u32::MAX));
         }
         piece.put_blocks(account, id, invert(&rows, sizes.block));
-        let made = self.account_state(account)?.modseq;
+        let created_upto = self.account_state(account)?.modseq;
         piece.after.live.push(Fold {
             id,
-            made,
+            created_upto,
             emails: first,
             newest,
             oldest,

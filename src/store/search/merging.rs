@@ -35,9 +35,9 @@ impl Snapshot<'_> {
         let sources: Vec<Fold> = folds.free(level).into_iter().take(sizes.fan).collect();
         piece.after.last += 1;
         let id = FoldId { level: level.saturating_add(1), number: piece.after.last };
-        let made = sources.iter().map(|fold| fold.made).max().unwrap_or_default();
+        let created_upto = sources.iter().map(|fold| fold.created_upto).max().unwrap_or_default();
         let (newest, oldest) = (EmailId(0), EmailId(0));
-        let into = Fold { id, made, emails: 0, newest, oldest, knows_delivery: true };
+        let into = Fold { id, created_upto, emails: 0, newest, oldest, knows_delivery: true };
         let sources = sources.into_iter().map(|fold| fold.id).collect();
         let merge = FoldMerge { sources, into, next: MergePosition::FIRST_EMAIL };
         self.merge_emails(account, &mut piece, &merge, EmailId(0), sizes)?;
@@ -77,20 +77,24 @@ impl Snapshot<'_> {
     ) -> Result<(), Error> {
         let mut all: Vec<(EmailId, ModSeq)> = Vec::new();
         for source in &merge.sources {
-            let made =
-                piece.before.live.iter().find(|fold| fold.id == *source).map(|fold| fold.made);
+            let created_upto = piece
+                .before
+                .live
+                .iter()
+                .find(|fold| fold.id == *source)
+                .map(|fold| fold.created_upto);
             let ids = self.fold_emails(account, *source)?.into_iter().filter(|id| *id >= from);
-            all.extend(ids.map(|id| (id, made.unwrap_or_default())));
+            all.extend(ids.map(|id| (id, created_upto.unwrap_or_default())));
         }
         // If two source folds have an id, the newer fold counts.
-        all.sort_unstable_by_key(|(id, made)| (*id, Reverse(*made)));
+        all.sort_unstable_by_key(|(id, created_upto)| (*id, Reverse(*created_upto)));
         all.dedup_by_key(|(id, _)| *id);
         let emails_of_row = sizes.emails_of_row();
         let (now, later) =
             all.split_at_checked(emails_of_row.saturating_mul(EMAIL_ROWS)).unwrap_or((&all, &[]));
         let mut ids: Vec<EmailId> = Vec::with_capacity(now.len());
-        for (id, made) in now {
-            if self.is_current_in_fold(account, *made, *id)? {
+        for (id, created_upto) in now {
+            if self.is_current_in_fold(account, *created_upto, *id)? {
                 ids.push(*id);
             }
         }

@@ -35,7 +35,7 @@ impl Snapshot<'_> {
                 next = posting.ordinal.saturating_add(1);
                 if posting.fields & fields != 0
                     && let Some(id) = emails.email(posting.ordinal)?
-                    && self.is_current_in_fold(account, fold.made, id)?
+                    && self.is_current_in_fold(account, fold.created_upto, id)?
                 {
                     goes_on = each(id)?;
                 }

@@ -44,7 +44,7 @@ impl Snapshot<'_> {
         })
     }
 
-    /// Whether an id in a fold that was made at change `made` still names a live email of the fold.
+    /// Whether an id in a fold with this `created_upto` still names a live email of the fold.
     /// After a purge, an import with the same date may use the id again: that email is younger than
     /// the fold.
     ///
@@ -53,11 +53,11 @@ impl Snapshot<'_> {
     pub fn is_current_in_fold(
         &self,
         account: AccountId,
-        made: ModSeq,
+        created_upto: ModSeq,
         id: EmailId,
     ) -> Result<bool, Error> {
         let row = self.read.row::<table::EmailMetadata>(&EmailKey { account, email: id })?;
-        Ok(row.is_some_and(|email| email.deleted.is_none() && email.created <= made))
+        Ok(row.is_some_and(|email| email.destroyed.is_none() && email.created <= created_upto))
     }
 
     /// Returns all emails of a fold by ordinal, which is newest first.

@@ -16,24 +16,26 @@ pub(crate) enum Home {
 /// How a repair corrects the rows of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RepairMethod {
-    /// Row by row. Nobody else can read the account meanwhile.
+    /// Row by row. Nobody else can read these rows of the account meanwhile (`RepairGuard`).
     Rows,
     /// Row by row, as changes of the directory. The rows can be read meanwhile, so that accounts
     /// are still found.
     Directory,
     /// Field by field of the account's state row, which can be read meanwhile.
     State,
-    /// The search index as a whole, because one row is about many emails. Nobody else can read the
-    /// account meanwhile.
+    /// The search index as a whole, because one row is about many emails. Nobody else can read
+    /// these rows of the account meanwhile.
     SearchIndex,
-    /// A row that names nothing is deleted by an ordinary commit of its account. Such rows are
-    /// spread over the table, so one pass finds them for all accounts.
+    /// A row that names something that does not exist is deleted by an ordinary commit of its
+    /// account. The rows of an account are spread over the table, so one pass finds them for all
+    /// accounts.
     Strays(StrayKind),
     /// Not at all: the check only reports what is wrong.
     Never,
 }
 
-/// What a row that may name nothing says. `Txn::drop_strays` has a function for each kind.
+/// What the rows of a table with `RepairMethod::Strays` name. `Txn::drop_strays` deletes those that
+/// name something that does not exist, by a function for each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StrayKind {
     /// An email that holds a message.

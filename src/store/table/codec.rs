@@ -3,7 +3,7 @@
 //! - A key is the concatenation of its fields, each big-endian and of fixed width. Only a text at
 //!   the end of a key and the token of a search block have a variable width.
 //! - `decode(encode(key)) == key`.
-//! - `a < b` exactly if `encode(a) < encode(b)`.
+//! - `a < b` exactly if `encode(a) < encode(b)`, except for `FoldKey`.
 //! - Any bytes decode to a key or to an error.
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
@@ -30,7 +30,7 @@ pub(crate) trait KeyPart: Sized {
     fn read(input: &mut &[u8]) -> Result<Self, RowError>;
 }
 
-/// A whole key: its fields in the order in which rows are sorted.
+/// A whole key: its fields in the order by which rows are sorted.
 pub(crate) trait Key: KeyPart {}
 
 /// The leading fields of a key of type `K`, or all of them.

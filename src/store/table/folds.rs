@@ -12,7 +12,8 @@ use super::keys::AccountKey;
 use crate::model::{AccountId, Token};
 use crate::store::row::RowError;
 
-/// A fold of the search index. No two folds of an account ever have the same number.
+/// A fold of the search index. Two folds of an account never have the same number, also not on
+/// different levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FoldId {
     /// How often the emails of the fold were merged.
@@ -36,7 +37,8 @@ key! {
     }
 }
 
-/// The key of a row of `search_folds`.
+/// The key of a row of `search_folds`. Its derived order is not that of the rows: the rows of a
+/// fold are neighbours, emails before blocks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FoldKey {
     /// The list of the account's folds.
@@ -53,7 +55,7 @@ impl FoldKey {
         Self::List(AccountKey { account })
     }
 
-    /// The key of the emails of a fold that begin with this ordinal.
+    /// The key of the row with emails of a fold whose first email has this ordinal.
     pub(crate) fn emails(account: AccountId, FoldId { level, number }: FoldId, first: u32) -> Self {
         Self::Emails(FoldEmailsKey { account, level, number: Reverse(number), kind: Tag, first })
     }

@@ -22,8 +22,8 @@ key! {
     /// An email of an account, newest first.
     EmailKey { account: AccountId, email: EmailId }
 
-    /// The number of a change of an account. Every changed email or thread has one of its own in
-    /// its table, and the row names it.
+    /// The number of the last change of an email, or of a thread. No two emails of an account have
+    /// the same number, nor do two threads. The row names the email or the thread.
     ModSeqKey { account: AccountId, modseq: ModSeq }
 
     /// An email of a thread, newest first.
@@ -67,7 +67,7 @@ key! {
     /// A frame, which is 128 KiB of the bytes of a long message. Frames are numbered from 0.
     BlobFrameKey { blob: BlobHash, number: u32 }
 
-    /// An email that refers to the bytes of a message.
+    /// An email, or the tombstone of one, that refers to the bytes of a message.
     BlobRefKey { blob: BlobHash, account: AccountId, email: EmailId }
 
     /// An LMTP transaction, by the hash of envelope sender and message. A retry has the same hash.

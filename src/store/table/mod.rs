@@ -3,9 +3,10 @@
 //! - The number and the name of a table never change and are never used for another table. The name
 //!   is that of RocksDB's column family. Batches are written in the order of the numbers.
 //! - `key` and `row`: the types that [`Txn::put`](super::Txn) takes and typed reads return.
-//! - `home`: to whom a row belongs. The commit of an account writes only rows of its own home, rows
-//!   of messages, and hints.
-//! - `erased`: whether the rows that begin with an account are deleted when the account is erased.
+//! - `home`: to whom a row belongs. The commit of an account writes only its own rows, rows of
+//!   messages, hints, and the exceptions in `Txn::assert_at_home`.
+//! - `erased`: whether the rows whose keys begin with an account are deleted when the account is
+//!   erased.
 //! - `seen_by_clients`: whether the states of clients depend on the rows, so that the repair of a
 //!   row must refuse those states.
 //! - `repair`: how a repair corrects the rows.
@@ -58,7 +59,7 @@ pub(crate) trait Table {
 #[derive(Debug)]
 pub(crate) enum Encoded {}
 
-/// A row without fields, which only says that it exists: the version byte alone.
+/// A row without fields, which is the version byte alone: that the row exists is all it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Present;
 
@@ -71,7 +72,8 @@ macro_rules! table {
             repair: $repair:ident $(($stray:ident))?, tuning: [$($tuning:ident),*]
         }
     )*) => {
-        /// The number of a table, with its attributes.
+        /// The number of a table, with its attributes. Outside of this module its name is
+        /// `store::engine::Table`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum TableId {
@@ -250,7 +252,7 @@ table! {
         key: BlobFrameKey, row: Encoded, home: Message, erased: false, seen_by_clients: false,
         repair: Never, tuning: [Messages]
     }
-    /// The emails that hold a message.
+    /// The emails and tombstones that refer to a message.
     BlobRefs = 22 "blob_refs" {
         key: BlobRefKey, row: Present, home: Message, erased: false, seen_by_clients: false,
         repair: Strays(EmailBlob), tuning: []
@@ -315,7 +317,7 @@ table! {
         key: ActionBlobKey, row: Present, home: Message, erased: false, seen_by_clients: false,
         repair: Strays(ActionBlob), tuning: []
     }
-    /// Messages that lost a reference, by time: perhaps nobody holds them any more.
+    /// Messages that lost a reference, by time: perhaps nothing refers to them any more.
     BlobPurge = 35 "blob_purge" {
         key: BlobPurgeKey, row: Present, home: Hint, erased: false, seen_by_clients: false,
         repair: Never, tuning: [Queue]
@@ -330,12 +332,12 @@ table! {
         key: SweepKey, row: SweepRow, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: []
     }
-    /// Uploads that no email holds yet, without their bytes.
+    /// The uploads of each user to an account, without their bytes.
     Uploads = 38 "uploads" {
         key: UploadKey, row: UploadRow, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: []
     }
-    /// The uploads that hold bytes.
+    /// The uploads that refer to bytes in `blobs`.
     UploadBlobs = 39 "upload_blobs" {
         key: UploadBlobKey, row: Present, home: Message, erased: false, seen_by_clients: false,
         repair: Strays(UploadBlob), tuning: []

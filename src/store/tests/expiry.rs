@@ -23,7 +23,7 @@ fn an_unreferenced_message_is_collected_after_its_retention() {
     assert_eq!(collect(), CollectResult::default());
     bed.clock.advance(MS);
     let bytes = raw(1).len() as u64;
-    assert_eq!(collect(), CollectResult { blobs: 1, bytes, left: false });
+    assert_eq!(collect(), CollectResult { blobs: 1, bytes, has_more: false });
     assert_eq!((bed.rows(Table::Blobs), bed.rows(Table::BlobPurge)), (1, 0));
     assert!(bed.store.snapshot().message(bob, there).unwrap().is_some());
     // The same message may be delivered again, and then stays for its retention.
@@ -67,7 +67,7 @@ fn a_long_message_is_collected_with_all_its_frames() {
     bed.done(|txn| txn.purge_email(id)).unwrap();
     bed.clock.advance(DAY);
     let collected = bed.on(AccountId::SITE, |txn| txn.collect_blobs(bed.upto(DAY), 9)).unwrap();
-    assert_eq!(collected, CollectResult { blobs: 1, bytes: raw.len() as u64, left: false });
+    assert_eq!(collected, CollectResult { blobs: 1, bytes: raw.len() as u64, has_more: false });
     assert_eq!((bed.rows(Table::Blobs), bed.rows(Table::BlobFrames)), (0, 0));
     assert_clean(&bed.store);
 }

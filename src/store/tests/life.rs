@@ -93,7 +93,7 @@ impl Fixture {
     /// Runs all steps of upkeep until nothing is left to do.
     pub(super) fn upkeep(&self, kept: Duration) -> Result<(), Error> {
         let upto = self.upto(kept);
-        while self.done(|txn| txn.purge_emails(upto, 2))?.left {}
+        while self.done(|txn| txn.purge_emails(upto, 2))?.has_more {}
         self.done(|txn| txn.note_history(DAY))?;
         while self.done(|txn| txn.purge_history(upto, 2))? {}
         while self.done(|txn| txn.clear_destroyed_mailboxes(2))? {}
@@ -102,7 +102,7 @@ impl Fixture {
         while self.done(|txn| txn.expire_uploads(upto, 2))? {}
         while self.done(|txn| txn.expire_objects(upto, 2))? {}
         while self.done(|txn| txn.sweep_thread_refs(upto, MS, 2))?.1 {}
-        while self.on(AccountId::SITE, |txn| txn.collect_blobs(upto, 2))?.left {}
+        while self.on(AccountId::SITE, |txn| txn.collect_blobs(upto, 2))?.has_more {}
         while self.on(AccountId::SITE, |txn| txn.sweep_blobs(MS, 2))? {}
         Ok(())
     }
@@ -146,7 +146,7 @@ fn a_destroyed_email_is_restored_once_under_a_new_id() {
     let since = ClientState::at(before.modseq);
     let changes = snapshot.email_changes(ACCOUNT, since, 9).unwrap().unwrap();
     assert_eq!((changes.created, changes.updated, changes.destroyed), (vec![back], vec![], vec![]));
-    assert!(snapshot.email_or_tombstone(ACCOUNT, gone).unwrap().unwrap().deleted.is_some());
+    assert!(snapshot.email_or_tombstone(ACCOUNT, gone).unwrap().unwrap().destroyed.is_some());
     assert_eq!(snapshot.destroyed_emails(ACCOUNT, UtcMillis(0), 9).unwrap(), []);
     let again = bed.restore(gone, 1);
     assert!(matches!(again, Err(Error::Conflict(what)) if what.contains("restored before")));
@@ -266,7 +266,7 @@ fn a_purge_deletes_expired_emails_and_moves_the_low_marks() {
     let purge = |most| bed.done(|txn| txn.purge_emails(bed.upto(GRACE), most)).unwrap();
     assert_eq!(purge(9), PurgeResult::default());
     bed.clock.advance(MS);
-    assert_eq!(purge(9), PurgeResult { emails: 1, threads: 0, left: false });
+    assert_eq!(purge(9), PurgeResult { emails: 1, threads: 0, has_more: false });
     assert_eq!((bed.low(DataType::Email), bed.low(DataType::Thread)), (first, ModSeq(0)));
     assert_eq!(bed.store.snapshot().email_or_tombstone(ACCOUNT, one).unwrap(), None);
     assert_clean(&bed.store);
@@ -281,7 +281,7 @@ fn a_purge_deletes_expired_emails_and_moves_the_low_marks() {
     assert_eq!((changes(first.0 - 1), changes(first.0)), (None, Some(vec![two])));
     // The thread died with its second email, and is purged with it.
     bed.clock.advance(DAY);
-    assert_eq!(purge(1), PurgeResult { emails: 1, threads: 1, left: true });
+    assert_eq!(purge(1), PurgeResult { emails: 1, threads: 1, has_more: true });
     assert_eq!((bed.low(DataType::Email), bed.low(DataType::Thread)), (second, second));
     let state = bed.store.snapshot().account_state(ACCOUNT).unwrap();
     assert_eq!((state.modseq, state.unfolded, state.emails), (second, 1, 1));

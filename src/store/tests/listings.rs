@@ -208,7 +208,7 @@ fn act(world: &mut ListingWorld, n: u32, act: &ListingAct) {
             while left {
                 left = done(store, |txn| {
                     txn.note_history(DAY)?;
-                    let purged = txn.purge_emails(upto, *most)?.left;
+                    let purged = txn.purge_emails(upto, *most)?.has_more;
                     Ok(txn.purge_history(upto, *most)?
                         | txn.clear_destroyed_mailboxes(*most)?
                         | purged)

@@ -76,7 +76,7 @@ fn each_user_has_an_own_subscription() {
     let subscribe = |uid, who, on| bed.done(|txn| txn.subscribe(uid, who, on));
     assert_eq!(subscribe(INBOX, BOB, true), Ok(true));
     let marks = bed.store.snapshot().account_state(ACCOUNT).unwrap();
-    assert_eq!((marks.state(DataType::Mailbox), marks.modseq.0), (marks.modseq, before.0 + 1));
+    assert_eq!((marks.high_mark(DataType::Mailbox), marks.modseq.0), (marks.modseq, before.0 + 1));
     assert_eq!(subscribe(INBOX, BOB, true), Ok(false));
     assert_eq!(subscribe(MailboxUid(3), BOB, true), Ok(true));
     assert_eq!(subscribe(INBOX, ACCOUNT, false), Ok(true));

@@ -2,8 +2,8 @@
 //!
 //! - Every email and thread has one row in an index by change number, at its last change, so
 //!   reading changes costs as much as there are changes. Mailboxes have no index: all are read.
-//! - An intermediate state has a `mark`, up to which the client was told, and a `base`, where the
-//!   client stood when it began.
+//! - If there are more changes than `limit`, the answer ends with an intermediate state. It has a
+//!   `mark`, up to which the client was told, and a `base`, where the client stood when it began.
 //! - An object that was created after `base` is reported as created, even if it changed since.
 //! - A destroyed object is left out only if it was created after `mark`. Before that, the client
 //!   may have been told of it.
@@ -39,8 +39,8 @@ impl ClientState {
         Self { mark, base: mark, last: u32::MAX }
     }
 
-    /// Whether the mailbox with this number, which the change `at` changed last, is still to be
-    /// told.
+    /// Whether the mailbox with this number is still to be told; `at` is the last change of the
+    /// mailbox.
     #[must_use]
     pub fn is_before(&self, at: ModSeq, number: u32) -> bool {
         (self.mark, self.last) < (at, number)
@@ -54,8 +54,10 @@ pub(in crate::store) struct ChangeMarks {
     pub(in crate::store) updated: ModSeq,
 }
 
-/// An index of objects by their last change, beginning with the first change that is to be told.
+/// A table that lists objects by their last change, and the range that begins with the first change
+/// that is to be told.
 pub(in crate::store) struct ChangeIndex<T: Table> {
+    /// The data type of the objects, whose marks decide.
     pub(in crate::store) data: DataType,
     pub(in crate::store) range: KeyRange<T>,
     /// Returns the change number of a key of the index.
@@ -78,7 +80,8 @@ pub struct Changes<Id> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailboxChanges {
     pub changes: Changes<MailboxUid>,
-    /// Whether only counts changed in the updated mailboxes (`updatedProperties`).
+    /// Whether only counts changed in the updated mailboxes (`updatedProperties`); `false` if no
+    /// mailbox was updated.
     pub only_counts: bool,
 }
 
@@ -100,7 +103,10 @@ impl Snapshot<'_> {
         self.changes(account, index, since, limit, |email| {
             let row = self.read.row::<table::EmailMetadata>(&EmailKey { account, email })?;
             Ok(row.map(|row| {
-                (ChangeMarks { created: row.created, updated: row.updated }, row.deleted.is_some())
+                (
+                    ChangeMarks { created: row.created, updated: row.updated },
+                    row.destroyed.is_some(),
+                )
             }))
         })
     }
@@ -125,13 +131,14 @@ impl Snapshot<'_> {
         self.changes(account, index, since, limit, |thread| {
             let row = self.read.row::<Threads>(&ThreadIdKey { account, thread })?;
             Ok(row.map(|row| {
-                (ChangeMarks { created: row.created, updated: row.updated }, row.deleted)
+                (ChangeMarks { created: row.created, updated: row.updated }, row.destroyed)
             }))
         })
     }
 
-    /// Returns at most `limit` objects of an index that changed since a state. `object` returns the
-    /// marks of an object, and whether it is destroyed.
+    /// Returns at most `limit` objects of an index that changed since a state; `None` as
+    /// `email_changes`. `object` returns the marks of an object, and whether it is destroyed, or
+    /// `None` if it has no row.
     ///
     /// # Errors
     /// Those of reading; `Corrupt` if a row of the index names an object that did not change then.
@@ -180,7 +187,9 @@ impl Snapshot<'_> {
         Ok(Some(out))
     }
 
-    /// Returns the high mark of a data type, or `None` if changes since the state cannot be told.
+    /// Returns the mark of a client that was told all changes of a data type: the high mark, but
+    /// not less than `since.mark`, which may be the higher mark of another data type
+    /// (`jmap::guest`). `None` if changes since the state cannot be told.
     fn high_mark_since(
         &self,
         account: AccountId,
@@ -188,7 +197,7 @@ impl Snapshot<'_> {
         since: ClientState,
     ) -> Result<Option<ModSeq>, Error> {
         let state = self.account_state(account)?;
-        let (high, low) = (state.state(data), state.low_mark(data));
+        let (high, low) = (state.high_mark(data), state.low_mark(data));
         Ok((since.mark <= state.modseq && since.mark >= low && since.base <= since.mark)
             .then_some(high.max(since.mark)))
     }
@@ -233,7 +242,7 @@ impl Snapshot<'_> {
         };
         let mut only_counts = true;
         for (uid, mailbox) in changed {
-            match (mailbox.deleted, mailbox.created > since.base) {
+            match (mailbox.destroyed, mailbox.created > since.base) {
                 (true, _) if mailbox.created <= since.mark => changes.destroyed.push(uid),
                 (true, _) => {}
                 (false, true) => changes.created.push(uid),

@@ -5,6 +5,9 @@
 //!   the change numbers.
 //! - If the write of a batch fails, every batch that was built on its rows must fail, too. Each
 //!   account counts its failures, and a batch that was built before a failure is refused.
+//! - A full disk (`Full`), or an engine that cannot be reached (`Away`), fails the commits of one
+//!   group, and the next group is tried again. Any other failed write poisons the store: no later
+//!   commit is written.
 //! - If other processes share the engine, a change that one of them overtook is run again on the
 //!   new state. Each commit then waits for its write before it returns, and its ticket is ready.
 
@@ -32,7 +35,7 @@ use crate::store::table::{BlobRefs, Home, OutboxBlobs};
 use crate::store::txn::Txn;
 use crate::store::{Options, Thresholds};
 
-/// How often a change is run again after another process overtook it.
+/// How often a change is run again at most after another process overtook it.
 const MAX_REPEATS: u32 = 8;
 
 /// The lock of an account, and its batches that are not written yet.
@@ -44,8 +47,10 @@ struct AccountQueue {
 
 #[derive(Debug, Default)]
 struct QueuedBatches {
-    /// How many batches of the account could not be written.
+    /// How often a batch of the account was not written. The batches behind it, which are dropped
+    /// with it, do not count.
     failures: u64,
+    /// The queued batches and those that are being written, oldest first.
     batches: VecDeque<Arc<Batch>>,
 }
 
@@ -59,7 +64,8 @@ struct QueuedCommit {
 struct AccountChange {
     account: AccountId,
     queue: Arc<AccountQueue>,
-    /// `QueuedBatches::failures` when the change was built.
+    /// `QueuedBatches::failures` when the change was built. If it has risen since, the change was
+    /// built on rows that are not written, and is refused.
     failures: u64,
     /// `None` if the change staged nothing.
     rows: Option<(Arc<Batch>, Change)>,
@@ -97,7 +103,8 @@ struct CommitterState {
 /// How the changes of a commit belong together, and whether it is a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CommitKind {
-    /// The change of each account is written or fails by itself.
+    /// The change of each account is written or fails by itself. But if an earlier batch of one of
+    /// the accounts has failed meanwhile, none is written, and all are reported as overtaken.
     Separate,
     /// The changes of all accounts are written, or none.
     Together,
@@ -326,6 +333,8 @@ impl Committer {
         let (sender, receiver) = oneshot::channel();
         for part in &parts {
             let mut queued = part.queue.queued.lock();
+            // If an earlier batch has failed since this one was built, nobody may build on this
+            // one, and the committer will refuse it (`QueuedCommit::is_current`).
             if let Some((batch, _)) = &part.rows
                 && queued.failures == part.failures
             {
@@ -426,6 +435,7 @@ impl CommitterState {
         queue.commits.clear();
     }
 
+    /// Queues a commit. If the store is closed, drops it: then its ticket fails.
     fn push(&self, commit: QueuedCommit) {
         let mut queue = self.queue.lock();
         if queue.closed {

@@ -1,4 +1,5 @@
 //! Purges history by age: what left listings, and tombstones of mailboxes and of small objects.
+//! (Tombstones of emails have a time of their own: `email::purge`.)
 //!
 //! Rows of history have change numbers and no times. So once a day a note says how far the changes
 //! of an account have come, if it changed. All changes up to that number are at least as old as the
@@ -65,8 +66,8 @@ impl Txn<'_> {
         KeyRange::through(&(account,), &HistoryKey { account, at: upto.into() })
     }
 
-    /// Purges the history of all listings up to the change `bound`, and returns how many rows it
-    /// deleted.
+    /// Purges the history of all listings up to the change `bound`, at most `limit` rows, and
+    /// returns how many rows it deleted. Raises the low marks of the listings.
     fn purge_listings(&mut self, bound: ModSeq, limit: usize) -> Result<usize, Error> {
         let mailboxes = self.snapshot().mailboxes(self.account)?;
         let all = mailboxes.into_iter().map(|(uid, mailbox)| (uid, mailbox.listings));
@@ -93,7 +94,8 @@ impl Txn<'_> {
     }
 
     /// Purges the history of a listing up to the change `bound`. Returns how many rows it deleted,
-    /// and the last change among them.
+    /// and the last change among them (0 if there is none). The rows of emails that the listing
+    /// still shows stay: in them, `removed` is 0.
     fn purge_listing(
         &mut self,
         listing: Listing,

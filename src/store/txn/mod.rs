@@ -2,7 +2,8 @@
 //!
 //! A transaction (`Txn`) is a change of one account, made under the account's lock.
 //! - It reads what will be on disk when its batch is written: the rows on disk, over them the
-//!   account's queued rows, and over these the rows that it has staged.
+//!   account's queued rows, and over these the rows that it has staged. Only the bytes of queued
+//!   messages are not seen (`Batch::shared`), nor are queued rows of other accounts.
 //! - Its batch asserts that the account's `account_state` row is the one that it has read.
 
 pub(in crate::store) mod changes;
@@ -46,17 +47,18 @@ pub struct Txn<'s> {
     pub(in crate::store) snapshot: Option<Box<dyn RowReader + 's>>,
     pub(in crate::store) ranking: Ranking,
     pub(in crate::store) thresholds: Thresholds,
-    /// The batches of the account that are queued, in order.
+    /// The batches of the account that are queued, oldest first.
     pub(in crate::store) pending: Vec<Arc<Batch>>,
-    /// The version of the account that the change is based on.
+    /// The version of the account on which the change is based (`Base::version`).
     pub(in crate::store) base: u64,
     pub(in crate::store) stage: StagedRows,
     pub(in crate::store) asserts: Vec<Put>,
     /// The account's state, with the changes of this transaction.
     pub(in crate::store) state: AccountStateRow,
-    /// The bytes of the account's state when the transaction began.
+    /// The bytes of the account's state when the transaction began; `None` if it had no row.
     pub(in crate::store) state_before: Option<Vec<u8>>,
-    /// The changes of rights in mailboxes that the transaction makes.
+    /// The changes of rights in mailboxes that the transaction makes, for notifications to the
+    /// guests (`take_share_changes`).
     pub(in crate::store) share_changes: Vec<ShareChange>,
 }
 
@@ -162,7 +164,8 @@ impl<'s> Txn<'s> {
         Snapshot::of(Box::new(self), self.thresholds)
     }
 
-    /// Takes and returns the next change number.
+    /// Takes and returns the next change number. The caller marks the data types that the change
+    /// concerns (`touch`).
     pub(in crate::store) fn next_modseq(&mut self) -> ModSeq {
         self.state.modseq = self.state.modseq.next();
         self.state.modseq
@@ -268,7 +271,8 @@ impl<'s> Txn<'s> {
         debug_assert!(is_home, "account {} writes {} of another home", self.account, table);
     }
 
-    /// Asserts that a row has this value when the batch is written. If not, nothing is written.
+    /// Asserts that a row has this value when the batch is written. If not, nothing is written, and
+    /// the ticket fails with `Overtaken`.
     pub(in crate::store) fn assert_unchanged<T: table::Table>(
         &mut self,
         key: &T::Key,
@@ -291,8 +295,9 @@ impl<'s> Txn<'s> {
         self.stage_row(Table::AccountState, self.account_key().encode(), Some(row));
     }
 
-    /// Ends the transaction. Returns the batch and the change for the listeners, or `None` if
-    /// nothing was staged.
+    /// Ends the transaction. Returns the batch and the change for the listeners, or `None` if no
+    /// row was staged: then changes of `state` and assertions are dropped, too. `change.types` are
+    /// the data types whose high mark has moved.
     pub(in crate::store) fn finish(mut self) -> Option<(Batch, Change)> {
         if self.stage.is_empty() {
             return None;

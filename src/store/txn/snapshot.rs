@@ -1,5 +1,4 @@
-//! A consistent state of the store. The rooms of the store add their reads to `Snapshot`; each is a
-//! lookup or a short scan.
+//! A consistent state of the store. The modules of the store add their reads to `Snapshot`.
 
 pub use crate::store::txn::changes::{Changes, ClientState};
 pub(in crate::store) use crate::store::txn::repair_guard::RepairGuard;
@@ -7,7 +6,8 @@ pub(in crate::store) use crate::store::txn::repair_guard::RepairGuard;
 use crate::store::Thresholds;
 use crate::store::engine::RowReader;
 
-/// One consistent state of the store.
+/// One consistent state of the store, or of an account as a transaction leaves it
+/// (`Txn::snapshot`).
 pub struct Snapshot<'a> {
     pub(in crate::store) read: Box<dyn RowReader + 'a>,
     pub(in crate::store) thresholds: Thresholds,
@@ -24,7 +24,7 @@ impl<'a> Snapshot<'a> {
         Self { read, thresholds }
     }
 
-    /// The reader below the snapshot, for the checker.
+    /// The reader of the rows, for the checker.
     pub(in crate::store) fn reader(&self) -> &dyn RowReader {
         &*self.read
     }

@@ -1,5 +1,8 @@
-//! Sweeps: passes over whole tables in bounded steps. A row says where the sweep goes on, also
-//! after a restart.
+//! Sweeps: passes over whole tables in bounded steps. A row of `sweeps` says where the sweep goes
+//! on, also after a restart.
+//!
+//! A step is one transaction: `begin_or_resume_sweep` tells which rows are left, the caller reads
+//! some of them, and `note_sweep_progress` notes how far it came.
 
 use std::time::Duration;
 
@@ -20,7 +23,7 @@ pub(in crate::store) const BLOBS: u8 = 2;
 impl Txn<'_> {
     /// Runs a step of the sweep that removes references to threads: those last seen at `upto` or
     /// before, and those to dead threads. A step reads at most `limit` rows. A sweep begins at the
-    /// earliest `every` after the last one began.
+    /// earliest `every` after the last one began; until then the step does nothing.
     ///
     /// Returns how many references were removed, and whether the sweep has more rows. Its row notes
     /// what may have been removed, for the check. A full row is deleted only as a whole
@@ -58,7 +61,7 @@ impl Txn<'_> {
             let mut remaining = ThreadRefRow::default();
             for named in refs.0.iter().filter(|named| named.seen > upto) {
                 let row = self.row::<Threads>(&self.thread_key(named.thread))?;
-                if row.is_some_and(|row| !row.deleted) {
+                if row.is_some_and(|row| !row.destroyed) {
                     remaining.0.push(*named);
                 } else {
                     newest_dead = newest_dead.max(named.thread);
@@ -82,8 +85,9 @@ impl Txn<'_> {
         Ok((removed, self.note_sweep_progress::<ThreadRefs>(THREAD_REFS, last.as_ref())?))
     }
 
-    /// Returns the rows under `prefix` that a sweep still has to read: all rows if it begins now.
-    /// `None` if the last sweep is finished and began less than `every` ago.
+    /// Returns the rows under `prefix` that a sweep still has to read. All rows if it begins now:
+    /// then its beginning is noted. `None` if the last sweep is finished and began less than
+    /// `every` ago.
     pub(in crate::store) fn begin_or_resume_sweep<T: Table>(
         &mut self,
         number: u8,

@@ -53,8 +53,8 @@ fn store() -> Store {
 
 /// Returns what a check with `--blobs` finds.
 fn breaches(store: &Store) -> Vec<Breach> {
-    let remake = |raw: &[u8]| rows(raw, store.secrets());
-    store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches
+    let make_rows = |raw: &[u8]| rows(raw, store.secrets());
+    store.check_deep(Some(&make_rows), &mut |_| true).unwrap().breaches
 }
 
 #[test]

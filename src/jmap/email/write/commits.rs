@@ -14,7 +14,7 @@ use crate::jmap::context::{Account, Context, date_or_null};
 use crate::jmap::failure::{SetFailure, TxnResult};
 use crate::jmap::rights::Rights;
 use crate::jmap::standard::SetStates;
-use crate::message::rows_or_bare;
+use crate::message::rows_of_any;
 use crate::model::mailbox::Right;
 use crate::model::{BlobId, DataType, EmailId, ModSeq, ThreadId, UtcMillis};
 use crate::query::Scope;
@@ -59,7 +59,7 @@ impl Commits {
         let result = commit(&mut |txn| {
             // The commit may be run again.
             self.states = before;
-            let now = txn.state().state(DataType::Email);
+            let now = txn.state().high_mark(DataType::Email);
             has_begun = self.begin(now, &is_expected);
             Ok(has_begun.then_some(()))
         });
@@ -189,7 +189,7 @@ pub(in crate::jmap::email) fn file_message(
     message: &NewMessage<'_>,
 ) -> Result<FiledEmail, SetFailure> {
     context.budget.charge_stored(message.raw.len() as u64)?;
-    let encoded = EncodedMessage::new(&rows_or_bare(message.raw, context.store.secrets()));
+    let encoded = EncodedMessage::new(&rows_of_any(message.raw, context.store.secrets()));
     let keywords = message.filing.keywords.clone().unwrap_or_else(|| message.keywords.clone());
     let received_at = message.filing.received_at.unwrap_or(message.received_at);
     let new = NewEmail {
@@ -210,7 +210,7 @@ pub(in crate::jmap::email) fn file_message(
                     Ok(created) => Ok(created),
                     Err(failure) => Err(failure.object()?),
                 };
-                state_after = Some(txn.state().state(DataType::Email));
+                state_after = Some(txn.state().high_mark(DataType::Email));
                 Ok(Some(created))
             });
         let created =

@@ -167,7 +167,7 @@ impl EmailSetCall<'_> {
                             Err(failure) => Err(failure.object()?),
                         });
                     }
-                    state_after = Some(txn.state().state(DataType::Email));
+                    state_after = Some(txn.state().high_mark(DataType::Email));
                     Ok(outcomes)
                 })
             });

@@ -106,7 +106,7 @@ fn fold_does_not_answer_for_an_email_newer_than_the_fold() {
     while fold_step(&store, &FoldSizes { rows: 1, ..FoldSizes::default() }).unwrap() {}
     let snapshot = store.snapshot();
     let email = snapshot.email(ACCOUNT, id).unwrap().unwrap();
-    let (created, folded) = (email.created, snapshot.folds(ACCOUNT).unwrap().live[0].made);
+    let (created, folded) = (email.created, snapshot.folds(ACCOUNT).unwrap().live[0].created_upto);
     assert!(snapshot.is_current_in_fold(ACCOUNT, folded, id).unwrap());
     assert!(!snapshot.is_current_in_fold(ACCOUNT, ModSeq(created.0 - 1), id).unwrap());
     let matcher = Matcher::new(&Filter::Is(Condition::Body("lunch".into())), store.secrets());

@@ -54,7 +54,8 @@ pub(in crate::store) fn list(dir: &Path) -> Result<Vec<Backup>, Error> {
     Ok(all)
 }
 
-/// Verifies that every file of a backup is there and has its checksum.
+/// Verifies that every file of a backup is there and has its checksum. `NotFound` if there is no
+/// such backup; `Io` if it is damaged.
 pub(in crate::store) fn verify(dir: &Path, id: u32) -> Result<(), Error> {
     let damaged = |what: String| Error::Io(format!("backup {id} is damaged: {what}: use another"));
     if !list(dir)?.iter().any(|backup| backup.id == id) {
@@ -78,7 +79,7 @@ pub(in crate::store) fn verify(dir: &Path, id: u32) -> Result<(), Error> {
     if files == 0 { Err(damaged("it names no files".into())) } else { Ok(()) }
 }
 
-/// Restores a backup to a directory, and opens the engine there.
+/// Restores a backup to an empty directory, and opens the engine there. Does not verify the backup.
 pub(in crate::store) fn restore(dir: &Path, id: u32, to: &Path) -> Result<RocksEngine, Error> {
     open(dir)?
         .restore_from_backup(to, to, &RestoreOptions::default(), id)
@@ -86,6 +87,7 @@ pub(in crate::store) fn restore(dir: &Path, id: u32, to: &Path) -> Result<RocksE
     RocksEngine::open(to, &Options::small())
 }
 
+/// Returns the CRC-32C of a file.
 fn checksum(path: &Path) -> std::io::Result<u32> {
     let mut file = File::open(path)?;
     let mut buffer = vec![0u8; 1 << 18];
@@ -99,7 +101,8 @@ fn checksum(path: &Path) -> std::io::Result<u32> {
     }
 }
 
-/// Continues a CRC-32C (Castagnoli, reflected), eight bytes at a time.
+/// Continues a CRC-32C (Castagnoli, reflected), eight bytes at a time. The first `sum` is `!0`, and
+/// the checksum is the complement of the last.
 fn crc32c(mut sum: u32, bytes: &[u8]) -> u32 {
     let (chunks, rest) = bytes.as_chunks::<8>();
     for chunk in chunks {
@@ -112,6 +115,7 @@ fn crc32c(mut sum: u32, bytes: &[u8]) -> u32 {
         .fold(sum, |sum, byte| (sum >> 8) ^ TABLES[0][usize::from(sum.to_be_bytes()[3] ^ byte)])
 }
 
+/// `TABLES[n][byte]` is what a byte adds to the sum when `n` more bytes follow in its chunk.
 static TABLES: [[u32; 256]; 8] = tables();
 
 const fn tables() -> [[u32; 256]; 8] {

@@ -52,9 +52,10 @@ pub(super) struct Deletions {
     are_due: AtomicBool,
 }
 
-/// The deletions in one neighbourhood.
+/// The deletions in one neighbourhood, from the key `first` to the key `last`, both included.
 #[derive(Debug, Clone)]
 struct DeletedRange {
+    /// The number of deletions. A key that was deleted twice counts twice.
     rows: u64,
     first: Vec<u8>,
     last: Vec<u8>,
@@ -130,7 +131,7 @@ fn common_prefix(key: &[u8]) -> &[u8] {
     key.get(..key.len().saturating_sub(ID_BYTES)).unwrap_or_default()
 }
 
-/// How many remains the iterators of this thread have stepped over.
+/// How many remains the iterators of this thread have stepped over, since the thread began.
 pub(super) fn remains_passed() -> u64 {
     PerfContext::default().metric(PerfMetric::InternalDeleteSkippedCount)
 }

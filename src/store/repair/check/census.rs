@@ -107,7 +107,7 @@ pub(in crate::store) struct Census {
 impl Census {
     /// Adds an email or a tombstone. Called in ascending order of ids: newest first.
     pub(in crate::store) fn add(&mut self, id: EmailId, email: &EmailMetadata) {
-        let live = email.deleted.is_none();
+        let live = email.destroyed.is_none();
         let marks = [
             (live, LIVE),
             (email.has(keyword::SEEN), SEEN),
@@ -128,7 +128,7 @@ impl Census {
                 next
             }
         };
-        match email.deleted {
+        match email.destroyed {
             None => {
                 self.bytes = self.bytes.saturating_add(email.size);
                 self.live = self.live.saturating_add(1);

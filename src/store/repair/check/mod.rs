@@ -82,8 +82,9 @@ pub struct Progress {
 /// Gets the progress from time to time; returns whether to go on.
 pub type ProgressFn<'a> = dyn FnMut(&Progress) -> bool + 'a;
 
-/// Makes the rows of a message again. It is `message::rows`, which is above the store's layer.
-pub type RemakeFn<'a> = dyn Fn(&[u8]) -> MessageRows + 'a;
+/// Makes the rows of a message that is given as received. Callers pass `message::rows_of_any`,
+/// which is in a layer above the store.
+pub type MakeRowsFn<'a> = dyn Fn(&[u8]) -> MessageRows + 'a;
 
 /// The outcome of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -130,7 +131,7 @@ pub(in crate::store) type FaultFn<'a> = dyn FnMut(RowFault) -> Result<(), Error>
 #[derive(Clone, Copy)]
 pub(in crate::store) struct CheckOptions<'a> {
     /// In a deep check, the function by which the rows of each message are made again.
-    pub(in crate::store) remake: Option<&'a RemakeFn<'a>>,
+    pub(in crate::store) make_rows: Option<&'a MakeRowsFn<'a>>,
     /// Whether the search index begins anew: every email should have a token row, and no folds
     /// exist.
     pub(in crate::store) refold: bool,
@@ -238,7 +239,7 @@ pub(in crate::store) fn accounts_with_rows(
 pub(in crate::store) fn check_store(
     read: &dyn RowReader,
     (ranking, thresholds): (Ranking, Thresholds),
-    remake: Option<&RemakeFn<'_>>,
+    make_rows: Option<&MakeRowsFn<'_>>,
     on_progress: &mut ProgressFn<'_>,
 ) -> Result<CheckReport, Error> {
     let (all, addresses) = accounts_with_rows(read)?;
@@ -253,7 +254,7 @@ pub(in crate::store) fn check_store(
     };
     for id in all {
         let options = CheckOptions {
-            remake,
+            make_rows,
             refold: false,
             restart_history: false,
             check_earlier_tokens: false,
@@ -280,7 +281,7 @@ pub(in crate::store) fn check_store(
     crate::store::outbox::check::check_hints(read, &run, &mut on_fault)?;
     crate::store::blob::uploads_check::check_upload_blobs(read, &run, &mut on_fault)?;
     crate::store::account::shares_check::check_shared_rows(read, &run, &mut on_fault)?;
-    crate::store::blob::check::check_messages(read, &run, remake.is_some(), &mut on_fault)?;
+    crate::store::blob::check::check_messages(read, &run, make_rows.is_some(), &mut on_fault)?;
     report.rows = run.progress().rows;
     Ok(report)
 }

@@ -18,7 +18,7 @@ fn a_snapshot_never_shows_a_half_repaired_account() {
         scope.spawn(move || {
             begin.recv().unwrap();
             let mut told = false;
-            let done = own.repair(RepairScope::Repair, None, &remake, &mut |_| {
+            let done = own.repair(RepairScope::Repair, None, &make_rows, &mut |_| {
                 if !told && !own.accounts_under_repair().unwrap().is_empty() {
                     told = true;
                     say.send(()).unwrap_or_default();

@@ -165,27 +165,31 @@ fn a_repair_of_listings_refuses_states_and_one_of_the_search_index_does_not() {
     let after = state(&store);
     for data in [DataType::Email, DataType::Thread, DataType::Mailbox] {
         assert!(
-            after.low_mark(data) > before.modseq && after.state(data) == after.modseq,
+            after.low_mark(data) > before.modseq && after.high_mark(data) == after.modseq,
             "{data:?}"
         );
     }
     let snapshot = store.snapshot();
     assert_eq!(
-        snapshot.email_changes(ANN, ClientState::at(before.state(DataType::Email)), 99).unwrap(),
-        None
-    );
-    assert_eq!(
-        snapshot.thread_changes(ANN, ClientState::at(before.state(DataType::Thread)), 99).unwrap(),
+        snapshot
+            .email_changes(ANN, ClientState::at(before.high_mark(DataType::Email)), 99)
+            .unwrap(),
         None
     );
     assert_eq!(
         snapshot
-            .mailbox_changes(ANN, ClientState::at(before.state(DataType::Mailbox)), 99)
+            .thread_changes(ANN, ClientState::at(before.high_mark(DataType::Thread)), 99)
+            .unwrap(),
+        None
+    );
+    assert_eq!(
+        snapshot
+            .mailbox_changes(ANN, ClientState::at(before.high_mark(DataType::Mailbox)), 99)
             .unwrap(),
         None
     );
     let now = snapshot
-        .email_changes(ANN, ClientState::at(after.state(DataType::Email)), 99)
+        .email_changes(ANN, ClientState::at(after.high_mark(DataType::Email)), 99)
         .unwrap()
         .unwrap();
     assert!(now.created.is_empty() && now.updated.is_empty() && now.destroyed.is_empty());
@@ -195,13 +199,13 @@ fn a_repair_of_listings_refuses_states_and_one_of_the_search_index_does_not() {
     drop(snapshot);
     // A rebuild restarts history even without faults, but only of the named account.
     let bob = store.snapshot().account_state(BOB).unwrap();
-    let done = store.repair(RepairScope::Rebuild, Some(&[ANN]), &remake, &mut |_| true).unwrap();
+    let done = store.repair(RepairScope::Rebuild, Some(&[ANN]), &make_rows, &mut |_| true).unwrap();
     assert_eq!(done.history_restarted, [ANN]);
     assert!(state(&store).low_mark(DataType::Email) > after.modseq);
     assert_eq!(store.snapshot().account_state(BOB).unwrap(), bob);
     assert_eq!(deep(&store), []);
     assert_eq!(
-        store.repair(RepairScope::Repair, Some(&[AccountId(77)]), &remake, &mut |_| true),
+        store.repair(RepairScope::Repair, Some(&[AccountId(77)]), &make_rows, &mut |_| true),
         Err(Error::NotFound("account"))
     );
 }

@@ -10,7 +10,7 @@ fn a_repair_killed_at_any_write_stays_marked_and_the_next_one_finishes_it() {
         fill(&store);
         damage_ann(&*engine, engine.inner());
         engine.fail_after(full, Error::Full);
-        let done = store.repair(RepairScope::Repair, None, &remake, &mut |_| true);
+        let done = store.repair(RepairScope::Repair, None, &make_rows, &mut |_| true);
         engine.heal();
         if done.is_ok() {
             assert!(full >= 4, "the repair made too few writes");
@@ -47,7 +47,7 @@ fn a_stopped_repair_stays_marked_and_sees_earlier_writes() {
     fill(&store);
     damage_ann(&*engine, &engine);
     let mut seen = Vec::new();
-    let stopped = store.repair(RepairScope::Repair, None, &remake, &mut |at| {
+    let stopped = store.repair(RepairScope::Repair, None, &make_rows, &mut |at| {
         if store.accounts_under_repair().unwrap().is_empty() {
             return true;
         }

@@ -37,7 +37,7 @@ fn a_lost_email_is_recovered_as_it_was() {
     let engine = Arc::new(MemoryEngine::new());
     fill(&open(engine.clone()));
     let before = emails(&engine);
-    assert!(before.iter().any(|(_, email)| email.deleted.is_some()));
+    assert!(before.iter().any(|(_, email)| email.destroyed.is_some()));
     for (at, (key, email)) in before.iter().enumerate() {
         let copy = copy_of(&engine);
         // The row is missing, or it is damaged.
@@ -57,7 +57,7 @@ fn a_lost_email_is_recovered_as_it_was() {
             (Vec::new(), 0, vec![ANN])
         );
         let mut wanted = before.clone();
-        if email.deleted.is_some() {
+        if email.destroyed.is_some() {
             wanted[at].1 = only_flagged(email);
         }
         assert_eq!(emails(&copy), wanted);
@@ -106,7 +106,7 @@ fn all_lost_emails_of_an_account_are_recovered() {
     // Emails that a listing of unseen emails shows stay unseen. Emails of threads without unseen
     // emails are seen.
     let snapshot = store.snapshot();
-    for (_, email) in before.iter().filter(|(_, email)| email.deleted.is_none()) {
+    for (_, email) in before.iter().filter(|(_, email)| email.destroyed.is_none()) {
         let id =
             snapshot.emails_of_blob(ANN, &email.blob, UtcMillis(0), UtcMillis(1 << 40)).unwrap();
         let back = snapshot.email(ANN, id[0]).unwrap().unwrap();
@@ -130,7 +130,7 @@ fn a_lost_email_that_no_mailbox_names_is_recovered_into_the_inbox() {
         let store = open(engine.clone());
         fill(&store);
         let archived = |email: &EmailMetadata| {
-            email.deleted.is_none() && email.mailboxes.contains(&MailboxUid(3))
+            email.destroyed.is_none() && email.mailboxes.contains(&MailboxUid(3))
         };
         let (key, email) = emails(&engine).into_iter().find(|(_, email)| archived(email)).unwrap();
         let id = EmailId(u64::from_be_bytes(key[4..].try_into().unwrap()));

@@ -31,7 +31,7 @@ fn a_repair_counts_an_account_once_over_all_its_rounds() {
     fill(&store);
     damage_ann(&*engine, &engine);
     let mut all = BTreeSet::new();
-    let done = store.repair(RepairScope::Repair, None, &remake, &mut |at| {
+    let done = store.repair(RepairScope::Repair, None, &make_rows, &mut |at| {
         all.insert((at.number, at.account));
         true
     });

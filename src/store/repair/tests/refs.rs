@@ -25,7 +25,7 @@ fn keyed(raw: &[u8]) -> MessageRows {
         .filter(|byte| byte.is_ascii_uppercase())
         .map(|byte| ThreadKey([*byte; 32]))
         .collect();
-    MessageRows { thread_keys: keys, ..remake(raw) }
+    MessageRows { thread_keys: keys, ..make_rows(raw) }
 }
 
 fn bed() -> Fixture {

@@ -51,6 +51,7 @@ impl CommitterState {
         Some(group)
     }
 
+    /// Writes a group of commits and redeems or fails each of its tickets.
     fn write(&self, group: Vec<QueuedCommit>) {
         // In order, because a commit that fails makes later ones of its accounts fail, too.
         let mut current = Vec::with_capacity(group.len());
@@ -78,7 +79,7 @@ impl CommitterState {
         }
     }
 
-    /// Writes the batches of all commits, and returns the stale ones.
+    /// Writes the batches of all commits, and returns the stale ones, of which nothing was written.
     fn write_batches(&self, commits: &[QueuedCommit]) -> Result<Vec<Arc<Batch>>, Error> {
         let mut batches: Vec<Arc<Batch>> =
             commits.iter().flat_map(QueuedCommit::batches).cloned().collect();
@@ -124,7 +125,8 @@ impl CommitterState {
         drop(commit.result.send(Ok(overtaken))); // the caller may have dropped its ticket
     }
 
-    /// Redeems the ticket of a commit of which nothing was written.
+    /// Removes a commit of which nothing was written from the queues, and gives `result` to the
+    /// ticket.
     fn fail(&self, commit: QueuedCommit, result: WriteResult) {
         for part in &commit.parts {
             if let Some((batch, _)) = &part.rows {
@@ -154,10 +156,12 @@ impl QueuedCommit {
         all.filter(move |batch| last.replace(batch).is_none_or(|last| !Arc::ptr_eq(last, batch)))
     }
 
+    /// Whether no batch on which the commit was built has failed.
     fn is_current(&self) -> bool {
         self.parts.iter().all(|part| part.queue.queued.lock().failures == part.failures)
     }
 
+    /// The number of bytes of keys and rows that the commit writes. Shared rows count once.
     fn byte_len(&self) -> usize {
         let shared = self.batches().find_map(|batch| batch.shared.as_deref()).into_iter().flatten();
         let puts = self.batches().flat_map(|batch| &batch.puts).chain(shared);

@@ -9,7 +9,8 @@ use crate::store::error::Error;
 /// changes was written.
 pub(super) type WriteResult = Result<Vec<AccountId>, Error>;
 
-/// Becomes ready when a commit is durable and visible.
+/// Becomes ready when a commit is durable and visible, or has failed. If a ticket is dropped, its
+/// commit is written all the same.
 #[derive(Debug)]
 #[must_use = "nothing may be promised before the ticket is redeemed"]
 pub struct Ticket(TicketState);
