@@ -22,11 +22,12 @@ impl SeededRng {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    pub(super) fn below(&mut self, sides: usize) -> usize {
+    /// Returns a number below `bound`.
+    pub(super) fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % sides as u64).unwrap()
+        usize::try_from(self.0 % bound as u64).unwrap()
     }
 
     pub(super) fn boxes(&mut self) -> BTreeSet<MailboxUid> {
@@ -57,29 +58,31 @@ fn on<T>(
     may_fail(done.and_then(|(value, ticket)| ticket.wait_blocking().map(|()| value)))
 }
 
-fn pick(store: &Store, dice: &mut SeededRng) -> Option<EmailId> {
+fn pick(store: &Store, rng: &mut SeededRng) -> Option<EmailId> {
     let all = store.snapshot().emails(ACCOUNT, None, 1000).unwrap();
-    let at = dice.below(all.len().max(1));
+    let at = rng.below(all.len().max(1));
     all.get(at).map(|(id, _)| *id)
 }
 
-fn delivers(store: &Store, who: u32, times: u32) {
-    let mut dice = SeededRng::of(who.into());
+/// Delivers emails with random times and thread keys. `who` makes messages of its own.
+fn deliver_emails(store: &Store, who: u32, times: u32) {
+    let mut rng = SeededRng::of(who.into());
     for n in 0..times {
         let keys: Vec<u8> =
-            (0..dice.below(3)).map(|_| u8::try_from(dice.below(5)).unwrap()).collect();
-        let at = i64::try_from(dice.below(6)).unwrap();
+            (0..rng.below(3)).map(|_| u8::try_from(rng.below(5)).unwrap()).collect();
+        let at = i64::try_from(rng.below(6)).unwrap();
         may_fail(deliver_to(store, ACCOUNT, who * 10_000 + n, &keys, at));
     }
 }
 
-fn changes(store: &Store, who: u64, times: u32) {
-    let mut dice = SeededRng::of(who);
+/// Changes, destroys and restores random emails.
+fn change_emails(store: &Store, who: u64, times: u32) {
+    let mut rng = SeededRng::of(who);
     for _ in 0..times {
-        let what = dice.below(10);
+        let what = rng.below(10);
         if what == 0 {
             let dead = store.snapshot().destroyed_emails(ACCOUNT, UtcMillis(0), 20).unwrap();
-            if let Some(one) = dead.get(dice.below(dead.len().max(1))) {
+            if let Some(one) = dead.get(rng.below(dead.len().max(1))) {
                 let size = one.email.size - b"Delivered-To: ann@example.org\r\n".len() as u64;
                 let message = EncodedMessage::new(&MessageRows {
                     blob: one.email.blob,
@@ -92,13 +95,13 @@ fn changes(store: &Store, who: u64, times: u32) {
             }
             continue;
         }
-        let Some(id) = pick(store, &mut dice) else { continue };
-        let (boxes, keywords) = (dice.boxes(), dice.keywords());
+        let Some(id) = pick(store, &mut rng) else { continue };
+        let (boxes, keywords) = (rng.boxes(), rng.keywords());
         match what {
             1 | 2 => drop(on(store, ACCOUNT, |txn| txn.destroy_email(id))),
             // Moves and flags two emails in one commit, and moves one of them back.
             3 => {
-                let other = pick(store, &mut dice).unwrap_or(id);
+                let other = pick(store, &mut rng).unwrap_or(id);
                 on(store, ACCOUNT, |txn| {
                     txn.update_email(id, boxes.clone(), keywords.clone())?;
                     txn.update_email(other, boxes.clone(), BTreeSet::new())?;
@@ -112,34 +115,35 @@ fn changes(store: &Store, who: u64, times: u32) {
     }
 }
 
-fn keeps(store: &Store, times: u32) {
-    let mut dice = SeededRng::of(77);
+/// Takes random steps of purging, sweeping, and making and dropping listings.
+fn do_upkeep(store: &Store, times: u32) {
+    let mut rng = SeededRng::of(77);
     for _ in 0..times {
         let (uid, filter) =
-            (MailboxUid(u32::try_from(dice.below(4)).unwrap()), ListingFilter::ALL[dice.below(6)]);
-        let most = 1 + dice.below(5);
-        match dice.below(12) {
+            (MailboxUid(u32::try_from(rng.below(4)).unwrap()), ListingFilter::ALL[rng.below(6)]);
+        let limit = 1 + rng.below(5);
+        match rng.below(12) {
             0 if !filter.is_permanent(uid) => {
-                on(store, ACCOUNT, |txn| txn.drop_listing(uid, filter, most));
+                on(store, ACCOUNT, |txn| txn.drop_listing(uid, filter, limit));
             }
-            1 => drop(on(store, ACCOUNT, |txn| txn.purge_emails(txn.now(), most))),
+            1 => drop(on(store, ACCOUNT, |txn| txn.purge_emails(txn.now(), limit))),
             2 => {
                 on(store, ACCOUNT, |txn| {
                     txn.note_history(Duration::ZERO)?;
-                    txn.purge_history(txn.now(), most)
+                    txn.purge_history(txn.now(), limit)
                 });
             }
             3 => drop(on(store, ACCOUNT, |txn| {
-                txn.sweep_thread_refs(UtcMillis(0), Duration::ZERO, most)
+                txn.sweep_thread_refs(UtcMillis(0), Duration::ZERO, limit)
             })),
-            4 => drop(on(store, AccountId::SITE, |txn| txn.collect_blobs(txn.now(), most))),
-            5 => drop(on(store, AccountId::SITE, |txn| txn.sweep_blobs(Duration::ZERO, most))),
-            _ => drop(on(store, ACCOUNT, |txn| txn.extend_listing(uid, filter, most))),
+            4 => drop(on(store, AccountId::SITE, |txn| txn.collect_blobs(txn.now(), limit))),
+            5 => drop(on(store, AccountId::SITE, |txn| txn.sweep_blobs(Duration::ZERO, limit))),
+            _ => drop(on(store, ACCOUNT, |txn| txn.extend_listing(uid, filter, limit))),
         }
     }
 }
 
-fn folds(store: &Store, times: u32) {
+fn fold_index(store: &Store, times: u32) {
     let sizes =
         FoldSizes { rows: 3, row_bytes: 1 << 20, block: 200, fan: 2, piece: 300, last_level: 2 };
     for _ in 0..times {
@@ -172,44 +176,45 @@ impl ChangesClient {
     }
 
     /// Applies one answer. Returns whether there are more changes.
-    fn step(&mut self, snapshot: &Snapshot<'_>, most: usize) -> bool {
-        let Some(told) = snapshot.email_changes(ACCOUNT, self.since, most).unwrap() else {
+    fn step(&mut self, snapshot: &Snapshot<'_>, limit: usize) -> bool {
+        let Some(changes) = snapshot.email_changes(ACCOUNT, self.since, limit).unwrap() else {
             *self = Self::new(snapshot);
             return false;
         };
         let now = facts(snapshot);
-        assert!(told.updated.iter().all(|id| self.known.contains_key(id)), "{told:?}");
-        for id in told.created.iter().chain(&told.updated) {
+        assert!(changes.updated.iter().all(|id| self.known.contains_key(id)), "{changes:?}");
+        for id in changes.created.iter().chain(&changes.updated) {
             self.known.insert(*id, now[id].clone());
         }
-        self.known.retain(|id, _| !told.destroyed.contains(id));
-        self.since = told.state;
-        if !told.has_more {
+        self.known.retain(|id, _| !changes.destroyed.contains(id));
+        self.since = changes.state;
+        if !changes.has_more {
             assert_eq!(self.known, now);
         }
-        told.has_more
+        changes.has_more
     }
 }
 
 /// The emails that each maintained listing showed at each state.
 type Lists = BTreeMap<Listing, (ModSeq, BTreeSet<EmailId>)>;
 
-fn replays(snapshot: &Snapshot<'_>, lists: &mut Lists) {
+/// Checks that the history of each listing leads from the list of the last call to the current one.
+fn check_histories(snapshot: &Snapshot<'_>, lists: &mut Lists) {
     let state = snapshot.state(ACCOUNT, DataType::Email).unwrap();
     for uid in (0..4).map(MailboxUid) {
         for filter in ListingFilter::ALL {
-            let kept = snapshot.maintained_listing(ACCOUNT, uid, filter).unwrap();
+            let entry = snapshot.maintained_listing(ACCOUNT, uid, filter).unwrap();
             for shape in [Shape::Emails, Shape::Threads] {
                 let listing = Listing { uid, filter, shape };
                 let before = lists.remove(&listing);
-                let Some(kept) = kept.filter(|kept| kept.shapes().contains(&shape)) else {
+                let Some(entry) = entry.filter(|entry| entry.shapes().contains(&shape)) else {
                     continue;
                 };
                 let shown = snapshot.listing(ACCOUNT, listing, None, 1000).unwrap();
-                assert_eq!(kept.stats(shape).total, shown.len() as u64, "{listing:?}");
+                assert_eq!(entry.stats(shape).total, shown.len() as u64, "{listing:?}");
                 let shown: BTreeSet<EmailId> = shown.into_iter().map(|(id, _)| id).collect();
                 if let Some((since, mut old)) =
-                    before.filter(|(since, _)| *since >= kept.stats(shape).low)
+                    before.filter(|(since, _)| *since >= entry.stats(shape).low)
                 {
                     let moves =
                         snapshot.listing_moves(ACCOUNT, listing, since, 10_000).unwrap().unwrap();
@@ -240,14 +245,14 @@ fn run_all(store: &Store, disk: Option<&FaultyEngine<MemoryEngine>>) {
     std::thread::scope(|scope| {
         until(scope, &over, || assert_clean(store));
         let (mut lists, mut client) = (Lists::new(), ChangesClient::new(&store.snapshot()));
-        until(scope, &over, move || replays(&store.snapshot(), &mut lists));
+        until(scope, &over, move || check_histories(&store.snapshot(), &mut lists));
         until(scope, &over, move || {
             client.step(&store.snapshot(), 3);
         });
         if let Some(disk) = disk {
-            let mut dice = SeededRng::of(5);
+            let mut rng = SeededRng::of(5);
             until(scope, &over, move || {
-                disk.fail_after(i64::try_from(dice.below(4)).unwrap(), Error::Full);
+                disk.fail_after(i64::try_from(rng.below(4)).unwrap(), Error::Full);
                 std::thread::sleep(Duration::from_millis(1));
                 disk.heal();
                 std::thread::sleep(Duration::from_millis(4));
@@ -255,11 +260,11 @@ fn run_all(store: &Store, disk: Option<&FaultyEngine<MemoryEngine>>) {
         }
         let mut writers = Vec::new();
         for who in 1..3 {
-            writers.push(scope.spawn(move || delivers(store, who, 60)));
-            writers.push(scope.spawn(move || changes(store, u64::from(who), 90)));
+            writers.push(scope.spawn(move || deliver_emails(store, who, 60)));
+            writers.push(scope.spawn(move || change_emails(store, u64::from(who), 90)));
         }
-        writers.push(scope.spawn(|| keeps(store, 90)));
-        writers.push(scope.spawn(|| folds(store, 60)));
+        writers.push(scope.spawn(|| do_upkeep(store, 90)));
+        writers.push(scope.spawn(|| fold_index(store, 60)));
         let ended: Vec<_> = writers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         over.store(true, Ordering::Relaxed);
         assert!(ended.iter().all(Result::is_ok), "somebody panicked");
@@ -270,7 +275,7 @@ fn run_all(store: &Store, disk: Option<&FaultyEngine<MemoryEngine>>) {
     assert_clean(store);
     assert!(store.health().is_ok());
     let mut client = ChangesClient::new(&store.snapshot());
-    delivers(store, 9, 3);
+    deliver_emails(store, 9, 3);
     while client.step(&store.snapshot(), 2) {}
 }
 

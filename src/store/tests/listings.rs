@@ -26,15 +26,15 @@ enum ListingAct {
     Destroy {
         which: usize,
     },
-    Keep {
+    Extend {
         uid: u32,
         filter: usize,
-        most: usize,
+        limit: usize,
     },
     Drop {
         uid: u32,
         filter: usize,
-        most: usize,
+        limit: usize,
     },
     Trash {
         uid: u32,
@@ -54,7 +54,7 @@ enum ListingAct {
     },
     Upkeep {
         days: u32,
-        most: usize,
+        limit: usize,
     },
 }
 
@@ -78,15 +78,15 @@ fn acts() -> impl Strategy<Value = Vec<ListingAct>> {
             }),
         2 => (0usize..9).prop_map(|which| ListingAct::Destroy { which }),
         3 => (0u32..4, 0usize..6, 1usize..4)
-            .prop_map(|(uid, filter, most)| ListingAct::Keep { uid, filter, most }),
+            .prop_map(|(uid, filter, limit)| ListingAct::Extend { uid, filter, limit }),
         1 => (0u32..4, 0usize..6, 1usize..9)
-            .prop_map(|(uid, filter, most)| ListingAct::Drop { uid, filter, most }),
+            .prop_map(|(uid, filter, limit)| ListingAct::Drop { uid, filter, limit }),
         1 => (0u32..4).prop_map(|uid| ListingAct::Trash { uid }),
         1 => (2u32..4).prop_map(|uid| ListingAct::Empty { uid }),
         1 => (2u32..4).prop_map(|uid| ListingAct::Remake { uid }),
         1 => (0usize..5).prop_map(|which| ListingAct::Restore { which }),
         1 => (1u32..4).prop_map(|days| ListingAct::Wait { days }),
-        2 => (1u32..4, 1usize..5).prop_map(|(days, most)| ListingAct::Upkeep { days, most }),
+        2 => (1u32..4, 1usize..5).prop_map(|(days, limit)| ListingAct::Upkeep { days, limit }),
     ];
     proptest::collection::vec(act, 1..40)
 }
@@ -142,14 +142,16 @@ fn act(world: &mut ListingWorld, n: u32, act: &ListingAct) {
                 done(store, |txn| txn.destroy_email(id)).unwrap();
             }
         }
-        ListingAct::Keep { uid, filter, most } => {
-            done(store, |txn| txn.extend_listing(uid_of(*uid), ListingFilter::ALL[*filter], *most))
-                .unwrap();
+        ListingAct::Extend { uid, filter, limit } => {
+            done(store, |txn| {
+                txn.extend_listing(uid_of(*uid), ListingFilter::ALL[*filter], *limit)
+            })
+            .unwrap();
         }
-        ListingAct::Drop { uid, filter, most }
+        ListingAct::Drop { uid, filter, limit }
             if !ListingFilter::ALL[*filter].is_permanent(uid_of(*uid)) =>
         {
-            done(store, |txn| txn.drop_listing(uid_of(*uid), ListingFilter::ALL[*filter], *most))
+            done(store, |txn| txn.drop_listing(uid_of(*uid), ListingFilter::ALL[*filter], *limit))
                 .unwrap();
         }
         ListingAct::Trash { uid } => {
@@ -202,15 +204,15 @@ fn act(world: &mut ListingWorld, n: u32, act: &ListingAct) {
             }
         }
         ListingAct::Wait { days } => world.clock.advance(DAY * *days),
-        ListingAct::Upkeep { days, most } => {
+        ListingAct::Upkeep { days, limit } => {
             let upto = world.clock.now().before(DAY * *days);
             let mut left = true;
             while left {
                 left = done(store, |txn| {
                     txn.note_history(DAY)?;
-                    let purged = txn.purge_emails(upto, *most)?.has_more;
-                    Ok(txn.purge_history(upto, *most)?
-                        | txn.clear_destroyed_mailboxes(*most)?
+                    let purged = txn.purge_emails(upto, *limit)?.has_more;
+                    Ok(txn.purge_history(upto, *limit)?
+                        | txn.clear_destroyed_mailboxes(*limit)?
                         | purged)
                 })
                 .unwrap();
@@ -260,18 +262,18 @@ fn compare(world: &ListingWorld, histories: &mut Histories) {
     histories.retain(|listing, _| world.boxes.contains(&listing.uid));
     for uid in world.boxes {
         for filter in ListingFilter::ALL {
-            let Some(kept) = snapshot.maintained_listing(ACCOUNT, uid, filter).unwrap() else {
+            let Some(entry) = snapshot.maintained_listing(ACCOUNT, uid, filter).unwrap() else {
                 histories.retain(|listing, _| (listing.uid, listing.filter) != (uid, filter));
                 continue;
             };
-            for shape in kept.shapes() {
+            for shape in entry.shapes() {
                 let listing = Listing { uid, filter, shape: *shape };
                 let wanted = naive(store, listing);
-                pages(&snapshot, listing, &kept, &wanted);
+                pages(&snapshot, listing, &entry, &wanted);
                 let history = histories.entry(listing).or_default();
-                history.retain(|since, _| *since >= kept.stats(*shape).low);
+                history.retain(|since, _| *since >= entry.stats(*shape).low);
                 history.insert(modseq, wanted.clone());
-                let state = snapshot.listing_state(ACCOUNT, listing, &kept).unwrap();
+                let state = snapshot.listing_state(ACCOUNT, listing, &entry).unwrap();
                 assert!(
                     state <= modseq
                         && history.iter().all(|(at, ids)| *at < state || *ids == wanted)
@@ -284,8 +286,8 @@ fn compare(world: &ListingWorld, histories: &mut Histories) {
     }
 }
 
-fn pages(snapshot: &Snapshot<'_>, listing: Listing, kept: &MaintainedListing, wanted: &[EmailId]) {
-    let stats = kept.stats(listing.shape);
+fn pages(snapshot: &Snapshot<'_>, listing: Listing, entry: &MaintainedListing, wanted: &[EmailId]) {
+    let stats = entry.stats(listing.shape);
     assert_eq!(stats.total, wanted.len() as u64, "{listing:?}");
     // Every position from every start: each email, each id between two emails, and both ends.
     let before = |id: EmailId| wanted.partition_point(|other| *other < id) as u64;
@@ -455,7 +457,7 @@ fn changes_on_both_sides_of_a_frontier_reach_the_listing() {
     let deliver = |key: u8, at: i64| ListingAct::Deliver { keys: vec![key], at, mailbox: 1 };
     for uid in [0, 1] {
         for filter in 0..6 {
-            let keep = || ListingAct::Keep { uid, filter, most: 1 };
+            let extend = || ListingAct::Extend { uid, filter, limit: 1 };
             let change = |which, keywords| ListingAct::Change {
                 which,
                 mailboxes: BTreeSet::from([1]),
@@ -466,19 +468,19 @@ fn changes_on_both_sides_of_a_frontier_reach_the_listing() {
                 deliver(2, 1),
                 deliver(1, 2),
                 deliver(3, 3),
-                keep(),
-                keep(),
+                extend(),
+                extend(),
                 deliver(2, 4),
                 change(4, 2),
                 ListingAct::Destroy { which: 2 },
                 change(0, 3),
-                keep(),
+                extend(),
                 change(3, 1),
-                keep(),
-                keep(),
-                keep(),
-                keep(),
-                keep(),
+                extend(),
+                extend(),
+                extend(),
+                extend(),
+                extend(),
             ];
             drive(&acts, Some(0));
         }

@@ -1,7 +1,7 @@
 //! Attributes and subscriptions of mailboxes are stored, bounded, reported by /changes, and deleted
 //! with their mailbox.
 
-use super::life::bed;
+use super::fixture::fixture;
 use super::*;
 use crate::model::DataType;
 
@@ -10,32 +10,32 @@ const INBOX: MailboxUid = MailboxUid(1);
 
 #[test]
 fn attributes_are_stored_bounded_and_reported_as_a_change_of_the_mailbox() {
-    let bed = bed();
+    let fixture = fixture();
     let set = |pairs: Vec<(String, String)>| {
-        bed.done(|txn| {
+        fixture.done(|txn| {
             txn.update_mailbox(INBOX, |row| row.attributes = pairs.iter().cloned().collect())
         })
     };
     let pairs = |all: &[(&str, &str)]| {
         all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     };
-    let before = bed.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
+    let before = fixture.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
     assert_eq!(set(pairs(&[("color", "#1E90ff"), ("x.note", "of Ann's")])), Ok(true));
     assert_eq!(
         set(pairs(&[("color", "#1E90ff"), ("x.note", "of Ann's")])),
         Ok(false),
         "a change of nothing is none"
     );
-    let told = bed
+    let answer = fixture
         .store
         .snapshot()
         .mailbox_changes(ACCOUNT, ClientState::at(before), 99)
         .unwrap()
         .unwrap();
-    assert_eq!((told.changes.updated, told.only_counts), (vec![INBOX], false));
+    assert_eq!((answer.changes.updated, answer.only_counts), (vec![INBOX], false));
     // A delivery writes the mailbox's row and keeps the attributes.
-    bed.deliver(1, &[]);
-    let known = || bed.store.snapshot().mailboxes(ACCOUNT).unwrap()[0].1.attributes.clone();
+    fixture.deliver(1, &[]);
+    let known = || fixture.store.snapshot().mailboxes(ACCOUNT).unwrap()[0].1.attributes.clone();
     assert_eq!(known().len(), 2);
     for (name, value) in [
         ("color", "blue"),
@@ -62,20 +62,20 @@ fn attributes_are_stored_bounded_and_reported_as_a_change_of_the_mailbox() {
     assert_eq!(known().len(), 2);
     assert_eq!(set(many(16, 61)), Ok(true), "1,024 octets");
     assert_eq!(set(Vec::new()), Ok(true));
-    assert_clean(&bed.store);
+    assert_clean(&fixture.store);
 }
 
 #[test]
 fn each_user_has_an_own_subscription() {
-    let bed = bed();
-    make_account(&bed.store, BOB);
-    let subscribed = |who| bed.store.snapshot().subscribed_mailboxes(ACCOUNT, who).unwrap();
+    let fixture = fixture();
+    make_account(&fixture.store, BOB);
+    let subscribed = |who| fixture.store.snapshot().subscribed_mailboxes(ACCOUNT, who).unwrap();
     let all: BTreeSet<MailboxUid> = (1..4).map(MailboxUid).collect();
     assert_eq!((subscribed(ACCOUNT), subscribed(BOB)), (all.clone(), BTreeSet::new()));
-    let before = bed.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
-    let subscribe = |uid, who, on| bed.done(|txn| txn.subscribe(uid, who, on));
+    let before = fixture.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
+    let subscribe = |uid, who, on| fixture.done(|txn| txn.subscribe(uid, who, on));
     assert_eq!(subscribe(INBOX, BOB, true), Ok(true));
-    let marks = bed.store.snapshot().account_state(ACCOUNT).unwrap();
+    let marks = fixture.store.snapshot().account_state(ACCOUNT).unwrap();
     assert_eq!((marks.high_mark(DataType::Mailbox), marks.modseq.0), (marks.modseq, before.0 + 1));
     assert_eq!(subscribe(INBOX, BOB, true), Ok(false));
     assert_eq!(subscribe(MailboxUid(3), BOB, true), Ok(true));
@@ -84,23 +84,26 @@ fn each_user_has_an_own_subscription() {
     assert_eq!(subscribe(MailboxUid(9), BOB, true), Err(Error::NotFound("mailbox")));
     assert_eq!(subscribed(ACCOUNT), all.iter().copied().filter(|uid| *uid != INBOX).collect());
     assert_eq!(subscribed(BOB), BTreeSet::from([INBOX, MailboxUid(3)]));
-    let told = bed
+    let answer = fixture
         .store
         .snapshot()
         .mailbox_changes(ACCOUNT, ClientState::at(before), 99)
         .unwrap()
         .unwrap();
-    assert_eq!((told.changes.updated.len(), told.only_counts), (2, false));
-    assert_eq!(bed.store.snapshot().subscribers(ACCOUNT, INBOX, AccountId(0), 9).unwrap(), [BOB]);
-    assert_eq!(bed.store.snapshot().subscribers(ACCOUNT, INBOX, AccountId(3), 9).unwrap(), []);
+    assert_eq!((answer.changes.updated.len(), answer.only_counts), (2, false));
+    assert_eq!(
+        fixture.store.snapshot().subscribers(ACCOUNT, INBOX, AccountId(0), 9).unwrap(),
+        [BOB]
+    );
+    assert_eq!(fixture.store.snapshot().subscribers(ACCOUNT, INBOX, AccountId(3), 9).unwrap(), []);
     assert_eq!(subscribe(INBOX, BOB, false), Ok(true));
     assert_eq!(subscribed(BOB), BTreeSet::from([MailboxUid(3)]));
     // A destroyed mailbox has no subscribers, and upkeep deletes their rows.
-    bed.done(|txn| txn.destroy_mailbox(MailboxUid(3))).unwrap();
+    fixture.done(|txn| txn.destroy_mailbox(MailboxUid(3))).unwrap();
     assert_eq!(subscribed(BOB), BTreeSet::new());
-    assert_clean(&bed.store);
-    assert_eq!(bed.rows(Table::Subscriptions), 1);
-    while bed.done(|txn| txn.clear_destroyed_mailboxes(2)).unwrap() {}
-    assert_eq!(bed.rows(Table::Subscriptions), 0);
-    assert_clean(&bed.store);
+    assert_clean(&fixture.store);
+    assert_eq!(fixture.rows(Table::Subscriptions), 1);
+    while fixture.done(|txn| txn.clear_destroyed_mailboxes(2)).unwrap() {}
+    assert_eq!(fixture.rows(Table::Subscriptions), 0);
+    assert_clean(&fixture.store);
 }

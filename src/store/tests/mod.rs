@@ -21,6 +21,7 @@ mod actors;
 mod changes;
 mod committer;
 mod expiry;
+mod fixture;
 mod ids;
 mod life;
 mod listings;

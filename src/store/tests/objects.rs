@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::life::{DAY, Fixture, GRACE, MS, bed};
+use super::fixture::{DAY, Fixture, GRACE, MS, fixture};
 use super::*;
 use crate::model::{
     DataType, EmailSubmission, ModSeq, ObjectId, PushSubscription, SenderIdentity, UndoStatus,
@@ -23,15 +23,18 @@ fn identity(n: u8) -> SenderIdentity {
 struct ObjectClient {
     since: Option<ClientState>,
     known: BTreeMap<ObjectId, SenderIdentity>,
-    told: BTreeMap<ObjectId, u8>,
+    /// How often each destroyed object was reported.
+    destroyed: BTreeMap<ObjectId, u8>,
 }
 
 impl ObjectClient {
     /// Applies one answer of /changes. Returns whether there are more changes.
-    fn catch_up(&mut self, store: &Store, most: usize) -> bool {
+    fn catch_up(&mut self, store: &Store, limit: usize) -> bool {
         let snapshot = store.snapshot();
         let changes = match self.since {
-            Some(since) => snapshot.object_changes::<SenderIdentity>(ACCOUNT, since, most).unwrap(),
+            Some(since) => {
+                snapshot.object_changes::<SenderIdentity>(ACCOUNT, since, limit).unwrap()
+            }
             None => None,
         };
         let Some(changes) = changes else {
@@ -40,7 +43,7 @@ impl ObjectClient {
                 Some(ClientState::at(snapshot.state(ACCOUNT, DataType::Identity).unwrap()));
             return false;
         };
-        assert!(changes.created.len() + changes.updated.len() + changes.destroyed.len() <= most);
+        assert!(changes.created.len() + changes.updated.len() + changes.destroyed.len() <= limit);
         for id in &changes.created {
             assert!(
                 !self.known.contains_key(id)
@@ -55,7 +58,7 @@ impl ObjectClient {
         }
         for id in &changes.destroyed {
             self.known.remove(id);
-            *self.told.entry(*id).or_default() += 1;
+            *self.destroyed.entry(*id).or_default() += 1;
         }
         self.since = Some(changes.state);
         changes.has_more
@@ -88,150 +91,159 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(100), ..ProptestConfig::default() })]
     #[test]
     fn a_client_that_follows_changes_has_the_current_objects(ops in ops()) {
-        let bed = bed();
+        let fixture = fixture();
         let mut model = BTreeMap::new();
         let (mut eager, mut late) = (ObjectClient::default(), ObjectClient::default());
         for op in ops {
             let ids: Vec<ObjectId> = model.keys().copied().collect();
             match op {
                 ObjectOp::Make(n) => {
-                    let id = bed.done(|txn| txn.create_object(&identity(n))).unwrap();
+                    let id = fixture.done(|txn| txn.create_object(&identity(n))).unwrap();
                     prop_assert!(model.insert(id, identity(n)).is_none());
                 }
                 ObjectOp::Change(which, n) if !ids.is_empty() => {
                     let id = ids[which % ids.len()];
-                    let before = bed.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
-                    let changed = bed
+                    let before = fixture.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
+                    let changed = fixture
                         .done(|txn| txn.update_object(id, |one| *one = identity(n)))
                         .unwrap();
-                    let after = bed.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
+                    let after = fixture.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
                     prop_assert_eq!(changed, model.insert(id, identity(n)) != Some(identity(n)));
                     prop_assert_eq!(after.0 - before.0, u64::from(changed));
                 }
                 ObjectOp::Destroy(which) if !ids.is_empty() => {
                     let id = ids[which % ids.len()];
-                    let gone = bed.done(|txn| txn.destroy_object::<SenderIdentity>(id)).unwrap();
-                    prop_assert_eq!(Some(gone), model.remove(&id));
-                    let again = bed.done(|txn| txn.destroy_object::<SenderIdentity>(id));
+                    let destroyed =
+                        fixture.done(|txn| txn.destroy_object::<SenderIdentity>(id)).unwrap();
+                    prop_assert_eq!(Some(destroyed), model.remove(&id));
+                    let again = fixture.done(|txn| txn.destroy_object::<SenderIdentity>(id));
                     prop_assert_eq!(again, Err(Error::NotFound("object")));
                 }
                 ObjectOp::Submit => {
-                    bed.done(|txn| txn.create_object(&EmailSubmission::default())).unwrap();
+                    fixture.done(|txn| txn.create_object(&EmailSubmission::default())).unwrap();
                 }
-                ObjectOp::CatchUp(most) => drop(late.catch_up(&bed.store, most)),
+                ObjectOp::CatchUp(limit) => drop(late.catch_up(&fixture.store, limit)),
                 ObjectOp::Purge => {
-                    bed.done(|txn| txn.note_history(MS)).unwrap();
-                    bed.clock.advance(GRACE);
-                    while bed.done(|txn| txn.purge_history(bed.upto(GRACE), 1)).unwrap() {}
+                    fixture.done(|txn| txn.note_history(MS)).unwrap();
+                    fixture.clock.advance(GRACE);
+                    while fixture.done(|txn| txn.purge_history(fixture.upto(GRACE), 1)).unwrap() {}
                 }
                 ObjectOp::Change(..) | ObjectOp::Destroy(_) => {}
             }
-            while eager.catch_up(&bed.store, 2) {}
+            while eager.catch_up(&fixture.store, 2) {}
             prop_assert_eq!(&eager.known, &model);
         }
-        while late.catch_up(&bed.store, 1) {}
+        while late.catch_up(&fixture.store, 1) {}
         prop_assert_eq!(&late.known, &model);
-        prop_assert!(eager.told.values().chain(late.told.values()).all(|times| *times == 1));
+        let mut times = eager.destroyed.values().chain(late.destroyed.values());
+        prop_assert!(times.all(|times| *times == 1));
         let stored: BTreeMap<ObjectId, SenderIdentity> =
-            bed.store.snapshot().objects(ACCOUNT).unwrap().into_iter().collect();
+            fixture.store.snapshot().objects(ACCOUNT).unwrap().into_iter().collect();
         prop_assert_eq!(stored, model);
-        assert_clean(&bed.store);
+        assert_clean(&fixture.store);
     }
 }
 
 #[test]
 fn states_before_the_purge_are_refused_and_the_low_mark_itself_is_answered() {
-    let bed = bed();
-    let id = bed.done(|txn| txn.create_object(&identity(1))).unwrap();
-    let kept = bed.done(|txn| txn.create_object(&identity(2))).unwrap();
-    let before = bed.store.snapshot().state(ACCOUNT, DataType::Identity).unwrap();
-    bed.done(|txn| txn.destroy_object::<SenderIdentity>(id)).unwrap();
-    let after = bed.store.snapshot().state(ACCOUNT, DataType::Identity).unwrap();
+    let fixture = fixture();
+    let id = fixture.done(|txn| txn.create_object(&identity(1))).unwrap();
+    let other = fixture.done(|txn| txn.create_object(&identity(2))).unwrap();
+    let before = fixture.store.snapshot().state(ACCOUNT, DataType::Identity).unwrap();
+    fixture.done(|txn| txn.destroy_object::<SenderIdentity>(id)).unwrap();
+    let after = fixture.store.snapshot().state(ACCOUNT, DataType::Identity).unwrap();
     let changes = |since| {
-        bed.store
+        fixture
+            .store
             .snapshot()
             .object_changes::<SenderIdentity>(ACCOUNT, ClientState::at(since), 9)
             .unwrap()
     };
     assert_eq!(changes(before).unwrap().destroyed, [id]);
-    bed.done(|txn| txn.note_history(MS)).unwrap();
-    bed.clock.advance(GRACE);
-    assert!(!bed.done(|txn| txn.purge_history(bed.upto(GRACE), 9)).unwrap());
-    assert_eq!((changes(before), bed.low(DataType::Identity)), (None, after));
+    fixture.done(|txn| txn.note_history(MS)).unwrap();
+    fixture.clock.advance(GRACE);
+    assert!(!fixture.done(|txn| txn.purge_history(fixture.upto(GRACE), 9)).unwrap());
+    assert_eq!((changes(before), fixture.low(DataType::Identity)), (None, after));
     assert_eq!(changes(after).unwrap().state, ClientState::at(after));
-    assert_eq!(bed.low(DataType::EmailSubmission), ModSeq(0));
+    assert_eq!(fixture.low(DataType::EmailSubmission), ModSeq(0));
     assert_eq!(
-        (bed.rows(Table::Objects), bed.store.snapshot().objects(ACCOUNT).unwrap()),
-        (1, vec![(kept, identity(2))])
+        (fixture.rows(Table::Objects), fixture.store.snapshot().objects(ACCOUNT).unwrap()),
+        (1, vec![(other, identity(2))])
     );
-    assert_clean(&bed.store);
+    assert_clean(&fixture.store);
 }
 
 #[test]
 fn objects_are_bounded_in_number_and_size_and_expire() {
-    let bed = bed();
-    let push = |bed: &Fixture, expires| {
-        bed.done(|txn| {
+    let fixture = fixture();
+    let push = |fixture: &Fixture, expires| {
+        fixture.done(|txn| {
             txn.create_object(&PushSubscription { expires, ..PushSubscription::default() })
         })
     };
-    let now = bed.clock.now();
+    let now = fixture.clock.now();
     for _ in 0..limits::MAX_PUSH_SUBSCRIPTIONS {
-        push(&bed, now.after(DAY)).unwrap();
+        push(&fixture, now.after(DAY)).unwrap();
     }
-    assert_eq!(push(&bed, now.after(DAY)), Err(Error::Quota));
+    assert_eq!(push(&fixture, now.after(DAY)), Err(Error::Quota));
     let large =
         SenderIdentity { html_signature: "x".repeat(limits::MAX_OBJECT_BYTES), ..identity(1) };
-    assert!(matches!(bed.done(|txn| txn.create_object(&large)), Err(Error::Conflict(_))));
+    assert!(matches!(fixture.done(|txn| txn.create_object(&large)), Err(Error::Conflict(_))));
     let submission = |undo, ended| {
         let one = EmailSubmission { undo, ended, ..EmailSubmission::default() };
-        bed.done(|txn| txn.create_object(&one)).unwrap()
+        fixture.done(|txn| txn.create_object(&one)).unwrap()
     };
     let pending = submission(UndoStatus::Pending, None);
     let (sent, canceled) =
         (submission(UndoStatus::Final, Some(now)), submission(UndoStatus::Canceled, Some(now)));
     let late = submission(UndoStatus::Final, Some(now.after(MS)));
-    let there = || {
-        let all = bed.store.snapshot().objects::<EmailSubmission>(ACCOUNT).unwrap();
+    let submissions = || {
+        let all = fixture.store.snapshot().objects::<EmailSubmission>(ACCOUNT).unwrap();
         all.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
     };
-    let expire = || while bed.done(|txn| txn.expire_objects(bed.upto(DAY), 1)).unwrap() {};
-    bed.clock.advance(DAY - MS);
+    let expire = || while fixture.done(|txn| txn.expire_objects(fixture.upto(DAY), 1)).unwrap() {};
+    fixture.clock.advance(DAY - MS);
     expire();
-    assert_eq!(there(), [pending, sent, canceled, late]);
-    bed.clock.advance(MS);
+    assert_eq!(submissions(), [pending, sent, canceled, late]);
+    fixture.clock.advance(MS);
     expire();
-    assert_eq!(there(), [pending, late]);
-    assert!(bed.store.snapshot().objects::<PushSubscription>(ACCOUNT).unwrap().is_empty());
-    assert_clean(&bed.store);
+    assert_eq!(submissions(), [pending, late]);
+    assert!(fixture.store.snapshot().objects::<PushSubscription>(ACCOUNT).unwrap().is_empty());
+    assert_clean(&fixture.store);
     // Push subscriptions have no state and leave no tombstone.
-    assert_eq!(bed.rows(Table::Objects), 4, "two submissions, and what is left of two");
-    assert!(!bed.done(|txn| txn.erase(999)).unwrap());
-    assert_eq!((bed.rows(Table::Objects), bed.rows(Table::ObjectByModseq)), (0, 0));
+    assert_eq!(fixture.rows(Table::Objects), 4, "two submissions, and what is left of two");
+    assert!(!fixture.done(|txn| txn.erase(999)).unwrap());
+    assert_eq!((fixture.rows(Table::Objects), fixture.rows(Table::ObjectByModseq)), (0, 0));
 }
 
 #[test]
 fn own_identities_follow_the_addresses_and_move_the_state() {
-    let bed = bed();
+    let fixture = fixture();
     let addresses =
         ["ann@example.org", "lee@example.org"].map(|text| Address::parse(text).unwrap());
-    assert!(bed.done(|txn| txn.update_own_identities(&addresses, "Ann")).unwrap());
-    assert!(!bed.done(|txn| txn.update_own_identities(&addresses, "Ann")).unwrap());
-    let since = ClientState::at(bed.store.snapshot().state(ACCOUNT, DataType::Identity).unwrap());
-    let all = || bed.store.snapshot().objects::<SenderIdentity>(ACCOUNT).unwrap();
+    assert!(fixture.done(|txn| txn.update_own_identities(&addresses, "Ann")).unwrap());
+    assert!(!fixture.done(|txn| txn.update_own_identities(&addresses, "Ann")).unwrap());
+    let since =
+        ClientState::at(fixture.store.snapshot().state(ACCOUNT, DataType::Identity).unwrap());
+    let all = || fixture.store.snapshot().objects::<SenderIdentity>(ACCOUNT).unwrap();
     let ids: Vec<ObjectId> = all().into_iter().map(|(id, _)| id).collect();
-    bed.done(|txn| {
-        txn.update_object(ids[1], |one: &mut SenderIdentity| one.text_signature = "x".into())
-    })
-    .unwrap();
-    assert!(bed.done(|txn| txn.update_own_identities(&addresses[..1], "Ann Lee")).unwrap());
-    let changes =
-        bed.store.snapshot().object_changes::<SenderIdentity>(ACCOUNT, since, 9).unwrap().unwrap();
+    fixture
+        .done(|txn| {
+            txn.update_object(ids[1], |one: &mut SenderIdentity| one.text_signature = "x".into())
+        })
+        .unwrap();
+    assert!(fixture.done(|txn| txn.update_own_identities(&addresses[..1], "Ann Lee")).unwrap());
+    let changes = fixture
+        .store
+        .snapshot()
+        .object_changes::<SenderIdentity>(ACCOUNT, since, 9)
+        .unwrap()
+        .unwrap();
     assert_eq!((changes.created, changes.updated.len(), changes.destroyed), (vec![], 2, vec![]));
     let found: Vec<(String, bool)> =
         all().into_iter().map(|(_, one)| (one.name.clone(), one.may_delete())).collect();
     assert_eq!(found, [("Ann Lee".into(), false), ("Ann".into(), true)]);
-    assert!(bed.done(|txn| txn.update_own_identities(&[], "Ann Lee")).unwrap());
+    assert!(fixture.done(|txn| txn.update_own_identities(&[], "Ann Lee")).unwrap());
     assert_eq!(all().len(), 1);
-    assert_clean(&bed.store);
+    assert_clean(&fixture.store);
 }

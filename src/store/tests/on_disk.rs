@@ -92,12 +92,12 @@ fn a_store_with_a_missing_or_cut_earlier_log_does_not_open() {
         });
         ticket.wait_blocking().unwrap();
     }
-    let (whole, gone, cut) = (crash(dir.path()), crash(dir.path()), crash(dir.path()));
+    let (whole, missing, cut) = (crash(dir.path()), crash(dir.path()), crash(dir.path()));
     drop(store);
     assert_eq!(open(whole.path()).unwrap().snapshot().emails(ACCOUNT, None, 99).unwrap().len(), 60);
-    assert!(logs_of(gone.path()).len() > 1, "one log alone proves nothing");
-    std::fs::remove_file(&logs_of(gone.path())[0]).unwrap();
-    let refused = open(gone.path()).unwrap_err().to_string();
+    assert!(logs_of(missing.path()).len() > 1, "one log alone proves nothing");
+    std::fs::remove_file(&logs_of(missing.path())[0]).unwrap();
+    let refused = open(missing.path()).unwrap_err().to_string();
     assert!(refused.contains("damaged") && refused.contains("backup"), "{refused}");
     let first = &logs_of(cut.path())[0];
     let half = std::fs::metadata(first).unwrap().len() / 2;

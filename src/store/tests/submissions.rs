@@ -1,13 +1,13 @@
 //! A submission shows the outcome of its action, and is canceled only while nothing was sent.
 
-use super::life::{DAY, Fixture, bed};
+use super::fixture::{DAY, Fixture, fixture};
 use super::*;
 use crate::model::{
     ActionId, DeliveryState, EmailSubmission, EnvelopeAddress, ObjectId, RecipientState,
     SubmissionRecipient, UndoStatus,
 };
 
-fn submit(bed: &Fixture, to: &[&str]) -> (ObjectId, ActionId) {
+fn submit(fixture: &Fixture, to: &[&str]) -> (ObjectId, ActionId) {
     let rcpt_to = to.iter().map(|email| SubmissionRecipient {
         path: EnvelopeAddress { email: (*email).into(), parameters: None },
         ..SubmissionRecipient::default()
@@ -17,119 +17,136 @@ fn submit(bed: &Fixture, to: &[&str]) -> (ObjectId, ActionId) {
     let raw = b"Subject: x\r\n\r\n";
     let hash = BlobHash(*blake3::hash(raw).as_bytes());
     let action = Action { kind: ActionKind::Submission, recipients, blob: Some(hash), ..action() };
-    bed.done(|txn| txn.submit(&submission, action.clone(), b"", Some((&hash, raw)))).unwrap()
+    fixture.done(|txn| txn.submit(&submission, action.clone(), b"", Some((&hash, raw)))).unwrap()
 }
 
-fn read(bed: &Fixture, id: ObjectId) -> EmailSubmission {
-    bed.store.snapshot().object(ACCOUNT, id).unwrap().unwrap()
+fn read(fixture: &Fixture, id: ObjectId) -> EmailSubmission {
+    fixture.store.snapshot().object(ACCOUNT, id).unwrap().unwrap()
 }
 
-fn said(bed: &Fixture, id: ObjectId) -> Vec<(DeliveryState, String)> {
-    read(bed, id)
+fn recipient_states(fixture: &Fixture, id: ObjectId) -> Vec<(DeliveryState, String)> {
+    read(fixture, id)
         .rcpt_to
         .into_iter()
         .map(|to| (to.status.delivered, to.status.smtp_reply))
         .collect()
 }
 
-fn change(bed: &Fixture, id: ActionId, change: impl Fn(&mut Action)) {
-    bed.done(|txn| {
-        let read = txn.action(id)?;
-        let mut action = read.clone();
-        change(&mut action);
-        txn.update_action(&read, &action)
-    })
-    .unwrap();
+fn change(fixture: &Fixture, id: ActionId, change: impl Fn(&mut Action)) {
+    fixture
+        .done(|txn| {
+            let read = txn.action(id)?;
+            let mut action = read.clone();
+            change(&mut action);
+            txn.update_action(&read, &action)
+        })
+        .unwrap();
 }
 
 #[test]
 fn a_submission_shows_the_outcome_of_its_action() {
-    let bed = bed();
-    let (id, action) = submit(&bed, &["bob@example.net", "eve@example.net"]);
-    assert_eq!((read(&bed, id).undo, read(&bed, id).action), (UndoStatus::Pending, Some(action)));
+    let fixture = fixture();
+    let (id, action) = submit(&fixture, &["bob@example.net", "eve@example.net"]);
+    assert_eq!(
+        (read(&fixture, id).undo, read(&fixture, id).action),
+        (UndoStatus::Pending, Some(action))
+    );
     let queued = || (DeliveryState::Queued, "250 2.0.0 queued".to_owned());
-    assert_eq!(said(&bed, id), [queued(), queued()]);
+    assert_eq!(recipient_states(&fixture, id), [queued(), queued()]);
     // After a temporary failure the submission can still be canceled.
-    change(&bed, action, |action| {
+    change(&fixture, action, |action| {
         (action.attempts, action.last_error) = (1, Some("no route".into()));
     });
     assert_eq!(
-        (said(&bed, id)[0].clone(), read(&bed, id).undo),
+        (recipient_states(&fixture, id)[0].clone(), read(&fixture, id).undo),
         ((DeliveryState::Queued, "451 4.4.0 no route".into()), UndoStatus::Pending)
     );
     // One recipient has the message: the submission is final, but has not ended.
-    change(&bed, action, |action| {
+    change(&fixture, action, |action| {
         action.recipients.reverse();
         action.recipients[0].state = RecipientState::Sent("250 2.6.0 taken".into());
     });
-    assert_eq!(said(&bed, id)[1], (DeliveryState::Unknown, "250 2.6.0 taken".into()));
-    assert_eq!((read(&bed, id).undo, read(&bed, id).ended), (UndoStatus::Final, None));
-    bed.clock.advance(DAY);
-    change(&bed, action, |action| {
+    assert_eq!(
+        recipient_states(&fixture, id)[1],
+        (DeliveryState::Unknown, "250 2.6.0 taken".into())
+    );
+    assert_eq!((read(&fixture, id).undo, read(&fixture, id).ended), (UndoStatus::Final, None));
+    fixture.clock.advance(DAY);
+    change(&fixture, action, |action| {
         action.state = ActionState::Failed;
         action.recipients[1].state =
             RecipientState::Failed { status: [5, 1, 1], text: "gone".into() };
     });
-    assert_eq!(said(&bed, id)[0], (DeliveryState::No, "550 5.1.1 gone".into()));
-    assert_eq!(read(&bed, id).ended, Some(bed.clock.now()));
+    assert_eq!(recipient_states(&fixture, id)[0], (DeliveryState::No, "550 5.1.1 gone".into()));
+    assert_eq!(read(&fixture, id).ended, Some(fixture.clock.now()));
     // An administrator retries it: the recipient waits again, and the submission stays final.
-    change(&bed, action, |action| {
+    change(&fixture, action, |action| {
         action.state = ActionState::Waiting;
         action.last_error = None;
         action.recipients[1].state = RecipientState::Waiting;
     });
     assert_eq!(
-        (said(&bed, id)[0].clone(), read(&bed, id).undo, read(&bed, id).ended),
+        (
+            recipient_states(&fixture, id)[0].clone(),
+            read(&fixture, id).undo,
+            read(&fixture, id).ended
+        ),
         (queued(), UndoStatus::Final, None)
     );
-    assert_eq!(bed.done(|txn| txn.cancel_submission(id)), Ok(false));
+    assert_eq!(fixture.done(|txn| txn.cancel_submission(id)), Ok(false));
     // An administrator removes it from the queue: it is given up.
-    bed.done(|txn| txn.remove_action(action)).unwrap();
-    assert_eq!(said(&bed, id)[0], (DeliveryState::No, "554 5.3.0 removed from the queue".into()));
-    assert!(read(&bed, id).ended.is_some());
-    assert_clean(&bed.store);
+    fixture.done(|txn| txn.remove_action(action)).unwrap();
+    assert_eq!(
+        recipient_states(&fixture, id)[0],
+        (DeliveryState::No, "554 5.3.0 removed from the queue".into())
+    );
+    assert!(read(&fixture, id).ended.is_some());
+    assert_clean(&fixture.store);
 }
 
 #[test]
 fn a_submission_is_canceled_with_its_action_or_not_at_all() {
-    let bed = bed();
-    let (id, action) = submit(&bed, &["bob@example.net"]);
-    assert_eq!(bed.done(|txn| txn.cancel_submission(id)), Ok(true));
-    let canceled = read(&bed, id);
-    assert_eq!((canceled.undo, canceled.ended), (UndoStatus::Canceled, Some(bed.clock.now())));
+    let fixture = fixture();
+    let (id, action) = submit(&fixture, &["bob@example.net"]);
+    assert_eq!(fixture.done(|txn| txn.cancel_submission(id)), Ok(true));
+    let canceled = read(&fixture, id);
+    assert_eq!((canceled.undo, canceled.ended), (UndoStatus::Canceled, Some(fixture.clock.now())));
     assert_eq!(
-        (said(&bed, id)[0].0, bed.store.snapshot().action(ACCOUNT, action).unwrap()),
+        (
+            recipient_states(&fixture, id)[0].0,
+            fixture.store.snapshot().action(ACCOUNT, action).unwrap()
+        ),
         (DeliveryState::No, None)
     );
-    assert_eq!(bed.done(|txn| txn.cancel_submission(id)), Ok(true), "once more is the same");
+    assert_eq!(fixture.done(|txn| txn.cancel_submission(id)), Ok(true), "once more is the same");
     for (state, may) in [
         (ActionState::Held, true),
         (ActionState::Attempting, false),
         (ActionState::Sent, false),
         (ActionState::Failed, false),
     ] {
-        let (id, action) = submit(&bed, &["bob@example.net"]);
-        change(&bed, action, |action| action.state = state);
-        let was = read(&bed, id).undo;
-        assert_eq!(bed.done(|txn| txn.cancel_submission(id)), Ok(may), "{state:?}");
-        assert_eq!(bed.store.snapshot().action(ACCOUNT, action).unwrap().is_none(), may);
-        assert_eq!(read(&bed, id).undo, if may { UndoStatus::Canceled } else { was });
+        let (id, action) = submit(&fixture, &["bob@example.net"]);
+        change(&fixture, action, |action| action.state = state);
+        let was = read(&fixture, id).undo;
+        assert_eq!(fixture.done(|txn| txn.cancel_submission(id)), Ok(may), "{state:?}");
+        assert_eq!(fixture.store.snapshot().action(ACCOUNT, action).unwrap().is_none(), may);
+        assert_eq!(read(&fixture, id).undo, if may { UndoStatus::Canceled } else { was });
     }
     // The message of a destroyed submission is still sent.
-    let (id, action) = submit(&bed, &["bob@example.net"]);
-    bed.done(|txn| txn.destroy_object::<EmailSubmission>(id)).unwrap();
-    change(&bed, action, |action| action.state = ActionState::Sent);
-    assert_eq!(bed.done(|txn| txn.cancel_submission(id)), Err(Error::NotFound("object")));
-    bed.done(|txn| txn.remove_action(action)).unwrap();
-    assert_clean(&bed.store);
+    let (id, action) = submit(&fixture, &["bob@example.net"]);
+    fixture.done(|txn| txn.destroy_object::<EmailSubmission>(id)).unwrap();
+    change(&fixture, action, |action| action.state = ActionState::Sent);
+    assert_eq!(fixture.done(|txn| txn.cancel_submission(id)), Err(Error::NotFound("object")));
+    fixture.done(|txn| txn.remove_action(action)).unwrap();
+    assert_clean(&fixture.store);
 }
 
 #[test]
 fn a_submission_and_its_action_are_written_by_one_commit() {
-    let bed = bed();
-    let (id, action) = submit(&bed, &["bob@example.net"]);
-    bed.engine.fail_after(0, Error::Full);
-    let both = bed.done(|txn| {
+    let fixture = fixture();
+    let (id, action) = submit(&fixture, &["bob@example.net"]);
+    fixture.engine.fail_after(0, Error::Full);
+    let both = fixture.done(|txn| {
         let read = txn.action(action)?;
         let recipients = vec![Target {
             state: RecipientState::Sent("250 ok".into()),
@@ -138,11 +155,11 @@ fn a_submission_and_its_action_are_written_by_one_commit() {
         txn.update_action(&read, &Action { state: ActionState::Sent, recipients, ..read.clone() })
     });
     assert_eq!(both, Err(Error::Full));
-    bed.engine.heal();
-    assert_eq!(read(&bed, id).undo, UndoStatus::Pending);
+    fixture.engine.heal();
+    assert_eq!(read(&fixture, id).undo, UndoStatus::Pending);
     assert_eq!(
-        bed.store.snapshot().action(ACCOUNT, action).unwrap().unwrap().state,
+        fixture.store.snapshot().action(ACCOUNT, action).unwrap().unwrap().state,
         ActionState::Waiting
     );
-    assert_clean(&bed.store);
+    assert_clean(&fixture.store);
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use self::baton::{Baton, BatonEngine, Leaves};
+use self::baton::{Baton, BatonEngine, LeaveGuard};
 use self::naive::Naive;
 use super::super::row::wake_condition;
 use super::actors::SeededRng;
@@ -336,7 +336,7 @@ fn run_together(seed: u64) -> (u64, usize) {
                 let (engine, baton, clock, options) =
                     (Arc::clone(engine), Arc::clone(&baton), Arc::clone(&clock), options.clone());
                 scope.spawn(move || {
-                    let _leaves = Leaves(baton, engine.who);
+                    let _guard = LeaveGuard(baton, engine.who);
                     let store =
                         Store::open_engine(engine.clone(), &options, clock.clone()).unwrap();
                     let rng = SeededRng::of(seed * 31 + engine.who as u64);

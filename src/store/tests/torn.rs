@@ -43,7 +43,7 @@ fn a_torn_write_loses_only_unacknowledged_commits() {
         acknowledged.push((fs::metadata(log(&dir)).unwrap().len(), emails(&store)));
     }
     for (at, pair) in acknowledged.windows(2).enumerate() {
-        let [(before, kept), (behind, _)] = pair else { continue };
+        let [(before, emails_before), (behind, _)] = pair else { continue };
         assert!(before < behind);
         for (case, cut) in
             [*before, before + 1, before + 6, before + 7, (before + behind) / 2, behind - 1]
@@ -61,7 +61,7 @@ fn a_torn_write_loses_only_unacknowledged_commits() {
                 let again = open(&torn).unwrap();
                 assert_eq!(
                     emails(&again),
-                    *kept,
+                    *emails_before,
                     "cut at {cut} of {before}..{behind}, {zeros} zeros behind"
                 );
                 assert_clean(&again);

@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::model::{DataType, MailboxCounts, ModSeq, ThreadId};
 
-/// The settings of a mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct MailboxWish {
+struct MailboxSettings {
     name: &'static str,
     parent: Option<MailboxUid>,
     role: Option<Role>,
@@ -27,7 +26,7 @@ enum TreeAct {
     Deliver { keys: Vec<u8>, boxes: u8, seen: bool },
     Update { which: usize, boxes: u8, keywords: u8 },
     Destroy { which: usize },
-    Purge { most: usize },
+    Purge { limit: usize },
 }
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -57,7 +56,7 @@ fn acts() -> impl Strategy<Value = Vec<TreeAct>> {
         4 => (0usize..9, 1u8..32, 0u8..4)
             .prop_map(|(which, boxes, keywords)| TreeAct::Update { which, boxes, keywords }),
         2 => (0usize..9).prop_map(|which| TreeAct::Destroy { which }),
-        1 => (1usize..5).prop_map(|most| TreeAct::Purge { most }),
+        1 => (1usize..5).prop_map(|limit| TreeAct::Purge { limit }),
     ];
     proptest::collection::vec(act, 1..40)
 }
@@ -69,20 +68,22 @@ struct TreeMail {
     unread: bool,
 }
 
-type ShownThreads = BTreeMap<MailboxUid, (MailboxWish, MailboxCounts)>;
+type MailboxStates = BTreeMap<MailboxUid, (MailboxSettings, MailboxCounts)>;
 
 struct TreeWorld {
     store: Store,
-    boxes: BTreeMap<MailboxUid, MailboxWish>,
+    boxes: BTreeMap<MailboxUid, MailboxSettings>,
     mails: BTreeMap<EmailId, TreeMail>,
     delivered: u32,
-    past: Vec<(ModSeq, ShownThreads)>,
+    /// The mailboxes after each act, with the change number of the account.
+    past: Vec<(ModSeq, MailboxStates)>,
     /// The changes of mailboxes, and whether more than counts changed.
     changed: Vec<(ModSeq, MailboxUid, bool)>,
     /// The changes of the Trash. These recount all mailboxes, and counts may stay the same.
     recounted: Vec<ModSeq>,
     /// When the mailboxes were destroyed that are not purged yet.
     ended: Vec<ModSeq>,
+    /// The low mark of mailboxes.
     low: ModSeq,
 }
 
@@ -108,7 +109,7 @@ impl TreeWorld {
         let (changed, recounted, ended) = (Vec::new(), Vec::new(), Vec::new());
         let mut world =
             Self { store, boxes, mails, delivered: 0, past, changed, recounted, ended, low };
-        world.past.push((world.modseq(), ShownThreads::new()));
+        world.past.push((world.modseq(), MailboxStates::new()));
         world
     }
 
@@ -125,15 +126,15 @@ impl TreeWorld {
     }
 
     /// Whether a mailbox may have these settings.
-    fn may(&self, uid: Option<MailboxUid>, wish: &MailboxWish) -> bool {
+    fn may(&self, uid: Option<MailboxUid>, settings: &MailboxSettings) -> bool {
         let mut others = self.boxes.iter().filter(|(other, _)| Some(**other) != uid);
         if others.any(|(_, one)| {
-            (one.name == wish.name && one.parent == wish.parent)
-                || (wish.role.is_some() && one.role == wish.role)
+            (one.name == settings.name && one.parent == settings.parent)
+                || (settings.role.is_some() && one.role == settings.role)
         }) {
             return false;
         }
-        let mut above = wish.parent;
+        let mut above = settings.parent;
         while let Some(at) = above {
             if Some(at) == uid || !self.boxes.contains_key(&at) {
                 return false;
@@ -144,27 +145,28 @@ impl TreeWorld {
     }
 
     /// Changes one mailbox. The change must be refused if the result is not allowed.
-    fn change(&mut self, which: usize, change: impl Fn(&mut MailboxWish)) {
+    fn change(&mut self, which: usize, change: impl Fn(&mut MailboxSettings)) {
         let Some(uid) = self.at(which) else { return };
-        let mut wish = self.boxes[&uid].clone();
-        change(&mut wish);
+        let mut settings = self.boxes[&uid].clone();
+        change(&mut settings);
         let made = done(&self.store, |txn| {
-            let wish = wish.clone();
+            let settings = settings.clone();
             txn.update_mailbox(uid, |row| {
-                (row.name, row.parent, row.role) = (wish.name.into(), wish.parent, wish.role);
-                (row.sort_order, row.subscribed) = (wish.sort_order, wish.subscribed);
+                (row.name, row.parent, row.role) =
+                    (settings.name.into(), settings.parent, settings.role);
+                (row.sort_order, row.subscribed) = (settings.sort_order, settings.subscribed);
             })
         });
-        if self.may(Some(uid), &wish) {
-            assert_eq!(made, Ok(wish != self.boxes[&uid]));
-            if (self.trash() == Some(uid)) != (wish.role == Some(Role::Trash)) {
+        if self.may(Some(uid), &settings) {
+            assert_eq!(made, Ok(settings != self.boxes[&uid]));
+            if (self.trash() == Some(uid)) != (settings.role == Some(Role::Trash)) {
                 self.recounted.push(self.modseq());
             }
-            self.boxes.insert(uid, wish);
+            self.boxes.insert(uid, settings);
         } else {
             assert!(
                 matches!(made, Err(Error::Mailbox { .. })),
-                "{made:?} for {wish:?} among {:?}",
+                "{made:?} for {settings:?} among {:?}",
                 self.boxes
             );
         }
@@ -185,25 +187,31 @@ impl TreeWorld {
             TreeAct::Create { name, parent, role } if self.boxes.len() < 6 => {
                 // The last mailbox never existed.
                 let parent = parent.map(|at| self.at(at).unwrap_or(MailboxUid(999)));
-                let wish =
-                    MailboxWish { name, parent, role: *role, sort_order: 0, subscribed: true };
+                let settings =
+                    MailboxSettings { name, parent, role: *role, sort_order: 0, subscribed: true };
                 let new = NewMailbox { name: (*name).into(), parent, role: *role, sort_order: 0 };
                 let made = done(&self.store, |txn| txn.create_mailbox(&new));
-                if self.may(None, &wish) {
-                    assert_eq!(self.boxes.insert(made.unwrap(), wish), None, "a uid is given once");
+                if self.may(None, &settings) {
+                    assert_eq!(
+                        self.boxes.insert(made.unwrap(), settings),
+                        None,
+                        "a uid is given once"
+                    );
                 } else {
-                    assert!(matches!(made, Err(Error::Mailbox { .. })), "{made:?} {wish:?}");
+                    assert!(matches!(made, Err(Error::Mailbox { .. })), "{made:?} {settings:?}");
                 }
             }
-            TreeAct::Rename { which, name } => self.change(*which, |wish| wish.name = *name),
+            TreeAct::Rename { which, name } => {
+                self.change(*which, |settings| settings.name = *name)
+            }
             TreeAct::Move { which, parent } => {
                 let parent = parent.map(|at| self.at(at).unwrap_or(MailboxUid(999)));
-                self.change(*which, |wish| wish.parent = parent);
+                self.change(*which, |settings| settings.parent = parent);
             }
-            TreeAct::Role { which, role } => self.change(*which, |wish| wish.role = *role),
+            TreeAct::Role { which, role } => self.change(*which, |settings| settings.role = *role),
             TreeAct::Sort { which, order, subscribed } => {
-                self.change(*which, |wish| {
-                    (wish.sort_order, wish.subscribed) = (*order, *subscribed);
+                self.change(*which, |settings| {
+                    (settings.sort_order, settings.subscribed) = (*order, *subscribed);
                 });
             }
             TreeAct::Remove { which } => {
@@ -264,9 +272,9 @@ impl TreeWorld {
                 done(&self.store, |txn| txn.destroy_email(id)).unwrap();
                 self.mails.remove(&id);
             }
-            TreeAct::Purge { most } => {
+            TreeAct::Purge { limit } => {
                 done(&self.store, |txn| txn.note_history(Duration::ZERO)).unwrap();
-                while done(&self.store, |txn| txn.purge_history(txn.now(), *most)).unwrap() {
+                while done(&self.store, |txn| txn.purge_history(txn.now(), *limit)).unwrap() {
                     assert_clean(&self.store);
                 }
                 self.low = self.ended.drain(..).max().unwrap_or(self.low);
@@ -303,31 +311,31 @@ impl TreeWorld {
     }
 
     fn compare(&mut self) {
-        let now: ShownThreads = self
+        let now: MailboxStates = self
             .boxes
             .iter()
-            .map(|(uid, wish)| (*uid, (wish.clone(), self.counts(*uid))))
+            .map(|(uid, settings)| (*uid, (settings.clone(), self.counts(*uid))))
             .collect();
         let (modseq, before) = (self.modseq(), &self.past.last().unwrap().1);
-        for (uid, (wish, counts)) in &now {
+        for (uid, (settings, counts)) in &now {
             if let Some((old, then)) = before.get(uid)
-                && (old, then) != (wish, counts)
+                && (old, then) != (settings, counts)
             {
-                self.changed.push((modseq, *uid, old != wish));
+                self.changed.push((modseq, *uid, old != settings));
             }
         }
         let snapshot = self.store.snapshot();
         let found = snapshot.mailboxes(ACCOUNT).unwrap();
         assert_eq!(found.len(), now.len());
         for (uid, row) in found {
-            let (wish, counts) = &now[&uid];
+            let (settings, counts) = &now[&uid];
             assert_eq!(
                 (row.name.as_str(), row.parent, row.role),
-                (wish.name, wish.parent, wish.role)
+                (settings.name, settings.parent, settings.role)
             );
             assert_eq!(
                 (row.sort_order, row.subscribed, row.counts),
-                (wish.sort_order, wish.subscribed, *counts),
+                (settings.sort_order, settings.subscribed, *counts),
                 "{uid}"
             );
         }
@@ -335,9 +343,9 @@ impl TreeWorld {
         self.past.push((modseq, now));
         let new = &self.past.last().unwrap().1;
         for (since, old) in &self.past {
-            let told =
+            let answer =
                 snapshot.mailbox_changes(ACCOUNT, ClientState::at(*since), usize::MAX).unwrap();
-            let Some(told) = told else {
+            let Some(answer) = answer else {
                 assert!(*since < self.low, "{since} is not from before {}", self.low);
                 continue;
             };
@@ -346,39 +354,42 @@ impl TreeWorld {
             let later = || self.changed.iter().filter(|(at, uid, _)| at > since && stayed(uid));
             let uids = |some: Vec<MailboxUid>| some.into_iter().collect::<BTreeSet<MailboxUid>>();
             let updated: BTreeSet<MailboxUid> = later().map(|(_, uid, _)| *uid).collect();
-            let (only_counts, told) = (told.only_counts, told.changes);
-            let whole = told.clone();
-            let not_in = |other: &ShownThreads| {
+            let (only_counts, changes) = (answer.only_counts, answer.changes);
+            let whole = changes.clone();
+            let not_in = |other: &MailboxStates| {
                 let other = other.clone();
                 move |uid: &MailboxUid| !other.contains_key(uid)
             };
             assert_eq!(
-                uids(told.created),
+                uids(changes.created),
                 new.keys().copied().filter(not_in(old)).collect::<BTreeSet<_>>()
             );
             assert_eq!(
-                uids(told.destroyed),
+                uids(changes.destroyed),
                 old.keys().copied().filter(not_in(new)).collect::<BTreeSet<_>>()
             );
-            let said = uids(told.updated);
+            let reported = uids(changes.updated);
             if self.recounted.iter().any(|at| at > since) {
-                assert!(said.is_superset(&updated), "{said:?} and not {updated:?} since {since}");
+                assert!(
+                    reported.is_superset(&updated),
+                    "{reported:?} and not {updated:?} since {since}"
+                );
             } else {
-                assert_eq!(said, updated, "since {since}");
+                assert_eq!(reported, updated, "since {since}");
             }
             assert_eq!(
                 only_counts,
-                !said.is_empty() && !later().any(|(_, _, more)| *more),
+                !reported.is_empty() && !later().any(|(_, _, more)| *more),
                 "since {since}"
             );
             // Answers with one mailbox each report the same mailboxes as the whole answer, none
             // twice, and maybe some that were created and destroyed since.
-            let (mut at, mut told) = (ClientState::at(*since), Vec::new());
+            let (mut at, mut stepwise) = (ClientState::at(*since), Vec::new());
             loop {
                 let step = snapshot.mailbox_changes(ACCOUNT, at, 1).unwrap().unwrap().changes;
                 assert!(step.created.len() + step.updated.len() + step.destroyed.len() <= 1);
                 assert!((step.state.mark, step.state.last) > (at.mark, at.last) || !step.has_more);
-                told.extend(
+                stepwise.extend(
                     step.created.iter().chain(&step.updated).chain(&step.destroyed).copied(),
                 );
                 at = step.state;
@@ -387,15 +398,15 @@ impl TreeWorld {
                 }
             }
             assert_eq!(at, ClientState::at(modseq_of_mailboxes(&snapshot).max(*since)));
-            let count = told.len();
-            let told = uids(told);
-            assert_eq!(told.len(), count, "since {since}");
+            let count = stepwise.len();
+            let stepwise = uids(stepwise);
+            assert_eq!(stepwise.len(), count, "since {since}");
             let known = |uid: &&MailboxUid| old.contains_key(uid) || new.contains_key(uid);
             let wanted = uids(
                 whole.created.into_iter().chain(whole.updated).chain(whole.destroyed).collect(),
             );
             assert_eq!(
-                told.iter().filter(known).copied().collect::<BTreeSet<_>>(),
+                stepwise.iter().filter(known).copied().collect::<BTreeSet<_>>(),
                 wanted,
                 "since {since}"
             );

@@ -20,16 +20,19 @@ pub(super) struct Baton {
 }
 
 struct BatonState {
-    dice: SeededRng,
+    rng: SeededRng,
+    /// The number of stores that have not left.
     alive: usize,
+    /// The stores that wait for a turn.
     waiting: BTreeSet<usize>,
+    /// The store that runs; `None` until all that are alive wait.
     turn: Option<usize>,
 }
 
 impl Baton {
     pub(super) fn new(seed: u64) -> Self {
         let state = BatonState {
-            dice: SeededRng::of(seed),
+            rng: SeededRng::of(seed),
             alive: STORES,
             waiting: BTreeSet::new(),
             turn: None,
@@ -54,10 +57,11 @@ impl Baton {
         self.give(&mut state, who);
     }
 
+    /// Ends the turn of `who`. Once all stores that are alive wait, gives the turn to one of them.
     fn give(&self, state: &mut BatonState, who: usize) {
         state.turn = state.turn.filter(|turn| *turn != who);
         if state.turn.is_none() && !state.waiting.is_empty() && state.waiting.len() == state.alive {
-            let at = state.dice.below(state.alive);
+            let at = state.rng.below(state.alive);
             let next = state.waiting.iter().nth(at).copied().unwrap();
             state.waiting.remove(&next);
             state.turn = Some(next);
@@ -142,9 +146,9 @@ impl Engine for BatonEngine {
 }
 
 /// Takes a store out of the round when dropped, also by a panic.
-pub(super) struct Leaves(pub(super) Arc<Baton>, pub(super) usize);
+pub(super) struct LeaveGuard(pub(super) Arc<Baton>, pub(super) usize);
 
-impl Drop for Leaves {
+impl Drop for LeaveGuard {
     fn drop(&mut self) {
         self.0.leave(self.1);
     }
