@@ -31,7 +31,9 @@ use fill::USERS;
 use service::Service;
 
 struct Options {
+    /// The number of emails of each account; at least ten. A store of an earlier run may have more.
     size: u64,
+    /// How often a request is measured on each connection.
     rounds: usize,
     keep: bool,
 }

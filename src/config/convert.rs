@@ -104,8 +104,8 @@ impl Config {
         }
     }
 
-    /// Returns who may connect to the Unix sockets for LMTP: Postfix, which is trusted to name the
-    /// client's address.
+    /// Returns who may connect to the Unix sockets for LMTP: Postfix. Whether it is trusted to name
+    /// the client's address is another setting (`trusted`).
     #[must_use]
     pub fn lmtp_access(&self) -> Access {
         Access::Group { name: self.lmtp.socket_group.clone(), default_group: Some(POSTFIX_GROUP) }

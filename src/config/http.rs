@@ -45,7 +45,7 @@ pub struct HttpSection {
     pub uploads_per_minute: u32,
     /// The most bytes that a user uploads in a minute.
     pub uploaded_per_minute: ByteSize,
-    /// The most connections at a time.
+    /// The most connections at a time, of all listeners together.
     pub connections: usize,
     /// Whether changes may be pushed to loopback and private addresses.
     pub push_to_private: bool,
@@ -89,14 +89,16 @@ impl Config {
         self.http.listen.iter().flatten().map(listen_address).collect()
     }
 
-    /// Returns who may connect to the public Unix sockets: proxies, which are trusted to name the
-    /// client's address.
+    /// Returns who may connect to the public Unix sockets: proxies. Another setting,
+    /// `trusted_proxies`, says whether they are trusted to name the client's address.
     #[must_use]
     pub fn http_access(&self) -> Access {
         Access::Group { name: self.http.socket_group.clone(), default_group: Some(PROXY_GROUP) }
     }
 
-    /// Returns the settings of the public listener. Reads certificate and key, if configured.
+    /// Returns the settings of the public listener. Reads certificate and key, if configured. The
+    /// values must have passed `check_http`: a proxy that is no network is left out without an
+    /// error.
     ///
     /// # Errors
     /// The problem of certificate or key, with a remedy.

@@ -1,9 +1,11 @@
 //! Composes delivery status notifications (RFC 3464, RFC 6533).
 //!
-//! - `compose_delivered` reports a success, if the sender asked for it with NOTIFY=SUCCESS (RFC
-//!   3461 §4.1). Once LMTP announces DSN, Postfix leaves this report to the delivery agent.
-//! - `compose_failed` reports the recipients of an action that were given up.
-//! - `compose_rejected` reports a message that a script refuses.
+//! - `compose_delivered` reports a success. The caller passes only recipients for which the sender
+//!   asked for it with NOTIFY=SUCCESS (RFC 3461 §4.1). Once LMTP announces DSN, Postfix leaves this
+//!   report to the delivery agent.
+//! - `compose_failed` reports the recipients of an action that were given up, unless the sender
+//!   wants no report.
+//! - `compose_rejected` reports a message that a script refuses. It does not look at NOTIFY.
 //! - A report is sent from `<>` to the envelope sender. All three return `None` if there is no
 //!   sender, or no recipient to report.
 //! - `raw` is the message that is reported. Only its header is returned, never its body.
@@ -61,8 +63,10 @@ pub fn compose_delivered(
     )
 }
 
-/// Reports to the sender of an action which of these recipients were given up. Recipients about
-/// which the sender wants no report are left out. Returns `None` if no recipient is left.
+/// Reports to the sender of an action which of these recipients were given up. The caller passes
+/// those that no earlier report named. Recipients about which the sender wants no report are left
+/// out, and all of them if the kind of the action has no reports. Returns `None` if no recipient is
+/// left.
 #[must_use]
 pub fn compose_failed(
     action: &Action,

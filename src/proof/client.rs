@@ -10,8 +10,9 @@
 //!
 //! An internal address (loopback, private, link-local) means that the message passed a filter or
 //! relay of the site: it is skipped, and the next source is used. Fields that no trusted server
-//! wrote are not used. A message that was submitted at the site has no client, and SPF says nothing
-//! about it.
+//! wrote are not used. A message of a local program (`sendmail`) has no client, and SPF says
+//! nothing about it. A user who submits a message from outside is a client like any other, logged
+//! in or not.
 
 use std::net::IpAddr;
 
@@ -42,8 +43,8 @@ pub(super) fn client(
     let clients = own_fields(header, ids)
         .filter(|field| field.is("Received"))
         .map(|field| received_from(&field));
-    // A field without a client ends the search: the message was submitted there, or the field
-    // cannot be read.
+    // A field without a client ends the search: a local program submitted the message there, or
+    // the field cannot be read.
     clients.map_while(|client| client).find(|client| is_outside(client.address))
 }
 
@@ -142,7 +143,7 @@ mod tests {
             top("192.0.2.7").replace("mx.example.org", "mx.evil.example")
         );
         assert_eq!(client_of(None, &strange), None);
-        // The message was submitted at the site.
+        // A local program submitted the message.
         let local = "Received: by mx.example.org (Postfix, from userid 0)\r\n\tid x";
         assert_eq!(client_of(None, local), None);
         assert_eq!(client_of(None, &format!("{local}\r\n{}", top("192.0.2.7"))), None);

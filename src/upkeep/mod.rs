@@ -75,7 +75,8 @@ impl Default for Settings {
 /// What a round did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RoundReport {
-    /// Accounts that were looked at, with or without work.
+    /// Accounts of the round, with or without work, without the site. If the round was stopped,
+    /// some may not have had a turn.
     pub accounts: usize,
     /// Steps that did work.
     pub steps: usize,

@@ -8,6 +8,7 @@
 //! - A cached password and a token are checked before, and never have to wait.
 //! - Memory is bounded. Beyond the bound, new sources are not counted; the few threads that hash
 //!   passwords still slow them down.
+//! - Nothing is stored. After a restart no failure is owed, and each source is new to its accounts.
 //! - Waits are measured by monotonic time, so setting the clock does not change them.
 //! - While strangers guess at an account, its owner at a new source must wait, too, because before
 //!   the hash nothing tells the two apart. A token helps there.
@@ -96,7 +97,8 @@ pub struct LoginAttempt<'a> {
 
 impl Failures {
     /// Begins an attempt, and charges it as a failure. `account` is `None` if nobody has the name;
-    /// the name is then counted like an account.
+    /// the name is then counted like an account. All invalid tokens are counted under the empty
+    /// name.
     ///
     /// # Errors
     /// `TooManyFailures` if the source or the account must wait first. If only the account must,

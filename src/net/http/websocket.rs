@@ -153,7 +153,7 @@ impl Handshake {
 pub(super) enum ClientMessage {
     /// A text, and the memory that is reserved for it.
     Text(String, Reservation),
-    /// A binary message, which JMAP does not use.
+    /// A binary message, which JMAP does not use. Its memory stays reserved until the close.
     Bytes,
     /// A ping or pong.
     Control,
@@ -204,7 +204,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     /// Waits for the next message. May be cancelled: what was read of a message is kept.
     ///
     /// # Errors
-    /// `ReceiveError`; then no message can be received any more.
+    /// `ReceiveError`; then no more can be received, and after `Gone` no more can be sent.
     pub(super) async fn receive(&mut self) -> Result<ClientMessage, ReceiveError> {
         match self.stream.next().await {
             Some(Ok(Message::Text(text))) => Ok(ClientMessage::Text(
@@ -231,7 +231,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
 
     /// Sends a text. Returns `false` if the client read it too slowly or disconnected, or if
     /// `may_continue`, which is asked after each `send_window`, returned `false`. Then part of the
-    /// text may have been sent.
+    /// text may have been sent, and the socket must be dropped.
     pub(super) async fn send_text(
         &mut self,
         text: String,
@@ -240,7 +240,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         self.send(Message::Text(text.into()), may_continue).await
     }
 
-    /// Sends a ping. Returns whether it was sent in time. The pong is not awaited.
+    /// Sends a ping without waiting for the pong. Fails as `send_text` does.
     pub(super) async fn ping(&mut self) -> bool {
         self.send(Message::Ping(Vec::new().into()), || true).await
     }
@@ -269,13 +269,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     }
 
     /// Whether an incomplete message comes too slowly. To be called regularly; `is_reading` tells
-    /// whether the socket is being read.
+    /// whether the socket is being read. `pace.total` is not used.
     pub(super) fn is_slow(&self, pace: BodyPace, is_reading: bool) -> bool {
         self.meter.lock().is_slow(Instant::now(), pace, is_reading)
     }
 
     /// Sends a close frame (RFC 6455 §7.4.1), then reads and discards further input for a while,
-    /// unless the service stops.
+    /// unless the service is stopping already.
     pub(super) async fn close(mut self, code: u16, reason: &'static str, stop: &StopSignal) {
         let frame = CloseFrame { code: CloseCode::from(code), reason: reason.into() };
         if !self.send(Message::Close(Some(frame)), || true).await || stop.is_stopping() {
@@ -323,7 +323,8 @@ impl MessageMeter {
         })
     }
 
-    /// Returns the memory that is reserved so far, and starts to measure the next message.
+    /// Returns the memory that is reserved so far, and starts to measure the next message. Bytes of
+    /// it that were read already count as part of this one.
     fn take_message_reservation(&mut self) -> Reservation {
         (self.bytes, self.window) = (0, None);
         self.reservation.take()
@@ -434,10 +435,8 @@ mod tests {
         let slow = |meter: &mut MessageMeter, seconds, is_reading| {
             meter.is_slow(begun + Duration::from_secs(seconds), pace, is_reading)
         };
-        assert!(
-            !slow(&mut meter, 0, true) && !slow(&mut meter, 1000, true),
-            "no message was begun"
-        );
+        // No message was begun.
+        assert!(!slow(&mut meter, 0, true) && !slow(&mut meter, 1000, true));
         meter.count_received(50).unwrap();
         assert!(!slow(&mut meter, 1010, true) && !slow(&mut meter, 1019, true));
         meter.count_received(100).unwrap();

@@ -43,9 +43,10 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Removes sent actions that were kept long enough. Also has the next read of the queue begin
-    /// at its start, so that a commit that became visible later than `VISIBILITY_LAG` is found,
-    /// too.
+    /// Removes sent actions that were kept long enough, at most `WAKEUPS_PER_READ` of them. The
+    /// next sweep goes on with the others, and with those that could not be removed. Also has the
+    /// next read of the queue begin at its start, so that a commit that became visible later than
+    /// `VISIBILITY_LAG` is found, too.
     pub(super) async fn sweep(&mut self, now: CurrentTime) {
         self.last_sweep = Some(now.steady);
         (self.scan_from, self.may_have_more) = (UtcMillis(0), true);
@@ -89,12 +90,14 @@ impl Scheduler {
         (self.may_have_more, self.next_due) = (is_half_full, next_due);
         let mut note_later =
             |at: UtcMillis| self.next_due = Some(self.next_due.map_or(at, |next| next.min(at)));
+        // What is in the window is read again.
         let limit = WAKEUPS_PER_READ.saturating_add(self.in_window.len());
+        let ordinary_limit = if is_half_full { 0 } else { limit };
         let snapshot = self.store.snapshot();
         let wakeups =
             snapshot.wakeups(WakeCondition::Urgent(UtcMillis(0)), limit).and_then(|urgent| {
-                let limit = if is_half_full { 0 } else { limit };
-                let ordinary = snapshot.wakeups(WakeCondition::Due(self.scan_from), limit)?;
+                let from = WakeCondition::Due(self.scan_from);
+                let ordinary = snapshot.wakeups(from, ordinary_limit)?;
                 Ok((urgent, ordinary))
             });
         let (urgent, ordinary) = match wakeups {
@@ -110,7 +113,7 @@ impl Scheduler {
         };
         // Wake-ups are sorted by time: behind one that is not due there is none that is.
         let is_cut =
-            |wakeups: &[Wakeup]| wakeups.len() >= limit && wakeups.last().is_none_or(is_due);
+            |wakeups: &[Wakeup]| wakeups.len() >= limit && wakeups.last().is_some_and(is_due);
         let is_cut = is_cut(&ordinary) || is_cut(&urgent);
         if let Some(Wakeup { wake: WakeCondition::Due(first), .. }) = ordinary.first() {
             // At most `now`: actions that are queued from now on are due now, before those that
@@ -134,7 +137,8 @@ impl Scheduler {
                 action_key(ready) == action_key(wakeup) && ready.wake != wakeup.wake
             });
             if index.and_then(|index| self.ready.remove(index)).is_some() {
-                // The action was ready already, and now a person asks for it.
+                // The action was ready already, and now a person asks for it. It is added again
+                // below.
                 self.in_window.remove(&action_key(wakeup));
                 self.is_probe_requested = true;
             }
