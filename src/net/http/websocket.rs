@@ -240,7 +240,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         self.send(Message::Text(text.into()), may_continue).await
     }
 
-    /// Sends a ping without waiting for the pong. Fails as `send_text` does.
+    /// Sends a ping; the pong is not awaited. Returns `false` in the same cases as `send_text`.
     pub(super) async fn ping(&mut self) -> bool {
         self.send(Message::Ping(Vec::new().into()), || true).await
     }
