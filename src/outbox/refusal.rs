@@ -79,10 +79,10 @@ pub fn classify(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
         return AttemptOutcome::TooMany;
     }
     match answer.code {
-        // "Conversion required but not supported", "media not supported" (RFC 3463 §3.7).
-        500..600 if matches!((subject, detail), (6, 1 | 3)) && stage != SmtpStage::Recipient(0) => {
-            AttemptOutcome::EightBit(text)
-        }
+        // "Conversion required but not supported", "media not supported" (RFC 3463 §3.7). A RCPT
+        // can be refused so, too: MAIL said BODY=8BITMIME (RFC 6152 §3), and the next hop, which
+        // the recipient decides, may lack it.
+        500..600 if matches!((subject, detail), (6, 1 | 3)) => AttemptOutcome::EightBit(text),
         500..600 => AttemptOutcome::Permanent { status: answer.status_or_default(), text },
         400..500 => AttemptOutcome::Temporary { text, scope: scope(stage, answer.status) },
         _ => AttemptOutcome::Temporary {

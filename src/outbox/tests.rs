@@ -126,6 +126,9 @@ fn answers_are_classified_by_code_status_and_stage() {
         (End, 554, [5, 6, 3], "eight"),
         (End, 550, [5, 6, 1], "eight"),
         (Sender, 554, [5, 6, 3], "eight"),
+        (Recipient(0), 554, [5, 6, 3], "eight"),
+        (Recipient(3), 550, [5, 6, 1], "eight"),
+        (Recipient(0), 550, [5, 6, 0], "permanent"),
         (End, 552, [5, 3, 4], "permanent"),
         (End, 550, [5, 6, 7], "utf8"),
         // No answer at all.
