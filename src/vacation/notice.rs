@@ -227,7 +227,7 @@ impl<'a> Notice<'a> {
     #[must_use]
     pub fn lists_address(&self, identity: &Identity, address: &Address) -> bool {
         let canonical = identity.canonical(address);
-        self.addresses.iter().any(|own| own.folded() == canonical)
+        self.addresses.iter().any(|own| identity.canonical(own) == canonical)
     }
 }
 

@@ -138,6 +138,26 @@ fn window_excludes_its_end_and_told_or_forged_senders_are_not_answered() {
     );
 }
 
+/// RFC 5230 §4.5: an address that is listed in an alias domain is one in the real domain, too.
+#[test]
+fn listed_address_in_an_alias_domain_is_known_in_both_domains() {
+    let listed = Script { addresses: vec!["Info@Example.com".into()], ..Script::default() };
+    let (identity, notice) = (identity(), Notice::of_script(&listed));
+    for text in ["info@example.com", "INFO@example.org"] {
+        assert!(notice.is_me(&identity, &Address::parse(text).unwrap()), "{text}");
+    }
+    assert!(!notice.is_me(&identity, &Address::parse("other@example.com").unwrap()));
+    let case = Case {
+        sender: "bob@example.net",
+        recipient: "ann@example.org",
+        header: "To: info@example.com",
+    };
+    let list = |response: &mut VacationResponse| {
+        response.addresses = vec![Address::from_parts("info", "example.com")];
+    };
+    assert_eq!(decide_case(&case, list, None, None), ReplyDecision::Reply(()));
+}
+
 #[test]
 fn message_to_a_catch_all_recipient_is_answered() {
     let case = Case {
