@@ -265,4 +265,13 @@ impl Logins {
         let account = self.0.directory.find_account(name).ok().flatten().map(|(id, _)| id);
         self.0.failures.attempt(source, account, name, self.0.clock.steady())
     }
+
+    /// Counts a login with a token that nobody has as a failure of its source. No account is
+    /// charged, because none is known.
+    ///
+    /// # Errors
+    /// `TooManyFailures` says how long the client must wait first.
+    pub fn count_invalid_token(&self, source: LoginSource) -> Result<(), TooManyFailures> {
+        self.0.failures.charge_source(source, self.0.clock.steady())
+    }
 }

@@ -131,6 +131,18 @@ impl Failures {
         Ok(attempt(false))
     }
 
+    /// Charges a source with a failure that concerns no account: a token that nobody has.
+    ///
+    /// # Errors
+    /// `TooManyFailures` if the source must wait first.
+    pub fn charge_source(
+        &self,
+        source: LoginSource,
+        now: MonotonicMillis,
+    ) -> Result<(), TooManyFailures> {
+        charge(&mut self.sources.lock(), source, SOURCE_FAILURES, now)
+    }
+
     /// Whether this source logged in to the account recently.
     fn is_own_source(&self, account: AccountId, source: LoginSource, now: MonotonicMillis) -> bool {
         let successes = self.successes.lock();
@@ -249,6 +261,18 @@ mod tests {
         // It is the same with a name that nobody has.
         (0..100).for_each(|n| drop(attempt(n, None).unwrap()));
         assert_eq!(attempt(101, None).unwrap_err(), TooManyFailures(Duration::from_secs(6)));
+    }
+
+    #[test]
+    fn tokens_that_nobody_has_are_counted_by_source_alone() {
+        let failures = Failures::default();
+        for n in 0..1000u32 {
+            let source = LoginSource::from(IpAddr::from(n.to_be_bytes()));
+            failures.charge_source(source, NOW).unwrap();
+        }
+        let eve = from("192.0.2.9");
+        (0..20).for_each(|_| failures.charge_source(eve, NOW).unwrap());
+        assert_eq!(failures.charge_source(eve, NOW), Err(TooManyFailures(Duration::from_secs(15))));
     }
 
     #[test]

@@ -112,8 +112,7 @@ async fn log_in(
         Some(Credentials::Bearer(token)) => match logins.log_in_with_token(&token)? {
             Some(login) => Ok(login),
             None => {
-                // An attempt counts as a failure unless its charge is cancelled.
-                drop(logins.attempt(source.login_source, "").map_err(too_many)?);
+                logins.count_invalid_token(source.login_source).map_err(too_many)?;
                 tracing::info!(from = ?source.address, "invalid token");
                 Err(AuthFailure::NoValidCredentials { has_token: true })
             }
@@ -143,5 +142,75 @@ async fn log_in(
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::{Directory, LoginSource, NewAccount, Settings, hash_password};
+    use crate::model::clock::FixedClock;
+    use crate::model::{Address, LiveValue, UtcMillis};
+    use crate::net::http::ControlSettings;
+    use crate::net::stop::switch;
+    use crate::store::engine::memory::MemoryEngine;
+    use crate::store::{Options, Store};
+
+    fn backend() -> Arc<Backend> {
+        let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
+        let store =
+            Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();
+        let directory = Directory::new(store.clone(), Settings::default());
+        let ann =
+            directory.add(&NewAccount::at(Address::parse("ann@example.org").unwrap())).unwrap();
+        let hash = hash_password("s3cret").unwrap();
+        directory.update(ann, |row| row.passwords = vec![("phone".into(), hash.clone())]).unwrap();
+        let settings = LiveValue::new(ControlSettings {
+            vacation: crate::vacation::Settings::default(),
+            restore: Duration::ZERO,
+            administrators: Vec::new(),
+            max_request: 0,
+            max_message: 0,
+            body_in_memory: 0,
+            spill_dir: "/nonexistent".into(),
+        });
+        let http = LiveValue::default();
+        let deliver = Arc::new(|_, _, _| Vec::new());
+        Arc::new(Backend::new(store, directory, deliver, settings, http, switch().1).unwrap())
+    }
+
+    fn source(address: &str) -> RequestSource {
+        let address: std::net::IpAddr = address.parse().unwrap();
+        let base = "https://mail.example.org".into();
+        RequestSource { login_source: LoginSource::from(address), address: Some(address), base }
+    }
+
+    /// Logs in, and returns the status of the refusal; 200 if there is none.
+    fn log_in_status(
+        backend: &Arc<Backend>,
+        address: &str,
+        credentials: Credentials,
+    ) -> StatusCode {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        match runtime.block_on(log_in(backend, &source(address), Some(credentials))) {
+            Ok(_) => StatusCode::OK,
+            Err(AuthFailure::NoValidCredentials { .. }) => StatusCode::UNAUTHORIZED,
+            Err(AuthFailure::Problem(problem)) => problem.status(),
+        }
+    }
+
+    #[test]
+    fn invalid_tokens_of_others_cost_a_source_nothing() {
+        let backend = backend();
+        let status = |address: &str| {
+            log_in_status(&backend, address, Credentials::Bearer("restante_x".into()))
+        };
+        for n in 0..200 {
+            assert_eq!(status(&format!("198.51.100.{n}")), StatusCode::UNAUTHORIZED, "{n}");
+        }
+        for _ in 0..20 {
+            assert_eq!(status("192.0.2.9"), StatusCode::UNAUTHORIZED);
+        }
+        assert_eq!(status("192.0.2.9"), StatusCode::TOO_MANY_REQUESTS);
     }
 }
