@@ -253,7 +253,7 @@ impl Logins {
     }
 
     /// Begins an attempt to log in to an account from a source. The attempt counts as a failure
-    /// until `LoginAttempt::cancel_charge`.
+    /// until `LoginAttempt::cancel_charge` or `LoginAttempt::withdraw`.
     ///
     /// # Errors
     /// `TooManyFailures` says how long the client must wait first.

@@ -82,7 +82,7 @@ enum LoginTarget {
     Nobody(u64),
 }
 
-/// An attempt to log in. It counts as a failure unless `cancel_charge` is called.
+/// An attempt to log in. It counts as a failure unless `cancel_charge` or `withdraw` is called.
 #[derive(Debug)]
 #[must_use]
 pub struct LoginAttempt<'a> {
@@ -101,8 +101,7 @@ impl Failures {
     /// name.
     ///
     /// # Errors
-    /// `TooManyFailures` if the source or the account must wait first. If only the account must,
-    /// the source is charged all the same.
+    /// `TooManyFailures` if the source or the account must wait first. Then nothing is charged.
     pub fn attempt(
         &self,
         source: LoginSource,
@@ -127,7 +126,10 @@ impl Failures {
             return Ok(attempt(true));
         }
         charge(&mut self.sources.lock(), source, SOURCE_FAILURES, now)?;
-        charge(&mut self.accounts.lock(), target, ACCOUNT_FAILURES, now)?;
+        // The caller hashes no password now, so this is no guess of the source.
+        charge(&mut self.accounts.lock(), target, ACCOUNT_FAILURES, now).inspect_err(|_| {
+            refund(&mut self.sources.lock(), &source, SOURCE_FAILURES);
+        })?;
         Ok(attempt(false))
     }
 
@@ -168,15 +170,25 @@ impl LoginAttempt<'_> {
     /// has.
     pub fn cancel_charge(self) {
         let LoginTarget::Account(account) = self.target else { return };
+        let (failures, source, now) = (self.failures, self.source, self.now);
+        self.withdraw();
+        failures.record_success(account, source, now);
+    }
+
+    /// Refunds the charge of an attempt whose password was not checked. It is neither a failure nor
+    /// a success.
+    pub fn withdraw(self) {
         let failures = self.failures;
-        if self.is_own_source {
-            let key = (account, self.source);
-            refund(&mut failures.own_sources.lock(), &key, OWN_SOURCE_FAILURES);
-        } else {
-            refund(&mut failures.sources.lock(), &self.source, SOURCE_FAILURES);
-            refund(&mut failures.accounts.lock(), &self.target, ACCOUNT_FAILURES);
+        match self.target {
+            LoginTarget::Account(account) if self.is_own_source => {
+                let key = (account, self.source);
+                refund(&mut failures.own_sources.lock(), &key, OWN_SOURCE_FAILURES);
+            }
+            _ => {
+                refund(&mut failures.sources.lock(), &self.source, SOURCE_FAILURES);
+                refund(&mut failures.accounts.lock(), &self.target, ACCOUNT_FAILURES);
+            }
         }
-        failures.record_success(account, self.source, self.now);
     }
 }
 
@@ -264,6 +276,19 @@ mod tests {
     }
 
     #[test]
+    fn source_is_not_charged_if_only_the_account_must_wait() {
+        let failures = Failures::default();
+        let (ann, bob) = (Some(AccountId(1)), Some(AccountId(2)));
+        for n in 0..100u32 {
+            let source = LoginSource::from(IpAddr::from(n.to_be_bytes()));
+            drop(failures.attempt(source, ann, "ann", NOW).unwrap());
+        }
+        let cafe = from("192.0.2.9");
+        (0..50).for_each(|_| assert!(failures.attempt(cafe, ann, "ann", NOW).is_err()));
+        assert!(failures.attempt(cafe, bob, "bob", NOW).is_ok());
+    }
+
+    #[test]
     fn tokens_that_nobody_has_are_counted_by_source_alone() {
         let failures = Failures::default();
         for n in 0..1000u32 {
@@ -273,6 +298,23 @@ mod tests {
         let eve = from("192.0.2.9");
         (0..20).for_each(|_| failures.charge_source(eve, NOW).unwrap());
         assert_eq!(failures.charge_source(eve, NOW), Err(TooManyFailures(Duration::from_secs(15))));
+    }
+
+    #[test]
+    fn attempts_that_were_not_checked_are_neither_failures_nor_successes() {
+        let failures = Failures::default();
+        let cafe = from("192.0.2.9");
+        for account in [Some(AccountId(1)), None] {
+            for _ in 0..200 {
+                failures.attempt(cafe, account, "ann", NOW).unwrap().withdraw();
+            }
+        }
+        assert!(!failures.is_own_source(AccountId(1), cafe, NOW));
+        // It is the same at a source that logged in before.
+        failures.attempt(cafe, Some(AccountId(1)), "ann", NOW).unwrap().cancel_charge();
+        for _ in 0..200 {
+            failures.attempt(cafe, Some(AccountId(1)), "ann", NOW).unwrap().withdraw();
+        }
     }
 
     #[test]

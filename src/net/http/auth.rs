@@ -122,27 +122,41 @@ async fn log_in(
                 return Ok(login);
             }
             let attempt = logins.attempt(source.login_source, &name).map_err(too_many)?;
-            let permit =
-                timeout(HASHING_TIMEOUT, Arc::clone(&backend.hashing).acquire_owned()).await;
-            let Ok(Ok(permit)) = permit else {
-                return Err(Problem::busy("too many logins at once").into());
-            };
-            let (logins, name) = (logins.clone(), name.clone());
-            let verified = blocking(permit, move || logins.verify(&name, &password)).await;
-            let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the login failed");
-            let (login, _permit) = verified.map_err(failed)?;
-            match login? {
-                Some(login) => {
+            match check_password(backend, name, password).await {
+                Ok(Some(login)) => {
                     attempt.cancel_charge();
                     Ok(login)
                 }
-                None => {
+                Ok(None) => {
+                    // The attempt stays charged.
                     tracing::info!(from = ?source.address, "login failed");
                     Err(AuthFailure::NoValidCredentials { has_token: false })
+                }
+                Err(problem) => {
+                    attempt.withdraw();
+                    Err(AuthFailure::Problem(problem))
                 }
             }
         }
     }
+}
+
+/// Checks a password, on a thread of its own. `None` if it is wrong or nobody has the name.
+///
+/// # Errors
+/// The password was not checked: too many logins at once, or a fault of the service.
+async fn check_password(
+    backend: &Backend,
+    name: String,
+    password: String,
+) -> Result<Option<Login>, Problem> {
+    let permit = timeout(HASHING_TIMEOUT, Arc::clone(&backend.hashing).acquire_owned()).await;
+    let Ok(Ok(permit)) = permit else { return Err(Problem::busy("too many logins at once")) };
+    let logins = backend.logins.clone();
+    let verified = blocking(permit, move || logins.verify(&name, &password)).await;
+    let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the login failed");
+    let (login, _permit) = verified.map_err(failed)?;
+    Ok(login?)
 }
 
 #[cfg(test)]
@@ -212,5 +226,20 @@ mod tests {
             assert_eq!(status("192.0.2.9"), StatusCode::UNAUTHORIZED);
         }
         assert_eq!(status("192.0.2.9"), StatusCode::TOO_MANY_REQUESTS);
+    }
+
+    #[test]
+    fn login_that_was_not_checked_is_not_counted_as_a_failure() {
+        let backend = backend();
+        // No permit to hash a password can be had.
+        backend.hashing.close();
+        let (name, password) = ("ann@example.org".to_owned(), "s3cret".to_owned());
+        let status = || {
+            let credentials = Credentials::Basic { name: name.clone(), password: password.clone() };
+            log_in_status(&backend, "192.0.2.9", credentials)
+        };
+        for n in 0..200 {
+            assert_eq!(status(), StatusCode::SERVICE_UNAVAILABLE, "{n}");
+        }
     }
 }
