@@ -75,8 +75,8 @@ pub struct VerifySettings {
 /// Verifies messages. It has its own DNS cache.
 pub struct Verifier {
     settings: VerifySettings,
-    /// Made on first use, since it needs a runtime. If that fails, it is not tried again.
-    resolver: OnceLock<Result<MessageAuthenticator, String>>,
+    /// Made on first use, since it needs a runtime. If that fails, the next message tries again.
+    resolver: OnceLock<MessageAuthenticator>,
 }
 
 impl std::fmt::Debug for Verifier {
@@ -101,7 +101,7 @@ impl Verifier {
         client: Option<&SpfClient>,
         policy: Policy,
     ) -> Option<String> {
-        let resolver = match self.resolver.get_or_init(|| make_resolver(&self.settings)) {
+        let resolver = match self.resolver_or_make(make_resolver) {
             Ok(resolver) => resolver,
             Err(error) => {
                 tracing::error!(error, "messages cannot be verified: there is no resolver");
@@ -111,6 +111,19 @@ impl Verifier {
         Verification { resolver, settings: &self.settings, header, sender, client, policy }
             .forgery_reason()
             .await
+    }
+
+    /// Returns the resolver. `make` makes it if no earlier call could.
+    fn resolver_or_make(
+        &self,
+        make: impl FnOnce(&VerifySettings) -> Result<MessageAuthenticator, String>,
+    ) -> Result<&MessageAuthenticator, String> {
+        if let Some(resolver) = self.resolver.get() {
+            return Ok(resolver);
+        }
+        // Of two that are made at once, one is dropped.
+        let resolver = make(&self.settings)?;
+        Ok(self.resolver.get_or_init(|| resolver))
     }
 }
 

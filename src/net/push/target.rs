@@ -195,23 +195,31 @@ fn is_internal(address: IpAddr) -> bool {
     }
 }
 
-/// Returns a TLS client with the machine's trusted certificates, or `None` if there are none.
+/// Returns a TLS client with the machine's trusted certificates, or `None` if there are none. Then
+/// the next call looks for them again.
 fn connector() -> Option<TlsConnector> {
-    static CONFIG: OnceLock<Option<Arc<ClientConfig>>> = OnceLock::new();
-    let config = CONFIG.get_or_init(|| {
-        let mut roots = RootCertStore::empty();
-        let loaded = rustls_native_certs::load_native_certs();
-        for error in &loaded.errors {
-            tracing::warn!(%error, "cannot read a trusted certificate of the machine");
+    static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+    let config = match CONFIG.get() {
+        Some(config) => config,
+        None => {
+            let config = client_config()?;
+            CONFIG.get_or_init(|| config)
         }
-        roots.add_parsable_certificates(loaded.certs);
-        if roots.is_empty() {
-            return None;
-        }
-        let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-        Some(Arc::new(config))
-    });
-    config.as_ref().map(|config| TlsConnector::from(Arc::clone(config)))
+    };
+    Some(TlsConnector::from(Arc::clone(config)))
+}
+
+fn client_config() -> Option<Arc<ClientConfig>> {
+    let mut roots = RootCertStore::empty();
+    let loaded = rustls_native_certs::load_native_certs();
+    for error in &loaded.errors {
+        tracing::warn!(%error, "cannot read a trusted certificate of the machine");
+    }
+    roots.add_parsable_certificates(loaded.certs);
+    if roots.is_empty() {
+        return None;
+    }
+    Some(Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()))
 }
 
 #[cfg(test)]

@@ -316,6 +316,16 @@ async fn results_of_trusted_servers_replace_verification() {
 }
 
 #[tokio::test]
+async fn resolver_that_could_not_be_made_is_tried_again() {
+    let zone = Zone::new();
+    let verifier = Verifier::new(zone.settings());
+    let failed = verifier.resolver_or_make(|_| Err("/etc/resolv.conf: not there".into()));
+    assert_eq!(failed.err().as_deref(), Some("/etc/resolv.conf: not there"));
+    assert!(verifier.resolver_or_make(make_resolver).is_ok());
+    assert!(verifier.resolver_or_make(|_| Err("made again".into())).is_ok());
+}
+
+#[tokio::test]
 async fn dns_answers_are_cached() {
     let zone = Zone::new();
     zone.dns.txt("mail.example.net", "v=spf1 -all");
