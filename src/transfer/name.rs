@@ -73,8 +73,9 @@ pub fn eml(id: EmailId) -> String {
 /// Returns the id of the email in an .eml file, if an export wrote the file.
 #[must_use]
 pub fn of_eml(name: &[u8]) -> Option<EmailId> {
-    let (stamp, id) = std::str::from_utf8(name).ok()?.strip_suffix(".eml")?.split_once('-')?;
-    parse_id(id).filter(|id| eml(*id).starts_with(stamp))
+    let name = std::str::from_utf8(name).ok()?;
+    let (_, id) = name.strip_suffix(".eml")?.split_once('-')?;
+    parse_id(id).filter(|id| eml(*id) == name)
 }
 
 /// Parses an id that an export may have written: its year is at most 9999.
@@ -112,7 +113,9 @@ mod tests {
             (&b"1795251600.M5P3.host,S=5,W=6"[..], &b"S"[..], None)
         );
         assert_eq!(MaildirName::of(b"x:1,weird").letters, b"");
-        assert_eq!(of_eml(format!("20261122T090000Z-{id}.eml").as_bytes()), None);
+        for stamp in ["20261122T090000Z", "20261121T090000", "2", ""] {
+            assert_eq!(of_eml(format!("{stamp}-{id}.eml").as_bytes()), None, "{stamp:?}");
+        }
         // The year of this id has five digits.
         let far = EmailId(0).to_string();
         assert_eq!(MaildirName::of(format!("1.{far}.restante").as_bytes()).id, None);
