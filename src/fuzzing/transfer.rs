@@ -32,7 +32,9 @@ pub fn mbox(data: &[u8]) {
     };
     let mut expected: Vec<(EmailId, MessageFlags, Vec<u8>)> = mails
         .into_iter()
-        .map(|mail| (id(&mut rng), MessageFlags { deleted: false, ..mail.flags }, mail.bytes))
+        .map(|mail| {
+            (id(&mut rng), MessageFlags { deleted: false, is_cut: false, ..mail.flags }, mail.bytes)
+        })
         .collect();
     expected.push((id(&mut rng), MessageFlags::default(), data.to_vec()));
     let mut file = Vec::new();

@@ -34,7 +34,8 @@ pub const FILING_COPIES: usize = 2;
 pub const MAX_LMTP_CONNECTIONS: usize = 200;
 /// Bytes of a keyword (RFC 8621 §4.1.1).
 pub const MAX_KEYWORD_BYTES: usize = 255;
-/// Keywords of one email that JMAP or the command line sets (RFC 8621 §4.6 tooManyKeywords).
+/// Keywords of one email that JMAP, the command line or an import sets (RFC 8621 §4.6
+/// tooManyKeywords).
 pub const MAX_KEYWORDS: usize = 100;
 /// Bytes of a mailbox name (RFC 8621 §2 leaves it to the server; RFC 8620 §1.2's size serves).
 pub const MAX_MAILBOX_NAME_BYTES: usize = 255;

@@ -10,7 +10,9 @@
 use std::collections::BTreeSet;
 
 use crate::message::rows_of_any;
-use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, MailboxUid, ThreadId, UtcMillis};
+use crate::model::{
+    AccountId, BlobHash, EmailId, EmailMetadata, MailboxUid, ThreadId, UtcMillis, limits,
+};
 use crate::store::{EncodedMessage, Error, NewEmail, Snapshot, Store, Ticket, Txn};
 
 /// How many milliseconds later an email may be dated if its own millisecond has no free id.
@@ -21,7 +23,7 @@ const MAX_ID_SHIFT_MS: i64 = 64;
 pub struct AppendRequest<'a> {
     pub raw: &'a [u8],
     pub mailbox: MailboxUid,
-    /// The keywords in normal form.
+    /// The keywords in normal form, at most `limits::MAX_KEYWORDS`.
     pub keywords: BTreeSet<String>,
     /// The date of receipt, which decides whether an email is the same.
     pub received_at: UtcMillis,
@@ -35,7 +37,8 @@ pub struct AppendRequest<'a> {
 pub enum AppendOutcome {
     /// The email was created.
     Added,
-    /// The email existed and was added to this mailbox. The keywords were added to its own.
+    /// The email existed and was added to this mailbox. The keywords were added to its own, up to
+    /// `limits::MAX_KEYWORDS` of both.
     Joined,
     /// The email existed in this mailbox; nothing was changed, nor any keyword added.
     There,
@@ -59,6 +62,8 @@ pub struct AppendedEmail {
     pub email: EmailId,
     pub thread: ThreadId,
     pub outcome: AppendOutcome,
+    /// Whether keywords were left out because the email would have had too many.
+    pub keywords_cut: bool,
 }
 
 /// Files a message. The result is durable when the ticket is ready.
@@ -96,7 +101,8 @@ fn find_in_mailbox(
 ) -> Result<Option<AppendedEmail>, Error> {
     let found = find(snapshot, account, new, hash)?;
     Ok(found.filter(|(_, email)| email.mailboxes.contains(&new.mailbox)).map(|(id, email)| {
-        AppendedEmail { email: id, thread: email.thread, outcome: AppendOutcome::There }
+        let (thread, outcome) = (email.thread, AppendOutcome::There);
+        AppendedEmail { email: id, thread, outcome, keywords_cut: false }
     }))
 }
 
@@ -113,14 +119,19 @@ fn file(
                 email: id,
                 thread: email.thread,
                 outcome: AppendOutcome::There,
+                keywords_cut: false,
             });
         }
-        keywords.extend(new.keywords.iter().cloned());
+        let missing: Vec<String> = new.keywords.difference(&keywords).cloned().collect();
+        let room = limits::MAX_KEYWORDS.saturating_sub(keywords.len());
+        let keywords_cut = missing.len() > room;
+        keywords.extend(missing.into_iter().take(room));
         txn.update_email(id, mailboxes, keywords)?;
         return Ok(AppendedEmail {
             email: id,
             thread: email.thread,
             outcome: AppendOutcome::Joined,
+            keywords_cut,
         });
     }
     let (email, thread) = txn.create_email(&NewEmail {
@@ -130,7 +141,7 @@ fn file(
         keywords: new.keywords.clone(),
         received_at: new.received_at,
     })?;
-    Ok(AppendedEmail { email, thread, outcome: AppendOutcome::Added })
+    Ok(AppendedEmail { email, thread, outcome: AppendOutcome::Added, keywords_cut: false })
 }
 
 /// Finds the email of this message, preferring one that is in the mailbox. Destroyed emails do not

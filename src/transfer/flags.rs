@@ -10,13 +10,12 @@ use std::collections::BTreeSet;
 
 use crate::message::header;
 use crate::model::keyword::{self, ANSWERED, DRAFT, FLAGGED, FORWARDED, SEEN};
+use crate::model::limits;
 
 /// How many keywords of a folder can have a letter: `a` to `z`.
 const MAX_LETTERS: usize = 26;
 /// How many bytes of a `dovecot-keywords` file are read.
 pub const MAX_KEYWORDS_FILE_BYTES: usize = 64 * 1024;
-/// How many keywords of one message are read. The others are dropped.
-const MAX_KEYWORDS: usize = 1000;
 
 /// The letters that Maildir defines, in their order, and their keywords.
 const MAILDIR: [(u8, &str); 5] =
@@ -25,17 +24,30 @@ const MAILDIR: [(u8, &str); 5] =
 /// The flags of a message in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MessageFlags {
-    /// The keywords in normal form.
+    /// The keywords in normal form, at most `limits::MAX_KEYWORDS`.
     pub keywords: BTreeSet<String>,
+    /// Whether the message has more keywords than that, so that some were left out.
+    pub is_cut: bool,
     /// Whether the message is marked as deleted.
     pub deleted: bool,
 }
 
 impl MessageFlags {
-    fn set(&mut self, name: &str) {
-        if self.keywords.len() < MAX_KEYWORDS {
-            self.keywords.insert(name.to_owned());
+    /// Adds a keyword in normal form. If there is no room, a keyword with a letter of its own in
+    /// Maildir takes the place of another one; any other keyword is left out.
+    pub fn set(&mut self, name: &str) {
+        if self.keywords.contains(name) {
+            return;
         }
+        if self.keywords.len() >= limits::MAX_KEYWORDS {
+            self.is_cut = true;
+            if !has_maildir_letter(name) {
+                return;
+            }
+            let other = self.keywords.iter().rfind(|other| !has_maildir_letter(other)).cloned();
+            other.iter().for_each(|other| drop(self.keywords.take(other)));
+        }
+        self.keywords.insert(name.to_owned());
     }
 
     fn set_words(&mut self, words: &str) {
@@ -217,7 +229,11 @@ mod tests {
         let mut letters = Letters::parse(b"0 $Junk\n2 work\nx y\n99 far\n1\n");
         assert_eq!(
             letters.flags(b"FSacbT"),
-            MessageFlags { keywords: set("$seen $flagged $junk work"), deleted: true }
+            MessageFlags {
+                keywords: set("$seen $flagged $junk work"),
+                deleted: true,
+                is_cut: false
+            }
         );
         assert!(letters.assign(&set("$seen new work")));
         assert!(!letters.assign(&set("new")));
@@ -227,6 +243,23 @@ mod tests {
         letters.assign(&many);
         assert!(!letters.cover(&many) && letters.cover(&set("k00 $answered")));
         assert_eq!(letters.write().lines().count(), MAX_LETTERS - 1);
+    }
+
+    #[test]
+    fn keywords_beyond_the_limit_are_cut_but_not_the_system_keywords() {
+        let words: Vec<String> = (0..150).map(|number| format!("k{number:03}")).collect();
+        let read = |count: usize| {
+            let mut flags = MessageFlags::default();
+            let text = format!("X-Keywords: {}\nStatus: RO\n", words[..count].join(" "));
+            header::fields(text.as_bytes())
+                .for_each(|field| assert!(read_mbox_field(&mut flags, &field)));
+            flags
+        };
+        let cut = read(150);
+        assert_eq!((cut.keywords.len(), cut.is_cut), (limits::MAX_KEYWORDS, true));
+        assert!(cut.keywords.contains(SEEN) && cut.keywords.contains("k000"));
+        let whole = read(limits::MAX_KEYWORDS - 1);
+        assert_eq!((whole.keywords.len(), whole.is_cut), (limits::MAX_KEYWORDS, false));
     }
 
     #[test]
@@ -245,7 +278,11 @@ mod tests {
         let mozilla = flags("X-Mozilla-Status: 1009\nX-Mozilla-Keys: $label1\n");
         assert_eq!(
             mozilla,
-            MessageFlags { keywords: set("$seen $forwarded $label1"), deleted: true }
+            MessageFlags {
+                keywords: set("$seen $forwarded $label1"),
+                deleted: true,
+                is_cut: false
+            }
         );
         assert!(flags("Status: D\n").deleted);
         assert_eq!(

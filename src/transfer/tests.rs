@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::model::clock::FixedClock;
-use crate::model::{AccountId, AccountRow, Address, EmailId, MailboxUid, UtcMillis};
+use crate::model::{AccountId, AccountRow, Address, EmailId, MailboxUid, UtcMillis, limits};
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::{EncodedMessage, Error, NewEmail, NewMailbox, Options, Store};
 
@@ -50,6 +50,23 @@ fn put(store: &Store, new: &AppendRequest<'_>) -> Result<AppendedEmail, Error> {
 
 fn new(raw: &[u8], mailbox: MailboxUid) -> AppendRequest<'_> {
     AppendRequest { raw, mailbox, keywords: BTreeSet::new(), received_at: AT, known_as: None }
+}
+
+/// Keywords of an email are bounded also where those of two folders come together.
+#[test]
+fn joined_email_has_no_more_keywords_than_the_limit() {
+    let (store, one, two) = store();
+    let raw = b"Subject: x\r\n\r\n";
+    let words = |letter: char, count: usize| -> BTreeSet<String> {
+        (0..count).map(|number| format!("{letter}{number:03}")).collect()
+    };
+    let first = put(&store, &AppendRequest { keywords: words('a', 60), ..new(raw, one) }).unwrap();
+    let joined = put(&store, &AppendRequest { keywords: words('b', 60), ..new(raw, two) }).unwrap();
+    assert_eq!((joined.outcome, joined.keywords_cut), (AppendOutcome::Joined, true));
+    assert!(!first.keywords_cut);
+    let email = store.snapshot().email(ANN, first.email).unwrap().unwrap();
+    assert_eq!(email.keywords.len(), limits::MAX_KEYWORDS);
+    assert!(words('a', 60).is_subset(&email.keywords));
 }
 
 fn set(words: &str) -> BTreeSet<String> {

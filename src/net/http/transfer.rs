@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! POST /append?account=&mailbox=&keywords=&receivedAt=&known=
-//!      body: the message; response: {emailId, threadId, outcome}
+//!      body: the message; response: {emailId, threadId, outcome, keywordsCut}
 //! GET  /octets?account=&email=
 //!      response: the message, with the trace prefix
 //! ```
@@ -12,7 +12,8 @@
 //!   export of the account wrote the message.
 //! - Administrators may use every account, other users the accounts that are mapped to their Unix
 //!   user.
-//! - A message that is imported again is not added again.
+//! - A message that is imported again is not added again. In another mailbox it is added to that,
+//!   with the keywords of both; `keywordsCut` says whether some of them were too many.
 //! - A refusal has problem details (RFC 7807) of a type `urn:restante:problem:…`.
 
 use std::collections::BTreeSet;
@@ -38,9 +39,6 @@ use crate::store::Error;
 use crate::transfer::{AppendRequest, append};
 use crate::wire::jmap::MethodError;
 use crate::wire::query;
-
-/// The most keywords of an imported email.
-const MAX_KEYWORDS: usize = 1000;
 
 /// Why a request is refused: the status, the last part of the problem's type, and the detail.
 struct Refusal(StatusCode, &'static str, String);
@@ -179,6 +177,7 @@ async fn try_import(
         "emailId": result.email.to_string(),
         "threadId": result.thread.to_string(),
         "outcome": outcome,
+        "keywordsCut": result.keywords_cut,
     });
     Ok(json_response(StatusCode::OK, "application/json", &response))
 }
@@ -233,10 +232,11 @@ fn parse_keywords(text: &str) -> Result<BTreeSet<String>, Refusal> {
         .map(|word| keyword::normalize(word).ok_or_else(|| invalid(word)))
         .collect();
     keywords.and_then(|keywords| {
-        if keywords.len() <= MAX_KEYWORDS {
+        if keywords.len() <= limits::MAX_KEYWORDS {
             Ok(keywords)
         } else {
-            Err(Refusal::bad_request("keywords: too many"))
+            let most = limits::MAX_KEYWORDS;
+            Err(Refusal::bad_request(format!("keywords: an email may have {most} at most")))
         }
     })
 }

@@ -25,7 +25,7 @@ use crate::cli::control::{CommandContext, selected_account};
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::output;
 use crate::cli::terminal::progress::ByteProgress;
-use crate::model::Role;
+use crate::model::{Role, limits};
 use crate::transfer::MailboxPath;
 use crate::wire::jmap::With;
 use crate::wire::jmap::admin::AccountRef;
@@ -61,6 +61,8 @@ struct ImportCounts {
     /// Messages that were skipped because they are marked as deleted.
     deleted: u64,
     bytes: u64,
+    /// Messages with too many keywords, of which some were left out.
+    keywords_cut: u64,
     failed: u64,
     failures: Vec<(String, String)>,
 }
@@ -72,6 +74,12 @@ impl ImportCounts {
         if self.failures.len() < MAX_LISTED_FAILURES {
             self.failures.push((name.to_owned(), error.to_owned()));
         }
+    }
+
+    fn cut_keywords(&mut self, progress: &ByteProgress, name: &str) {
+        let most = limits::MAX_KEYWORDS;
+        progress.note(&format!("{name}: more than {most} keywords, so some are left out"));
+        self.keywords_cut += 1;
     }
 
     fn summary(&self) -> String {
@@ -259,12 +267,18 @@ impl Importer<'_> {
                             progress.advance(size, || counts.summary());
                         }
                         Err(error) => counts.fail(progress, &name, &error),
-                        Ok(_) if self.args.dry_run => {
-                            counts.added += 1;
-                            counts.bytes += message.bytes.len() as u64;
-                            progress.advance(size, || counts.summary());
+                        Ok(mailbox) => {
+                            if message.flags.is_cut {
+                                counts.cut_keywords(progress, &name);
+                            }
+                            if self.args.dry_run {
+                                counts.added += 1;
+                                counts.bytes += message.bytes.len() as u64;
+                                progress.advance(size, || counts.summary());
+                            } else {
+                                self.send(name, size, message, &mailbox, permit);
+                            }
                         }
-                        Ok(mailbox) => self.send(name, size, message, &mailbox, permit),
                     }
                 }
             }
@@ -379,6 +393,9 @@ impl Importer<'_> {
                 Some("joined") => counts.joined += 1,
                 _ => counts.there += 1,
             }
+            if done["keywordsCut"] == true {
+                counts.cut_keywords(progress, name);
+            }
             counts.bytes += size;
             progress.advance(size, || counts.summary());
             return Ok(());
@@ -426,6 +443,7 @@ fn report(
             "there": counts.there,
             "deleted": counts.deleted,
             "octets": counts.bytes,
+            "keywordsCut": counts.keywords_cut,
             "failed": counts.failed,
             "failures": failures,
             "seconds": took.as_secs_f64(),
@@ -443,6 +461,7 @@ fn report(
         (counts.joined, "added to one more mailbox"),
         (counts.there, "there already"),
         (counts.deleted, "skipped because marked as deleted (see --with-deleted)"),
+        (counts.keywords_cut, "without some of their keywords"),
         (counts.failed, "failed"),
     ] {
         if count > 0 {

@@ -77,7 +77,7 @@ fn maildir(
                 Ok(FileContent::TooLarge) => too_large(max_bytes),
                 Ok(FileContent::Whole(bytes, info)) => {
                     let mut flags = parsed.flags(&letters);
-                    flags.keywords.extend(ledger.of(parsed.base).into_iter().flatten().cloned());
+                    ledger.of(parsed.base).into_iter().flatten().for_each(|word| flags.set(word));
                     ImportEntry::Message(message(bytes, flags, parsed.id, |_| Some(info.modified)))
                 }
                 Err(error) => ImportEntry::Failed(error.to_string()),
@@ -122,8 +122,8 @@ fn eml(
             Ok(FileContent::Absent) => continue,
             Ok(FileContent::TooLarge) => too_large(max_bytes),
             Ok(FileContent::Whole(bytes, info)) => {
-                let keywords = ledger.of(file).cloned().unwrap_or_default();
-                let flags = MessageFlags { keywords, deleted: false };
+                let mut flags = MessageFlags::default();
+                ledger.of(file).into_iter().flatten().for_each(|word| flags.set(word));
                 ImportEntry::Message(message(bytes, flags, name::of_eml(file), |raw| {
                     file_date(raw, info)
                 }))

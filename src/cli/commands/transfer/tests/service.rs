@@ -233,10 +233,14 @@ fn refusals_say_what_is_wrong() {
             (answer.status.as_u16(), answer.problem().unwrap_or_default())
         };
         let to = format!("account=ann%40example.org&mailbox={inbox}");
+        let words = |count: usize| {
+            (0..count).map(|number| format!("k{number}")).collect::<Vec<_>>().join("%20")
+        };
         for (query, status, problem) in [
             (to.clone(), 200, ""),
             (format!("{to}&keywords=%24seen%20x&receivedAt=2026-11-21T09:00:00.5Z"), 200, ""),
             (format!("{to}&keywords=%22"), 400, "invalidArguments"),
+            (format!("{to}&keywords={}", words(101)), 400, "invalidArguments"),
             (format!("{to}&receivedAt=soon"), 400, "invalidArguments"),
             (format!("{to}&known=x"), 400, "invalidArguments"),
             (format!("{to}&account=x"), 400, "invalidArguments"),
@@ -265,6 +269,24 @@ fn refusals_say_what_is_wrong() {
         );
         assert_eq!(get("account=ann%40example.org&email=x").await, (404, "notFound".into()));
         assert_eq!(get("account=eve&email=x").await, (404, "accountNotFound".into()));
+    });
+}
+
+/// An email has as many keywords as a client can set, so that the client can change them later.
+#[test]
+fn message_with_too_many_keywords_is_imported_with_some_of_them() {
+    with_service(async |bed| {
+        bed.account("ann@example.org", None).await;
+        let words = (0..150).map(|number| format!("k{number:03}")).collect::<Vec<_>>().join(" ");
+        let file = bed.dir.path().join("many.mbox");
+        let fields = format!("X-Keywords: {words}\nStatus: RO\nSubject: x");
+        let mail = format!("From bob Sat Nov 21 09:00:00 2026\n{fields}\n\ntext\n");
+        fs::write(&file, mail).unwrap();
+        bed.import("ann@example.org", &[&file], |_| ()).await.unwrap();
+        let index = bed.index("ann@example.org").await;
+        assert_eq!(index.len(), 1);
+        assert_eq!(index[0].2.len(), crate::model::limits::MAX_KEYWORDS);
+        assert!(index[0].2.contains("$seen"));
     });
 }
 
