@@ -61,10 +61,7 @@ impl AdminMethod for ToldForget {
         };
         let done = context.store.commit(account, |txn| match &key {
             Some(key) => txn.remove_told(key).map(u64::from),
-            None => {
-                let told = txn.state().told;
-                txn.forget_told().map(|()| told)
-            }
+            None => txn.forget_told(),
         });
         let (forgotten, ticket) = done?;
         ticket.wait_blocking()?;

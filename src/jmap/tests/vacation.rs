@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{account_of, call, context, error, filed};
-use crate::model::{ActionId, Address, Decision, UtcMillis, VacationResponse, Verdict};
+use crate::model::{
+    ActionId, Address, Decision, ToldKey, ToldLifetime, UtcMillis, VacationResponse, Verdict,
+};
 use crate::wire::jmap::to_base64;
 
 #[test]
@@ -199,6 +201,28 @@ fn vacation_reply_comes_only_from_an_address_of_the_account() {
     assert_eq!(from(), "<ann@example.org>");
     assert_eq!(set("Desk@example.com")["notUpdated"]["singleton"]["properties"][0], "from");
     assert_eq!(set("ann+holiday@example.org")["updated"], json!({"singleton": null}));
+}
+
+#[test]
+fn senders_told_by_a_script_are_not_counted_as_forgotten() {
+    let context = context();
+    let ann = account_of(&context);
+    let done = context.store.commit(ann.parse().unwrap(), |txn| {
+        txn.set_vacation(&VacationResponse { enabled: true, ..VacationResponse::default() })?;
+        let generation = txn.snapshot().vacation(txn.account())?.generation;
+        let week = ToldLifetime::For(std::time::Duration::from_secs(7 * 24 * 3600));
+        let bob = Address::parse("bob@example.net").unwrap();
+        for (n, memory) in [(1, ToldLifetime::of(generation)), (2, week), (3, week)] {
+            txn.remember_told(&ToldKey([n; 32]), &bob, &memory)?;
+        }
+        Ok(())
+    });
+    done.unwrap().1.wait_blocking().unwrap();
+    let forget = || call(&context, "Told/forget", &json!({"account": ann, "all": true})).1;
+    assert_eq!(forget(), json!({"forgotten": 1}));
+    assert_eq!(forget(), json!({"forgotten": 0}));
+    let told = call(&context, "Told/list", &json!({"account": ann})).1;
+    assert_eq!(told["list"].as_array().unwrap().len(), 2);
 }
 
 #[test]

@@ -86,11 +86,12 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// Deletes the told rows of the response. Those of scripts stay.
+    /// Deletes the told rows of the response, and returns how many there were. Those of scripts
+    /// stay.
     ///
     /// # Errors
     /// Any read error.
-    pub fn forget_told(&mut self) -> Result<(), Error> {
+    pub fn forget_told(&mut self) -> Result<u64, Error> {
         let (mut of_scripts, mut rows, mut times) = (BTreeSet::new(), Vec::new(), Vec::new());
         self.keys(&KeyRange::<VacationTold>::under(&(self.account,)), |key, row| {
             // Rows that cannot be read are deleted, too.
@@ -109,7 +110,7 @@ impl Txn<'_> {
         rows.iter().for_each(|key| self.delete::<VacationTold>(key));
         times.iter().for_each(|key| self.delete::<ToldByTime>(key));
         self.state.told = of_scripts.len() as u64;
-        Ok(())
+        Ok(rows.len() as u64)
     }
 
     /// Writes the told row of a sender, whose key is `who`, in place of an earlier one. A lifetime
