@@ -300,9 +300,10 @@ pub const MAX_READ_BYTES_PER_REQUEST: u64 = 1024 * 1024 * 1024;
 /// `MAX_READ_BYTES_PER_REQUEST`. A search that would read more is refused (RFC 8620 §5.5
 /// unsupportedFilter).
 pub const MAX_SEARCHED_BYTES_PER_REQUEST: u64 = 4 * 1024 * 1024 * 1024;
-/// Rows of emails that the searches of one request, and its counts of a guest's unread threads, may
-/// read before another one is refused (RFC 8620 §5.1 requestTooLarge). One that began is finished,
-/// so a request with one search is never refused, however large the account is.
+/// Rows of emails that the searches of one request, its lookups of blobs, and its counts of a
+/// guest's unread threads may read before another one is refused (RFC 8620 §5.1 requestTooLarge).
+/// One that began is finished, so a request with one search is never refused, however large the
+/// account is.
 pub const MAX_WALKED_ROWS_PER_REQUEST: u64 = 8_000_000;
 /// Bytes of messages and uploads that one request may store. More are refused (RFC 8620 §5.3
 /// rateLimit).

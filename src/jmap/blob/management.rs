@@ -379,6 +379,7 @@ impl Method for BlobLookup {
                 not_found.push(id);
                 continue;
             };
+            context.budget.begin_walk()?;
             let holders = holders(context, &account, &blob_id)?;
             let of = |name: &String| {
                 (name.clone(), holders.ids(name).iter().cloned().collect::<Value>())
@@ -410,6 +411,7 @@ impl Holders {
     }
 }
 
+/// Returns the objects that contain a blob. Counts the emails that it reads in the budget.
 fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders, Error> {
     let snapshot = context.store.snapshot();
     let rights = Rights::in_account(&snapshot, account)?;
@@ -419,6 +421,8 @@ fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders,
             snapshot.emails_of_blob(account.id, &hash, UtcMillis(0), UtcMillis(i64::MAX))?
         }
     };
+    // A guest may see few of them, so what is returned does not bound what is read.
+    context.budget.search_allowance().count_rows(emails.len());
     let mut holders = Holders::default();
     for id in emails {
         if holders.emails.len() >= MAX_EMAILS_WITH_BLOB {

@@ -384,6 +384,31 @@ fn header_properties_read_only_the_header() {
     assert_eq!(ask(&ids[1], &properties, 1000)[1]["type"], "requestTooLarge");
 }
 
+/// A guest may see few of the emails that have a blob, so those that are read count, and not those
+/// that are returned.
+#[test]
+fn emails_that_blob_lookup_reads_count_towards_the_walks() {
+    let context = context();
+    let ann = account_of(&context);
+    let same = message(100);
+    (0..3).for_each(|_| drop(filed(&context, same.as_bytes())));
+    let account = ann.parse().unwrap();
+    let upload = context.keep_upload(account, same.as_bytes(), "message/rfc822").unwrap();
+    let lookup = json!([
+        "Blob/lookup",
+        {"accountId": ann, "typeNames": ["Email"], "ids": [upload.to_string()]},
+        "c",
+    ]);
+    let answered = |rows: u64| {
+        let budget = Budget::with_searches(limits::MAX_SEARCHED_BYTES_PER_REQUEST, rows);
+        let answers = ask(&context, Some(budget), &vec![lookup.clone(); 8].into());
+        let given = answers.iter().take_while(|answer| answer[0] == "Blob/lookup").count();
+        assert!(answers[given..].iter().all(|answer| answer[1]["type"] == "requestTooLarge"));
+        given
+    };
+    assert_eq!((answered(1), answered(3), answered(4), answered(1000)), (1, 1, 2, 8));
+}
+
 /// The rows of all walks of a request count together. No walk begins after too many rows, but a
 /// walk that has begun is finished.
 #[test]
