@@ -273,8 +273,8 @@ fn domains(primary: &Address, addresses: &[Address]) -> BTreeSet<String> {
 }
 
 /// Returns whether the owner of the account `own` may see another account, and so share a mailbox
-/// with it. False also if the other account does not exist or cannot be read. True for every
-/// account that exists if the caller is an administrator.
+/// with it. False also if the other account does not exist. True for every account that exists if
+/// the caller is an administrator.
 ///
 /// # Errors
 /// Those of reading.
@@ -283,7 +283,10 @@ pub(in crate::jmap) fn may_share_with(
     own: AccountId,
     other: AccountId,
 ) -> Result<bool, Error> {
-    let Ok(other_identity) = context.directory.identity(other) else { return Ok(false) };
+    let other_identity = match context.directory.identity(other) {
+        Err(Error::NotFound(_)) => return Ok(false),
+        other_identity => other_identity?,
+    };
     let own_identity = context.directory.identity(own)?;
     let domains_of = |identity: &Identity| domains(&identity.primary, &identity.addresses);
     Ok(context.caller.admin

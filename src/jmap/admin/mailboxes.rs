@@ -28,11 +28,12 @@ pub(super) fn find(
     name: &str,
 ) -> Result<(MailboxUid, Mailbox), MethodError> {
     let snapshot = context.store.snapshot();
-    let found = snapshot.find_mailbox(account, name)?;
-    let by_id = || {
-        name.parse::<MailboxUid>().ok().and_then(|uid| mailbox_by_uid(context, account, uid).ok())
-    };
-    found.or_else(by_id).ok_or_else(|| MethodError::NotFound(format!("there is no mailbox {name}")))
+    if let Some(found) = snapshot.find_mailbox(account, name)? {
+        return Ok(found);
+    }
+    let missing = || MethodError::NotFound(format!("there is no mailbox {name}"));
+    let uid = name.parse::<MailboxUid>().map_err(|_| missing())?;
+    Ok((uid, snapshot.mailbox(account, uid)?.ok_or_else(missing)?))
 }
 
 fn mailbox_by_uid(

@@ -136,6 +136,24 @@ fn identities_survive_a_damaged_address_row() {
     }
 }
 
+/// That an account cannot be read does not mean that there is none to share with.
+#[test]
+fn sharing_with_a_damaged_account_is_server_fail() {
+    let mut bed = Bed::new();
+    let bob = bed.context.directory.find_account("bob@example.org").unwrap().unwrap().0;
+    let inbox = bed.ask("Mailbox/query", json!({"filter": {"role": "inbox"}}))["ids"][0].clone();
+    let share = |bed: &Bed, with: AccountId| {
+        let update = json!({inbox.as_str().unwrap(): {"shareWith": {
+            with.to_string(): {"mayReadItems": true},
+        }}});
+        let answer = bed.ask("Mailbox/set", json!({"update": update}));
+        answer["notUpdated"][inbox.as_str().unwrap()]["type"].clone()
+    };
+    assert_eq!(share(&bed, AccountId(999)), "invalidProperties");
+    bed.write(Table::Accounts, &bob.0.to_be_bytes(), Some(vec![99]));
+    assert_eq!(share(&bed, bob), "serverFail");
+}
+
 #[test]
 fn damaged_account_can_be_named_for_its_repair() {
     let id = |bed: &Bed| bed.ann.parse::<AccountId>().unwrap().0.to_be_bytes();
