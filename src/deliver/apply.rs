@@ -259,6 +259,7 @@ impl Deliverer {
     /// Waits until the commits are durable, and returns the reply for each recipient.
     pub(super) async fn replies(&self, prepared: PendingDelivery) -> Vec<Reply> {
         if let Some(reply) = prepared.refusal {
+            prepared.accounts.iter().for_each(|_| metrics::count_delivery(refusal_outcome(&reply)));
             return vec![reply; prepared.accounts.len()];
         }
         let durable = match prepared.ticket {
@@ -302,16 +303,17 @@ impl Deliverer {
                 Err(error) => {
                     tracing::warn!(queue_id, %account, %error, ms, "not delivered");
                     let reply = outcome::refusal(&error, &prepared.settings);
-                    metrics::count_delivery(if reply.code < 500 {
-                        DeliveryOutcome::Deferred
-                    } else {
-                        DeliveryOutcome::Refused
-                    });
+                    metrics::count_delivery(refusal_outcome(&reply));
                     reply
                 }
             })
             .collect()
     }
+}
+
+/// Returns what a refusal counts as.
+fn refusal_outcome(reply: &Reply) -> DeliveryOutcome {
+    if reply.code < 500 { DeliveryOutcome::Deferred } else { DeliveryOutcome::Refused }
 }
 
 /// Checks that the commit of an account was written. `durable` lists the accounts that were

@@ -165,6 +165,22 @@ fn sender_is_answered_once_until_the_response_changes() {
 }
 
 #[test]
+fn recipients_of_a_mail_loop_are_counted_as_refused() {
+    let fixture = fixture();
+    let refused = || {
+        let text = crate::trace::metrics::openmetrics_text();
+        let line = text.lines().find(|line| line.contains("deliveries_total{result=\"refused\"}"));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).unwrap()
+    };
+    let before = refused();
+    let looping = format!("{}{HELLO}", "Received: x\n".repeat(100));
+    let answers =
+        fixture.send("bob@example.net", &["ann@example.org", "lee@example.org"], &looping);
+    assert!(answers.iter().all(|answer| answer.starts_with("554 mail loop")), "{answers:?}");
+    assert!(refused() >= before + 2, "{before} {}", refused());
+}
+
+#[test]
 fn mail_filed_in_junk_is_not_answered() {
     let fixture = fixture();
     fixture.directory.update(fixture.ann, |row| row.detail_files = true).unwrap();

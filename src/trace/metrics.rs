@@ -16,8 +16,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// The outcome of a delivery to one recipient. A message that is refused as a whole, such as one in
-/// a mail loop, is not counted.
+/// The outcome of a delivery to one recipient. A message that is refused before it is delivered,
+/// such as one that is too large, is not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryOutcome {
     Filed,
@@ -90,7 +90,7 @@ impl MetricsRegistry {
         );
         registry.register(
             "vacation_decisions",
-            "Delivered messages by decision of the vacation responder: answered, or why not",
+            "Recipients of filed mail by decision of the vacation responder: answered, or why not",
             new.vacation_decisions.clone(),
         );
         registry.register(
