@@ -116,8 +116,8 @@ async fn show(args: &DemoArgs) -> Result<(), Failure> {
     let to_clara = |reply: &SinkMessage| reply.recipients.concat().contains("clara");
     if let Some(reply) = sink.messages().into_iter().min_by_key(|reply| !to_clara(reply)) {
         let recipients = reply.recipients.join(" ");
-        output::line(&format!("MAIL FROM:{}\nRCPT TO:{recipients}\n", reply.sender));
-        output::line(&String::from_utf8_lossy(&reply.message).replace("\r\n", "\n"));
+        output::lines(&format!("MAIL FROM:{}\nRCPT TO:{recipients}\n", reply.sender));
+        output::lines(&String::from_utf8_lossy(&reply.message).replace("\r\n", "\n"));
     }
     if !args.once {
         wait_for_signal(&file, &lmtp).await?;
@@ -203,7 +203,7 @@ fn toml(config: &Config) -> String {
 }
 
 fn title(text: &str) {
-    output::line(&format!("\n== {text}\n"));
+    output::lines(&format!("\n== {text}\n"));
 }
 
 /// Delivers the messages over LMTP, and prints the replies.

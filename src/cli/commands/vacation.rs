@@ -165,7 +165,7 @@ fn show_line(indent: &str, label: &str, value: &str) {
     if !value.is_empty() {
         let line_break = format!("\n{indent}      ");
         let value = value.trim_end().replace('\n', &line_break);
-        output::line(&format!("{indent}{label}: {value}"));
+        output::lines(&format!("{indent}{label}: {value}"));
     }
 }
 
@@ -204,8 +204,8 @@ async fn test(
             output::line(&format!("silent: {reason} ({detail})"));
         }
         VacationTestAnswer::Reply { recipient, reply, .. } => {
-            output::line(&format!("would be answered; the reply goes to {recipient}:\n"));
-            output::line(&reply);
+            output::line(&format!("would be answered; the reply goes to {recipient}:"));
+            output::lines(&format!("\n{reply}"));
         }
     }
     Ok(())

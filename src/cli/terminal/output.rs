@@ -15,9 +15,16 @@ fn write(text: &str) {
     drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
 
-/// Writes a line, or several if the text has line feeds. Other control characters become spaces.
+/// Writes one line. Control characters, line feeds too, become spaces, so that text from outside
+/// cannot look like another line of the output.
 pub(in crate::cli) fn line(text: &str) {
     write(&format!("{}\n", clean(text)));
+}
+
+/// Writes a text of several lines, such as a message. Control characters other than line feeds
+/// become spaces.
+pub(in crate::cli) fn lines(text: &str) {
+    text.split('\n').for_each(line);
 }
 
 /// Writes a text of our own unchanged. Text from outside goes through `line`.
@@ -50,15 +57,19 @@ pub(in crate::cli) fn json(value: &impl Serialize) {
 
 /// Writes a table without frames. If there are no rows it has only its head.
 pub(in crate::cli) fn table(head: &[&str], rows: Vec<Vec<String>>) {
+    write(&table_text(Some(head), rows));
+}
+
+fn table_text(head: Option<&[&str]>, rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(head.iter().map(Cell::new));
+    if let Some(head) = head {
+        table.set_header(head.iter().map(Cell::new));
+    }
     for row in rows {
         table.add_row(row.iter().map(|cell| clean(cell)).collect::<Vec<_>>());
     }
-    for line in table.to_string().lines() {
-        write(&format!("{}\n", line.trim_end()));
-    }
+    table.to_string().lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 /// Writes the properties of one object, one a line. Properties without a value are left out.
@@ -73,23 +84,16 @@ pub(in crate::cli) fn facts(value: &impl Serialize) {
         };
         Some(vec![format!("{name}:"), value])
     });
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    for row in rows {
-        table.add_row(row.iter().map(|cell| clean(cell)).collect::<Vec<_>>());
-    }
-    for line in table.to_string().lines() {
-        write(&format!("{}\n", line.trim_end()));
-    }
+    write(&table_text(None, rows.collect()));
 }
 
-/// Keeps text from outside from controlling the terminal: control characters other than line feeds
-/// become spaces, and overrides of the text's direction are removed.
+/// Keeps text from outside from controlling the terminal and from beginning a new line: control
+/// characters and line separators become spaces, and overrides of the text's direction are removed.
 #[must_use]
 pub(in crate::cli) fn clean(text: &str) -> String {
     text.chars()
         .filter(|at| !matches!(at, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'))
-        .map(|at| if at.is_control() && at != '\n' { ' ' } else { at })
+        .map(|at| if at.is_control() || matches!(at, '\u{2028}' | '\u{2029}') { ' ' } else { at })
         .collect()
 }
 
@@ -134,7 +138,14 @@ mod tests {
 
     #[test]
     fn text_from_outside_cannot_control_the_terminal() {
-        assert_eq!(clean("a\x1b[2Jb\u{202e}c\rd"), "a [2Jbc d");
+        assert_eq!(clean("a\x1b[2Jb\u{202e}c\rd\ne\u{2028}f"), "a [2Jbc d e f");
         assert_eq!(short("häufig", 4), "häu…");
+    }
+
+    #[test]
+    fn text_from_outside_cannot_add_a_row_to_a_table() {
+        let rows = vec![vec!["e1".to_owned(), "hi\ne2 forged".to_owned()]];
+        let text = table_text(Some(&["ID", "SUBJECT"]), rows);
+        assert_eq!(text.lines().count(), 2, "{text}");
     }
 }

@@ -60,7 +60,7 @@ impl ByteProgress {
     pub(in crate::cli) fn note(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.println(clean(line)),
-            None => crate::cli::terminal::complain(line),
+            None => crate::cli::terminal::complain(&clean(line)),
         }
     }
 
