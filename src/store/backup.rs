@@ -194,11 +194,18 @@ pub fn partial_restore(to: &Path) -> PathBuf {
     to.with_file_name(format!("{name}.restoring"))
 }
 
+/// Checks that a directory is one of backups.
+///
+/// # Errors
+/// `Conflict` if it is not; `Io` if that cannot be read.
 fn check_mark(dir: &Path) -> Result<(), Error> {
-    if dir.join(MARK).is_file() {
-        Ok(())
-    } else {
-        Err(Error::Conflict(format!("{}: it holds no backups of Restante", dir.display())))
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    match fs::metadata(dir.join(MARK)) {
+        Ok(mark) if mark.is_file() => Ok(()),
+        Err(error) if !matches!(error.kind(), NotFound | NotADirectory) => {
+            Err(Error::Io(format!("{}: it cannot be read: {error}", dir.display())))
+        }
+        _ => Err(Error::Conflict(format!("{}: it holds no backups of Restante", dir.display()))),
     }
 }
 
@@ -241,3 +248,22 @@ mod engine_backups {
 #[cfg(test)]
 #[cfg(feature = "rocksdb")]
 mod tests;
+
+#[cfg(test)]
+mod mark_tests {
+    use super::*;
+
+    /// A mark that cannot be read does not mean that there are no backups.
+    #[test]
+    fn directory_that_cannot_be_read_is_not_one_without_backups() {
+        let dir = tempfile::tempdir().unwrap();
+        let no_backups = |path: &Path| matches!(list(path), Err(Error::Conflict(_)));
+        assert!(no_backups(dir.path()) && no_backups(&dir.path().join("missing")));
+        // Also root, who may read every directory, cannot follow a link to itself.
+        std::os::unix::fs::symlink(MARK, dir.path().join(MARK)).unwrap();
+        match list(dir.path()) {
+            Err(Error::Io(text)) => assert!(text.contains("it cannot be read"), "{text}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
