@@ -73,8 +73,8 @@ impl Directory {
         Ok(rows.filter_map(|(address, row)| leads_here(row).then_some(address)).collect())
     }
 
-    /// Gives an address to an account, with `row` as its address row. A damaged address row is
-    /// replaced, unless it may belong to another account.
+    /// Gives an address to an account. `row` is its address row: an alias or a catch-all of the
+    /// account. A lost or damaged address row is replaced, unless it may belong to another account.
     ///
     /// # Errors
     /// Those of `check_key_is_free`; `NotFound` if there is no such account; others if the store
@@ -94,8 +94,9 @@ impl Directory {
     /// it. If the row is lost or damaged, the list in the account's row must contain the address.
     ///
     /// # Errors
-    /// `NotFound` if nobody has the address; `Corrupt` if its row is damaged and the list does not
-    /// contain it; those of `check`; others if the store fails.
+    /// `NotFound` if nobody has the address, or there is no such account; `Corrupt` if the address
+    /// row is damaged and the list does not contain the address; those of `check`; others if the
+    /// store fails.
     pub(super) fn release_address(
         &self,
         account: AccountId,
@@ -141,15 +142,16 @@ impl Directory {
     /// Checks that `account` may get the address `key`.
     ///
     /// # Errors
-    /// `Conflict` if the address has a readable row; `Corrupt` if its row is damaged and the row of
-    /// another account lists the address or has it as primary address; others if the store cannot
-    /// be read.
+    /// `Conflict` if the address has a readable row; `Corrupt` if its row is lost or damaged, and
+    /// the row of another account lists the address or has it as primary address; others if the
+    /// store cannot be read.
     pub(super) fn check_key_is_free(&self, account: AccountId, key: &str) -> Result<(), Error> {
         let mut rows = self.0.store.snapshot().directory()?;
         let has_address = |row: &AccountRow| {
             row.primary.to_string() == key
                 || row.addresses.iter().flatten().any(|listed| listed == key)
         };
+        // A row that is lost but listed is in `rows`, too, as an error.
         match rows.addresses.remove(key) {
             None => Ok(()),
             Some(Ok(_)) => Err(address_taken(key)),

@@ -278,8 +278,8 @@ impl Directory {
     /// Removes an alias of an account. A primary address is removed only with its account.
     ///
     /// # Errors
-    /// `NotFound` if nobody has the address, `Conflict` if it is not an alias of this account;
-    /// others if the store fails.
+    /// `NotFound` if nobody has the address or there is no such account, `Conflict` if the address
+    /// is not an alias of this account; others if the store fails.
     pub fn remove_alias(&self, account: AccountId, alias: &Address) -> Result<(), Error> {
         let _guard = self.0.change_lock.lock();
         let key = self.settings().get().stored_form(alias).to_string();
@@ -341,7 +341,7 @@ impl Directory {
         self.commit(account, |txn| {
             let row = txn.snapshot().account(account)?;
             if let Some(row) = row {
-                // Without a primary address, the account is not repaired or completed any more.
+                // Without a primary address, lost address rows of the account are not written anew.
                 txn.set_account(&AccountRow {
                     active: false,
                     primary: Address::from_parts("", ""),

@@ -126,14 +126,14 @@ fn object(
 fn patched(
     old: &VacationResponse,
     patch: &Value,
-    (settable, own): (&[VacationProperty], &OwnAddresses),
+    (known, own): (&[VacationProperty], &OwnAddresses),
 ) -> Result<VacationResponse, SetError> {
     let before = object(old, VacationProperty::ALL)
         .map_err(|error| SetError::ServerFail(error.to_string()))?;
     let (mut response, mut problems) = (old.clone(), InvalidProperties::default());
     for (name, value) in Patch::new_values(patch, &before)? {
         let Some(property) =
-            VacationProperty::from_name(&name).filter(|property| settable.contains(property))
+            VacationProperty::from_name(&name).filter(|property| known.contains(property))
         else {
             problems.add(name, properties::UNKNOWN);
             continue;

@@ -1,8 +1,8 @@
 //! Finds what in a header speaks against an automatic answer, each finding with the text that it
 //! comes from. `vacation::decide` draws the conclusions.
 //!
-//! Fields are read by their grammar: folding, comments, parameters and case are understood, and
-//! every occurrence of a repeated field counts.
+//! Fields are read by their grammar: folding, comments, parameters and case are understood. Every
+//! occurrence of a repeated field counts, but only the first Subject and Message-ID.
 
 use super::header::{Field, Header};
 use super::language::languages;
@@ -20,7 +20,7 @@ pub struct AutoReplyFacts {
     /// A field of a mailing list (RFC 2369, RFC 2919, and older ones such as Mailing-List and
     /// X-Loop).
     pub list: Option<String>,
-    /// Precedence bulk, list, junk or `auto_reply`.
+    /// Precedence bulk, list, junk, `auto_reply` or `auto-reply`.
     pub precedence: Option<String>,
     /// A field that asks for no automatic answer, such as X-Auto-Response-Suppress, or one that
     /// only programs write, such as X-Autoreply.
@@ -28,7 +28,7 @@ pub struct AutoReplyFacts {
     /// A top-level multipart/report (RFC 6522), or an aggregate report of DMARC or SMTP TLS in
     /// another form.
     pub report: Option<String>,
-    /// The verdict of a spam filter: X-Spam-Flag, X-Spam-Status or X-Spam.
+    /// A field in which a spam filter says `yes`: X-Spam-Flag, X-Spam-Status or X-Spam.
     pub spam: Option<String>,
     /// The addresses in To, Cc, Bcc and the Resent- forms of these fields.
     pub destinations: Vec<Address>,

@@ -37,7 +37,8 @@ pub struct AccountRow {
     /// The keys of table `addresses` that lead to this account, without the primary address:
     /// aliases, and catch-alls as `@domain`. They are written together with the rows of those
     /// addresses, so that a check notices a lost row. `None` if the keys are not stored: an earlier
-    /// version wrote this row. The next `Directory::update` stores them.
+    /// version wrote this row. The next start of the service stores them, or the next change of the
+    /// account by the directory.
     pub addresses: Option<BTreeSet<String>>,
 }
 

@@ -23,7 +23,8 @@ pub enum AddressError {
     /// The text has a control character.
     #[error("an address cannot hold control characters")]
     Control,
-    /// The local part has over 256 bytes or the domain over 255 (RFC 5321 §4.5.3.1).
+    /// The local part has over 256 bytes or the domain over 255. RFC 5321 §4.5.3.1 allows only 64
+    /// in a local part.
     #[error("the address is too long")]
     Long,
     /// The domain is not well formed (RFC 1035 §2.3.1, RFC 5890).
@@ -76,7 +77,8 @@ impl Address {
     }
 
     /// Returns the form in which addresses are compared: the local part in lower case, the domain
-    /// in lower-case A-labels (RFC 5890).
+    /// in lower-case A-labels (RFC 5890). The directory looks addresses up in a form of its own,
+    /// because a site may distinguish case in local parts (`stored_form` in `account`).
     #[must_use]
     pub fn folded(&self) -> Self {
         Self { local: self.local.to_lowercase(), domain: fold_domain(&self.domain) }
@@ -142,8 +144,9 @@ fn is_atext(c: char) -> bool {
         || "!#$%&'*+-/=?^_`{|}~".contains(c)
 }
 
-/// Whether a text is a `Domain` or `address-literal` of RFC 5321 §4.1.2. Underscores are accepted
-/// too, because real domains have them.
+/// Whether a text is a `Domain` or `address-literal` of RFC 5321 §4.1.2. U-labels (RFC 5890) are
+/// accepted too, and underscores, because real domains have them. The length of the whole is not
+/// checked.
 #[must_use]
 pub fn domain_is_well_formed(domain: &str) -> bool {
     if let Some(literal) = domain.strip_prefix('[') {

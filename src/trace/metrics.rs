@@ -143,19 +143,21 @@ pub fn count_delivery(result: DeliveryOutcome) {
     METRICS.deliveries.get_or_create(&[("result", result.label())]).inc();
 }
 
-/// Records the time from the end of a message to its LMTP replies.
+/// Records the time from the end of a message to its LMTP replies, once for all its recipients. A
+/// message that is refused as a whole has none.
 pub fn record_delivery_time(time: Duration) {
     METRICS.delivery_seconds.observe(time.as_secs_f64());
 }
 
-/// Counts a decision of the vacation responder, once for each recipient. `code` is
-/// `ReplyDecision::code`: `answered`, or the code of the reason for no reply.
+/// Counts a decision of the vacation responder, once for each recipient with the outcome `Filed`.
+/// `code` is `ReplyDecision::code`: `answered`, or the code of the reason for no reply.
 pub fn count_decision(code: &'static str) {
     METRICS.vacation_decisions.get_or_create(&[("reason", code)]).inc();
 }
 
-/// Counts an attempt to send an action. `kind` is `ActionKind::name`, and `result` is `sent`,
-/// `again`, `failed` or `unknown`.
+/// Counts the result of an attempt to send an action, or of a step without one: when an action is
+/// given up, recovered or removed. `kind` is `ActionKind::name`, and `result` is `sent`, `again`,
+/// `failed` or `unknown`.
 pub fn count_attempt(kind: &'static str, result: &'static str) {
     METRICS.outbox_attempts.get_or_create(&[("kind", kind), ("result", result)]).inc();
 }
@@ -191,7 +193,8 @@ pub fn set_engine_statistic(name: &'static str, value: u64) {
         .set(i64::try_from(value).unwrap_or(i64::MAX));
 }
 
-/// Sets how many actions of a kind are in a state now.
+/// Sets how many actions of a kind are in a state now. The number stays until it is set again, so
+/// the caller sets it for every kind and state, also to 0.
 pub fn set_queued_actions(kind: &'static str, state: &'static str, actions: u64) {
     METRICS
         .queued_actions

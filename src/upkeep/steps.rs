@@ -62,7 +62,8 @@ fn commit<T: Default>(
     Ok(value)
 }
 
-/// Runs one commit whose closure returns whether more is left to do.
+/// Runs one commit whose closure returns whether more is left to do. If nothing is left, the step
+/// counts as idle, even if it changed something: the account's next task follows in the same turn.
 fn commit_step(
     store: &Store,
     account: AccountId,

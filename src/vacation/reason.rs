@@ -33,17 +33,20 @@ reasons! {
     NullSender = "null-sender",
     /// The envelope sender is not a deliverable address.
     BadSender = "bad-sender",
-    /// The envelope sender is an address of the account (RFC 5230 §4.6).
+    /// The envelope sender is an address of the account, or is listed in the response (RFC 5230
+    /// §4.6).
     OwnAddress = "own-address",
     /// The envelope sender is a robot, a list or a bounce address (RFC 5230 §4.6).
     SystemSender = "system-sender",
-    /// Auto-Submitted says that a program sent the message (RFC 3834 §5).
+    /// Auto-Submitted says that a program sent the message (RFC 3834 §5), or the subject is that of
+    /// an out-of-office reply.
     AutoSubmitted = "auto-submitted",
     /// The message has a field of a mailing list (RFC 2369, RFC 2919; RFC 5230 §4.6).
     List = "list",
     /// Precedence says that the message is bulk mail (RFC 3834 §2).
     Precedence = "precedence",
-    /// A field such as X-Auto-Response-Suppress asks for no automatic answer.
+    /// A field such as X-Auto-Response-Suppress asks for no automatic answer, or the message has a
+    /// field that only programs write; or the header cannot be read.
     SuppressAsked = "suppress-asked",
     /// The message is a report, such as a bounce or a receipt (RFC 6522).
     Report = "report",
@@ -53,12 +56,13 @@ reasons! {
     Spam = "spam",
     /// SPF, DKIM or DMARC say that the envelope sender is likely forged (RFC 8601).
     Unauthenticated = "unauthenticated",
-    /// No address of the account is among the addressees in the header (RFC 5230 §4.5).
+    /// Among the addressees in the header is no address of the account, and none that the response
+    /// lists (RFC 5230 §4.5).
     NotAddressed = "not-addressed",
     /// The owner excluded the sender (`except`), or answers only known correspondents or only the
     /// organisation (`Audience`).
     NotInAudience = "not-in-audience",
-    /// The sender got a reply in this vacation already (RFC 5230 §4.2).
+    /// The sender got a reply already, and is remembered (`ToldLifetime`; RFC 5230 §4.2).
     AlreadyTold = "already-told",
     /// A limit of replies per hour is reached: of the account, to the sender's domain, or of the
     /// site.

@@ -1,6 +1,6 @@
 //! Writes results on standard output: lines, tables, and JSON with `--json`.
 
-use comfy_table::{Cell, ContentArrangement, Table, presets};
+use comfy_table::{Cell, Table, presets};
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::Value;
@@ -55,14 +55,15 @@ pub(in crate::cli) fn json(value: &impl Serialize) {
     write(&format!("{value:#}\n"));
 }
 
-/// Writes a table without frames. If there are no rows it has only its head.
+/// Writes a table without frames. If there are no rows it has only its head. A column is as wide as
+/// its widest cell, even if the terminal is narrower.
 pub(in crate::cli) fn table(head: &[&str], rows: Vec<Vec<String>>) {
     write(&table_text(Some(head), rows));
 }
 
 fn table_text(head: Option<&[&str]>, rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_style(presets::NOTHING);
     if let Some(head) = head {
         table.set_header(head.iter().map(Cell::new));
     }
@@ -72,7 +73,8 @@ fn table_text(head: Option<&[&str]>, rows: Vec<Vec<String>>) -> String {
     table.to_string().lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// Writes the properties of one object, one a line. Properties without a value are left out.
+/// Writes the properties of one object, one a line, sorted by name. Properties without a value are
+/// left out.
 pub(in crate::cli) fn facts(value: &impl Serialize) {
     let value = serde_json::to_value(value).unwrap_or_default();
     let rows = value.as_object().into_iter().flatten().filter_map(|(name, value)| {
@@ -123,7 +125,7 @@ pub(in crate::cli) fn size(bytes: u64) -> String {
     }
 }
 
-/// Shortens a text to at most `max` characters, the last of which is then `…`.
+/// Shortens a text to at most `max` characters, the last of which is then `…`. `max` must not be 0.
 #[must_use]
 pub(in crate::cli) fn short(text: &str, max: usize) -> String {
     if text.chars().count() <= max {

@@ -1,7 +1,8 @@
 //! Encodes keys as bytes, and decodes them.
 //!
-//! - A key is the concatenation of its fields, each big-endian and of fixed width. Only a text at
-//!   the end of a key and the token of a search block have a variable width.
+//! - A key is the concatenation of its fields, each big-endian and of fixed width, except for the
+//!   token of a search block. `AddressKey`, `SiteKey` and `FoldKey` are encoded by code of their
+//!   own.
 //! - `decode(encode(key)) == key`.
 //! - `a < b` exactly if `encode(a) < encode(b)`, except for `FoldKey`.
 //! - Any bytes decode to a key or to an error.
@@ -17,7 +18,8 @@ use crate::store::row::RowError;
 
 /// One field of a key.
 pub(crate) trait KeyPart: Sized {
-    /// The number of bytes of every value; 0 if it varies.
+    /// The number of bytes of every value; 0 if it varies. Of a key that `key!` declares it is the
+    /// sum of its fields, so a field whose width varies is not counted.
     const WIDTH: usize;
 
     /// Appends the field.

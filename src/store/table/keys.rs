@@ -150,8 +150,8 @@ macro_rules! listings {
 
 listings!(ListingEmailKey, ListingHistoryKey, RankKey);
 
-/// The key of an address row: the address in its stored form, `@domain` for a catch-all, `@@domain`
-/// for an alias domain, or `=name` for the name of an account. UTF-8 of any length.
+/// The key of an address row: the address in its stored form, `@domain` for a catch-all, or
+/// `@@domain` for an alias domain. UTF-8 of any length.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AddressKey(pub(crate) String);
 
