@@ -306,7 +306,10 @@ fn change(
                 for listed in &actions {
                     // The action may have been removed since it was read, or together with an
                     // earlier one of this loop.
-                    let Ok(action) = txn.action(listed.id) else { continue };
+                    let action = match txn.action(listed.id) {
+                        Err(Error::NotFound(_)) => continue,
+                        action => action?,
+                    };
                     counts.under_way += u64::from(action.state == ActionState::Attempting);
                     match act(txn, &action) {
                         Ok(()) => counts.changed += 1,
@@ -356,7 +359,10 @@ fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> 
             let done = context.store.commit(account, |txn| {
                 let (mut dropped, mut kept) = (0u64, 0u64);
                 for listed in &actions {
-                    let Ok(action) = txn.action(listed.id) else { continue };
+                    let action = match txn.action(listed.id) {
+                        Err(Error::NotFound(_)) => continue,
+                        action => action?,
+                    };
                     if restored && action.kind == ActionKind::Reply {
                         for removed in txn.remove_action(action.id)? {
                             txn.take_back_answer(
