@@ -202,7 +202,7 @@ impl TreeWorld {
                 }
             }
             TreeAct::Rename { which, name } => {
-                self.change(*which, |settings| settings.name = *name)
+                self.change(*which, |settings| settings.name = *name);
             }
             TreeAct::Move { which, parent } => {
                 let parent = parent.map(|at| self.at(at).unwrap_or(MailboxUid(999)));
