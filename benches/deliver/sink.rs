@@ -11,8 +11,8 @@ use std::sync::{Arc, Condvar, Mutex};
 struct State {
     /// Bytes that are not in the file yet.
     waiting: Vec<u8>,
-    /// How many messages were appended.
-    written: u64,
+    /// How many messages were added to `waiting` so far.
+    added: u64,
     /// How many of them are on the disk.
     synced: u64,
 }
@@ -25,12 +25,12 @@ struct Log {
 }
 
 impl Log {
-    /// Appends bytes, and returns when they are on the disk.
+    /// Appends bytes, at least one, and returns when they are on the disk.
     fn append(&self, bytes: &[u8]) {
         let mut state = self.state.lock().expect("the log");
         state.waiting.extend_from_slice(bytes);
-        state.written += 1;
-        let mine = state.written;
+        state.added += 1;
+        let mine = state.added;
         self.news.notify_one();
         while state.synced < mine {
             state = self.durable.wait(state).expect("the log");
@@ -44,7 +44,7 @@ impl Log {
             while state.waiting.is_empty() {
                 state = self.news.wait(state).expect("the log");
             }
-            let (bytes, upto) = (std::mem::take(&mut state.waiting), state.written);
+            let (bytes, upto) = (std::mem::take(&mut state.waiting), state.added);
             drop(state);
             file.write_all(&bytes).expect("the file");
             file.sync_data().expect("the file");
@@ -55,6 +55,8 @@ impl Log {
     }
 }
 
+/// Serves LMTP on a new socket, and writes the messages to a new file, until the process is killed.
+/// `Service` runs it in a process of its own.
 pub(crate) fn serve(socket: &Path, file: &Path) {
     let listener = UnixListener::bind(socket).expect("the socket");
     let log = Arc::new(Log::default());

@@ -1,8 +1,10 @@
 //! Reads the configuration file and turns it into the settings of each room.
 //!
-//! - Every key has a default, so an empty file is valid.
-//! - An unknown key is an error that suggests the nearest known key.
-//! - Every error names the file, the line and a remedy.
+//! - Every key can be left out, so an empty file is valid. Only an element of `[[dkim.keys]]` must
+//!   have all of its keys.
+//! - An unknown key is an error that suggests a similar key, or else names the valid ones.
+//! - Errors of [`load()`] name the file and, where they are known, the line and a remedy. Errors of
+//!   the conversions, which open the files that the configuration names, name the key and a remedy.
 //! - Each room has its own settings type. Only `convert`, `dkim` and `http` turn the values of the
 //!   file into those types.
 //! - `docs/config.md` describes every key. A test checks that its example equals the defaults.

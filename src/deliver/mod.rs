@@ -31,6 +31,8 @@ use rates::RateLimiters;
 
 /// What a protocol such as LMTP uses to deliver. For each transaction it calls `admit` once for
 /// each recipient, then `may_answer`, then `deliver`. `net::receive` makes the last two calls.
+/// LMTP makes all calls on threads of the async runtime, so `admit` and `may_answer` must not take
+/// long.
 pub trait DeliveryService: Send + Sync + 'static {
     /// The state of one transaction.
     type Session: Send + Default;

@@ -94,7 +94,8 @@ const NOTES: [&str; 6] = [
     "is niet aanwezig",
 ];
 
-/// Whether a subject begins like that of an out-of-office reply.
+/// Whether a decoded subject (RFC 2047) begins like that of an out-of-office reply. A `Re: ` before
+/// the phrase is not skipped, so such a subject does not.
 pub(super) fn is_away(subject: &str) -> bool {
     let subject = subject.trim_start();
     let folded = folded(subject);

@@ -9,7 +9,7 @@ use super::listing::MaintainedListing;
 /// A mailbox as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mailbox {
-    /// The name, in NFC.
+    /// The name. Mailbox/set brings it to NFC; other writers do not check that.
     pub name: String,
     /// The mailbox that contains this one.
     pub parent: Option<MailboxUid>,

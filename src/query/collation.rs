@@ -1,5 +1,6 @@
 //! The collations by which texts are sorted (RFC 8620 §5.5 `collation`). Each turns a text into a
-//! key whose bytes sort in the order of the collation.
+//! key whose bytes sort in the order of the collation. The filters by name of Mailbox/query and
+//! Quota/query also look for the key of a part in the key of a name. Keys are not stored.
 
 use unicode_normalization::UnicodeNormalization;
 

@@ -7,7 +7,8 @@
 //!   every mailbox are in a card, a small file in JSON, so that they can be restored exactly.
 //! - Names that are read may have any bytes.
 //! - In a Maildir++ all folders are in one: `.Lists.rust`, in modified UTF-7. The Inbox is the
-//!   Maildir itself. Other characters are written as `\` and two hex digits (Dovecot's listescape).
+//!   Maildir itself. A `.`, `/`, `\` or `~` in a name is written as `\` and two hex digits
+//!   (Dovecot's listescape).
 //! - In trees, folders are in folders, and the escape is `%` and two hex digits.
 
 use serde_json::{Value, json};
@@ -26,7 +27,7 @@ const INBOX: &str = "inbox";
 pub const MAX_CARD_BYTES: usize = 64 * 1024;
 
 /// The path of a mailbox from the top or from the Inbox. The Inbox itself is the empty path from
-/// the Inbox.
+/// the Inbox. The empty path from the top is no mailbox: it is only a start for `join`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MailboxPath {
     /// Whether the mailbox is the Inbox, or below it.
@@ -95,8 +96,8 @@ impl MailboxPath {
                 inbox: self.inbox,
                 names: self.names.iter().take(at + 1).cloned().collect(),
             };
-            // An import takes these extensions for those of other programs.
             let name = escape(name, '%', first, special);
+            // An import takes these extensions for those of other programs.
             let has_extension = [".mbox", ".sbd", ".eml"]
                 .iter()
                 .any(|end| name.to_ascii_lowercase().ends_with(end));

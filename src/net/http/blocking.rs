@@ -1,4 +1,5 @@
-//! Runs work that waits for the disk on a thread of its own.
+//! Runs work that would hold up the async runtime, such as reading from the disk or hashing a
+//! password, on a thread of its own.
 
 use tokio::task::{JoinError, spawn_blocking};
 

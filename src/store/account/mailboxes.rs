@@ -2,6 +2,8 @@
 //!
 //! - Name, parent, role, attributes and shares are checked here for every caller.
 //! - Every change takes a change number; a change of nothing takes none.
+//! - A change that is refused (`NotFound`, `Mailbox`) leaves the transaction as it was, so the
+//!   caller can go on with it.
 //! - A destroyed mailbox leaves a tombstone; its listings and its history are deleted later, in
 //!   steps.
 
@@ -21,7 +23,7 @@ use crate::store::txn::Txn;
 /// The properties of a mailbox that is to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewMailbox {
-    /// In NFC. No other mailbox under the same parent has this name.
+    /// Should be in NFC, which is not checked. No other mailbox under the parent has this name.
     pub name: String,
     pub parent: Option<MailboxUid>,
     /// No other mailbox of the account has this role.
@@ -66,6 +68,9 @@ impl Txn<'_> {
     /// Applies `change` to the name, parent, role, sort order, owner's subscription, attributes,
     /// rights and shares of a mailbox. What `change` does to other fields is ignored. Returns
     /// whether anything changed.
+    ///
+    /// The caller decides whether the Inbox may lose its role: an account without an Inbox defers
+    /// its mail.
     ///
     /// # Errors
     /// `NotFound`; `Mailbox` as for `create_mailbox`, and if the mailbox would be its own ancestor,

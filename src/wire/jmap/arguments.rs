@@ -3,7 +3,8 @@
 //! - A member that the type does not declare is an error: a client that misspells `ifInState` must
 //!   not overwrite the changes of another. Vendor methods ignore such a member: they call
 //!   [`MethodArguments::take`] instead of [`read`].
-//! - Null has the same meaning as a member that is left out, except in [`Nullable`].
+//! - Null has the same meaning as a member that is left out, except in [`Nullable`] and in a map,
+//!   which keeps every member (Core/echo).
 //! - The error names the invalid argument.
 
 use std::fmt;
