@@ -51,7 +51,8 @@ impl Words {
         usize::try_from(at).ok().and_then(|at| self.list.get(at)).copied().unwrap_or("the")
     }
 
-    /// Returns a message of about `size` bytes whose lines end in CRLF. `number` makes it unique.
+    /// Returns a message of about `size` bytes. `number` makes it unique. Its lines end in CRLF
+    /// and none begins with a dot, so it can follow DATA as it is.
     pub(crate) fn message(&mut self, number: u64, to: &str, size: usize) -> Vec<u8> {
         let subject = format!("{} {} {} {number}", self.word(), self.word(), self.word());
         let mut text = format!(

@@ -6,8 +6,9 @@
 //! - A name belongs to one account: no other account has it as a name or an address, and it does
 //!   not have the form of an account id.
 //! - An account is created by one write, with its mailboxes and addresses.
-//! - An account is removed in steps: first the primary address in its own row, then its addresses,
-//!   then its other rows. What a crash leaves gets no mail, and the next removal goes on.
+//! - An account is removed in steps. First its row becomes inactive and loses the primary address.
+//!   Then the rows of its addresses are deleted, then what others share with it, then all else.
+//!   What a crash leaves gets no mail, and the next removal goes on.
 
 use super::Directory;
 use crate::model::{AccountId, AccountRow, Address, AddressRow, Role};
@@ -158,8 +159,8 @@ impl Directory {
     /// - It must not change `primary`: the address rows would not follow.
     ///
     /// # Errors
-    /// `NotFound` if there is no such account, `Conflict` if its new name is taken; others if the
-    /// store fails.
+    /// `NotFound` if there is no such account, `Conflict` if its new name is taken, even if it is
+    /// an address of this account; others if the store fails.
     pub fn update<T>(
         &self,
         account: AccountId,
@@ -363,12 +364,13 @@ impl Directory {
             while self.commit(owner, |txn| txn.unshare(&[account].into(), ERASE_CHUNK))? {}
         }
         while self.commit(account, |txn| txn.erase(ERASE_CHUNK))? {}
+        // `Txn::erase` reports no change of `DataType::Account`, which would discard the cache.
         *self.0.cache.write() = None;
         Ok(())
     }
 
-    /// Refuses a name that another account has as its name or an address, or that has the form of
-    /// an account id.
+    /// Refuses a new name that any account, even the renamed one, has as its name or an address.
+    /// Also refuses a blank name and one that has the form of an account id.
     fn check_name_is_free(&self, name: &str) -> Result<(), Error> {
         if name.trim().is_empty() {
             return Err(Error::Conflict("an account needs a name".into()));

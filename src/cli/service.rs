@@ -2,7 +2,7 @@
 //!
 //! - The store is opened first and the listeners last, so that no mail is accepted before it can be
 //!   stored.
-//! - At a stop the listeners end first and the store is closed last.
+//! - At a stop all parts are told at once to begin nothing new, and the store is closed last.
 
 pub(super) mod serve;
 #[cfg(test)]
@@ -332,9 +332,11 @@ impl Service {
         Ok(Self { store, lmtp, tasks, switch, config, rooms, upkeep, jobs })
     }
 
-    /// Applies another configuration. Sessions that are running end with the settings with which
-    /// they began. Returns the names of changed settings that need a restart: those of the store,
-    /// the listeners and the destination of the log.
+    /// Applies another configuration. Returns the names of changed settings that need a restart:
+    /// those of the store, the listeners and the destination of the log.
+    ///
+    /// A running LMTP connection keeps its `LmtpSettings`. Everything else uses the new settings
+    /// from its next connection, transaction, request, look-up or round on.
     ///
     /// # Errors
     /// Why the certificate, a key or the password cannot be read; then nothing is changed.
@@ -373,6 +375,7 @@ impl Service {
     }
 
     /// Accepts no new work, waits up to `limits.drain` for what is running, and closes the store.
+    /// For a job it waits up to 20 seconds, even if `limits.drain` is shorter.
     pub async fn stop(self) {
         let until = tokio::time::Instant::now() + self.config.limits.drain.0;
         self.switch.stop();

@@ -11,8 +11,8 @@ use crate::model::{Secrets, ThreadKey, limits};
 ///
 /// - Of more than `limits::MAX_FIELD_ADDRESSES` ids, the first and the last are returned. In a
 ///   value longer than `limits::MAX_FIELD_BYTES`, the ids in the middle are not read.
-/// - Text outside of `<...>` is skipped. A value without any bracket that is one word counts as an
-///   id.
+/// - Text outside of `<...>` is skipped. A value without any bracket counts as an id if it is one
+///   word with an `@`.
 /// - Blanks are removed, except in quotes.
 #[must_use]
 pub fn message_ids(value: &[u8]) -> Vec<String> {

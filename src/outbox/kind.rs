@@ -1,8 +1,11 @@
 //! The rules of each kind of action, and a type for each kind of message that becomes an action.
-//! The caller fills in the type, makes the action with `into_action`, and queues it with
-//! `Txn::queue_action`; but a receipt with `Txn::queue_message`, which also stores its message, and
-//! a submission with `Txn::submit`, which also creates the `EmailSubmission`. Each is queued in the
-//! commit that causes it.
+//!
+//! The caller fills in the type, makes the action with `into_action`, and queues it in the commit
+//! that causes it:
+//!
+//! - A receipt is queued with `Txn::queue_message`, which also stores its message.
+//! - A submission is queued with `Txn::submit`, which also creates the `EmailSubmission`.
+//! - All others are queued with `Txn::queue_action`.
 
 use std::time::Duration;
 
@@ -96,8 +99,8 @@ pub struct NoticeAction {
     /// Without angle brackets.
     pub message_id: String,
     pub message: Vec<u8>,
-    /// Two notices with the same kind, recipient and `about` are queued once. A notice with `None`
-    /// is always queued.
+    /// Until a notice is sent or given up, no other with the same kind, recipient and `about` is
+    /// queued. A notice with `None` is always queued.
     pub about: Option<Vec<u8>>,
 }
 
@@ -190,7 +193,8 @@ impl ReplyAction {
 
 #[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 impl RedirectAction {
-    /// Makes the action. A message from one sender to the same recipients is queued once.
+    /// Makes the action. Until it is sent or given up, the same message from the same sender to the
+    /// same recipients is not queued again.
     #[must_use]
     pub fn into_action(self, now: UtcMillis) -> NewAction {
         let duplicate_key = coalescing_key(

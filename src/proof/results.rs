@@ -184,8 +184,8 @@ struct ResultsParser<'a> {
 }
 
 impl<'a> ResultsParser<'a> {
-    /// Parses `resinfo` after its semicolon. Properties after the first that cannot be parsed, or
-    /// beyond `limits::MAX_RESULT_PROPERTIES`, are left in the rest.
+    /// Parses `resinfo` after its semicolon. Words that are no property are skipped. Properties
+    /// beyond `limits::MAX_RESULT_PROPERTIES` are left in the rest.
     fn resinfo(&mut self) -> Option<MethodResult> {
         self.skip_cfws()?;
         let method = self.keyword()?.to_ascii_lowercase();

@@ -85,7 +85,7 @@ pub struct Options {
     pub hold: Duration,
     /// The longest pause before a change is run again after another process overtook it.
     pub repeat_pause: Duration,
-    /// Listings with more emails than this have rank rows. `None` means 4,096
+    /// A listing with more emails than this gets rank rows. `None` means 4,096
     /// (`rank::RANKED_ABOVE`).
     pub ranked_above: Option<u64>,
     pub thresholds: Thresholds,

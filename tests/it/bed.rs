@@ -49,8 +49,9 @@ impl TestBed {
         bed
     }
 
-    /// Writes the configuration: the paths of the store and the sockets, then `more`, which must
-    /// not contain `[store]`, `[control]`, `lmtp.listen` or `lmtp.hostname`.
+    /// Writes the configuration: the paths of the store and the sockets, then `more`. It must not
+    /// set `lmtp.listen` or `lmtp.hostname`, nor have a header `[store]`, `[control]` or `[lmtp]`:
+    /// other keys of these tables are written as `control.administrators = ...`.
     pub(crate) fn configure(&self, more: &str) {
         let lmtp = self.lmtp();
         let text = format!(
@@ -221,8 +222,8 @@ impl TestBed {
             .collect()
     }
 
-    /// The message of an email, with the trace prefix.
-    pub(crate) fn raw_message(&self, account: &str, id: &str) -> Vec<u8> {
+    /// What `mail show` prints: the message of an email, with the trace prefix.
+    pub(crate) fn show_message(&self, account: &str, id: &str) -> Vec<u8> {
         self.run_ok(&["mail", "show", "-a", account, id])
     }
 

@@ -57,7 +57,7 @@ fn delivered_messages_are_stored_byte_for_byte() {
     assert!(count > 500, "a corpus of {count}");
     assert_eq!(bed.list_mail("ann@example.org").len(), sent.len());
     for (id, (name, message)) in &sent {
-        let raw = bed.raw_message("ann@example.org", id);
+        let raw = bed.show_message("ann@example.org", id);
         assert!(raw.ends_with(message), "{name}: {} bytes in, {} out", message.len(), raw.len());
         let prefix = &raw[..raw.len() - message.len()];
         assert!(prefix.is_empty() || prefix.starts_with(b"Return-Path: <"), "{name}");

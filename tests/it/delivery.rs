@@ -57,7 +57,7 @@ fn repeated_delivery_gets_the_same_id_even_after_restart() {
     // The same bytes from another sender are another message.
     assert_ne!(deliver(&bed, "yve@example.net"), first);
     assert_eq!(bed.list_mail("ann@example.org").len(), 2);
-    assert!(bed.raw_message("ann@example.org", &first).ends_with(&message));
+    assert!(bed.show_message("ann@example.org", &first).ends_with(&message));
     bed.finish();
 }
 
@@ -166,7 +166,7 @@ fn header_after_leading_blank_line_is_found_by_every_reader() {
     let snippets =
         ask("SearchSnippet/get", json!({"accountId": account, "emailIds": [id], "filter": filter}));
     assert_eq!(snippets["list"][0]["preview"], "quince and <mark>medlar</mark>", "{snippets}");
-    assert_eq!(bed.raw_message("ann@example.org", &id), whole);
+    assert_eq!(bed.show_message("ann@example.org", &id), whole);
     let shown = bed.json(&["mail", "show", "-a", "ann@example.org", &id]);
     assert_eq!(shown["attachments"][0]["name"], "p.png", "{shown}");
     let to = bed.dir.join("out");

@@ -75,7 +75,7 @@ fn mail_and_mailbox_commands_change_mail_and_report_each_result() {
     let new = restored["restored"][one].as_str().unwrap();
     // The mailbox of the email was removed, so the email is restored to the Inbox.
     assert!(bed.list_mail(ANN).iter().any(|mail| mail.id == new));
-    assert!(String::from_utf8(bed.raw_message(ANN, new)).unwrap().contains("Subject: no. 2\r\n"));
+    assert!(String::from_utf8(bed.show_message(ANN, new)).unwrap().contains("Subject: no. 2\r\n"));
     assert_eq!(code(&bed.run(&["mail", "restore", "-a", ANN, one])), 64, "not twice");
     assert_eq!(code(&bed.run(&["mail", "purge", "-a", ANN, "--now"])), 64, "no terminal");
     let purged = bed.run_ok(&["mail", "purge", "-a", ANN, "--now", "--yes", two]);

@@ -216,7 +216,7 @@ fn vacation_report_is_filed_once_even_if_service_is_killed() {
         .find(|one| one.subject.starts_with("While you were"))
         .unwrap();
     assert_eq!(filed.subject, "While you were away: 3 messages, 2 people wrote");
-    let raw = String::from_utf8(bed.raw_message(ANN, &filed.id)).unwrap();
+    let raw = String::from_utf8(bed.show_message(ANN, &filed.id)).unwrap();
     assert!(
         raw.contains("&lt;b&gt;Lunch") && raw.contains("Auto-Submitted: auto-generated"),
         "{raw}"

@@ -44,7 +44,7 @@ fn mail_through_postfix_is_stored_and_answered_once() {
     bed.wait_until("the reply has arrived", limit, || inbox("alice@example.net") == 1);
     let reply = bed.list_mail("alice@example.net").remove(0);
     assert_eq!(reply.subject, "Away");
-    let text = String::from_utf8(bed.raw_message("alice@example.net", &reply.id)).unwrap();
+    let text = String::from_utf8(bed.show_message("alice@example.net", &reply.id)).unwrap();
     for wanted in
         ["Return-Path: <>", "Auto-Submitted: auto-replied", "In-Reply-To: <", "Back on Monday."]
     {
@@ -172,7 +172,7 @@ fn pipe_transport_of_the_readme_delivers_defers_and_bounces() {
         .into_iter()
         .find(|mail| mail.subject == "from nobody")
         .unwrap();
-    let text = String::from_utf8(bed.raw_message("ann@pipe.example", &null.id)).unwrap();
+    let text = String::from_utf8(bed.show_message("ann@pipe.example", &null.id)).unwrap();
     assert!(
         text.contains("Return-Path: <>\r\n") && text.contains("\r\n\r\nIt came back."),
         "{text}"
@@ -202,7 +202,7 @@ fn pipe_transport_of_the_readme_delivers_defers_and_bounces() {
     });
     bed.wait_until("the bounce has arrived", limit, || subjects("alice@example.net").len() == 1);
     let bounce = bed.list_mail("alice@example.net").remove(0);
-    let text = String::from_utf8(bed.raw_message("alice@example.net", &bounce.id)).unwrap();
+    let text = String::from_utf8(bed.show_message("alice@example.net", &bounce.id)).unwrap();
     assert!(text.contains("Final-Recipient: rfc822; nobody@pipe.example"), "{text}");
     assert!(
         text.contains("Status: 5.1.1") && !text.contains("Final-Recipient: rfc822; ann@"),

@@ -79,7 +79,7 @@ fn starttls_delivers_mail_and_discards_earlier_commands() {
 
     let mail = bed.list_mail("ann@example.org");
     assert_eq!(mail.len(), 1, "{mail:?}");
-    let stored = String::from_utf8(bed.raw_message("ann@example.org", &mail[0].id)).unwrap();
+    let stored = String::from_utf8(bed.show_message("ann@example.org", &mail[0].id)).unwrap();
     assert!(
         stored.starts_with("Return-Path: <zoe@example.net>") && stored.contains(" with LMTPS id "),
         "{stored}"

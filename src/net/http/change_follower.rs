@@ -1,7 +1,9 @@
 //! Follows the changes of the accounts that the user of one connection may access.
 //!
-//! The accounts are determined anew each time, because shares may begin and end while the
-//! connection is open.
+//! - The accounts are determined anew each time, because shares may begin and end while the
+//!   connection is open. A new share by another user wakes the connection, because the user's own
+//!   account gets a `ShareNotification`.
+//! - `begin` and `catch_up` read the store on the task that calls them, a few rows of each account.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
 //! The query plan: the cheapest access path of a query, and why the others were not taken.
 //!
 //! - *Listing*: the listing is the answer. The filter is AND(inMailbox, a listing filter, a span of
-//!   received times) and the order is newest or oldest first. Any page, position, total and change
-//!   comes from index rows and ranks.
+//!   received times), each of which may be missing, and the order is newest or oldest first.
+//!   Without inMailbox it is a listing of all mail. Any page, position, total and change comes from
+//!   index rows and ranks.
 //! - *Pinned*: the sort is by a keyword first, then by receipt. The answer is made of two listings:
 //!   every email of the mailbox, and those that match the keyword's listing filter
 //!   (`listing::parts`).
@@ -100,8 +101,8 @@ impl AccessPath {
 pub struct QueryPlan {
     pub path: AccessPath,
     /// The number of emails in the listing that is read, or else in the account. Of merged listings
-    /// it is the sum, in which an email in several of them counts several times. It is the number
-    /// of threads if the results are one email of each thread and ranks do not count them.
+    /// it is the sum, in which an email in several of them counts several times. If a listing is
+    /// the answer to a query with `collapseThreads`, it is the number of threads in the listing.
     pub length: u64,
     /// Whether positions are counted by ranks.
     pub ranked: bool,
@@ -116,9 +117,10 @@ pub struct QueryPlan {
     /// The order in which the path walks emails. It is the order of the results if a walk in one
     /// direction gives that (`sort::direction`), and newest first otherwise.
     pub(super) direction: Direction,
-    /// The maintained listing that the path reads; `None` if it reads none or several.
+    /// The maintained listing that the path reads, of `Pinned` the one of every email; `None` if
+    /// the path reads no listing or is `Merged`.
     pub(super) listing: Option<MaintainedListing>,
-    /// The maintained listing with the pinned emails; `None` unless the path is `Pinned`.
+    /// The maintained listing with the pinned emails; `None` unless the chosen path was `Pinned`.
     pub(super) pin_listing: Option<MaintainedListing>,
     /// The mailboxes whose listings are merged; empty unless the path is `Merged`.
     pub(super) among: Vec<MailboxUid>,
@@ -159,7 +161,9 @@ impl QueryPlan {
             .collect()
     }
 
-    /// Returns a plan for the same query in which the filter decides each email.
+    /// Returns a plan for the same query in which the filter decides each email. Only `path` and
+    /// `rejected` change: the other fields stay those of the former path, so that the use of its
+    /// listings is recorded.
     pub(super) fn with_each_email_decided(mut self, why: &str) -> Self {
         self.rejected.insert(0, (self.path.name(), why.to_owned()));
         let path = match self.path {

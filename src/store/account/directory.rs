@@ -112,8 +112,8 @@ impl Txn<'_> {
             self.stage_row(table, key, None);
         }
         if !left {
-            // If the row still names its primary address, that address leads nowhere from now on.
-            // `account::local` empties the name and removes all addresses before.
+            // If the row still has a primary address, that address leads nowhere from now on.
+            // `account::local` has emptied `primary` and removed all addresses before.
             let own = self.account_key();
             let row = self
                 .bytes::<Accounts>(&own)?

@@ -9,8 +9,8 @@
 //! - No rank row of a level counts the ids before the first boundary of that level. New mail
 //!   arrives there, and usually reads and writes no rank row: `ListingStats::front` says where the
 //!   first boundary is. So counts are summed from the end, and subtracted from the listing's total.
-//! - Only listings of more than `RANKED_ABOVE` emails have rank rows: in a shorter one, a scan
-//!   costs less than writing them.
+//! - A listing gets rank rows when it has more than `RANKED_ABOVE` emails, and loses them when it
+//!   has fewer than `RANKED_BELOW`: in a short listing, a scan costs less than writing them.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -35,7 +35,7 @@ const RANKED_BELOW: u64 = 1024;
 const NO_FRONT: EmailId = EmailId(u64::MAX);
 
 /// The key of the hash that makes boundaries, and the lengths at which listings gain and lose rank
-/// rows. Tests rank from the first email.
+/// rows. Tests use shorter lengths.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct Ranking {
     pub(in crate::store) key: [u8; 16],

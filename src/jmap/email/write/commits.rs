@@ -109,6 +109,9 @@ impl Commits {
 
     /// Turns an error of the call into one of the object if there was a commit: an error of the
     /// call would tell the client that nothing was changed (RFC 8620 §3.6.2).
+    ///
+    /// A method that creates emails must pass every failure of an email through this, because it
+    /// also reads before `run`.
     pub(in crate::jmap::email) fn object_failure(&self, failure: SetFailure) -> SetFailure {
         match failure {
             SetFailure::Call(error) if self.states.is_some() => {
