@@ -117,7 +117,10 @@ impl Txn<'_> {
                 .and_then(|()| self.prove_shares(Some(old), new));
             proved.map_err(|error| (*uid, error))?;
         }
-        for (uid, old, new) in changes {
+        for (uid, _, new) in changes {
+            // An earlier change of the Trash may have recounted this mailbox.
+            let old = self.live_mailbox(uid).map_err(|error| (uid, error))?;
+            let new = with_changes(&old, new);
             if new != old {
                 self.write_mailbox(uid, &old, new).map_err(|error| (uid, error))?;
             }

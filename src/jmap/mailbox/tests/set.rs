@@ -323,3 +323,36 @@ fn duplicate_name_returns_the_existing_mailbox() {
     let error = call(&context, "Mailbox/set", &renamed).1["notUpdated"][&other].clone();
     assert_eq!(error, json!({"type": "alreadyExists", "existingId": inbox["id"]}));
 }
+
+#[test]
+fn mailboxes_that_exchange_the_trash_role_have_the_right_counts() {
+    let (context, account) = context_and_account();
+    let all = get(&context, &account);
+    let [trash, archive] = ["Trash", "Archive"].map(|name| all[name]["id"].as_str().unwrap());
+    let file = |mailbox: &str, seen: bool, id: &str, replied: Option<&str>| {
+        let mut email = json!({
+            "mailboxIds": {mailbox: true},
+            "subject": "x",
+            "messageId": [id],
+            "references": replied.map(|replied| [replied]),
+            "from": [{"email": "a@example.org"}],
+            "bodyStructure": {"partId": "t", "type": "text/plain"},
+            "bodyValues": {"t": {"value": "x"}},
+        });
+        if seen {
+            email["keywords"] = json!({"$seen": true});
+        }
+        let arguments = json!({"accountId": account, "create": {"e": email}});
+        let (_, answer) = call(&context, "Email/set", &arguments);
+        assert!(answer["created"]["e"].is_object(), "{answer}");
+    };
+    // One thread has an unread email in the Trash and a read one in the Archive, the other has an
+    // unread email in the Archive.
+    file(trash, false, "1@x", None);
+    file(archive, true, "2@x", Some("1@x"));
+    file(archive, false, "3@x", None);
+    let update = json!({trash: {"role": "archive"}, archive: {"role": "trash"}});
+    let answer = set(&context, &account, json!({"update": update}));
+    assert!(answer["notUpdated"].is_null(), "{answer}");
+    assert_eq!(context.store.check().unwrap(), []);
+}
