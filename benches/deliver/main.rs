@@ -6,6 +6,9 @@
 //! - `--count 30000` delivers 30,000 messages to the service, and checks that each is stored once.
 //! - `--only service` or `--only sink` runs one of them.
 //! - `--no-trace` leaves out the short run under strace that counts syncs.
+//! - `--peers` measures the sink and the service in turns, in five shapes of load (`peers`).
+//!   `--rounds 3 --seconds 8` are the defaults, `--size` selects the shapes of that size, and
+//!   `--program NAME=PATH` adds another build of the service.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,6 +20,7 @@
 )]
 
 mod load;
+mod peers;
 mod service;
 mod sink;
 #[path = "../words.rs"]
@@ -26,7 +30,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use load::{Load, Measured};
-use service::Service;
+use service::{Peer, Service};
 
 #[derive(Debug, Clone)]
 struct Options {
@@ -37,6 +41,10 @@ struct Options {
     count: Option<u64>,
     only: Option<String>,
     trace: bool,
+    peers: bool,
+    rounds: usize,
+    programs: Vec<Peer>,
+    given: Vec<String>,
 }
 
 fn options() -> Options {
@@ -48,9 +56,14 @@ fn options() -> Options {
         count: None,
         only: None,
         trace: true,
+        peers: false,
+        rounds: 3,
+        programs: Vec::new(),
+        given: Vec::new(),
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
+        options.given.push(word.clone());
         let mut value = || words.next().unwrap_or_else(|| panic!("{word} needs a value"));
         match word.as_str() {
             "--sessions" => options.sessions = value().parse().expect("a number"),
@@ -60,6 +73,13 @@ fn options() -> Options {
             "--count" => options.count = Some(value().parse().expect("a number")),
             "--only" => options.only = Some(value()),
             "--no-trace" => options.trace = false,
+            "--peers" => options.peers = true,
+            "--rounds" => options.rounds = value().parse().expect("a number"),
+            "--program" => {
+                let value = value();
+                let (name, path) = value.split_once('=').expect("NAME=PATH");
+                options.programs.push(Peer { name: name.to_owned(), program: Some(path.into()) });
+            }
             // Cargo adds this option.
             "--bench" => {}
             other => panic!("unknown option {other}"),
@@ -80,6 +100,18 @@ fn main() {
         || Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench"),
         |named| Path::new(&named).to_path_buf(),
     );
+    let is_given = |name: &str| options.given.iter().any(|given| given == name);
+    if options.peers {
+        let mut peers = vec![Peer::sink(), Peer::service()];
+        peers.extend(options.programs.iter().cloned());
+        return peers::run(&peers::Options {
+            peers,
+            rounds: options.rounds,
+            time: Duration::from_secs(if is_given("--seconds") { options.seconds } else { 8 }),
+            dir,
+            size: is_given("--size").then_some(options.size),
+        });
+    }
     println!(
         "{} sessions, {} bytes, {} recipients, in {}; durable commits",
         options.sessions,
@@ -101,8 +133,9 @@ fn main() {
         {
             continue;
         }
+        let peer = if kind == "sink" { Peer::sink() } else { Peer::service() };
         let service =
-            Service::start(kind, &dir, options.sessions * options.recipients.max(1), false);
+            Service::start(&peer, &dir, options.sessions * options.recipients.max(1), false);
         // Warms up connections, caches and the first memtable.
         if options.count.is_none() {
             Load { time: Duration::from_secs(2), count: None, ..load.clone() }
@@ -144,7 +177,7 @@ fn report(kind: &str, measured: &Measured, used: &service::Usage) {
 /// Counts syncs in a short run under strace, because the kernel does not count them by process.
 fn count_syncs(load: &Load, dir: &Path, options: &Options) {
     let service =
-        Service::start("service", dir, options.sessions * options.recipients.max(1), true);
+        Service::start(&Peer::service(), dir, options.sessions * options.recipients.max(1), true);
     if !service.traced() {
         println!("syncs per delivery: not counted, strace is missing");
         return service.stop();

@@ -14,8 +14,29 @@ use crate::load::{Measured, address};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_restante");
 
+/// A program that takes mail by LMTP.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    pub(crate) name: String,
+    /// The path of the service; `None` for the sink.
+    pub(crate) program: Option<PathBuf>,
+}
+
+impl Peer {
+    pub(crate) fn sink() -> Self {
+        Self { name: "sink".to_owned(), program: None }
+    }
+
+    /// The service that was built with the bench.
+    pub(crate) fn service() -> Self {
+        Self { name: "service".to_owned(), program: Some(PROGRAM.into()) }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Service {
+    /// The path of the program; `None` for the sink.
+    program: Option<PathBuf>,
     pub(crate) socket: PathBuf,
     config: PathBuf,
     trace: Option<PathBuf>,
@@ -45,7 +66,7 @@ impl Usage {
 impl Service {
     /// Starts `service` or `sink` in an empty directory, with this number of accounts. With
     /// `traced` the service runs under strace, if there is one.
-    pub(crate) fn start(kind: &str, dir: &Path, accounts: usize, traced: bool) -> Self {
+    pub(crate) fn start(peer: &Peer, dir: &Path, accounts: usize, traced: bool) -> Self {
         fs::remove_dir_all(dir).ok();
         fs::create_dir_all(dir).expect("the directory");
         // The path of a socket is limited, and `dir` may be too long.
@@ -63,21 +84,21 @@ impl Service {
         fs::write(&config, text).expect("the configuration");
         let trace = (traced && Command::new("strace").arg("-V").output().is_ok())
             .then(|| dir.join("strace"));
-        let mut command = match (&trace, kind) {
-            (_, "sink") => {
+        let mut command = match (&trace, &peer.program) {
+            (_, None) => {
                 let mut command = Command::new(std::env::current_exe().expect("this program"));
                 command.arg("sink").arg(&socket).arg(dir.join("sink"));
                 command
             }
-            (Some(out), _) => {
+            (Some(out), Some(program)) => {
                 let mut command = Command::new("strace");
                 command.args(["-f", "--seccomp-bpf", "-c", "-U", "calls,name"]);
                 command.args(["-e", "trace=fsync,fdatasync,sync_file_range", "-o"]).arg(out);
-                command.arg(PROGRAM).arg("--config").arg(&config).arg("serve");
+                command.arg(program).arg("--config").arg(&config).arg("serve");
                 command
             }
-            (None, _) => {
-                let mut command = Command::new(PROGRAM);
+            (None, Some(program)) => {
+                let mut command = Command::new(program);
                 command.arg("--config").arg(&config).arg("serve");
                 command
             }
@@ -89,11 +110,11 @@ impl Service {
             .stderr(log)
             .spawn()
             .expect("the program");
-        let service = Self { socket, config, trace, child };
+        let service = Self { program: peer.program.clone(), socket, config, trace, child };
         let begin = Instant::now();
         let control = sockets.join("control");
         while UnixStream::connect(&service.socket).is_err()
-            || (kind != "sink" && UnixStream::connect(&control).is_err())
+            || (peer.program.is_some() && UnixStream::connect(&control).is_err())
         {
             assert!(
                 begin.elapsed() < Duration::from_secs(60),
@@ -102,7 +123,7 @@ impl Service {
             );
             std::thread::sleep(Duration::from_millis(20));
         }
-        if kind != "sink" {
+        if peer.program.is_some() {
             for account in 0..accounts {
                 service.command(&["account", "add", &address(account)]);
             }
@@ -111,7 +132,7 @@ impl Service {
     }
 
     fn command(&self, arguments: &[&str]) -> Vec<u8> {
-        let done = Command::new(PROGRAM)
+        let done = Command::new(self.program.as_deref().expect("a service"))
             .arg("--config")
             .arg(&self.config)
             .args(arguments)

@@ -1,0 +1,123 @@
+//! The table of peers: programs take turns in cells of a few seconds, in rounds, so that a change
+//! of the machine's speed touches all of them. Prints medians and the spread.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::load::Load;
+use crate::service::{Peer, Service};
+
+/// The shapes of the load: bytes of a message, recipients, sessions.
+const SHAPES: [(usize, usize, usize); 5] =
+    [(4096, 1, 20), (4096, 1, 1), (4096, 10, 20), (50 << 10, 1, 20), (1 << 20, 1, 20)];
+
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    /// The sink and the programs.
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) rounds: usize,
+    /// The length of a cell.
+    pub(crate) time: Duration,
+    /// Where the programs store mail.
+    pub(crate) dir: PathBuf,
+    /// Only shapes with messages of this size, if given.
+    pub(crate) size: Option<usize>,
+}
+
+/// The figures of one cell.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cell {
+    rate: f64,
+    /// CPU seconds of the program for 1,000 deliveries.
+    cpu: f64,
+    p50: f64,
+    p99: f64,
+    /// Bytes written for each delivery, by the program.
+    written: f64,
+    /// Writes and flushes of the block device for each delivery.
+    flushes: f64,
+    resident: f64,
+}
+
+pub(crate) fn run(options: &Options) {
+    println!(
+        "{} rounds of {:?} a cell, in {}",
+        options.rounds,
+        options.time,
+        options.dir.display()
+    );
+    for (size, recipients, sessions) in SHAPES {
+        if options.size.is_some_and(|only| only != size) {
+            continue;
+        }
+        let load = Load { sessions, size, recipients, time: options.time, count: None };
+        let mut cells: Vec<Vec<Cell>> = vec![Vec::new(); options.peers.len()];
+        for _ in 0..options.rounds {
+            for (peer, cells) in options.peers.iter().zip(&mut cells) {
+                cells.push(measure(peer, &load, &options.dir));
+            }
+        }
+        println!("\n{size} bytes × {recipients} recipients, {sessions} sessions");
+        let sink = cells.first().map_or(0.0, |cells| median(cells, |cell| cell.rate));
+        for (peer, cells) in options.peers.iter().zip(&cells) {
+            let rates: Vec<f64> = cells.iter().map(|cell| cell.rate).collect();
+            let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = rates.iter().copied().fold(0.0, f64::max);
+            let of = |figure: fn(&Cell) -> f64| median(cells, figure);
+            println!(
+                "{:>10}: {:>8.0}/s ({least:.0}–{most:.0})  {:.3} of the sink  \
+                 {:.3} CPU s per 1,000  p50 {:.2} ms  p99 {:.2} ms  \
+                 {:.1} KB written  {:.2} flushes  resident {:.0} MB",
+                peer.name,
+                of(|cell| cell.rate),
+                of(|cell| cell.rate) / sink.max(1.0),
+                of(|cell| cell.cpu),
+                of(|cell| cell.p50),
+                of(|cell| cell.p99),
+                of(|cell| cell.written) / 1000.0,
+                of(|cell| cell.flushes),
+                of(|cell| cell.resident),
+            );
+        }
+    }
+}
+
+fn measure(peer: &Peer, load: &Load, dir: &Path) -> Cell {
+    let service = Service::start(peer, dir, load.sessions * load.recipients.max(1), false);
+    // Warms up connections, caches and the first memtable.
+    Load { time: Duration::from_secs(1), ..load.clone() }.run(&service, 1 << 40);
+    let (before, flushes) = (service.usage(), device_flushes(dir));
+    let measured = load.run(&service, 0);
+    let used = service.usage().since(&before);
+    let flushes = device_flushes(dir).saturating_sub(flushes);
+    service.stop();
+    let n = measured.deliveries.max(1) as f64;
+    assert_eq!(measured.refused, 0, "{} refused mail", peer.name);
+    Cell {
+        rate: measured.rate(),
+        cpu: used.cpu_seconds / n * 1000.0,
+        p50: measured.quantile(0.5),
+        p99: measured.quantile(0.99),
+        written: used.written as f64 / n,
+        flushes: flushes as f64 / n,
+        resident: used.resident as f64 / 1e6,
+    }
+}
+
+/// Returns the flushes of the block device with this directory; 0 if the kernel does not say.
+fn device_flushes(dir: &Path) -> u64 {
+    use std::os::linux::fs::MetadataExt as _;
+    let device = std::fs::metadata(dir).map_or(0, |found| found.st_dev());
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let stat = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat"));
+    // Field 16 counts the flushes (Documentation/block/stat.rst of the kernel).
+    let stat = stat.unwrap_or_default();
+    stat.split_whitespace().nth(15).and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// The middle of a figure over all rounds.
+fn median(cells: &[Cell], figure: fn(&Cell) -> f64) -> f64 {
+    let mut all: Vec<f64> = cells.iter().map(figure).collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied().unwrap_or_default()
+}
