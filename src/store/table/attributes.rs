@@ -75,4 +75,7 @@ pub(crate) enum Tuning {
     Messages,
     /// Values that do not compress.
     Incompressible,
+    /// New rows come in the order of their keys, or against it, among those that have the first so
+    /// many bytes of the key in common.
+    OrderedAfter(usize),
 }

@@ -69,7 +69,8 @@ macro_rules! table {
         $name:ident = $number:literal $text:literal {
             key: $key:ty, row: $row:ty, home: $home:ident, erased: $erased:literal,
             seen_by_clients: $seen:literal,
-            repair: $repair:ident $(($stray:ident))?, tuning: [$($tuning:ident),*]
+            repair: $repair:ident $(($stray:ident))?,
+            tuning: [$($tuning:ident $(($ordered:literal))?),*]
         }
     )*) => {
         /// The number of a table, with its attributes. Outside of this module its name is
@@ -116,8 +117,12 @@ macro_rules! table {
                 expect(dead_code, reason = "only RocksDB is tuned")
             )]
             pub(crate) fn has_tuning(self, tuning: Tuning) -> bool {
-                let all: &[Tuning] = match self { $(Self::$name => &[$(Tuning::$tuning),*]),* };
-                all.contains(&tuning)
+                self.tunings().contains(&tuning)
+            }
+
+            /// How the rows are written and read.
+            pub(crate) fn tunings(self) -> &'static [Tuning] {
+                match self { $(Self::$name => &[$(Tuning::$tuning $(($ordered))?),*]),* }
             }
 
             /// Checks that the bytes are a key of the table.
@@ -163,32 +168,32 @@ table! {
     /// The newest ids, the marks and the totals of an account.
     AccountState = 4 "account_state" {
         key: AccountKey, row: AccountStateRow, home: Account, erased: false, seen_by_clients: false,
-        repair: State, tuning: []
+        repair: State, tuning: [OrderedAfter(4)]
     }
     /// The metadata of an email, which can change: mailboxes, keywords, thread, marks.
     EmailMetadata = 5 "email_metadata" {
         key: EmailKey, row: EmailMetadataRow, home: Account, erased: true, seen_by_clients: true,
-        repair: Rows, tuning: [NewestFirst, OftenMissing, ByKey]
+        repair: Rows, tuning: [NewestFirst, OftenMissing, ByKey, OrderedAfter(4)]
     }
     /// Emails by their last change.
     EmailByModseq = 6 "email_by_modseq" {
         key: ModSeqKey, row: EmailId, home: Account, erased: true, seen_by_clients: true,
-        repair: Rows, tuning: []
+        repair: Rows, tuning: [OrderedAfter(4)]
     }
     /// The emails of each thread.
     EmailByThread = 7 "email_by_thread" {
         key: ThreadEmailKey, row: Present, home: Account, erased: true, seen_by_clients: true,
-        repair: Rows, tuning: []
+        repair: Rows, tuning: [OrderedAfter(4)]
     }
     /// The parts of an email that lists show, and the trace prefix of its delivery.
     EmailContent = 8 "email_content" {
         key: EmailKey, row: Encoded, home: Account, erased: true, seen_by_clients: true,
-        repair: Rows, tuning: []
+        repair: Rows, tuning: [OrderedAfter(4)]
     }
     /// The search tokens of an email that is in no fold yet.
     EmailTokens = 9 "email_tokens" {
         key: EmailKey, row: Encoded, home: Account, erased: true, seen_by_clients: false,
-        repair: SearchIndex, tuning: [Queue, Incompressible]
+        repair: SearchIndex, tuning: [Queue, Incompressible, OrderedAfter(4)]
     }
     /// The search tokens of many emails, by token.
     SearchFolds = 10 "search_folds" {
@@ -199,38 +204,38 @@ table! {
     MailboxEmailList = 11 "mailbox_email_list" {
         key: ListingHistoryKey, row: (EmailId, ThreadId), home: Account, erased: true,
         seen_by_clients: true,
-        repair: Rows, tuning: []
+        repair: Rows, tuning: [OrderedAfter(18)]
     }
     /// The emails of each listing, newest first.
     MailboxEmailIndex = 12 "mailbox_email_index" {
         key: ListingEmailKey, row: (ModSeq, ThreadId), home: Account, erased: true,
         seen_by_clients: true,
-        repair: Rows, tuning: [NewestFirst]
+        repair: Rows, tuning: [NewestFirst, OrderedAfter(10)]
     }
     /// Counts of the sections of long listings, by which positions are found.
     MailboxRank = 13 "mailbox_rank" {
         key: RankKey, row: RankCount, home: Account, erased: true, seen_by_clients: false,
-        repair: Rows, tuning: []
+        repair: Rows, tuning: [OrderedAfter(8)]
     }
     /// The emails of each thread in each mailbox, newest first.
     MailboxThreadIndex = 14 "mailbox_thread_index" {
         key: ThreadIndexKey, row: Present, home: Account, erased: true, seen_by_clients: true,
-        repair: Rows, tuning: [NewestFirst]
+        repair: Rows, tuning: [NewestFirst, OrderedAfter(9)]
     }
     /// The counters of a thread.
     Threads = 15 "threads" {
         key: ThreadIdKey, row: Thread, home: Account, erased: true, seen_by_clients: true,
-        repair: Rows, tuning: []
+        repair: Rows, tuning: [OrderedAfter(4)]
     }
     /// Threads by their last change.
     ThreadByModseq = 16 "thread_by_modseq" {
         key: ModSeqKey, row: ThreadId, home: Account, erased: true, seen_by_clients: true,
-        repair: Rows, tuning: []
+        repair: Rows, tuning: [OrderedAfter(4)]
     }
     /// The mailboxes of an account, with their counts and maintained listings.
     Mailboxes = 17 "mailboxes" {
         key: MailboxKey, row: Mailbox, home: Account, erased: true, seen_by_clients: false,
-        repair: Rows, tuning: []
+        repair: Rows, tuning: [OrderedAfter(8)]
     }
     /// The users other than the owner who are subscribed to a mailbox.
     Subscriptions = 18 "subscriptions" {
@@ -265,7 +270,7 @@ table! {
     /// The LMTP transactions that were served, by time.
     DeliveryByTime = 24 "delivery_by_time" {
         key: DeliveryTimeKey, row: Present, home: Account, erased: true, seen_by_clients: false,
-        repair: Rows, tuning: [Queue]
+        repair: Rows, tuning: [Queue, OrderedAfter(4)]
     }
     /// The vacation response.
     Vacation = 25 "vacation" {
@@ -280,12 +285,12 @@ table! {
     /// The senders who were sent a reply, by time.
     ToldByTime = 27 "told_by_time" {
         key: ToldTimeKey, row: Present, home: Account, erased: true, seen_by_clients: false,
-        repair: Rows, tuning: [Queue]
+        repair: Rows, tuning: [Queue, OrderedAfter(4)]
     }
     /// The decisions of the vacation responder about each email, newest first.
     Decisions = 28 "decisions" {
         key: DecisionKey, row: Decision, home: Account, erased: true, seen_by_clients: false,
-        repair: Rows, tuning: [Queue]
+        repair: Rows, tuning: [Queue, OrderedAfter(4)]
     }
     /// Destroyed emails, by the time they were destroyed.
     EmailPurge = 29 "email_purge" {
@@ -295,12 +300,12 @@ table! {
     /// Queued actions, without the bytes that are sent.
     Outbox = 30 "outbox" {
         key: ActionKey, row: Action, home: Account, erased: true, seen_by_clients: false,
-        repair: Rows, tuning: [Queue]
+        repair: Rows, tuning: [Queue, OrderedAfter(4)]
     }
     /// The bytes that an action sends, if they are not a message in `blobs`.
     OutboxMessages = 31 "outbox_messages" {
         key: ActionKey, row: Encoded, home: Account, erased: true, seen_by_clients: false,
-        repair: Rows, tuning: [Queue]
+        repair: Rows, tuning: [Queue, OrderedAfter(4)]
     }
     /// The wake-ups of the queued actions of all accounts.
     OutboxDue = 32 "outbox_due" {
