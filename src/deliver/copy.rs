@@ -52,8 +52,7 @@ pub(super) fn file_copy(
         filed => {
             filed?;
             // The bytes are stored only if an email refers to them.
-            txn.put_message(copy, &reply.message);
-            Ok(())
+            txn.put_message(copy, &reply.message)
         }
     }
 }

@@ -5,7 +5,8 @@
 //!   key, value.
 //! - A change of that file is a change of the format: either a mistake, or a new row version,
 //!   besides which the old one must still be read. `RESTANTE_FIXTURE=write` writes the file anew.
-//! - `v1.rows` is a store of the first version, and is never changed.
+//! - `v1.rows` is a store of the first version and `v2.rows` one of format 2. They are never
+//!   changed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ const START: UtcMillis = UtcMillis(1_795_251_600_000);
 
 /// The fixtures of the first version and of this one.
 const FIRST: &str = "v1.rows";
+const SECOND: &str = "v2.rows";
 const WRITTEN: &str = "written.rows";
 
 fn file(name: &str) -> PathBuf {
@@ -288,8 +290,8 @@ fn this_version_writes_the_rows_of_the_fixture() {
 }
 
 #[test]
-fn stores_of_format_1_and_of_this_one_can_be_read_and_changed() {
-    for name in [FIRST, WRITTEN] {
+fn stores_of_every_format_can_be_read_and_changed() {
+    for name in [FIRST, SECOND, WRITTEN] {
         read_and_write_on(&store_of(name));
     }
 }
@@ -305,20 +307,20 @@ fn store_of_a_later_format_is_refused() {
     let first = engine(lines.lines().map(str::to_owned));
     assert_eq!(format(&first), 1);
     let secrets = open(&first).unwrap().secrets().clone();
-    assert_eq!(format(&first), 2);
+    assert_eq!(format(&first), 3);
     assert_eq!(
         open(&first).unwrap().secrets().threads,
         secrets.threads,
         "nothing else of the row changes"
     );
-    // An earlier program refuses format 2 as this one refuses format 3.
+    // An earlier program refuses format 3 as this one refuses format 4.
     let mut row = first.get(Table::Site, b"store").unwrap().unwrap();
-    row[0] = 3;
+    row[0] = 4;
     let puts = vec![Put { table: Table::Site, key: b"store".to_vec(), value: Some(row) }];
     first.write(&[Arc::new(Batch::of(puts))]).unwrap();
     let refused = open(&first).unwrap_err().to_string();
     assert!(
-        refused.contains("the store has format 3") && refused.contains("use a newer version"),
+        refused.contains("the store has format 4") && refused.contains("use a newer version"),
         "{refused}"
     );
 }

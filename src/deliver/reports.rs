@@ -69,7 +69,7 @@ impl Deliverer {
                 keywords: BTreeSet::new(),
                 received_at: txn.now(),
             })?;
-            txn.put_message(&encoded, &message);
+            txn.put_message(&encoded, &message)?;
             Ok(true)
         })?;
         ticket.wait_blocking()?;

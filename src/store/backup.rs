@@ -3,8 +3,8 @@
 //! - A directory holds many backups. Each adds only the files that earlier ones do not have.
 //! - The directory has a mark that identifies its store. A directory is refused if it is not empty
 //!   and has no mark, if it belongs to another store, or if it lies in the data directory.
-//! - A backup is verified when it is made, and is whole or does not exist. If the process is killed
-//!   meanwhile, the older backups stay as they are.
+//! - A backup is verified when it is made, except for its segments, and is not listed before it is
+//!   whole. If the process is killed meanwhile, the older backups stay as they are.
 //! - A restored store has a new epoch, so that states that clients got after the backup are
 //!   refused.
 

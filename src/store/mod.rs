@@ -62,10 +62,11 @@ pub use txn::{CommitResults, Ticket, Txn};
 pub use {blob::write::CollectResult, email::purge::PurgeResult, row::UploadRow};
 
 use crate::model::{AccountId, Change, Clock, Secrets};
-use engine::{Engine, Put};
+use blob::reclaim::Reclaimer;
+use engine::Engine;
 use listing::rank::Ranking;
 use listing::requests::ListingRequests;
-use txn::Committer;
+use txn::{Committer, SharedRows};
 
 /// Options with which a store is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +79,10 @@ pub struct Options {
     pub total_memtable_bytes: usize,
     /// Bytes of the log before the oldest memtables are flushed.
     pub log_bytes: u64,
+    /// Bytes of a segment of messages before the next one is begun.
+    pub segment_bytes: u64,
+    /// Messages of at least this many bytes are stored in segments, shorter ones in their rows.
+    pub min_segment_value: usize,
     /// Threads that flush and compact.
     pub jobs: u32,
     /// How long the committer waits for more commits when several callers write at once. A single
@@ -104,19 +109,32 @@ pub struct Thresholds {
     pub repair_rows: usize,
     /// Bytes after which a commit of a repair takes no further row.
     pub repair_bytes: usize,
+    /// Messages that one commit moves to another segment at most.
+    pub moved_messages: usize,
 }
 
 impl Default for Thresholds {
     fn default() -> Self {
-        Self { rank_cost: 64, fold_scan_rows: 8, repair_rows: 256, repair_bytes: 1 << 20 }
+        Self {
+            rank_cost: 64,
+            fold_scan_rows: 8,
+            repair_rows: 256,
+            repair_bytes: 1 << 20,
+            moved_messages: 64,
+        }
     }
 }
 
 impl Thresholds {
     /// Low thresholds for tests.
     #[cfg(any(test, feature = "internals", feature = "rocksdb"))]
-    pub(in crate::store) const SMALL: Self =
-        Self { rank_cost: 2, fold_scan_rows: 2, repair_rows: 16, repair_bytes: 1 << 12 };
+    pub(in crate::store) const SMALL: Self = Self {
+        rank_cost: 2,
+        fold_scan_rows: 2,
+        repair_rows: 16,
+        repair_bytes: 1 << 12,
+        moved_messages: 4,
+    };
 }
 
 impl Default for Options {
@@ -126,6 +144,8 @@ impl Default for Options {
             memtable_bytes: 64 << 20,
             total_memtable_bytes: 256 << 20,
             log_bytes: 512 << 20,
+            segment_bytes: 256 << 20,
+            min_segment_value: 16 << 10,
             jobs: default_jobs(),
             hold: Duration::from_millis(1),
             repeat_pause: Duration::from_millis(50),
@@ -154,6 +174,8 @@ impl Options {
             memtable_bytes: 2 << 20,
             total_memtable_bytes: 16 << 20,
             log_bytes: 16 << 20,
+            segment_bytes: 1 << 20,
+            min_segment_value: 128,
             jobs: crate::model::limits::MIN_STORE_JOBS,
             hold: Duration::ZERO,
             repeat_pause: Duration::ZERO,
@@ -175,6 +197,7 @@ struct Inner {
     identity: version::StoreIdentity,
     thresholds: Thresholds,
     listing_requests: ListingRequests,
+    reclaimer: Reclaimer,
 }
 
 impl Store {
@@ -232,7 +255,9 @@ impl Store {
             .collect();
         let committer = Committer::start(Arc::clone(&engine), options, ranking, under_repair)?;
         let (thresholds, listing_requests) = (options.thresholds, ListingRequests::default());
-        let inner = Inner { committer, engine, clock, identity, thresholds, listing_requests };
+        let reclaimer = Reclaimer::default();
+        let inner =
+            Inner { committer, engine, clock, identity, thresholds, listing_requests, reclaimer };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -294,7 +319,7 @@ impl Store {
         account: AccountId,
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> Result<(T, Ticket), Error> {
-        let (mut results, ticket) = self.commit_many(&[account], Vec::new(), change);
+        let (mut results, ticket) = self.commit_many(&[account], None, change);
         results.pop().map_or(Err(Error::NotFound("account")), |(_, result)| {
             result.map(|value| (value, ticket))
         })
@@ -330,17 +355,35 @@ impl Store {
         raw: &[u8],
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
-        let message_rows = row::blob_rows(&message.blob, raw, self.0.clock.now());
-        self.commit_many(accounts, message_rows, change)
+        let (engine, now) = (&*self.0.engine, self.0.clock.now());
+        let rows = || {
+            self.health()?;
+            blob::write::blob_rows(engine, &message.blob, raw, now)
+        };
+        match SharedRows::make(engine, rows) {
+            Ok(rows) => {
+                let (results, ticket) = self.commit_many(accounts, Some(rows), change);
+                if results.iter().all(|(_, result)| result.is_err()) {
+                    // Nothing will name the bytes.
+                    self.note_deleted_messages(raw.len() as u64);
+                }
+                (results, ticket)
+            }
+            Err(error) => {
+                let accounts: BTreeSet<AccountId> = accounts.iter().copied().collect();
+                let refused = accounts.into_iter().map(|account| (account, Err(error.clone())));
+                (refused.collect(), Ticket::of_nothing())
+            }
+        }
     }
 
     fn commit_many<T>(
         &self,
         accounts: &[AccountId],
-        message_rows: Vec<Put>,
+        message: Option<SharedRows>,
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
-        self.0.committer.commit(self.0.clock.now(), accounts, message_rows, change)
+        self.0.committer.commit(self.0.clock.now(), accounts, message, change)
     }
 
     fn listing_requests(&self) -> &ListingRequests {

@@ -21,9 +21,10 @@ use crate::model::{AccountId, Secrets};
 
 /// The format that this version writes.
 ///
-/// In format 2, rows of accounts, messages and the search index have versions that programs of
-/// format 1 take for damage. The `repair` of these programs would lose data.
-const FORMAT: u8 = 2;
+/// - In format 2, rows of accounts, messages and the search index have versions that programs of
+///   format 1 take for damage. The `repair` of these programs would lose data.
+/// - In format 3, messages are in segments, of which programs of format 2 know nothing.
+const FORMAT: u8 = 3;
 /// The length of the epoch (8 bytes) and the secrets (32 + 32 + 16 + 16).
 const RANDOM_BYTES: usize = 104;
 
@@ -43,8 +44,12 @@ pub(super) struct StoreIdentity {
 pub(super) fn open(engine: &dyn Engine) -> Result<StoreIdentity, Error> {
     if let Some(row) = engine.bytes::<table::Site>(&SiteKey::Store)? {
         let identity = decode_identity(&row)?;
-        raise_format(engine, row)?;
-        return Ok(identity);
+        match raise_format(engine) {
+            // A store on a full disk must still open for reading. The committer raises the format
+            // before it writes anything else.
+            Ok(()) | Err(Error::Full) => return Ok(identity),
+            Err(error) => return Err(error),
+        }
     }
     let mut random = [0u8; RANDOM_BYTES];
     getrandom::fill(&mut random)
@@ -65,19 +70,19 @@ pub(super) fn open(engine: &dyn Engine) -> Result<StoreIdentity, Error> {
     if stale.is_empty() { Ok(identity) } else { open(engine) }
 }
 
-/// Raises the format of a store of an older format before this version writes to it, so that older
-/// programs refuse to open it. `row` is the store's own row.
-fn raise_format(engine: &dyn Engine, mut row: Vec<u8>) -> Result<(), Error> {
+/// Raises the format of a store of an older format, so that older programs refuse to open it. Must
+/// be called before this version writes anything else.
+///
+/// # Errors
+/// Those of the engine.
+pub(super) fn raise_format(engine: &dyn Engine) -> Result<(), Error> {
+    let Some(mut row) = engine.bytes::<table::Site>(&SiteKey::Store)? else { return Ok(()) };
     match row.first_mut() {
         Some(format) if *format < FORMAT => *format = FORMAT,
         _ => return Ok(()),
     }
     let puts = vec![Put::bytes::<table::Site>(&SiteKey::Store, row)];
-    match engine.write(&[Arc::new(Batch::of(puts))]) {
-        // A store on a full disk must still open for reading, so the next start raises the format.
-        Err(Error::Full) => Ok(()),
-        result => result.map(drop),
-    }
+    engine.write(&[Arc::new(Batch::of(puts))]).map(drop)
 }
 
 /// Reads the identity of the store; `None` in an empty store.

@@ -93,6 +93,10 @@ pub struct RoundReport {
     pub messages: usize,
     /// Bytes of the deleted messages.
     pub bytes: u64,
+    /// Messages that were moved to another segment, or from rows to a segment.
+    pub moved_messages: usize,
+    /// Bytes of the segments that were deleted.
+    pub reclaimed_bytes: u64,
     /// Steps that failed.
     pub failures: usize,
     /// Whether every task ran to its end, or failed. `false` if the round was stopped.

@@ -308,6 +308,8 @@ impl Upkeep {
                     made = report.completed_listings,
                     messages = report.messages,
                     octets = report.bytes,
+                    moved = report.moved_messages,
+                    reclaimed = report.reclaimed_bytes,
                     failed = report.failures,
                     complete = report.complete,
                     ms = watch.elapsed().as_millis(),

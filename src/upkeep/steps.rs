@@ -27,7 +27,7 @@ pub(super) const ACCOUNT_TASKS: &[Task] = &[
 pub(super) const URGENT_TASKS: &[Task] =
     &[serve_listing_request, build_listings, fold_search_index];
 /// The tasks of the site.
-pub(super) const SITE_TASKS: &[Task] = &[collect_messages, sweep_messages];
+pub(super) const SITE_TASKS: &[Task] = &[collect_messages, sweep_messages, reclaim_segments];
 
 /// Emails that one step purges; each has about eight rows.
 const EMAILS_PER_STEP: usize = 16;
@@ -290,6 +290,7 @@ fn collect_messages(
     };
     report.messages += done.blobs;
     report.bytes += done.bytes;
+    store.note_deleted_messages(done.bytes);
     Ok(step_result(done.blobs > 0, done.has_more))
 }
 
@@ -300,4 +301,17 @@ fn sweep_messages(
     _: &mut RoundReport,
 ) -> Result<StepResult, Error> {
     commit_step(store, site, |txn| txn.sweep_blobs(MESSAGE_SWEEP_INTERVAL, MESSAGES_PER_STEP))
+}
+
+/// Reclaims the space of deleted messages, and moves messages that an earlier version stored.
+fn reclaim_segments(
+    store: &Store,
+    _: AccountId,
+    _: &Settings,
+    report: &mut RoundReport,
+) -> Result<StepResult, Error> {
+    let step = store.reclaim_segments()?;
+    report.moved_messages += step.moved;
+    report.reclaimed_bytes += step.deleted_bytes;
+    Ok(step_result(step.moved > 0, step.has_more))
 }

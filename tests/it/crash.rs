@@ -41,7 +41,9 @@ impl Job {
         if dice.below(4) == 0 {
             recipients.push(format!("u{}@example.org", (first + 1) % ACCOUNTS));
         }
-        let body = "words of a small letter, and some more of them\n".repeat(1 + dice.below(40));
+        // Every fifth letter is so long that its bytes go to a segment.
+        let lines = if dice.below(5) == 0 { 400 } else { 1 } + dice.below(40);
+        let body = "words of a small letter, and some more of them\n".repeat(lines);
         let message = letter(&sender, &recipients.join(", "), &subject, &body);
         let ids = vec![None; recipients.len()];
         Self { sender, subject, recipients, message, ids }

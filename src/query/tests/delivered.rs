@@ -270,7 +270,7 @@ impl Fixture {
 fn emails_of_an_earlier_version_are_found_by_delivered_to() {
     let sizes =
         FoldSizes { rows: 2, row_bytes: 1 << 20, block: 200, fan: 2, piece: 200, last_level: 2 };
-    for name in ["v1.rows", "written.rows"] {
+    for name in ["v1.rows", "v2.rows", "written.rows"] {
         let fixture_rows = std::fs::read_to_string(format!(
             "{}/tests/fixtures/{name}",
             env!("CARGO_MANIFEST_DIR")

@@ -76,11 +76,15 @@ impl std::fmt::Debug for TestDriver {
 #[cfg(feature = "rocksdb")]
 fn copy_files(dir: &std::path::Path) -> Option<tempfile::TempDir> {
     let files = || -> Option<Vec<_>> {
-        let mut all = Vec::new();
-        for file in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
-            let metadata = file.metadata().ok()?;
-            if metadata.is_file() && file.file_name() != "LOCK" {
-                all.push((file.path(), metadata.len(), metadata.modified().unwrap()));
+        let (mut all, mut dirs) = (Vec::new(), vec![dir.to_owned()]);
+        while let Some(dir) = dirs.pop() {
+            for file in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
+                let metadata = file.metadata().ok()?;
+                if metadata.is_dir() {
+                    dirs.push(file.path());
+                } else if file.file_name() != "LOCK" {
+                    all.push((file.path(), metadata.len(), metadata.modified().unwrap()));
+                }
             }
         }
         all.sort();
@@ -88,7 +92,9 @@ fn copy_files(dir: &std::path::Path) -> Option<tempfile::TempDir> {
     };
     let (before, copy) = (files()?, tempfile::tempdir().unwrap());
     for (path, _, _) in &before {
-        std::fs::copy(path, copy.path().join(path.file_name().unwrap())).ok()?;
+        let to = copy.path().join(path.strip_prefix(dir).unwrap());
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::copy(path, to).ok()?;
     }
     (files()? == before).then_some(copy)
 }

@@ -208,6 +208,115 @@ fn damaged_backup_is_refused_and_the_others_can_be_restored() {
     assert_eq!(all_mail(&open(&to).unwrap()).len(), 20);
 }
 
+#[test]
+fn a_backup_without_all_its_segments_is_not_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, backups) = (dir.path().join("data/store"), dir.path().join("backups"));
+    fs::create_dir_all(&data).unwrap();
+    let store = open(&data).unwrap();
+    create_account(&store);
+    let ids = || list(&backups).unwrap().into_iter().map(|one| one.id).collect::<Vec<_>>();
+    for n in 0..3 {
+        deliver(&store, 10 * n..10 * n + 10);
+        store.backup(&backups, None, &mut |_| true).unwrap();
+    }
+    // A kill before the list of segments was written.
+    let segments = backups.join("segments");
+    fs::remove_file(segments.join("3.list")).unwrap();
+    assert_eq!((ids(), verify(&backups, 3)), (vec![1, 2], Err(Error::NotFound("backup"))));
+    // What backup 2 has more of a segment than backup 1 is damaged: only backup 2 notices.
+    let lists = [1, 2].map(|id| fs::read_to_string(segments.join(format!("{id}.list"))).unwrap());
+    let (name, rest) = lists[1].split_once(' ').unwrap();
+    let end: usize = rest.split(' ').next().unwrap().parse().unwrap();
+    assert!(lists[0].starts_with(name) && !lists[0].contains(&format!(" {end} ")));
+    let path = segments.join(name);
+    let whole = fs::read(&path).unwrap();
+    let mut flipped = whole.clone();
+    flipped[end - 1] ^= 1;
+    for damaged in [&flipped[..], &whole[..end - 1]] {
+        fs::write(&path, damaged).unwrap();
+        let found = verify(&backups, 2).unwrap_err().to_string();
+        assert!(found.contains("backup 2 is damaged") && found.contains(name), "{found}");
+        assert_eq!(verify(&backups, 1), Ok(()));
+    }
+    fs::write(&path, whole).unwrap();
+    let to = dir.path().join("again/store");
+    assert_eq!(restore(&backups, None, &to).unwrap().id, 2);
+    assert_eq!(all_mail(&open(&to).unwrap()).len(), 20);
+    // The next backup keeps one whole backup besides itself, and the segments of both.
+    store.backup(&backups, Some(2), &mut |_| true).unwrap();
+    assert_eq!(ids(), [2, 4]);
+    for id in [2, 4] {
+        assert_eq!(verify(&backups, id), Ok(()));
+    }
+    store.backup(&backups, Some(1), &mut |_| true).unwrap();
+    assert_eq!((ids(), verify(&backups, 5)), (vec![5], Ok(())));
+    let lists = files(&segments)
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "list"));
+    assert_eq!(lists.count(), 1);
+}
+
+#[test]
+fn backups_of_a_version_without_segments_stay_usable() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, backups) = (dir.path().join("data/store"), dir.path().join("backups"));
+    fs::create_dir_all(&data).unwrap();
+    let in_rows = Options { min_segment_value: usize::MAX, ..Options::small() };
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
+    let store = Store::open(&data, &in_rows, clock).unwrap();
+    create_account(&store);
+    deliver(&store, 0..5);
+    store.backup(&backups, None, &mut |_| true).unwrap();
+    drop(store);
+    fs::remove_dir_all(backups.join("segments")).unwrap();
+    assert_eq!((list(&backups).unwrap().len(), verify(&backups, 1)), (1, Ok(())));
+    let store = open(&data).unwrap();
+    deliver(&store, 5..10);
+    store.backup(&backups, None, &mut |_| true).unwrap();
+    for (id, mails) in [(1, 5), (2, 10)] {
+        assert_eq!(verify(&backups, id), Ok(()));
+        let to = dir.path().join(format!("again-{id}/store"));
+        restore(&backups, Some(id), &to).unwrap();
+        let store = open(&to).unwrap();
+        assert_eq!(all_mail(&store).len(), mails);
+        assert_clean(&store);
+    }
+}
+
+#[test]
+fn a_restored_store_is_backed_up_beside_the_backups_of_the_one_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, backups) = (dir.path().join("data/store"), dir.path().join("backups"));
+    fs::create_dir_all(&data).unwrap();
+    let store = open(&data).unwrap();
+    create_account(&store);
+    deliver(&store, 0..10);
+    store.backup(&backups, None, &mut |_| true).unwrap();
+    drop(store);
+    // A new process begins another segment.
+    let store = open(&data).unwrap();
+    deliver(&store, 10..20);
+    store.backup(&backups, None, &mut |_| true).unwrap();
+    let mail = all_mail(&store);
+    drop(store);
+    let other = dir.path().join("other/store");
+    restore(&backups, Some(1), &other).unwrap();
+    let restored = open(&other).unwrap();
+    // It begins a segment of the same number with other messages.
+    deliver(&restored, 100..120);
+    restored.backup(&backups, None, &mut |_| true).unwrap();
+    let mail_of_restored = all_mail(&restored);
+    for (id, wanted) in [(2, &mail), (3, &mail_of_restored)] {
+        assert_eq!(verify(&backups, id), Ok(()));
+        let to = dir.path().join(format!("again-{id}/store"));
+        restore(&backups, Some(id), &to).unwrap();
+        let store = open(&to).unwrap();
+        assert_eq!(all_mail(&store), *wanted);
+        assert_clean(&store);
+    }
+}
+
 fn files(dir: &Path) -> BTreeSet<PathBuf> {
     fs::read_dir(dir).unwrap().map(|file| file.unwrap().path()).collect()
 }

@@ -12,6 +12,7 @@
 use std::collections::HashSet;
 
 use crate::model::{AccountId, BlobHash, ModSeq};
+use crate::store::engine::segments::Extent;
 use crate::store::engine::{RowReader, Table};
 use crate::store::error::Error;
 use crate::store::repair::check::rows::{Found, RowCursor};
@@ -156,7 +157,7 @@ pub(in crate::store) fn check_messages(
         };
         // If an email holds the message, its hash is verified with the email.
         let verify_hash = deep && !is_held_by_email;
-        if let Some(problem) = check_bytes(blob, row, &mut frames, verify_hash, on_fault)? {
+        if let Some(problem) = check_bytes(read, blob, row, &mut frames, verify_hash, on_fault)? {
             report(on_fault, AccountId::SITE, Table::Blobs, key, &problem, RowFix::Nothing)?;
         }
         if !has_other_holder && !is_held_by_email && !candidates.contains(&blob) {
@@ -181,6 +182,7 @@ pub(in crate::store) fn check_messages(
 /// `verify_hash`, also verifies its hash. Reports the frames before the message, which belong to no
 /// message, and leaves `frames` behind those of the message.
 fn check_bytes(
+    read: &dyn RowReader,
     blob: BlobHash,
     row: &[u8],
     frames: &mut RowCursor<'_, BlobFrames>,
@@ -206,9 +208,16 @@ fn check_bytes(
         }
     };
     let (mut hasher, mut left, mut problem) = (blake3::Hasher::new(), bytes.len(), None);
-    if let BlobBytes::Inline(raw) = bytes {
-        hasher.update(raw);
-        left = 0;
+    match bytes {
+        BlobBytes::Inline(raw) => {
+            hasher.update(raw);
+            left = 0;
+        }
+        BlobBytes::Located(extent) => {
+            problem = check_extent(read, &extent, verify_hash, &mut hasher);
+            left = 0;
+        }
+        BlobBytes::Framed(_) => {}
     }
     let mut numbers = 0u32..;
     while let Some(frame) = frames.within(&key)? {
@@ -233,6 +242,31 @@ fn check_bytes(
         (is_whole && verify_hash && *hasher.finalize().as_bytes() != blob.0)
             .then(|| "it does not have this hash".to_owned())
     }))
+}
+
+/// Checks that a value is in its segment, and returns what is wrong. With `verify_hash`, reads it
+/// into the hasher.
+fn check_extent(
+    read: &dyn RowReader,
+    extent: &Extent,
+    verify_hash: bool,
+    hasher: &mut blake3::Hasher,
+) -> Option<String> {
+    let segments = read.segments().filter(|segments| segments.contains(extent));
+    let Some(segments) = segments else {
+        return Some(format!("segment {:08x} is missing or too short", extent.segment));
+    };
+    let mut at = if verify_hash { 0 } else { extent.length };
+    while at < extent.length {
+        let mut bytes = Vec::new();
+        let end = at.saturating_add(FRAME_BYTES as u64);
+        if let Err(error) = segments.read(extent, &(at..end), &mut bytes) {
+            return Some(error);
+        }
+        hasher.update(&bytes);
+        at = end;
+    }
+    None
 }
 
 /// Checks only that every reference of an email belongs to an email with that message. For a

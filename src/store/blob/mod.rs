@@ -2,6 +2,7 @@
 
 pub(in crate::store) mod check;
 pub(in crate::store) mod read;
+pub(in crate::store) mod reclaim;
 pub(in crate::store) mod uploads;
 pub(in crate::store) mod uploads_check;
 pub(in crate::store) mod write;

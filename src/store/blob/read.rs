@@ -162,6 +162,16 @@ fn append_from_row(
             out.extend_from_slice(part(raw, &range));
             return Ok(());
         }
+        BlobBytes::Located(extent) => {
+            let segments = read.segments().ok_or_else(|| {
+                Error::Io("a message is in a segment, and this engine has none".into())
+            })?;
+            return segments.read(&extent, &range, out).map_err(|what| Error::Corrupt {
+                table: Table::Blobs.name(),
+                key: hash.to_string(),
+                what,
+            });
+        }
         BlobBytes::Framed(length) => length,
     };
     let end = range.end.min(length);

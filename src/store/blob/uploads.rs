@@ -37,7 +37,7 @@ impl Txn<'_> {
         quota: u64,
     ) -> Result<UploadRow, Error> {
         let upload = self.note_upload(user, hash, raw.len() as u64, media_type, quota)?;
-        self.put_blob(hash, raw);
+        self.put_blob(hash, raw)?;
         Ok(upload)
     }
 
@@ -59,11 +59,11 @@ impl Txn<'_> {
         let row = self.bytes::<Blobs>(&key)?.ok_or(Error::NotFound("blob"))?;
         let blob = BlobRow::decode(&key.encode(), &row)?;
         let upload = self.note_upload(user, hash, blob.bytes.len(), media_type, quota)?;
-        // The time in the row is renewed, so that the bytes are not collected. But the row of a
-        // long message must not be written again after its frames were collected.
-        let is_framed = matches!(blob.bytes, BlobBytes::Framed(_));
+        // The time in the row is renewed, so that the bytes are not collected. But a row without
+        // the bytes must not be written again after these were collected or moved.
+        let is_inline = matches!(blob.bytes, BlobBytes::Inline(_));
         let renewed = BlobRow { at: self.now, ..blob }.encode();
-        if is_framed {
+        if !is_inline {
             self.assert_unchanged::<Blobs>(&key, row);
         }
         self.put_bytes::<Blobs>(&key, renewed);

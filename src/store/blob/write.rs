@@ -16,9 +16,11 @@
 use std::time::Duration;
 
 use crate::model::{Action, BlobHash, EmailId, UtcMillis};
+use crate::store::engine::segments::{Extent, Segments};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::engine::{Put, RowReader, Table};
 use crate::store::error::Error;
-use crate::store::row::{BlobRow, EncodedMessage, blob_frames, blob_head};
+use crate::store::row::{BlobBytes, BlobRow, EncodedMessage, FRAME_BYTES, blob_frames};
 use crate::store::table::codec::{KeyTime, Prefix as _};
 use crate::store::table::keys::{ActionBlobKey, BlobFrameKey, BlobKey, BlobPurgeKey, BlobRefKey};
 use crate::store::table::{
@@ -40,20 +42,78 @@ pub struct CollectResult {
     pub has_more: bool,
 }
 
+/// Returns the rows of a message that is stored now, in the order of tables and keys. Appends the
+/// message to a segment, unless the store has it in one already.
+///
+/// The caller holds a guard of the segments from before the call until the rows are written.
+///
+/// # Errors
+/// `Full` if a segment has no space; those of reading and of segments.
+pub(in crate::store) fn blob_rows(
+    read: &dyn RowReader,
+    hash: &BlobHash,
+    raw: &[u8],
+    at: UtcMillis,
+) -> Result<Vec<Put>, Error> {
+    let key = BlobKey { blob: *hash };
+    let head = |bytes| Put::bytes::<Blobs>(&key, BlobRow { at, bytes }.encode());
+    if let Some(segments) = read.segments().filter(|segments| segments.takes(raw.len())) {
+        let old = read.bytes::<Blobs>(&key)?;
+        // A damaged row is written anew.
+        let old = old.and_then(|row| {
+            let old = BlobRow::decode(&key.encode(), &row).ok()?.bytes;
+            Some((old.extent(), old.frames()))
+        });
+        let (old_extent, old_frames) = old.unwrap_or_default();
+        let extent = match old_extent {
+            Some(extent) if segments.may_name(&extent) && has_bytes(segments, &extent, raw) => {
+                extent
+            }
+            _ => segments.append(&hash.0, raw)?,
+        };
+        let number = |number| u32::try_from(number).ok();
+        let old_frames = (0..old_frames).filter_map(number).map(|number| Put {
+            table: Table::BlobFrames,
+            key: BlobFrameKey { blob: *hash, number }.encode(),
+            value: None,
+        });
+        return Ok(std::iter::once(head(BlobBytes::Located(extent))).chain(old_frames).collect());
+    }
+    if raw.len() <= FRAME_BYTES {
+        return Ok(vec![head(BlobBytes::Inline(raw))]);
+    }
+    let frames = blob_frames(hash, raw).map(|(key, value)| Put::bytes::<BlobFrames>(&key, value));
+    Ok(std::iter::once(head(BlobBytes::Framed(raw.len() as u64))).chain(frames).collect())
+}
+
+/// Whether these bytes are at a place in a segment, undamaged.
+fn has_bytes(segments: &Segments, extent: &Extent, raw: &[u8]) -> bool {
+    let mut bytes = Vec::new();
+    extent.length == raw.len() as u64
+        && segments.read(extent, &(0..extent.length), &mut bytes).is_ok()
+        && bytes == raw
+}
+
 impl Txn<'_> {
     /// Stages the rows of a message: `raw`, from which `message` was made. The transaction must
     /// also stage an email with the message.
-    pub fn put_message(&mut self, message: &EncodedMessage, raw: &[u8]) {
-        self.put_blob(&message.blob, raw);
+    ///
+    /// # Errors
+    /// Those of `put_blob`.
+    pub fn put_message(&mut self, message: &EncodedMessage, raw: &[u8]) -> Result<(), Error> {
+        self.put_blob(&message.blob, raw)
     }
 
     /// Stages the rows of `raw`, whose hash is `hash`. The transaction must also stage a reference
     /// to it.
-    pub(in crate::store) fn put_blob(&mut self, hash: &BlobHash, raw: &[u8]) {
-        self.put_bytes::<Blobs>(&BlobKey { blob: *hash }, blob_head(raw, self.now));
-        for (key, frame) in blob_frames(hash, raw) {
-            self.put_bytes::<BlobFrames>(&key, frame);
+    ///
+    /// # Errors
+    /// `Full` if a segment has no space; those of reading and of segments.
+    pub(in crate::store) fn put_blob(&mut self, hash: &BlobHash, raw: &[u8]) -> Result<(), Error> {
+        for Put { table, key, value } in blob_rows(self, hash, raw, self.now)? {
+            self.stage_row(table, key, value);
         }
+        Ok(())
     }
 
     /// Adds a candidate: a message that may have had no reference since `at`. `collect_blobs` looks
@@ -117,7 +177,8 @@ impl Txn<'_> {
             }
             let Some(blob) = blob else { continue };
             let BlobRow { at: stored_at, bytes } = BlobRow::decode(&key.encode(), &blob)?;
-            bytes_seen = bytes.len().saturating_add(bytes_seen);
+            // What is in a segment was not read.
+            bytes_seen += bytes.extent().map_or(bytes.len(), |_| 0);
             if stored_at > upto {
                 self.note_blob_release(stored_at, candidate.blob);
                 continue;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::segments::Segments;
 use super::{
     Backup, Batch, Engine, LookupFn, RowFn, RowReader, Statistics, Table, WalkFn, WalkStep,
 };
@@ -56,6 +57,10 @@ impl<E: Engine> FaultyEngine<E> {
 }
 
 impl<E: Engine> RowReader for FaultyEngine<E> {
+    fn segments(&self) -> Option<&Segments> {
+        self.inner.segments()
+    }
+
     fn base(&self, account: AccountId) -> Result<u64, Error> {
         self.inner.base(account)
     }

@@ -11,6 +11,7 @@
 //! - An engine that several processes share stores a version of each account. Every batch that
 //!   names the account raises it. Other engines store none (`base` is 0), because the account's
 //!   lock in memory is enough.
+//! - Before `write` writes a row, what was appended to the segments is durable.
 //! - After an error of `write` other than `Full` or `Away`, the state of the disk is unknown.
 
 #[cfg(test)]
@@ -19,6 +20,11 @@ pub mod fault;
 pub mod memory;
 #[cfg(feature = "rocksdb")]
 pub mod rocks;
+#[cfg_attr(
+    not(feature = "rocksdb"),
+    expect(dead_code, reason = "the engine in memory has no segments")
+)]
+pub mod segments;
 #[cfg(test)]
 mod suite;
 pub(crate) mod typed;
@@ -29,6 +35,7 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use self::segments::Segments;
 use super::error::Error;
 /// The name by which engines, and errors, know a table. (`store::table::Table` is the trait of the
 /// types that name tables where keys and rows are typed.)
@@ -140,6 +147,12 @@ pub trait RowReader {
         Ok(0)
     }
 
+    /// The segments in which rows may name values; `None` if all values are in rows. While the
+    /// reader is a snapshot or a transaction, no segment is deleted that a row of its state names.
+    fn segments(&self) -> Option<&Segments> {
+        None
+    }
+
     /// Returns the row under a key.
     ///
     /// # Errors
@@ -215,6 +228,8 @@ pub struct Statistics {
     pub syncs: u64,
     /// Bytes written to the log.
     pub log_bytes: u64,
+    /// Bytes appended to segments.
+    pub segment_bytes: u64,
     /// Bytes written by flushes and compactions.
     pub table_bytes: u64,
 }

@@ -23,6 +23,7 @@ use rocksdb::{
 };
 
 use self::remains::Deletions;
+use super::segments::{SegmentGuard, Segments};
 use super::{
     Backup, Batch, Engine, LookupFn, Put, RowFn, RowReader, StaleBatches, Statistics, Table,
     WalkFn, WalkStep,
@@ -35,6 +36,7 @@ use crate::store::table::Tuning;
 pub struct RocksEngine {
     db: DB,
     options: rocksdb::Options,
+    segments: Segments,
     read_only: bool,
     /// Neighbouring rows that were deleted, to be cleared.
     deletions: Deletions,
@@ -59,7 +61,9 @@ impl RocksEngine {
         options.create_missing_column_families(true);
         let db =
             DB::open_cf_descriptors(&options, dir, families).map_err(|error| open_error(&error))?;
-        Ok(Self { db, options, read_only: false, deletions: Deletions::default(), _lock: None })
+        let segments = Segments::open(dir, settings, false)?;
+        let deletions = Deletions::default();
+        Ok(Self { db, options, segments, read_only: false, deletions, _lock: None })
     }
 
     /// Opens the store in a directory for reading, without creating or changing a file. The rows in
@@ -81,7 +85,9 @@ impl RocksEngine {
         let (options, families) = tuning::database_options(settings);
         let db = DB::open_cf_descriptors_read_only(&options, dir, families, false)
             .map_err(|error| open_error(&error))?;
-        Ok(Self { db, options, read_only: true, deletions: Deletions::default(), _lock: lock })
+        let segments = Segments::open(dir, settings, true)?;
+        let deletions = Deletions::default();
+        Ok(Self { db, options, segments, read_only: true, deletions, _lock: lock })
     }
 
     fn family(&self, table: Table) -> Result<&ColumnFamily, Error> {
@@ -197,6 +203,10 @@ fn scan<D: DBAccess>(
 }
 
 impl RowReader for RocksEngine {
+    fn segments(&self) -> Option<&Segments> {
+        Some(&self.segments)
+    }
+
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.db.get_cf(self.family(table)?, key).map_err(|error| io(&error))
     }
@@ -237,9 +247,11 @@ impl RocksEngine {
 
 impl RocksEngine {
     fn open_snapshot(&self, fills_cache: bool) -> RocksSnapshot<'_> {
+        // The guard is taken first, so that no segment is missing that a row of the snapshot names.
+        let guard = self.segments.guard();
         let (mut options, snapshot) = (ReadOptions::default(), self.db.snapshot());
         options.set_snapshot(&snapshot);
-        RocksSnapshot { engine: self, options, snapshot, fills_cache }
+        RocksSnapshot { engine: self, options, snapshot, fills_cache, _guard: guard }
     }
 }
 
@@ -250,6 +262,7 @@ struct RocksSnapshot<'a> {
     snapshot: rocksdb::Snapshot<'a>,
     /// Whether blocks that scans read are put into the cache.
     fills_cache: bool,
+    _guard: SegmentGuard,
 }
 
 impl RocksSnapshot<'_> {
@@ -261,6 +274,10 @@ impl RocksSnapshot<'_> {
 }
 
 impl RowReader for RocksSnapshot<'_> {
+    fn segments(&self) -> Option<&Segments> {
+        Some(&self.engine.segments)
+    }
+
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let found =
             self.engine.db.get_pinned_cf_opt(self.engine.family(table)?, key, &self.options);
@@ -343,6 +360,7 @@ impl Engine for RocksEngine {
                 None => merged.delete_cf(family, &put.key),
             }
         }
+        self.segments.sync()?;
         let mut options = WriteOptions::default();
         options.set_sync(true);
         self.db.write_opt(merged, &options).map_err(|error| io(&error))?;
@@ -374,7 +392,8 @@ impl Engine for RocksEngine {
     fn statistics(&self) -> Statistics {
         let ticker = |which| self.options.get_ticker_count(which);
         Statistics {
-            syncs: ticker(Ticker::WalFileSynced),
+            syncs: ticker(Ticker::WalFileSynced) + self.segments.syncs(),
+            segment_bytes: self.segments.written(),
             log_bytes: ticker(Ticker::WalFileBytes),
             table_bytes: ticker(Ticker::FlushWriteBytes)
                 + ticker(Ticker::CompactWriteBytes)

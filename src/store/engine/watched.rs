@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::memory::MemoryEngine;
+use super::segments::Segments;
 use super::{Batch, Engine, RowFn, RowReader, Statistics, Table};
 use crate::model::AccountId;
 use crate::store::error::Error;
@@ -63,6 +64,10 @@ struct CountingReader<'a, R> {
 }
 
 impl<R: Deref<Target: RowReader>> RowReader for CountingReader<'_, R> {
+    fn segments(&self) -> Option<&Segments> {
+        self.inner.segments()
+    }
+
     fn base(&self, account: AccountId) -> Result<u64, Error> {
         self.inner.base(account)
     }
@@ -94,6 +99,10 @@ impl CountingEngine {
 }
 
 impl RowReader for CountingEngine {
+    fn segments(&self) -> Option<&Segments> {
+        self.inner.segments()
+    }
+
     fn base(&self, account: AccountId) -> Result<u64, Error> {
         self.inner.base(account)
     }

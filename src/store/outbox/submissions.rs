@@ -29,7 +29,7 @@ impl Txn<'_> {
         message: Option<(&BlobHash, &[u8])>,
     ) -> Result<(ObjectId, ActionId), Error> {
         if let Some((hash, raw)) = message {
-            self.put_blob(hash, raw);
+            self.put_blob(hash, raw)?;
         }
         // `queue_action` below takes this id: without a duplicate key it queues a new action.
         let next = ActionId(self.state.last_action + 1);

@@ -106,7 +106,7 @@ impl Txn<'_> {
         raw: &[u8],
     ) -> Result<ActionId, Error> {
         let id = self.queue_action(Action { blob: Some(*hash), ..action }, b"")?;
-        self.put_blob(hash, raw);
+        self.put_blob(hash, raw)?;
         Ok(id)
     }
 

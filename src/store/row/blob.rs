@@ -1,14 +1,18 @@
-//! The rows of a message as received. A short message is one row. A long one is a head row and
-//! frames, so that a part of it can be read without the rest, and no row is so large that its write
-//! delays all others.
+//! The rows of a message as received. The row of a message says where its bytes are: in a segment,
+//! in the row itself if there are few, or in rows of their own, the frames. Only earlier versions
+//! and engines without segments write frames and long rows.
 
 use super::{FieldReader, FieldWriter, RowError, decode_with};
 use crate::model::{BlobHash, UtcMillis};
-use crate::store::engine::{Put, Table};
+use crate::store::engine::Table;
+use crate::store::engine::segments::Extent;
 use crate::store::error::Error;
-use crate::store::table::keys::{BlobFrameKey, BlobKey};
-use crate::store::table::{BlobFrames, Blobs};
+use crate::store::table::keys::BlobFrameKey;
 
+/// The codecs of a row of `blobs`: where the bytes of the message are.
+const INLINE: u8 = 0;
+const FRAMED: u8 = 1;
+const LOCATED: u8 = 2;
 /// Bytes of a frame. A message of at most this size is one row.
 pub const FRAME_BYTES: usize = 128 << 10;
 
@@ -25,6 +29,8 @@ pub struct BlobRow<'a> {
 pub enum BlobBytes<'a> {
     /// The bytes are in this row.
     Inline(&'a [u8]),
+    /// The bytes are in a segment.
+    Located(Extent),
     /// The bytes are in frames. This is the number of bytes.
     Framed(u64),
 }
@@ -35,7 +41,17 @@ impl BlobBytes<'_> {
     pub fn len(self) -> u64 {
         match self {
             Self::Inline(raw) => raw.len() as u64,
+            Self::Located(extent) => extent.length,
             Self::Framed(length) => length,
+        }
+    }
+
+    /// The place in a segment, if the bytes are in one.
+    #[must_use]
+    pub fn extent(self) -> Option<Extent> {
+        match self {
+            Self::Located(extent) => Some(extent),
+            Self::Inline(_) | Self::Framed(_) => None,
         }
     }
 
@@ -43,7 +59,7 @@ impl BlobBytes<'_> {
     #[must_use]
     pub fn frames(self) -> u64 {
         match self {
-            Self::Inline(_) => 0,
+            Self::Inline(_) | Self::Located(_) => 0,
             Self::Framed(length) => length.div_ceil(FRAME_BYTES as u64),
         }
     }
@@ -55,65 +71,57 @@ impl<'a> BlobRow<'a> {
     /// # Errors
     /// `Corrupt`.
     pub fn decode(key: &[u8], bytes: &'a [u8]) -> Result<Self, Error> {
-        let mut inline: &'a [u8] = &[];
-        let (at, framed) = decode_with(Table::Blobs, key, bytes, 1, |input, _| {
+        let (at, elsewhere) = decode_with(Table::Blobs, key, bytes, 1, |input, _| {
             let codec = input.byte()?;
             let at = UtcMillis(input.signed()?);
-            match codec {
-                0 => input.bytes().map(|_| (at, None)),
-                1 => Ok((at, Some(input.num()?))),
-                _ => Err(RowError("unknown codec")),
-            }
+            let elsewhere = match codec {
+                INLINE => {
+                    input.bytes()?;
+                    None
+                }
+                FRAMED => Some(BlobBytes::Framed(input.num()?)),
+                LOCATED => {
+                    let length = input.num()?;
+                    let segment = u32::try_from(input.num()?)
+                        .map_err(|_| RowError("a segment has no such number"))?;
+                    Some(BlobBytes::Located(Extent { segment, offset: input.num()?, length }))
+                }
+                _ => return Err(RowError("unknown codec")),
+            };
+            Ok((at, elsewhere))
         })?;
-        if framed.is_none() {
-            // `decode_with` cannot return borrowed bytes, so they are read again, after version,
-            // codec and time.
-            let mut rest = FieldReader(bytes.get(2..).unwrap_or_default());
-            let raw = rest.signed().and_then(|_| rest.bytes());
-            inline = raw.map_err(|bad| bad.of(Table::Blobs, key))?;
+        if let Some(bytes) = elsewhere {
+            return Ok(Self { at, bytes });
         }
-        Ok(Self { at, bytes: framed.map_or(BlobBytes::Inline(inline), BlobBytes::Framed) })
+        // `decode_with` cannot return borrowed bytes, so they are read again.
+        let mut rest = FieldReader(bytes.get(2..).unwrap_or_default());
+        let raw = rest.signed().and_then(|_| rest.bytes());
+        let raw = raw.map_err(|bad| bad.of(Table::Blobs, key))?;
+        Ok(Self { at, bytes: BlobBytes::Inline(raw) })
     }
 
     /// Encodes the row.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
+        let (codec, capacity) = match self.bytes {
+            BlobBytes::Inline(raw) => (INLINE, raw.len().saturating_add(16)),
+            BlobBytes::Framed(_) => (FRAMED, 16),
+            BlobBytes::Located(_) => (LOCATED, 24),
+        };
+        let mut out = FieldWriter(Vec::with_capacity(capacity));
+        out.fixed(&[1, codec]);
+        out.signed(self.at.0);
         match self.bytes {
-            BlobBytes::Inline(raw) => {
-                let mut out = FieldWriter(Vec::with_capacity(raw.len().saturating_add(16)));
-                out.fixed(&[1, 0]);
-                out.signed(self.at.0);
-                out.bytes(raw);
-                out.0
-            }
-            BlobBytes::Framed(length) => {
-                let mut out = FieldWriter(Vec::with_capacity(16));
-                out.fixed(&[1, 1]);
-                out.signed(self.at.0);
+            BlobBytes::Inline(raw) => out.bytes(raw),
+            BlobBytes::Framed(length) => out.num(length),
+            BlobBytes::Located(Extent { segment, offset, length }) => {
                 out.num(length);
-                out.0
+                out.num(u64::from(segment));
+                out.num(offset);
             }
         }
+        out.0
     }
-}
-
-/// Returns all rows of a message, in the order of tables and keys.
-#[must_use]
-pub fn blob_rows(hash: &BlobHash, raw: &[u8], at: UtcMillis) -> Vec<Put> {
-    let head = Put::bytes::<Blobs>(&BlobKey { blob: *hash }, blob_head(raw, at));
-    let frames = blob_frames(hash, raw).map(|(key, value)| Put::bytes::<BlobFrames>(&key, value));
-    std::iter::once(head).chain(frames).collect()
-}
-
-/// Encodes the `blobs` row of a message that is stored at this time: with its bytes if it is short,
-/// else with their number.
-pub(in crate::store) fn blob_head(raw: &[u8], at: UtcMillis) -> Vec<u8> {
-    let bytes = if raw.len() > FRAME_BYTES {
-        BlobBytes::Framed(raw.len() as u64)
-    } else {
-        BlobBytes::Inline(raw)
-    };
-    BlobRow { at, bytes }.encode()
 }
 
 /// Returns the `blob_frames` rows of a message; a short message has none.

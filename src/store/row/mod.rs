@@ -32,8 +32,8 @@ pub use action::{
     Digest, decode_kind_and_state, decode_outbox_message, domain_digest, encode_outbox_message,
     lane_digest, wake_condition,
 };
-pub use blob::{BlobBytes, BlobRow, FRAME_BYTES, blob_rows, decode_frame};
-pub(in crate::store) use blob::{blob_frames, blob_head};
+pub(in crate::store) use blob::blob_frames;
+pub use blob::{BlobBytes, BlobRow, FRAME_BYTES, decode_frame};
 pub use content::{
     EncodedMessage, are_tokens_outdated, content_prefix, decode_content, decode_tokens,
     encode_content, encode_tokens, is_content_outdated,

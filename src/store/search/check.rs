@@ -6,6 +6,7 @@ use std::hash::Hasher;
 use siphasher::sip::SipHasher13;
 
 use crate::model::{AccountId, DeliveredTo, EmailId, Token, Tokens, field};
+use crate::store::engine::segments::Segments;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::engine::{RowFn, RowReader, Table};
 use crate::store::error::Error;
@@ -217,6 +218,10 @@ impl Checker<'_> {
 struct BorrowedReader<'a>(&'a dyn RowReader);
 
 impl RowReader for BorrowedReader<'_> {
+    fn segments(&self) -> Option<&Segments> {
+        self.0.segments()
+    }
+
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.0.get(table, key)
     }

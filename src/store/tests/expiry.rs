@@ -111,8 +111,10 @@ fn a_message_is_written_only_with_a_reference_and_a_sweep_finds_unreferenced_one
     assert_eq!((fixture.rows(Table::Blobs), fixture.rows(Table::Deliveries)), (0, 1));
     // Writes unreferenced messages, as a fault would leave them.
     let hash = |n| BlobHash(*blake3::hash(&raw(n)).as_bytes());
-    let mut puts: Vec<Put> =
-        (0..5u32).flat_map(|n| row::blob_rows(&hash(n), &raw(n), fixture.clock.now())).collect();
+    let rows = |n| {
+        blob::write::blob_rows(&*fixture.engine, &hash(n), &raw(n), fixture.clock.now()).unwrap()
+    };
+    let mut puts: Vec<Put> = (0..5u32).flat_map(rows).collect();
     puts.sort_by(|one, other| one.key.cmp(&other.key));
     fixture.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
     let held = fixture.deliver(3, &[]);

@@ -113,8 +113,8 @@ fn act(world: &mut ListingWorld, n: u32, act: &ListingAct) {
     let pick = |which: usize| live.get(which % live.len().max(1)).copied();
     match act {
         ListingAct::Deliver { keys, at, mailbox } => {
-            let (message, blob) = message(n, keys);
-            let (mut results, ticket) = store.commit_many(&[ACCOUNT], blob, |txn| {
+            let (message, raw) = message(n, keys);
+            let (mut results, ticket) = store.commit_message(&[ACCOUNT], &message, &raw, |txn| {
                 txn.create_email(&NewEmail {
                     message: &message,
                     prefix: b"",
@@ -408,14 +408,14 @@ fn positions_are_right_with_several_levels_of_ranks() {
         Ok(())
     })
     .unwrap();
-    let (message, blob) = message(0, &[]);
+    let (message, raw) = message(0, &[]);
     let listing =
         Listing { uid: MailboxUid(1), filter: ListingFilter::Every, shape: Shape::Emails };
     let second_level = Prefix::<RankKey>::encode(&(ACCOUNT, listing, 2));
     let mut times = (0i64..).map(|n| n * 7919 % 10_007);
     // About one email in 256 is a boundary of the second level.
     while !engine.rows(Table::MailboxRank).iter().any(|(key, _)| key.starts_with(&second_level)) {
-        let (mut results, ticket) = store.commit_many(&[ACCOUNT], blob.clone(), |txn| {
+        let (mut results, ticket) = store.commit_message(&[ACCOUNT], &message, &raw, |txn| {
             for at in times.by_ref().take(400) {
                 txn.create_email(&NewEmail {
                     message: &message,

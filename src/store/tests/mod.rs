@@ -28,6 +28,8 @@ mod listings;
 mod mailboxes;
 mod objects;
 mod rest;
+#[cfg(feature = "rocksdb")]
+mod segments;
 mod shares;
 mod submissions;
 mod together;
@@ -78,8 +80,8 @@ fn make_account(store: &Store, account: AccountId) {
     made.unwrap().1.wait_blocking().unwrap();
 }
 
-/// Makes message `n`, whose thread keys are `keys`, and its blob rows.
-fn message(n: u32, keys: &[u8]) -> (EncodedMessage, Vec<Put>) {
+/// Makes message `n`, whose thread keys are `keys`, and its bytes.
+fn message(n: u32, keys: &[u8]) -> (EncodedMessage, Vec<u8>) {
     let raw = format!("Subject: {n}\r\n\r\n{n}\r\n").into_bytes();
     let hash = BlobHash(*blake3::hash(&raw).as_bytes());
     let rows = MessageRows {
@@ -88,7 +90,7 @@ fn message(n: u32, keys: &[u8]) -> (EncodedMessage, Vec<Put>) {
         thread_keys: keys.iter().map(|key| ThreadKey([*key; 32])).collect(),
         ..MessageRows::default()
     };
-    (EncodedMessage::new(&rows), row::blob_rows(&hash, &raw, UtcMillis(0)))
+    (EncodedMessage::new(&rows), raw)
 }
 
 fn deliver_to(
@@ -98,8 +100,8 @@ fn deliver_to(
     keys: &[u8],
     at: i64,
 ) -> Result<EmailId, Error> {
-    let (message, blob) = message(n, keys);
-    let (mut results, ticket) = store.commit_many(&[account], blob, |txn| {
+    let (message, raw) = message(n, keys);
+    let (mut results, ticket) = store.commit_message(&[account], &message, &raw, |txn| {
         let inbox = txn.state().inbox;
         let new = NewEmail {
             message: &message,

@@ -44,12 +44,20 @@ fn random_changes_keep_every_invariant_on_disk() {
 /// Copies the files of an open store, as a crash would leave them.
 fn crash(dir: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
-    for file in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
-        if file.file_type().unwrap().is_file() && file.file_name() != "LOCK" {
-            std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+    copy_files(dir, copy.path());
+    copy
+}
+
+fn copy_files(from: &Path, to: &Path) {
+    for file in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(file.file_name());
+        if file.file_type().unwrap().is_dir() {
+            std::fs::create_dir(&to).unwrap();
+            copy_files(&file.path(), &to);
+        } else if file.file_name() != "LOCK" {
+            std::fs::copy(file.path(), to).unwrap();
         }
     }
-    copy
 }
 
 /// Returns the logs, oldest first.
@@ -68,7 +76,9 @@ fn log_of(dir: &Path) -> std::path::PathBuf {
 #[test]
 fn a_store_with_a_missing_or_cut_earlier_log_does_not_open() {
     let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path()).unwrap();
+    let in_rows = Options { min_segment_value: usize::MAX, ..Options::small() };
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
+    let store = Store::open(dir.path(), &in_rows, clock).unwrap();
     make_account(&store, ACCOUNT);
     // Writes enough to flush one table, which begins a second log. Other tables need the first.
     for n in 0..60u32 {

@@ -22,7 +22,12 @@ fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for file in fs::read_dir(from).unwrap() {
         let path = file.unwrap().path();
-        fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+        let to = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy(&path, &to);
+        } else {
+            fs::copy(&path, to).unwrap();
+        }
     }
 }
 

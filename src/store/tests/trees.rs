@@ -233,18 +233,19 @@ impl TreeWorld {
                     return;
                 }
                 self.delivered += 1;
-                let (message, blob) = message(self.delivered, keys);
+                let (message, raw) = message(self.delivered, keys);
                 let keywords: BTreeSet<String> =
                     seen.then(|| "$seen".to_owned()).into_iter().collect();
-                let (mut results, ticket) = self.store.commit_many(&[ACCOUNT], blob, |txn| {
-                    txn.create_email(&NewEmail {
-                        message: &message,
-                        prefix: b"",
-                        mailboxes: boxes.clone(),
-                        keywords: keywords.clone(),
-                        received_at: UtcMillis(i64::from(self.delivered % 4)),
-                    })
-                });
+                let (mut results, ticket) =
+                    self.store.commit_message(&[ACCOUNT], &message, &raw, |txn| {
+                        txn.create_email(&NewEmail {
+                            message: &message,
+                            prefix: b"",
+                            mailboxes: boxes.clone(),
+                            keywords: keywords.clone(),
+                            received_at: UtcMillis(i64::from(self.delivered % 4)),
+                        })
+                    });
                 let (id, thread) = results.pop().unwrap().1.unwrap();
                 ticket.wait_blocking().unwrap();
                 self.mails.insert(id, TreeMail { thread, boxes, unread: !seen });

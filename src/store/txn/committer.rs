@@ -12,20 +12,23 @@
 //!   new state. Each commit then waits for its write before it returns, and its ticket is ready.
 
 mod group;
+mod shared_rows;
 mod ticket;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::oneshot;
 
+pub(in crate::store) use self::shared_rows::SharedRows;
 pub use self::ticket::Ticket;
 use self::ticket::WriteResult;
 use crate::model::{AccountId, BlobHash, Change, UtcMillis};
+use crate::store::engine::segments::SegmentGuard;
 use crate::store::engine::typed::KeyRange;
 use crate::store::engine::{Batch, Engine, Put};
 use crate::store::error::Error;
@@ -33,7 +36,7 @@ use crate::store::listing::rank::Ranking;
 use crate::store::table::codec::KeyPart as _;
 use crate::store::table::{BlobRefs, Home, OutboxBlobs};
 use crate::store::txn::Txn;
-use crate::store::{Options, Thresholds};
+use crate::store::{Options, Thresholds, version};
 
 /// How often a change is run again at most after another process overtook it.
 const MAX_REPEATS: u32 = 8;
@@ -57,6 +60,8 @@ struct QueuedBatches {
 /// The changes of one or several accounts that share a ticket.
 struct QueuedCommit {
     parts: Vec<AccountChange>,
+    /// Taken before the changes read their first row. Dropped when the commit is redeemed.
+    _guard: Option<SegmentGuard>,
     result: oneshot::Sender<WriteResult>,
 }
 
@@ -96,6 +101,8 @@ struct CommitterState {
     poison: OnceLock<Error>,
     hold: Duration,
     repeat_pause: Duration,
+    /// Whether the store is known to have the format of this version.
+    has_newest_format: AtomicBool,
     ranking: Ranking,
     thresholds: Thresholds,
 }
@@ -145,6 +152,7 @@ impl Committer {
             poison: OnceLock::new(),
             hold: options.hold,
             repeat_pause: options.repeat_pause,
+            has_newest_format: AtomicBool::new(false),
             ranking,
             thresholds: options.thresholds,
         });
@@ -198,23 +206,25 @@ impl Committer {
         account: AccountId,
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> Result<(T, Ticket), Error> {
+        let none = SharedRows::none(&*self.shared.engine);
         let (mut results, ticket) =
-            self.commit_as(CommitKind::Repair, now, &[account], Vec::new(), change);
+            self.commit_as(CommitKind::Repair, now, &[account], &none, change);
         results.pop().map_or(Err(Error::NotFound("account")), |(_, result)| {
             result.map(|value| (value, ticket))
         })
     }
 
-    /// Runs `change` for each account, and queues each change by itself. `message_rows` are written
-    /// once with the changes that refer to the message.
+    /// Runs `change` for each account, and queues each change by itself. The rows of `message` are
+    /// written once with the changes that refer to the message.
     pub(in crate::store) fn commit<T>(
         &self,
         now: UtcMillis,
         accounts: &[AccountId],
-        message_rows: Vec<Put>,
+        message: Option<SharedRows>,
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
-        self.commit_as(CommitKind::Separate, now, accounts, message_rows, change)
+        let message = message.unwrap_or_else(|| SharedRows::none(&*self.shared.engine));
+        self.commit_as(CommitKind::Separate, now, accounts, &message, change)
     }
 
     /// Runs `change` for each account, and queues the changes as one batch if none fails.
@@ -224,7 +234,8 @@ impl Committer {
         accounts: &[AccountId],
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
-        self.commit_as(CommitKind::Together, now, accounts, Vec::new(), change)
+        let none = SharedRows::none(&*self.shared.engine);
+        self.commit_as(CommitKind::Together, now, accounts, &none, change)
     }
 
     /// Commits. If the engine is shared, waits for the write and runs overtaken changes again.
@@ -233,26 +244,23 @@ impl Committer {
         kind: CommitKind,
         now: UtcMillis,
         accounts: &[AccountId],
-        message_rows: Vec<Put>,
+        message: &SharedRows,
         mut change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
         let mut accounts = accounts.to_vec();
         accounts.sort_unstable();
         accounts.dedup();
-        if let Err(error) = self.health() {
+        if let Err(error) = self.health().and_then(|()| self.shared.raise_format()) {
             let refused = accounts.into_iter().map(|account| (account, Err(error.clone())));
             return (refused.collect(), Ticket::ended(Ok(Vec::new())));
         }
-        let message_rows = (!message_rows.is_empty()).then(|| Arc::new(message_rows));
-        let message_rows = message_rows.as_ref();
         if !self.shared.engine.is_shared() {
-            return self.commit_once(kind, now, &accounts, message_rows, &mut change);
+            return self.commit_once(kind, now, &accounts, message, &mut change);
         }
         let mut results = BTreeMap::new();
         let (mut remaining, mut repeats) = (accounts.clone(), 0);
         let written = loop {
-            let (found, ticket) =
-                self.commit_once(kind, now, &remaining, message_rows, &mut change);
+            let (found, ticket) = self.commit_once(kind, now, &remaining, message, &mut change);
             results.extend(found);
             match ticket.overtaken_accounts_blocking() {
                 Ok(overtaken) if overtaken.is_empty() => break Ok(Vec::new()),
@@ -279,7 +287,7 @@ impl Committer {
         kind: CommitKind,
         now: UtcMillis,
         accounts: &[AccountId],
-        message_rows: Option<&Arc<Vec<Put>>>,
+        message: &SharedRows,
         change: &mut impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
         let is_repair = kind == CommitKind::Repair;
@@ -307,7 +315,7 @@ impl Committer {
                 *account,
                 result.map(|(value, rows)| {
                     let rows = rows.map(|(batch, change)| {
-                        (Arc::new(with_message_rows(batch, message_rows)), change)
+                        (Arc::new(with_message_rows(batch, message.rows.as_ref())), change)
                     });
                     has_rows |= rows.is_some();
                     parts.push(AccountChange {
@@ -341,7 +349,7 @@ impl Committer {
                 queued.batches.push_back(Arc::clone(batch));
             }
         }
-        self.shared.push(QueuedCommit { parts, result: sender });
+        self.shared.push(QueuedCommit { parts, _guard: message.guard.clone(), result: sender });
         drop(locks);
         (results, Ticket::waiting(receiver))
     }
@@ -409,6 +417,16 @@ impl CommitterState {
             return Arc::clone(queue);
         }
         Arc::clone(self.accounts.write().entry(account).or_default())
+    }
+
+    /// Raises the format of the store before the first write, if opening the store could not: the
+    /// disk was full.
+    fn raise_format(&self) -> Result<(), Error> {
+        if !self.has_newest_format.load(Ordering::Acquire) {
+            version::raise_format(&*self.engine)?;
+            self.has_newest_format.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// Marks the account if the caller is its repair; otherwise refuses an account under repair.

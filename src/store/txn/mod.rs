@@ -18,13 +18,14 @@ pub(in crate::store) mod sweep;
 
 use std::sync::Arc;
 
-pub(in crate::store) use crate::store::txn::committer::Committer;
 pub use crate::store::txn::committer::{CommitResults, Ticket};
+pub(in crate::store) use crate::store::txn::committer::{Committer, SharedRows};
 pub(in crate::store) use crate::store::txn::sweep::THREAD_REFS;
 
 use crate::model::{AccountId, Change, DataType, EmailId, MailboxUid, ModSeq, ThreadId, UtcMillis};
 use crate::store::Thresholds;
 use crate::store::account::shares::ShareChange;
+use crate::store::engine::segments::Segments;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::engine::{Base, Batch, Engine, Put, RowFn, RowReader, Table};
 use crate::store::error::Error;
@@ -329,6 +330,10 @@ impl<'s> Txn<'s> {
 }
 
 impl RowReader for Txn<'_> {
+    fn segments(&self) -> Option<&Segments> {
+        self.stored().segments()
+    }
+
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         if let Some(staged) = self.stage.get(&(table, key.to_vec())) {
             return Ok(staged.clone());
@@ -380,6 +385,10 @@ impl RowReader for Txn<'_> {
 }
 
 impl RowReader for &Txn<'_> {
+    fn segments(&self) -> Option<&Segments> {
+        (*self).segments()
+    }
+
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         (*self).get(table, key)
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::AccountId;
+use crate::store::engine::segments::Segments;
 use crate::store::engine::{LookupFn, RowFn, RowReader, Table, WalkFn, WalkStep};
 use crate::store::error::Error;
 use crate::store::table::Home;
@@ -31,6 +32,10 @@ impl RepairGuard<'_> {
 }
 
 impl RowReader for RepairGuard<'_> {
+    fn segments(&self) -> Option<&Segments> {
+        self.read.segments()
+    }
+
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.check_open(table, key)?;
         self.read.get(table, key)

@@ -1,5 +1,7 @@
-//! Makes, verifies and restores backups with RocksDB's backup engine.
+//! Makes, verifies and restores backups: the tables with RocksDB's backup engine, the segments
+//! beside them.
 //!
+//! - A backup without its segments is not whole, as after a kill. It is not listed.
 //! - Files that do not change, blob files too, are stored once for all backups that have them.
 //! - RocksDB verifies only the sizes of files. `verify` also reads every file and compares its
 //!   checksum with the text file `meta/ID`, which has a line `PATH crc32 NUMBER` for each file. The
@@ -16,23 +18,51 @@ use super::{RocksEngine, io};
 use crate::model::UtcMillis;
 use crate::store::Options;
 use crate::store::engine::Backup;
+use crate::store::engine::segments::backup as segments;
 use crate::store::error::Error;
 
 impl RocksEngine {
     /// Adds a backup to the directory, and has RocksDB verify it.
     pub(super) fn make_backup(&self, dir: &Path) -> Result<Backup, Error> {
         let mut engine = open(dir)?;
+        let earlier: Vec<u32> =
+            engine.get_backup_info().iter().map(|earlier| earlier.backup_id).collect();
+        segments::prepare(dir, &earlier)?;
+        // The segments are copied after the rows that name them.
+        let _held = self.segments.prevent_deletion();
         // Without a flush, each backup would have its own copy of the whole log.
         engine.create_new_backup_flush(&self.db, true).map_err(|error| io(&error))?;
         let newest = engine.get_backup_info().iter().map(backup).max_by_key(|backup| backup.id);
         let newest = newest.ok_or_else(|| Error::Io("the new backup is missing".into()))?;
         engine.verify_backup(newest.id).map_err(|error| io(&error))?;
-        Ok(newest)
+        self.segments.back_up(dir, newest.id, &earlier)?;
+        Ok(with_segments(dir, newest))
     }
 
-    /// Deletes all backups but the newest `keep`.
+    /// Deletes all backups but the newest `keep` whole ones, and those that are younger than these.
     pub(super) fn purge_backups(dir: &Path, keep: usize) -> Result<(), Error> {
-        open(dir)?.purge_old_backups(keep).map_err(|error| io(&error))
+        let mut engine = open(dir)?;
+        let mut ids: Vec<u32> = engine.get_backup_info().iter().map(|one| one.backup_id).collect();
+        ids.sort_unstable();
+        let mut whole = 0;
+        let mut kept = ids.iter().rev().copied().take_while(|id| {
+            let wanted = whole < keep;
+            whole += usize::from(segments::is_whole(dir, *id));
+            wanted
+        });
+        let kept: Vec<u32> = kept.by_ref().collect();
+        engine.purge_old_backups(kept.len()).map_err(|error| io(&error))?;
+        segments::keep_only(dir, &kept)
+    }
+}
+
+/// Adds the segments of a backup to its size.
+fn with_segments(dir: &Path, backup: Backup) -> Backup {
+    let (bytes, files) = segments::size(dir, backup.id);
+    Backup {
+        bytes: backup.bytes.saturating_add(bytes),
+        files: backup.files.saturating_add(files),
+        ..backup
     }
 }
 
@@ -49,7 +79,9 @@ fn backup(info: &BackupEngineInfo) -> Backup {
 
 /// Returns the backups in a directory, oldest first.
 pub(in crate::store) fn list(dir: &Path) -> Result<Vec<Backup>, Error> {
-    let mut all: Vec<Backup> = open(dir)?.get_backup_info().iter().map(backup).collect();
+    let all = open(dir)?.get_backup_info();
+    let whole = all.iter().map(backup).filter(|backup| segments::is_whole(dir, backup.id));
+    let mut all: Vec<Backup> = whole.map(|backup| with_segments(dir, backup)).collect();
     all.sort_by_key(|backup| backup.id);
     Ok(all)
 }
@@ -76,7 +108,10 @@ pub(in crate::store) fn verify(dir: &Path, id: u32) -> Result<(), Error> {
         }
         files += 1;
     }
-    if files == 0 { Err(damaged("it names no files".into())) } else { Ok(()) }
+    if files == 0 {
+        return Err(damaged("it names no files".into()));
+    }
+    segments::verify(dir, id).map_err(damaged)
 }
 
 /// Restores a backup to an empty directory, and opens the engine there. Does not verify the backup.
@@ -84,6 +119,7 @@ pub(in crate::store) fn restore(dir: &Path, id: u32, to: &Path) -> Result<RocksE
     open(dir)?
         .restore_from_backup(to, to, &RestoreOptions::default(), id)
         .map_err(|error| io(&error))?;
+    segments::restore(dir, id, to)?;
     RocksEngine::open(to, &Options::small())
 }
 

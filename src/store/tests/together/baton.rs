@@ -9,6 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use super::STORES;
 use crate::model::AccountId;
 use crate::store::engine::memory::MemoryEngine;
+use crate::store::engine::segments::Segments;
 use crate::store::engine::{Batch, Engine, RowFn, RowReader, Statistics, Table, Usage};
 use crate::store::error::Error;
 use crate::store::tests::actors::SeededRng;
@@ -90,6 +91,10 @@ impl std::fmt::Debug for BatonEngine {
 }
 
 impl RowReader for BatonEngine {
+    fn segments(&self) -> Option<&Segments> {
+        self.inner.segments()
+    }
+
     fn base(&self, account: AccountId) -> Result<u64, Error> {
         self.baton.pass(self.who);
         self.inner.base(account)

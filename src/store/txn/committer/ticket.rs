@@ -27,6 +27,11 @@ impl Ticket {
         Self(TicketState::Ended(result))
     }
 
+    /// A ticket of a commit that wrote nothing.
+    pub(in crate::store) fn of_nothing() -> Self {
+        Self::ended(Ok(Vec::new()))
+    }
+
     /// A ticket of a queued commit, whose result arrives by a channel.
     pub(super) fn waiting(receiver: oneshot::Receiver<WriteResult>) -> Self {
         Self(TicketState::Waiting(receiver))

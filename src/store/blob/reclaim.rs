@@ -1,0 +1,317 @@
+//! Reclaims the space that deleted messages leave in segments, and moves messages that an earlier
+//! version stored in rows to segments.
+//!
+//! A cycle runs in steps of bounded work:
+//! 1. *Count*: the bytes of each sealed segment that rows name.
+//! 2. *Retire* the segments of which at most half is named, and short ones if there are many: from
+//!    now on no new row names an extent in them.
+//! 3. *Wait* until nobody is left who may have read an extent in them before that.
+//! 4. *Move* each message in them to the active segment. One commit of the site moves some
+//!    messages, and asserts that their rows are unchanged.
+//! 5. *Wait* until nobody is left who may have read a row before it was moved.
+//! 6. *Delete* the segments.
+//!
+//! The phase is only in memory. If the process is killed, the next one begins with a count. A
+//! segment with a message that cannot be read is not deleted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::read::whole;
+use crate::model::AccountId;
+use crate::store::Store;
+use crate::store::engine::segments::{EarlierGuards, SegmentUsage, Segments};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::error::Error;
+use crate::store::row::{BlobBytes, BlobRow};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{BlobFrameKey, BlobKey};
+use crate::store::table::{BlobFrames, Blobs};
+use crate::store::txn::Txn;
+
+/// Rows that a step reads at most.
+const ROWS_PER_STEP: usize = 2048;
+/// A step reads no further row, and moves no further message, after this many bytes.
+const BYTES_PER_STEP: u64 = 8 << 20;
+/// A segment shorter than this part of a full one is short: the process ended early.
+const SHORT_PART: u64 = 16;
+/// Short segments from which on they are moved together.
+const MANY_SHORT_SEGMENTS: usize = 8;
+/// A cycle begins when this part of all segments was deleted since the last one.
+const DELETED_PART: u64 = 16;
+/// How often, and how long each time, a step waits for guards.
+const GUARD_WAITS: u32 = 5;
+const GUARD_WAIT: Duration = Duration::from_millis(10);
+
+/// The progress of the current cycle.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Reclaimer {
+    phase: Mutex<Phase>,
+    /// Bytes of messages that were deleted since the last cycle began.
+    deleted: AtomicU64,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// No cycle runs.
+    Idle,
+    Counting(Count),
+    /// Waits until the retired segments may be moved.
+    Retired(BTreeSet<u32>, EarlierGuards),
+    /// Moves messages, from this key of `blobs` on.
+    Moving(BTreeSet<u32>, Vec<u8>),
+    /// Waits until the segments may be deleted.
+    Moved(BTreeSet<u32>, EarlierGuards),
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    /// The segments when the count began.
+    segments: Vec<SegmentUsage>,
+    /// The bytes of each that the rows before `next` name.
+    named: BTreeMap<u32, u64>,
+    /// Whether rows were found whose bytes belong into a segment.
+    has_old_rows: bool,
+    /// The key from which on rows are to be counted; empty at the beginning.
+    next: Vec<u8>,
+}
+
+/// The first cycle begins with the first round of upkeep.
+impl Default for Phase {
+    fn default() -> Self {
+        Self::Counting(Count::default())
+    }
+}
+
+/// What a step of reclaiming did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReclaimStep {
+    /// Messages that were moved.
+    pub moved: usize,
+    /// Bytes of the files that were deleted.
+    pub deleted_bytes: u64,
+    /// Whether the next step may be run at once.
+    pub has_more: bool,
+}
+
+/// The result of a commit that moves messages.
+#[derive(Debug, Default)]
+struct MoveResult {
+    moved: usize,
+    /// The key from which on rows are left; `None` if none are.
+    next: Option<Vec<u8>>,
+    /// Segments with a message that could not be read.
+    damaged: BTreeSet<u32>,
+}
+
+impl Store {
+    /// Notes that bytes of messages were deleted, so that a cycle begins when there are enough.
+    pub fn note_deleted_messages(&self, bytes: u64) {
+        self.0.reclaimer.deleted.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Runs a step of reclaiming the space of deleted messages. Does nothing if no cycle runs and
+    /// none is due, or if the engine has no segments. Only one thread may call this.
+    ///
+    /// # Errors
+    /// `Full`: the next call goes on. For all others, the cycle ends, unless only files are left to
+    /// be deleted.
+    pub fn reclaim_segments(&self) -> Result<ReclaimStep, Error> {
+        let Some(segments) = self.0.engine.segments() else { return Ok(ReclaimStep::default()) };
+        let mut phase = self.0.reclaimer.phase.lock();
+        let result = self.reclaim_step(segments, &mut phase);
+        if result.as_ref().is_err_and(|error| *error != Error::Full) {
+            if let Phase::Retired(retired, _) | Phase::Moving(retired, _) = &*phase {
+                retired.iter().for_each(|segment| segments.unretire(*segment));
+            }
+            if !matches!(*phase, Phase::Moved(..)) {
+                *phase = Phase::Idle;
+            }
+        }
+        result
+    }
+
+    fn reclaim_step(&self, segments: &Segments, phase: &mut Phase) -> Result<ReclaimStep, Error> {
+        let mut step = ReclaimStep { has_more: true, ..ReclaimStep::default() };
+        match phase {
+            Phase::Idle => {
+                let bytes = segments.usage().iter().fold(0u64, |sum, one| sum + one.bytes);
+                let deleted = self.0.reclaimer.deleted.load(Ordering::Relaxed);
+                step.has_more = deleted > 0 && deleted >= bytes / DELETED_PART;
+                if step.has_more {
+                    *phase = Phase::default();
+                }
+            }
+            Phase::Counting(count) => {
+                if count.next.is_empty() {
+                    self.0.reclaimer.deleted.store(0, Ordering::Relaxed);
+                    count.segments = segments.usage();
+                }
+                if !self.count(segments, count)? {
+                    let chosen = chosen_segments(count, segments.max_bytes());
+                    let is_needed = !chosen.is_empty() || count.has_old_rows;
+                    segments.retire(&chosen);
+                    *phase = if is_needed {
+                        Phase::Retired(chosen.into_iter().collect(), segments.earlier_guards())
+                    } else {
+                        Phase::Idle
+                    };
+                    step.has_more = is_needed;
+                }
+            }
+            Phase::Retired(retired, guards) => {
+                step.has_more = are_dropped(guards);
+                if step.has_more {
+                    *phase = Phase::Moving(std::mem::take(retired), Vec::new());
+                }
+            }
+            Phase::Moving(retired, next) => {
+                let result = self.move_messages(retired, next)?;
+                for segment in result.damaged {
+                    retired.remove(&segment);
+                    segments.unretire(segment);
+                }
+                step.moved = result.moved;
+                match result.next {
+                    Some(key) => *next = key,
+                    None => {
+                        *phase = Phase::Moved(std::mem::take(retired), segments.earlier_guards());
+                    }
+                }
+            }
+            Phase::Moved(retired, guards) => {
+                step.has_more = false;
+                if are_dropped(guards) {
+                    let ids: Vec<u32> = retired.iter().copied().collect();
+                    if let Some(bytes) = segments.delete(&ids)? {
+                        step.deleted_bytes = bytes;
+                        *phase = Phase::Idle;
+                    }
+                }
+            }
+        }
+        Ok(step)
+    }
+
+    /// Counts some rows, and returns whether more are left.
+    fn count(&self, segments: &Segments, count: &mut Count) -> Result<bool, Error> {
+        let (mut rows, mut bytes, mut last) = (0, 0, None);
+        let read = self.0.engine.sweeping_snapshot();
+        let range = KeyRange::<Blobs>::resumed(&(), count.next.clone());
+        let decode = |key: &[u8], row: &[u8]| {
+            // What a damaged row names is not counted; the next phase then deletes nothing.
+            let found = BlobRow::decode(key, row).ok().map(|found| found.bytes);
+            let is_old = found.is_some_and(|found| belongs_into_segment(found, segments));
+            Ok((found.and_then(BlobBytes::extent), is_old, row.len() as u64))
+        };
+        read.rows_with(&range, decode, |key: BlobKey, (extent, is_old, length)| {
+            if let Some(extent) = extent {
+                *count.named.entry(extent.segment).or_default() += extent.stored_bytes();
+            }
+            count.has_old_rows |= is_old;
+            rows += 1;
+            bytes += length;
+            last = Some(key);
+            Ok(rows < ROWS_PER_STEP && bytes < BYTES_PER_STEP)
+        })?;
+        count.next = last.map(|key| [key.encode().as_slice(), &[0]].concat()).unwrap_or_default();
+        Ok(rows >= ROWS_PER_STEP || bytes >= BYTES_PER_STEP)
+    }
+
+    /// Moves some messages, and waits until their rows are written. If one was written meanwhile,
+    /// the step is run again.
+    fn move_messages(&self, retired: &BTreeSet<u32>, next: &[u8]) -> Result<MoveResult, Error> {
+        let (result, ticket) =
+            self.commit(AccountId::SITE, |txn| txn.move_messages(retired, next))?;
+        match ticket.wait_blocking() {
+            Err(Error::Overtaken(_)) => {
+                Ok(MoveResult { next: Some(next.to_vec()), ..MoveResult::default() })
+            }
+            done => done.map(|()| result),
+        }
+    }
+}
+
+impl Txn<'_> {
+    /// Appends messages of these segments, and those that belong into a segment and are in rows, to
+    /// the active segment. Reads rows from the key `next` on.
+    fn move_messages(&mut self, retired: &BTreeSet<u32>, next: &[u8]) -> Result<MoveResult, Error> {
+        let mut result = MoveResult::default();
+        let (mut rows, mut bytes, mut last, mut found) = (0, 0, None, Vec::new());
+        let Some(segments) = self.engine.segments() else { return Ok(result) };
+        let max_moved = self.thresholds.moved_messages;
+        self.raw_rows(&KeyRange::<Blobs>::resumed(&(), next.to_vec()), |key, row| {
+            rows += 1;
+            bytes += row.len() as u64;
+            last = Some(key.to_vec());
+            let Ok(blob) = BlobRow::decode(key, row) else {
+                // The row may name any segment.
+                result.damaged.extend(retired);
+                return Ok(rows < ROWS_PER_STEP && bytes < BYTES_PER_STEP);
+            };
+            let is_retired = |segment| retired.contains(&segment);
+            if blob.bytes.extent().is_some_and(|extent| is_retired(extent.segment))
+                || belongs_into_segment(blob.bytes, segments)
+            {
+                bytes += blob.bytes.len();
+                found.push((key.to_vec(), row.to_vec()));
+            }
+            Ok(rows < ROWS_PER_STEP && bytes < BYTES_PER_STEP && found.len() < max_moved)
+        })?;
+        let has_more = rows >= ROWS_PER_STEP || bytes >= BYTES_PER_STEP || found.len() >= max_moved;
+        result.next = last.filter(|_| has_more).map(|key| [key.as_slice(), &[0]].concat());
+        for (key, row) in found {
+            let blob = BlobRow::decode(&key, &row)?;
+            let key = crate::store::table::decode_key::<Blobs>(&key)?;
+            let raw = whole(self, &key.blob, &row)
+                .ok()
+                .filter(|raw| *blake3::hash(raw).as_bytes() == key.blob.0);
+            let Some(raw) = raw else {
+                tracing::warn!(
+                    message = %key.blob,
+                    "a message cannot be read and is left where it is: run `restante check --blobs`"
+                );
+                result.damaged.extend(blob.bytes.extent().map(|extent| extent.segment));
+                continue;
+            };
+            let moved = BlobBytes::Located(segments.append(&key.blob.0, &raw)?);
+            self.put_bytes::<Blobs>(&key, BlobRow { at: blob.at, bytes: moved }.encode());
+            for number in (0..blob.bytes.frames()).filter_map(|number| u32::try_from(number).ok()) {
+                self.delete::<BlobFrames>(&BlobFrameKey { blob: key.blob, number });
+            }
+            self.assert_unchanged::<Blobs>(&key, row);
+            result.moved += 1;
+        }
+        Ok(result)
+    }
+}
+
+/// Whether a message that is in rows belongs into a segment.
+fn belongs_into_segment(bytes: BlobBytes<'_>, segments: &Segments) -> bool {
+    let length = usize::try_from(bytes.len()).unwrap_or(usize::MAX);
+    bytes.extent().is_none() && segments.takes(length)
+}
+
+/// Chooses the sealed segments of which at most half is named, and the short ones if there are
+/// many. `max_bytes` is the length of a full one.
+fn chosen_segments(count: &Count, max_bytes: u64) -> Vec<u32> {
+    let sealed = || count.segments.iter().filter(|one| one.is_sealed);
+    let is_short = |one: &&SegmentUsage| one.bytes < max_bytes / SHORT_PART;
+    let has_many_short = sealed().filter(is_short).count() >= MANY_SHORT_SEGMENTS;
+    let is_half_dead = |one: &SegmentUsage| {
+        count.named.get(&one.segment).copied().unwrap_or_default() <= one.bytes / 2
+    };
+    let chosen = sealed().filter(|one| is_half_dead(one) || (has_many_short && is_short(one)));
+    chosen.map(|one| one.segment).collect()
+}
+
+/// Waits a little until the guards are dropped, and returns whether they are.
+fn are_dropped(guards: &EarlierGuards) -> bool {
+    (0..GUARD_WAITS).any(|wait| {
+        std::thread::sleep(if wait == 0 { Duration::ZERO } else { GUARD_WAIT });
+        guards.are_dropped()
+    })
+}

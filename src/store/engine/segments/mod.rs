@@ -1,0 +1,494 @@
+//! Segments: files to which large values are appended, beside an engine's tables.
+//!
+//! A value in a table is written to the log, to a table file, and again by compactions. A value in
+//! a segment is written once. A row names it by its `Extent`.
+//!
+//! - `append` writes a value without a sync. The value is durable when a call of `sync` returns
+//!   that began after `append` returned. The engine calls `sync` before it writes rows, so a row
+//!   never names a value that is not durable.
+//! - After a failed `sync` it is not known what is durable, so every later one fails, too.
+//! - Threads append at the same time, each at a place of its own.
+//! - Nothing is appended to a segment that an earlier process wrote: its last frame may be torn.
+//! - A segment is deleted in steps, so that nobody who knows an extent in it finds it gone. Whoever
+//!   reads rows and then extents, or will write a row with an extent, holds a `SegmentGuard`
+//!   meanwhile. The caller of `retire` waits until all earlier guards are dropped
+//!   (`EarlierGuards::are_dropped`), moves what rows still name, waits for guards again, and calls
+//!   `delete`.
+
+pub(super) mod backup;
+mod file;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write as _};
+use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Arc, Weak};
+
+use parking_lot::{Mutex, RwLock};
+
+use self::file::{FILE_HEADER_BYTES, SegmentId, frame_length, read_frame, write_frame};
+use crate::store::Options;
+use crate::store::error::Error;
+
+/// The directory of the segments, in the directory of the engine.
+pub(super) const DIRECTORY: &str = "segments";
+/// Files that are kept open for reading.
+const MAX_OPEN_FILES: usize = 128;
+
+/// The place of a value in a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    pub segment: u32,
+    /// Where the value's frame begins in the file.
+    pub offset: u64,
+    /// The length of the value in bytes.
+    pub length: u64,
+}
+
+impl Extent {
+    /// The bytes that the value takes in its segment.
+    #[must_use]
+    pub fn stored_bytes(self) -> u64 {
+        frame_length(self.length)
+    }
+}
+
+/// Says that its holder may know extents: no segment in which they are is deleted before the guard
+/// is dropped.
+#[derive(Debug, Clone)]
+pub struct SegmentGuard {
+    _generation: Arc<Generation>,
+}
+
+/// The guards that were taken between two calls of `earlier_guards`.
+#[derive(Debug, Default)]
+struct Generation;
+
+/// The guards that were taken before a certain moment.
+#[derive(Debug, Default)]
+pub struct EarlierGuards(Vec<Weak<Generation>>);
+
+impl EarlierGuards {
+    /// Whether all these guards are dropped.
+    #[must_use]
+    pub fn are_dropped(&self) -> bool {
+        let are_dropped = self.0.iter().all(|generation| generation.strong_count() == 0);
+        // What the holders did before they dropped their guards is seen after this.
+        fence(Ordering::Acquire);
+        are_dropped
+    }
+}
+
+/// A segment that is not being deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentUsage {
+    pub segment: u32,
+    /// The length of its file.
+    pub bytes: u64,
+    /// Whether nothing more is appended to it.
+    pub is_sealed: bool,
+}
+
+#[derive(Debug)]
+struct Segment {
+    id: SegmentId,
+    path: PathBuf,
+    places: Mutex<Places>,
+    /// Everything before this place is durable, and is not written any more.
+    synced: AtomicU64,
+}
+
+/// The places in a segment that were given to calls of `append`.
+#[derive(Debug)]
+struct Places {
+    /// The end of the last one.
+    end: u64,
+    /// Where those begin that are still being written.
+    unfinished: BTreeSet<u64>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    segments: BTreeMap<u32, Arc<Segment>>,
+    /// The segment that takes values, with its file.
+    active: Option<(Arc<Segment>, Arc<File>)>,
+    /// Segments that are to be deleted: `may_name` refuses their extents.
+    retired: BTreeSet<u32>,
+    /// The highest number that a segment had. No number is given twice, so that whoever deletes a
+    /// segment deletes no later one.
+    last_id: u32,
+}
+
+/// The segments of a store.
+#[derive(Debug)]
+pub struct Segments {
+    dir: PathBuf,
+    is_read_only: bool,
+    /// A segment takes no further value once it is this long.
+    max_bytes: u64,
+    /// The length from which on a value belongs into a segment.
+    min_value: usize,
+    state: RwLock<State>,
+    /// Segments with values that are not synced, and their files.
+    unsynced: Mutex<Vec<(Arc<Segment>, Arc<File>)>>,
+    /// Held during a sync. `true` after one has failed.
+    has_failed: Mutex<bool>,
+    /// Files that are open for reading, the last used first.
+    open: Mutex<VecDeque<(u32, Arc<File>)>>,
+    generations: Mutex<(Arc<Generation>, Vec<Weak<Generation>>)>,
+    /// Held while files are deleted, and while a backup copies them.
+    deletion: Mutex<()>,
+    written: AtomicU64,
+    syncs: AtomicU64,
+}
+
+impl Segments {
+    /// Opens the segments in the directory of an engine. Creates nothing.
+    ///
+    /// # Errors
+    /// `Open`, with a remedy.
+    pub(super) fn open(
+        engine: &Path,
+        options: &Options,
+        is_read_only: bool,
+    ) -> Result<Self, Error> {
+        let dir = engine.join(DIRECTORY);
+        let failed = |error: &dyn std::fmt::Display| {
+            Error::Open(format!("the segments in {} cannot be read: {error}", dir.display()))
+        };
+        let mut segments = BTreeMap::new();
+        let entries = match fs::read_dir(&dir) {
+            Ok(entries) => Some(entries),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(failed(&error)),
+        };
+        for entry in entries.into_iter().flatten() {
+            let entry = entry.map_err(|error| failed(&error))?;
+            let name = entry.file_name();
+            let Some(id) = name.to_str().and_then(SegmentId::of_file_name) else { continue };
+            let bytes = entry.metadata().map_err(|error| failed(&error))?.len();
+            let segment = Segment {
+                id,
+                path: entry.path(),
+                places: Places::until(bytes),
+                synced: AtomicU64::new(bytes),
+            };
+            if segments.insert(id.id, Arc::new(segment)).is_some() {
+                let twice = format!("two files have the number {:08x}", id.id);
+                return Err(failed(&twice));
+            }
+        }
+        Ok(Self {
+            dir,
+            is_read_only,
+            max_bytes: options.segment_bytes,
+            min_value: options.min_segment_value,
+            state: RwLock::new(State {
+                last_id: segments.last_key_value().map_or(0, |(id, _)| *id),
+                segments,
+                ..State::default()
+            }),
+            unsynced: Mutex::default(),
+            has_failed: Mutex::default(),
+            open: Mutex::default(),
+            generations: Mutex::default(),
+            deletion: Mutex::default(),
+            written: AtomicU64::new(0),
+            syncs: AtomicU64::new(0),
+        })
+    }
+
+    /// Whether a value of this length belongs into a segment; shorter ones belong into their rows.
+    pub(in crate::store) fn takes(&self, length: usize) -> bool {
+        length >= self.min_value
+    }
+
+    /// Appends a value, and returns its place. `name` is written with it, for a recovery by hand.
+    ///
+    /// # Errors
+    /// `Full` if the disk is full, `Io`. Then the value may be appended again, and what was written
+    /// before stays as it is.
+    pub(in crate::store) fn append(&self, name: &[u8; 32], value: &[u8]) -> Result<Extent, Error> {
+        let length = frame_length(value.len() as u64);
+        let (segment, file, offset) = loop {
+            let active = self.state.read().active.clone();
+            if let Some((segment, file)) = active
+                && let Some(offset) = segment.reserve(length, self.max_bytes)
+            {
+                break (segment, file, offset);
+            }
+            self.begin_segment(length).map_err(|error| append_error(&error))?;
+        };
+        let result = write_frame(&file, offset, name, value);
+        segment.places.lock().unfinished.remove(&offset);
+        result.map_err(|error| append_error(&error))?;
+        self.written.fetch_add(length, Ordering::Relaxed);
+        let id = segment.id.id;
+        let mut unsynced = self.unsynced.lock();
+        if !unsynced.iter().any(|(dirty, _)| dirty.id.id == id) {
+            unsynced.push((segment, file));
+        }
+        Ok(Extent { segment: id, offset, length: value.len() as u64 })
+    }
+
+    /// Begins a new segment, unless another thread has begun one with space for `length` bytes.
+    fn begin_segment(&self, length: u64) -> io::Result<()> {
+        if self.is_read_only {
+            return Err(io::Error::new(ErrorKind::ReadOnlyFilesystem, "opened read-only"));
+        }
+        let mut state = self.state.write();
+        if state.active.as_ref().is_some_and(|(active, _)| active.has_space(length, self.max_bytes))
+        {
+            return Ok(());
+        }
+        fs::create_dir_all(&self.dir)?;
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(io::Error::other)?;
+        let last = state.last_id.checked_add(1);
+        state.last_id = last.ok_or_else(|| io::Error::other("no segment id is left"))?;
+        let id = SegmentId { id: state.last_id, random: u64::from_be_bytes(random) };
+        let path = self.dir.join(id.file_name());
+        let mut file =
+            File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+        let begun = file.write_all(&id.header()).and_then(|()| {
+            // The file must be found after a power failure, and so must its directory.
+            file.sync_all()?;
+            sync_directory(&self.dir)?;
+            self.dir.parent().map_or(Ok(()), sync_directory)
+        });
+        if let Err(error) = begun {
+            let _may_stay = fs::remove_file(&path);
+            return Err(error);
+        }
+        let segment = Arc::new(Segment {
+            id,
+            path,
+            places: Places::until(FILE_HEADER_BYTES),
+            synced: AtomicU64::new(FILE_HEADER_BYTES),
+        });
+        state.segments.insert(id.id, Arc::clone(&segment));
+        state.active = Some((segment, Arc::new(file)));
+        Ok(())
+    }
+
+    /// Makes everything durable that was appended before the call. Of several calls at the same
+    /// time, each returns when what it found is durable.
+    ///
+    /// # Errors
+    /// `Io`: it is not known what is durable; so for every later call.
+    pub(super) fn sync(&self) -> Result<(), Error> {
+        let mut has_failed = self.has_failed.lock();
+        if *has_failed {
+            return Err(Error::Io("segment: an earlier sync has failed".into()));
+        }
+        let dirty = std::mem::take(&mut *self.unsynced.lock());
+        for (segment, file) in dirty {
+            let finished = segment.places.lock().finished();
+            file.sync_data().map_err(|error| {
+                *has_failed = true;
+                Error::Io(format!("segment: {error}"))
+            })?;
+            segment.synced.fetch_max(finished, Ordering::AcqRel);
+            self.syncs.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Appends the bytes in a range of a value to `out`. The part of the range behind the end of
+    /// the value has no bytes.
+    ///
+    /// # Errors
+    /// What is wrong with the segment, as text: it is missing or damaged.
+    pub(in crate::store) fn read(
+        &self,
+        extent: &Extent,
+        range: &Range<u64>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        self.file(extent.segment)
+            .and_then(|file| read_frame(&file, extent.offset, extent.length, range, out))
+            .map_err(|error| {
+                let Extent { segment, offset, .. } = extent;
+                format!("segment {segment:08x} at {offset}: {error}")
+            })
+    }
+
+    /// Whether the segment of an extent exists and is long enough. Reads nothing.
+    pub(in crate::store) fn contains(&self, extent: &Extent) -> bool {
+        let end = extent.offset.checked_add(frame_length(extent.length));
+        let state = self.state.read();
+        let segment = state.segments.get(&extent.segment);
+        segment.zip(end).is_some_and(|(segment, end)| end <= segment.end())
+    }
+
+    fn file(&self, id: u32) -> io::Result<Arc<File>> {
+        let mut open = self.open.lock();
+        if let Some(at) = open.iter().position(|(segment, _)| *segment == id)
+            && let Some(found) = open.remove(at)
+        {
+            let file = Arc::clone(&found.1);
+            open.push_front(found);
+            return Ok(file);
+        }
+        let missing = || io::Error::new(ErrorKind::NotFound, "the segment is missing");
+        let path = self.state.read().segments.get(&id).ok_or_else(missing)?.path.clone();
+        let file = Arc::new(File::open(path)?);
+        open.push_front((id, Arc::clone(&file)));
+        open.truncate(MAX_OPEN_FILES);
+        Ok(file)
+    }
+
+    /// Returns a guard, which its holder takes before it reads the first row that names an extent.
+    pub(in crate::store) fn guard(&self) -> SegmentGuard {
+        SegmentGuard { _generation: Arc::clone(&self.generations.lock().0) }
+    }
+
+    /// Returns the guards that were taken before this call.
+    pub(in crate::store) fn earlier_guards(&self) -> EarlierGuards {
+        let mut generations = self.generations.lock();
+        let (current, earlier) = &mut *generations;
+        earlier.retain(|generation| generation.strong_count() > 0);
+        earlier.push(Arc::downgrade(current));
+        *current = Arc::default();
+        EarlierGuards(earlier.clone())
+    }
+
+    /// Every segment that is not retired.
+    pub(in crate::store) fn usage(&self) -> Vec<SegmentUsage> {
+        let state = self.state.read();
+        let active = state.active.as_ref().map(|(segment, _)| segment.id.id);
+        let all = state.segments.values().filter(|one| !state.retired.contains(&one.id.id));
+        all.map(|one| SegmentUsage {
+            segment: one.id.id,
+            bytes: one.end(),
+            is_sealed: active != Some(one.id.id),
+        })
+        .collect()
+    }
+
+    /// Whether a new row may name an extent that another row names: not if its segment is missing
+    /// or to be deleted.
+    pub(in crate::store) fn may_name(&self, extent: &Extent) -> bool {
+        self.contains(extent) && !self.state.read().retired.contains(&extent.segment)
+    }
+
+    /// Marks segments as to be deleted.
+    pub(in crate::store) fn retire(&self, segments: &[u32]) {
+        self.state.write().retired.extend(segments);
+    }
+
+    /// Takes back `retire`, for a segment that has a value that cannot be moved.
+    pub(in crate::store) fn unretire(&self, segment: u32) {
+        self.state.write().retired.remove(&segment);
+    }
+
+    /// Deletes those of these segments that are retired, and returns the bytes of their files;
+    /// `None` if a backup runs. No row may name an extent in them, and nobody may know one.
+    ///
+    /// # Errors
+    /// `Io`; the remaining segments stay retired.
+    pub(in crate::store) fn delete(&self, segments: &[u32]) -> Result<Option<u64>, Error> {
+        let failed = |error: io::Error| Error::Io(format!("segment: {error}"));
+        let Some(_guard) = self.deletion.try_lock() else { return Ok(None) };
+        let mut bytes = 0;
+        for id in segments {
+            let found = {
+                let state = self.state.read();
+                state.segments.get(id).filter(|_| state.retired.contains(id)).cloned()
+            };
+            let Some(segment) = found else { continue };
+            match fs::remove_file(&segment.path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+                _ => {}
+            }
+            bytes += segment.end();
+            let mut state = self.state.write();
+            state.segments.remove(id);
+            state.retired.remove(id);
+            drop(state);
+            self.open.lock().retain(|(open, _)| open != id);
+        }
+        if !segments.is_empty() {
+            sync_directory(&self.dir).map_err(failed)?;
+        }
+        Ok(Some(bytes))
+    }
+
+    /// The file of each segment, and how much of it is durable.
+    #[cfg(test)]
+    pub(in crate::store) fn synced(&self) -> Vec<(PathBuf, u64)> {
+        let state = self.state.read();
+        let synced = |one: &Arc<Segment>| (one.path.clone(), one.synced.load(Ordering::Acquire));
+        state.segments.values().map(synced).collect()
+    }
+
+    /// The length at which a segment is full.
+    pub(in crate::store) fn max_bytes(&self) -> u64 {
+        self.max_bytes
+    }
+
+    /// Bytes that were appended since the segments were opened.
+    pub(super) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Syncs since the segments were opened.
+    pub(super) fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+}
+
+impl Segment {
+    /// Takes the next `length` bytes of the segment, and returns where they begin; `None` if the
+    /// segment is full.
+    fn reserve(&self, length: u64, max_bytes: u64) -> Option<u64> {
+        let mut places = self.places.lock();
+        let begin = places.end;
+        places.end = end_after(begin, length, max_bytes)?;
+        places.unfinished.insert(begin);
+        Some(begin)
+    }
+
+    fn has_space(&self, length: u64, max_bytes: u64) -> bool {
+        end_after(self.end(), length, max_bytes).is_some()
+    }
+
+    fn end(&self) -> u64 {
+        self.places.lock().end
+    }
+}
+
+impl Places {
+    fn until(end: u64) -> Mutex<Self> {
+        Mutex::new(Self { end, unfinished: BTreeSet::new() })
+    }
+
+    /// The place before which nothing is written any more.
+    fn finished(&self) -> u64 {
+        self.unfinished.first().copied().unwrap_or(self.end)
+    }
+}
+
+/// Returns the end of a segment after `length` more bytes; `None` if it is full. What begins before
+/// `max_bytes` may end after it, and an empty segment takes a value of any length.
+fn end_after(end: u64, length: u64, max_bytes: u64) -> Option<u64> {
+    (end < max_bytes.max(FILE_HEADER_BYTES + 1)).then(|| end.checked_add(length)).flatten()
+}
+
+fn sync_directory(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// A full disk is temporary, and so are an exceeded quota and a limit on the size of files: nothing
+/// names what was written.
+fn append_error(error: &io::Error) -> Error {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Error::Full,
+        _ => Error::Io(format!("segment: {error}")),
+    }
+}

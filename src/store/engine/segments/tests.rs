@@ -1,0 +1,260 @@
+//! Segments: what was appended is read, torn and damaged files are noticed, and nothing is deleted
+//! that somebody may read.
+
+use std::os::unix::fs::FileExt as _;
+
+use super::*;
+
+fn options(max_bytes: u64) -> Options {
+    Options { segment_bytes: max_bytes, ..Options::small() }
+}
+
+fn open(dir: &Path) -> Segments {
+    Segments::open(dir, &options(1 << 20), false).unwrap()
+}
+
+fn value(length: usize, seed: u8) -> Vec<u8> {
+    (0..=u8::MAX).cycle().map(|byte| byte.wrapping_mul(31) ^ seed).take(length).collect()
+}
+
+fn read(segments: &Segments, extent: &Extent, range: Range<u64>) -> Result<Vec<u8>, String> {
+    let mut out = Vec::new();
+    segments.read(extent, &range, &mut out).map(|()| out)
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> =
+        fs::read_dir(dir.join(DIRECTORY)).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_part_of_a_value_is_read_also_after_reopening() {
+    let dir = tempfile::tempdir().unwrap();
+    let lengths = [0, 1, 4096, 65_536, 131_071, 131_072, 131_073, 400_000];
+    let segments = open(dir.path());
+    let values: Vec<_> =
+        lengths.iter().zip(0..).map(|(length, seed)| value(*length, seed)).collect();
+    let extents: Vec<_> =
+        values.iter().map(|value| segments.append(&[7; 32], value).unwrap()).collect();
+    segments.sync().unwrap();
+    let check = |segments: &Segments| {
+        for (value, extent) in values.iter().zip(&extents) {
+            let length = value.len();
+            for range in [0..length, 0..1, 1..length, length / 2..length, 131_060..131_090, 5..5] {
+                let wanted =
+                    value.get(range.start.min(length)..range.end.min(length)).unwrap_or_default();
+                let range = range.start as u64..range.end as u64;
+                assert_eq!(read(segments, extent, range).unwrap(), wanted);
+            }
+            assert_eq!(read(segments, extent, 0..u64::MAX).unwrap(), *value);
+            assert!(segments.contains(extent));
+        }
+    };
+    check(&segments);
+    drop(segments);
+    let again = open(dir.path());
+    check(&again);
+    // A new process appends to a new segment.
+    let new = again.append(&[8; 32], b"new").unwrap();
+    assert!(extents.iter().all(|extent| extent.segment < new.segment));
+    assert_eq!(read(&again, &new, 0..9).unwrap(), b"new");
+}
+
+#[test]
+fn a_full_segment_is_followed_by_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let segments = Segments::open(dir.path(), &options(10_000), false).unwrap();
+    let extents: Vec<_> =
+        (0..40).map(|seed| segments.append(&[0; 32], &value(1000, seed)).unwrap()).collect();
+    segments.sync().unwrap();
+    assert_eq!(files(dir.path()).len(), 4);
+    assert_eq!(segments.usage().iter().filter(|one| !one.is_sealed).count(), 1);
+    for (extent, seed) in extents.iter().zip(0..) {
+        assert_eq!(read(&segments, extent, 0..9999).unwrap(), value(1000, seed));
+    }
+    // A value that is longer than a segment gets its place, too.
+    let large = segments.append(&[0; 32], &value(50_000, 1)).unwrap();
+    assert_eq!(read(&segments, &large, 0..99_999).unwrap(), value(50_000, 1));
+}
+
+#[test]
+fn threads_append_at_the_same_time_without_touching_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let segments = Segments::open(dir.path(), &options(100_000), false).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..8u8 {
+            let segments = &segments;
+            scope.spawn(move || {
+                let extents: Vec<_> = (0..50)
+                    .map(|n| segments.append(&[0; 32], &value(n * 37, thread)).unwrap())
+                    .collect();
+                segments.sync().unwrap();
+                for (extent, n) in extents.iter().zip(0..) {
+                    assert_eq!(read(segments, extent, 0..9999).unwrap(), value(n * 37, thread));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn damage_is_noticed_wherever_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let segments = open(dir.path());
+    let raw = value(200_000, 3);
+    let extent = segments.append(&[7; 32], &raw).unwrap();
+    segments.sync().unwrap();
+    let path = files(dir.path()).pop().unwrap();
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    let end = file.metadata().unwrap().len();
+    for at in [extent.offset, extent.offset + 5, extent.offset + 40, 1000, 131_200, end - 1] {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 1], at).unwrap();
+        assert!(read(&segments, &extent, 0..u64::MAX).is_err(), "{at}");
+        file.write_all_at(&byte, at).unwrap();
+    }
+    assert_eq!(read(&segments, &extent, 0..u64::MAX).unwrap(), raw);
+    // A row that names another place does not get other bytes.
+    for wrong in [
+        Extent { offset: extent.offset + 1, ..extent },
+        Extent { length: extent.length - 1, ..extent },
+        Extent { segment: 99, ..extent },
+    ] {
+        assert!(read(&segments, &wrong, 0..10).is_err(), "{wrong:?}");
+    }
+    file.set_len(end - 1).unwrap();
+    assert!(read(&segments, &extent, 0..u64::MAX).is_err());
+    assert!(!open(dir.path()).contains(&extent), "the file is shorter than the row says");
+}
+
+#[test]
+fn a_read_only_store_is_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let segments = Segments::open(dir.path(), &options(1000), true).unwrap();
+    assert!(matches!(segments.append(&[0; 32], b"value"), Err(Error::Io(_))));
+    assert!(fs::read_dir(dir.path()).unwrap().next().is_none());
+}
+
+#[test]
+fn guards_are_earlier_only_than_the_call() {
+    let dir = tempfile::tempdir().unwrap();
+    let segments = open(dir.path());
+    let before = segments.guard();
+    let first = segments.earlier_guards();
+    let between = segments.guard();
+    let second = segments.earlier_guards();
+    let after = segments.guard();
+    assert!(!first.are_dropped() && !second.are_dropped());
+    drop(before);
+    assert!(first.are_dropped() && !second.are_dropped());
+    drop(between);
+    assert!(second.are_dropped());
+    drop(after);
+    // A copy of a guard counts as long as the guard.
+    let copy = segments.guard().clone();
+    let third = segments.earlier_guards();
+    assert!(!third.are_dropped());
+    drop(copy);
+    assert!(third.are_dropped());
+}
+
+#[test]
+fn a_retired_segment_is_read_but_not_named_again_until_it_is_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    let segments = Segments::open(dir.path(), &options(1), false).unwrap();
+    let extents: Vec<_> =
+        (0..3).map(|seed| segments.append(&[0; 32], &value(100, seed)).unwrap()).collect();
+    segments.sync().unwrap();
+    let retired = extents[0].segment;
+    segments.retire(&[retired]);
+    assert!(!segments.may_name(&extents[0]) && segments.may_name(&extents[1]));
+    assert!(segments.usage().iter().all(|one| one.segment != retired));
+    assert_eq!(read(&segments, &extents[0], 0..999).unwrap(), value(100, 0));
+    segments.unretire(retired);
+    assert!(segments.may_name(&extents[0]));
+    segments.retire(&[retired]);
+    assert!(segments.delete(&[retired, extents[1].segment]).unwrap().unwrap() > 100);
+    assert!(read(&segments, &extents[0], 0..999).is_err());
+    assert!(!segments.contains(&extents[0]));
+    assert_eq!(files(dir.path()).len(), 2);
+    // Its number is not given to another segment while a later one exists.
+    let next = segments.append(&[0; 32], b"value").unwrap();
+    assert!(next.segment > extents[2].segment);
+}
+
+#[test]
+fn the_format_of_a_segment_is_as_it_was_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let id = SegmentId { id: 5, random: 0x0123_4567_89ab_cdef };
+    assert_eq!(id.file_name(), "00000005-0123456789abcdef.segment");
+    assert_eq!(SegmentId::of_file_name("00000005-0123456789abcdef.segment"), Some(id));
+    for wrong in ["5-0123456789abcdef.segment", "00000005-0123456789ABCDEF.segment", "x.segment"] {
+        assert_eq!(SegmentId::of_file_name(wrong), None, "{wrong}");
+    }
+    assert_eq!(
+        crate::model::hex::hex(&id.header()),
+        "5253545345470001000000050123456789abcdefb40b264c"
+    );
+    let path = dir.path().join("frame");
+    let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    write_frame(&file, 0, &[0x11; 32], b"message").unwrap();
+    assert_eq!(
+        crate::model::hex::hex(&fs::read(path).unwrap()),
+        "cc72ba1d0000000000000007\
+         1111111111111111111111111111111111111111111111111111111111111111\
+         6d657373616765\
+         b6bd307f"
+    );
+}
+
+#[test]
+fn nothing_behind_an_unfinished_value_counts_as_synced() {
+    let dir = tempfile::tempdir().unwrap();
+    let segments = open(dir.path());
+    segments.append(&[0; 32], b"first").unwrap();
+    let (segment, file) = segments.state.read().active.clone().unwrap();
+    let place = segment.reserve(frame_length(5), 1 << 20).unwrap();
+    let behind = segments.append(&[0; 32], b"behind").unwrap();
+    segments.sync().unwrap();
+    assert!(behind.offset > place);
+    assert_eq!(segments.synced()[0].1, place, "a backup must not copy the gap");
+    write_frame(&file, place, &[0; 32], b"value").unwrap();
+    segment.places.lock().unfinished.remove(&place);
+    segments.append(&[0; 32], b"last").unwrap();
+    segments.sync().unwrap();
+    assert_eq!(segments.synced()[0].1, segment.end());
+}
+
+#[test]
+fn no_sync_succeeds_after_a_failed_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let segments = open(dir.path());
+    segments.append(&[0; 32], b"value").unwrap();
+    // A pipe cannot be synced.
+    let (_reader, writer) = io::pipe().unwrap();
+    let writer = Arc::new(File::from(std::os::fd::OwnedFd::from(writer)));
+    segments.unsynced.lock()[0].1 = writer;
+    assert!(segments.sync().is_err());
+    segments.append(&[0; 32], b"value").unwrap();
+    assert!(segments.sync().is_err(), "it is not known whether the first value is durable");
+}
+
+#[test]
+fn the_number_of_a_deleted_segment_is_not_given_again() {
+    let dir = tempfile::tempdir().unwrap();
+    open(dir.path()).append(&[0; 32], b"value").unwrap();
+    let segments = open(dir.path());
+    segments.retire(&[1]);
+    segments.delete(&[1]).unwrap();
+    let new = segments.append(&[0; 32], b"value").unwrap();
+    assert_eq!(new.segment, 2);
+    // A deletion that is repeated does not touch what is not retired.
+    assert_eq!(segments.delete(&[1, 2]).unwrap(), Some(0));
+    assert!(segments.contains(&new));
+    // While a backup runs, nothing is deleted.
+    let _backup = segments.prevent_deletion();
+    assert_eq!(segments.delete(&[1]).unwrap(), None);
+}

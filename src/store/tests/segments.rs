@@ -1,0 +1,454 @@
+//! Messages in segments, on the real engine: space is reclaimed, and no message that was
+//! acknowledged is lost by a kill or a power failure at any step.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::*;
+use crate::store::blob::reclaim::ReclaimStep;
+use crate::store::engine::RowReader as _;
+use crate::store::engine::rocks::RocksEngine;
+use crate::store::engine::segments::Segments;
+
+/// The raw bytes of each email that was acknowledged and not destroyed.
+type Mail = BTreeMap<EmailId, Vec<u8>>;
+
+const DAY: i64 = 24 * 3600 * 1000;
+
+struct Bed {
+    store: Store,
+    engine: Arc<RocksEngine>,
+    clock: Arc<FixedClock>,
+    mail: Mail,
+}
+
+impl Bed {
+    fn open(dir: &Path, options: &Options) -> Self {
+        let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
+        let engine = Arc::new(RocksEngine::open(dir, options).unwrap());
+        let store =
+            Store::open_engine(Arc::clone(&engine) as _, options, Arc::clone(&clock) as _).unwrap();
+        if store.snapshot().account(ACCOUNT).unwrap().is_none() {
+            make_account(&store, ACCOUNT);
+        }
+        Self { store, engine, clock, mail: Mail::new() }
+    }
+
+    fn segments(&self) -> &Segments {
+        self.store.0.engine.segments().unwrap()
+    }
+
+    /// Delivers a message of about this length.
+    fn deliver(&mut self, n: u32, length: usize) -> EmailId {
+        let raw = raw(n, length);
+        let id = file(&self.store, n, &raw);
+        self.mail.insert(id, raw);
+        id
+    }
+
+    /// Deletes an email, and its message if nothing else refers to it.
+    fn delete(&mut self, id: EmailId) {
+        self.mail.remove(&id);
+        for step in [true, false] {
+            let change = |txn: &mut Txn<'_>| {
+                if step { txn.destroy_email(id).map(drop) } else { txn.purge_email(id).map(drop) }
+            };
+            self.store.commit(ACCOUNT, change).unwrap().1.wait_blocking().unwrap();
+        }
+        self.clock.advance(Duration::from_secs(2 * 24 * 3600));
+        let upto = UtcMillis(self.clock.now().0 - DAY);
+        let collected = self.store.commit(AccountId::SITE, |txn| txn.collect_blobs(upto, 99));
+        let (collected, ticket) = collected.unwrap();
+        ticket.wait_blocking().unwrap();
+        self.store.note_deleted_messages(collected.bytes);
+    }
+
+    /// Runs steps until none is left, or until `until` returns `true` for a step.
+    fn reclaim(&self, mut until: impl FnMut(&ReclaimStep) -> bool) -> ReclaimStep {
+        let mut all = ReclaimStep::default();
+        loop {
+            let step = self.store.reclaim_segments().unwrap();
+            all.moved += step.moved;
+            all.deleted_bytes += step.deleted_bytes;
+            if !step.has_more || until(&step) {
+                return all;
+            }
+        }
+    }
+}
+
+fn raw(n: u32, length: usize) -> Vec<u8> {
+    let mut noise = vec![0; length];
+    blake3::Hasher::new().update(&n.to_be_bytes()).finalize_xof().fill(&mut noise);
+    [format!("Subject: {n}\r\n\r\n").into_bytes(), noise].concat()
+}
+
+/// Files a message, and waits until it is durable.
+fn file(store: &Store, n: u32, raw: &[u8]) -> EmailId {
+    let rows = MessageRows {
+        blob: BlobHash(*blake3::hash(raw).as_bytes()),
+        size: raw.len() as u64,
+        ..MessageRows::default()
+    };
+    let encoded = EncodedMessage::new(&rows);
+    let (mut results, ticket) = store.commit_message(&[ACCOUNT], &encoded, raw, |txn| {
+        txn.create_email(&NewEmail {
+            message: &encoded,
+            prefix: b"",
+            mailboxes: BTreeSet::from([txn.state().inbox]),
+            keywords: BTreeSet::new(),
+            received_at: UtcMillis(i64::from(n)),
+        })
+    });
+    ticket.wait_blocking().unwrap();
+    results.pop().unwrap().1.unwrap().0
+}
+
+fn assert_has(store: &Store, mail: &Mail) {
+    let snapshot = store.snapshot();
+    let found: BTreeSet<EmailId> =
+        snapshot.emails(ACCOUNT, None, 1000).unwrap().into_iter().map(|(id, _)| id).collect();
+    assert_eq!(found, mail.keys().copied().collect());
+    for (id, raw) in mail {
+        assert_eq!(snapshot.message(ACCOUNT, *id).unwrap().as_ref(), Some(raw), "{id}");
+    }
+    let rows = |raw: &[u8]| MessageRows {
+        blob: BlobHash(*blake3::hash(raw).as_bytes()),
+        size: raw.len() as u64,
+        ..MessageRows::default()
+    };
+    assert_eq!(store.check_deep(Some(&rows), &mut |_| true).unwrap().breaches, []);
+}
+
+/// Copies the files of an open store as they are at one moment, as a kill would leave them.
+fn copy(from: &Path, to: &Path) {
+    for _ in 0..1000 {
+        let before = files_below(from);
+        let copied = before.iter().all(|(path, ..)| {
+            let to = to.join(path.strip_prefix(from).unwrap());
+            fs::create_dir_all(to.parent().unwrap()).unwrap();
+            fs::copy(path, to).is_ok()
+        });
+        // RocksDB may have created, changed or deleted a file meanwhile.
+        if copied && files_below(from) == before {
+            return;
+        }
+        fs::remove_dir_all(to).unwrap();
+    }
+    panic!("the files change while they are copied");
+}
+
+/// Returns the files below a directory with their lengths and times, sorted.
+fn files_below(dir: &Path) -> Vec<(PathBuf, u64, SystemTime)> {
+    let (mut all, mut dirs) = (Vec::new(), vec![dir.to_owned()]);
+    while let Some(dir) = dirs.pop() {
+        for file in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+            match file.metadata() {
+                Ok(found) if found.is_dir() => dirs.push(file.path()),
+                Ok(found) if file.file_name() != "LOCK" => {
+                    all.push((file.path(), found.len(), found.modified().unwrap()));
+                }
+                _ => {}
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
+/// Returns the files of the segments, in the order of their numbers.
+fn segment_files(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir.join("segments")).into_iter().flatten();
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+fn options() -> Options {
+    Options { segment_bytes: 40_000, ..Options::small() }
+}
+
+#[test]
+fn the_same_message_again_is_stored_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::open(dir.path(), &options());
+    bed.deliver(1, 5000);
+    let before = bed.segments().usage();
+    let raw = raw(1, 5000);
+    let again = file(&bed.store, 2, &raw);
+    bed.mail.insert(again, raw);
+    assert_eq!(bed.segments().usage(), before);
+    assert_has(&bed.store, &bed.mail);
+}
+
+#[test]
+fn space_of_deleted_messages_is_reclaimed_and_the_others_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::open(dir.path(), &options());
+    assert_eq!(bed.reclaim(|_| false), ReclaimStep::default());
+    let ids: Vec<_> = (0..60).map(|n| bed.deliver(n, 3000)).collect();
+    let before = segment_files(dir.path()).len();
+    assert!(before >= 5);
+    for (id, n) in ids.iter().zip(0..) {
+        if n % 4 != 0 {
+            bed.delete(*id);
+        }
+    }
+    assert!(bed.reclaim(|step| step.moved > 0).moved > 0);
+    // A snapshot that was made before the last message was moved reads all of them.
+    let reader = bed.store.clone();
+    let snapshot = reader.snapshot();
+    let step = bed.reclaim(|_| false);
+    assert!(step.moved > 0 && step.deleted_bytes == 0, "the snapshot holds the segments: {step:?}");
+    for (id, raw) in &bed.mail {
+        assert_eq!(snapshot.message(ACCOUNT, *id).unwrap().as_ref(), Some(raw));
+    }
+    drop(snapshot);
+    drop(reader);
+    let step = bed.reclaim(|_| false);
+    assert!(step.deleted_bytes > 100_000, "{step:?}");
+    assert!(segment_files(dir.path()).len() < before);
+    assert_has(&bed.store, &bed.mail);
+    let (store, mail) = (bed.store, bed.mail);
+    drop((store, bed.engine));
+    let again = Bed::open(dir.path(), &options());
+    assert_has(&again.store, &mail);
+}
+
+#[test]
+fn a_message_that_cannot_be_read_keeps_its_segment() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::open(dir.path(), &options());
+    let ids: Vec<_> = (0..30).map(|n| bed.deliver(n, 3000)).collect();
+    for (id, n) in ids.iter().zip(0..) {
+        if n % 4 != 0 {
+            bed.delete(*id);
+        }
+    }
+    // The first message is damaged.
+    let files = segment_files(dir.path());
+    let mut bytes = fs::read(&files[0]).unwrap();
+    bytes[200] ^= 1;
+    fs::write(&files[0], bytes).unwrap();
+    bed.reclaim(|_| false);
+    bed.reclaim(|_| false);
+    assert!(files[0].exists() && !files[1].exists());
+    assert!(bed.store.snapshot().message(ACCOUNT, ids[0]).is_err());
+    for (id, raw) in bed.mail.iter().filter(|(id, _)| **id != ids[0]) {
+        assert_eq!(bed.store.snapshot().message(ACCOUNT, *id).unwrap().as_ref(), Some(raw));
+    }
+    let breaches = bed.store.check_deep(Some(&|_| MessageRows::default()), &mut |_| true).unwrap();
+    assert!(!breaches.breaches.is_empty());
+    // The same message again is stored anew, so the email can be read again.
+    let raw = raw(0, 3000);
+    let again = file(&bed.store, 99, &raw);
+    bed.mail.insert(again, raw);
+    assert_has(&bed.store, &bed.mail);
+}
+
+#[test]
+fn messages_in_rows_move_to_segments() {
+    let dir = tempfile::tempdir().unwrap();
+    let in_rows = Options { min_segment_value: usize::MAX, ..options() };
+    let mut bed = Bed::open(dir.path(), &in_rows);
+    for (n, length) in [(0, 10), (1, 4000), (2, 131_072), (3, 300_000), (4, 90_000)] {
+        bed.deliver(n, length);
+    }
+    assert!(!dir.path().join("segments").exists());
+    let (store, mail) = (bed.store, bed.mail);
+    drop((store, bed.engine));
+    let mut bed = Bed::open(dir.path(), &options());
+    assert_has(&bed.store, &mail);
+    bed.mail = mail;
+    bed.deliver(5, 5000);
+    // The long one is delivered once more before it is moved, and leaves no frames.
+    let long = raw(3, 300_000);
+    let again = file(&bed.store, 6, &long);
+    bed.mail.insert(again, long);
+    assert_has(&bed.store, &bed.mail);
+    let step = bed.reclaim(|_| false);
+    assert_eq!(step.moved, 3, "one is short enough for its row");
+    let mut frames = 0;
+    let count = &mut |_: &[u8], _: &[u8]| {
+        frames += 1;
+        Ok(true)
+    };
+    bed.engine.scan(Table::BlobFrames, &[], &[0xff; 64], false, count).unwrap();
+    assert_eq!(frames, 0);
+    assert_has(&bed.store, &bed.mail);
+    assert_eq!(bed.reclaim(|_| false), ReclaimStep::default());
+}
+
+#[test]
+fn a_kill_after_any_step_of_reclaiming_loses_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("store");
+    let in_rows = Options { min_segment_value: usize::MAX, ..options() };
+    let mut bed = Bed::open(&dir, &in_rows);
+    for n in 0..5 {
+        bed.deliver(n, 3000);
+    }
+    let (store, mail) = (bed.store, bed.mail);
+    drop((store, bed.engine));
+    let mut bed = Bed::open(&dir, &options());
+    bed.mail = mail;
+    let ids: Vec<_> = (10..90).map(|n| bed.deliver(n, 3000)).collect();
+    for (id, n) in ids.iter().zip(0..) {
+        if n % 3 != 0 {
+            bed.delete(*id);
+        }
+    }
+    let mut images = 0;
+    let mut n = 1000;
+    loop {
+        let step = bed.store.reclaim_segments().unwrap();
+        let image = root.path().join(format!("image-{images}"));
+        copy(&dir, &image);
+        let again = Bed::open(&image, &options());
+        assert_has(&again.store, &bed.mail);
+        // The next process reclaims what this one did not.
+        again.reclaim(|_| false);
+        assert_has(&again.store, &bed.mail);
+        drop(again);
+        fs::remove_dir_all(&image).unwrap();
+        images += 1;
+        if !step.has_more {
+            break;
+        }
+        // Deliveries go on meanwhile, also of a message that is being moved.
+        bed.deliver(n, 2000);
+        let (_, raw) = bed.mail.iter().next().map(|(id, raw)| (*id, raw.clone())).unwrap();
+        n += 1;
+        let again = file(&bed.store, n, &raw);
+        bed.mail.insert(again, raw);
+        n += 1;
+    }
+    assert!(images > 8, "{images}");
+    assert_has(&bed.store, &bed.mail);
+}
+
+/// Deterministic random numbers.
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (self.0 >> 33) % end
+    }
+}
+
+/// Copies a store as a power failure leaves it: what was not synced of a segment is whole, missing,
+/// zero or garbage, page by page, and of the log some bytes behind `log_end` are missing.
+fn power_cut(
+    dir: &Path,
+    to: &Path,
+    synced: &[(PathBuf, u64)],
+    log: &(PathBuf, u64),
+    rng: &mut Rng,
+) {
+    const PAGE: usize = 4096;
+    copy(dir, to);
+    for path in segment_files(to) {
+        let name = path.file_name().unwrap();
+        let durable = synced.iter().find(|(path, _)| path.file_name() == Some(name));
+        let Some((_, durable)) = durable else {
+            // The segment was begun after the last sync, so even its directory entry may be gone.
+            if rng.below(2) == 0 {
+                fs::remove_file(path).unwrap();
+            }
+            continue;
+        };
+        let mut bytes = fs::read(&path).unwrap();
+        let durable = usize::try_from(*durable).unwrap().min(bytes.len());
+        let mut at = durable;
+        while at < bytes.len() {
+            let end = bytes.len().min((at / PAGE + 1) * PAGE);
+            match rng.below(4) {
+                0 => {}
+                1 => bytes[at..end].fill(0),
+                2 => bytes[at..end].fill(0xa5),
+                _ => {
+                    bytes.truncate(at);
+                    break;
+                }
+            }
+            at = end;
+        }
+        fs::write(&path, bytes).unwrap();
+    }
+    let log_copy = to.join(log.0.file_name().unwrap());
+    let length = fs::metadata(&log_copy).unwrap().len();
+    let cut = log.1 + rng.below((length - log.1).max(1));
+    fs::OpenOptions::new().write(true).open(log_copy).unwrap().set_len(cut).unwrap();
+}
+
+fn log_of(dir: &Path) -> (PathBuf, u64) {
+    let files = fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
+    let log = files.filter(|path| path.extension().is_some_and(|kind| kind == "log")).max();
+    let log = log.unwrap();
+    let length = fs::metadata(&log).unwrap().len();
+    (log, length)
+}
+
+#[test]
+fn a_power_failure_loses_nothing_that_was_acknowledged() {
+    let root = tempfile::tempdir().unwrap();
+    let mut rng = Rng(7);
+    let (mut dir, mut bed) = (root.path().join("store-0"), None::<Bed>);
+    let mut mail = Mail::new();
+    let mut n = 0;
+    for case in 0..cases(40) {
+        let mut now = bed.take().unwrap_or_else(|| {
+            let mut opened = Bed::open(&dir, &options());
+            opened.mail = std::mem::take(&mut mail);
+            assert_has(&opened.store, &opened.mail);
+            opened
+        });
+        for _ in 0..=rng.below(3) {
+            n += 1;
+            now.deliver(n, usize::try_from(100 + rng.below(9000)).unwrap());
+        }
+        if rng.below(3) == 0 {
+            let victim = now.mail.keys().nth(usize::try_from(rng.below(2)).unwrap()).copied();
+            victim.into_iter().for_each(|id| now.delete(id));
+        }
+        let steps = rng.below(4);
+        for _ in 0..steps {
+            now.store.reclaim_segments().unwrap();
+        }
+        // What was acknowledged is on the disk; what comes now is not waited for.
+        let (synced, log) = (now.segments().synced(), log_of(&dir));
+        let acknowledged = now.mail.clone();
+        for _ in 0..rng.below(3) {
+            let raw = raw(0, usize::try_from(rng.below(20_000)).unwrap());
+            now.segments().append(&[0; 32], &raw).unwrap();
+        }
+        let uncertain = (rng.below(2) == 0).then(|| {
+            n += 1;
+            let length = usize::try_from(100 + rng.below(9000)).unwrap();
+            (now.deliver(n, length), raw(n, length))
+        });
+        // A flush or a new log in between would need a model of more files.
+        if log_of(&dir).0 != log.0 {
+            mail = std::mem::take(&mut now.mail);
+            drop(now);
+            continue;
+        }
+        let image = root.path().join(format!("store-{}", case + 1));
+        power_cut(&dir, &image, &synced, &log, &mut rng);
+        drop(now);
+        fs::remove_dir_all(&dir).unwrap();
+        dir = image;
+        let mut again = Bed::open(&dir, &options());
+        again.mail = acknowledged;
+        // The record of the last one may have reached the disk whole, but the log was cut before
+        // its end, so it is not there.
+        if let Some((id, _)) = &uncertain {
+            assert!(!again.mail.contains_key(id));
+        }
+        assert_has(&again.store, &again.mail);
+        bed = Some(again);
+    }
+}
