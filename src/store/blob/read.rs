@@ -168,7 +168,7 @@ fn append_from_row(
             })?;
             return segments.read(&extent, &range, out).map_err(|what| Error::Corrupt {
                 table: Table::Blobs.name(),
-                key: hash.to_string(),
+                key: hex(&hash.0),
                 what,
             });
         }
