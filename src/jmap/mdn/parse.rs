@@ -20,7 +20,7 @@ use crate::wire::jmap::{Answer, JsonObject, MethodError};
 /// How many original messages one call looks for. For MDNs beyond that, `forEmailId` is null (RFC
 /// 9007 §2.2).
 const MAX_ORIGINALS: usize = 100;
-/// How many emails with a matching Message-ID field are examined. If there are so many or more,
+/// How many emails with a matching Message-ID field are examined. If that many are found,
 /// none is named.
 const MAX_CANDIDATES: usize = 4;
 

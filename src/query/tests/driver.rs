@@ -19,6 +19,8 @@ use crate::query::tests::naive::{self, NaiveDraft, NaiveMail};
 pub(super) use crate::query::tests::operations::{EmailPlacement, Op, ops};
 use crate::store::engine::Engine;
 use crate::store::engine::memory::MemoryEngine;
+#[cfg(feature = "rocksdb")]
+use crate::store::engine::rocks::image::copy_store;
 use crate::store::{
     EncodedMessage, Error, FoldSizes, NewEmail, NewMailbox, Options, Store, Ticket, Txn,
 };
@@ -71,34 +73,6 @@ impl std::fmt::Debug for TestDriver {
     }
 }
 
-/// Copies the files of a store as they are at one moment. Returns `None` if RocksDB created,
-/// changed or deleted a file meanwhile.
-#[cfg(feature = "rocksdb")]
-fn copy_files(dir: &std::path::Path) -> Option<tempfile::TempDir> {
-    let files = || -> Option<Vec<_>> {
-        let (mut all, mut dirs) = (Vec::new(), vec![dir.to_owned()]);
-        while let Some(dir) = dirs.pop() {
-            for file in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
-                let metadata = file.metadata().ok()?;
-                if metadata.is_dir() {
-                    dirs.push(file.path());
-                } else if file.file_name() != "LOCK" {
-                    all.push((file.path(), metadata.len(), metadata.modified().unwrap()));
-                }
-            }
-        }
-        all.sort();
-        Some(all)
-    };
-    let (before, copy) = (files()?, tempfile::tempdir().unwrap());
-    for (path, _, _) in &before {
-        let to = copy.path().join(path.strip_prefix(dir).unwrap());
-        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
-        std::fs::copy(path, to).ok()?;
-    }
-    (files()? == before).then_some(copy)
-}
-
 impl TestDriver {
     /// Returns a driver over the memory engine.
     pub(super) fn new() -> Self {
@@ -122,8 +96,9 @@ impl TestDriver {
         let mut was_opened = false;
         let opener = move |options: &Options, clock: Arc<FixedClock>| {
             if std::mem::replace(&mut was_opened, true) {
-                let copy = (0..1000).find_map(|_| copy_files(dirs.last().unwrap().path()));
-                dirs.push(copy.expect("the files do not change while they are copied"));
+                let copy = tempfile::tempdir().unwrap();
+                copy_store(dirs.last().unwrap().path(), copy.path());
+                dirs.push(copy);
             }
             Store::open(dirs.last().unwrap().path(), options, clock).unwrap()
         };

@@ -23,12 +23,13 @@ use parking_lot::Mutex;
 use super::read::whole;
 use crate::model::AccountId;
 use crate::store::Store;
+use crate::store::engine::next_key;
 use crate::store::engine::segments::{EarlierGuards, SegmentUsage, Segments};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::{BlobBytes, BlobRow};
 use crate::store::table::codec::Prefix as _;
-use crate::store::table::keys::{BlobFrameKey, BlobKey};
+use crate::store::table::keys::BlobKey;
 use crate::store::table::{BlobFrames, Blobs};
 use crate::store::txn::Txn;
 
@@ -217,7 +218,7 @@ impl Store {
             last = Some(key);
             Ok(rows < ROWS_PER_STEP && bytes < BYTES_PER_STEP)
         })?;
-        count.next = last.map(|key| [key.encode().as_slice(), &[0]].concat()).unwrap_or_default();
+        count.next = last.map(|key| next_key(&key.encode())).unwrap_or_default();
         Ok(rows >= ROWS_PER_STEP || bytes >= BYTES_PER_STEP)
     }
 
@@ -262,7 +263,7 @@ impl Txn<'_> {
             Ok(rows < ROWS_PER_STEP && bytes < BYTES_PER_STEP && found.len() < max_moved)
         })?;
         let has_more = rows >= ROWS_PER_STEP || bytes >= BYTES_PER_STEP || found.len() >= max_moved;
-        result.next = last.filter(|_| has_more).map(|key| [key.as_slice(), &[0]].concat());
+        result.next = last.filter(|_| has_more).map(|key| next_key(&key));
         for (key, row) in found {
             let blob = BlobRow::decode(&key, &row)?;
             let key = crate::store::table::decode_key::<Blobs>(&key)?;
@@ -279,8 +280,8 @@ impl Txn<'_> {
             };
             let moved = BlobBytes::Located(segments.append(&key.blob.0, &raw)?);
             self.put_bytes::<Blobs>(&key, BlobRow { at: blob.at, bytes: moved }.encode());
-            for number in (0..blob.bytes.frames()).filter_map(|number| u32::try_from(number).ok()) {
-                self.delete::<BlobFrames>(&BlobFrameKey { blob: key.blob, number });
+            for frame in blob.bytes.frame_keys(key.blob) {
+                self.delete::<BlobFrames>(&frame);
             }
             self.assert_unchanged::<Blobs>(&key, row);
             result.moved += 1;

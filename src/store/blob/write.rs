@@ -22,7 +22,7 @@ use crate::store::engine::{Put, RowReader, Table};
 use crate::store::error::Error;
 use crate::store::row::{BlobBytes, BlobRow, EncodedMessage, FRAME_BYTES, blob_frames};
 use crate::store::table::codec::{KeyTime, Prefix as _};
-use crate::store::table::keys::{ActionBlobKey, BlobFrameKey, BlobKey, BlobPurgeKey, BlobRefKey};
+use crate::store::table::keys::{ActionBlobKey, BlobKey, BlobPurgeKey, BlobRefKey};
 use crate::store::table::{
     BlobFrames, BlobPurge, BlobRefs, Blobs, OutboxBlobs, Present, UploadBlobs,
 };
@@ -58,23 +58,19 @@ pub(in crate::store) fn blob_rows(
     let key = BlobKey { blob: *hash };
     let head = |bytes| Put::bytes::<Blobs>(&key, BlobRow { at, bytes }.encode());
     if let Some(segments) = read.segments().filter(|segments| segments.takes(raw.len())) {
-        let old = read.bytes::<Blobs>(&key)?;
+        let row = read.bytes::<Blobs>(&key)?;
         // A damaged row is written anew.
-        let old = old.and_then(|row| {
-            let old = BlobRow::decode(&key.encode(), &row).ok()?.bytes;
-            Some((old.extent(), old.frames()))
-        });
-        let (old_extent, old_frames) = old.unwrap_or_default();
-        let extent = match old_extent {
+        let old = row.as_deref().and_then(|row| BlobRow::decode(&key.encode(), row).ok());
+        let old = old.map(|old| old.bytes);
+        let extent = match old.and_then(BlobBytes::extent) {
             Some(extent) if segments.may_name(&extent) && has_bytes(segments, &extent, raw) => {
                 extent
             }
             _ => segments.append(&hash.0, raw)?,
         };
-        let number = |number| u32::try_from(number).ok();
-        let old_frames = (0..old_frames).filter_map(number).map(|number| Put {
+        let old_frames = old.into_iter().flat_map(|old| old.frame_keys(*hash)).map(|key| Put {
             table: Table::BlobFrames,
-            key: BlobFrameKey { blob: *hash, number }.encode(),
+            key: key.encode(),
             value: None,
         });
         return Ok(std::iter::once(head(BlobBytes::Located(extent))).chain(old_frames).collect());
@@ -185,8 +181,8 @@ impl Txn<'_> {
             }
             result.blobs += 1;
             result.bytes += bytes.len();
-            for number in (0..bytes.frames()).filter_map(|number| u32::try_from(number).ok()) {
-                self.delete::<BlobFrames>(&BlobFrameKey { blob: candidate.blob, number });
+            for key in bytes.frame_keys(candidate.blob) {
+                self.delete::<BlobFrames>(&key);
             }
             self.delete::<Blobs>(&key);
             self.assert_unchanged::<Blobs>(&key, blob);

@@ -207,7 +207,7 @@ pub trait RowReader {
             let (from, to, reverse) = match (step, at) {
                 (WalkStep::At(key), _) => (key.max(from.to_vec()), to.to_vec(), false),
                 (WalkStep::Before(key), _) => (from.to_vec(), key.min(to.to_vec()), true),
-                (WalkStep::Next, Some(at)) => ([at.as_slice(), &[0]].concat(), to.to_vec(), false),
+                (WalkStep::Next, Some(at)) => (next_key(&at), to.to_vec(), false),
                 (WalkStep::Prev, Some(at)) => (from.to_vec(), at, true),
                 (WalkStep::Next | WalkStep::Prev, None) | (WalkStep::End, _) => return Ok(()),
             };
@@ -310,7 +310,7 @@ pub trait Engine: RowReader + Send + Sync + Debug {
         Err(no_disk())
     }
 
-    /// Whether so many neighbouring rows were deleted that `clear_remains` should be called.
+    /// Whether many neighbouring rows were deleted, and `clear_remains` should be called.
     fn has_remains(&self) -> bool {
         false
     }
@@ -375,6 +375,12 @@ impl StaleBatches {
 
 fn no_disk() -> Error {
     Error::Conflict("a store in memory has no files, so it cannot be backed up".into())
+}
+
+/// The first key after this one.
+#[must_use]
+pub fn next_key(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
 }
 
 /// The first key after every key that begins with `prefix`.

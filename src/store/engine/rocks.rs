@@ -8,6 +8,8 @@
 //!   behind a flipped bit.)
 
 pub(in crate::store) mod backup;
+#[cfg(test)]
+pub(crate) mod image;
 mod remains;
 mod tuning;
 

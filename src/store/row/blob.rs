@@ -55,6 +55,12 @@ impl BlobBytes<'_> {
         }
     }
 
+    /// The keys of the frames of the message with this hash.
+    pub(in crate::store) fn frame_keys(self, blob: BlobHash) -> impl Iterator<Item = BlobFrameKey> {
+        let numbers = (0..self.frames()).filter_map(|number| u32::try_from(number).ok());
+        numbers.map(move |number| BlobFrameKey { blob, number })
+    }
+
     /// The number of frames.
     #[must_use]
     pub fn frames(self) -> u64 {

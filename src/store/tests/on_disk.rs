@@ -1,6 +1,7 @@
 //! The store on the real engine.
 
 use super::*;
+use crate::store::engine::rocks::image::copy_store;
 
 fn open(dir: &Path) -> Result<Store, Error> {
     Store::open(dir, &Options::small(), Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000))))
@@ -44,20 +45,8 @@ fn random_changes_keep_every_invariant_on_disk() {
 /// Copies the files of an open store, as a crash would leave them.
 fn crash(dir: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
-    copy_files(dir, copy.path());
+    copy_store(dir, copy.path());
     copy
-}
-
-fn copy_files(from: &Path, to: &Path) {
-    for file in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let to = to.join(file.file_name());
-        if file.file_type().unwrap().is_dir() {
-            std::fs::create_dir(&to).unwrap();
-            copy_files(&file.path(), &to);
-        } else if file.file_name() != "LOCK" {
-            std::fs::copy(file.path(), to).unwrap();
-        }
-    }
 }
 
 /// Returns the logs, oldest first.

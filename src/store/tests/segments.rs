@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use super::*;
 use crate::store::blob::reclaim::ReclaimStep;
 use crate::store::engine::RowReader as _;
 use crate::store::engine::rocks::RocksEngine;
+use crate::store::engine::rocks::image::copy_store;
 use crate::store::engine::segments::Segments;
 
 /// The raw bytes of each email that was acknowledged and not destroyed.
@@ -120,42 +120,6 @@ fn assert_has(store: &Store, mail: &Mail) {
         ..MessageRows::default()
     };
     assert_eq!(store.check_deep(Some(&rows), &mut |_| true).unwrap().breaches, []);
-}
-
-/// Copies the files of an open store as they are at one moment, as a kill would leave them.
-fn copy(from: &Path, to: &Path) {
-    for _ in 0..1000 {
-        let before = files_below(from);
-        let copied = before.iter().all(|(path, ..)| {
-            let to = to.join(path.strip_prefix(from).unwrap());
-            fs::create_dir_all(to.parent().unwrap()).unwrap();
-            fs::copy(path, to).is_ok()
-        });
-        // RocksDB may have created, changed or deleted a file meanwhile.
-        if copied && files_below(from) == before {
-            return;
-        }
-        fs::remove_dir_all(to).unwrap();
-    }
-    panic!("the files change while they are copied");
-}
-
-/// Returns the files below a directory with their lengths and times, sorted.
-fn files_below(dir: &Path) -> Vec<(PathBuf, u64, SystemTime)> {
-    let (mut all, mut dirs) = (Vec::new(), vec![dir.to_owned()]);
-    while let Some(dir) = dirs.pop() {
-        for file in fs::read_dir(dir).unwrap().map(Result::unwrap) {
-            match file.metadata() {
-                Ok(found) if found.is_dir() => dirs.push(file.path()),
-                Ok(found) if file.file_name() != "LOCK" => {
-                    all.push((file.path(), found.len(), found.modified().unwrap()));
-                }
-                _ => {}
-            }
-        }
-    }
-    all.sort();
-    all
 }
 
 /// Returns the files of the segments, in the order of their numbers.
@@ -305,7 +269,7 @@ fn a_kill_after_any_step_of_reclaiming_loses_nothing() {
     loop {
         let step = bed.store.reclaim_segments().unwrap();
         let image = root.path().join(format!("image-{images}"));
-        copy(&dir, &image);
+        copy_store(&dir, &image);
         let again = Bed::open(&image, &options());
         assert_has(&again.store, &bed.mail);
         // The next process reclaims what this one did not.
@@ -349,7 +313,7 @@ fn power_cut(
     rng: &mut Rng,
 ) {
     const PAGE: usize = 4096;
-    copy(dir, to);
+    copy_store(dir, to);
     for path in segment_files(to) {
         let name = path.file_name().unwrap();
         let durable = synced.iter().find(|(path, _)| path.file_name() == Some(name));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::model::clock::FixedClock;
+use crate::store::engine::rocks::image::copy_store;
 
 fn open(dir: &Path) -> Result<Store, Error> {
     Store::open(dir, &Options::small(), Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000))))
@@ -15,20 +16,6 @@ fn open(dir: &Path) -> Result<Store, Error> {
 fn log(dir: &Path) -> PathBuf {
     let files = fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|kind| kind == "log")).max().unwrap()
-}
-
-/// Copies the files that are on the disk at this moment.
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir(to).unwrap();
-    for file in fs::read_dir(from).unwrap() {
-        let path = file.unwrap().path();
-        let to = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy(&path, &to);
-        } else {
-            fs::copy(&path, to).unwrap();
-        }
-    }
 }
 
 fn emails(store: &Store) -> BTreeSet<EmailId> {
@@ -59,7 +46,7 @@ fn a_torn_write_loses_only_unacknowledged_commits() {
             // checksum is damage.
             for zeros in [0, (behind - cut - 1).min(100)] {
                 let torn = root.path().join(format!("torn-{at}-{case}-{zeros}"));
-                copy(&dir, &torn);
+                copy_store(&dir, &torn);
                 let file = fs::OpenOptions::new().write(true).open(log(&torn)).unwrap();
                 file.set_len(*cut).unwrap();
                 file.set_len(cut + zeros).unwrap();
@@ -94,7 +81,7 @@ fn a_store_with_damage_before_the_end_of_the_log_does_not_open() {
         [usize::try_from(begin).unwrap() + 40, whole.len() - 1].into_iter().enumerate()
     {
         let damaged = root.path().join(format!("damaged-{case}"));
-        copy(&dir, &damaged);
+        copy_store(&dir, &damaged);
         let mut octets = whole.clone();
         octets[at] ^= 1;
         fs::write(log(&damaged), octets).unwrap();

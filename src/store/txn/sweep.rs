@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use crate::model::{ThreadId, UtcMillis};
+use crate::store::engine::next_key;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::{RowFormat as _, SweepRow, ThreadRefRow};
@@ -117,8 +118,7 @@ impl Txn<'_> {
     ) -> Result<bool, Error> {
         let key = self.sweep_key(number);
         let sweep = self.row::<Sweeps>(&key)?.unwrap_or_default();
-        // The sweep goes on at the first key after `last`.
-        let next = last.map(|last| [last.encode().as_slice(), &[0]].concat()).unwrap_or_default();
+        let next = last.map(|last| next_key(&last.encode())).unwrap_or_default();
         let has_more = !next.is_empty();
         self.put::<Sweeps>(&key, &SweepRow { next, ..sweep });
         Ok(has_more)

@@ -9,9 +9,9 @@
 //! - After a failed `sync` it is not known what is durable, so every later one fails, too.
 //! - Threads append at the same time, each at a place of its own.
 //! - Nothing is appended to a segment that an earlier process wrote: its last frame may be torn.
-//! - A segment is deleted in steps, so that nobody who knows an extent in it finds it gone. Whoever
-//!   reads rows and then extents, or will write a row with an extent, holds a `SegmentGuard`
-//!   meanwhile. The caller of `retire` waits until all earlier guards are dropped
+//! - A segment is deleted in steps, so that nobody who knows an extent in it finds it gone. A
+//!   caller that reads rows and then extents, or will write a row with an extent, holds a
+//!   `SegmentGuard` meanwhile. The caller of `retire` waits until all earlier guards are dropped
 //!   (`EarlierGuards::are_dropped`), moves what rows still name, waits for guards again, and calls
 //!   `delete`.
 
@@ -119,8 +119,8 @@ struct State {
     active: Option<(Arc<Segment>, Arc<File>)>,
     /// Segments that are to be deleted: `may_name` refuses their extents.
     retired: BTreeSet<u32>,
-    /// The highest number that a segment had. No number is given twice, so that whoever deletes a
-    /// segment deletes no later one.
+    /// The highest number that a segment had. No number is given twice, so that a late
+    /// deletion cannot hit another segment.
     last_id: u32,
 }
 

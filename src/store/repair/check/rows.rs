@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 
 use crate::model::AccountId;
 use crate::store::engine::typed::TypedRead as _;
-use crate::store::engine::{RowReader, Table as TableId, after};
+use crate::store::engine::{RowReader, Table as TableId, after, next_key};
 use crate::store::error::{Error, hex};
 use crate::store::repair::check::{CheckObserver, Checker, RowFix};
 use crate::store::row::RowFormat;
@@ -129,7 +129,7 @@ impl<'a> RawRows<'a> {
             })?;
             self.is_last_page = self.page.len() < MAX_PAGE_ROWS && bytes < MAX_PAGE_BYTES;
             if let Some((last, _)) = self.page.back() {
-                self.from = [last.as_slice(), &[0]].concat();
+                self.from = next_key(last);
             }
         }
         Ok(self.page.front())
