@@ -1,7 +1,5 @@
 //! `consider`: the responder's entry point, which decides about one message and composes the reply.
-//!
-//! Deliveries, scripts and the dry run use it. It reads the account through an `AccountLookup` and
-//! writes nothing.
+//! It writes nothing.
 
 use super::decide::{AccountLookup, Addressee, Input, ReplyDecision, decide};
 use super::reply::{VacationReply, reply};

@@ -7,8 +7,7 @@ use crate::message::auto::AutoReplyFacts;
 use crate::message::parse;
 use crate::model::{Address, Identity, UtcMillis, VacationResponse};
 
-/// Expected differences, as (file, reason): reasons that the table does not have. `docs/corpus.md`
-/// explains each.
+/// Expected differences from the table, as (file, reason). `docs/corpus.md` explains each.
 const KNOWN_DIFFERENCES: &[(&str, &str)] =
     &[("auto/flanker.aol.eml", "list"), ("auto/mox.example.eml", "system-sender")];
 
@@ -39,7 +38,6 @@ fn decisions_agree_with_the_table() {
         }
         let facts = AutoReplyFacts::of(&std::fs::read(dir.join(file)).unwrap());
         let sender = envelope_sender(cell("env_from"));
-        // The recipient is the first addressee other than the sender.
         let recipient = facts.destinations.iter().find(|to| Some(*to) != sender.as_ref()).cloned();
         let Some(recipient) = recipient else { continue };
         let identity = Identity {
@@ -83,7 +81,6 @@ fn decisions_agree_with_the_table() {
             problems
                 .push(format!("{file}: table {wanted} ({}), ours {decision:?}", cell("reasons")));
         }
-        // The reason must be one of the table's.
         if let (ReplyDecision::Silent(Silence { reason, .. }), "no") = (&decision, wanted) {
             let is_in_table = cell("reasons").split(',').any(|code| code == reason.code());
             if !is_in_table && !KNOWN_DIFFERENCES.contains(&(file, reason.code())) {

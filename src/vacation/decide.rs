@@ -1,9 +1,7 @@
 //! `decide`: whether one message is answered, or by which rule it is not.
 //!
-//! - The rules are checked in a fixed order, and the first that applies is recorded: is the owner
-//!   away; who sent the message; what kind of mail is it; is it spam or forged; is it addressed to
-//!   the owner; does the owner answer this sender; was the sender told already. Whether the owner
-//!   knows the sender is looked up last, because it is expensive.
+//! - The rules are checked in a fixed order, and the first that applies is recorded. Whether the
+//!   owner knows the sender is looked up last, because it is expensive.
 //! - The rate is not checked here. The caller does so afterwards, because a check counts as a
 //!   reply.
 
@@ -36,8 +34,7 @@ impl Default for Settings {
     }
 }
 
-/// Everything that decides about one message and goes into its reply, besides what `AccountLookup`
-/// finds.
+/// The facts about one message for `decide` and `reply`, besides what `AccountLookup` finds.
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
     pub now: UtcMillis,
@@ -52,18 +49,17 @@ pub struct Input<'a> {
     pub facts: &'a AutoReplyFacts,
     /// Why the sender is considered forged, if so.
     pub forged: Option<&'a str>,
-    /// Whether the message is filed in Junk, for which it is not answered. The caller leaves this
-    /// false for a script that files and answers a message (RFC 5230 §4.7).
+    /// Whether the message is filed in Junk, and so not answered. The caller leaves this false for
+    /// a script that files and answers a message (RFC 5230 §4.7).
     pub junk: bool,
-    /// The key for hashing the Message-IDs of replies, and the told keys.
+    /// Keys the hashes in Message-IDs of replies and in told keys.
     pub secret: &'a [u8; 32],
     pub settings: &'a Settings,
-    /// A number for the Message-ID. No other reply of the account has it, except that to a retry of
-    /// the same delivery.
+    /// A number for the Message-ID, unique in the account except for a retry of the same delivery.
     pub nonce: u64,
 }
 
-/// Looks up the account's addresses, and what it remembers about a sender.
+/// Looks up the account's addresses, and what the account remembers about a sender.
 pub trait AccountLookup {
     type Error;
 
@@ -73,8 +69,7 @@ pub trait AccountLookup {
     /// If the directory cannot be read.
     fn is_own(&self, address: &Address) -> Result<bool, Self::Error>;
 
-    /// When a sender was told; `None` if there is no told row, or it does not count any more by
-    /// `memory`.
+    /// When a sender was told; `None` if there is no told row, or it no longer counts by `memory`.
     ///
     /// # Errors
     /// If the account cannot be read.
@@ -87,15 +82,13 @@ pub trait AccountLookup {
     fn knows(&self, sender: &Address) -> Result<bool, Self::Error>;
 }
 
-/// Whether a message is answered. `R` holds the data of the reply at the current step: the
-/// addressee, then the composed message, then what the log needs.
+/// Whether a message is answered. `R` is the data of the reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplyDecision<R> {
     Reply(R),
     Silent(Silence),
 }
 
-/// Why no reply is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Silence {
     pub reason: NoReplyReason,
@@ -109,7 +102,7 @@ impl<R> ReplyDecision<R> {
         matches!(self, Self::Reply(_))
     }
 
-    /// The name of the decision in the log and the metrics: `answered`, or the code of the reason.
+    /// The name of the decision in the log and the metrics.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -148,7 +141,6 @@ pub fn decide<'a, L: AccountLookup>(
     };
     let key = told_key(input.secret, &input.notice.handle, sender);
     let told = lookup.told(&key, &input.notice.memory)?;
-    // If the directory cannot tell, silence is the safe answer.
     let may_be_own = |address: &Address| lookup.is_own(address).unwrap_or(true);
     let silence = silence_by_window(input)
         .or_else(|| silence_by_sender(input, sender, may_be_own))
@@ -160,7 +152,7 @@ pub fn decide<'a, L: AccountLookup>(
     if let Some(silence) = silence {
         return Ok(ReplyDecision::Silent(silence));
     }
-    // Checked last, and only if needed: this searches the owner's mail.
+    // Only if needed, because this searches the owner's mail.
     let only_known =
         input.notice.terms.as_ref().is_some_and(|terms| terms.audience == Audience::Known);
     Ok(if only_known && !lookup.knows(sender)? {
@@ -184,8 +176,7 @@ fn silence_by_sender(
     if sender.domain().is_empty() || Address::parse(&sender.to_string()).is_err() {
         return Some(Silence::new(NoReplyReason::BadSender, sender.to_string()));
     }
-    // An address within a tag is the sender's own claim. It counts here because it can only
-    // prevent a reply.
+    // An address within a tag is not proven, but here it can only prevent a reply.
     let addresses: Vec<Address> = layers(sender).collect();
     let (identity, own) = (input.identity, [Some(input.recipient), input.known_as]);
     let is_recipient = |address: &Address| {

@@ -1,17 +1,10 @@
-//! Decides which messages the vacation responder answers, and composes the replies.
+//! Decides which messages the vacation responder answers, and composes the replies (RFC 3834, RFC
+//! 5230).
 //!
-//! - Pure: the caller supplies the facts and stores the result. Nothing is read or written here.
-//! - RFC 3834 §2: a message is answered only if a person sent it to an address of the owner. Lists,
-//!   robots, bounces and forgeries are never answered.
-//! - The reply goes to the envelope sender, with a null envelope sender, and names the message that
-//!   it answers. A sender is answered once per vacation.
+//! - Pure: the caller supplies the facts and stores the result.
+//! - The reply goes to the envelope sender, with a null envelope sender.
 //!
-//! `consider` is the entry point. `notice` holds what senders are told; `window` says when the
-//! owner is away; `reply_text` chooses the text for a sender; `sender` recognises a sender under
-//! changing tags; `told` makes the key by which a sender is remembered; `reason` lists the rules by
-//! which no reply is sent, and `decide` puts them in order; `reply` composes the message, with a
-//! Message-ID of `own_id`; `rate` limits the replies per hour; `report` summarises an absence for
-//! the owner.
+//! `consider` is the entry point.
 
 mod consider;
 mod decide;

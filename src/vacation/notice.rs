@@ -1,10 +1,5 @@
-//! `Notice`: what senders are told, to whom it applies, and how often.
-//!
-//! - `Notice::of_response` makes one of the account's own response.
-//! - `Notice::of_script` makes one of a `vacation` action of a Sieve script (RFC 5230, RFC 6131,
-//!   RFC 8580). The script engine supplies the arguments twice: expanded, for the reply, and as
-//!   they are written in the script. Two actions without a handle are the same if their written
-//!   arguments are (RFC 5230 §4.2).
+//! `Notice`: what senders are told, to whom it applies, and how often. It is made of the account's
+//! own response, or of a `vacation` action of a Sieve script (RFC 5230, RFC 6131, RFC 8580).
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -22,7 +17,7 @@ use crate::model::{
 
 /// Days between two replies to one sender if the script does not say (RFC 5230 §4.1).
 const DEFAULT_DAYS: u64 = 7;
-/// The most days between two replies. RFC 5230 §4.1 allows a bound of 7 or more.
+/// The most days between two replies (RFC 5230 §4.1).
 const MAX_DAYS: u64 = 365;
 const DAY_SECONDS: u64 = 24 * 3600;
 /// How many addresses of one action are used. The others are ignored.
@@ -31,7 +26,6 @@ const MAX_ADDRESSES: usize = 1000;
 /// What one sender is told, and under which conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice<'a> {
-    /// Senders who were told under the same handle are not told again.
     pub handle: Handle<'a>,
     pub memory: ToldLifetime,
     /// More addresses that count as the owner's (RFC 5230 §4.5).
@@ -43,21 +37,19 @@ pub struct Notice<'a> {
     /// `None`: the subject is made from that of the answered message.
     pub subject: Option<&'a str>,
     pub body: ReplyBody<'a>,
-    /// The language of the body, if known.
     pub language: Option<&'a str>,
     /// Where a copy of the reply is filed (RFC 8580).
     pub fcc: Option<Fcc>,
     /// From this time on the reply is not sent any more.
     pub until: Option<UtcMillis>,
-    /// Further conditions of the account's response. `None` for a script, which has its own tests.
+    /// Further conditions of the account's response. `None` for a script.
     pub terms: Option<Terms<'a>>,
 }
 
-/// The content of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyBody<'a> {
-    /// A text part, an HTML part, or both. The text part is made from the HTML if only that is
-    /// given; without either, it is a default text.
+    /// The text part is made from the HTML if only that is given; without either, it is a default
+    /// text.
     Alternatives { text: Option<&'a str>, html: Option<&'a str> },
     /// A MIME entity: header fields, an empty line, and content (RFC 5230 §4.8).
     Entity(&'a str),
@@ -72,7 +64,6 @@ pub struct Terms<'a> {
     pub except: &'a [ExcludedSender],
     /// Who is answered.
     pub audience: Audience,
-    /// The circle of the sender.
     pub circle: Circle,
 }
 
@@ -80,8 +71,8 @@ pub struct Terms<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fcc {
     pub mailbox: String,
-    /// If a mailbox with this special use exists, the copy is filed there instead (RFC 8579):
-    /// `\Sent`.
+    /// A special use, such as `\Sent`. If a mailbox has it, the copy is filed there instead (RFC
+    /// 8579).
     pub special_use: Option<String>,
     /// Whether a missing mailbox is created (RFC 5490).
     pub create: bool,
@@ -102,14 +93,12 @@ pub struct Script {
     /// `:mime`: the reason is a MIME entity.
     pub mime: bool,
     pub reason: String,
-    /// `:fcc`, with its `:flags`, `:create` and `:specialuse`.
     pub fcc: Option<Fcc>,
-    /// Subject, from and reason as written in the script, without expanding variables (RFC 5230
-    /// §4.2).
+    /// These arguments as written, before variables are expanded. Without a handle, two actions
+    /// with the same ones are the same (RFC 5230 §4.2).
     pub unexpanded: ScriptArguments,
 }
 
-/// Arguments as they are written in the script.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScriptArguments {
     pub from: Option<String>,
@@ -141,8 +130,8 @@ impl Period {
 }
 
 impl<'a> Notice<'a> {
-    /// Makes the notice of an account's own response for a sender (`None` is `<>`), at the time
-    /// `now`. There is a notice also if the owner is not away (`Terms::absence`).
+    /// Makes the notice of an account's own response for a sender (`None` is `<>`). There is one
+    /// also if the owner is not away (`Terms::absence`).
     #[must_use]
     pub fn of_response(
         response: &'a VacationResponse,
@@ -178,7 +167,6 @@ impl<'a> Notice<'a> {
         }
     }
 
-    /// Makes the notice of a script's action.
     #[cfg_attr(
         not(any(test, feature = "internals")),
         expect(dead_code, reason = "filtering by Sieve will use it")
@@ -222,8 +210,8 @@ impl<'a> Notice<'a> {
         identity.is_me(address) || self.lists_address(identity, address)
     }
 
-    /// Whether an address is one of `addresses`. Mail to such an address is for the owner. Only the
-    /// directory decides whether the address may be the From of a reply.
+    /// Whether an address is one of `addresses`. The From of a reply needs the directory's consent
+    /// besides.
     #[must_use]
     pub fn lists_address(&self, identity: &Identity, address: &Address) -> bool {
         let canonical = identity.canonical(address);
@@ -244,8 +232,7 @@ impl Fcc {
 }
 
 impl Script {
-    /// Hashes the arguments that make two actions without a handle the same. Each part is preceded
-    /// by its length, so that different arguments never give the same input.
+    /// Hashes the arguments that make two actions without a handle the same.
     fn hash_arguments(&self) -> [u8; 32] {
         let mut hasher =
             blake3::Hasher::new_derive_key("restante 2026-11 vacation: arguments of an action");

@@ -1,9 +1,7 @@
-//! The Message-IDs of replies. An answer to a reply refers to one, and is not answered. A copy of a
-//! reply has one, and does not show that the owner knows the recipient.
+//! The Message-IDs of replies, by which an answer to a reply is recognised without a look-up.
 
-/// Makes the Message-ID of a reply, without angle brackets: a nonce and its keyed hash, so that
-/// `is_own_id` recognises the id without a look-up. The domain is not hashed. `secret` is
-/// `Secrets::told` of the store.
+/// Makes the Message-ID of a reply, without angle brackets: a nonce and its keyed hash. The domain
+/// is not hashed.
 pub(super) fn own_id(nonce: u64, domain: &str, secret: &[u8; 32]) -> String {
     let nonce = format!("{nonce:016x}");
     format!("r.{nonce}.{}@{domain}", mac(&nonce, secret))

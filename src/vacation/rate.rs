@@ -1,21 +1,17 @@
-//! Limits the replies per hour: by one account, to one domain, and by the whole site. A second
-//! limiter bounds the notifications of deliveries in the same way.
+//! Limits the replies per hour: by one account, to one domain, and by the whole site.
 //!
-//! - The counts are in memory. Each key (an account, a domain, the site) has one count for the
-//!   current half hour and one for the previous, so a reply counts for 30 to 60 minutes.
+//! - The counts are in memory. Each key has one count for the current half hour and one for the
+//!   previous, so a reply counts for 30 to 60 minutes.
 //! - A reply is counted before it is committed, so that two deliveries cannot both send the last
-//!   reply that a limit allows.
-//! - The caller refunds the count of a reply that is not sent after all, so that a delivery that is
-//!   refused does not use up replies to others.
+//!   reply that a limit allows. The caller refunds it if it is not sent.
 
 use std::collections::HashMap;
 
 use crate::model::address::fold_domain;
 use crate::model::{AccountId, MonotonicMillis};
 
-/// Half an hour in milliseconds.
 const HALF_HOUR: u64 = 30 * 60 * 1000;
-/// When more keys than this were counted in the current half hour, all counts are forgotten.
+/// When more keys than this have a count in the current half hour, all counts are forgotten.
 const MAX_TRACKED_KEYS: usize = 100_000;
 
 #[derive(Debug, Default)]
@@ -26,7 +22,7 @@ pub struct RateLimiter {
     previous: HashMap<RateKey, u32>,
 }
 
-/// A reply that was counted. `RateLimiter::refund` takes it back if no reply is sent after all.
+/// A reply that was counted, for `RateLimiter::refund`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateCharge {
     slot: u64,
@@ -43,11 +39,8 @@ enum RateKey {
 /// How many replies may be sent in an hour; with 0, none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimits {
-    /// By one account.
     pub account: u32,
-    /// To one domain.
     pub domain: u32,
-    /// By all accounts together.
     pub site: u32,
 }
 
@@ -93,8 +86,8 @@ impl RateLimiter {
         Ok(RateCharge { slot, keys })
     }
 
-    /// Takes back the count of a reply that is not sent after all. At most once for each charge.
-    /// Has no effect if the count was forgotten by now.
+    /// Takes back the count of a reply that is not sent after all, at most once for each charge.
+    /// Has no effect if the count was forgotten.
     pub fn refund(&mut self, charge: &RateCharge) {
         let counts = match self.slot.saturating_sub(charge.slot) {
             0 => &mut self.current,

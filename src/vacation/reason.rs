@@ -1,9 +1,7 @@
 //! The reasons why the vacation responder does not answer a message.
 //!
-//! - The code of a reason is stored in the decision, shown to the owner, and a label of the
-//!   metrics. So a code is never changed or used for another reason.
-//! - If several reasons apply, `decide` chooses the one that it checks first. The order here does
-//!   not matter.
+//! The code of a reason is stored in the decision and is a label of the metrics, so it is not
+//! changed or used for another reason.
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident = $code:literal),* $(,)?) => {
@@ -14,7 +12,6 @@ macro_rules! reasons {
         impl NoReplyReason {
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// The name of the reason in the store, the command line and the metrics.
             #[must_use]
             pub fn code(self) -> &'static str {
                 match self { $(Self::$name => $code),* }
@@ -26,8 +23,8 @@ macro_rules! reasons {
 reasons! {
     /// The vacation response is off, or was changed while the message was delivered.
     Disabled = "disabled",
-    /// The message arrived before `fromDate`, at or after `toDate` (RFC 8621 §8), or on a day that
-    /// is not among the recurring days of the response.
+    /// The message arrived outside `fromDate` to `toDate` (RFC 8621 §8), or not on a recurring day
+    /// of the response.
     OutsideWindow = "outside-window",
     /// The envelope sender is `<>` (RFC 3834 §2, RFC 5230 §4.6).
     NullSender = "null-sender",
@@ -38,15 +35,15 @@ reasons! {
     OwnAddress = "own-address",
     /// The envelope sender is a robot, a list or a bounce address (RFC 5230 §4.6).
     SystemSender = "system-sender",
-    /// Auto-Submitted says that a program sent the message (RFC 3834 §5), or the subject is that of
-    /// an out-of-office reply.
+    /// Auto-Submitted says that a program sent it (RFC 3834 §5), or the subject is that of an
+    /// out-of-office reply.
     AutoSubmitted = "auto-submitted",
     /// The message has a field of a mailing list (RFC 2369, RFC 2919; RFC 5230 §4.6).
     List = "list",
     /// Precedence says that the message is bulk mail (RFC 3834 §2).
     Precedence = "precedence",
-    /// A field such as X-Auto-Response-Suppress asks for no automatic answer, or the message has a
-    /// field that only programs write; or the header cannot be read.
+    /// A field asks for no automatic answer, such as X-Auto-Response-Suppress, or is one that only
+    /// programs write; or the header cannot be read.
     SuppressAsked = "suppress-asked",
     /// The message is a report, such as a bounce or a receipt (RFC 6522).
     Report = "report",
@@ -59,12 +56,11 @@ reasons! {
     /// Among the addressees in the header is no address of the account, and none that the response
     /// lists (RFC 5230 §4.5).
     NotAddressed = "not-addressed",
-    /// The owner excluded the sender (`except`), or answers only known correspondents or only the
-    /// organisation (`Audience`).
+    /// The owner excluded the sender (`except`), or does not answer senders like this one
+    /// (`Audience`).
     NotInAudience = "not-in-audience",
     /// The sender got a reply already, and is remembered (`ToldLifetime`; RFC 5230 §4.2).
     AlreadyTold = "already-told",
-    /// A limit of replies per hour is reached: of the account, to the sender's domain, or of the
-    /// site.
+    /// A limit of replies per hour is reached (`RateLimits`).
     RateLimit = "rate-limit",
 }

@@ -1,9 +1,7 @@
 //! Composes the reply of the responder (RFC 3834 §3, RFC 5230 §5, RFC 8621 §8).
 //!
-//! - The reply goes to the envelope sender, from an own address that the sender knows.
-//! - Its Message-ID is recognised in an answer to it (`own_id`).
-//! - The body of the original is never repeated (RFC 3834 §3.2). What is repeated of its header is
-//!   data: see `message::compose`.
+//! The body of the original is not repeated (RFC 3834 §3.2). What is repeated of its header is
+//! data: see `message::compose`.
 
 use super::decide::Input;
 use super::notice::{Fcc, ReplyBody};
@@ -14,7 +12,6 @@ use crate::message::compose::{Draft, build};
 use crate::message::line::one_line;
 use crate::model::{Address, EmailAddress, UtcMillis};
 
-/// A finished reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VacationReply {
     /// The envelope sender of the original (RFC 3834 §4).
@@ -22,24 +19,23 @@ pub struct VacationReply {
     /// Without angle brackets.
     pub message_id: String,
     pub message: Vec<u8>,
-    /// Where a copy of the reply is filed; `None`: nowhere.
+    /// Where a copy of the reply is filed, if anywhere.
     pub fcc: Option<Fcc>,
-    /// From this time on the reply is not sent any more; `None`: the rules of the queue decide.
+    /// From this time on the reply is not sent any more.
     pub until: Option<UtcMillis>,
 }
 
-/// How many ids References has. Of a longer list, the first and the last ones are kept.
+/// The most ids in References. Of a longer list, the first and the last ones are kept.
 const MAX_REFERENCES: usize = 20;
 /// The longest id that fits into one line with the name of its field (RFC 5322 §2.1.1).
 const MAX_ID_BYTES: usize = 980;
-/// How many characters of the original subject are repeated: in the reply's subject, and for each
-/// `{subject}`.
+/// The most characters of the original subject that are repeated.
 const MAX_SUBJECT_CHARS: usize = 200;
 /// The text of the reply if the owner set none (RFC 8621 §8).
 const DEFAULT_TEXT: &str = "I am away at the moment and will read your message when I am back.\n";
 
-/// Composes the reply to a message. `sender` is its envelope sender; `is_own` says whether the
-/// directory resolves an address to the account, without which it is never the From of a reply.
+/// Composes the reply to a message with the envelope sender `sender`. `is_own` says whether the
+/// directory resolves an address to the account.
 #[must_use]
 pub fn reply(
     input: &Input<'_>,
@@ -100,8 +96,8 @@ pub fn reply(
     }
 }
 
-/// The From of the reply: the address that the owner or the script set (RFC 3834 §3.1.1, RFC 5230
-/// §5.1) if the directory still resolves it to the account, else an own address.
+/// The address that the owner or the script set (RFC 3834 §3.1.1, RFC 5230 §5.1) if it is an own
+/// address, else another own address.
 fn choose_from(input: &Input<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAddress {
     let is_allowed =
         |from: &&EmailAddress| Address::parse(&from.email).is_ok_and(|address| is_own(&address));
@@ -114,9 +110,8 @@ fn choose_from(input: &Input<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAd
         .unwrap_or_else(|| own_address(input, is_own))
 }
 
-/// The own address that the sender used: the first in To, Cc or Bcc (also Resent), else the
-/// original recipient if it is proven (`known_as`), else the primary address. The directory says
-/// which addresses are the account's own, because a stranger must not choose the From of a reply.
+/// The own address that the sender used: the first in `destinations`, else `known_as`, else the
+/// primary address. `is_own` is asked because a stranger must not choose the From of a reply.
 fn own_address(input: &Input<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAddress {
     let Input { identity, facts, recipient, known_as, .. } = *input;
     let canonical = |address: &Address| identity.canonical(address);
@@ -145,8 +140,7 @@ fn default_subject(original: &str) -> String {
     if is_marked { original.to_owned() } else { format!("Auto: {original}") }
 }
 
-/// The References of the reply (RFC 5322 §3.6.4): those of the original, else its In-Reply-To if
-/// that has one id; and then the id of the original. None if the original has no usable id.
+/// The References of the reply (RFC 5322 §3.6.4). Empty if the original has no usable id.
 fn references(facts: &AutoReplyFacts) -> Vec<String> {
     let Some(original) = usable_message_id(facts) else { return Vec::new() };
     let mut ids = match (facts.references.is_empty(), facts.in_reply_to.as_slice()) {
@@ -167,12 +161,10 @@ fn usable_message_id(facts: &AutoReplyFacts) -> Option<&String> {
     facts.message_id.as_ref().filter(|id| id.len() <= MAX_ID_BYTES)
 }
 
-/// Fills in the placeholders of the owner's text: `{subject}`, `{from}`, and `{until}`, the last
-/// day of the vacation.
+/// Fills in the placeholders of the owner's text.
 ///
-/// The values are data: `escape` makes them harmless, and placeholders in them are not filled in.
-/// Unknown placeholders, and those without a value (`{until}` of a vacation without an end), stay
-/// as they are.
+/// Values go through `escape`, and placeholders in them are not filled in. Placeholders without a
+/// value, such as `{until}` of a vacation without an end, stay as they are.
 fn fill_placeholders(
     text: &str,
     values: &[(&str, Option<String>)],

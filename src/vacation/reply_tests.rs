@@ -1,6 +1,5 @@
 //! Tests of replies in unusual cases: what strangers put into a header, what owners and scripts ask
-//! for, and which From a reply gets. Replies are read back by Restante's parser here, and by
-//! another one in the end-to-end test.
+//! for, and which From a reply gets.
 
 use super::*;
 use crate::message::auto::AutoReplyFacts;
@@ -134,7 +133,7 @@ fn value_of_a_stranger_cannot_begin_a_header_field() {
         let reply = reply_by_response(&away(), header, "bob@example.net");
         assert!(!reply.text.contains("\nX-Evil"), "{header:?}\n{}", reply.text);
     }
-    // Neither can a value of the owner, who may have copied it from somewhere.
+    // A value of the owner cannot either.
     let response = VacationResponse {
         subject: Some("Away\r\nX-Evil: 1".into()),
         from: Some(EmailAddress {
@@ -263,7 +262,6 @@ fn reply_is_from_the_own_address_that_the_sender_used() {
     assert_eq!(from("Subject: x", "ann@example.org", Some("old@shop.example")), "old@shop.example");
     // An address of somebody else in To is never used.
     assert_eq!(from("To: boss@example.net", "ann@example.org", None), "ann@example.org");
-    // The address that the owner set is used only while the directory resolves it to the account.
     let mut set = away();
     for (from, wanted) in
         [("desk@shop.example", "desk@shop.example"), ("desk@example.net", "a.lee@example.org")]
@@ -322,8 +320,8 @@ fn text_of_a_reply_is_chosen_by_circle_and_language() {
     let reply =
         reply_by_response(&response, "Accept-Language: de\r\nSubject: x", "bob@example.com");
     assert!(reply.body_text().starts_with("In Rome") && reply.field("Content-Language").is_none());
-    // The reply goes to the outermost domain, whatever is within a tag (RFC 3834 §6), and a
-    // forwarder sends it on to the address within. So each of them must be of the organisation.
+    // The reply goes to the outermost domain (RFC 3834 §6), and a forwarder sends it on to the
+    // address within. So each must be of the organisation.
     for (sender, is_inside) in [
         ("prvs=0123456789=bob@example.org", true),
         ("SRS0=ab12=XY=example.com=bob@example.org", true),
@@ -382,7 +380,7 @@ fn reply_of_a_script_has_the_arguments_of_its_action() {
             ("ann@example.org", None),
         )
     };
-    // A script has variables of its own (RFC 5229), so braces stay as they are.
+    // Variables of scripts are RFC 5229.
     let plain = reply(&script("Away, {from}: {until}"));
     assert_eq!(
         (plain.body_text().trim_end(), plain.field("Subject").unwrap().as_str()),

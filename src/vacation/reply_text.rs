@@ -1,22 +1,19 @@
 //! Chooses the text of a reply by the sender's circle and languages.
 //!
 //! - If the response has texts for the sender's circle, only these are used, else only the texts
-//!   for no circle in particular. A text for the organisation never reaches a stranger, nor a text
-//!   for strangers the organisation.
-//! - Of the texts that remain, the one in the language that the sender prefers is used (RFC 4647
-//!   §3.4); if the sender reads none of their languages, the first.
-//! - The response's own text is for no circle, and the first. The variants follow in their order.
+//!   for no circle in particular.
+//! - Of these, the one in the language that the sender prefers is used (RFC 4647 §3.4), else the
+//!   first.
+//! - The response's own text is for no circle, and the first.
 
 use super::sender::layers;
 use crate::model::address::fold_domain;
 use crate::model::{Address, Circle, Identity, VacationResponse};
 
-/// The text of the reply to one sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ReplyText<'a> {
-    /// The language of the text, if known.
     pub(super) language: Option<&'a str>,
-    /// `None`, here and below: the owner set none, and `reply` chooses.
+    /// `None`, here and below: the owner set none.
     pub(super) subject: Option<&'a str>,
     pub(super) text: Option<&'a str>,
     pub(super) html: Option<&'a str>,
@@ -25,9 +22,8 @@ pub(super) struct ReplyText<'a> {
 /// The circle of a sender.
 ///
 /// The organisation has the domains of the account's own addresses, their alias domains, and the
-/// domains that the response names; not their subdomains. The domain of the sender must be one of
-/// them, because the reply goes there. If the sender is an address with tags (such as a forwarder's
-/// SRS address), the domain of each address within them must be one, too.
+/// domains that the response names; not their subdomains. An address within a tag (as in SRS) must
+/// be in one of them, too.
 #[must_use]
 pub fn circle(sender: &Address, identity: &Identity, response: &VacationResponse) -> Circle {
     let is_inside = |domain: &str| {
@@ -47,7 +43,7 @@ pub fn circle(sender: &Address, identity: &Identity, response: &VacationResponse
 }
 
 /// Returns the text for a sender of `circle` who reads `languages`: language ranges in lower case,
-/// the preferred one first. A text of which the language is unknown matches none of them.
+/// the preferred one first.
 pub(super) fn reply_text<'a>(
     response: &'a VacationResponse,
     circle: Circle,
@@ -83,8 +79,8 @@ pub(super) fn reply_text<'a>(
     in_language_read.or(candidates.first()).copied().unwrap_or_default()
 }
 
-/// Whether a language tag matches a range: one is the other, or its beginning (RFC 4647 §3.4). `de`
-/// and `de-ch` match in both directions; `*` matches nothing.
+/// Whether a language tag matches a range: one is the other, or its beginning (RFC 4647 §3.4). `*`
+/// matches nothing.
 fn matches_language_range(tag: Option<&str>, range: &str) -> bool {
     let Some(tag) = tag.map(str::to_ascii_lowercase) else { return false };
     is_subtag_prefix(&tag, range) || is_subtag_prefix(range, &tag)

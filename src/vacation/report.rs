@@ -1,11 +1,8 @@
 //! The absence report: what came while the owner was away.
 //!
-//! - It is ordered by correspondent and thread: people before machines, the newest first.
-//! - Pure: the caller supplies what arrived (`account::arrivals`), and gets text, HTML or a
-//!   message.
-//! - Names and subjects are strangers' data. The text and the HTML have a bounded number of them,
-//!   each cut to one short line, and escaped in the HTML. The fields of `AbsenceReport` have all of
-//!   them, as they are.
+//! Pure: the caller supplies what arrived. Names and subjects are strangers' data: `text` and
+//! `html` bound their number, cut each to one short line, and `html` escapes them; the fields of
+//! `AbsenceReport` have them as they are.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,7 +15,7 @@ use crate::model::{Address, EmailAddress, EmailId, Identity, ThreadId, UtcMillis
 /// A message that arrived during the absence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
-    /// The id of the email. It may be destroyed by now: the report counts it nevertheless.
+    /// The email, which may be destroyed by now.
     pub email: EmailId,
     /// `None` if the email is destroyed.
     pub thread: Option<ThreadId>,
@@ -31,7 +28,6 @@ pub struct Arrival {
     pub no_reply_reason: Option<String>,
 }
 
-/// A summary of the messages that arrived during an absence.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AbsenceReport {
     /// `None`: as far back as the log of decisions goes.
@@ -39,9 +35,8 @@ pub struct AbsenceReport {
     /// The first instant after the absence; `None` if the owner is still away.
     pub ended: Option<UtcMillis>,
     pub messages: usize,
-    /// How many messages were answered.
     pub answered: usize,
-    /// How many messages were not answered, by the reason of `Verdict::Silent`.
+    /// How many messages were not answered, by the reason.
     pub unanswered: BTreeMap<String, usize>,
     /// People first, then machines; in each group, the one who wrote last first.
     pub correspondents: Vec<Correspondent>,
@@ -49,19 +44,17 @@ pub struct AbsenceReport {
     pub cut: bool,
 }
 
-/// A person or machine that wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Correspondent {
     pub person: EmailAddress,
     /// Whether every message from this address is automatic: lists, notices, spam.
     pub machine: bool,
-    /// Whether a reply was sent.
     pub answered: bool,
     /// The newest first.
     pub threads: Vec<Topic>,
 }
 
-/// The messages of one thread that one correspondent wrote.
+/// The messages of one thread from one correspondent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topic {
     /// `None` for all messages of the correspondent that are destroyed: their threads are unknown.
@@ -70,21 +63,16 @@ pub struct Topic {
     pub subject: String,
     /// The newest first.
     pub emails: Vec<EmailId>,
-    /// How many of the emails are unread.
     pub unread: usize,
-    /// When the first message came.
     pub first: UtcMillis,
-    /// When the last message came.
     pub last: UtcMillis,
 }
 
-/// How many people the text and the HTML show, and how many machines. The others are only counted.
+/// The most people in the text and the HTML, and the most machines. The others are only counted.
 const MAX_CORRESPONDENTS: usize = 500;
-/// How many threads of one correspondent the text and the HTML show.
 const MAX_THREADS_EACH: usize = 50;
-/// How many threads the text and the HTML show in all.
 const MAX_THREADS: usize = 2000;
-/// How many characters of a subject or a name are shown.
+/// The most characters of a subject or a name that are shown.
 const MAX_LINE_CHARS: usize = 120;
 
 /// The reasons that mark a message as automatic.
@@ -162,7 +150,6 @@ impl AbsenceReport {
         report
     }
 
-    /// Summarises the report in one line.
     #[must_use]
     pub fn title(&self) -> String {
         let people = self.correspondents.iter().filter(|one| !one.machine).count();
@@ -173,7 +160,8 @@ impl AbsenceReport {
         format!("While you were away: {messages}, {} wrote", counted(people, "person", "people"))
     }
 
-    /// Returns the report as text. Times are in the zone of this IANA name, or else of the machine.
+    /// Returns the report as text. Times are in the zone with this IANA name, or else in the
+    /// machine's.
     #[must_use]
     pub fn text(&self, zone: Option<&str>) -> String {
         let mut out = format!("{}\n{}\n", self.title(), self.summary(zone));
@@ -238,7 +226,7 @@ impl AbsenceReport {
     }
 
     /// Composes the report as a message from the owner to the owner. `id` becomes part of the
-    /// Message-ID, and so must differ between the absences of an owner.
+    /// Message-ID, so it must differ between the absences of an owner.
     #[must_use]
     pub fn message(&self, identity: &Identity, now: UtcMillis, id: &str) -> Vec<u8> {
         let owner =
@@ -283,8 +271,7 @@ impl AbsenceReport {
 const HEADINGS: [(&str, bool); 2] = [("People", false), ("Lists and automatic mail", true)];
 
 impl Correspondent {
-    /// Returns the threads to show, the newest ones, and subtracts their number from
-    /// `threads_left`.
+    /// Returns the newest threads that are shown, and subtracts their number from `threads_left`.
     fn take_shown_threads(&self, threads_left: &mut usize) -> &[Topic] {
         let shown = self.threads.len().min(MAX_THREADS_EACH).min(*threads_left);
         *threads_left = threads_left.saturating_sub(shown);

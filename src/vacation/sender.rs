@@ -3,17 +3,15 @@
 use crate::model::Address;
 use crate::model::address::fold_domain;
 
-/// How many nested tags are removed. Three are usual: a forwarder's, a list's, and the sender's
-/// own.
+/// How many nested tags are removed.
 const MAX_NESTED_TAGS: usize = 4;
 
 /// Returns a text that is equal for two addresses of the same sender: the address without tags, and
-/// the domain to which the reply goes if that is another one. Because of the domain, nobody can use
-/// up the reply to somebody else with a tag that names their address.
+/// the domain to which the reply goes if that is another one. Because of the domain, a tag that
+/// names somebody else does not use up the reply to them.
 #[must_use]
 pub fn sender_key(sender: &Address) -> String {
     let (plain, reply_domain) = (plain_sender(sender), fold_domain(sender.domain()));
-    // No domain has a blank in it, so two senders never have the same key.
     if plain.domain() == reply_domain {
         plain.to_string()
     } else {
@@ -21,26 +19,22 @@ pub fn sender_key(sender: &Address) -> String {
     }
 }
 
-/// The sender, then the address within its outermost tag, and so on; each folded.
+/// As `unfolded_layers`, each folded.
 pub(super) fn layers(sender: &Address) -> impl Iterator<Item = Address> {
     unfolded_layers(sender).map(|address| address.folded())
 }
 
-/// Whether the sender, or an address within the sender's tags, belongs to the account.
-///
-/// `is_own` asks the directory, which may tell addresses apart by their case. So each address is
-/// looked up both as it is written and folded.
+/// Whether the sender, or an address within the sender's tags, belongs to the account. Each is
+/// looked up as written and folded, because the directory may distinguish case.
 pub(super) fn is_from_self(sender: &Address, is_own: impl Fn(&Address) -> bool) -> bool {
     unfolded_layers(sender).any(|address| is_own(&address) || is_own(&address.folded()))
 }
 
 /// The sender, then the address within its outermost tag, and so on, as they are written.
 ///
-/// The tags are those that change from message to message: BATV (`prvs=tag=user`), SRS
-/// (`SRS0=hash=time=domain=user` and the SRS1 around it), and VERP (`user+...=...`).
-///
-/// An address within a tag is not proven: the sender wrote it. It may be a reason for silence, but
-/// never for a reply, nor for telling the sender more than a stranger is told.
+/// The tags are BATV (`prvs=tag=user`), SRS (`SRS0=hash=time=domain=user` and the SRS1 around it),
+/// and VERP (`user+...=...`). An address within a tag is the sender's claim. It may be a reason for
+/// silence, but not for a reply, nor for telling the sender more.
 fn unfolded_layers(sender: &Address) -> impl Iterator<Item = Address> {
     std::iter::successors(Some(sender.clone()), strip_tag).take(MAX_NESTED_TAGS.saturating_add(1))
 }
@@ -90,7 +84,6 @@ fn strip_tag(tagged: &Address) -> Option<Address> {
         return srs0(rest);
     }
     if let Some(rest) = strip_start("srs1").and_then(|rest| rest.strip_prefix(separators)) {
-        // SRS1 is hash, first forwarder, and the forwarder's SRS0 address from its separator on.
         return srs0(rest.splitn(3, '=').nth(2)?.strip_prefix(separators)?);
     }
     match local.split_once('+') {
@@ -99,8 +92,7 @@ fn strip_tag(tagged: &Address) -> Option<Address> {
     }
 }
 
-/// Local parts of machines. `postmaster` is not one of them: people read and write as postmaster
-/// (RFC 5230 §4.6).
+/// Local parts of machines. `postmaster` is not one (RFC 5230 §4.6).
 const MACHINE_NAMES: [&str; 22] = [
     "mailer-daemon",
     "listserv",
@@ -138,12 +130,11 @@ const MACHINE_SUFFIXES: [&str; 9] = [
     "-return",
 ];
 
-/// Words in a local part that say that no answer is wanted.
 const NO_REPLY_WORDS: [&str; 6] =
     ["noreply", "donotreply", "dontreply", "donotrespond", "nepasrepondre", "noresponse"];
 
-/// The control addresses of the list manager mlmmj: what it writes behind a plus (`list+owner`).
-/// `true`: the word may have a tail (`list+confsub-0123abcd`, `list+bounces-77-ann=example.org`).
+/// The control addresses of the list manager mlmmj: the word behind the plus (`list+owner`), and
+/// whether it may have a tail (`list+confsub-0123abcd`).
 const LIST_MANAGER_TAGS: [(&str, bool); 7] = [
     ("bounces", true),
     ("bounce", true),
@@ -154,11 +145,10 @@ const LIST_MANAGER_TAGS: [(&str, bool); 7] = [
     ("confunsub", true),
 ];
 
-/// Labels of domains that only receive bounces.
 const BOUNCE_LABELS: [&str; 3] = ["bounce", "bounces", "bounced"];
 
 /// Says by which rule the sender is a machine; `None` if none applies. `site_names` are further
-/// local parts of machines, in lower case, that the site configured.
+/// local parts of machines, in lower case.
 pub(super) fn system_sender(sender: &Address, site_names: &[String]) -> Option<String> {
     let sender = sender.folded();
     let local = sender.local();
@@ -183,7 +173,6 @@ pub(super) fn system_sender(sender: &Address, site_names: &[String]) -> Option<S
     system.then(|| format!("envelope sender {local}@"))
 }
 
-/// Whether the text behind a plus is a word of `LIST_MANAGER_TAGS`.
 fn is_list_detail(detail: &str) -> bool {
     LIST_MANAGER_TAGS.iter().any(|(word, with_tail)| {
         let tail = detail.strip_prefix(word);
@@ -191,7 +180,7 @@ fn is_list_detail(detail: &str) -> bool {
     })
 }
 
-/// Whether `suffix` is followed by a tail that a list makes for each recipient or message:
+/// Whether `suffix` is followed by a tail for each recipient or message:
 /// `-return-77-ann=example.org`.
 fn has_recipient_tail(base: &str, suffix: &str) -> bool {
     base.match_indices(suffix).any(|(at, _)| {
@@ -201,8 +190,8 @@ fn has_recipient_tail(base: &str, suffix: &str) -> bool {
     })
 }
 
-/// Whether a local part says, in any usual spelling, that no answer is wanted. The words must be
-/// whole: `piano-reply` is answered.
+/// Whether a local part says that no answer is wanted. The words must be whole: `piano-reply` is
+/// answered.
 fn refuses_answers(base: &str) -> bool {
     let words: Vec<&str> =
         base.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
@@ -263,7 +252,6 @@ mod tests {
         assert_eq!(plain("prvs=bob/0123abcd@example.net"), "bob@example.net");
         assert_eq!(plain("btv1==0123==bob@example.net"), "bob@example.net");
         assert_eq!(plain("Bob@Bücher.example"), "bob@xn--bcher-kva.example");
-        // A text that is no tag stays, and so does a tag whose removal would leave no address.
         for whole in [
             "prvs=bob@example.net",
             "srs0=a=b=c@example.net",
@@ -276,8 +264,6 @@ mod tests {
             |handle, sender: &str| told_key(&[7; 32], &handle, &Address::parse(sender).unwrap());
         let named = Handle::Named;
         assert_eq!(told(named("a"), "bob@example.net"), told(named("a"), "prvs=1=bob@example.net"));
-        // A forwarder is told once for each person that it forwards for, and nobody uses up the
-        // reply to somebody else.
         let forwarded = "SRS0=ab12=XY=example.net=bob@forwarder.example";
         assert_eq!(
             told(named("a"), forwarded),

@@ -1,6 +1,4 @@
-//! Runs the table of decisions, `tests/vacation/cases.txt`. For each rule the table has messages
-//! that the rule catches, in every unusual form, and near misses that it must let through. The head
-//! of the table explains its format.
+//! Runs the table of decisions, `tests/vacation/cases.txt`, whose head explains its format.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,14 +26,11 @@ struct TableCase {
     owner_wrote: bool,
     told: Option<UtcMillis>,
     forged: Option<String>,
-    /// Domains for which the account is the catch-all.
     catch_all: Vec<String>,
-    /// Addresses that the directory resolves to another account.
     others: Vec<String>,
 }
 
 impl TableCase {
-    /// Whether the directory resolves an address to the account.
     fn is_own(&self, identity: &Identity, address: &Address) -> bool {
         let real = identity.canonical(address);
         !self.others.contains(&real.to_string())

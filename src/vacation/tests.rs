@@ -33,7 +33,6 @@ fn response() -> VacationResponse {
     }
 }
 
-/// An account with made-up memory. `own` says which addresses belong to it.
 pub(super) struct TestLookup<F> {
     pub(super) own: F,
     pub(super) told: Option<UtcMillis>,
@@ -56,7 +55,6 @@ impl<F: Fn(&Address) -> bool> AccountLookup for TestLookup<F> {
     }
 }
 
-/// Decides, and drops the addressee from the decision.
 pub(super) fn decide_with<F: Fn(&Address) -> bool>(
     input: &Input<'_>,
     lookup: &TestLookup<F>,

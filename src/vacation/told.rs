@@ -1,9 +1,9 @@
-//! Computes the keys of told rows, which remember the senders who were told.
+//! Computes the keys of told rows.
 
 use super::sender::sender_key;
 use crate::model::{Address, ToldKey};
 
-/// Says which replies count as the same: a sender who was told under a handle is not told again
+/// Says which replies count as the same. A sender who was told under a handle is not told again
 /// under it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Handle<'a> {
@@ -16,8 +16,7 @@ pub enum Handle<'a> {
 }
 
 /// The key under which a sender is remembered for a handle. Addresses of one sender that differ
-/// only in tags have one key (`sender_key`). Handle and sender are hashed each on its own, preceded
-/// by their length, so that two pairs never share a key.
+/// only in tags have one key (`sender_key`).
 #[must_use]
 pub fn told_key(secret: &[u8; 32], handle: &Handle<'_>, sender: &Address) -> ToldKey {
     let hash = |kind: u8, value: &[u8]| {

@@ -1,27 +1,25 @@
 //! Computes whether the owner is away: from `fromDate` to `toDate` (RFC 8621 §8), and in this time
 //! only on the response's recurring days, if it has any.
 //!
-//! Days begin and end at midnight in the owner's time zone. A day on which clocks change has 23 or
-//! 25 hours.
+//! Days begin and end at midnight in the owner's time zone.
 
 use super::reason::NoReplyReason;
 use crate::model::{UtcMillis, VacationResponse};
 
 /// How many days before and after today are searched for the nearest one that is not a recurring
-/// day. If there is none, the absence has no bound by recurring days on that side.
+/// day. If there is none, recurring days do not bound the absence on that side.
 const MAX_DAYS_SCANNED: i32 = 64;
 
-/// The absence that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CurrentAbsence {
-    /// The first instant of the absence; `None` if nothing bounds it.
+    /// The first instant; `None`, here and below, if nothing bounds the absence on this side.
     pub since: Option<UtcMillis>,
-    /// The first instant after the absence; `None` if nothing bounds it.
+    /// The first instant after the absence.
     pub until: Option<UtcMillis>,
 }
 
-/// Returns the absence that is under way at the time `now`. `zone` is the IANA name of the owner's
-/// zone; with `None`, or if no zone has this name, the machine's zone counts.
+/// Returns the absence that is under way at `now`. `zone` is the IANA name of the owner's zone;
+/// without a known one, the machine's zone counts.
 ///
 /// # Errors
 /// If the owner is not away: `Disabled` or `OutsideWindow`, with a detail for people.
@@ -43,7 +41,6 @@ pub fn current_absence(
     if response.days.is_empty() {
         return Ok(window);
     }
-    // The day that is `offset` days after today, if it is a recurring day.
     let recurring_day = |offset| {
         now.day(zone, offset).filter(|day| response.days.iter().any(|days| days.covers(day)))
     };
