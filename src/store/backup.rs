@@ -1,10 +1,7 @@
 //! Makes, lists and verifies backups of the whole store, and restores a store from one.
 //!
 //! - A directory holds many backups. Each adds only the files that earlier ones do not have.
-//! - The directory has a mark that identifies its store. A directory is refused if it is not empty
-//!   and has no mark, if it belongs to another store, or if it lies in the data directory.
-//! - A backup is verified when it is made, except for its segments, and is not listed before it is
-//!   whole. If the process is killed meanwhile, the older backups stay as they are.
+//! - The directory has a mark that identifies its store.
 //! - A restored store has a new epoch, so that states that clients got after the backup are
 //!   refused.
 
@@ -16,18 +13,15 @@ use super::Store;
 pub use super::engine::Backup;
 use super::error::Error;
 
-/// The file in a directory of backups that identifies the store.
 const MARK: &str = "RESTANTE-BACKUP";
 
 impl Store {
     /// Makes and verifies a backup, and deletes all but the newest `keep`, this one counted
-    /// (`None`: deletes none). Deliveries go on. `on_progress` is called a few times a second, on a
-    /// thread of its own, with the bytes written so far. A backup cannot be stopped: the `false` by
-    /// which `on_progress` stops other jobs is ignored.
+    /// (`None`: deletes none). `on_progress` gets the bytes written so far, on a thread of its own.
+    /// The `false` by which it stops other jobs is ignored.
     ///
     /// # Errors
-    /// `Conflict` if `keep` is 0, or if the directory cannot be used, with the reason;
-    /// `Full`; `Io`.
+    /// `Conflict` if `keep` is 0, or if the directory cannot be used; `Full`; `Io`.
     pub fn backup(
         &self,
         dir: &Path,
@@ -59,8 +53,7 @@ impl Store {
         Ok(Backup { written, ..backup })
     }
 
-    /// The identity of the store for the mark: a hash of its secrets, which a restore does not
-    /// change.
+    /// The identity of the store for the mark. A restore does not change it.
     fn identity(&self) -> String {
         let secrets = self.secrets();
         let mut hasher = blake3::Hasher::new_derive_key("restante 2026-11 identity of a store");
@@ -72,8 +65,8 @@ impl Store {
         hasher.finalize().to_hex().chars().take(32).collect()
     }
 
-    /// Checks that a directory can be used for backups of this store. If it does not exist or is
-    /// empty, creates and marks it.
+    /// Checks that a directory can be used for backups of this store. Creates and marks it if
+    /// needed.
     fn prepare_directory(&self, dir: &Path) -> Result<(), Error> {
         let failed = |error: std::io::Error| Error::Conflict(unusable(dir, &error));
         let refused = |why: &str| Err(Error::Conflict(format!("{}: {why}", dir.display())));
@@ -105,8 +98,8 @@ impl Store {
     }
 }
 
-/// Says why a directory cannot be used for backups. A service that systemd confines gets
-/// `ReadOnlyFilesystem` for a directory that its unit does not name.
+/// Says why a directory cannot be used for backups. Under systemd, a directory that the unit does
+/// not name gives `ReadOnlyFilesystem`.
 fn unusable(dir: &Path, error: &std::io::Error) -> String {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     let dir = dir.display();
@@ -151,8 +144,7 @@ pub fn verify(dir: &Path, id: u32) -> Result<(), Error> {
 }
 
 /// Verifies a backup (`None`: the newest) and restores it to `to`, which must be empty or not
-/// exist, with a new epoch. Returns the restored backup. If the restore is interrupted, there is no
-/// store in `to`.
+/// exist. If the restore is interrupted, there is no store in `to`.
 ///
 /// # Errors
 /// Those of `verify`; `NotFound` if the directory has no backup; `Conflict` if `to` cannot be used;
@@ -186,18 +178,13 @@ pub fn restore(dir: &Path, id: Option<u32>, to: &Path) -> Result<Backup, Error> 
     Ok(backup)
 }
 
-/// The directory to which a restore writes until the store is whole. It remains if the restore is
-/// killed.
+/// The directory to which a restore writes until the store is whole.
 #[must_use]
 pub fn partial_restore(to: &Path) -> PathBuf {
     let name = to.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     to.with_file_name(format!("{name}.restoring"))
 }
 
-/// Checks that a directory is one of backups.
-///
-/// # Errors
-/// `Conflict` if it is not; `Io` if that cannot be read.
 fn check_mark(dir: &Path) -> Result<(), Error> {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     match fs::metadata(dir.join(MARK)) {
@@ -212,7 +199,6 @@ fn check_mark(dir: &Path) -> Result<(), Error> {
 #[cfg(feature = "rocksdb")]
 use super::engine::rocks::backup as engine_backups;
 
-/// Restores the files of a backup, and draws a new epoch.
 #[cfg(feature = "rocksdb")]
 fn restore_files(dir: &Path, id: u32, to: &Path) -> Result<(), Error> {
     super::version::renew_epoch(&engine_backups::restore(dir, id, to)?)
@@ -221,7 +207,7 @@ fn restore_files(dir: &Path, id: u32, to: &Path) -> Result<(), Error> {
 #[cfg(not(feature = "rocksdb"))]
 use engine_backups::restore as restore_files;
 
-/// Refuses everything: a program without RocksDB has no store on a disk.
+/// For a program without RocksDB, which has no store on a disk.
 #[cfg(not(feature = "rocksdb"))]
 mod engine_backups {
     use super::{Backup, Error, Path};
@@ -253,7 +239,6 @@ mod tests;
 mod mark_tests {
     use super::*;
 
-    /// A mark that cannot be read does not mean that there are no backups.
     #[test]
     fn directory_that_cannot_be_read_is_not_one_without_backups() {
         let dir = tempfile::tempdir().unwrap();

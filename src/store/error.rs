@@ -3,23 +3,20 @@
 pub(super) use crate::model::hex::hex;
 use crate::model::{AccountId, MailboxUid};
 
-/// An error of the store. Cheap to clone, because one failed write is reported to every commit in
-/// its group.
+/// An error of the store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The object of this kind does not exist.
+    /// An object of this kind does not exist.
     #[error("not found: {0}")]
     NotFound(&'static str),
-    /// The request cannot be fulfilled, for the reason given.
     #[error("{0}")]
     Conflict(String),
-    /// The mailbox with this name cannot be created, changed or deleted.
     #[error("mailbox \"{name}\": {fault}")]
     Mailbox { name: String, fault: MailboxFault },
     /// The account or the user would exceed a quota.
     #[error("over quota")]
     Quota,
-    /// The disk is full. Temporary: the store goes on by itself when there is space.
+    /// Temporary: the store goes on by itself when there is space.
     #[error("no space left on the disk")]
     Full,
     /// The account has as many queued actions as it may have. Temporary.
@@ -32,7 +29,7 @@ pub enum Error {
          failed: try again"
     )]
     Overtaken(AccountId),
-    /// The store cannot be reached, and nothing was written. Temporary.
+    /// The store cannot be reached. Temporary.
     #[error("the store cannot be reached: {0}")]
     #[cfg_attr(
         not(any(test, feature = "internals")),
@@ -54,7 +51,6 @@ pub enum Error {
         table: &'static str,
         /// The key in hex.
         key: String,
-        /// What is wrong with the row.
         what: String,
     },
     /// A write failed, and the state of the disk is unknown. The store takes no writes until it is
@@ -64,13 +60,12 @@ pub enum Error {
     /// The store cannot be opened. The text names a remedy.
     #[error("{0}")]
     Open(String),
-    /// The engine or the disk failed.
     #[error("storage: {0}")]
     Io(String),
 }
 
 impl Error {
-    /// A `Corrupt` error for a row that does not exist although another row names it.
+    /// A `Corrupt` error for a row that is missing although another row names it.
     pub(super) fn missing(table: &'static str, key: &[u8]) -> Self {
         Self::Corrupt {
             table,

@@ -1,15 +1,12 @@
 //! The store: all data of all accounts on disk. It does not parse mail: callers bring finished
-//! rows, and the store keeps them consistent with one another.
+//! rows.
 //!
-//! - Every change goes through `Store::commit`, which takes the account's lock, runs a transaction
-//!   over the rows on disk and in the queue, and queues its batch. The returned `Ticket` is ready
-//!   when the batch is durable and visible. Nothing else makes batches.
-//! - One committer thread merges the queued batches into one synced write.
+//! - Accounts are changed by `Store::commit` and its kin: each takes the account's lock, runs a
+//!   transaction (`Txn`) and queues its batch. The committer writes it, and the `Ticket` is ready
+//!   when it is durable.
 //! - Nothing is visible before it is durable. A `Snapshot` is one consistent state.
-//! - After a failed write the store is poisoned: it refuses writes until it is opened again. A full
-//!   disk does not poison it: writes go on when there is space.
-//!
-//! Tables and keys are in `table`, rows in `row`, the invariants in `repair::check`.
+//! - After a failed write, the store refuses writes until it is opened again. A full disk is an
+//!   exception: writes go on when there is space.
 
 mod account;
 pub mod backup;
@@ -71,45 +68,40 @@ use txn::{Committer, SharedRows};
 /// Options with which a store is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes of the block cache.
     pub cache_bytes: usize,
-    /// Bytes of the memtable of one table before it is flushed.
+    /// Bytes of one table's memtable before it is flushed.
     pub memtable_bytes: usize,
     /// Bytes of the memtables of all tables together.
     pub total_memtable_bytes: usize,
     /// Bytes of the log before the oldest memtables are flushed.
     pub log_bytes: u64,
-    /// Bytes of a segment of messages before the next one is begun.
+    /// Bytes of a segment before the next one is begun.
     pub segment_bytes: u64,
     /// Messages of at least this many bytes are stored in segments, shorter ones in their rows.
     pub min_segment_value: usize,
     /// Threads that flush and compact.
     pub jobs: u32,
-    /// How long the committer waits for more commits when several callers write at once. A single
-    /// caller never waits so.
+    /// How long the committer waits for more commits when several callers write at once.
     pub hold: Duration,
     /// The longest pause before a change is run again after another process overtook it.
     pub repeat_pause: Duration,
-    /// A listing with more emails than this gets rank rows. `None` means 4,096
-    /// (`rank::RANKED_ABOVE`).
+    /// A listing with more emails than this gets rank rows. `None`: `rank::RANKED_ABOVE`.
     pub ranked_above: Option<u64>,
     pub thresholds: Thresholds,
 }
 
-/// Sizes at which the store changes how it works: it looks rows up instead of scanning, or begins
-/// another commit. They change the cost of an answer and never the answer, so tests set them low
-/// and cross them with a few rows.
+/// Sizes at which the store changes how it works, and never what it answers. Tests set them low.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thresholds {
     /// The cost of finding a position in a listing by its ranks, as a number of scanned rows.
     pub rank_cost: u64,
     /// Rows of a fold that are scanned before the wanted row is looked up by its key.
     pub fold_scan_rows: usize,
-    /// Rows that one commit of a repair writes at most.
+    /// The most rows that one commit of a repair writes.
     pub repair_rows: usize,
     /// Bytes after which a commit of a repair takes no further row.
     pub repair_bytes: usize,
-    /// Messages that one commit moves to another segment at most.
+    /// The most messages that one commit moves to another segment.
     pub moved_messages: usize,
 }
 
@@ -126,7 +118,6 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
-    /// Low thresholds for tests.
     #[cfg(any(test, feature = "internals", feature = "rocksdb"))]
     pub(in crate::store) const SMALL: Self = Self {
         rank_cost: 2,
@@ -155,7 +146,7 @@ impl Default for Options {
     }
 }
 
-/// Half of the machine's cores, so that the other half can answer requests.
+/// Half of the machine's cores, within bounds.
 fn default_jobs() -> u32 {
     const MAX_DEFAULT_JOBS: u32 = 8;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -211,8 +202,8 @@ impl Store {
         Self::open_engine(Arc::new(engine::rocks::RocksEngine::open(dir, options)?), options, clock)
     }
 
-    /// Opens the store in a directory for reading: no file is created or changed, and commits are
-    /// refused. No other process can open the store for writing meanwhile.
+    /// Opens the store in a directory for reading: commits are refused. No other process can open
+    /// the store for writing meanwhile.
     ///
     /// # Errors
     /// `Open`, with a remedy: there is no store, a service has it open, or it is damaged.
@@ -228,8 +219,8 @@ impl Store {
         Self::open_with_identity(engine, identity, options, clock)
     }
 
-    /// Opens a store over an engine. Writes the store's own row if the engine is empty, and raises
-    /// the format of an older store (`version::open`).
+    /// Opens a store over an engine. Creates the store if the engine is empty, and raises the
+    /// format of an older one.
     ///
     /// # Errors
     /// `Open` if a newer version wrote the store; those of the engine.
@@ -273,19 +264,16 @@ impl Store {
         self.0.identity.epoch
     }
 
-    /// The clock for the times in the store's rows.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.0.clock
     }
 
-    /// Returns one consistent state to read from. What is written later does not change it. Reading
-    /// an account that is under repair now fails with `Rebuilding`, also after the repair has ended
-    /// (`RepairGuard`).
+    /// Returns one consistent state to read from. Reading an account that is under repair now fails
+    /// with `Rebuilding`, also after the repair has ended (`RepairGuard`).
     #[must_use]
     pub fn snapshot(&self) -> Snapshot<'_> {
-        // Both are read under one lock. Otherwise a repair could begin or end in between, and the
-        // snapshot would have half of its rows.
+        // Both are read under one lock, so that no repair begins or ends in between.
         let read_both =
             |accounts: &BTreeSet<AccountId>| (accounts.clone(), self.0.engine.snapshot());
         let (mut under_repair, read) = self.0.committer.with_accounts_under_repair(read_both);
@@ -306,14 +294,13 @@ impl Store {
     /// Changes one account: the rows that `change` stages are written together or not at all. The
     /// result may be used before the ticket is ready, but nothing may be promised on it.
     ///
-    /// `change` runs under the account's lock, so it must not commit itself. If other processes
-    /// write, too (`Engine::is_shared`), it is called again each time one of them was first. So it
-    /// must have no effect except on the transaction and by its result.
+    /// `change` runs under the account's lock, so it must not commit itself. It may be called again
+    /// if other processes write, too (`Engine::is_shared`), so it must have no other effect.
     ///
     /// # Errors
-    /// What `change` returns; then nothing is queued. `Poisoned`; `Rebuilding` if the
-    /// account is being repaired; `Overtaken` if other processes were first too often; those of
-    /// reading. Errors of the write come by the ticket.
+    /// What `change` returns; then nothing is queued. `Poisoned`; `Rebuilding`; `Overtaken` if
+    /// other processes were first too often; those of reading. Errors of the write come by the
+    /// ticket.
     pub fn commit<T>(
         &self,
         account: AccountId,
@@ -325,12 +312,11 @@ impl Store {
         })
     }
 
-    /// Changes several accounts together: all changes are written, or none. `change` is called for
-    /// each account in ascending order, once even if `accounts` repeats it, and perhaps again, as
-    /// for `commit`.
+    /// Changes several accounts together: all changes are written, or none. `change` is called as
+    /// for `commit_message`.
     ///
     /// # Errors
-    /// Those of `commit`: that of the account with the smallest number among those that failed.
+    /// Those of `commit`, of the first account that failed.
     pub fn commit_together(
         &self,
         accounts: &[AccountId],
@@ -342,12 +328,12 @@ impl Store {
     }
 
     /// Files a message for several accounts with one sync. `change` is called for each account in
-    /// ascending order, and the results are in this order. An account whose `change` fails does not
-    /// hinder the others; which changes were not written, the ticket tells
-    /// (`Ticket::overtaken_accounts`).
+    /// ascending order, once even if `accounts` repeats it, and perhaps again, as for `commit`. An
+    /// account whose `change` fails does not hinder the others; which changes were not written,
+    /// `Ticket::overtaken_accounts` tells.
     ///
-    /// `raw` is the message from which `message` was made. Its bytes are written once, and only if
-    /// a change that is written refers to them: `change` need not stage them.
+    /// `raw` is the message from which `message` was made. `change` need not stage its bytes: they
+    /// are written once, if a change that is written refers to them.
     pub fn commit_message<T>(
         &self,
         accounts: &[AccountId],
@@ -364,7 +350,6 @@ impl Store {
             Ok(rows) => {
                 let (results, ticket) = self.commit_many(accounts, Some(rows), change);
                 if results.iter().all(|(_, result)| result.is_err()) {
-                    // Nothing will name the bytes.
                     self.note_deleted_messages(raw.len() as u64);
                 }
                 (results, ticket)
@@ -398,17 +383,13 @@ impl Store {
     }
 
     /// Checks the invariants, and returns the breaches.
-    ///
-    /// # Errors
-    /// Those of the engine.
     #[cfg(any(test, feature = "internals"))]
     pub fn check(&self) -> Result<Vec<check::Breach>, Error> {
         Ok(self.check_deep(None, &mut |_| true)?.breaches)
     }
 
-    /// Checks the invariants on one state of the store, while deliveries go on. With `make_rows`
-    /// (`message::rows_of_any`), each message is also read, its hash verified, and the rows that
-    /// derive from it compared.
+    /// Checks the invariants on one state of the store. With `make_rows` (`message::rows_of_any`),
+    /// also reads each message, verifies its hash, and compares the rows that derive from it.
     ///
     /// # Errors
     /// `Stopped` if `on_progress` stops the check; those of the engine.
@@ -429,24 +410,19 @@ impl Store {
         self.0.committer.health()
     }
 
-    /// How many commits are queued or being written. Upkeep waits while there are any.
+    /// How many commits are queued or being written.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.0.committer.in_flight()
     }
 
-    /// Removes what many deleted neighbouring rows leave in the engine's files, which slows readers
-    /// down (`Engine::clear_remains`). Does a part at a time, and returns whether it should be
-    /// called again. It may rewrite files and take seconds, so only upkeep calls it, and lets time
-    /// pass between two calls.
-    ///
-    /// # Errors
-    /// Those of reading.
+    /// Removes what many deleted neighbouring rows leave in the engine's files, a part at a time,
+    /// and returns whether it should be called again (`Engine::clear_remains`). It may take
+    /// seconds; let time pass between two calls.
     pub fn clear_remains(&self) -> Result<bool, Error> {
         self.0.engine.clear_remains()
     }
 
-    /// Counters of the engine since it was opened.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.0.engine.statistics()

@@ -1,13 +1,10 @@
 //! The store's own row (format, epoch and secrets), and the marks of unfinished repairs, in the
 //! table `site`.
 //!
-//! - The store's own row is one byte of format, 8 bytes of epoch (big-endian), then the secrets. It
-//!   is written when the store is created, together with the mark that the queue may send
-//!   (`QueueMark`).
-//! - A store of a newer format is not opened. A store of an older format is raised to `FORMAT` when
-//!   it is first opened for writing.
-//! - An account under repair has a mark, so that a repair that was killed is resumed. The mark
-//!   tells how much the repair writes (`RepairScope`).
+//! - The store's own row is one byte of format, 8 bytes of epoch (big-endian), then the secrets.
+//! - A store of a newer format is not opened. One of an older format is raised to `FORMAT` before
+//!   anything else is written.
+//! - An account under repair has a mark, so that a repair that was killed is resumed.
 
 use std::sync::Arc;
 
@@ -19,24 +16,19 @@ use super::table::keys::{RepairsPrefix, SiteKey};
 use super::table::{self, codec};
 use crate::model::{AccountId, Secrets};
 
-/// The format that this version writes.
-///
-/// - In format 2, rows of accounts, messages and the search index have versions that programs of
-///   format 1 take for damage. The `repair` of these programs would lose data.
-/// - In format 3, messages are in segments, of which programs of format 2 know nothing.
+/// The format that this version writes. Programs of format 1 take some rows of format 2 for damage;
+/// those of format 2 know nothing of segments.
 const FORMAT: u8 = 3;
 /// The length of the epoch (8 bytes) and the secrets (32 + 32 + 16 + 16).
 const RANDOM_BYTES: usize = 104;
 
-/// The epoch and the secrets: the bytes of the store's own row that follow the format.
 #[derive(Debug, Clone)]
 pub(super) struct StoreIdentity {
     pub(super) epoch: u64,
     pub(super) secrets: Secrets,
 }
 
-/// Reads the identity of the store, or creates it in an empty store. Raises the format of a store
-/// of an older format.
+/// Reads the identity of the store, or creates it in an empty store. Raises an older format.
 ///
 /// # Errors
 /// `Open` if the format is newer, the row is damaged, or there is no randomness; those of the
@@ -70,11 +62,8 @@ pub(super) fn open(engine: &dyn Engine) -> Result<StoreIdentity, Error> {
     if stale.is_empty() { Ok(identity) } else { open(engine) }
 }
 
-/// Raises the format of a store of an older format, so that older programs refuse to open it. Must
-/// be called before this version writes anything else.
-///
-/// # Errors
-/// Those of the engine.
+/// Raises the format of an older store, so that older programs refuse to open it. Must be called
+/// before this version writes anything else.
 pub(super) fn raise_format(engine: &dyn Engine) -> Result<(), Error> {
     let Some(mut row) = engine.bytes::<table::Site>(&SiteKey::Store)? else { return Ok(()) };
     match row.first_mut() {
@@ -91,8 +80,7 @@ pub(super) fn read_identity(engine: &dyn Engine) -> Result<Option<StoreIdentity>
     engine.bytes::<table::Site>(&SiteKey::Store)?.map(|row| decode_identity(&row)).transpose()
 }
 
-/// Draws a new epoch for a restored store, so that states that clients got before the restore are
-/// refused. The store must not be open anywhere else.
+/// Draws a new epoch for a restored store, which must not be open anywhere else.
 #[cfg(feature = "rocksdb")]
 pub(super) fn renew_epoch(engine: &dyn Engine) -> Result<(), Error> {
     let damaged = || Error::Open("the store's own row is damaged".into());
@@ -105,19 +93,18 @@ pub(super) fn renew_epoch(engine: &dyn Engine) -> Result<(), Error> {
     engine.write(&[Arc::new(Batch::of(puts))]).map(drop)
 }
 
-/// The key of the row that marks an account as being repaired.
 pub(super) fn repair_mark_key(account: AccountId) -> Vec<u8> {
     codec::Prefix::<SiteKey>::encode(&SiteKey::Repair(account))
 }
 
-/// Returns the accounts with an unfinished repair, ascending, and how much each repair writes.
+/// Returns the accounts with an unfinished repair, ascending, and the scope of each repair.
 pub(super) fn accounts_under_repair(
     read: &dyn RowReader,
 ) -> Result<Vec<(AccountId, RepairScope)>, Error> {
     let mut out = Vec::new();
     read.keys(&KeyRange::<table::Site>::under(&RepairsPrefix), |key, row| {
         if let SiteKey::Repair(account) = key {
-            // A mark that cannot be read may be one of a rebuild, the repair with the widest scope.
+            // A mark that cannot be read may be one of the widest scope.
             out.push((account, RepairScope::of_row(row).unwrap_or(RepairScope::Rebuild)));
         }
         Ok(true)

@@ -1,7 +1,6 @@
 //! Writes the rows of accounts and addresses, and erases an account in steps.
 //!
-//! - Rows of addresses belong to the site (account 0); an account's own row belongs to the account.
-//! - An account's own row is erased last, so that an erasure that stopped can go on.
+//! An account's own row is erased last, so that an erasure that stopped can go on.
 
 use std::collections::BTreeSet;
 
@@ -23,8 +22,7 @@ impl Txn<'_> {
         AccountId(self.state.last_account)
     }
 
-    /// Writes the row of a new account and its primary address, in stores without a directory:
-    /// those of tests, fuzzers and benches.
+    /// Writes the row of a new account and its primary address, in stores without a directory.
     #[cfg(any(test, feature = "internals"))]
     pub fn register(&mut self, row: &AccountRow) {
         self.set_account(row);
@@ -34,7 +32,7 @@ impl Txn<'_> {
         );
     }
 
-    /// Writes the account's own row, by a change number of its own.
+    /// Writes the account's own row.
     pub fn set_account(&mut self, row: &AccountRow) {
         self.next_modseq();
         self.put::<Accounts>(&self.account_key(), row);
@@ -46,7 +44,7 @@ impl Txn<'_> {
     /// Clients do not see this list, so the change takes no change number.
     ///
     /// # Errors
-    /// `NotFound` if the account has no row; any read error.
+    /// `NotFound` if the account has no row.
     pub fn set_account_addresses(&mut self, addresses: BTreeSet<String>) -> Result<(), Error> {
         let own = self.account_key();
         let row = self.row::<Accounts>(&own)?.ok_or(Error::NotFound("account"))?;
@@ -65,13 +63,9 @@ impl Txn<'_> {
         self.touch(DataType::Account);
     }
 
-    /// Deletes up to `limit` rows of the account, its own row last, in the step that finds fewer
-    /// than `limit` others. Returns whether any row is left. An erasure may stop after any step and
-    /// go on later. The caller has deactivated the account, and removed its aliases and what other
+    /// Deletes up to `limit` rows of the account, its own row last. Returns whether any row is
+    /// left. The caller has deactivated the account, and removed its aliases and what other
     /// accounts share with it.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn erase(&mut self, limit: usize) -> Result<bool, Error> {
         let prefix = self.account_key().encode();
         let mut rows: Vec<(Table, Vec<u8>, Vec<u8>)> = Vec::new();
@@ -113,7 +107,6 @@ impl Txn<'_> {
         }
         if !left {
             // If the row still has a primary address, that address leads nowhere from now on.
-            // `account::local` has emptied `primary` and removed all addresses before.
             let own = self.account_key();
             let row = self
                 .bytes::<Accounts>(&own)?

@@ -1,15 +1,11 @@
 //! Compares accounts with the addresses that lead to them.
 //!
 //! - An account's own row names its primary address, its aliases and its catch-alls, and their rows
-//!   name the account. Each of the two is recovered from the other.
-//! - An account row of an earlier version names the primary address only: its other addresses are
-//!   not missed.
-//! - A lost account row is recovered from the addresses that lead to the account, or from the
-//!   identities that the server made for it. Passwords, quota and settings are lost: only a backup
-//!   has them.
+//!   name the account. Each of the two is recovered from the other. Account rows of an earlier
+//!   version name the primary address only.
+//! - A lost account row is recovered from addresses and identities, without passwords, quota and
+//!   settings.
 //! - The loss of an alias domain cannot be noticed: no other row names it.
-//! - An account whose primary address is empty is being removed (`account::local`) and is not
-//!   recovered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +21,6 @@ use crate::store::table::keys::{AccountKey, AddressKey};
 use crate::store::table::{self, Accounts, Addresses, Mailboxes, Objects, Table as _, decode_key};
 
 impl Checker<'_> {
-    /// Checks the account's own row and the addresses that it names.
     pub(in crate::store) fn check_registration(&self) -> Result<(), Error> {
         let own = self.account_key().encode();
         let problem = match self.read.row_if_any::<Accounts>(&self.account_key())? {
@@ -69,7 +64,6 @@ impl Checker<'_> {
         row.as_ref().is_ok_and(|row| row.account() == Some(self.account))
     }
 
-    /// Checks that the addresses that the account names lead to it, and that it names all that do.
     fn check_named_addresses(&self, row: &AccountRow) -> Result<(), Error> {
         if row.is_being_removed() {
             let what = format!(
@@ -119,7 +113,6 @@ impl Checker<'_> {
         self.report(Table::Accounts, &self.account_key().encode(), what, fix)
     }
 
-    /// Checks that the primary address leads to the account.
     fn check_primary_address(&self, row: &AccountRow) -> Result<(), Error> {
         let own = row.primary.to_string();
         let wanted = AddressRow::Primary(self.account);
@@ -138,8 +131,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Makes the account's own row again from its addresses and identities. `None` if no address of
-    /// the account is known.
+    /// Makes the account's own row again from its addresses and identities. `None` if none of its
+    /// addresses is known.
     fn recovered_account(&self) -> Result<Option<AccountRow>, Error> {
         let addresses = self.addresses()?;
         let mut identities: Vec<SenderIdentity> = Vec::new();
@@ -169,8 +162,7 @@ impl Checker<'_> {
         Ok(Some(AccountRow { display_name, addresses: Some(others), ..row }))
     }
 
-    /// Returns when the oldest email was received. It stands for the time when the account was
-    /// created, which no other row has.
+    /// When the oldest email was received. Stands for the time when the account was created.
     fn oldest_email_time(&self) -> Result<UtcMillis, Error> {
         let mut rows = self.rows::<table::EmailMetadata>();
         while let Some(found) = rows.next()? {
@@ -219,13 +211,12 @@ pub(in crate::store) fn check_addresses(
     Ok(())
 }
 
-/// Returns a fault of an address, which only an administrator can fix.
+/// A fault of an address, which only an administrator can fix.
 fn address_fault(found: &Found<Addresses>, what: String) -> RowFault {
     let (account, table, key) = (AccountId::SITE, Table::Addresses, found.key.clone());
     RowFault { account, table, key, what, fix: RowFix::Nothing, seen_by_clients: false }
 }
 
-/// Whether an account has mailboxes.
 fn has_mailboxes(read: &dyn RowReader, account: AccountId) -> Result<bool, Error> {
     let mut found = false;
     read.raw_rows(&KeyRange::<Mailboxes>::under(&(account,)), |_, _| {
@@ -235,11 +226,10 @@ fn has_mailboxes(read: &dyn RowReader, account: AccountId) -> Result<bool, Error
     Ok(found)
 }
 
-/// The addresses that lead to each account, as read when the check began.
 pub(in crate::store) type AddressesByAccount = BTreeMap<AccountId, Vec<String>>;
 
-/// Returns the addresses that lead to each account. Adds to `all` the accounts that addresses lead
-/// to and that have mailboxes.
+/// Returns the addresses that lead to each account. Adds those accounts to `all` that have
+/// mailboxes.
 pub(in crate::store) fn read_addresses(
     read: &dyn RowReader,
     all: &mut BTreeSet<AccountId>,

@@ -31,18 +31,10 @@ pub struct DirectoryRows {
 }
 
 impl Snapshot<'_> {
-    /// Returns the row of an account.
-    ///
-    /// # Errors
-    /// Any read error; so for every function in this file.
     pub fn account(&self, account: AccountId) -> Result<Option<AccountRow>, Error> {
         self.read.row::<Accounts>(&AccountKey { account })
     }
 
-    /// Returns all accounts, ordered by id.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn accounts(&self) -> Result<Vec<(AccountId, AccountRow)>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Accounts>(&KeyRange::under(&()), |key, row| {
@@ -52,9 +44,8 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns all accounts and addresses, each with its row or the error of reading it. An account
-    /// that only an address names, or an address that only an account names, has the error of a
-    /// missing row.
+    /// Returns all accounts and addresses, each with its row or the error of reading it. What is
+    /// only named by another row has the error of a missing row.
     ///
     /// # Errors
     /// Any read error but a damaged row.
@@ -92,9 +83,6 @@ impl Snapshot<'_> {
     }
 
     /// Returns the ids of all accounts, ascending.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn account_ids(&self) -> Result<Vec<AccountId>, Error> {
         let mut out = Vec::new();
         self.read.keys::<Accounts>(&KeyRange::under(&()), |key, _| {
@@ -104,49 +92,30 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns the row of an address in one of the forms that `AddressKey` describes.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// Returns the row of an address (`AddressKey`).
     pub fn address(&self, address: &str) -> Result<Option<AddressRow>, Error> {
         self.read.row::<Addresses>(&AddressKey(address.to_owned()))
     }
 
-    /// Returns the next ids, marks and totals of an account; those of an empty account if it has
-    /// none.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// Returns the next ids, marks and totals of an account.
     pub fn account_state(&self, account: AccountId) -> Result<AccountStateRow, Error> {
         Ok(self.read.row::<AccountState>(&AccountKey { account })?.unwrap_or_default())
     }
 
-    /// Returns the newest change of a data type.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn state(&self, account: AccountId, data: DataType) -> Result<ModSeq, Error> {
         Ok(self.account_state(account)?.high_mark(data))
     }
 
     /// Returns the vacation response; a disabled one if none was set.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn vacation(&self, account: AccountId) -> Result<VacationResponse, Error> {
         Ok(self.read.row::<Vacation>(&AccountKey { account })?.unwrap_or_default())
     }
 
-    /// Returns the accounts whose owner wants a report of the absence that is not filed yet, with
-    /// their responses.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// Returns the accounts whose owner wants a report of the absence that is not filed yet.
     pub fn pending_absence_reports(&self) -> Result<Vec<(AccountId, VacationResponse)>, Error> {
         let mut out = Vec::new();
         self.read.keys::<Vacation>(&KeyRange::under(&()), |key, value| {
-            // A damaged response is skipped, so that the other accounts get their reports. The
-            // check names it.
+            // A damaged response is skipped, so that the other accounts get their reports.
             if let Ok(response) = VacationResponse::from_bytes(Vacation::ID, &key.encode(), value)
                 && response.report
                 && !response.absence.reported
@@ -158,11 +127,7 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns when a sender was told; `None` if the sender has no told row, or one that does not
-    /// count at `now`.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// Returns when a sender was told; `None` if the sender has no told row that counts at `now`.
     pub fn last_told(
         &self,
         account: AccountId,
@@ -185,9 +150,6 @@ impl Snapshot<'_> {
     }
 
     /// Returns up to `limit` told rows, newest first.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn told_rows(&self, account: AccountId, limit: usize) -> Result<Vec<ToldRow>, Error> {
         let mut out = Vec::new();
         if limit == 0 {
@@ -203,9 +165,6 @@ impl Snapshot<'_> {
     }
 
     /// Returns the record of a transaction that was served.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn delivery(
         &self,
         account: AccountId,
@@ -215,9 +174,6 @@ impl Snapshot<'_> {
     }
 
     /// Calls `each` for every decision, newest first, until `each` returns false.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn each_decision(
         &self,
         account: AccountId,

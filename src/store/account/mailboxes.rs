@@ -1,9 +1,6 @@
 //! Creates, changes, empties and destroys mailboxes (RFC 8621 §2.5).
 //!
-//! - Name, parent, role, attributes and shares are checked here for every caller.
-//! - Every change takes a change number; a change of nothing takes none.
-//! - A change that is refused (`NotFound`, `Mailbox`) leaves the transaction as it was, so the
-//!   caller can go on with it.
+//! - A change that is refused (`NotFound`, `Mailbox`) leaves the transaction as it was.
 //! - A destroyed mailbox leaves a tombstone; its listings and its history are deleted later, in
 //!   steps.
 
@@ -20,25 +17,18 @@ use crate::store::row::Thread;
 use crate::store::table::{self, MailboxEmailIndex, Mailboxes, Threads};
 use crate::store::txn::Txn;
 
-/// The properties of a mailbox that is to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewMailbox {
-    /// Should be in NFC, which is not checked. No other mailbox under the parent has this name.
+    /// Should be in NFC, which is not checked.
     pub name: String,
     pub parent: Option<MailboxUid>,
-    /// No other mailbox of the account has this role.
     pub role: Option<Role>,
     /// RFC 8621 §2 sortOrder.
     pub sort_order: u32,
 }
 
 impl Txn<'_> {
-    /// Creates a mailbox.
-    ///
-    /// # Errors
-    /// `Mailbox` if the name or role is taken; the name is empty, too long or has control
-    /// characters; the parent does not exist; the mailbox would be too deep in the tree; or the
-    /// account has too many mailboxes.
+    /// `Mailbox`: see `MailboxFault`.
     pub fn create_mailbox(&mut self, new: &NewMailbox) -> Result<MailboxUid, Error> {
         let row = Mailbox {
             name: new.name.clone(),
@@ -65,16 +55,12 @@ impl Txn<'_> {
         Ok(uid)
     }
 
-    /// Applies `change` to the name, parent, role, sort order, owner's subscription, attributes,
-    /// rights and shares of a mailbox. What `change` does to other fields is ignored. Returns
-    /// whether anything changed.
-    ///
-    /// The caller decides whether the Inbox may lose its role: an account without an Inbox defers
-    /// its mail.
+    /// Applies `change` to the fields that a client may change (`with_changes`); what it does to
+    /// others is ignored. Returns whether anything changed. The Inbox may lose its role: the caller
+    /// decides that.
     ///
     /// # Errors
-    /// `NotFound`; `Mailbox` as for `create_mailbox`, and if the mailbox would be its own ancestor,
-    /// its attributes are too many, too long or malformed, or its shares are not allowed.
+    /// `NotFound`; `Mailbox`.
     pub fn update_mailbox(
         &mut self,
         uid: MailboxUid,
@@ -193,8 +179,6 @@ impl Txn<'_> {
         Ok(left)
     }
 
-    /// Destroys an empty mailbox.
-    ///
     /// # Errors
     /// `NotFound`; `Mailbox` if the mailbox has emails or children, or is the Inbox.
     pub fn destroy_mailbox(&mut self, uid: MailboxUid) -> Result<(), Error> {
@@ -238,7 +222,6 @@ impl Txn<'_> {
         found.filter(|mailbox| !mailbox.destroyed).ok_or(Error::NotFound("mailbox"))
     }
 
-    /// Checks a mailbox among the stored mailboxes of the account.
     fn prove_mailbox(
         &self,
         old: Option<(MailboxUid, &Mailbox)>,
@@ -247,16 +230,14 @@ impl Txn<'_> {
         prove_among(old, row, &self.snapshot().mailboxes(self.account)?.into_iter().collect())
     }
 
-    /// Notes in the account's state that a mailbox is the Inbox, if that is its role.
     fn note_role(&mut self, uid: MailboxUid, role: Option<Role>) {
         if role == Some(Role::Inbox) {
             self.state.inbox = uid;
         }
     }
 
-    /// Makes another mailbox the Trash and recounts the unread threads: whether a thread with
-    /// emails in the old or the new Trash counts as unread, and in which mailboxes, may change. The
-    /// cost is that of reading both mailboxes.
+    /// Makes another mailbox the Trash and recounts the unread threads with emails in the old or
+    /// the new one. Reads both mailboxes.
     fn set_trash(&mut self, uid: MailboxUid) -> Result<(), Error> {
         let old_trash = std::mem::replace(&mut self.state.trash, uid);
         let mut threads: BTreeSet<ThreadId> = BTreeSet::new();
@@ -330,8 +311,8 @@ fn with_changes(old: &Mailbox, changed: Mailbox) -> Mailbox {
     }
 }
 
-/// Checks a mailbox among `all` live mailboxes of its account, whose own row may be there as it was
-/// or as it will be. `old` is its uid and its stored row; `None` for a new mailbox.
+/// Checks a mailbox among `all` live mailboxes of its account. `old` is its uid and its stored row;
+/// `None` for a new mailbox.
 fn prove_among(
     old: Option<(MailboxUid, &Mailbox)>,
     row: &Mailbox,
@@ -379,7 +360,7 @@ fn prove_among(
     Ok(())
 }
 
-/// Returns how many levels of mailboxes are below this one, `limits::MAX_MAILBOX_DEPTH` at most.
+/// How many levels of mailboxes are below this one, `limits::MAX_MAILBOX_DEPTH` at most.
 fn height(uid: MailboxUid, all: &BTreeMap<MailboxUid, Mailbox>) -> usize {
     let below = |mailbox: &Mailbox| {
         let up = std::iter::successors(mailbox.parent, |at| all.get(at)?.parent);

@@ -1,5 +1,4 @@
-//! Reads the mailboxes at the beginning of a check, and compares their rows and the account's state
-//! at its end.
+//! Checks the rows of mailboxes and the account's state.
 
 use crate::model::{
     DataType, ListingFilter, Mailbox, MailboxUid, MaintainedListing, ModSeq, Role, mailbox,
@@ -16,14 +15,13 @@ use crate::store::table::keys::{AccountKey, MailboxKey};
 /// If the account's state row is lost, change numbers go on this far above the highest in use:
 /// clients may know higher ones than any row has.
 const MODSEQ_LEAP: u64 = 1 << 32;
-/// The same distance for the ids of threads and actions.
+/// The same for the ids of threads and actions.
 const ID_LEAP: u64 = 1 << 16;
-/// The same distance for the uids of mailboxes.
+/// The same for the uids of mailboxes.
 const MAILBOX_LEAP: u32 = 1 << 10;
 
 impl Checker<'_> {
-    /// Reads the mailboxes into the census. A mailbox whose row cannot be read is recovered with
-    /// another name.
+    /// Reads the mailboxes into the census. One whose row cannot be read is recovered.
     pub(in crate::store) fn check_mailboxes(&mut self) -> Result<(), Error> {
         let mut rows = self.rows::<Mailboxes>();
         let mut broken = Vec::new();
@@ -47,8 +45,7 @@ impl Checker<'_> {
             all.find(|(_, row)| row.role == Some(role)).map(|(uid, _)| *uid)
         };
         let state = self.state_or_fresh();
-        // The account's state says which lost mailbox was the Inbox or the Trash, unless another
-        // mailbox has the role.
+        // The account's state says which lost mailbox was the Inbox or the Trash.
         for (uid, role) in [(state.inbox, Role::Inbox), (state.trash, Role::Trash)] {
             let is_gone = uid != MailboxUid(0) && !self.census.mailboxes.contains_key(&uid);
             if is_gone && role_of(self, role).is_none() {
@@ -65,8 +62,8 @@ impl Checker<'_> {
     }
 
     /// Puts a live mailbox into the census whose row is lost, cannot be read, or is a tombstone
-    /// although emails are in the mailbox. It has no parent, and its name and role are those of no
-    /// other mailbox: `role`, or the role of the tombstone, is left out if another mailbox has it.
+    /// although emails are in the mailbox. It has no parent, and a name and role that no other
+    /// mailbox has.
     pub(in crate::store) fn recover_mailbox(&mut self, uid: MailboxUid, role: Option<Role>) {
         let state = self.state_or_fresh();
         let old = self.census.mailboxes.get(&uid).cloned();
@@ -121,7 +118,6 @@ impl Checker<'_> {
         )
     }
 
-    /// Compares the account's state row with the totals and numbers that were recounted.
     pub(in crate::store) fn check_state(&self) -> Result<(), Error> {
         let (own, census) = (AccountKey { account: self.account }.encode(), &self.census);
         let Some(found) = &self.found_state else {
@@ -200,8 +196,8 @@ impl Checker<'_> {
         self.census.mailboxes.keys().next_back().map_or(0, |uid| uid.0)
     }
 
-    /// Returns the state of an account whose state row is lost. Clients may hold any earlier state,
-    /// so the low marks refuse all.
+    /// The state of an account whose state row is lost. Clients may hold any earlier state, so the
+    /// low marks refuse all.
     fn recovered_state(&self) -> AccountStateRow {
         let census = &self.census;
         let modseq = ModSeq(census.high.saturating_add(MODSEQ_LEAP));
@@ -225,7 +221,6 @@ impl Checker<'_> {
     }
 }
 
-/// Describes how the stored row of a mailbox differs from the right one.
 fn differences(found: &Mailbox, wanted: &Mailbox) -> String {
     let mut out = Vec::new();
     if found.counts != wanted.counts {

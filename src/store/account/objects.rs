@@ -1,12 +1,10 @@
 //! Writes the small objects of an account: identities, submissions, push subscriptions, share
 //! notifications (RFC 8621 §6, §7, RFC 8620 §7.2, RFC 9670 §3).
 //!
-//! - An object's id is the number of the change that created it.
-//! - Each change of an object takes a change number of its own.
+//! - An object's id is the number of the change that created it. Each change takes another number.
 //! - An object of a type with a state has one row in `object_by_modseq`, at its last change. When
-//!   it is destroyed, a tombstone stays until the history of the account is purged; that moves the
-//!   low mark of its type.
-//! - Push subscriptions have no state, and are deleted at once.
+//!   it is destroyed, a tombstone stays until the history of the account is purged.
+//! - An object of a type without a state is deleted at once.
 
 use crate::model::sender::{IdentityChange, identity_changes};
 use crate::model::{
@@ -21,11 +19,9 @@ use crate::store::table::{ObjectByModseq, Objects};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Creates an object.
-    ///
     /// # Errors
     /// `Quota` if the account has `T::MAX_OBJECTS` of the kind; `Conflict` if the object is larger
-    /// than `limits::MAX_OBJECT_BYTES`; any read error.
+    /// than `limits::MAX_OBJECT_BYTES`.
     pub fn create_object<T: Object>(&mut self, object: &T) -> Result<ObjectId, Error> {
         let mut count = 0;
         self.keys(&KeyRange::<Objects>::under(&(self.account, T::KIND)), |_, row| {
@@ -69,8 +65,6 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// Destroys an object and returns it.
-    ///
     /// # Errors
     /// `NotFound`.
     pub fn destroy_object<T: Object>(&mut self, id: ObjectId) -> Result<T, Error> {
@@ -90,7 +84,6 @@ impl Txn<'_> {
 
     /// Brings the identities that the server made for the account up to date with the account's
     /// addresses, in their order, and its name. Returns whether anything changed.
-    /// `model::sender::identity_changes` says so beforehand, from a snapshot.
     ///
     /// # Errors
     /// Those of `create_object`.
@@ -121,11 +114,8 @@ impl Txn<'_> {
         Ok(is_changed)
     }
 
-    /// Destroys up to `limit` submissions that ended at `settled` or before, and all push
-    /// subscriptions that have expired. Returns whether more submissions may be left.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// Destroys up to `limit` submissions that ended at `settled` or before, and all expired push
+    /// subscriptions. Returns whether more submissions may be left.
     pub fn expire_objects(&mut self, settled: UtcMillis, limit: usize) -> Result<bool, Error> {
         let snapshot = self.snapshot();
         let submissions = snapshot.objects::<EmailSubmission>(self.account)?.into_iter();
@@ -148,7 +138,7 @@ impl Txn<'_> {
     }
 
     /// Deletes the tombstones of up to `limit` objects that were destroyed by change `bound` or
-    /// before. Returns how many objects. The low mark of their type rises.
+    /// before, and raises the low marks of their types. Returns how many objects.
     pub(in crate::store) fn purge_objects(
         &mut self,
         bound: ModSeq,
@@ -189,8 +179,8 @@ impl Txn<'_> {
             .ok_or(Error::NotFound("object"))
     }
 
-    /// Writes the row of an object and moves its row in `object_by_modseq`. `before` is the change
-    /// number that the object had; `None` for a new one.
+    /// Writes the row of an object and moves its row in `object_by_modseq` from the change
+    /// `before`.
     fn write_object<T: Object>(
         &mut self,
         id: ObjectId,

@@ -1,6 +1,3 @@
-//! Checks the small objects: each can be read, and `object_by_modseq` has one row for each object
-//! of a type with a state.
-
 use std::collections::BTreeMap;
 
 use crate::model::{ModSeq, ObjectId};
@@ -14,9 +11,8 @@ use crate::store::table::keys::{ObjectKey, ObjectModSeqKey};
 use crate::store::table::{ObjectByModseq, Objects};
 
 impl Checker<'_> {
-    /// Checks `objects` and `object_by_modseq`. An object that cannot be read is deleted: nothing
-    /// else has what the owner wrote. Of two objects with the same change number, the one that
-    /// `object_by_modseq` does not name is deleted.
+    /// Checks `objects` and `object_by_modseq`. An object that cannot be read is deleted. So is, of
+    /// two objects with the same change number, the one that `object_by_modseq` does not name.
     pub(in crate::store) fn check_objects(&mut self) -> Result<(), Error> {
         let account = self.account;
         let newest = self.found_state.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
@@ -75,7 +71,6 @@ impl Checker<'_> {
         self.expect_rows::<ObjectByModseq>(by_modseq.into_iter())
     }
 
-    /// Raises the highest change number in use to `at`.
     fn note_change(&mut self, at: ModSeq) {
         self.census.high = self.census.high.max(at.0);
     }

@@ -10,10 +10,6 @@ use crate::store::txn::changes::{ChangeIndex, ChangeMarks};
 use crate::store::txn::snapshot::{Changes, ClientState, Snapshot};
 
 impl Snapshot<'_> {
-    /// Returns all objects of a kind in the order of their creation.
-    ///
-    /// # Errors
-    /// Any read error; so for every function in this file.
     pub fn objects<T: Object>(&self, account: AccountId) -> Result<Vec<(ObjectId, T)>, Error> {
         let mut out = Vec::new();
         let range = KeyRange::under(&(account, T::KIND));
@@ -26,19 +22,11 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns one object.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn object<T: Object>(&self, account: AccountId, id: ObjectId) -> Result<Option<T>, Error> {
         Ok(self.stored::<T>(account, id)?.and_then(|row| row.object))
     }
 
-    /// Returns the newest submission that a report is about. Reads all submissions of the account,
-    /// of which there are `limits::MAX_SUBMISSIONS` at most.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// Returns the newest submission that a report is about. Reads all submissions of the account.
     pub fn submission_for_report(
         &self,
         account: AccountId,
@@ -59,11 +47,8 @@ impl Snapshot<'_> {
         Ok(found)
     }
 
-    /// Returns which objects of a kind changed since a state, as `email_changes` does for emails.
-    /// `None` for a kind without a state.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// Does for a kind of objects what `email_changes` does for emails. `None` for a kind without a
+    /// state.
     pub fn object_changes<T: Object>(
         &self,
         account: AccountId,

@@ -1,8 +1,7 @@
 //! Writes with whom mailboxes are shared (RFC 9670, RFC 8621 §2).
 //!
-//! - The rights of a guest stand in the row of the mailbox and change under the owner's lock.
-//! - The table `shared` answers which accounts share a mailbox with a user: one row for each pair
-//!   of owner and guest. It is derived from the mailboxes and written in the owner's commit.
+//! The rights of a guest are in the row of the mailbox. The table `shared` is derived from them:
+//! one row for each pair of owner and guest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +11,9 @@ use crate::store::table::keys::SharedKey;
 use crate::store::table::{Present, Shared};
 use crate::store::txn::Txn;
 
-/// A change of a guest's rights in a mailbox. The rights are bits of `Right::bit`; 0 is no right.
+/// A change of a guest's rights in a mailbox, as bits of `Right::bit`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShareChange {
-    /// The guest whose rights changed.
     pub with: AccountId,
     pub mailbox: MailboxUid,
     pub name: String,
@@ -24,14 +22,13 @@ pub struct ShareChange {
 }
 
 impl Txn<'_> {
-    /// Takes the changes of rights that this transaction has made so far. The caller notifies the
-    /// guests.
+    /// Takes the changes of rights that this transaction has made so far, to notify the guests.
     pub fn take_share_changes(&mut self) -> Vec<ShareChange> {
         std::mem::take(&mut self.share_changes)
     }
 
-    /// Checks that a mailbox may be shared as `row` says. Only guests who had no rights in `old`
-    /// are looked up.
+    /// Checks that a mailbox may be shared as `row` says. Only guests who are not in `old` are
+    /// looked up.
     pub(in crate::store) fn prove_shares(
         &self,
         old: Option<&Mailbox>,
@@ -100,13 +97,9 @@ impl Txn<'_> {
     }
 
     /// Notifies this account that its rights in a mailbox of another account changed (RFC 9670
-    /// §3.1). An earlier notification of the same mailbox that was not dismissed is merged into
-    /// this one; if the rights are again those before it, no notification is left. The oldest
-    /// notifications beyond `limits::MAX_SHARE_NOTIFICATIONS` are deleted. Does nothing if this
-    /// account has no row.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// §3.1). An earlier notification of the same mailbox is merged into this one; if the rights
+    /// are again those before it, none is left. Notifications beyond
+    /// `limits::MAX_SHARE_NOTIFICATIONS` are deleted. Does nothing if this account has no row.
     pub fn add_share_notification(&mut self, new: &ShareNotification) -> Result<(), Error> {
         if self.snapshot().account(self.account)?.is_none() {
             return Ok(());
@@ -134,10 +127,7 @@ impl Txn<'_> {
     }
 
     /// Removes all rights of the accounts `with` from up to `limit` mailboxes. Returns whether more
-    /// mailboxes may be left.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// may be left.
     pub fn unshare(&mut self, with: &BTreeSet<AccountId>, limit: usize) -> Result<bool, Error> {
         let is_shared = |row: &Mailbox| row.shares.keys().any(|guest| with.contains(guest));
         let mailboxes = self.snapshot().mailboxes(self.account)?.into_iter();
@@ -149,11 +139,7 @@ impl Txn<'_> {
         Ok(uids.len() >= limit)
     }
 
-    /// Removes the rights of accounts that no longer exist from up to `limit` mailboxes. Returns
-    /// whether more mailboxes may be left.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// Does as `unshare` for accounts that no longer exist.
     pub fn unshare_removed_accounts(&mut self, limit: usize) -> Result<bool, Error> {
         let snapshot = self.snapshot();
         let mailboxes = snapshot.mailboxes(self.account)?;

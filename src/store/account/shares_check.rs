@@ -15,7 +15,7 @@ use crate::store::table::{Accounts, Present, Shared, decode_key};
 
 impl Checker<'_> {
     /// Checks that every guest of a mailbox has a row in `shared`. Guests whose accounts no longer
-    /// exist need none: upkeep removes their rights.
+    /// exist need none.
     pub(in crate::store) fn check_shares(&self) -> Result<(), Error> {
         let live = self.census.mailboxes.values().filter(|row| !row.destroyed);
         let with: BTreeSet<AccountId> = live.flat_map(|row| row.shares.keys().copied()).collect();
@@ -31,13 +31,12 @@ impl Checker<'_> {
     }
 }
 
-/// Returns owner and guest of a key of `shared`.
 fn shared_by(key: &[u8]) -> Option<(AccountId, AccountId)> {
     decode_key::<Shared>(key).ok().map(|key| (key.account, key.user))
 }
 
 /// Checks that both accounts of every row of `shared` exist, and that the one shares a mailbox with
-/// the other. A row of an owner that does not exist is a fault of the guest's account.
+/// the other.
 pub(in crate::store) fn check_shared_rows(
     read: &dyn RowReader,
     run: &dyn CheckObserver,

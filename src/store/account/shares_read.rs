@@ -9,9 +9,6 @@ use crate::store::txn::snapshot::Snapshot;
 
 impl Snapshot<'_> {
     /// Returns the other accounts that share a mailbox with a user, ascending.
-    ///
-    /// # Errors
-    /// Any read error; so for every function in this file.
     pub fn accounts_shared_with(&self, user: AccountId) -> Result<Vec<AccountId>, Error> {
         let mut out = Vec::new();
         self.read.keys::<Shared>(&KeyRange::under(&(user,)), |key, _| {
@@ -22,10 +19,7 @@ impl Snapshot<'_> {
     }
 
     /// Whether all shares of an account are the same as at the state `since`. False also if that is
-    /// not known, because tombstones of mailboxes have been purged since.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// not known any more.
     pub fn is_sharing_unchanged_since(
         &self,
         account: AccountId,
@@ -43,10 +37,6 @@ impl Snapshot<'_> {
         Ok(is_same)
     }
 
-    /// Whether an account shares a mailbox with a user.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn is_shared_with(&self, user: AccountId, account: AccountId) -> Result<bool, Error> {
         Ok(self.read.bytes::<Shared>(&SharedKey { user, account })?.is_some())
     }

@@ -1,10 +1,8 @@
 //! Subscribes users to mailboxes (RFC 8621 §2 isSubscribed).
 //!
-//! - The owner's subscription is a field of the mailbox's row.
-//! - The subscription of each guest is a row of its own, so that the mailbox's row, which every
-//!   delivery writes, does not grow with the guests.
-//! - Both are written under the owner's lock and move the mailbox's change number: guests see
-//!   changes by the states of the owner's account.
+//! - The owner's subscription is a field of the mailbox's row. A guest's is a row of its own, so
+//!   that the mailbox's row, which every delivery writes, does not grow with the guests.
+//! - Both move the mailbox's change number.
 //! - Whether a guest may read the mailbox is not checked here.
 
 use crate::model::{AccountId, DataType, MailboxUid};

@@ -20,9 +20,6 @@ pub struct DestroyedEmail {
 
 impl Snapshot<'_> {
     /// Returns the metadata of an email, or of its tombstone until that is purged.
-    ///
-    /// # Errors
-    /// Any read error; so for every function in this file.
     pub fn email_or_tombstone(
         &self,
         account: AccountId,
@@ -33,9 +30,6 @@ impl Snapshot<'_> {
 
     /// Returns up to `limit` emails that were destroyed after `since` and can be restored, the last
     /// destroyed first.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn destroyed_emails(
         &self,
         account: AccountId,

@@ -15,9 +15,6 @@ pub type StoredContent = (Vec<u8>, EmailContent);
 
 impl Snapshot<'_> {
     /// Returns the metadata of these emails; `None` for one that is destroyed or does not exist.
-    ///
-    /// # Errors
-    /// Any read error; so for every function in this file.
     pub fn emails_at(
         &self,
         account: AccountId,
@@ -52,9 +49,6 @@ impl Snapshot<'_> {
     }
 
     /// Tells for each of these emails whether a listing shows it.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn emails_in_listing(
         &self,
         account: AccountId,
@@ -71,9 +65,6 @@ impl Snapshot<'_> {
     }
 
     /// Returns these messages as they were received; `None` for one that does not exist.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn raw_messages(&self, blobs: &[BlobHash]) -> Result<Vec<Option<Vec<u8>>>, Error> {
         let keys = blobs.iter().map(|blob| BlobKey { blob: *blob });
         let mut messages = Vec::with_capacity(blobs.len());

@@ -28,9 +28,6 @@ pub struct PurgeResult {
 impl Txn<'_> {
     /// Purges up to `limit` emails, at least 1, that were destroyed at `upto` or before, the first
     /// destroyed first.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn purge_emails(&mut self, upto: UtcMillis, limit: usize) -> Result<PurgeResult, Error> {
         let before = UtcMillis(upto.0.saturating_add(1));
         let range = KeyRange::<EmailPurge>::before(
@@ -95,9 +92,6 @@ impl Txn<'_> {
 
     /// Deletes up to `limit` rows of listings and subscriptions of destroyed mailboxes. Returns
     /// whether more may be left.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn clear_destroyed_mailboxes(&mut self, limit: usize) -> Result<bool, Error> {
         let mut rows_left = limit;
         for (uid, _) in self.dead_mailboxes()? {

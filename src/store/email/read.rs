@@ -20,9 +20,6 @@ use crate::store::txn::snapshot::Snapshot;
 
 impl Snapshot<'_> {
     /// Returns the metadata of an email; `None` if it is destroyed or does not exist.
-    ///
-    /// # Errors
-    /// Any read error; so for every function in this file.
     pub fn email(&self, account: AccountId, id: EmailId) -> Result<Option<EmailMetadata>, Error> {
         let row = self.read.row::<table::EmailMetadata>(&EmailKey { account, email: id })?;
         Ok(row.filter(|email| email.destroyed.is_none()))
@@ -30,9 +27,6 @@ impl Snapshot<'_> {
 
     /// Returns the trace prefix and the content of an email, or of a tombstone that can be
     /// restored.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn content(
         &self,
         account: AccountId,
@@ -44,9 +38,6 @@ impl Snapshot<'_> {
 
     /// Returns the emails and tombstones of an account that hold a blob and were received from
     /// `from` to `to`, both included, newest first.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn emails_of_blob(
         &self,
         account: AccountId,
@@ -66,9 +57,6 @@ impl Snapshot<'_> {
     }
 
     /// Returns the mailboxes of an account that a user, the owner or a guest, is subscribed to.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn subscribed_mailboxes(
         &self,
         account: AccountId,
@@ -89,9 +77,6 @@ impl Snapshot<'_> {
     }
 
     /// Returns up to `limit` emails of a listing, newest first, behind `start` or from the first.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn listing(
         &self,
         account: AccountId,
@@ -110,9 +95,6 @@ impl Snapshot<'_> {
 
     /// Returns up to `limit` live emails, at least 1, of an account, newest first, behind `start`
     /// or from the first.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn emails(
         &self,
         account: AccountId,
@@ -129,9 +111,6 @@ impl Snapshot<'_> {
     }
 
     /// Returns up to `limit` emails of a listing, oldest first, before `end` or from the last.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn listing_from_end(
         &self,
         account: AccountId,
@@ -150,9 +129,6 @@ impl Snapshot<'_> {
 
     /// Returns up to `limit` live emails, at least 1, of an account, oldest first, before `end` or
     /// from the last.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn emails_from_end(
         &self,
         account: AccountId,
@@ -200,9 +176,6 @@ impl Snapshot<'_> {
 
     /// Returns up to `limit` live threads, at least 1, of an account, in the order of their
     /// creation.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn threads(&self, account: AccountId, limit: usize) -> Result<Vec<ThreadId>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Threads>(&KeyRange::under(&(account,)), |key, thread| {
@@ -215,9 +188,6 @@ impl Snapshot<'_> {
     }
 
     /// Returns the counters of a thread; `None` if it is dead or does not exist.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn thread(&self, account: AccountId, id: ThreadId) -> Result<Option<Thread>, Error> {
         Ok(self
             .read
@@ -226,9 +196,6 @@ impl Snapshot<'_> {
     }
 
     /// Returns the live emails of a thread, newest first.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn thread_emails(&self, account: AccountId, id: ThreadId) -> Result<Vec<EmailId>, Error> {
         let mut out = Vec::new();
         self.read.keys::<EmailByThread>(&KeyRange::under(&(account, id)), |key, _| {
@@ -240,9 +207,6 @@ impl Snapshot<'_> {
 
     /// Returns the emails and tombstones that changed after `since`, in the order of their last
     /// change; `None` if there are more than `limit`.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn emails_since(
         &self,
         account: AccountId,
@@ -259,9 +223,6 @@ impl Snapshot<'_> {
     }
 
     /// Returns a mailbox; `None` if it is destroyed or does not exist.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn mailbox(&self, account: AccountId, uid: MailboxUid) -> Result<Option<Mailbox>, Error> {
         Ok(self
             .read
@@ -270,9 +231,6 @@ impl Snapshot<'_> {
     }
 
     /// Returns the live mailboxes of an account, by uid.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn mailboxes(&self, account: AccountId) -> Result<Vec<(MailboxUid, Mailbox)>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Mailboxes>(&KeyRange::under(&(account,)), |key, row| {
@@ -286,9 +244,6 @@ impl Snapshot<'_> {
 
     /// Finds a mailbox by its path, with `/` between the names; then by its path without regard to
     /// case; then by its role. Of several, the first by uid.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn find_mailbox(
         &self,
         account: AccountId,

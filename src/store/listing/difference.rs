@@ -57,9 +57,6 @@ struct DifferenceWalk<'v> {
 impl Snapshot<'_> {
     /// Returns up to `limit` emails that `all` shows and `without`, which is a part of it, does
     /// not: newest first, from a position on.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn listing_difference(
         &self,
         account: AccountId,

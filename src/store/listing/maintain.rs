@@ -281,18 +281,12 @@ impl Txn<'_> {
     }
 
     /// Returns the listings that were begun and are not whole.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn unfinished_listings(&self) -> Result<Vec<(MailboxUid, ListingFilter)>, Error> {
         self.listings_where(|_, entry| matches!(entry.stage, ListingStage::Filling(_)))
     }
 
     /// Returns the listings made on demand that were last used before `before`, and those that are
     /// being dropped.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn stale_listings(
         &self,
         before: UtcMillis,

@@ -80,9 +80,6 @@ impl Snapshot<'_> {
     }
 
     /// Returns a maintained listing; `None` if it is not maintained or not whole yet.
-    ///
-    /// # Errors
-    /// Any read error; so for every function in this file.
     pub fn maintained_listing(
         &self,
         account: AccountId,
@@ -95,9 +92,6 @@ impl Snapshot<'_> {
 
     /// Returns all maintained listings of a mailbox, also those that are being filled or dropped.
     /// `None` if there is no such mailbox.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn maintained_listings(
         &self,
         account: AccountId,
@@ -111,9 +105,6 @@ impl Snapshot<'_> {
     }
 
     /// Whether a listing shows an email.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn is_in_listing(
         &self,
         account: AccountId,
@@ -129,9 +120,6 @@ impl Snapshot<'_> {
     /// Returns up to `limit` emails of a listing from a position on, newest first, with their
     /// threads. `near` is an email (`None`: the end of the listing) and the number of emails before
     /// it: the search may begin there. The email need not be in the listing.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn listing_page(
         &self,
         account: AccountId,
@@ -196,9 +184,6 @@ impl Snapshot<'_> {
 
     /// Returns the number of emails of a listing before this email, which need not be in the
     /// listing.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn listing_position(
         &self,
         account: AccountId,
@@ -288,9 +273,6 @@ impl Snapshot<'_> {
 
     /// Returns which emails entered and left a listing since a state; `None` if that takes more
     /// than `limit` rows. The caller checks that the listing's history reaches back to the state.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn listing_moves(
         &self,
         account: AccountId,
@@ -319,9 +301,6 @@ impl Snapshot<'_> {
 
     /// Returns the newest or the oldest email of a thread that a filter on emails shows in a
     /// mailbox and that `is_wanted` accepts. The listing must be maintained and whole.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn thread_end_in_listing(
         &self,
         account: AccountId,
@@ -348,9 +327,6 @@ impl Snapshot<'_> {
     }
 
     /// Returns the thread of an email that a listing shows; `None` if the listing does not show it.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn thread_in_listing(
         &self,
         account: AccountId,

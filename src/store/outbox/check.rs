@@ -1,5 +1,4 @@
-//! Checks queued actions: their wake-ups, their bytes, the messages that they hold, and the rows
-//! that find equal actions.
+//! Checks queued actions and the rows that belong to them.
 
 use crate::model::{AccountId, ActionId, BlobHash};
 use crate::store::engine::typed::TypedRead as _;
@@ -80,8 +79,7 @@ impl Checker<'_> {
     }
 }
 
-/// Checks that every wake-up is that of its action, and that every row of `outbox_blobs` names an
-/// action that sends that message.
+/// Checks that every wake-up and every row of `outbox_blobs` is that of its action.
 pub(in crate::store) fn check_hints(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
@@ -125,12 +123,10 @@ pub(in crate::store) fn check_hints(
     Ok(())
 }
 
-/// Returns the account and the action of a key of `outbox_due`.
 fn woken_by(hint: &[u8]) -> Option<(AccountId, ActionId)> {
     decode_key::<OutboxDue>(hint).ok().map(|key| (key.account, key.action))
 }
 
-/// Returns account, action and message of a key of `outbox_blobs`.
 fn held_by(hold: &[u8]) -> Option<(AccountId, ActionId, BlobHash)> {
     decode_key::<OutboxBlobs>(hold).ok().map(|key| (key.account, key.action, key.blob))
 }

@@ -15,37 +15,28 @@ use crate::store::table::keys::{ActionKey, DueKey, SiteKey, WakeClassPrefix, Wak
 use crate::store::table::{AccountState, Outbox, OutboxDue, OutboxMessages, Site, Table as _};
 use crate::store::txn::snapshot::Snapshot;
 
-/// The wake-up of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wakeup {
     pub wake: WakeCondition,
     pub account: AccountId,
     pub action: ActionId,
-    /// The digest of account and recipient: actions of one lane are sent one after the other.
+    /// Actions of one lane are sent one after the other.
     pub lane: Digest,
-    /// The digest of the recipient's domain.
     pub domain: Digest,
 }
 
-/// The outcome of comparing the queue with the rows that count and wake its actions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueueAudit {
-    /// The first problems that were found, in words. Empty if the queue is whole.
+    /// The first problems that were found. Empty if the queue is whole.
     pub problems: Vec<String>,
-    /// The number of actions.
     pub actions: u64,
 }
 
 impl Snapshot<'_> {
-    /// Counts the actions of each kind and state, over all accounts. Reads all of them; damaged
-    /// ones are left out.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// Counts the actions of each kind and state, over all accounts. Damaged ones are left out.
     pub fn queue_counts(&self) -> Result<BTreeMap<(ActionKind, ActionState), u64>, Error> {
         let mut counts = BTreeMap::new();
         self.read.keys::<Outbox>(&KeyRange::under(&()), |key, row| {
-            // The check reports rows that cannot be read.
             if let Ok(kind) = decode_kind_and_state(&key.encode(), row) {
                 *counts.entry(kind).or_default() += 1;
             }
@@ -55,9 +46,6 @@ impl Snapshot<'_> {
     }
 
     /// Returns up to `limit` actions of an account, by id, behind `behind` or from the first.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn actions(
         &self,
         account: AccountId,
@@ -78,10 +66,6 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns one queued action.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn action(&self, account: AccountId, action: ActionId) -> Result<Option<Action>, Error> {
         self.read.row::<Outbox>(&ActionKey { account, action })
     }
@@ -89,7 +73,7 @@ impl Snapshot<'_> {
     /// Returns the bytes that an action sends: its own, then the message that it names.
     ///
     /// # Errors
-    /// `Corrupt` if they are missing; any read error.
+    /// `Corrupt` if they are missing.
     pub fn action_message(&self, account: AccountId, action: &Action) -> Result<Vec<u8>, Error> {
         let key = ActionKey { account, action: action.id };
         let missing = || Error::Corrupt {
@@ -113,21 +97,14 @@ impl Snapshot<'_> {
         Ok(bytes)
     }
 
-    /// Returns the number of bytes that `action_message` returns. A message that is missing counts
-    /// as empty.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// Returns how many bytes `action_message` returns. A missing message counts as empty.
     pub fn action_size(&self, action: &Action) -> Result<u64, Error> {
         let message = action.blob.as_ref().map(|blob| length(&*self.read, blob)).transpose()?;
         Ok(action.own_bytes.saturating_add(message.flatten().unwrap_or(0)))
     }
 
-    /// Returns up to `limit` wake-ups of the class of `from`, over all accounts, beginning with
-    /// `from`.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// Returns up to `limit` wake-ups of all accounts, of the class of `from` and beginning with
+    /// it.
     pub fn wakeups(&self, from: WakeCondition, limit: usize) -> Result<Vec<Wakeup>, Error> {
         let mut out = Vec::new();
         if limit == 0 {
@@ -144,22 +121,17 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns the queue's mark: the store's line of history that the queue belongs to, and why
-    /// sending is stopped, if it is. `None` if the mark was never written.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// Returns the queue's mark. `None` if it was never written.
     pub fn queue_mark(&self) -> Result<Option<QueueMark>, Error> {
         self.read.row_with::<Site, _>(&SiteKey::Queue, QueueMark::decode)
     }
 
     /// Compares the number of actions with each account's count, and the number of the actions that
-    /// should have a wake-up with the number of wake-ups. Reads each row once. Leaves out the
-    /// accounts `in_repair`, whose rows may be half written. An action that cannot be read is a
-    /// problem of the audit.
+    /// should have a wake-up with the number of wake-ups. Leaves out the accounts `in_repair`,
+    /// whose rows may be half written.
     ///
     /// # Errors
-    /// `Corrupt` if the state of an account cannot be read; any read error.
+    /// `Corrupt` if the state of an account cannot be read.
     pub fn audit_queue(&self, in_repair: &[AccountId]) -> Result<QueueAudit, Error> {
         let mut audit = QueueAudit::default();
         let mut should_wake = 0u64;

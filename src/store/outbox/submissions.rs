@@ -1,11 +1,9 @@
 //! Submissions and the actions that carry them (RFC 8621 §7).
 //!
-//! - Every commit that changes an action also writes the outcome into its submission.
-//! - A pending submission has an action that is still to be done.
+//! - A commit that changes an action also writes the outcome into its submission.
 //! - A submission becomes final when some recipient has the message or no recipient will get it. It
 //!   never becomes pending again.
 //! - Destroying a submission does not change its action.
-//! - What a returned report says stays in the submission until the action is tried again.
 
 use crate::model::{
     Action, ActionId, ActionState, Address, BlobHash, DeliveryState, DeliveryStatus, EmailId,
@@ -16,8 +14,7 @@ use crate::store::txn::Txn;
 
 impl Txn<'_> {
     /// Creates a submission and queues the action that carries it, with bytes of the action's own.
-    /// `message` is given if no email of this account holds the message that is sent: it is stored,
-    /// and its hash is the action's `blob`.
+    /// `message` is given if no email of this account holds the message that is sent: it is stored.
     ///
     /// # Errors
     /// Those of `create_object` and `queue_action`.
@@ -43,7 +40,7 @@ impl Txn<'_> {
     }
 
     /// Cancels a submission and removes its action, if nothing was sent yet and no attempt is under
-    /// way. Returns whether the submission is canceled now, by this call or an earlier one.
+    /// way. Returns whether the submission is canceled now.
     ///
     /// # Errors
     /// `NotFound`.
@@ -81,10 +78,7 @@ impl Txn<'_> {
     }
 
     /// Writes the outcome of a report, which was received as `email`, into the submission that the
-    /// report is about. Returns whether the submission changed; false also if it is gone.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// report is about. Returns whether the submission changed.
     pub fn report_submission(
         &mut self,
         id: ObjectId,
@@ -102,8 +96,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Writes the outcome of an action into its submission. `is_removed`: the action is being
-    /// removed.
+    /// Writes the outcome of an action, which may be about to be removed, into its submission.
     pub(in crate::store) fn update_submission_status(
         &mut self,
         action: &Action,
@@ -156,7 +149,7 @@ fn update_from_action(submission: &mut EmailSubmission, action: &Action, is_remo
 }
 
 /// Returns the `DeliveryStatus` of a recipient (RFC 8621 §7). A message that the relay took is
-/// `unknown`, since the relay does not say whether it reached the mailbox.
+/// `unknown`: the relay does not say whether it reached the mailbox.
 fn status(target: &Target, action: &Action, is_removed: bool) -> DeliveryStatus {
     let (delivered, smtp_reply) = match (&target.state, &action.last_error) {
         (RecipientState::Sent(text), _) => (DeliveryState::Unknown, reply(text, "250 2.0.0")),

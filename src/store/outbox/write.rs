@@ -1,10 +1,9 @@
-//! Queues, changes and removes actions, in the commit of the change that causes them.
+//! Queues, changes and removes actions.
 //!
-//! - An action that waits, is attempted, is blocked by another or was sent has one wake-up; one
-//!   that is held or has failed has none (`wake_condition`).
+//! - An action has one wake-up, unless it is held or has failed (`wake_condition`).
 //! - The account's count of actions equals the number of its actions.
-//! - An action's own bytes, its hold of a message and its row in `outbox_same` are written and
-//!   deleted together with it.
+//! - An action's own bytes, its hold of a message and its row in `outbox_same` go with it at the
+//!   latest.
 
 use crate::model::{
     AccountId, Action, ActionId, ActionKind, ActionState, BlobHash, DataType, UtcMillis, limits,
@@ -33,14 +32,14 @@ impl Txn<'_> {
     ///
     /// If an equal action (`Action::duplicate_key`) is queued already, returns its id and queues
     /// nothing. An action that depends on another one (`Action::after`) is blocked until that one
-    /// is done; it waits for nothing if that one is gone.
+    /// is done or gone.
     ///
     /// A message that the action names must be stored by this commit, or be held by an email of
     /// this account.
     ///
     /// # Errors
     /// `QueueFull`; `Conflict` if the action has no recipient, or the action on which it depends
-    /// has failed; any read error.
+    /// has failed.
     pub fn queue_action(&mut self, action: Action, bytes: &[u8]) -> Result<ActionId, Error> {
         if action.recipients.is_empty() {
             return Err(Error::Conflict("an action needs a recipient".into()));
@@ -94,8 +93,7 @@ impl Txn<'_> {
         Ok(id)
     }
 
-    /// Queues an action whose message no email holds. Stores the message; its hash becomes the
-    /// action's `blob`.
+    /// Queues an action whose message no email holds, and stores the message.
     ///
     /// # Errors
     /// Those of `queue_action`.
@@ -111,8 +109,8 @@ impl Txn<'_> {
     }
 
     /// Replaces an action that was read as `read` by `new`, which has the same id. A sent action
-    /// loses its bytes and its message; an action that is not open any more no longer stops equal
-    /// ones from being queued.
+    /// loses its bytes and its message. One that is not open any more no longer stops equal ones
+    /// from being queued.
     ///
     /// # Errors
     /// `NotFound` if the action was removed since it was read, `Conflict` if it was changed.
@@ -144,8 +142,8 @@ impl Txn<'_> {
         Ok(old)
     }
 
-    /// Removes an action that is not done, and all that depend on it. Returns the removed actions,
-    /// the named one first.
+    /// Removes an action that is not done, and all that depend on it. Returns them, the named one
+    /// first.
     ///
     /// # Errors
     /// `NotFound`.
@@ -155,7 +153,7 @@ impl Txn<'_> {
         Ok(removed)
     }
 
-    /// Removes an action whose message was certainly not sent to anybody, as `remove_action` does.
+    /// Does as `remove_action` for an action whose message was certainly not sent to anybody.
     /// Destroys the copy of a reply that was filed for the owner.
     ///
     /// # Errors
@@ -183,9 +181,6 @@ impl Txn<'_> {
     }
 
     /// Lets the actions go on that depend on an action that is done.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn release_dependants(&mut self, id: ActionId) -> Result<(), Error> {
         for next in self.dependants(id)? {
             let action = self.action(next)?;
@@ -199,10 +194,7 @@ impl Txn<'_> {
     }
 
     /// Removes all actions that depend, directly or not, on an action that will not be done.
-    /// Returns the removed actions.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// Returns them.
     pub fn drop_dependants(&mut self, id: ActionId) -> Result<Vec<Action>, Error> {
         let mut removed = Vec::new();
         let mut pending = vec![id];
@@ -245,12 +237,8 @@ impl Txn<'_> {
         Ok(old)
     }
 
-    /// Moves the due time of waiting actions to `until`. Actions that were removed, or whose
-    /// wake-up is not the one that the caller saw, are left as they are. Takes no change number: no
-    /// attempt was made.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// Moves the due time of waiting actions to `until`. Actions whose wake-up is not the one that
+    /// the caller saw are left as they are. Takes no change number: no attempt was made.
     pub fn defer_actions(
         &mut self,
         seen: &[(ActionId, WakeCondition)],
@@ -273,8 +261,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Checks that an action is still what the caller read before this commit, so that the caller
-    /// does not undo a change that an administrator, a client or an attempt made since.
+    /// Checks that an action is still what the caller read before this commit.
     ///
     /// # Errors
     /// `NotFound` if the action was removed, `Conflict` if it was changed.
@@ -285,8 +272,6 @@ impl Txn<'_> {
         Err(Error::Conflict(format!("action {} was changed meanwhile", read.id)))
     }
 
-    /// Returns a queued action.
-    ///
     /// # Errors
     /// `NotFound`.
     pub fn action(&self, id: ActionId) -> Result<Action, Error> {
@@ -298,9 +283,6 @@ impl Txn<'_> {
     }
 
     /// Sets the account's count of actions to the number of its actions. Returns the earlier count.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn recount_actions(&mut self) -> Result<u64, Error> {
         let count = self.count(&KeyRange::<Outbox>::under(&(self.account,)))?;
         let before = std::mem::replace(&mut self.state.queued, count);
@@ -310,7 +292,7 @@ impl Txn<'_> {
         Ok(before)
     }
 
-    /// Writes the queue's mark (`Snapshot::queue_mark`). Called in a transaction of the site.
+    /// Writes the queue's mark. Called in a transaction of the site.
     pub fn mark_queue(&mut self, mark: &QueueMark) {
         debug_assert_eq!(self.account, AccountId::SITE, "the queue's mark is the site's");
         self.next_modseq();
@@ -325,7 +307,6 @@ impl Txn<'_> {
         self.touch(DataType::Outbox);
     }
 
-    /// Writes or deletes the wake-up of an action.
     pub(in crate::store) fn wake(&mut self, action: &Action, is_set: bool) {
         let Some(wake) = wake_condition(action) else { return };
         let key = DueKey { wake, account: self.account, action: action.id };
@@ -336,7 +317,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Lets an action be queued that is equal to this one.
+    /// Lets an equal action be queued again.
     fn forget_same(&mut self, action: &Action) {
         if let Some(hash) = &action.duplicate_key {
             self.delete::<OutboxSame>(&ActionCauseKey { account: self.account, hash: *hash });

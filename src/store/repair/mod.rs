@@ -133,9 +133,6 @@ impl Store {
     }
 
     /// Returns the accounts that are marked, each with the scope of its repair.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn accounts_under_repair(&self) -> Result<Vec<(AccountId, RepairScope)>, Error> {
         version::accounts_under_repair(&*self.0.engine.snapshot())
     }

@@ -105,9 +105,6 @@ impl FoldPiece {
 
 impl Snapshot<'_> {
     /// Makes the next piece for the folds of an account; `None` if nothing is to be done.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn next_fold_piece(
         &self,
         account: AccountId,

@@ -49,9 +49,6 @@ pub struct Postings<'v> {
 impl Postings<'_> {
     /// Returns the first posting whose ordinal is at least `ordinal`; `None` if there is none.
     /// Ordinals must not descend from call to call.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn seek(&mut self, ordinal: u32) -> Result<Option<&Posting>, Error> {
         while self.current.as_ref().is_none_or(|posting| posting.ordinal < ordinal) {
             self.current = match self.ahead.take().filter(|posting| posting.ordinal >= ordinal) {

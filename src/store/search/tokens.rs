@@ -17,9 +17,6 @@ use crate::store::txn::snapshot::Snapshot;
 
 impl Snapshot<'_> {
     /// Returns the folds of an account.
-    ///
-    /// # Errors
-    /// Any read error; so for every function in this file.
     pub fn folds(&self, account: AccountId) -> Result<Folds, Error> {
         Ok(self
             .read
@@ -29,9 +26,6 @@ impl Snapshot<'_> {
 
     /// Calls `each` for the emails that are not folded, with their tokens, newest first from
     /// `start` on, until `each` returns false.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn scan_unfolded_tokens(
         &self,
         account: AccountId,
@@ -47,9 +41,6 @@ impl Snapshot<'_> {
     /// Whether an id in a fold with this `created_upto` still names a live email of the fold.
     /// After a purge, an import with the same date may use the id again: that email is younger than
     /// the fold.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn is_current_in_fold(
         &self,
         account: AccountId,
@@ -61,9 +52,6 @@ impl Snapshot<'_> {
     }
 
     /// Returns all emails of a fold by ordinal, which is newest first.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn fold_emails(&self, account: AccountId, fold: FoldId) -> Result<Vec<EmailId>, Error> {
         let range = KeyRange::under(&(account, fold, FoldRows::Emails));
         let mut ids = Vec::new();
@@ -82,9 +70,6 @@ impl Snapshot<'_> {
 
     /// Returns the ordinals of the emails of a fold that have a text, ascending, each with the
     /// fields that have it.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn postings_of_text(
         &self,
         account: AccountId,
@@ -102,9 +87,6 @@ impl Snapshot<'_> {
 
     /// Returns the texts of a fold that begin with a prefix, in order and without duplicates. Skips
     /// the blocks that have only postings of one text.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn texts(
         &self,
         account: AccountId,
@@ -149,9 +131,6 @@ impl Snapshot<'_> {
 
     /// Returns the ordinals of the emails of a fold that have a text with this prefix, ascending,
     /// each with the fields that have one.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn postings_of_texts(
         &self,
         account: AccountId,
@@ -227,9 +206,6 @@ pub struct Ordinals<'v> {
 
 impl Ordinals<'_> {
     /// Returns the email of an ordinal; `None` behind the last.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn email(&mut self, ordinal: u32) -> Result<Option<EmailId>, Error> {
         if self.loaded(ordinal).is_none() && ordinal < self.fold.emails {
             // In most walks the ordinal is in the next row.
@@ -245,9 +221,6 @@ impl Ordinals<'_> {
 
     /// Returns the first ordinal whose email is not before `id`. Ids must not descend from call to
     /// call.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn seek(&mut self, id: EmailId) -> Result<Option<u32>, Error> {
         for _ in 0..self.snapshot.thresholds.fold_scan_rows {
             if self.reaches(id) || self.end() >= self.fold.emails {

@@ -20,9 +20,6 @@ impl Txn<'_> {
     /// Stages the rows of a piece. Returns false and stages nothing if, since the piece was made,
     /// the folds have changed or an email that is folded has lost its token row: then the piece
     /// must be made again.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn write_folds(&mut self, piece: &FoldPiece) -> Result<bool, Error> {
         let own = FoldKey::list(self.account);
         if self.row_with::<SearchFolds, _>(&own, Folds::decode)?.unwrap_or_default() != piece.before

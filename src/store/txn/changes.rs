@@ -1,9 +1,7 @@
 //! Reads what changed since a state: emails and threads (RFC 8620 §5.2), mailboxes (RFC 8621 §2.2).
 //!
-//! - Every email and thread has one row in an index by change number, at its last change, so
-//!   reading changes costs as much as there are changes. Mailboxes have no index: all are read.
-//! - If there are more changes than `limit`, the answer ends with an intermediate state. It has a
-//!   `mark`, up to which the client was told, and a `base`, where the client stood when it began.
+//! - If there are more changes than `limit`, the answer ends with an intermediate state
+//!   (`ClientState`).
 //! - An object that was created after `base` is reported as created, even if it changed since.
 //! - A destroyed object is left out only if it was created after `mark`. Before that, the client
 //!   may have been told of it.
@@ -24,8 +22,7 @@ use crate::store::txn::snapshot::Snapshot;
 pub struct ClientState {
     /// The client was told all changes up to this one.
     pub mark: ModSeq,
-    /// The mark with which the client began to catch up. Below `mark` only while there are more
-    /// changes to tell.
+    /// The mark with which the client began to catch up. Equals `mark` if it has caught up.
     pub base: ModSeq,
     /// If the change `mark` changed several mailboxes, the last one that was told; `u32::MAX` if
     /// all were.
@@ -33,14 +30,12 @@ pub struct ClientState {
 }
 
 impl ClientState {
-    /// The state of a client that was told all changes up to `mark`.
     #[must_use]
     pub fn at(mark: ModSeq) -> Self {
         Self { mark, base: mark, last: u32::MAX }
     }
 
-    /// Whether the mailbox with this number is still to be told; `at` is the last change of the
-    /// mailbox.
+    /// Whether the mailbox with this number, last changed at `at`, is still to be told.
     #[must_use]
     pub fn is_before(&self, at: ModSeq, number: u32) -> bool {
         (self.mark, self.last) < (at, number)
@@ -54,17 +49,14 @@ pub(in crate::store) struct ChangeMarks {
     pub(in crate::store) updated: ModSeq,
 }
 
-/// A table that lists objects by their last change, and the range that begins with the first change
-/// that is to be told.
+/// A table that lists objects by their last change, and the range of the changes to be told.
 pub(in crate::store) struct ChangeIndex<T: Table> {
-    /// The data type of the objects, whose marks decide.
     pub(in crate::store) data: DataType,
     pub(in crate::store) range: KeyRange<T>,
-    /// Returns the change number of a key of the index.
+    /// Returns the change number in a key.
     pub(in crate::store) modseq: fn(&T::Key) -> ModSeq,
 }
 
-/// The answer of a `/changes` method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changes<Id> {
     pub created: Vec<Id>,
@@ -72,25 +64,20 @@ pub struct Changes<Id> {
     pub destroyed: Vec<Id>,
     /// The state of the client once it has this answer.
     pub state: ClientState,
-    /// Whether there are changes behind `state`.
     pub has_more: bool,
 }
 
-/// The answer of Mailbox/changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailboxChanges {
     pub changes: Changes<MailboxUid>,
-    /// Whether only counts changed in the updated mailboxes (`updatedProperties`); `false` if no
-    /// mailbox was updated.
+    /// Whether only counts changed in the updated mailboxes (`updatedProperties`); `false` if there
+    /// are none.
     pub only_counts: bool,
 }
 
 impl Snapshot<'_> {
     /// Returns at most `limit` emails that changed since a state (Email/changes). `None` if the
     /// state is below the low mark or from the future.
-    ///
-    /// # Errors
-    /// Those of reading.
     pub fn email_changes(
         &self,
         account: AccountId,
@@ -111,11 +98,7 @@ impl Snapshot<'_> {
         })
     }
 
-    /// Returns at most `limit` threads that changed since a state (Thread/changes). `None` if the
-    /// state is below the low mark or from the future.
-    ///
-    /// # Errors
-    /// Those of reading.
+    /// Like `email_changes`, for threads (Thread/changes).
     pub fn thread_changes(
         &self,
         account: AccountId,
@@ -137,8 +120,7 @@ impl Snapshot<'_> {
     }
 
     /// Returns at most `limit` objects of an index that changed since a state; `None` as
-    /// `email_changes`. `object` returns the marks of an object, and whether it is destroyed, or
-    /// `None` if it has no row.
+    /// `email_changes`. `object` returns the marks of an object, and whether it is destroyed.
     ///
     /// # Errors
     /// Those of reading; `Corrupt` if a row of the index names an object that did not change then.
@@ -187,9 +169,9 @@ impl Snapshot<'_> {
         Ok(Some(out))
     }
 
-    /// Returns the mark of a client that was told all changes of a data type: the high mark, but
-    /// not less than `since.mark`, which may be the higher mark of another data type
-    /// (`jmap::guest`). `None` if changes since the state cannot be told.
+    /// The mark of a client that was told all changes of a data type: the high mark, but not less
+    /// than `since.mark`, which may come from another data type (`jmap::guest`). `None` if changes
+    /// since the state cannot be told.
     fn high_mark_since(
         &self,
         account: AccountId,
@@ -203,11 +185,7 @@ impl Snapshot<'_> {
     }
 
     /// Returns at most `limit` mailboxes that changed since a state (Mailbox/changes), in the order
-    /// of their last changes. One change of an email may change several mailboxes: these come in
-    /// the order of their uids. `None` if the state is below the low mark or from the future.
-    ///
-    /// # Errors
-    /// Those of reading.
+    /// of their last changes, then of their uids; `None` as `email_changes`.
     pub fn mailbox_changes(
         &self,
         account: AccountId,

@@ -1,15 +1,12 @@
 //! The committer: one thread that writes all queued batches with one sync and redeems their
 //! tickets.
 //!
-//! - A batch is queued while the account's lock is held, so the order of the queue is the order of
-//!   the change numbers.
+//! - A batch is queued under the account's lock, so the queue is in the order of the change
+//!   numbers.
 //! - If the write of a batch fails, every batch that was built on its rows must fail, too. Each
 //!   account counts its failures, and a batch that was built before a failure is refused.
-//! - A full disk (`Full`), or an engine that cannot be reached (`Away`), fails the commits of one
-//!   group, and the next group is tried again. Any other failed write poisons the store: no later
-//!   commit is written.
-//! - If other processes share the engine, a change that one of them overtook is run again on the
-//!   new state. Each commit then waits for its write before it returns, and its ticket is ready.
+//! - `Full` and `Away` fail one group of commits. Any other failed write poisons the store.
+//! - If other processes share the engine, each commit waits for its write before it returns.
 
 mod group;
 mod shared_rows;
@@ -41,7 +38,6 @@ use crate::store::{Options, Thresholds, version};
 /// How often a change is run again at most after another process overtook it.
 const MAX_REPEATS: u32 = 8;
 
-/// The lock of an account, and its batches that are not written yet.
 #[derive(Debug, Default)]
 struct AccountQueue {
     lock: Mutex<()>,
@@ -50,27 +46,24 @@ struct AccountQueue {
 
 #[derive(Debug, Default)]
 struct QueuedBatches {
-    /// How often a batch of the account was not written. The batches behind it, which are dropped
-    /// with it, do not count.
+    /// How often a batch of the account was not written. Those dropped because of it do not count.
     failures: u64,
-    /// The queued batches and those that are being written, oldest first.
+    /// Queued or being written, oldest first.
     batches: VecDeque<Arc<Batch>>,
 }
 
 /// The changes of one or several accounts that share a ticket.
 struct QueuedCommit {
     parts: Vec<AccountChange>,
-    /// Taken before the changes read their first row. Dropped when the commit is redeemed.
+    /// Taken before the changes read their first row.
     _guard: Option<SegmentGuard>,
     result: oneshot::Sender<WriteResult>,
 }
 
-/// The part of a commit that belongs to one account.
 struct AccountChange {
     account: AccountId,
     queue: Arc<AccountQueue>,
-    /// `QueuedBatches::failures` when the change was built. If it has risen since, the change was
-    /// built on rows that are not written, and is refused.
+    /// `QueuedBatches::failures` when the change was built.
     failures: u64,
     /// `None` if the change staged nothing.
     rows: Option<(Arc<Batch>, Change)>,
@@ -81,7 +74,6 @@ pub type CommitResults<T> = (Vec<(AccountId, Result<T, Error>)>, Ticket);
 
 type ChangeListener = Box<dyn Fn(&Change) + Send + Sync>;
 
-/// The queue of commits, the thread that writes them, and the locks of the accounts.
 pub(in crate::store) struct Committer {
     shared: Arc<CommitterState>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -97,7 +89,7 @@ struct CommitterState {
     listeners: RwLock<Vec<ChangeListener>>,
     /// Accounts that only their repair may write.
     under_repair: RwLock<BTreeSet<AccountId>>,
-    /// The error that every later write gets, after a write that left the disk in an unknown state.
+    /// The error that every later write gets.
     poison: OnceLock<Error>,
     hold: Duration,
     repeat_pause: Duration,
@@ -107,15 +99,14 @@ struct CommitterState {
     thresholds: Thresholds,
 }
 
-/// How the changes of a commit belong together, and whether it is a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CommitKind {
     /// The change of each account is written or fails by itself. But if an earlier batch of one of
-    /// the accounts has failed meanwhile, none is written, and all are reported as overtaken.
+    /// the accounts has failed meanwhile, none is written.
     Separate,
     /// The changes of all accounts are written, or none.
     Together,
-    /// The commit of a repair, which marks the account and may write it.
+    /// Marks the account as under repair, and may write it.
     Repair,
 }
 
@@ -134,7 +125,7 @@ impl std::fmt::Debug for Committer {
 }
 
 impl Committer {
-    /// Starts the committing thread. `under_repair` are the accounts with an unfinished repair.
+    /// Starts the committer's thread. `under_repair` are the accounts with an unfinished repair.
     pub(in crate::store) fn start(
         engine: Arc<dyn Engine>,
         options: &Options,
@@ -176,7 +167,6 @@ impl Committer {
         self.shared.listeners.write().push(listener);
     }
 
-    /// How many commits are queued or being written.
     pub(in crate::store) fn in_flight(&self) -> usize {
         self.shared.in_flight.load(Ordering::Relaxed)
     }
@@ -185,7 +175,7 @@ impl Committer {
         self.shared.poison.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// Calls `read` with the accounts under repair. No repair begins or ends during the call.
+    /// Calls `read` with the accounts under repair. No repair begins or ends meanwhile.
     pub(in crate::store) fn with_accounts_under_repair<T>(
         &self,
         read: impl FnOnce(&BTreeSet<AccountId>) -> T,
@@ -198,8 +188,7 @@ impl Committer {
         self.shared.under_repair.write().remove(&account);
     }
 
-    /// Commits a step of a repair. From the first step on, other commits of the account are
-    /// refused.
+    /// Commits a step of a repair. From then on, other commits of the account are refused.
     pub(in crate::store) fn commit_repair<T>(
         &self,
         now: UtcMillis,
@@ -215,7 +204,7 @@ impl Committer {
     }
 
     /// Runs `change` for each account, and queues each change by itself. The rows of `message` are
-    /// written once with the changes that refer to the message.
+    /// written once, with the changes that refer to the message.
     pub(in crate::store) fn commit<T>(
         &self,
         now: UtcMillis,
@@ -238,7 +227,7 @@ impl Committer {
         self.commit_as(CommitKind::Together, now, accounts, &none, change)
     }
 
-    /// Commits. If the engine is shared, waits for the write and runs overtaken changes again.
+    /// If the engine is shared, waits for the write and runs overtaken changes again.
     fn commit_as<T>(
         &self,
         kind: CommitKind,
@@ -341,8 +330,8 @@ impl Committer {
         let (sender, receiver) = oneshot::channel();
         for part in &parts {
             let mut queued = part.queue.queued.lock();
-            // If an earlier batch has failed since this one was built, nobody may build on this
-            // one, and the committer will refuse it (`QueuedCommit::is_current`).
+            // If an earlier batch has failed meanwhile, nothing may build on this one, and the
+            // committer will refuse it (`QueuedCommit::is_current`).
             if let Some((batch, _)) = &part.rows
                 && queued.failures == part.failures
             {
@@ -355,7 +344,7 @@ impl Committer {
     }
 }
 
-/// Adds the rows of a message to a batch that refers to it. A message without any reference would
+/// Adds the rows of a message to a batch that refers to it. A message that nothing refers to would
 /// never be collected.
 fn with_message_rows(mut batch: Batch, message_rows: Option<&Arc<Vec<Put>>>) -> Batch {
     let refers = |blob| {
@@ -368,7 +357,6 @@ fn with_message_rows(mut batch: Batch, message_rows: Option<&Arc<Vec<Put>>>) -> 
     batch
 }
 
-/// Merges the batches of all accounts into one, which is written whole or not at all.
 fn merge_batches(parts: &mut [AccountChange]) {
     let batches: Vec<Arc<Batch>> = parts
         .iter()
@@ -392,7 +380,7 @@ fn merge_batches(parts: &mut [AccountChange]) {
     }
 }
 
-/// The hash with which the key of a row begins, if the row's home is a message.
+/// The message that a row belongs to.
 fn message_hash(put: &Put) -> Option<BlobHash> {
     if put.table.home() == Home::Message {
         BlobHash::read(&mut put.key.as_slice()).ok()
@@ -419,8 +407,8 @@ impl CommitterState {
         Arc::clone(self.accounts.write().entry(account).or_default())
     }
 
-    /// Raises the format of the store before the first write, if opening the store could not: the
-    /// disk was full.
+    /// Raises the format of the store before the first write, in case it could not be raised when
+    /// the store was opened.
     fn raise_format(&self) -> Result<(), Error> {
         if !self.has_newest_format.load(Ordering::Acquire) {
             version::raise_format(&*self.engine)?;
@@ -440,8 +428,7 @@ impl CommitterState {
         Ok(())
     }
 
-    /// Poisons the store and drops the queue after the committing thread panicked. Waiting callers
-    /// get an error, because their channels close.
+    /// Poisons the store and drops the queue, which closes the channels of waiting callers.
     fn give_up(&self) {
         self.poison.get_or_init(|| Error::Poisoned("the committer thread panicked".into()));
         tracing::error!(
@@ -466,11 +453,10 @@ impl CommitterState {
         }
     }
 
-    /// Sleeps for a random part of `repeat_pause` before a change is run again, so that processes
-    /// that were overtaken by the same write do not collide again.
+    /// Sleeps for a random part of `repeat_pause`, so that processes that were overtaken by the
+    /// same write do not collide again.
     fn pause_before_repeat(&self) {
         let mut random = [0u8; 1];
-        // Without randomness, sleep for the whole pause.
         let share =
             getrandom::fill(&mut random).map_or(u32::from(u8::MAX), |()| u32::from(random[0]));
         std::thread::sleep(self.repeat_pause * (share + 1) / 256);

@@ -1,9 +1,9 @@
-//! Purges history by age: what left listings, and tombstones of mailboxes and of small objects.
-//! (Tombstones of emails have a time of their own: `email::purge`.)
+//! Purges history by age: what left listings, and tombstones of mailboxes and of small objects. For
+//! tombstones of emails see `email::purge`.
 //!
-//! Rows of history have change numbers and no times. So once a day a note says how far the changes
-//! of an account have come, if it changed. All changes up to that number are at least as old as the
-//! note. This costs one row a day, and nothing for each change.
+//! Rows of history have change numbers and no times. So notes are made from time to time that say
+//! how far the changes of an account had come: changes up to that number are at least as old as the
+//! note.
 
 use std::time::Duration;
 
@@ -18,9 +18,6 @@ use crate::store::txn::Txn;
 impl Txn<'_> {
     /// Notes how far the account's changes have come, if it changed since the last note and that
     /// note is at least `every` old. Returns whether it did.
-    ///
-    /// # Errors
-    /// Those of reading.
     pub fn note_history(&mut self, every: Duration) -> Result<bool, Error> {
         let last = self.last_note(UtcMillis(i64::MAX - 1))?;
         let is_current = last
@@ -33,11 +30,7 @@ impl Txn<'_> {
     }
 
     /// Deletes at most `limit` rows of history that ended at `upto` or before, and returns whether
-    /// more may be left. First come rows of emails that left a listing, whose low mark moves to the
-    /// last deleted change; then tombstones of mailboxes and of small objects.
-    ///
-    /// # Errors
-    /// Those of reading.
+    /// more may be left. The low marks of listings move to the last deleted change.
     pub fn purge_history(&mut self, upto: UtcMillis, limit: usize) -> Result<bool, Error> {
         let Some((at, bound)) = self.last_note(upto)? else { return Ok(false) };
         let mut rows = self.purge_listings(bound, limit)?;
@@ -48,7 +41,7 @@ impl Txn<'_> {
             rows += self.purge_objects(bound, limit.saturating_sub(rows))?;
         }
         if rows < limit {
-            // Everything that this note covers is purged, so it and the earlier notes can go.
+            // Everything that these notes cover is purged.
             self.delete_range(&self.notes_upto(at), usize::MAX)?;
         }
         Ok(rows >= limit)
@@ -60,14 +53,13 @@ impl Txn<'_> {
         Ok(found.map(|(key, HistoryRow(modseq))| (key.at.into(), modseq)))
     }
 
-    /// The notes made at `upto` or before.
     fn notes_upto(&self, upto: UtcMillis) -> KeyRange<History> {
         let account = self.account;
         KeyRange::through(&(account,), &HistoryKey { account, at: upto.into() })
     }
 
-    /// Purges the history of all listings up to the change `bound`, at most `limit` rows, and
-    /// returns how many rows it deleted. Raises the low marks of the listings.
+    /// Purges the history of all listings up to the change `bound`, and returns how many rows it
+    /// deleted.
     fn purge_listings(&mut self, bound: ModSeq, limit: usize) -> Result<usize, Error> {
         let mailboxes = self.snapshot().mailboxes(self.account)?;
         let all = mailboxes.into_iter().map(|(uid, mailbox)| (uid, mailbox.listings));
@@ -94,8 +86,8 @@ impl Txn<'_> {
     }
 
     /// Purges the history of a listing up to the change `bound`. Returns how many rows it deleted,
-    /// and the last change among them (0 if there is none). The rows of emails that the listing
-    /// still shows stay: in them, `removed` is 0.
+    /// and the last change among them. The rows of emails that the listing still shows stay: in
+    /// them, `removed` is 0.
     fn purge_listing(
         &mut self,
         listing: Listing,

@@ -37,7 +37,7 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns the LMTP transactions that were served, in the order of their hashes.
+    /// In the order of their hashes.
     pub fn deliveries(&self, account: AccountId) -> Result<Vec<DeliveryRow>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Deliveries>(&KeyRange::under(&(account,)), |_, row| {
@@ -52,8 +52,8 @@ impl Snapshot<'_> {
         self.read.row_with::<EmailTokens, _>(&EmailKey { account, email: id }, decode_tokens)
     }
 
-    /// Returns at most `limit` users other than the owner who are subscribed to a mailbox,
-    /// beginning with `from`.
+    /// Returns at most `limit` subscribers of a mailbox other than the owner, beginning with
+    /// `from`.
     pub fn subscribers(
         &self,
         account: AccountId,
@@ -75,8 +75,7 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns the newest change of a listing, which is the state of a query that the listing
-    /// answers.
+    /// Returns the newest change of a listing.
     pub fn listing_state(
         &self,
         account: AccountId,

@@ -1,10 +1,8 @@
-//! The choke point: the only code that makes batches.
+//! Transactions, from which the committer takes its batches.
 //!
-//! A transaction (`Txn`) is a change of one account, made under the account's lock.
-//! - It reads what will be on disk when its batch is written: the rows on disk, over them the
-//!   account's queued rows, and over these the rows that it has staged. Only the bytes of queued
-//!   messages are not seen (`Batch::shared`), nor are queued rows of other accounts.
-//! - Its batch asserts that the account's `account_state` row is the one that it has read.
+//! A `Txn` reads what will be on disk when its batch is written: the rows on disk, over them the
+//! account's queued rows, and over these the rows that it has staged. Not seen are queued rows of
+//! other accounts, and those that a message shares (`Batch::shared`).
 
 pub(in crate::store) mod changes;
 pub(in crate::store) mod committer;
@@ -42,24 +40,22 @@ pub struct Txn<'s> {
     pub(in crate::store) account: AccountId,
     pub(in crate::store) now: UtcMillis,
     pub(in crate::store) engine: &'s dyn Engine,
-    /// The state that the transaction reads if other processes write to the same store. `None` if
-    /// not: then it reads the newest state, whose rows of the account cannot change while the
-    /// account is locked.
+    /// The state to read if other processes write to the same store. `None` if not: then the newest
+    /// state is read, whose rows of the account cannot change while the account is locked.
     pub(in crate::store) snapshot: Option<Box<dyn RowReader + 's>>,
     pub(in crate::store) ranking: Ranking,
     pub(in crate::store) thresholds: Thresholds,
-    /// The batches of the account that are queued, oldest first.
+    /// The account's queued batches, oldest first.
     pub(in crate::store) pending: Vec<Arc<Batch>>,
-    /// The version of the account on which the change is based (`Base::version`).
+    /// `Base::version` of the account on which the change is based.
     pub(in crate::store) base: u64,
     pub(in crate::store) stage: StagedRows,
     pub(in crate::store) asserts: Vec<Put>,
     /// The account's state, with the changes of this transaction.
     pub(in crate::store) state: AccountStateRow,
-    /// The bytes of the account's state when the transaction began; `None` if it had no row.
+    /// The bytes of the account's state when the transaction began.
     pub(in crate::store) state_before: Option<Vec<u8>>,
-    /// The changes of rights in mailboxes that the transaction makes, for notifications to the
-    /// guests (`take_share_changes`).
+    /// For notifications to guests (`take_share_changes`).
     pub(in crate::store) share_changes: Vec<ShareChange>,
 }
 
@@ -147,7 +143,6 @@ impl<'s> Txn<'s> {
         self.account
     }
 
-    /// The time of the commit.
     #[must_use]
     pub fn now(&self) -> UtcMillis {
         self.now
@@ -165,8 +160,8 @@ impl<'s> Txn<'s> {
         Snapshot::of(Box::new(self), self.thresholds)
     }
 
-    /// Takes and returns the next change number. The caller marks the data types that the change
-    /// concerns (`touch`).
+    /// Takes and returns the next change number. The caller marks the data types that it concerns
+    /// (`touch`).
     pub(in crate::store) fn next_modseq(&mut self) -> ModSeq {
         self.state.modseq = self.state.modseq.next();
         self.state.modseq
@@ -179,27 +174,22 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// The key of this account in tables with one row for each account.
     pub(in crate::store) fn account_key(&self) -> AccountKey {
         AccountKey { account: self.account }
     }
 
-    /// The key of an email of this account.
     pub(in crate::store) fn email_key(&self, email: EmailId) -> EmailKey {
         EmailKey { account: self.account, email }
     }
 
-    /// The key of a mailbox of this account.
     pub(in crate::store) fn mailbox_key(&self, mailbox: MailboxUid) -> MailboxKey {
         MailboxKey { account: self.account, mailbox }
     }
 
-    /// The key of a thread of this account.
     pub(in crate::store) fn thread_key(&self, thread: ThreadId) -> ThreadIdKey {
         ThreadIdKey { account: self.account, thread }
     }
 
-    /// Stages a row.
     pub(in crate::store) fn put<T: table::Table<Row: RowFormat>>(
         &mut self,
         key: &T::Key,
@@ -222,8 +212,8 @@ impl<'s> Txn<'s> {
         self.stage_row(T::ID, key.encode(), None);
     }
 
-    /// Stages the deletion of the first `limit` rows of a range and returns their number. The rows
-    /// are not decoded, so damaged ones are deleted, too.
+    /// Stages the deletion of the first `limit` rows of a range and returns their number. Damaged
+    /// rows are deleted, too.
     pub(in crate::store) fn delete_range<T: table::Table>(
         &mut self,
         range: &KeyRange<T>,
@@ -241,8 +231,7 @@ impl<'s> Txn<'s> {
         Ok(rows)
     }
 
-    /// Stages a row, or its deletion, in a table that is only known at run time. Only repairs and
-    /// the erasing of an account use this: everything else writes typed keys and rows.
+    /// Stages a row, or its deletion, in a table that is only known at run time.
     pub(in crate::store) fn stage_row(
         &mut self,
         table: Table,
@@ -255,8 +244,7 @@ impl<'s> Txn<'s> {
         self.stage.insert((table, key), value);
     }
 
-    /// Asserts in debug builds that the key is well formed and, if the table's home is an account
-    /// or the site, that the row belongs to this account.
+    /// Asserts in debug builds that the key is well formed and that this account may write it.
     pub(in crate::store) fn assert_at_home(&self, table: Table, key: &[u8]) {
         debug_assert_eq!(table.check_key(key), Ok(()));
         let is_home = match table.home() {
@@ -282,23 +270,21 @@ impl<'s> Txn<'s> {
         self.asserts.push(Put { table: T::ID, key: key.encode(), value: Some(value) });
     }
 
-    /// Raises the low mark of a data type, because changes up to `purged` can no longer be
-    /// reported.
+    /// Raises the low mark of a data type: changes up to `purged` can no longer be reported.
     pub(in crate::store) fn raise_low_mark(&mut self, data: DataType, purged: ModSeq) {
         if let Some(mark) = self.state.low.get_mut(data as usize) {
             *mark = purged.max(*mark);
         }
     }
 
-    /// Stages the account's state, so that it is written even if no other row is staged.
+    /// Stages the account's state even if it has not changed.
     pub(in crate::store) fn stage_state(&mut self) {
         let row = self.state.to_bytes();
         self.stage_row(Table::AccountState, self.account_key().encode(), Some(row));
     }
 
     /// Ends the transaction. Returns the batch and the change for the listeners, or `None` if no
-    /// row was staged: then changes of `state` and assertions are dropped, too. `change.types` are
-    /// the data types whose high mark has moved.
+    /// row was staged: then changes of `state` and assertions are dropped, too.
     pub(in crate::store) fn finish(mut self) -> Option<(Batch, Change)> {
         if self.stage.is_empty() {
             return None;

@@ -1,8 +1,5 @@
-//! Merges the rows of an account that are not on disk yet, in the order of their keys: the rows
-//! that a transaction staged replace queued ones, and later queued rows replace earlier ones.
-//!
-//! Rows are merged one by one as they are needed: a transaction that changes thousands of emails
-//! stages thousands of rows, and reads among them thousands of times.
+//! Merges the rows of an account that are not on disk yet, lazily and in the order of their keys:
+//! staged rows replace queued ones, and later queued rows replace earlier ones.
 
 use std::collections::{BTreeMap, btree_map};
 use std::sync::Arc;
@@ -65,7 +62,6 @@ impl<'a> Overlay<'a> {
         self.sources.is_empty()
     }
 
-    /// Removes and returns the next row.
     pub(in crate::store) fn take(&mut self) -> Option<OverlayRow<'a>> {
         let next = self.first()?;
         self.advance(next.0);
@@ -91,7 +87,6 @@ impl<'a> Overlay<'a> {
         nexts.reduce(|best, next| if self.is_before(best.0, next.0) { best } else { next })
     }
 
-    /// Moves every source that stands at this key to its next row.
     fn advance(&mut self, key: &[u8]) {
         let reverse = self.reverse;
         self.sources.retain_mut(|(source, next)| {

@@ -11,10 +11,9 @@ use crate::store::table::codec::KeyPart as _;
 
 /// Fails with `Rebuilding` for the rows of accounts under repair.
 ///
-/// - The rows that say who has an account, and its totals, can still be read
-///   (`RepairMethod::closes_account`), and so can rows of messages and hints.
-/// - A scan or a walk is judged by the account with which its lower bound begins, for it never goes
-///   beyond one account. Only a scan of a whole table does, and it is not refused.
+/// - Tables of which `RepairMethod::closes_account` is false can still be read.
+/// - A scan or a walk is judged by the account with which its lower bound begins. One of a whole
+///   table is not refused.
 pub(in crate::store) struct RepairGuard<'a> {
     pub(in crate::store) read: Box<dyn RowReader + 'a>,
     pub(in crate::store) under_repair: BTreeSet<AccountId>,

@@ -1,4 +1,4 @@
-//! A consistent state of the store. The modules of the store add their reads to `Snapshot`.
+//! A consistent state of the store. Other modules add their reads to `Snapshot`.
 
 pub use crate::store::txn::changes::{Changes, ClientState};
 pub(in crate::store) use crate::store::txn::repair_guard::RepairGuard;
@@ -6,8 +6,7 @@ pub(in crate::store) use crate::store::txn::repair_guard::RepairGuard;
 use crate::store::Thresholds;
 use crate::store::engine::RowReader;
 
-/// One consistent state of the store, or of an account as a transaction leaves it
-/// (`Txn::snapshot`).
+/// One consistent state of the store, or of an account as a transaction leaves it.
 pub struct Snapshot<'a> {
     pub(in crate::store) read: Box<dyn RowReader + 'a>,
     pub(in crate::store) thresholds: Thresholds,
@@ -24,7 +23,6 @@ impl<'a> Snapshot<'a> {
         Self { read, thresholds }
     }
 
-    /// The reader of the rows, for the checker.
     pub(in crate::store) fn reader(&self) -> &dyn RowReader {
         &*self.read
     }

@@ -1,5 +1,4 @@
-//! Checks the vacation response, told rows, served transactions, the format of references to
-//! threads, and decisions.
+//! Checks the vacation response and what deliveries leave besides emails.
 
 use crate::model::{ActionId, DataType, Decision, ModSeq, VacationResponse, Verdict};
 use crate::store::engine::Table;
@@ -15,8 +14,7 @@ use crate::store::table::{
 };
 
 impl Checker<'_> {
-    /// Checks what deliveries leave besides emails; last, the queued actions
-    /// (`Checker::check_actions`).
+    /// Checks told rows, served transactions, references to threads, decisions, and queued actions.
     pub(in crate::store) fn check_delivery_records(&mut self) -> Result<(), Error> {
         self.check_told_rows()?;
         self.check_deliveries()?;

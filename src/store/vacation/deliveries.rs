@@ -1,7 +1,5 @@
-//! Records which LMTP transactions were served, so that a retry is answered and not filed again.
-//!
-//! - The record is written in the same commit as the email.
-//! - A record is valid for `limits::DELIVERY_RETENTION`: no queue retries longer.
+//! Records which LMTP transactions were served, so that a retry is answered and not filed again. A
+//! record is valid for `limits::DELIVERY_RETENTION`.
 
 use std::cmp::Reverse;
 
@@ -16,25 +14,19 @@ use crate::store::txn::Txn;
 
 /// About one delivery in this many, chosen by its hash, deletes expired records.
 const EXPIRE_EVERY: u8 = 32;
-/// The most records and decisions that such a delivery deletes of each kind.
+/// The most records, and the most decisions, that such a delivery deletes.
 const EXPIRY_BATCH: usize = 64;
 
 impl Txn<'_> {
-    /// Returns the record of a transaction that was served before and whose record is still valid.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// Returns the record of a transaction that was served before, if it is still valid.
     pub fn delivery(&self, hash: &[u8; 32]) -> Result<Option<DeliveryRow>, Error> {
         let known = self.row::<Deliveries>(&self.delivery_key(hash))?;
         Ok(known.filter(|known| known.at.after(limits::DELIVERY_RETENTION) > self.now))
     }
 
     /// Records that a transaction was served for these recipients, and created `email` (`None`: the
-    /// message was discarded). If a valid record exists, it keeps its email and time, and gets the
-    /// recipients that it does not have.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// message was discarded). A valid record keeps its email and time, and gets the new
+    /// recipients.
     pub fn remember_delivery(
         &mut self,
         hash: &[u8; 32],
@@ -72,7 +64,6 @@ impl Txn<'_> {
         DeliveryTimeKey { account: self.account, at: at.into(), hash: *hash }
     }
 
-    /// Deletes the record of a transaction, if there is one.
     fn forget_delivery(&mut self, hash: &[u8; 32]) -> Result<(), Error> {
         let key = self.delivery_key(hash);
         if let Some(old) = self.row::<Deliveries>(&key)? {
@@ -83,11 +74,7 @@ impl Txn<'_> {
     }
 
     /// Deletes up to `limit` expired records of transactions, and as many expired decisions, oldest
-    /// first. Returns whether more may be left. Deliveries call this from time to time; upkeep
-    /// calls it for accounts that get no deliveries.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// first. Returns whether more may be left.
     pub fn expire_deliveries_and_decisions(&mut self, limit: usize) -> Result<bool, Error> {
         let account = self.account;
         let mut expired: Vec<[u8; 32]> = Vec::new();

@@ -2,7 +2,7 @@
 //!
 //! - A change of the response's text or times, and switching it on again, begin a new generation;
 //!   the told rows of the response are deleted then.
-//! - Told rows of Sieve scripts have no generation. They expire by themselves.
+//! - Told rows of Sieve scripts have no generation.
 //! - An account has `limits::MAX_TOLD_SENDERS` told rows at most; the oldest make room.
 
 use std::cmp::Reverse;
@@ -23,10 +23,7 @@ use crate::store::txn::Txn;
 
 impl Txn<'_> {
     /// Sets the response. Returns whether anything changed. The generation and the absence of
-    /// `response` are ignored: they follow from the change.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// `response` are ignored.
     pub fn set_vacation(&mut self, response: &VacationResponse) -> Result<bool, Error> {
         let key = self.account_key();
         let old = self.row::<Vacation>(&key)?.unwrap_or_default();
@@ -47,9 +44,8 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// Returns the absence after a change of the response. Switching the response on begins an
-    /// absence, switching it off ends one. A correction while it is on, or saving it again after
-    /// its end, goes on with the same absence.
+    /// Returns the absence after a change of the response. A correction while the response is on,
+    /// or saving it again after its end, goes on with the same absence.
     fn absence(
         &self,
         old: &VacationResponse,
@@ -68,9 +64,6 @@ impl Txn<'_> {
 
     /// Notes that the report of the response's last absence was filed. Returns false if the stored
     /// response is not `expected` any more, or the report is not due.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn mark_absence_reported(&mut self, expected: &VacationResponse) -> Result<bool, Error> {
         let key = self.account_key();
         let stored = self.row::<Vacation>(&key)?.unwrap_or_default();
@@ -86,11 +79,7 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// Deletes the told rows of the response, and returns how many there were. Those of scripts
-    /// stay.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// Deletes the told rows of the response, not those of scripts. Returns how many there were.
     pub fn forget_told(&mut self) -> Result<u64, Error> {
         let (mut of_scripts, mut rows, mut times) = (BTreeSet::new(), Vec::new(), Vec::new());
         self.keys(&KeyRange::<VacationTold>::under(&(self.account,)), |key, row| {
@@ -115,9 +104,6 @@ impl Txn<'_> {
 
     /// Writes the told row of a sender, whose key is `who`, in place of an earlier one. A lifetime
     /// of no time writes nothing.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn remember_told(
         &mut self,
         who: &ToldKey,
@@ -145,9 +131,6 @@ impl Txn<'_> {
     }
 
     /// Deletes the told row of a sender. Returns whether there was one.
-    ///
-    /// # Errors
-    /// Any read error.
     pub fn remove_told(&mut self, who: &ToldKey) -> Result<bool, Error> {
         let account = self.account;
         let key = VacationToldKey { account, told: *who };
@@ -160,14 +143,8 @@ impl Txn<'_> {
         Ok(told.is_some())
     }
 
-    /// Deletes up to `limit` expired told rows. Returns whether more may be left.
-    ///
-    /// A told row of a script expires at its own time. A told row of the response expires if it was
-    /// written at `upto` or before and the response is off or over: while a response lasts, a
-    /// sender is told once.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// Deletes up to `limit` expired told rows. Returns whether more may be left. A told row of the
+    /// response expires if it was written at `upto` or before and the response is off or over.
     pub fn expire_told(&mut self, upto: UtcMillis, limit: usize) -> Result<bool, Error> {
         let (account, now) = (self.account, self.now);
         let response = self.row::<Vacation>(&self.account_key())?.unwrap_or_default();
@@ -193,7 +170,6 @@ impl Txn<'_> {
         Ok(senders.len() >= limit)
     }
 
-    /// Stores the decision on a message.
     pub fn add_decision(&mut self, decision: &Decision) {
         self.put::<Decisions>(&self.decision_key(decision.at, decision.email), decision);
     }
@@ -202,11 +178,8 @@ impl Txn<'_> {
         DecisionKey { account: self.account, at: Reverse(at.into()), email }
     }
 
-    /// Corrects the decision on a message whose queued reply was not sent, giving the reason. Does
-    /// nothing if the action is not a reply, or the decision is no longer stored.
-    ///
-    /// # Errors
-    /// Any read error.
+    /// Corrects the decision on a message whose queued reply was not sent. Does nothing if the
+    /// action is not a reply, or the decision is no longer stored.
     pub fn take_back_answer(
         &mut self,
         action: &Action,

@@ -12,7 +12,6 @@ use crate::store::error::Error;
 const MAX_GROUP_BYTES: usize = 32 << 20;
 
 impl CommitterState {
-    /// Writes groups of commits until the store is closed.
     pub(super) fn run(&self) {
         let mut last_len = 0;
         while let Some(group) = self.take(last_len) {
@@ -23,11 +22,10 @@ impl CommitterState {
     }
 
     /// Takes the queued commits, up to `MAX_GROUP_BYTES`. Waits while the queue is empty; returns
-    /// `None` when the store is closed and the queue is empty.
+    /// `None` when it is empty and the store is closed.
     ///
     /// If the last group had several commits (`last_len`), or several are queued, more are likely
-    /// to come within `Options::hold`. The write waits for them, since a write with its sync costs
-    /// nearly the same for twenty commits as for one. A single writer never waits.
+    /// to come within `Options::hold`, and the write waits for them.
     fn take(&self, last_len: usize) -> Option<Vec<QueuedCommit>> {
         let mut queue = self.queue.lock();
         while queue.commits.is_empty() {
@@ -51,7 +49,6 @@ impl CommitterState {
         Some(group)
     }
 
-    /// Writes a group of commits and redeems or fails each of its tickets.
     fn write(&self, group: Vec<QueuedCommit>) {
         // In order, because a commit that fails makes later ones of its accounts fail, too.
         let mut current = Vec::with_capacity(group.len());
@@ -96,8 +93,7 @@ impl CommitterState {
         Ok(batches)
     }
 
-    /// Removes a commit from the queues after its group was written, calls the listeners, and
-    /// redeems the ticket. Its batches were written, except those in `stale`.
+    /// Ends a commit whose group was written, apart from the batches in `stale`.
     fn redeem(&self, mut commit: QueuedCommit, stale: &[Arc<Batch>]) {
         let mut overtaken = Vec::new();
         for part in &mut commit.parts {
@@ -125,8 +121,7 @@ impl CommitterState {
         drop(commit.result.send(Ok(overtaken))); // the caller may have dropped its ticket
     }
 
-    /// Removes a commit of which nothing was written from the queues, and gives `result` to the
-    /// ticket.
+    /// Ends a commit of which nothing was written.
     fn fail(&self, commit: QueuedCommit, result: WriteResult) {
         for part in &commit.parts {
             if let Some((batch, _)) = &part.rows {
@@ -138,8 +133,7 @@ impl CommitterState {
 }
 
 impl QueuedBatches {
-    /// Drops a batch that was not written, and all later batches of the account, which were built
-    /// on it.
+    /// Drops a batch that was not written, and the account's later ones, which were built on it.
     fn forget(&mut self, batch: &Arc<Batch>) {
         if let Some(at) = self.batches.iter().position(|one| Arc::ptr_eq(one, batch)) {
             self.failures += 1;
@@ -161,7 +155,7 @@ impl QueuedCommit {
         self.parts.iter().all(|part| part.queue.queued.lock().failures == part.failures)
     }
 
-    /// The number of bytes of keys and rows that the commit writes. Shared rows count once.
+    /// Bytes of the keys and rows that the commit writes. Shared rows count once.
     fn byte_len(&self) -> usize {
         let shared = self.batches().find_map(|batch| batch.shared.as_deref()).into_iter().flatten();
         let puts = self.batches().flat_map(|batch| &batch.puts).chain(shared);

@@ -1,4 +1,4 @@
-//! The rows that the changes of one commit have in common: those of the message that they file.
+//! The rows that the changes of one commit have in common: those of a message.
 
 use std::sync::Arc;
 
@@ -6,7 +6,6 @@ use crate::store::engine::segments::{SegmentGuard, Segments};
 use crate::store::engine::{Engine, Put};
 use crate::store::error::Error;
 
-/// The rows of a message, which are written once with the changes that refer to it.
 pub(in crate::store) struct SharedRows {
     pub(super) rows: Option<Arc<Vec<Put>>>,
     /// Taken before the rows were made, which may name an extent.
@@ -14,13 +13,11 @@ pub(in crate::store) struct SharedRows {
 }
 
 impl SharedRows {
-    /// No rows, for changes that have no message in common.
+    /// For changes that have no message in common.
     pub(super) fn none(engine: &dyn Engine) -> Self {
         Self { rows: None, guard: engine.segments().map(Segments::guard) }
     }
 
-    /// The rows that `make` returns.
-    ///
     /// # Errors
     /// What `make` returns.
     pub(in crate::store) fn make(

@@ -1,12 +1,11 @@
-//! The ticket of a commit, which says when the commit is durable and visible.
+//! The ticket of a commit.
 
 use tokio::sync::oneshot;
 
 use crate::model::AccountId;
 use crate::store::error::Error;
 
-/// The result of the write of a commit: the accounts whose changes were overtaken. Nothing of these
-/// changes was written.
+/// The accounts whose changes were overtaken and not written.
 pub(super) type WriteResult = Result<Vec<AccountId>, Error>;
 
 /// Becomes ready when a commit is durable and visible, or has failed. If a ticket is dropped, its
@@ -22,17 +21,14 @@ enum TicketState {
 }
 
 impl Ticket {
-    /// A ticket of a commit that has ended.
     pub(super) fn ended(result: WriteResult) -> Self {
         Self(TicketState::Ended(result))
     }
 
-    /// A ticket of a commit that wrote nothing.
     pub(in crate::store) fn of_nothing() -> Self {
         Self::ended(Ok(Vec::new()))
     }
 
-    /// A ticket of a queued commit, whose result arrives by a channel.
     pub(super) fn waiting(receiver: oneshot::Receiver<WriteResult>) -> Self {
         Self(TicketState::Waiting(receiver))
     }
@@ -47,8 +43,7 @@ impl Ticket {
     }
 
     /// Waits until the commit is durable and visible. Returns the accounts whose changes were not
-    /// written, because another change came first or an earlier one failed. The changes of all
-    /// other accounts are written.
+    /// written, because another change came first or an earlier one failed.
     ///
     /// # Errors
     /// `Full`, `Away`, `Poisoned` or an error of the engine: nothing of the commit was written. If
@@ -60,7 +55,7 @@ impl Ticket {
         }
     }
 
-    /// Does as `wait`, and blocks the thread. Must not be called from an asynchronous task.
+    /// Blocks the thread. Must not be called from an asynchronous task.
     ///
     /// # Errors
     /// As `wait`.
@@ -68,7 +63,6 @@ impl Ticket {
         all_written(self.overtaken_accounts_blocking())
     }
 
-    /// Does as `overtaken_accounts`, and blocks the thread.
     pub(super) fn overtaken_accounts_blocking(self) -> WriteResult {
         match self.0 {
             TicketState::Ended(result) => result,
