@@ -1,11 +1,9 @@
 //! Carries out one attempt at one action.
 //!
-//! - An attempt is recorded durably before its message goes out (`AttemptContext::begin`).
-//! - The result is recorded afterwards (`AttemptContext::record_next_step`).
-//! - If the relay cannot be reached, the action stays the first of those that are ready, and no
-//!   attempt is counted.
-//! - Several attempts run side by side, each at another action. As `round` sees to it, the next
-//!   recipient of each is in another lane. A person may change an action at any time before its
+//! - An attempt is recorded durably before its message goes out (`AttemptContext::begin`), and its
+//!   result afterwards (`AttemptContext::record_next_step`).
+//! - If the relay cannot be reached, no attempt is counted.
+//! - Attempts run side by side, each at another action. A person may change an action until its
 //!   attempt is recorded; then nothing is sent.
 
 use std::sync::Arc;
@@ -26,10 +24,8 @@ use crate::outbox::{
 };
 use crate::store::{Digest, Error, Store, domain_digest, lane_digest};
 
-/// How long an action waits if an earlier one to the same address is due or under way.
 const EARLIER_MAIL_PAUSE: Duration = Duration::from_secs(2);
 
-/// What every attempt needs.
 #[derive(Debug, Clone)]
 pub(super) struct AttemptContext {
     pub(super) store: Store,
@@ -39,33 +35,28 @@ pub(super) struct AttemptContext {
     pub(super) order: Arc<Mutex<RetryOrder>>,
 }
 
-/// What the scheduler learns of an attempt. `round::results` does what each says.
+/// What the scheduler learns of an attempt.
 #[derive(Debug)]
 pub(super) enum AttemptResult {
-    /// The result is recorded, or there was nothing to do: the scheduler lets go of the action, and
-    /// reads it again when it is due. The fields say what was learned of recipients' domains (by
-    /// `domain_digest`, one entry for each recipient of whom something was learned) and of the
-    /// relay.
+    /// The result is recorded, or there was nothing to do. The fields say what was learned of
+    /// recipients' domains (by `domain_digest`, one entry for each recipient of whom something was
+    /// learned) and of the relay.
     Recorded(Vec<(Digest, DestinationHealth)>, RelayHealth),
     /// The relay cannot be reached, or refuses everything, with this error. The message did not go
-    /// out. All actions rest, and this one is the first afterwards.
+    /// out.
     RelayDown(String),
-    /// The action could not be read, or the store refused to record the attempt or its result. All
-    /// actions rest, because the next one would fail in the same way. If the message went out, its
-    /// row says that it may have been sent (`Attempting`).
+    /// The action could not be read, or the store refused to record the attempt or its result. If
+    /// the message went out, its row says that it may have been sent (`Attempting`).
     Unrecorded,
     /// The account is being repaired, or a row of the directory that the action needs is damaged.
-    /// Nothing was sent. Only this action rests.
+    /// Nothing was sent.
     Rests,
-    /// Earlier mail in its lane goes first: the action is put off until this time. Nothing was
-    /// sent.
+    /// Earlier mail in its lane goes first, until this time. Nothing was sent.
     WaitsForEarlier(UtcMillis),
 }
 
-/// What an attempt says of the relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RelayHealth {
-    /// The relay was not asked.
     Unknown,
     /// The relay was reached, and refused nothing for reasons of its own.
     Well,
@@ -73,7 +64,6 @@ pub(super) enum RelayHealth {
     Refused,
 }
 
-/// What an attempt says of a recipient's domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DestinationHealth {
     /// The domain accepted a message, or refused it for good.
@@ -84,15 +74,13 @@ pub(super) enum DestinationHealth {
     Refused,
 }
 
-/// The result of an attempt that learned nothing of domains and relay.
 pub(super) fn nothing_learned() -> AttemptResult {
     AttemptResult::Recorded(Vec::new(), RelayHealth::Unknown)
 }
 
 impl AttemptContext {
-    /// Carries out an action as its row says: sends it, or settles it if it is over. Does nothing
-    /// if the row says that it is not due, or is held, blocked, failed or removed: a wake-up may be
-    /// out of date.
+    /// Sends an action, or settles it if it is over. Does nothing if the row says that it is not
+    /// due or not to be sent: a wake-up may be out of date.
     pub(super) async fn carry_out(self, (account, id): ActionKey) -> AttemptResult {
         let read = self.store.snapshot().action(account, id);
         let action = match read {
@@ -108,7 +96,6 @@ impl AttemptContext {
             }
         };
         let (now, retry) = (self.store.clock().now(), &self.settings.retry);
-        // The next step, if it is known without an attempt.
         let next = match action.state {
             ActionState::Held | ActionState::Blocked | ActionState::Failed => {
                 self.order.lock().forget((account, id));
@@ -120,11 +107,9 @@ impl AttemptContext {
                 note: None,
                 unsent: None,
             }),
-            // The attempt was begun, but its result could not be recorded.
             ActionState::Attempting => recover(&action, now, retry),
             ActionState::Waiting if action.due > now => return nothing_learned(),
-            // An expired reply is given up. Any other expired action is tried once more, because
-            // the clock may have been wrong.
+            // Any other expired action is tried once more, because the clock may have been wrong.
             ActionState::Waiting if now >= action.expires && rules(action.kind).at_most_once => {
                 Some(expire(&action, now, retry))
             }
@@ -146,7 +131,6 @@ impl AttemptContext {
             Err(error) if next.is_none() => {
                 return self.hold_unreadable(account, &action, &error).await;
             }
-            // The message of an action that is over is not needed.
             Err(_) => Vec::new(),
         };
         if let Some(next) = next {
@@ -176,10 +160,10 @@ impl AttemptContext {
         }
     }
 
-    /// Orders the recipients: first those that may be tried now, then those for whom earlier mail
-    /// waits. Returns the action with its recipients in this order, and how many of those that wait
-    /// may be tried (`usize::MAX`: all). If none may be tried, the error is the time until which
-    /// the action waits; `RetryOrder` remembers that then.
+    /// Returns the action with its recipients reordered: first those that may be tried now, then
+    /// those for whom earlier mail waits; and how many may be tried (`usize::MAX`: all). If none
+    /// may be tried, the error is the time until which the action waits, which is stored in
+    /// `RetryOrder`.
     fn recipients_in_order(
         &self,
         account: AccountId,
@@ -192,7 +176,6 @@ impl AttemptContext {
             true if now < deadline => self.wait_of_earlier_mail(key, &target.address, now),
             _ => None,
         };
-        // An action is early if a person asked for it before it was due again.
         let is_early = self.order.lock().is_early(key, now);
         if is_early || now >= deadline {
             return (action.clone(), Ok(usize::MAX));
@@ -210,15 +193,13 @@ impl AttemptContext {
         let count = ready.iter().filter(|target| target.waits()).count();
         ready.append(&mut waiting);
         let reordered = Action { recipients: ready, ..action.clone() };
-        // The action waits only if earlier mail waits for every recipient that is left.
         let Some(until) = until.filter(|_| count == 0) else { return (reordered, Ok(count)) };
         let until = until.min(deadline);
         self.order.lock().wait(key, lanes(account, action), until);
         (reordered, Err(until))
     }
 
-    /// Returns until when an action waits for earlier mail to the address `to`; `None` if there is
-    /// no earlier mail.
+    /// Returns until when an action waits for earlier mail to the address `to`.
     fn wait_of_earlier_mail(
         &self,
         key: ActionKey,
@@ -246,8 +227,7 @@ impl AttemptContext {
     }
 
     /// Hands the message to the relay and records the result. `stored` is the action as it is in
-    /// the store. `action` has its recipients in the order in which to try them; at most
-    /// `max_recipients` are tried.
+    /// the store. `action` has its recipients in the order in which to try them.
     async fn attempt_delivery(
         &self,
         account: AccountId,
@@ -287,8 +267,8 @@ impl AttemptContext {
                 let error = "the relay hangs up on new connections";
                 return self.relay_down(account, stored, error, message).await;
             }
-            // A person removed, held or changed the action while the relay was asked. Nothing of
-            // the message went out.
+            // A person changed the action while the relay was asked. Nothing of the message went
+            // out.
             SendResult::Unrecorded(error @ (Error::NotFound(_) | Error::Conflict(_))) => {
                 tracing::info!(
                     %account,
@@ -337,8 +317,7 @@ impl AttemptContext {
     }
 
     /// Records durably that the message goes out from now on, and stores the recorded row in
-    /// `begun`, so that nobody can hold or remove the action any more without learning that it may
-    /// have been sent. Actions of all kinds are recorded.
+    /// `begun`.
     ///
     /// # Errors
     /// `Conflict` or `NotFound` if the action was changed or removed since it was read; other
@@ -351,16 +330,14 @@ impl AttemptContext {
     ) -> Result<(), Error> {
         let attempt = Action { state: ActionState::Attempting, ..action.clone() };
         let ((), ticket) = self.store.commit(account, |txn| txn.update_action(action, &attempt))?;
-        // From here on the attempt counts as begun: if the wait fails, the record may be on the
-        // disk.
+        // If the wait fails, the record may be on the disk nevertheless.
         *begun.lock() = Some(attempt);
         ticket.wait().await
     }
 
     /// Ends an attempt because the relay cannot be reached. Returns `RelayDown`, or `Unrecorded` if
-    /// the row does not become durable. No attempt is counted. An expired action is given up.
-    /// Otherwise an urgent action without an error gets this one in its row, where its owner sees
-    /// it.
+    /// the row does not become durable. An expired action is given up. Otherwise an urgent action
+    /// without an error gets this one in its row, where its owner sees it.
     async fn relay_down(
         &self,
         account: AccountId,
@@ -394,8 +371,7 @@ pub(super) fn lanes(account: AccountId, action: &Action) -> Vec<Digest> {
 }
 
 /// Returns what the outcomes say of the recipients' domains. `outcomes` are those of the recipients
-/// that wait, in order; recipients beyond the last one were not tried. There is no entry for an
-/// outcome that says nothing of the domain.
+/// that wait, in order; recipients beyond the last one were not tried.
 fn destination_health(
     action: &Action,
     outcomes: &[AttemptOutcome],

@@ -1,10 +1,9 @@
 //! Checks before each attempt that the account may still send as the addresses in its submission.
 //!
-//! - A submission can wait for long: for the time that its owner chose (RFC 4865), while it is
-//!   held, or for the relay. Meanwhile its addresses may have been given to another account.
-//! - The check is the one that was made when the message was submitted.
-//! - A submission that fails it fails for good. Nobody gets a report, because the envelope sender
-//!   may be somebody else's address now. The owner sees it in the submission's `deliveryStatus`.
+//! - A submission can wait for long. Meanwhile its addresses may have been given to another
+//!   account.
+//! - A submission that fails the check fails for good, without a report: its envelope sender may be
+//!   the address of another account now. The submission's `deliveryStatus` says it.
 
 use crate::account::Directory;
 use crate::message::header::{body_offset, fields};
@@ -14,8 +13,8 @@ use crate::outbox::{AttemptOutcome, NextStep, RetrySchedule, next_step};
 use crate::store::Error;
 
 /// Returns the next step of a submission whose envelope sender, From or Sender is not an address of
-/// the account any more, or no address at all. `None` if it may be sent; other kinds always may.
-/// `message` is the action's whole message.
+/// the account any more; `None` if it may be sent. Actions of other kinds always may. `message` is
+/// the whole message.
 ///
 /// # Errors
 /// `Corrupt` if a row of the directory that decides this is damaged or lost; other errors if the

@@ -1,19 +1,16 @@
 //! Keeps the order of mail from one account to one address.
 //!
 //! - An action that waits for another attempt is remembered with the addresses that it still goes
-//!   to. A later action to one of them waits until that attempt, and is remembered itself. Its
-//!   other recipients do not wait.
+//!   to. Later actions to one of them wait for it.
 //! - No action waits longer for its turn than `limits::MAX_ORDER_WAIT`, nor beyond its lifetime.
-//! - This state is in memory only. The rows of the actions decide, and it is read from them at the
-//!   start. Beyond `limits::MAX_POSTPONED_ACTIONS` further actions are not remembered, so that only
-//!   their order may be lost.
+//! - This state is in memory only; the start reads it from the rows of the actions. Beyond
+//!   `limits::MAX_POSTPONED_ACTIONS` actions are not remembered, and their order may be lost.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::model::{AccountId, ActionId, UtcMillis, limits};
 use crate::store::Digest;
 
-/// The account and the id of an action.
 pub(super) type ActionKey = (AccountId, ActionId);
 
 /// Actions that wait for another attempt.
@@ -33,8 +30,7 @@ struct WaitingAction {
 }
 
 impl RetryOrder {
-    /// Remembers that an action waits until a time, in place of what was remembered of it. Later
-    /// actions in these lanes wait for it.
+    /// Remembers that an action waits, in place of what was remembered of it.
     pub(super) fn wait(&mut self, key: ActionKey, lanes: Vec<Digest>, until: UtcMillis) {
         self.forget(key);
         if self.waiting.len() >= limits::MAX_POSTPONED_ACTIONS {
@@ -46,7 +42,6 @@ impl RetryOrder {
         self.waiting.insert(key, WaitingAction { until, lanes });
     }
 
-    /// Forgets an action that is done or waits no more.
     pub(super) fn forget(&mut self, key: ActionKey) {
         for lane in self.waiting.remove(&key).into_iter().flat_map(|waiting| waiting.lanes) {
             let lane_key = (key.0, lane);
@@ -65,14 +60,14 @@ impl RetryOrder {
         (*first < action).then_some((account, *first))
     }
 
-    /// Whether a person wants an urgent action, which is due, to be sent now. That is so if it is
-    /// due earlier than the queue decided (`is_early`), or if the queue has decided nothing yet.
+    /// Whether an urgent action that is due was asked for by a person: it is due earlier than the
+    /// queue decided (`is_early`), or the queue has decided nothing yet.
     pub(super) fn is_wanted_now(&self, key: ActionKey, now: UtcMillis) -> bool {
         self.waiting.get(&key).is_none_or(|waiting| now < waiting.until)
     }
 
-    /// Whether an action was told to wait beyond `now`. If its row says that it is due
-    /// nevertheless, a person asked for it since.
+    /// Whether an action was told to wait beyond `now`. If its row says that it is due, a person
+    /// asked for it since.
     pub(super) fn is_early(&self, key: ActionKey, now: UtcMillis) -> bool {
         self.waiting.get(&key).is_some_and(|waiting| now < waiting.until)
     }

@@ -8,8 +8,7 @@ use super::relay::Relay;
 use super::send::RelayConnection;
 use crate::model::clock::Stopwatch;
 
-/// The idle connections to one relay, the one that was used last at the end. When the settings name
-/// another relay, `round` makes another pool.
+/// The idle connections to one relay, the one that was used last at the end.
 #[derive(Default)]
 pub(super) struct RelayPool(Mutex<Vec<IdleConnection>>);
 
@@ -25,12 +24,11 @@ impl std::fmt::Debug for RelayPool {
 }
 
 impl RelayPool {
-    /// Returns the idle connection that was used last, or opens a new one if there is none or it
-    /// has been idle for too long. The relay may have closed an idle connection: see
-    /// `SendResult::Stale`.
+    /// Returns the idle connection that was used last, or opens one if there is none or that one is
+    /// too old. The relay may have closed an idle connection: see `SendResult::Stale`.
     ///
     /// # Errors
-    /// If no connection can be opened: says why.
+    /// If no connection can be opened.
     pub(super) async fn take(&self, relay: &Relay) -> Result<RelayConnection, String> {
         let idle = self.0.lock().pop();
         match idle.filter(|idle| idle.since.elapsed() < relay.idle_timeout) {
@@ -39,8 +37,7 @@ impl RelayPool {
         }
     }
 
-    /// Takes a connection back. Closes it if it has carried as many messages as it may, or if none
-    /// are kept (`idle_timeout` 0).
+    /// Takes a connection back, or closes it if it may carry no more messages or none are kept.
     pub(super) async fn give_back(&self, relay: &Relay, connection: RelayConnection) {
         if connection.carried >= relay.max_messages || relay.idle_timeout.is_zero() {
             return connection.quit().await;
@@ -52,7 +49,6 @@ impl RelayPool {
         self.0.lock().is_empty()
     }
 
-    /// Closes the connections that have been idle for this time.
     pub(super) async fn expire(&self, idle: Duration) {
         let expired: Vec<IdleConnection> =
             self.0.lock().extract_if(.., |waiting| waiting.since.elapsed() >= idle).collect();

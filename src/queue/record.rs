@@ -8,12 +8,12 @@ use crate::store::Error;
 use crate::trace::metrics;
 
 impl AttemptContext {
-    /// Records the next step of an action. `stored` is its row as this attempt read or wrote it
-    /// last; `action` is what `next` was made of, and may have another order of recipients or
-    /// another error. `message` is reported to the sender if recipients were given up.
+    /// Records the next step of an action. `stored` is its row as this attempt last read or wrote
+    /// it; `action` may have another order of recipients or another error. `message` is for the
+    /// report to the sender.
     ///
-    /// If a person changed the action meanwhile, nothing is recorded: nothing of the message went
-    /// out then (`begin`). Returns `nothing_learned()`, also in this case, or `Unrecorded`.
+    /// If the action was changed meanwhile, nothing is recorded. Returns `nothing_learned()`, also
+    /// in this case, or `Unrecorded`.
     pub(super) async fn record_next_step(
         &self,
         account: AccountId,
@@ -26,7 +26,7 @@ impl AttemptContext {
             txn.assert_action(stored)?;
             let dropped_dependants = match &next.step {
                 ActionStep::Done => txn.complete_action(action.id).map(|_| Vec::new())?,
-                // The first that is removed is the action itself.
+                // The first is the action itself.
                 ActionStep::Dropped => txn.remove_unsent_action(action.id)?.split_off(1),
                 ActionStep::Again(again) => {
                     txn.update_action(stored, again).map(|()| Vec::new())?
@@ -113,15 +113,14 @@ impl AttemptContext {
             Ok(((), ticket)) => {
                 ticket.wait().await.map_or(AttemptResult::Unrecorded, |()| nothing_learned())
             }
-            // A person changed the action meanwhile: it is read again.
+            // The action was changed meanwhile: it is read again.
             Err(Error::NotFound(_) | Error::Conflict(_)) => nothing_learned(),
             Err(_) => AttemptResult::Unrecorded,
         }
     }
 
     /// Composes the report to the sender about recipients that were given up. Its Message-ID
-    /// follows from the action and the attempt, so that it is the same if the record must be made
-    /// again.
+    /// follows from the action and the attempt, so that a repeated record has the same one.
     fn compose_report(
         &self,
         account: AccountId,
@@ -141,7 +140,6 @@ impl AttemptContext {
     }
 }
 
-/// Logs and counts the result of an attempt, or of a step without one.
 fn log_next_step(account: AccountId, action: &Action, next: &NextStep) {
     let (id, kind, to) = (action.id, action.kind.name(), action.recipient_summary());
     for target in &next.failed {

@@ -1,4 +1,4 @@
-//! The relay as the site configures it: address, protocol, TLS, login and limits.
+//! The configuration of the relay.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,42 +10,34 @@ pub struct Relay {
     pub address: RelayAddress,
     pub protocol: Protocol,
     pub tls: Tls,
-    /// Certificates (DER) of the authorities to trust. If empty, those of the machine are trusted.
+    /// Trusted authorities (DER). If empty, those of the machine are trusted.
     pub authorities: Vec<Vec<u8>>,
-    /// The name that the relay's certificate must hold. `None` is the host of `address`, or
-    /// `localhost` for a Unix socket.
+    /// The name in the relay's certificate. `None` is the host of `address`, or `localhost` for a
+    /// Unix socket.
     pub tls_name: Option<String>,
-    /// `None`: no login is tried.
     pub login: Option<RelayCredentials>,
-    /// The name that this server gives in EHLO.
     pub hostname: String,
-    /// The longest wait for one answer to a command. The answer to a message may take ten times as
-    /// long, and the whole opening of a connection four times.
+    /// The longest wait for one answer. The answer to a message may take ten times as long, and
+    /// opening a connection four times.
     pub timeout: Duration,
-    /// How many recipients one transaction may have; 0 counts as 1.
+    /// Recipients of one transaction; 0 counts as 1.
     pub max_recipients: usize,
-    /// How many messages one connection may carry; 0 counts as 1.
+    /// Messages of one connection; 0 counts as 1.
     pub max_messages: u32,
-    /// How long an idle connection is kept; with 0, none is.
+    /// With 0, no idle connection is kept.
     pub idle_timeout: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RelayAddress {
-    Tcp {
-        /// A name or an IP address.
-        host: String,
-        port: u16,
-    },
-    /// The path of a Unix socket.
+    Tcp { host: String, port: u16 },
     Unix(PathBuf),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// SMTP (RFC 5321).
     Smtp,
-    /// LMTP (RFC 2033): the relay answers for each recipient.
+    /// RFC 2033: the relay answers for each recipient.
     Lmtp,
 }
 
@@ -62,13 +54,11 @@ pub enum Tls {
     Implicit,
 }
 
-/// The login at the relay (RFC 4954).
 #[derive(Clone, PartialEq, Eq)]
 pub struct RelayCredentials {
     pub user: String,
     pub password: String,
-    /// Whether the password may be sent unencrypted to another machine. To this machine it always
-    /// may.
+    /// Whether the password may be sent unencrypted to another machine.
     pub in_the_clear: bool,
 }
 

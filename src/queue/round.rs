@@ -1,15 +1,12 @@
 //! The scheduler: chooses which actions are attempted next.
 //!
-//! - It holds a bounded window of the wake-ups that are due, and no messages (`window`).
+//! - It holds a bounded window of the wake-ups that are due, and no messages.
 //! - Urgent actions go first, also after a temporary refusal; the others go by due time.
 //! - In each lane one action goes at a time. The lanes go side by side, as many as the site allows.
-//! - While the relay is down nothing is tried, which costs the actions no attempts. After each rest
-//!   one action probes the relay.
-//! - A domain that refuses mail rests in the same way: its actions are put off until a probe gets
-//!   through. An action that a person asks for just now is tried nevertheless.
-//! - Rests are measured by monotonic time. Due times that are too far ahead, because the wall clock
-//!   was set back, are corrected (`clock`).
-//! - `results` takes in the results of attempts.
+//! - While the relay is down nothing is tried. After each rest one action probes the relay.
+//! - A domain that refuses mail rests in the same way. An action that a person asks for is tried
+//!   nevertheless.
+//! - Rests are measured by monotonic time.
 
 mod clock;
 mod results;
@@ -34,10 +31,8 @@ use crate::store::{Digest, Store, WakeCondition, Wakeup};
 
 /// How many wake-ups are read at once. At most twice as many are ready.
 const WAKEUPS_PER_READ: usize = 256;
-/// The longest sleep, so that no change goes unnoticed for longer.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
 
-/// The state of the scheduler.
 pub(super) struct Scheduler {
     store: Store,
     directory: Directory,
@@ -45,29 +40,22 @@ pub(super) struct Scheduler {
     settings: Arc<Settings>,
     pool: Arc<RelayPool>,
     under_way: JoinSet<AttemptResult>,
-    /// The wake-up of each attempt in `under_way`.
     wakeups_by_task: HashMap<Id, Wakeup>,
-    /// The lanes of the actions under way.
     busy_lanes: HashSet<Digest>,
-    /// Wake-ups that are due, in the order in which they are tried.
+    /// Due wake-ups, in the order in which they are tried.
     ready: VecDeque<Wakeup>,
     /// Wake-ups that are left alone until a time, after an attempt that could not be made.
     resting: HashMap<ActionKey, (MonotonicMillis, Wakeup)>,
-    /// The actions that are ready, resting, under way, or waiting for earlier mail. Each is here
-    /// once.
+    /// The actions that are ready, resting, under way, or waiting for earlier mail.
     in_window: HashSet<ActionKey>,
     relay_trouble: Trouble,
-    /// The trouble of the relay, for those who look at the queue; `None` while it works.
     published_trouble: LiveValue<Option<RelayTrouble>>,
     destinations: Destinations,
     order: Arc<Mutex<RetryOrder>>,
-    /// Wake-ups that must wait for earlier mail in their lane, and until when.
     waiting_for_earlier: Vec<(UtcMillis, Wakeup)>,
-    /// Whether a person asked for an action that waits for the relay. Then the relay is probed at
-    /// once.
+    /// Whether a person asked for an action that waits for the relay. Then it is probed at once.
     is_probe_requested: bool,
-    /// The wall clock minus the monotonic time, in milliseconds, when it was last compared; `None`
-    /// at the start. It falls when the clock is set back.
+    /// The wall clock minus the monotonic time, in milliseconds, when they were last compared.
     clock_offset: Option<i64>,
     /// Whether another read of the queue may find more due wake-ups.
     may_have_more: bool,
@@ -75,13 +63,11 @@ pub(super) struct Scheduler {
     next_due: Option<UtcMillis>,
     /// The due time at which the next read of the queue begins.
     scan_from: UtcMillis,
-    /// When `sweep` last ran; `None` at the start.
     last_sweep: Option<MonotonicMillis>,
-    /// The largest number of actions that were in the window at once.
     max_in_window: Arc<AtomicUsize>,
 }
 
-/// One point in time: the wall clock for times in rows, and the monotonic time for rests.
+/// The wall clock for times in rows, and the monotonic time for rests.
 #[derive(Debug, Clone, Copy)]
 struct CurrentTime {
     wall: UtcMillis,
@@ -132,13 +118,12 @@ impl Scheduler {
         CurrentTime { wall: clock.now(), steady: clock.steady() }
     }
 
-    /// Notes that an action was queued or changed.
     pub(super) fn note_work(&mut self) {
         self.may_have_more = true;
     }
 
-    /// Starts the attempts that may start now; none while the queue is held (`start`). Returns how
-    /// long the worker may sleep afterwards, if nothing wakes it and no attempt ends.
+    /// Starts the attempts that may start now. Returns how long the worker may sleep afterwards, if
+    /// nothing wakes it and no attempt ends.
     pub(super) async fn start_attempts(&mut self) -> Duration {
         let now = self.now();
         self.refresh(now.steady);
@@ -197,11 +182,9 @@ impl Scheduler {
         }
     }
 
-    /// Takes over new settings, and makes wake-ups ready whose rest is over.
     fn refresh(&mut self, now: MonotonicMillis) {
         let newest = self.live_settings.get();
         if newest.relay != self.settings.relay {
-            // What was learned about the old relay does not hold for the new one.
             self.clear_relay_trouble();
             self.destinations = Destinations::default();
             self.pool = Arc::default();
@@ -229,7 +212,7 @@ impl Scheduler {
         let mut room = self.settings.concurrency.max(1).saturating_sub(self.under_way.len());
         let mut deferred = Vec::new();
         match self.relay_trouble.permission(now.steady) {
-            // After a failure of the relay, one action is enough to find out whether it is back.
+            // One action is enough to find out whether the relay is back.
             SendPermission::Go if !self.relay_trouble.is_none() => {
                 room = usize::from(self.under_way.is_empty());
             }
@@ -284,8 +267,8 @@ impl Scheduler {
         deferred
     }
 
-    /// Puts actions off: stores their new due times, and lets go of their wake-ups. An action whose
-    /// time cannot be stored rests in the window.
+    /// Stores new due times of actions and removes their wake-ups. An action whose time cannot be
+    /// stored rests in the window.
     async fn defer(&mut self, deferred: Vec<(UtcMillis, Wakeup)>, now: CurrentTime) {
         let mut groups: BTreeMap<(AccountId, UtcMillis), Vec<(ActionId, Wakeup)>> = BTreeMap::new();
         for (until, wakeup) in deferred {
@@ -321,7 +304,6 @@ impl Scheduler {
         }
     }
 
-    /// Leaves a wake-up alone for a while. It stays in the window.
     fn set_to_rest(&mut self, wakeup: Wakeup, now: MonotonicMillis) {
         let until = now.after(self.settings.relay_pause.saturating_mul(4));
         self.resting.insert(action_key(&wakeup), (until, wakeup));

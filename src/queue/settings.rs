@@ -1,4 +1,4 @@
-//! The site's settings of sending.
+//! The settings of the queue.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,23 +2,21 @@
 //!
 //! - Each account must have as many actions as its row says, and each action its wake-up. Accounts
 //!   under repair are left out.
-//! - The epoch of the store must be the one in which the queue was last worked on. It differs after
-//!   a backup was restored: the actions in it may have been sent since the backup was made.
-//! - If anything is wrong, the queue is held: it is logged, every waiting submission says so, and
-//!   nothing is sent until an administrator accepts it (`restante queue accept-loss`).
+//! - The epoch of the store must be the one in the queue's mark. It differs after a backup was
+//!   restored: the actions may have been sent since the backup was made.
+//! - Otherwise the queue is held: nothing is sent until `restante queue accept-loss`.
 
 use crate::model::{AccountId, Action};
 use crate::outbox::HELD;
 use crate::store::{Error, QueueMark, Store};
 
-/// How many actions are read at once, and changed by one commit.
 const ACTIONS_PER_COMMIT: usize = 256;
 
-/// Checks the queue, and stores the result in its mark, which the scheduler reads before each
-/// round.
+/// Checks the queue and stores the result in its mark. If the queue is held, sets the status of the
+/// waiting submissions to say so.
 ///
 /// # Errors
-/// If the store cannot be read or written. Then nothing is known, and nothing may be sent.
+/// If the store cannot be read or written. Then nothing may be sent.
 pub(super) async fn audit(store: &Store) -> Result<(), Error> {
     let cloned = store.clone();
     let checked = tokio::task::spawn_blocking(move || find_new_mark(&cloned)).await;
@@ -42,7 +40,6 @@ pub(super) async fn audit(store: &Store) -> Result<(), Error> {
     notified.map_err(|error| Error::Io(error.to_string()))?
 }
 
-/// If the queue is held, sets the status of every waiting submission to say so.
 fn notify_held_submissions(store: &Store) -> Result<(), Error> {
     let mark = store.snapshot().queue_mark()?;
     if mark.is_none_or(|mark| mark.held.is_none()) {

@@ -83,7 +83,6 @@ fn reply(to: &str, now: UtcMillis) -> NewAction {
     reply.into_action(now)
 }
 
-/// Queues a reply, and writes the told row of its recipient.
 fn queue_reply(store: &Store, to: &str, state: ActionState) -> ActionId {
     let NewAction { action, bytes } = reply(to, store.clock().now());
     commit(store, |txn| {
@@ -164,7 +163,6 @@ fn settings(port: u16) -> Settings {
     }
 }
 
-/// A worker that runs.
 struct RunningWorker {
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
@@ -187,7 +185,6 @@ impl RunningWorker {
     }
 }
 
-/// Waits until `is_reached`; panics after 15 seconds.
 async fn until(what: &str, mut is_reached: impl FnMut() -> bool) {
     for _ in 0..1500 {
         if is_reached() {

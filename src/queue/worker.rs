@@ -1,8 +1,6 @@
-//! The worker of the queue: runs the scheduler when a commit queues something or an action is due.
+//! The task of the queue: runs the scheduler when a commit queues something or an action is due.
 //!
-//! Nothing is sent before `start::audit` has checked that the queue is complete. If it is not, the
-//! audit stores that the queue is held, and the scheduler sends nothing until an administrator
-//! accepts it.
+//! Nothing is sent before `start::audit` has checked the queue.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -28,7 +26,6 @@ pub struct QueueWorker {
     trouble: LiveValue<Option<RelayTrouble>>,
 }
 
-/// Wakes the worker, for example after its settings were changed.
 #[derive(Debug, Clone)]
 pub struct QueueWaker(Arc<Notify>);
 
@@ -39,8 +36,8 @@ impl QueueWaker {
 }
 
 impl QueueWorker {
-    /// Makes a worker, and has the store's commits wake it. `directory` says who may send as which
-    /// address. A change of the settings applies from the next attempt on.
+    /// Makes a worker, and has the store's commits wake it. A change of the settings applies from
+    /// the next attempt on.
     #[must_use]
     pub fn new(store: Store, directory: Directory, settings: LiveValue<Settings>) -> Self {
         let wake = Arc::new(Notify::new());
@@ -65,13 +62,12 @@ impl QueueWorker {
         QueueWaker(Arc::clone(&self.wake))
     }
 
-    /// The error of the relay while it is down and nothing is sent; `None` otherwise.
+    /// The error of the relay while it is down.
     #[must_use]
     pub fn trouble(&self) -> LiveValue<Option<RelayTrouble>> {
         self.trouble.clone()
     }
 
-    /// The largest number of actions that the worker has had in memory at once.
     #[cfg(test)]
     #[must_use]
     pub fn max_in_window(&self) -> Arc<AtomicUsize> {

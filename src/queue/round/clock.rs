@@ -5,11 +5,11 @@ use crate::model::UtcMillis;
 use crate::outbox::clamp_times;
 use crate::store::WakeCondition;
 
-/// If the wall clock loses more than this against monotonic time, in milliseconds, it was set back.
+/// If the wall clock loses more than this against monotonic time, it was set back.
 const SET_BACK_THRESHOLD_MS: i64 = 10_000;
 
-/// Returns the condition of the next millisecond within the same class; `None` for a class that is
-/// not ordered by time, or by a time that is never too far ahead.
+/// Returns the condition of the next millisecond within the same class, for the classes whose times
+/// are corrected.
 fn condition_after(wake: WakeCondition) -> Option<WakeCondition> {
     let next = |at: UtcMillis| UtcMillis(at.0.saturating_add(1));
     match wake {
@@ -58,7 +58,7 @@ impl Scheduler {
                 }
             }
             let is_full = wakeups.len() >= WAKEUPS_PER_READ;
-            // Corrected wake-ups have left the range, so the read begins at the same place again.
+            // Corrected wake-ups have left the range: read again from the same place.
             starts.extend(if has_changed {
                 Some(from).filter(|_| is_full)
             } else {

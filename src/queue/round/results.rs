@@ -1,5 +1,4 @@
-//! Takes in the results of attempts: what they say of the relay and of destinations, and what
-//! becomes of the wake-up.
+//! Applies the results of attempts to the relay's trouble, the destinations and the wake-ups.
 
 use std::time::Duration;
 
@@ -12,8 +11,7 @@ use crate::outbox::{RetrySchedule, SendPermission};
 use crate::queue::attempt::{AttemptResult, DestinationHealth, RelayHealth};
 
 impl Scheduler {
-    /// Waits for an attempt to end, and takes in its result. Nothing is lost if the wait is
-    /// cancelled.
+    /// Waits for an attempt to end, and applies its result. It may be cancelled without loss.
     pub(in crate::queue) async fn wait_for_attempt(&mut self) {
         match self.under_way.join_next_with_id().await {
             None => std::future::pending().await,
@@ -25,7 +23,6 @@ impl Scheduler {
         }
     }
 
-    /// Does what the result of an attempt says (`AttemptResult`).
     fn apply_result(&mut self, id: Id, result: AttemptResult) {
         let Some(wakeup) = self.wakeups_by_task.remove(&id) else { return };
         self.busy_lanes.remove(&wakeup.lane);
@@ -61,7 +58,6 @@ impl Scheduler {
                 }
             }
             AttemptResult::RelayDown(error) => {
-                // The action keeps its turn: it is the first again.
                 self.ready.push_front(wakeup);
                 self.relay_trouble.record_refusal(now, &relay_retry, 0);
                 if let SendPermission::NotBefore(until) = self.relay_trouble.permission(now) {
@@ -73,8 +69,8 @@ impl Scheduler {
                 self.waiting_for_earlier.push((until, wakeup));
             }
             AttemptResult::Unrecorded => {
-                // With a store that refuses all commits, every action would be begun in vain, one
-                // after another. So everything rests, as if the relay were down.
+                // If the store refuses all commits, every action would be begun in vain. So
+                // everything rests, as if the relay were down.
                 self.relay_trouble.record_refusal(
                     now,
                     &RetrySchedule { longest: self.settings.relay_pause, ..relay_retry },
@@ -85,8 +81,8 @@ impl Scheduler {
         }
     }
 
-    /// Waits for the attempts under way, at most as long as the relay may take for one answer, and
-    /// closes the idle connections. Attempts that are not finished then are broken off.
+    /// Waits for the attempts under way, at most as long as the relay may take for one answer,
+    /// breaks off the others, and closes the idle connections.
     pub(in crate::queue) async fn finish(mut self) {
         let bound = self.settings.relay.timeout;
         if timeout(bound, async { while self.under_way.join_next().await.is_some() {} })

@@ -1,4 +1,4 @@
-//! Fills the window: reads the wake-ups that are due, at the start and in each round.
+//! Fills the window of wake-ups.
 
 use super::{CurrentTime, Scheduler, WAKEUPS_PER_READ, action_key};
 use crate::model::{ActionState, UtcMillis, limits};
@@ -6,15 +6,14 @@ use crate::outbox::is_delayed;
 use crate::queue::attempt::lanes;
 use crate::store::{Error, WakeCondition, Wakeup};
 
-/// How far before the first due wake-up the next read begins. A commit may become visible later
+/// How far before the first due wake-up the next read begins: a commit may become visible later
 /// than one that began after it.
 const VISIBILITY_LAG: std::time::Duration = std::time::Duration::from_secs(5);
-/// How many interrupted attempts are read at the start. There are no more than were under way.
 const MAX_INTERRUPTED: usize = 10_000;
 
 impl Scheduler {
-    /// At the start: takes in the attempts that an earlier run left without a result, which go
-    /// before all that is not urgent, and the order of the actions that it put off.
+    /// At the start: reads the attempts that an earlier run left without a result, and the order of
+    /// the actions that it put off.
     pub(in crate::queue) fn recover(&mut self) {
         let interrupted =
             self.store.snapshot().wakeups(WakeCondition::Attempting(UtcMillis(0)), MAX_INTERRUPTED);
@@ -27,8 +26,8 @@ impl Scheduler {
         }
     }
 
-    /// Remembers in `order` the actions that an earlier run put off: those that are due later,
-    /// without those that have not been tried because their owner chose the time.
+    /// Remembers in `order` the actions that are due later, without those whose owner chose the
+    /// time.
     fn recover_order(&self) -> Result<(), Error> {
         let (now, snapshot) = (self.store.clock().now(), self.store.snapshot());
         for from in [WakeCondition::Urgent(now), WakeCondition::Due(now)] {
@@ -43,10 +42,9 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Removes sent actions that were kept long enough, at most `WAKEUPS_PER_READ` of them. The
-    /// next sweep goes on with the others, and with those that could not be removed. Also has the
-    /// next read of the queue begin at its start, so that a commit that became visible later than
-    /// `VISIBILITY_LAG` is found, too.
+    /// Removes at most `WAKEUPS_PER_READ` sent actions that were kept long enough. Also has the
+    /// next read of the queue begin at its start, to find commits that became visible later than
+    /// `VISIBILITY_LAG`.
     pub(super) async fn sweep(&mut self, now: CurrentTime) {
         self.last_sweep = Some(now.steady);
         (self.scan_from, self.may_have_more) = (UtcMillis(0), true);
@@ -82,15 +80,13 @@ impl Scheduler {
     }
 
     /// Fills the window with the wake-ups that are due: urgent ones, then the others by due time.
-    /// While half of `WAKEUPS_PER_READ` or more are ready, only urgent ones are read. If the queue
-    /// cannot be read, it is read again after a pause.
+    /// While half of `WAKEUPS_PER_READ` or more are ready, only urgent ones are read.
     pub(super) fn fill_window(&mut self, now: UtcMillis) {
         let is_half_full = self.ready.len() >= WAKEUPS_PER_READ / 2;
         let next_due = self.next_due.filter(|_| is_half_full);
         (self.may_have_more, self.next_due) = (is_half_full, next_due);
         let mut note_later =
             |at: UtcMillis| self.next_due = Some(self.next_due.map_or(at, |next| next.min(at)));
-        // What is in the window is read again.
         let limit = WAKEUPS_PER_READ.saturating_add(self.in_window.len());
         let ordinary_limit = if is_half_full { 0 } else { limit };
         let snapshot = self.store.snapshot();
@@ -111,13 +107,11 @@ impl Scheduler {
             WakeCondition::Urgent(at) | WakeCondition::Due(at) => at <= now,
             _ => false,
         };
-        // Wake-ups are sorted by time: behind one that is not due there is none that is.
         let is_cut =
             |wakeups: &[Wakeup]| wakeups.len() >= limit && wakeups.last().is_some_and(is_due);
         let is_cut = is_cut(&ordinary) || is_cut(&urgent);
         if let Some(Wakeup { wake: WakeCondition::Due(first), .. }) = ordinary.first() {
-            // At most `now`: actions that are queued from now on are due now, before those that
-            // wait.
+            // At most `now`: actions that are queued from now on are due now.
             self.scan_from = (*first).min(now).before(VISIBILITY_LAG);
         }
         let mut due: Vec<(Wakeup, bool)> = Vec::new();
@@ -147,7 +141,6 @@ impl Scheduler {
             .into_iter()
             .filter(|(wakeup, _)| !self.in_window.contains(&action_key(wakeup)))
             .collect();
-        // What does not fit is read again when there is room.
         let room = (2 * WAKEUPS_PER_READ).saturating_sub(self.ready.len());
         self.may_have_more |= is_cut || due.len() > room;
         for (wakeup, is_urgent) in due.into_iter().take(room) {
@@ -155,8 +148,8 @@ impl Scheduler {
         }
     }
 
-    /// Makes a wake-up ready, unless its action is in the window: an urgent one after the other
-    /// urgent ones, any other at the end.
+    /// Makes a wake-up ready, unless its action is in the window. Urgent ones stand before the
+    /// others.
     fn add_wakeup(&mut self, wakeup: Wakeup, is_urgent: bool) {
         if !self.in_window.insert(action_key(&wakeup)) {
             return;

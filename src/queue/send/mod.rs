@@ -1,9 +1,8 @@
-//! Sends one action to the relay by SMTP or LMTP. Only this module uses the crate mail-send.
+//! Sends one action to the relay by SMTP or LMTP.
 //!
-//! - The dialogue is driven command by command, so that the attempt can be recorded durably at the
-//!   last moment before the message goes out.
+//! - The dialogue is driven command by command, so that the attempt can be recorded durably right
+//!   before the message goes out.
 //! - Every wait is bounded, and so is the number of answers that are read.
-//! - One connection carries many messages.
 
 mod open;
 mod outgoing;
@@ -26,20 +25,17 @@ use crate::store::Error as StoreError;
 
 pub(super) use outgoing::prepare;
 
-/// A byte stream to the relay, encrypted or not.
 trait RelayStream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> RelayStream for T {}
 
-/// An open connection, ready for a message.
 pub(super) struct RelayConnection {
     client: SmtpClient<Box<dyn RelayStream>>,
     protocol: Protocol,
     extensions: RelayExtensions,
-    /// How many messages the connection has carried, also those that were refused.
+    /// Messages that the connection has carried, also those that were refused.
     pub(super) carried: u32,
 }
 
-/// The extensions that the relay announced.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RelayExtensions {
     pub(super) dsn: bool,
@@ -49,29 +45,24 @@ pub(super) struct RelayExtensions {
     pub(super) size: bool,
 }
 
-/// Whether the attempt could be recorded; the error says why not.
 pub(super) type RecordResult = Result<(), StoreError>;
 
-/// The result of handing a message over.
 pub(super) enum SendResult {
     Finished {
         /// The outcomes for the recipients that wait, in order. Recipients beyond the last one were
         /// not tried.
         outcomes: Vec<AttemptOutcome>,
-        /// The connection, if it may carry another message.
+        /// `None` if it cannot carry another message.
         connection: Option<RelayConnection>,
     },
     /// The idle connection was closed by the relay. Nothing was tried.
     Stale,
-    /// The attempt could not be recorded, so nothing was sent.
     Unrecorded(StoreError),
 }
 
 impl RelayConnection {
-    /// Opens a connection.
-    ///
     /// # Errors
-    /// If no connection can be opened: says why. The reason concerns no single message.
+    /// If no connection can be opened. The reason concerns no single message.
     pub(super) async fn open(relay: &Relay) -> Result<Self, String> {
         open::open(relay).await
     }
@@ -79,9 +70,8 @@ impl RelayConnection {
     /// Hands a message over to the first `max_recipients` of the action's recipients that wait, but
     /// to at least one and to no more than the relay's `max_recipients`.
     ///
-    /// `prepare` makes the final bytes for the extensions of the relay, or fails with an outcome
-    /// for all recipients. `record` is awaited right before the message goes out; if it fails,
-    /// nothing is sent.
+    /// `prepare` makes the final bytes, or fails with an outcome for all recipients. `record` is
+    /// awaited right before the message goes out; if it fails, nothing is sent.
     pub(super) async fn hand_over<F: Future<Output = RecordResult>>(
         mut self,
         relay: &Relay,
@@ -117,7 +107,6 @@ impl RelayConnection {
         }
     }
 
-    /// Runs one transaction, from MAIL to the answers to the message.
     async fn transact<F: Future<Output = RecordResult>>(
         &mut self,
         transaction: &mut RelayTransaction<'_>,
@@ -129,7 +118,7 @@ impl RelayConnection {
         let accepted = self.send_envelope(transaction).await?;
         self.begin_data(transaction).await?;
         // If this fails, nothing of the message went out: the connection is dropped in the middle
-        // of DATA, and the relay forgets the transaction.
+        // of DATA.
         record().await.map_err(TransactionEnd::Unrecorded)?;
         let is_alive =
             self.send_message(transaction.message, &accepted, &mut transaction.outcomes).await;
@@ -146,8 +135,7 @@ impl RelayConnection {
         let (commands, indices) = transaction.envelope_commands(self.extensions);
         let replies = match self.send_commands(&commands).await {
             Ok(replies) => replies,
-            // If a used connection breaks before any answer, it went stale while it was idle.
-            // Otherwise the relay breaks off over this message.
+            // A used connection that breaks before any answer went stale while it was idle.
             Err(BrokenConversation { answered: 0, .. }) if self.carried > 0 => {
                 return Err(TransactionEnd::Stale);
             }
@@ -173,7 +161,7 @@ impl RelayConnection {
         Err(if is_broken { TransactionEnd::Broken } else { TransactionEnd::Open })
     }
 
-    /// Sends DATA. After `Ok` the relay expects the message.
+    /// After `Ok` the relay expects the message.
     async fn begin_data(
         &mut self,
         transaction: &mut RelayTransaction<'_>,
@@ -183,7 +171,6 @@ impl RelayConnection {
             Err(BrokenConversation { text, .. }) => return Err(transaction.break_off(text)),
         };
         let Some(reply) = reply.filter(|reply| reply.code != 354) else { return Ok(()) };
-        // A success instead of 354 makes no sense: try again later.
         let outcome = match classify(SmtpStage::Data, &reply) {
             AttemptOutcome::Sent(text) => {
                 AttemptOutcome::Temporary { text, scope: RefusalScope::Message }
@@ -194,23 +181,21 @@ impl RelayConnection {
         Err(if reply.code < 400 { TransactionEnd::Broken } else { end })
     }
 
-    /// Sends the message and reads the answers: one, or over LMTP one for each recipient that was
-    /// accepted (RFC 2033 §4.2). Returns whether the connection can carry another message.
+    /// Sends the message and reads the answers: one, or over LMTP one for each accepted recipient
+    /// (RFC 2033 §4.2). Returns whether the connection can carry another message.
     async fn send_message(
         &mut self,
         message: &[u8],
         accepted: &[usize],
         outcomes: &mut [Option<AttemptOutcome>],
     ) -> bool {
-        // RFC 5321 §4.5.3.2: the answer to a message may take ten minutes, where a command may take
-        // a few, because the message may be scanned first.
+        // RFC 5321 §4.5.3.2 allows ten minutes here.
         let limit = self.client.timeout.saturating_mul(10);
         let answers = if self.protocol == Protocol::Lmtp { accepted.len() } else { 1 };
         let mut replies = Vec::new();
         let answered = timeout(limit, async {
             use tokio::io::AsyncWriteExt as _;
-            // mail-send stuffs every dot but one at the very beginning, which would end the message
-            // (RFC 5321 §4.5.2).
+            // mail-send stuffs every dot but one at the very beginning (RFC 5321 §4.5.2).
             if message.starts_with(b".") {
                 self.client.stream.write_all(b".").await.map_err(|error| error.to_string())?;
             }
@@ -238,7 +223,7 @@ impl RelayConnection {
         is_alive
     }
 
-    /// Sends commands, all at once if the relay allows it (RFC 2920), and reads their answers.
+    /// Sends commands, all at once if the relay allows it (RFC 2920).
     async fn send_commands(
         &mut self,
         commands: &[String],
@@ -273,7 +258,6 @@ impl RelayConnection {
         SendResult::Finished { outcomes, connection: is_alive.then_some(self) }
     }
 
-    /// Says QUIT and closes the connection. Errors are of no consequence.
     pub(super) async fn quit(mut self) {
         self.client.timeout = Duration::from_secs(5);
         let end: Result<_, Error> = self.client.cmd(b"QUIT\r\n").await;
@@ -283,26 +267,22 @@ impl RelayConnection {
     }
 }
 
-/// One message for several recipients, and the outcomes so far.
 struct RelayTransaction<'a> {
     action: &'a Action,
     recipients: &'a [&'a Target],
     message: &'a [u8],
-    /// One for each recipient, in order; `None` if it is not decided yet.
+    /// One for each recipient, in order.
     outcomes: Vec<Option<AttemptOutcome>>,
 }
 
-/// How a transaction ended in which the message was not sent, or not answered.
 enum TransactionEnd {
-    /// No command was sent, because every recipient had an outcome before.
+    /// No command was sent: every recipient had an outcome before.
     Idle,
     /// The transaction must be reset before the connection can carry another message.
     Open,
-    /// The connection cannot carry another message.
     Broken,
     /// The idle connection was closed by the relay. Nothing was tried.
     Stale,
-    /// The attempt could not be recorded.
     Unrecorded(StoreError),
 }
 
@@ -322,7 +302,6 @@ impl<'a> RelayTransaction<'a> {
         transaction
     }
 
-    /// Whether the address of the recipient, or of the sender, needs SMTPUTF8.
     fn needs_utf8(&self, target: &Target) -> bool {
         self.action.sender.as_ref().is_some_and(Address::needs_smtputf8)
             || target.address.needs_smtputf8()
@@ -338,8 +317,7 @@ impl<'a> RelayTransaction<'a> {
             .filter(|(_, (_, outcome))| outcome.is_none())
             .map(|(index, (target, _))| (index, *target))
             .collect();
-        // A header that is not ASCII is declared by SMTPUTF8 (RFC 6531 §3.6), if the relay
-        // offers it.
+        // RFC 6531 §3.6.
         let header = self.message.get(..body_offset(self.message)).unwrap_or(self.message);
         let utf8 = extensions.utf8 && !header.is_ascii()
             || undecided.iter().any(|(_, target)| self.needs_utf8(target));
@@ -364,15 +342,12 @@ impl<'a> RelayTransaction<'a> {
     }
 }
 
-/// Why a dialogue broke off.
 struct BrokenConversation {
     text: String,
-    /// How many of these commands were answered before.
     answered: usize,
 }
 
-/// Reads `count` answers and appends them to `answers`. If the connection breaks, those that came
-/// stay there.
+/// Appends `count` answers to `answers`; also those that came before the connection breaks.
 ///
 /// Bytes beyond the last answer are an error: the next read would take them for its own answer.
 async fn read_answers(
@@ -419,7 +394,6 @@ fn set_outcome(outcomes: &mut [Option<AttemptOutcome>], index: usize, outcome: A
     }
 }
 
-/// Sets the outcomes that are not decided yet.
 fn fill_undecided(outcomes: &mut [Option<AttemptOutcome>], outcome: &AttemptOutcome) {
     for entry in outcomes.iter_mut().filter(|entry| entry.is_none()) {
         *entry = Some(outcome.clone());

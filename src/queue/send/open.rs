@@ -1,5 +1,4 @@
-//! Opens a connection to the relay: address, greeting, TLS, login. Errors here concern no single
-//! message.
+//! Opens a connection to the relay: address, greeting, TLS, login.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -23,10 +22,10 @@ use crate::queue::relay::{Protocol, Relay, RelayAddress, RelayCredentials, Tls};
 
 type RelayClient = SmtpClient<Box<dyn RelayStream>>;
 
-/// See `RelayConnection::open`. The error begins with the address of the relay.
+/// The error begins with the address of the relay.
 pub(super) async fn open(relay: &Relay) -> Result<RelayConnection, String> {
     let with_address = |error: &dyn Display| format!("{}: {error}", relay.address);
-    // The whole opening has a limit, too, because a relay may send one byte a minute.
+    // The whole has a limit, too, because a relay may send one byte a minute.
     let opening = timeout(relay.timeout.saturating_mul(4), open_connection(relay));
     match opening.await {
         Ok(opened) => opened.map_err(|error| with_address(&error)),
@@ -58,7 +57,7 @@ async fn open_connection(relay: &Relay) -> Result<RelayConnection, String> {
             if reply.code == 220 {
                 client = encrypt(client, relay).await?;
                 is_encrypted = true;
-                // What the relay said before is discarded: it may have been forged (RFC 3207 §4.2).
+                // RFC 3207 §4.2: what the relay said before may have been forged.
                 greeted = hello(&mut client, relay).await?;
             } else if relay.tls == Tls::Required {
                 return Err(to_answer(&reply).line());
@@ -85,7 +84,6 @@ async fn open_connection(relay: &Relay) -> Result<RelayConnection, String> {
     Ok(RelayConnection { client, protocol: relay.protocol, extensions, carried: 0 })
 }
 
-/// Connects to the relay. Returns the stream, and whether both ends are on this machine.
 async fn connect(relay: &Relay) -> Result<(Box<dyn RelayStream>, bool), String> {
     let connected = timeout(relay.timeout, async {
         let stream: std::io::Result<(Box<dyn RelayStream>, bool)> = match &relay.address {
@@ -95,7 +93,6 @@ async fn connect(relay: &Relay) -> Result<(Box<dyn RelayStream>, bool), String> 
             RelayAddress::Tcp { host, port } => {
                 TcpStream::connect((host.as_str(), *port)).await.map(|stream| {
                     let is_local = stream.peer_addr().is_ok_and(|peer| peer.ip().is_loopback());
-                    // Commands are short, and each waits for its answer: send them at once.
                     drop(stream.set_nodelay(true));
                     (Box::new(stream) as _, is_local)
                 })
@@ -148,8 +145,8 @@ fn connector(relay: &Relay) -> Result<TlsConnector, String> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// Logs in with PLAIN, else LOGIN (RFC 4954 §4, RFC 4616). The login of mail-send is not used: it
-/// begins with mechanisms that were not compiled in, and then fails in the middle of the exchange.
+/// Logs in with PLAIN, else LOGIN (RFC 4954 §4, RFC 4616). mail-send's own login begins with
+/// mechanisms that were not compiled in, and then fails in the middle of the exchange.
 async fn authenticate(
     client: &mut RelayClient,
     login: &RelayCredentials,

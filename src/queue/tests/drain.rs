@@ -68,7 +68,6 @@ async fn mail_to_one_recipient_goes_in_order_and_to_others_at_the_same_time() {
     worker.stop().await;
     let order: Vec<usize> = relay.received.lock().iter().filter_map(number_to_bob).collect();
     assert_eq!(order, (0..60).step_by(2).collect::<Vec<_>>());
-    // The two lanes go side by side, and not one after the other.
     let first_to_eve =
         relay.received.lock().iter().position(|mail| mail.rcpt[0].contains("<eve@")).unwrap();
     assert!(first_to_eve < 20, "the other lane began at {first_to_eve}");
@@ -99,14 +98,12 @@ async fn domain_that_refuses_is_probed_and_the_others_go_on() {
     assert!(tried() <= 4, "{} were tried at once", tried());
     let attempts: u32 = queued_actions(&store).iter().map(|action| action.attempts).sum();
     assert!(attempts <= 4, "{attempts} attempts were spent");
-    // After the rest comes one probe, and no more.
     let before = tried();
     clock.advance(Duration::from_secs(200));
     worker.waker.wake();
     until("it is probed", || tried() > before).await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(tried(), before + 1);
-    // When the domain works again, everything is sent after a while.
     relay.behaviour.lock().refuses = None;
     for _ in 0..20 {
         clock.advance(Duration::from_secs(600));
@@ -176,7 +173,6 @@ async fn relay_that_is_down_for_an_hour_loses_and_repeats_nothing() {
     assert_store_is_clean(&store);
 }
 
-/// The resident memory of the process, in KiB.
 #[cfg(feature = "rocksdb")]
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

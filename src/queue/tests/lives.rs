@@ -71,7 +71,6 @@ async fn relay_that_is_down_costs_no_attempts() {
     let worker = RunningWorker::start(&store, settings(port));
     tokio::time::sleep(Duration::from_millis(150)).await;
     worker.stop().await;
-    // Also over a restart.
     let worker = RunningWorker::start(&store, settings(port));
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(queued_actions(&store).iter().all(|action| action.attempts == 0));
@@ -122,19 +121,16 @@ async fn store_that_refuses_records_stops_sending_and_nothing_goes_out_twice() {
     let store = store_over(engine.clone(), Arc::new(SystemClock));
     let relay = ScriptedRelay::default();
     let (port, _server) = relay.start().await;
-    // The queue has its mark before anything fails.
     let worker = RunningWorker::start(&store, settings(port));
     until("the mark", || store.snapshot().queue_mark().unwrap().is_some()).await;
     worker.stop().await;
     for to in ["bob", "eve"] {
         queue_reply(&store, to, ActionState::Waiting);
     }
-    // The first attempt is recorded; its result, and everything after it, is not.
     engine.fail_after(1, Error::Full);
     let worker = RunningWorker::start(&store, settings(port));
     until("one sent", || !relay.received.lock().is_empty()).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    // In some twenty pauses of 20 ms there is no busy loop.
     let writes = engine.refused();
     assert!((1..60).contains(&writes), "{writes} writes in vain");
     assert_eq!(relay.received.lock().len(), 1);
@@ -184,7 +180,6 @@ async fn dependant_waits_and_is_dropped_if_the_first_action_fails() {
     let late = submission(&store, &["late"]);
     let late = Action { after: Some(bad.0), ..late.action };
     assert!(store.commit(ANN, |txn| txn.queue_action(late.clone(), b"")).is_err());
-    // On demand the failed action is tried again, and fails again.
     let failed = store.snapshot().action(ANN, bad.0).unwrap().unwrap();
     assert!(matches!(
         &failed.recipients[0].state,

@@ -1,5 +1,5 @@
-//! Tests of the order to one address, of what a person asks for, and of a wall clock that is set;
-//! and of copies of failed replies, and submissions in a held queue.
+//! Tests of the order to one address, of what a person asks for, of a wall clock that is set, and
+//! of submissions in a held queue.
 
 use super::*;
 use crate::model::ActionKind;
@@ -29,7 +29,6 @@ fn redirect(store: &Store, subject: &str, to: &[&str]) -> ActionId {
     queue(store, &redirect.into_action(store.clock().now()))
 }
 
-/// The subjects of the messages that an address received, in order.
 fn received_subjects(relay: &ScriptedRelay, to: &str) -> Vec<String> {
     let path = format!("<{to}>");
     let received = relay.received.lock();
@@ -60,7 +59,6 @@ async fn later_mail_to_an_address_waits_for_earlier_mail_after_a_temporary_refus
             worker.stop().await;
             worker = RunningWorker::start(&store, settings(port));
         }
-        // To the same address, alone and with another recipient, who does not wait.
         let second = redirect(&store, "second", &["bob@grey.example"]);
         let third = redirect(&store, "third", &["eve@example.net", "bob@grey.example"]);
         let other = redirect(&store, "other", &["carl@grey.example"]);
@@ -103,7 +101,6 @@ async fn order_is_kept_for_an_hour_unless_a_person_asks_for_an_action() {
     let second = redirect(&store, "second", &["later@example.net"]);
     let third = redirect(&store, "third", &["later@example.net"]);
     until("it is put off", || read_action(&store, second).unwrap().due > clock.now()).await;
-    // An action that a person asks for does not wait.
     let read = read_action(&store, third).unwrap();
     until("it is put off", || read_action(&store, third).unwrap().due > clock.now()).await;
     let read = read_action(&store, third).unwrap_or(read);
@@ -140,7 +137,7 @@ async fn clock_that_is_set_back_makes_no_wait_longer() {
     assert!(read_action(&store, person).unwrap().urgent, "a person waits for it still");
     clock.set(clock.now().before(2 * HOUR));
     let _server = relay.serve(TcpListener::bind(("127.0.0.1", port)).await.unwrap());
-    // Its due time is two hours ahead now, which is more than the schedule ever sets.
+    // The due time is two hours ahead now, which is more than the schedule ever sets.
     until("it is brought back", || {
         worker.waker.wake();
         read_action(&store, person).unwrap().due <= clock.now().after(HOUR + HOUR / 4)
@@ -173,7 +170,6 @@ async fn relay_is_probed_at_once_if_a_person_asks_for_an_action() {
     let task = tokio::spawn(queue.run(async { drop(stopped.await) }));
     until("the relay is down", || trouble.get().is_some()).await;
     let _server = relay.serve(TcpListener::bind(("127.0.0.1", port)).await.unwrap());
-    // Also after the clock was set back.
     clock.set(clock.now().before(2 * HOUR));
     let read = read_action(&store, id).unwrap();
     commit(&store, |txn| {

@@ -5,7 +5,6 @@ use super::*;
 use crate::model::ActionKind;
 use crate::queue::relay::RelayCredentials;
 
-/// The only submission in the queue. There may be reports of its failures, too.
 fn only_submission(store: &Store) -> Action {
     let mut actions = queued_actions(store);
     actions.retain(|action| action.kind == ActionKind::Submission);
@@ -15,7 +14,6 @@ fn only_submission(store: &Store) -> Action {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_recipients_are_split_over_as_many_transactions_as_needed() {
-    // The limit of the relay, and the limit in the settings.
     for (max_recipients, configured) in [(10, 100), (100, 7)] {
         let (store, relay) = (
             store(),
@@ -95,8 +93,7 @@ async fn non_ascii_address_needs_smtputf8() {
     }
 }
 
-/// RFC 2033 §4.2: there is an answer for each recipient. If the dialogue breaks off, the answers
-/// that came count.
+/// RFC 2033 §4.2.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_lmtp_each_recipient_has_its_own_answer() {
     let (store, relay) =
@@ -175,7 +172,6 @@ async fn connection_carries_many_messages_up_to_its_limit() {
     let mut counts = std::collections::BTreeMap::<usize, usize>::new();
     relay.received.lock().iter().for_each(|mail| *counts.entry(mail.connection).or_default() += 1);
     assert!(counts.values().all(|count| *count <= 20), "{counts:?}");
-    // Idle connections are closed with QUIT.
     until("goodbye", || relay.count_commands("QUIT") == connections).await;
     worker.stop().await;
 }
@@ -300,7 +296,6 @@ async fn required_tls_needs_a_trusted_certificate_with_the_right_name() {
         }
         worker.stop().await;
     }
-    // Nothing is sent if TLS is required and not offered.
     let (store, relay) = (store(), ScriptedRelay::default());
     let (port, _server) = relay.start().await;
     queue_reply(&store, "bob", ActionState::Waiting);

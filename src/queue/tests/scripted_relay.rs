@@ -11,35 +11,25 @@ use tokio::io::{
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
 
-/// A message that the relay received, whether or not it accepted it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RelayedMail {
-    /// The MAIL line.
     pub(super) mail: String,
-    /// The RCPT lines that were accepted.
     pub(super) rcpt: Vec<String>,
-    /// The message without dot stuffing.
     pub(super) message: String,
-    /// The number of the connection.
     pub(super) connection: usize,
     pub(super) is_accepted: bool,
 }
 
-/// How the relay behaves towards every message.
 #[derive(Debug, Clone)]
 pub(super) struct RelayBehaviour {
     pub(super) greeting: &'static str,
     pub(super) offers: Vec<&'static str>,
-    /// How many recipients of one message it accepts.
     pub(super) max_recipients: usize,
     /// A domain, and the answer to RCPT for it, in place of that for the local part.
     pub(super) refuses: Option<(&'static str, &'static str)>,
-    /// The answer to MAIL.
     pub(super) sender: &'static str,
-    /// The last answer to AUTH.
     pub(super) auth: &'static str,
     pub(super) lmtp: bool,
-    /// Whether it refuses messages that are not ASCII.
     pub(super) seven_bit: bool,
 }
 
@@ -58,20 +48,16 @@ impl Default for RelayBehaviour {
     }
 }
 
-/// How long it waits before a slow answer.
 const SLOW_RELAY_PAUSE: std::time::Duration = std::time::Duration::from_millis(400);
 
-/// Clones share everything. It goes on until the runtime ends.
+/// Clones share everything.
 #[derive(Debug, Clone)]
 pub(super) struct ScriptedRelay {
     pub(super) behaviour: Arc<Mutex<RelayBehaviour>>,
     pub(super) received: Arc<Mutex<Vec<RelayedMail>>>,
-    /// Every command line.
     pub(super) commands: Arc<Mutex<Vec<String>>>,
     pub(super) connections: Arc<AtomicUsize>,
-    /// How many messages it accepted.
     pub(super) accepted: Arc<AtomicUsize>,
-    /// Whether messages and commands are recorded.
     pub(super) is_recording: Arc<Mutex<bool>>,
 }
 
@@ -104,8 +90,7 @@ impl ScriptedRelay {
         let relay = self.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                // It answers each of several commands separately. Without this, the second answer
-                // would wait for the ACK of the first.
+                // Without this, the second of several answers would wait for the ACK of the first.
                 drop(stream.set_nodelay(true));
                 tokio::spawn(relay.clone().talk(stream));
             }
@@ -121,7 +106,6 @@ impl ScriptedRelay {
         })
     }
 
-    /// How many messages to this local part were received.
     pub(super) fn to(&self, local: &str) -> usize {
         let path_start = format!("<{local}@");
         self.received
@@ -131,7 +115,6 @@ impl ScriptedRelay {
             .count()
     }
 
-    /// How many command lines began with this text.
     pub(super) fn count_commands(&self, begin: &str) -> usize {
         self.commands.lock().iter().filter(|line| line.starts_with(begin)).count()
     }
@@ -264,8 +247,7 @@ impl ScriptedRelay {
     }
 }
 
-/// The answer after the final dot, and whether the connection goes on. Over LMTP there is one
-/// answer for each recipient; over SMTP, that to the first recipient.
+/// The answer after the final dot, and whether the connection goes on.
 fn answer_to_message(behaviour: &RelayBehaviour, rcpt: &[String], message: &str) -> (String, bool) {
     let to = |name: &str| rcpt.iter().any(|line| line.contains(&format!("<{name}@")));
     if behaviour.seven_bit && !message.is_ascii() {

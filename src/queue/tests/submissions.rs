@@ -6,7 +6,6 @@ use crate::model::{
 };
 use crate::outbox::submission::parse_envelope;
 
-/// Submits a message to these recipients, as a client does.
 pub(super) fn submit(store: &Store, to: &[&str], parameters: &[(&str, &str)]) -> ObjectId {
     let raw = format!(
         "Subject: to {to:?}\r\nBcc: secret@example.net\r\nMessage-ID: <s@x>\r\n\r\nhello\r\n"
@@ -77,7 +76,6 @@ async fn submission_can_be_cancelled_until_its_message_goes_out() {
     // The relay is asked for the recipient: the message has not gone out, and does not any more.
     until("it is asked for", || relay.count_commands("RCPT TO:<lazy@") > 0).await;
     assert!(cancel(lazy));
-    // The message of this one goes out now.
     until("it goes out", || {
         action(slow).is_some_and(|action| action.state == ActionState::Attempting)
     })
@@ -88,7 +86,6 @@ async fn submission_can_be_cancelled_until_its_message_goes_out() {
     assert_eq!((read(held).undo, relay.count_commands("RCPT TO:<held@")), (UndoStatus::Pending, 0));
     assert!(cancel(held));
     tokio::time::sleep(Duration::from_millis(500)).await;
-    // The cancelled submissions do not stop the others.
     let next = submit(&store, &["bob"], &[]);
     until("the next is sent", || read(next).undo == UndoStatus::Final).await;
     worker.stop().await;
@@ -100,8 +97,6 @@ async fn submission_can_be_cancelled_until_its_message_goes_out() {
     assert_store_is_clean(&store);
 }
 
-/// `queue hold` during an attempt takes effect until the message goes out. From then on it is
-/// refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hold_during_an_attempt_takes_effect_until_the_message_goes_out() {
     let (store, relay) = (store(), ScriptedRelay::default());
@@ -157,7 +152,6 @@ async fn hold_during_an_attempt_takes_effect_until_the_message_goes_out() {
         assert_eq!((held.state, held.attempts), (ActionState::Held, 0), "{held:?}");
     }
     assert_eq!((relay.to("lazy"), relay.to("slow")), (0, 1));
-    // A released action is sent.
     commit(&store, |txn| {
         let held = txn.action(taken)?;
         txn.update_action(&held, &by_hand::release_action(&held, txn.now()).unwrap())
