@@ -1,4 +1,4 @@
-//! Checks emails: their metadata, contents, messages, change numbers and references to messages.
+//! Checks emails with their contents, messages, change numbers and references to messages.
 
 use std::collections::BTreeSet;
 
@@ -57,7 +57,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Checks one email. Returns the metadata that it should have.
+    /// Returns the metadata that the email should have.
     fn check_email(
         &mut self,
         id: EmailId,
@@ -109,8 +109,8 @@ impl Checker<'_> {
         Ok(wanted)
     }
 
-    /// Returns those mailboxes that have ever existed. A mailbox whose row is lost or a tombstone
-    /// is recovered. If none is left, returns the Inbox, another live mailbox or a new Inbox.
+    /// Returns those mailboxes that have ever existed, and recovers the lost ones. If there is
+    /// none, returns the Inbox, another live mailbox or a new Inbox.
     pub(in crate::store) fn existing_mailboxes(
         &mut self,
         named: &BTreeSet<MailboxUid>,
@@ -132,7 +132,6 @@ impl Checker<'_> {
         existing
     }
 
-    /// Makes an Inbox for an account in which no mailbox is left.
     fn new_inbox(&mut self) -> MailboxUid {
         let last = self.census.mailboxes.keys().next_back().map_or(0, |uid| uid.0);
         let uid = MailboxUid(self.state_or_fresh().last_mailbox.max(last).saturating_add(1));
@@ -142,8 +141,7 @@ impl Checker<'_> {
     }
 
     /// Checks the message of a live email and the rows that are made of it. Returns the size that
-    /// the email should have, if the check is deep and the message is whole. A trace prefix that is
-    /// lost with the content row counts as empty.
+    /// the email should have, if that is known. A trace prefix that is lost counts as empty.
     fn check_message(
         &mut self,
         id: EmailId,
@@ -210,8 +208,8 @@ impl Checker<'_> {
             .map(|raw| (raw.len() as u64).saturating_add(prefix.len() as u64)))
     }
 
-    /// Returns an email's message as received, if the check is deep and the message has its hash.
-    /// Reports a message that is missing, cannot be read or has another hash.
+    /// Returns an email's message as received, if the check is deep and the message is whole;
+    /// reports it otherwise.
     pub(in crate::store) fn whole_message(
         &self,
         id: EmailId,
@@ -234,7 +232,7 @@ impl Checker<'_> {
         Ok(None)
     }
 
-    /// Checks that a tombstone has its content and its message or, after it was restored, neither.
+    /// After a tombstone was restored, it has neither content nor message.
     fn check_tombstone(
         &self,
         id: EmailId,
@@ -308,7 +306,7 @@ impl Checker<'_> {
     }
 
     /// Checks that no two emails have the same change number, which `number` reads and `set`
-    /// writes. Of two that have, the older email gets a new one.
+    /// writes. The older of two that have gets a new one.
     fn expect_one_email_each(
         &mut self,
         number: impl Fn(&CensusEmail) -> u64,
@@ -332,7 +330,6 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Returns an unused change number.
     pub(in crate::store) fn fresh_modseq(&mut self) -> ModSeq {
         let last =
             self.found_state.as_ref().map_or(0, |state| state.modseq.0).max(self.census.high);

@@ -1,5 +1,4 @@
-//! Updates the counts of a mailbox (RFC 8621 §2) by the difference that a change of one email
-//! makes.
+//! Updates the counts of a mailbox (RFC 8621 §2) after a change of one email.
 
 use crate::model::{DataType, EmailMetadata, Mailbox, MailboxUid};
 use crate::store::listing::write::EmailChange;
@@ -7,8 +6,8 @@ use crate::store::row::Thread;
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Updates the counts of a mailbox after a change of one email. The mailbox's change number
-    /// moves only if a count does. The caller stores `mailbox`.
+    /// Does so; the mailbox's change number moves only if a count does. The caller stores
+    /// `mailbox`.
     pub(in crate::store) fn write_counts(
         &mut self,
         uid: MailboxUid,
@@ -28,9 +27,8 @@ impl Txn<'_> {
         self.move_counts(mailbox, weight(step.was, step.old), weight(step.now, step.new));
     }
 
-    /// Updates the counts by what an email and its thread counted before (`was`) and after (`now`):
-    /// emails, unread emails, threads, unread threads. The caller has taken a change number, and
-    /// stores `mailbox`.
+    /// Updates the counts by what an email and its thread counted before and after: emails, unread
+    /// emails, threads, unread threads. The caller has taken a change number, and stores `mailbox`.
     pub(in crate::store) fn move_counts(
         &mut self,
         mailbox: &mut Mailbox,

@@ -7,14 +7,11 @@ use crate::store::table::keys::{BlobRefKey, EmailKey, PurgeKey};
 use crate::store::table::{self, BlobRefs, EmailPurge};
 use crate::store::txn::snapshot::Snapshot;
 
-/// A destroyed email that can be restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DestroyedEmail {
-    /// The id that the email had. A restored email gets a new one.
+    /// A restored email gets a new id.
     pub id: EmailId,
-    /// The time of destruction.
     pub at: UtcMillis,
-    /// The email as it was.
     pub email: EmailMetadata,
 }
 

@@ -1,18 +1,12 @@
 //! Recovers emails whose row in `email_metadata` is lost, from their other rows.
 //!
 //! - An email is lost if it has a content row, a token row or a row in `email_by_modseq`, but no
-//!   readable row in `email_metadata`.
-//! - It is recovered if a row of `blob_refs` says which message it holds, and is left as it is
-//!   otherwise.
-//! - `email_by_modseq` has its last change, `email_purge` says whether it was destroyed, and
-//!   `email_by_thread` has its thread. The listings have its mailboxes, the change that created it
-//!   and `$flagged`. Message and prefix have its size, and its id has `receivedAt`.
+//!   readable row in `email_metadata`. It can be recovered if `blob_refs` says which message it
+//!   holds.
 //! - `$seen` and `$draft` follow from the difference between the counters of its thread's row and
-//!   the thread's other emails, or from a listing of unseen emails. If several emails of a thread
-//!   are lost and the counters do not say which were seen, none is.
-//! - All other keywords are lost, and so is `$draft` of a seen email.
-//! - If no row names a mailbox of the email, as when the history of a destroyed one was purged, it
-//!   is filed into the Inbox.
+//!   the thread's other emails, or from a listing of unseen emails; `$flagged` follows from
+//!   listings. Other keywords are lost.
+//! - If no row names a mailbox of the email, it is filed into the Inbox.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,8 +31,7 @@ use crate::store::table::{
 #[derive(Debug, Default)]
 pub(in crate::store) struct LostEmails(Option<BTreeMap<EmailId, EmailMetadata>>);
 
-/// Cursors over the three tables that are keyed by email, and the emails that `email_by_modseq`
-/// names.
+/// Cursors over the tables that are keyed by email, and the emails that `email_by_modseq` names.
 pub(in crate::store) struct EmailTables<'a> {
     account: AccountId,
     metadata: RowCursor<'a, table::EmailMetadata>,
@@ -56,24 +49,21 @@ pub(in crate::store) struct EmailRows {
     pub(in crate::store) tokens: Option<Vec<u8>>,
 }
 
-/// The facts about a lost email that were found in other rows.
+/// What other rows say about a lost email.
 #[derive(Debug, Default)]
 struct LostEmailTrace {
-    /// The length of its trace prefix in bytes; 0 if its content row is lost.
+    /// Bytes of its trace prefix; 0 if its content row is lost.
     prefix: u64,
     /// Its message and the length of the message.
     blob: Option<(BlobHash, u64)>,
     thread: Option<ThreadId>,
-    /// Its last change.
     updated: Option<ModSeq>,
     /// The first change at which a listing showed it.
     since: Option<ModSeq>,
-    /// When it was destroyed; `None` if it is live.
+    /// `None` if the email is live.
     destroyed: Option<UtcMillis>,
     mailboxes: BTreeSet<MailboxUid>,
-    /// Whether a listing of unseen emails shows it.
     unseen: bool,
-    /// Whether a listing of flagged emails shows it.
     flagged: bool,
 }
 
@@ -87,7 +77,6 @@ struct ThreadSurplus {
 type LostEmailTraces = BTreeMap<EmailId, LostEmailTrace>;
 
 impl EmailTables<'_> {
-    /// Returns the rows of the next email in the order of keys.
     pub(in crate::store) fn next(&mut self) -> Result<Option<EmailRows>, Error> {
         let account = self.account;
         let key_of = |id: &EmailId| EmailKey { account, email: *id }.encode();
@@ -108,19 +97,17 @@ impl EmailTables<'_> {
 }
 
 impl EmailRows {
-    /// Decodes a row of `email_metadata`.
     pub(in crate::store) fn email(&self, row: &[u8]) -> Result<EmailMetadata, Error> {
         EmailMetadata::from_bytes(Table::EmailMetadata, &self.key, row)
     }
 
-    /// Returns the email's id; `None` if the key is damaged.
+    /// `None` if the key is damaged.
     pub(in crate::store) fn id(&self) -> Option<EmailId> {
         decode_key::<table::EmailMetadata>(&self.key).ok().map(|key| key.email)
     }
 }
 
 impl<'a> Checker<'a> {
-    /// Returns the rows of all emails of the account, from the first.
     pub(in crate::store) fn email_tables(&self) -> Result<EmailTables<'a>, Error> {
         let (mut named, mut changes) = (Vec::new(), self.rows::<EmailByModseq>());
         while let Some(found) = changes.next()? {
@@ -137,8 +124,7 @@ impl<'a> Checker<'a> {
         })
     }
 
-    /// Recovers a lost email and reports its row, with `problem`. Returns the email, or `None` if
-    /// it cannot be recovered.
+    /// Recovers a lost email and reports its row, with `problem`. `None` if that is impossible.
     pub(in crate::store) fn recover_email(
         &mut self,
         id: EmailId,
@@ -161,8 +147,7 @@ impl<'a> Checker<'a> {
         Ok(Some(email))
     }
 
-    /// Returns the lost emails of the account whose message is known. Reads every table that may
-    /// name one.
+    /// Returns the lost emails of the account whose message is known.
     fn gather_lost_emails(&mut self) -> Result<BTreeMap<EmailId, EmailMetadata>, Error> {
         let mut traces = LostEmailTraces::new();
         let mut tables = self.email_tables()?;
@@ -225,8 +210,8 @@ impl<'a> Checker<'a> {
         Ok(out)
     }
 
-    /// Finds the messages of the emails, by a scan of all of `blob_refs`, whose keys begin with the
-    /// message. Drops the emails without a message.
+    /// Finds the messages of the emails, by a scan of all of `blob_refs`. Drops the emails without
+    /// a message.
     fn trace_blobs(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
         let mut rows = RowCursor::<BlobRefs>::of_table(self.read, self.run);
         while let Some(found) = rows.next()? {
@@ -245,7 +230,6 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// Reads `email_by_modseq`, `email_by_thread` and `email_purge`.
     fn trace_orders(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
         let mut rows = self.rows::<EmailByModseq>();
         while let Some(found) = rows.next()? {
@@ -348,8 +332,8 @@ impl<'a> Checker<'a> {
         Ok(out)
     }
 
-    /// Whether a maintained listing of unseen emails would show the email if it were unseen. For a
-    /// destroyed email: whether the listing's history reaches back to its destruction.
+    /// Whether a maintained listing of unseen emails would show the email if it were unseen, or for
+    /// a destroyed email, would have shown it.
     fn would_be_listed_if_unseen(&self, trace: &LostEmailTrace, updated: ModSeq) -> bool {
         let has_listing = |listings: &[MaintainedListing]| {
             listings
@@ -363,16 +347,13 @@ impl<'a> Checker<'a> {
         trace.mailboxes.iter().any(of_mailbox) || has_listing(&self.state_or_fresh().listings)
     }
 
-    /// Returns the id of a new thread, above every one that a row still names.
+    /// Returns the id of a new thread, above those in `threads` and `email_by_thread`.
     fn fresh_thread(&mut self) -> Result<ThreadId, Error> {
         let own = AccountKey { account: self.account }.encode();
         let mut last = self.state_or_fresh().last_thread.max(self.census.last_thread);
-        // A live thread may have lost its row in `threads`, and a dead one has no row in
-        // `email_by_thread`. Other tables that name threads would have to be read whole.
         for table in [Table::Threads, Table::EmailByThread] {
             self.read.scan(table, &own, &after(&own), true, &mut |key, _| {
-                // The keys of both tables begin as those of threads do, and what follows may be
-                // damaged.
+                // What follows in the key may be damaged.
                 last = last.max(ThreadIdKey::read(&mut { key }).map_or(0, |key| key.thread.0));
                 Ok(false)
             })?;

@@ -1,5 +1,5 @@
-//! Looks up the rows of many emails at once, which costs less than one by one. Every function
-//! returns one answer for each id or hash, in the order of these.
+//! Looks up the rows of many emails at once. Every function returns one answer for each id or hash,
+//! in their order.
 
 use crate::model::{AccountId, BlobHash, EmailContent, EmailId, EmailMetadata, Listing};
 use crate::store::blob::read::whole;
@@ -14,7 +14,7 @@ use crate::store::txn::snapshot::Snapshot;
 pub type StoredContent = (Vec<u8>, EmailContent);
 
 impl Snapshot<'_> {
-    /// Returns the metadata of these emails; `None` for one that is destroyed or does not exist.
+    /// `None` for an email that is destroyed or does not exist.
     pub fn emails_at(
         &self,
         account: AccountId,
@@ -32,8 +32,7 @@ impl Snapshot<'_> {
         Ok(emails)
     }
 
-    /// Returns the trace prefixes and contents of these emails; `None` for one without a content
-    /// row.
+    /// Returns trace prefixes and contents; `None` for an email without a content row.
     pub fn contents_at(
         &self,
         account: AccountId,
@@ -64,7 +63,7 @@ impl Snapshot<'_> {
         Ok(listed)
     }
 
-    /// Returns these messages as they were received; `None` for one that does not exist.
+    /// Returns messages as they were received; `None` for one that does not exist.
     pub fn raw_messages(&self, blobs: &[BlobHash]) -> Result<Vec<Option<Vec<u8>>>, Error> {
         let keys = blobs.iter().map(|blob| BlobKey { blob: *blob });
         let mut messages = Vec::with_capacity(blobs.len());

@@ -1,7 +1,6 @@
 //! Purges destroyed emails with the threads that died with them, and destroyed mailboxes.
 //!
-//! The low mark of a data type is the highest change number that was purged. It moves in the batch
-//! that purges. A state equal to the low mark is still answered; a state below it is refused.
+//! The low mark of a data type moves in the batch that purges. A state below it is refused.
 
 use crate::model::{DataType, EmailId, EmailMetadata, Mailbox, MailboxUid, ModSeq, UtcMillis};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -14,12 +13,9 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// The outcome of one step of purging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PurgeResult {
-    /// The number of emails that were purged.
     pub emails: usize,
-    /// The number of threads that were purged with them.
     pub threads: usize,
     /// Whether more may be left.
     pub has_more: bool,
@@ -56,7 +52,7 @@ impl Txn<'_> {
     /// Purges one destroyed email, however long ago it was destroyed.
     ///
     /// # Errors
-    /// `NotFound` if there is no tombstone; any read error.
+    /// `NotFound` if there is no tombstone.
     pub fn purge_email(&mut self, id: EmailId) -> Result<(), Error> {
         let found = self.email_row(id)?;
         let found = found.and_then(|email| email.destroyed.map(|at| (email, at)));
@@ -104,8 +100,7 @@ impl Txn<'_> {
     }
 
     /// Deletes the tombstones of mailboxes that were destroyed by change `bound` or before, after
-    /// the other rows of these mailboxes: up to `limit` rows. Returns how many rows. The low mark
-    /// of mailboxes rises with each tombstone.
+    /// the other rows of these mailboxes: up to `limit` rows. Returns how many.
     pub(in crate::store) fn purge_mailboxes(
         &mut self,
         bound: ModSeq,
@@ -137,7 +132,6 @@ impl Txn<'_> {
         Ok(dead)
     }
 
-    /// Deletes up to `limit` rows of listings and subscriptions of a mailbox. Returns how many.
     fn delete_rows_of(&mut self, uid: MailboxUid, limit: usize) -> Result<usize, Error> {
         let of = (self.account, uid);
         let rows = self.delete_listings(&of, limit)?;

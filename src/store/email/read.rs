@@ -36,8 +36,8 @@ impl Snapshot<'_> {
             .row_with::<table::EmailContent, _>(&EmailKey { account, email: id }, decode_content)
     }
 
-    /// Returns the emails and tombstones of an account that hold a blob and were received from
-    /// `from` to `to`, both included, newest first.
+    /// Returns the emails and tombstones that hold a blob and were received from `from` to `to`,
+    /// both included, newest first.
     pub fn emails_of_blob(
         &self,
         account: AccountId,
@@ -56,7 +56,7 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns the mailboxes of an account that a user, the owner or a guest, is subscribed to.
+    /// Returns the mailboxes of an account that a user is subscribed to.
     pub fn subscribed_mailboxes(
         &self,
         account: AccountId,
@@ -93,8 +93,8 @@ impl Snapshot<'_> {
         self.listing_rows(&range, limit)
     }
 
-    /// Returns up to `limit` live emails, at least 1, of an account, newest first, behind `start`
-    /// or from the first.
+    /// Returns up to `limit` live emails, at least 1, newest first, behind `start` or from the
+    /// first.
     pub fn emails(
         &self,
         account: AccountId,
@@ -127,8 +127,7 @@ impl Snapshot<'_> {
         self.listing_rows(&range.reversed(), limit)
     }
 
-    /// Returns up to `limit` live emails, at least 1, of an account, oldest first, before `end` or
-    /// from the last.
+    /// Returns up to `limit` live emails, at least 1, oldest first, before `end` or from the last.
     pub fn emails_from_end(
         &self,
         account: AccountId,
@@ -142,7 +141,6 @@ impl Snapshot<'_> {
         self.live_emails(&range.reversed(), limit)
     }
 
-    /// Returns the first emails of a range of a listing, with their threads.
     fn listing_rows(
         &self,
         range: &KeyRange<MailboxEmailIndex>,
@@ -158,7 +156,6 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns the first live emails of a range: up to `limit`, which is at least 1.
     fn live_emails(
         &self,
         range: &KeyRange<table::EmailMetadata>,
@@ -174,8 +171,7 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns up to `limit` live threads, at least 1, of an account, in the order of their
-    /// creation.
+    /// Returns up to `limit` live threads, at least 1, in the order of their creation.
     pub fn threads(&self, account: AccountId, limit: usize) -> Result<Vec<ThreadId>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Threads>(&KeyRange::under(&(account,)), |key, thread| {
@@ -187,7 +183,7 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns the counters of a thread; `None` if it is dead or does not exist.
+    /// Returns a thread; `None` if it is dead or does not exist.
     pub fn thread(&self, account: AccountId, id: ThreadId) -> Result<Option<Thread>, Error> {
         Ok(self
             .read
@@ -230,7 +226,7 @@ impl Snapshot<'_> {
             .filter(|mailbox| !mailbox.destroyed))
     }
 
-    /// Returns the live mailboxes of an account, by uid.
+    /// Returns the live mailboxes, by uid.
     pub fn mailboxes(&self, account: AccountId) -> Result<Vec<(MailboxUid, Mailbox)>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Mailboxes>(&KeyRange::under(&(account,)), |key, row| {
@@ -243,7 +239,7 @@ impl Snapshot<'_> {
     }
 
     /// Finds a mailbox by its path, with `/` between the names; then by its path without regard to
-    /// case; then by its role. Of several, the first by uid.
+    /// case; then by its role.
     pub fn find_mailbox(
         &self,
         account: AccountId,

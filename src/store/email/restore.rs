@@ -2,8 +2,7 @@
 //!
 //! - A restored email gets a new id: an id that a client saw destroyed never comes back (RFC 8620
 //!   §5.2).
-//! - The tombstone of the old id stays and gives up the message, so that no email is restored
-//!   twice.
+//! - The tombstone of the old id gives up the message, so that no email is restored twice.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,14 +17,13 @@ use crate::store::table::{BlobRefs, EmailContent, EmailTokens};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Restores an email that was destroyed less than `grace` ago, with its keywords and its trace
-    /// prefix, into those of its mailboxes that still exist, or else into the Inbox. `message` has
-    /// the rows that were made of its message again. Returns the new id.
+    /// Restores an email that was destroyed less than `grace` ago into those of its mailboxes that
+    /// still exist, or else into the Inbox. `message` was made again of its message. Returns the
+    /// new id.
     ///
     /// # Errors
-    /// `NotFound` if the id has no row; `Conflict` if the email is not destroyed, was restored
-    /// before, was destroyed too long ago, `message` is another message, or neither a mailbox of
-    /// the email nor an Inbox exists; `Quota`. Nothing is staged then.
+    /// `NotFound` if the id has no row; `Conflict` if the email cannot be restored, or `message` is
+    /// another message; `Quota`. Nothing is staged then.
     pub fn restore_email(
         &mut self,
         id: EmailId,
@@ -60,7 +58,6 @@ impl Txn<'_> {
         })?;
         self.delete::<EmailContent>(&self.email_key(id));
         self.delete_tokens(id)?;
-        // The new email holds the message from this commit on.
         self.delete::<BlobRefs>(&self.blob_ref_key(old.blob, id));
         Ok(restored)
     }
@@ -77,7 +74,6 @@ impl Txn<'_> {
         Ok(found)
     }
 
-    /// Returns the trace prefix of an email, if `message` is the email's.
     fn prefix_of(
         &self,
         id: EmailId,

@@ -1,24 +1,19 @@
 //! Checks, in a deep check, that the ids of each live email's message lead to its thread
 //! (`thread_refs`).
 //!
-//! A reference may be missing without a fault. A sweep drops references that were not seen for long
-//! and references to dead threads, and notes up to which time and which thread it did so
-//! (`sweeps`). The time when an email was filed is not stored: it is not before the last note of
-//! history that does not cover its change, and (except for an import with a future date) not before
-//! `receivedAt`.
+//! A reference may be missing without a fault: a sweep drops references that were not seen for long
+//! and references to dead threads, and notes in `sweeps` how far it came.
 //!
-//! An email joins the oldest live thread that its ids name; ids that name none get this thread. So
-//! an id of an email names its thread or a younger one. What a guest files adds threads to an id
-//! and removes none (`row::thread_ref`). Therefore:
+//! An email joins the oldest live thread that its ids name, and ids that name none get this thread.
+//! So an id of an email names its thread or a younger one. What a guest files adds threads to an id
+//! and removes none. Therefore:
 //!
 //! - A missing reference is surely a fault if no reference to a thread younger than the email's was
-//!   ever dropped. Replacing a reference to a dead thread counts as dropping it (`email::threads`).
-//! - If the email began its thread, all its ids name the thread while it lives. Earlier versions
-//!   let a guest's thread replace it: such a row is reported and corrected, too.
+//!   ever dropped. Replacing a reference to a dead thread counts as dropping it.
+//! - If the email began its thread, all its ids name the thread while it lives.
 //!
-//! Other missing references may have gone with a dead thread. They are reported and written only if
-//! some reference of the account is surely lost. If one id named several threads, each round of a
-//! repair adds one.
+//! Other missing references are reported and written only if some reference of the account is
+//! surely lost.
 
 use std::time::Duration;
 
@@ -38,21 +33,20 @@ use crate::store::txn::THREAD_REFS;
 /// `ThreadRef::seen` is exact to a day, and a clock may be set.
 const LAST_SEEN_TOLERANCE: Duration = Duration::from_secs(2 * 24 * 3600);
 
-/// The facts that decide whether a reference must exist.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Refs {
     swept: SweepRow,
-    /// The notes of history, ascending: a time, and the newest change number at that time.
+    /// Ascending: a time, and the newest change number at that time.
     notes: Vec<(UtcMillis, ModSeq)>,
-    /// Whether a reference is surely lost.
     is_damaged: bool,
-    /// Emails with a missing reference that may have gone with a dead thread: positions in the
-    /// census.
+    /// Positions in the census of emails with a missing reference that may have gone with a dead
+    /// thread.
     uncertain: Vec<u32>,
 }
 
 impl Refs {
-    /// Returns the earliest time at which an email may have been filed.
+    /// Returns the earliest time at which an email may have been filed: after the last note of
+    /// history that does not cover its change, and after `receivedAt` (which an import may set).
     fn earliest_filing(&self, email: &EmailMetadata) -> UtcMillis {
         let covers = |(_, modseq): &&(UtcMillis, ModSeq)| *modseq >= email.created;
         let before = self.notes.iter().rev().find(|note| !covers(note)).map(|(at, _)| *at);
@@ -69,7 +63,6 @@ impl Refs {
 }
 
 impl Checker<'_> {
-    /// Reads the notes of history and how far the sweep of references has come.
     pub(in crate::store) fn read_history(&mut self) -> Result<(), Error> {
         let sweep = SweepKey { account: self.account, number: THREAD_REFS };
         self.refs.swept = self.readable::<Sweeps>(&sweep)?.unwrap_or_default();
@@ -132,7 +125,6 @@ impl Checker<'_> {
         ThreadRefKey { account: self.account, key: *key }
     }
 
-    /// Returns what is missing of the references by these keys: a row, if any key has none.
     fn missing_reference(
         &self,
         email: &EmailMetadata,
@@ -154,7 +146,6 @@ impl Checker<'_> {
         Ok(email.thread >= self.refs.swept.thread || self.is_first(email)?)
     }
 
-    /// Whether the email surely began its thread.
     fn is_first(&self, email: &EmailMetadata) -> Result<bool, Error> {
         // The row of a repaired thread may name a later email as its first. A repair raises the low
         // mark, so earlier emails are not certain.
@@ -194,16 +185,13 @@ impl Checker<'_> {
     }
 }
 
-/// What is missing of an email's references.
 enum MissingReference {
     None,
-    /// A row does not name the email's thread.
     Thread,
-    /// A row does not exist.
     Row,
 }
 
-/// Whether a row may name a thread. A damaged row may: `check_delivery_records` deletes it.
+/// Whether a row may name a thread; a damaged one may.
 fn is_named(row: &Result<ThreadRefRow, Error>, thread: ThreadId) -> bool {
     row.as_ref().map_or(true, |refs| refs.may_name(thread))
 }

@@ -1,9 +1,7 @@
 //! Finds the thread of a message, and maintains the counters of threads.
 //!
-//! - A thread is found by the message ids of a message together with its stripped subject
-//!   (`ThreadKey`).
-//! - Threads are never merged.
-//! - A thread dies when its last email is destroyed, and never lives again.
+//! - A thread is found by the message ids of a message with its stripped subject (`ThreadKey`).
+//! - Threads are never merged. A dead thread never lives again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,8 +15,8 @@ use crate::store::table::{EmailByThread, Sweeps, ThreadByModseq, ThreadRefs, Thr
 use crate::store::txn::Txn;
 use crate::store::txn::sweep::THREAD_REFS;
 
-/// `ThreadRef::seen` is exact to a day, so that a busy thread does not rewrite all its references
-/// with every email.
+/// How exact `ThreadRef::seen` is, so that a busy thread does not rewrite its references with every
+/// email.
 const LAST_SEEN_RESOLUTION: Duration = Duration::from_secs(24 * 3600);
 
 /// A thread key of a message, and the threads that it names.
@@ -39,13 +37,12 @@ impl ThreadsOfKey {
 
 impl Txn<'_> {
     /// Returns the thread for a message with these keys: the oldest live thread that any key names,
-    /// or else a new one. A key that names no live thread gets this one; a key that names another
-    /// live thread is left as it is.
+    /// or else a new one. A key that names no live thread gets this one.
     ///
     /// `open` are the mailboxes that a filing guest may read (`None`: all). A thread without an
-    /// email in these is ignored. A key that names only such threads gets this one behind them. If
-    /// it did not, the guest's next message with the same key would show that the key names another
-    /// thread; if this thread replaced them, the next delivered message would join this one.
+    /// email in these is ignored. A key that names only such threads gets this one behind them: so
+    /// the guest cannot find out that the key names others, and the next delivered message joins
+    /// those.
     pub(in crate::store) fn thread_for(
         &mut self,
         keys: &[ThreadKey],
@@ -80,8 +77,7 @@ impl Txn<'_> {
         Ok(thread)
     }
 
-    /// Returns the threads that a key names, for a user who may read the mailboxes `open` (`None`:
-    /// all).
+    /// Returns the threads that a key names, for a user who may read the mailboxes `open`.
     fn threads_of_key(
         &self,
         thread_key: &ThreadKey,
@@ -117,15 +113,15 @@ impl Txn<'_> {
                 self.put::<Sweeps>(&key, &SweepRow { thread: row.thread.max(thread), ..row });
                 Ok(())
             }
-            // The check reports a damaged row. It must not prevent a delivery.
+            // A damaged row must not prevent a delivery.
             Err(Error::Corrupt { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Updates a thread after a change of one email, and returns the thread before and after;
-    /// before, a new thread is empty. The thread's change number moves only if it gains or loses an
-    /// email (RFC 8621 §3). The caller has updated `email_by_thread`.
+    /// Updates a thread after a change of one email, and returns the thread before and after. The
+    /// thread's change number moves only if it gains or loses an email (RFC 8621 §3). The caller
+    /// has updated `email_by_thread`.
     pub(in crate::store) fn write_thread(
         &mut self,
         id: ThreadId,
@@ -169,7 +165,6 @@ impl Txn<'_> {
         Ok((was, now))
     }
 
-    /// Returns the newest live email of a thread.
     fn latest_of(&self, thread: ThreadId) -> Result<Option<EmailId>, Error> {
         let range = KeyRange::<EmailByThread>::under(&(self.account, thread));
         Ok(self.first_key(&range)?.map(|key| key.email))

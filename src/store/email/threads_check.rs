@@ -1,4 +1,4 @@
-//! Recounts the threads from their emails, and the counts of the mailboxes from both.
+//! Recounts threads and the counts of mailboxes.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,6 @@ use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{ModSeqKey, ThreadIdKey};
 use crate::store::table::{Table as _, ThreadByModseq, Threads};
 
-/// A thread as recounted from its emails.
 #[derive(Default)]
 struct ThreadRecount {
     thread: Thread,
@@ -20,7 +19,6 @@ struct ThreadRecount {
     created: u64,
     /// The highest change number that created or destroyed one of its emails.
     moved: u64,
-    /// The change numbers that destroyed its emails.
     destroyed: Vec<u64>,
 }
 
@@ -61,7 +59,6 @@ impl Checker<'_> {
                 counts.unread_threads = counts.unread_threads.saturating_add(unread);
             }
         }
-        // Threads without emails and tombstones have no row.
         while let Some(extra) = rows.next()? {
             self.report_extra(Table::Threads, &extra.key)?;
         }
@@ -76,8 +73,8 @@ impl Checker<'_> {
         self.census.mail(at).map(|mail| mail.thread)
     }
 
-    /// Recounts the thread that is next in `Census::threads`, from all its emails and tombstones,
-    /// and notes in `thread_of` that they belong to it.
+    /// Recounts the thread that is next in `Census::threads`, and notes in `thread_of` which emails
+    /// belong to it.
     fn recount(&self, group: &[u32], thread_of: &mut [u32]) -> ThreadRecount {
         let mut recount = ThreadRecount { created: u64::MAX, ..ThreadRecount::default() };
         let own = u32::try_from(self.census.threads.len()).unwrap_or(u32::MAX);
@@ -102,8 +99,8 @@ impl Checker<'_> {
     }
 
     /// Checks a thread with emails or tombstones. Returns the row that it should have, or `None` if
-    /// it was purged. A dead thread has the number of the change that destroyed its last email. If
-    /// the clock went back, it may be purged before its other tombstones: the low mark tells.
+    /// it was purged. If the clock went back, it may be purged before its other tombstones: the low
+    /// mark tells.
     fn check_thread(
         &mut self,
         key: &[u8],
@@ -170,7 +167,7 @@ impl Checker<'_> {
             let Some((number, _, id)) = numbers.get_mut(at) else { continue };
             let key = ThreadIdKey { account: self.account, thread: ThreadId(*id) };
             let Some(row) = self.readable::<Threads>(&key)? else {
-                continue; // The row is missing: the next round of the repair sees it.
+                continue; // The next round of the repair sees the missing row.
             };
             *number = fresh.0;
             let row = Thread { updated: fresh, ..row };

@@ -1,7 +1,6 @@
 //! Creates, changes and destroys emails.
 //!
-//! Every change goes through `rewrite`, which gets the email before and after the change and writes
-//! all derived rows: orders, thread, counts and listings.
+//! Every change goes through `rewrite`, which writes the derived rows.
 
 use std::collections::BTreeSet;
 
@@ -20,16 +19,13 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// Ids of one millisecond that are tried for an email, beginning with the low bits of its change
-/// number. If these are taken, the millisecond is full or nearly so.
+/// Ids of one millisecond that are tried for an email.
 const MAX_ID_TRIES: u16 = 64;
 
-/// An email that is to be created.
 #[derive(Debug, Clone)]
 pub struct NewEmail<'a> {
-    /// The encoded rows of the message.
     pub message: &'a EncodedMessage,
-    /// The trace prefix of this delivery; empty if the email was not delivered.
+    /// Empty if the email was not delivered.
     pub prefix: &'a [u8],
     /// At least one.
     pub mailboxes: BTreeSet<MailboxUid>,
@@ -42,15 +38,14 @@ impl Txn<'_> {
     /// Creates an email. Its message must be written by the same commit, or be in the store.
     ///
     /// # Errors
-    /// `Quota` if the account would exceed its quota; `Conflict` if no mailbox is named; `NotFound`
-    /// if a named mailbox does not exist.
+    /// `Quota`; `Conflict` if no mailbox is named; `NotFound` if a named mailbox does not exist.
     pub fn create_email(&mut self, new: &NewEmail<'_>) -> Result<(EmailId, ThreadId), Error> {
         self.create_email_within(new, None)
     }
 
-    /// Creates an email for a guest who may read only the mailboxes `open`. The email joins a
-    /// thread only if an email of that thread is in these mailboxes: otherwise the thread's id
-    /// would tell the guest which Message-IDs the account holds.
+    /// Creates an email for a guest who may read only the mailboxes `open`. The email joins only
+    /// threads with an email in these mailboxes: otherwise the thread's id would tell the guest
+    /// which Message-IDs the account holds.
     ///
     /// # Errors
     /// As `create_email`.
@@ -91,8 +86,8 @@ impl Txn<'_> {
         Ok((id, thread))
     }
 
-    /// Changes mailboxes and keywords by one change number. Returns whether anything changed; a
-    /// change of nothing takes no change number.
+    /// Changes mailboxes and keywords by one change number. Returns whether anything changed; if
+    /// not, no change number is taken.
     ///
     /// # Errors
     /// `NotFound` if the email or a new mailbox does not exist; `Conflict` if no mailbox is named.
@@ -151,7 +146,6 @@ impl Txn<'_> {
     pub fn check_quota(&self, size: u64) -> Result<(), Error> {
         let account = match self.snapshot().account(self.account)? {
             Some(account) => account,
-            // A removed account has no state either.
             None if self.state_before.is_some() => {
                 return Err(Error::missing(Accounts::ID.name(), &self.account_key().encode()));
             }
@@ -166,9 +160,8 @@ impl Txn<'_> {
     }
 
     /// Writes all rows that follow from a change of an email from `old` (`None`: it is created) to
-    /// `new` (`None`: it is destroyed). The caller has taken the number of the change
-    /// (`Txn::next_modseq`), written the content of a new email and deleted the token row of a
-    /// destroyed one.
+    /// `new` (`None`: it is destroyed). The caller has taken the number of the change, written the
+    /// content of a new email and deleted the token row of a destroyed one.
     fn rewrite(
         &mut self,
         id: EmailId,
@@ -241,8 +234,8 @@ impl Txn<'_> {
         self.put::<EmailByModseq>(&ModSeqKey { account, modseq }, &id);
     }
 
-    /// Returns a free id for an email that was received at `at`. The low bits of the change number
-    /// tell equal times apart; if the millisecond is full, the next later one is used.
+    /// Returns a free id for an email that was received at `at`, or as soon after it as there is
+    /// one.
     fn free_email_id(&self, at: UtcMillis, modseq: ModSeq) -> Result<EmailId, Error> {
         #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
         let start = modseq.0 as u16;

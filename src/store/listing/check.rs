@@ -1,7 +1,7 @@
-//! Compares the rows of the listings, with their history and ranks, with rows made from the census.
+//! Compares the rows of the listings with rows made from the census.
 //!
-//! - The change since which an email is shown is history and cannot be recomputed: it is accepted
-//!   if index and list agree on it.
+//! - The change since which an email is shown cannot be recomputed: it is accepted if index and
+//!   list agree on it.
 //! - If history begins anew (`CheckOptions::restart_history`), emails are shown since the change
 //!   that created them, and rows of intervals that have ended are deleted.
 
@@ -23,11 +23,11 @@ use crate::store::table::{
     MailboxEmailIndex, MailboxEmailList, MailboxRank, MailboxThreadIndex, Present, Table as _,
 };
 
-/// The filters on threads. `Census::threads` has a bit for each, in this order.
+/// The filters on threads, in the order of the bits in `Census::threads`.
 pub(in crate::store) const THREAD_FILTERS: [ListingFilter; 3] =
     [ListingFilter::ThreadUnseen, ListingFilter::ThreadFlagged, ListingFilter::ThreadUntouched];
 
-/// Cursors over the four tables of listings.
+/// Cursors over the tables of listings.
 struct Tables<'a> {
     list: RowCursor<'a, MailboxEmailList>,
     index: RowCursor<'a, MailboxEmailIndex>,
@@ -79,7 +79,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Checks the listings of one mailbox. Returns its maintained listings as they should be.
+    /// Returns the mailbox's maintained listings as they should be.
     fn check_mailbox_listings(
         &self,
         uid: MailboxUid,
@@ -121,7 +121,6 @@ impl Checker<'_> {
         let mut filters = HashSet::new();
         listings.retain(|entry| filters.insert(entry.filter));
         if let Some(state) = &self.found_state {
-            // A low mark is not above the newest change.
             for low in listings
                 .iter_mut()
                 .flat_map(|entry| [&mut entry.emails.low, &mut entry.threads.low])
@@ -289,8 +288,7 @@ impl Checker<'_> {
     }
 
     /// Checks a list row that is not one of the expected live ones. It is right if its interval has
-    /// ended, after it began and not after the newest change. A live row is a fault, unless its
-    /// email is one of `unknown`.
+    /// ended, or its email is one of `unknown`.
     fn check_left_row(
         &self,
         found: &Found<MailboxEmailList>,
@@ -328,8 +326,7 @@ impl Checker<'_> {
     /// Reports a row of no maintained listing, unless its mailbox is destroyed: those rows are
     /// deleted in steps.
     fn report_stray(&self, table: Table, key: &[u8]) -> Result<(), Error> {
-        // The keys of all four tables begin as those of mailboxes do, and what follows may be
-        // damaged.
+        // What follows in the key may be damaged.
         let uid = MailboxKey::read(&mut { key }).map(|key| key.mailbox).ok();
         let is_destroyed = uid
             .and_then(|uid| self.census.mailboxes.get(&uid))

@@ -1,12 +1,10 @@
 //! Reads the emails that one listing shows and another, which shows a part of it, does not.
 //!
-//! - No rows are stored for this difference. The number of its emails before an email is the
-//!   difference of the email's positions in the two listings.
-//! - A stretch of ids in which both listings have equally many emails has none of the difference
-//!   and is passed over. If both listings have ranks, such stretches are found by rank rows: a
-//!   boundary of the smaller listing is one of the larger listing, too.
-//! - So a page costs its own length and O(log n) rows for each of its emails, even if nearly every
-//!   email is in both listings.
+//! - The number of these emails before an email is the difference of its positions in the two
+//!   listings.
+//! - A stretch of ids in which both listings have equally many emails is passed over. If both have
+//!   ranks, such stretches are found by rank rows: a boundary of the smaller listing is one of the
+//!   larger listing, too.
 
 use crate::model::{AccountId, EmailId, Listing, ListingStats};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -22,15 +20,13 @@ const MAX_READ_BATCH: usize = 256;
 /// The fewest index rows that are read at once.
 const MIN_READ_BATCH: usize = 16;
 
-/// A listing with its length and ranks.
 #[derive(Debug, Clone, Copy)]
 pub struct CountedListing {
     pub listing: Listing,
-    /// The statistics of the listing's shape.
     pub stats: ListingStats,
 }
 
-/// A range of ids, from `from` up to but not including `to`.
+/// The ids from `from` up to but not including `to`.
 #[derive(Clone, Copy)]
 struct IdStretch {
     from: EmailId,
@@ -86,7 +82,6 @@ impl Snapshot<'_> {
         Ok(walk.found)
     }
 
-    /// Returns up to `limit` emails of a listing from `from` on, before `to`.
     fn ids_between(
         &self,
         account: AccountId,
@@ -148,7 +143,6 @@ impl DifferenceWalk<'_> {
         Ok(())
     }
 
-    /// Cuts a stretch at the boundaries of the smaller listing.
     fn pieces(&self, level: u8, stretch: IdStretch) -> Result<Vec<IdStretch>, Error> {
         let span = (stretch.from, stretch.to);
         let cuts = self.snapshot.boundaries(self.account, self.without.listing, level, span)?;
@@ -230,9 +224,9 @@ impl DifferenceWalk<'_> {
     }
 
     /// Returns the id from which on a leaf is read, and lowers `skip` by the emails of the
-    /// difference that are in the leaf before it. If there are many to skip, descends the levels of
-    /// the larger listing's ranks, on each to the last boundary that has no more than `skip` of
-    /// them before it.
+    /// difference that are in the leaf before it. If there are many to skip, descends the larger
+    /// listing's ranks, on each level to the last boundary with no more than `skip` of them before
+    /// it.
     fn locate(&mut self, stretch: IdStretch) -> Result<EmailId, Error> {
         if self.skip <= self.snapshot.rank_cost() || !self.all.stats.is_ranked() {
             return Ok(stretch.from);
@@ -245,8 +239,7 @@ impl DifferenceWalk<'_> {
         let rest_before = |id: EmailId, before: u64| {
             before.saturating_sub(count(others.partition_point(|other| *other < id)))
         };
-        // A part of the stretch, the emails of the larger listing in the stretch before the part,
-        // and those in it.
+        // A part of the stretch, the emails of the larger listing before the part, and those in it.
         let ((mut from, mut to), mut before, mut all) = (span, 0u64, stretch.all);
         for level in (1..=top_level(all)).rev() {
             let cuts = self.cuts(level, (from, to), to == stretch.to)?;
@@ -268,9 +261,8 @@ impl DifferenceWalk<'_> {
 
     /// Returns the boundaries of a level that the larger listing has in a span, each with the
     /// number of emails from it to the next boundary or the end of the span. `ends_inside`: the
-    /// span may end between two boundaries of the level, so that the last row also counts emails
-    /// behind the end. These are left out by counting with the rows of the level below. No row of
-    /// level 1 reaches beyond the end, which is a boundary of that level.
+    /// last row may also count emails behind the end, so the rows of the level below are counted
+    /// instead. At level 1 it cannot: the end is a boundary of that level.
     fn cuts(
         &self,
         level: u8,

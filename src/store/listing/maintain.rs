@@ -1,12 +1,10 @@
 //! Listings that are maintained on demand: filled in steps, newest email first, and dropped in
 //! steps once they are unused.
 //!
-//! - While a listing is being filled, commits keep the part up to its frontier current, as in a
-//!   whole listing. Emails beyond the frontier are added when it passes them.
-//! - The newest email comes first, so the first match of a thread is the one that the collapsed
-//!   listing shows.
-//! - An email that is added this way counts as listed since the change that created it, a number no
-//!   other email has.
+//! - While a listing is being filled, commits keep the part up to its frontier current. Emails
+//!   beyond the frontier are added when it passes them, as if listed since the change that created
+//!   them.
+//! - The newest email comes first, so the first match of a thread is its exemplar.
 //! - The listing's history begins when the listing is whole.
 
 use crate::model::{
@@ -29,7 +27,7 @@ impl Txn<'_> {
     /// Returns whether it is whole. Does nothing to a listing that is being dropped.
     ///
     /// # Errors
-    /// `NotFound` where there is no such mailbox; any read error.
+    /// `NotFound` where there is no such mailbox.
     pub fn extend_listing(
         &mut self,
         uid: MailboxUid,
@@ -64,8 +62,8 @@ impl Txn<'_> {
         Ok(whole)
     }
 
-    /// Notes that a listing was used today, so that upkeep does not drop it. Does nothing for a
-    /// listing that is not maintained.
+    /// Notes that a listing was used today, so that it is not dropped. Does nothing for a listing
+    /// that is not maintained.
     ///
     /// # Errors
     /// As for `extend_listing`.
@@ -87,7 +85,7 @@ impl Txn<'_> {
     }
 
     /// Drops a listing that was made on demand by one step of at most `limit` rows. Returns whether
-    /// any row may be left; then it must be called again.
+    /// any row may be left.
     ///
     /// # Errors
     /// As for `extend_listing`; `Conflict` for a listing that is always maintained.
@@ -151,7 +149,6 @@ impl Txn<'_> {
         Ok(rows)
     }
 
-    /// Whether a listing can be read.
     pub(in crate::store) fn is_listing_whole(
         &self,
         uid: MailboxUid,
@@ -246,9 +243,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Returns the next `limit` emails beyond a frontier that the filter may match, newest first:
-    /// those of the mailbox, or all. For a filter on threads in a mailbox, only the newest email of
-    /// each thread.
+    /// Returns the next `limit` emails beyond a frontier that the filter may match, newest first.
+    /// For a filter on threads in a mailbox, only the newest email of each thread.
     fn emails_beyond_frontier(
         &self,
         uid: MailboxUid,

@@ -1,16 +1,13 @@
 //! Ranks: the position of an email in a long listing, and the email at a position, in O(log n)
 //! rows.
 //!
-//! - The rank rows are a counted skip list whose shape depends only on the ids in the listing, so
-//!   nothing is ever rebalanced, and a check can make them again and compare.
+//! - The rank rows are a counted skip list whose shape depends only on the ids in the listing.
 //! - An id is a boundary of level k if its keyed hash ends in k zero digits to the base 16. The
 //!   rank row of level k at boundary b counts the ids from b up to the next boundary of that level.
 //!   The index rows are level 0.
-//! - No rank row of a level counts the ids before the first boundary of that level. New mail
-//!   arrives there, and usually reads and writes no rank row: `ListingStats::front` says where the
-//!   first boundary is. So counts are summed from the end, and subtracted from the listing's total.
-//! - A listing gets rank rows when it has more than `RANKED_ABOVE` emails, and loses them when it
-//!   has fewer than `RANKED_BELOW`: in a short listing, a scan costs less than writing them.
+//! - No rank row of a level counts the ids before the first boundary of that level, where new mail
+//!   arrives (`ListingStats::front`). So counts are summed from the end, and subtracted from the
+//!   total.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -35,25 +32,21 @@ const RANKED_BELOW: u64 = 1024;
 const NO_FRONT: EmailId = EmailId(u64::MAX);
 
 /// The key of the hash that makes boundaries, and the lengths at which listings gain and lose rank
-/// rows. Tests use shorter lengths.
+/// rows.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct Ranking {
     pub(in crate::store) key: [u8; 16],
-    /// A listing with more emails than this gets rank rows.
     pub(in crate::store) above: u64,
-    /// A listing with fewer emails than this loses its rank rows.
     pub(in crate::store) below: u64,
 }
 
 impl Ranking {
-    /// Returns a ranking with the usual lengths, or one that ranks listings of more than `above`
-    /// emails.
     pub(in crate::store) fn new(key: [u8; 16], above: Option<u64>) -> Self {
         let above = above.unwrap_or(RANKED_ABOVE);
         Self { key, above, below: above.min(RANKED_BELOW) }
     }
 
-    /// Returns the highest level of which an id is a boundary.
+    /// The highest level of which an id is a boundary.
     fn level(&self, id: EmailId) -> u8 {
         let mut hasher = SipHasher13::new_with_key(&self.key);
         hasher.write_u64(id.0.to_be());
@@ -103,7 +96,6 @@ pub(in crate::store) fn remove_email(
     remove(txn, listing, front, id)
 }
 
-/// Returns the emails of a listing, newest first.
 fn ids(read: &dyn RowReader, account: AccountId, listing: Listing) -> Result<Vec<EmailId>, Error> {
     let mut ids = Vec::new();
     read.keys(&KeyRange::<MailboxEmailIndex>::under(&(account, listing)), |key, _| {
@@ -113,7 +105,7 @@ fn ids(read: &dyn RowReader, account: AccountId, listing: Listing) -> Result<Vec
     Ok(ids)
 }
 
-/// Returns the front of a listing of these emails, which come newest first: its first boundary.
+/// Returns the first boundary of these emails, which come newest first.
 pub(in crate::store) fn front_of(ranking: Ranking, ids: &[EmailId]) -> EmailId {
     ids.iter().copied().find(|id| ranking.level(*id) > 0).unwrap_or(NO_FRONT)
 }
@@ -169,8 +161,8 @@ fn insert(
         } else if let Some((boundary, count)) = before {
             set(txn, listing, level, boundary, count + 1);
         } else {
-            // A boundary of a level is also one of all lower levels: the levels above have none
-            // before this id either.
+            // A boundary of a level is also one of all lower levels, so the levels above have none
+            // either.
             break;
         }
     }
@@ -218,7 +210,6 @@ fn set(txn: &mut Txn<'_>, listing: Listing, level: u8, boundary: EmailId, count:
     txn.put::<MailboxRank>(&key(txn, listing, level, boundary), &RankCount(count));
 }
 
-/// Returns the last boundary of a level before an id, and its count.
 fn last_before(
     txn: &Txn<'_>,
     listing: Listing,
@@ -230,7 +221,6 @@ fn last_before(
     Ok(found.map(|(key, RankCount(count))| (key.boundary, count)))
 }
 
-/// Returns the first boundary of a level behind an id.
 fn next_after(
     txn: &Txn<'_>,
     listing: Listing,

@@ -15,20 +15,18 @@ use crate::store::table::{
 };
 use crate::store::txn::snapshot::Snapshot;
 
-/// The number of zero bits of a hash that make a boundary of the next level: about one in 16
-/// boundaries of a level is also a boundary of the next.
+/// The number of zero bits of a hash that make a boundary of the next level.
 pub(in crate::store) const FANOUT_BITS: u32 = 4;
 
-/// The emails that entered or left a listing since a state. An email that is in both `came` and
-/// `gone` was in the listing at the state and is in it now. Each list is in ascending order of the
-/// change numbers.
+/// The emails that entered or left a listing since a state, each list in ascending order of the
+/// change numbers. An email in both `came` and `gone` was and is in the listing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListingMoves {
-    /// Emails that are shown now, each with the change after the state since which it is shown.
+    /// Shown now, each with the change since which it is shown.
     pub came: Vec<(EmailId, ThreadId, ModSeq)>,
-    /// Emails that were shown at the state, each with the change by which it left.
+    /// Shown at the state, each with the change by which it left.
     pub gone: Vec<(EmailId, ThreadId, ModSeq)>,
-    /// Emails that came after the state and left again, each with the change by which it left.
+    /// Came after the state and left again, each with the change by which it left.
     pub passed: Vec<(EmailId, ThreadId, ModSeq)>,
 }
 
@@ -55,31 +53,29 @@ impl Levels {
     }
 }
 
-/// Returns the level at which a search begins in a listing of `total` emails.
+/// The level at which a search begins in a listing of `total` emails.
 pub(in crate::store) fn top_level(total: u64) -> u8 {
     let digits = total.checked_ilog2().unwrap_or(0);
     u8::try_from(digits / FANOUT_BITS).unwrap_or(u8::MAX).max(1)
 }
 
-/// Whether a boundary is of this level and before `end`.
 fn is_within(key: &RankKey, level: u8, end: Option<EmailId>) -> bool {
     key.level == level && end.is_none_or(|end| key.boundary < end)
 }
 
-/// Returns the level below, if it has rank rows. Level 0 has none.
+/// The level below, if it has rank rows.
 fn below(level: u8) -> Option<u8> {
     level.checked_sub(1).filter(|level| *level > 0)
 }
 
 impl Snapshot<'_> {
-    /// Returns the cost of finding a position by ranks, as the number of index rows that could be
-    /// scanned instead.
+    /// The cost of finding a position by ranks, as a number of index rows that could be scanned.
     #[must_use]
     pub fn rank_cost(&self) -> u64 {
         self.thresholds.rank_cost
     }
 
-    /// Returns a maintained listing; `None` if it is not maintained or not whole yet.
+    /// `None` if the listing is not maintained or not whole yet.
     pub fn maintained_listing(
         &self,
         account: AccountId,
@@ -104,7 +100,6 @@ impl Snapshot<'_> {
         Ok(row.filter(|mailbox| !mailbox.destroyed).map(|mailbox| mailbox.listings))
     }
 
-    /// Whether a listing shows an email.
     pub fn is_in_listing(
         &self,
         account: AccountId,
@@ -117,9 +112,9 @@ impl Snapshot<'_> {
             .is_some())
     }
 
-    /// Returns up to `limit` emails of a listing from a position on, newest first, with their
-    /// threads. `near` is an email (`None`: the end of the listing) and the number of emails before
-    /// it: the search may begin there. The email need not be in the listing.
+    /// Returns up to `limit` emails of a listing from a position on, newest first. `near` is an
+    /// email (`None`: the end of the listing), which need not be in the listing, and the number of
+    /// emails before it: the search may begin there.
     pub fn listing_page(
         &self,
         account: AccountId,
@@ -234,9 +229,8 @@ impl Snapshot<'_> {
         // From there on, counts are added until a rank row passes the position.
         let mut start: Option<(EmailId, u64)> = None;
         let mut upto = 0;
-        // No rank row counts the emails before the first boundary of a level. Until a boundary at
-        // or before the position is found, the rows of a level up to `end` are read whole and
-        // summed from their end; `behind` is the number of emails from `end` on.
+        // Until such a boundary is found, the rows of a level up to `end` are read whole and summed
+        // from their end; `behind` is the number of emails from `end` on.
         let (mut end, mut behind, mut section) = (None, 0, Vec::new());
         self.read.walk_rows(&rows.all(), rows.at(level, EmailId(0)), |row| {
             if let Some((key, RankCount(count))) = row.filter(|(key, _)| is_within(key, level, end))
@@ -326,7 +320,7 @@ impl Snapshot<'_> {
         Ok(found)
     }
 
-    /// Returns the thread of an email that a listing shows; `None` if the listing does not show it.
+    /// Returns the thread of an email; `None` if the listing does not show the email.
     pub fn thread_in_listing(
         &self,
         account: AccountId,

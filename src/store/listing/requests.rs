@@ -1,11 +1,7 @@
 //! What queries ask upkeep to do with listings.
 //!
-//! - A query writes nothing: it leaves a request here, and is answered by the listings that there
-//!   are.
-//! - Requests are held in memory alone. One that is lost, by a restart or because too many wait, is
-//!   made again by the next query that the listing would serve.
-//! - A request that waits already is not added again.
-//! - How many wait is bounded, for one account and for all of them together.
+//! Requests are bounded and held in memory alone. One that is lost is made again by the next query
+//! that the listing would serve.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,16 +13,14 @@ use crate::store::Store;
 use crate::store::error::Error;
 use crate::store::txn::Txn;
 
-/// What upkeep is to do with a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ListingAction {
     /// Note that the listing was used, so that it is not dropped.
     MarkUsed,
-    /// Begin the listing, or take up more emails where it is begun.
+    /// Begin the listing, or take up more emails.
     Extend,
 }
 
-/// One listing of an account, and what upkeep is to do with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListingRequest {
     pub action: ListingAction,
@@ -50,7 +44,7 @@ struct WaitingRequests {
 }
 
 impl WaitingRequests {
-    /// Adds a request; returns false where it waits already, or too many do.
+    /// Returns false where the request waits already, or too many do.
     fn add(&mut self, account: AccountId, request: ListingRequest) -> bool {
         if self.count >= limits::MAX_LISTING_REQUESTS {
             return false;
@@ -84,8 +78,7 @@ impl fmt::Debug for ListingRequests {
 }
 
 impl Store {
-    /// Asks upkeep to extend listings of an account, or to note that they were used. Writes nothing
-    /// and waits for nothing.
+    /// Asks upkeep to extend listings of an account, or to note that they were used.
     pub fn request_listings(
         &self,
         account: AccountId,
@@ -99,8 +92,8 @@ impl Store {
                 is_asked = true;
                 waiting.add(account, request);
             }
-            // Requests may have waited since upkeep failed, on a full disk for example: it is woken
-            // for those, too.
+            // Upkeep is also woken for requests that it failed to serve before, on a full disk for
+            // example.
             is_asked && waiting.has(account)
         };
         if is_wakeup_due {
@@ -126,7 +119,7 @@ impl Txn<'_> {
     /// finished the listing; false also if it was whole before.
     ///
     /// # Errors
-    /// `NotFound` where the mailbox is gone; any read error.
+    /// `NotFound` where the mailbox is gone.
     pub fn serve_listing_request(
         &mut self,
         request: ListingRequest,

@@ -1,11 +1,9 @@
 //! Updates the listings after every change of an email (`docs/storage.md`, "Listings").
 //!
-//! - An email enters or leaves the shape `Emails` of a listing when it begins or stops matching the
-//!   filter.
 //! - The shape `Threads` shows the exemplar of each thread, the newest email that matches. If a
 //!   change moves the exemplar, the old one leaves and the new one enters.
 //! - The history of a listing has one row for each interval in which an email was shown. The row of
-//!   an interval that has ended is never written again.
+//!   an interval that has ended is not written again.
 
 use crate::model::{
     AccountId, EmailId, EmailMetadata, Listing, ListingFilter, MailboxUid, MaintainedListing,
@@ -22,8 +20,8 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// A change of one email: the email before (`old`, `None` if it is created) and after (`new`,
-/// `None` if it is destroyed), and its thread before (`was`) and after (`now`).
+/// A change of one email from `old` (`None`: it is created) to `new` (`None`: it is destroyed), and
+/// of its thread from `was` to `now`.
 #[derive(Clone, Copy)]
 pub(in crate::store) struct EmailChange<'a> {
     pub(in crate::store) id: EmailId,
@@ -53,7 +51,7 @@ pub(in crate::store) fn matches_filter(
 
 impl Txn<'_> {
     /// Updates all maintained listings of a mailbox after a change of one email. The caller stores
-    /// `listings` afterwards, because their counts change.
+    /// `listings` afterwards.
     pub(in crate::store) fn write_listings(
         &mut self,
         uid: MailboxUid,
@@ -61,7 +59,7 @@ impl Txn<'_> {
         change: &EmailChange<'_>,
     ) -> Result<(), Error> {
         // The exemplars of the filter `Every` before and after the change, if they were looked up.
-        // A listing of a filter on threads has the same exemplars.
+        // A listing of a filter on threads has the same.
         let mut exemplars = None;
         for entry in listings.iter_mut().filter(|entry| entry.filter.is_email_filter()) {
             let Some(frontier) = entry.frontier() else { continue };
@@ -126,8 +124,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Adds an email that now matches the filter to the shape `Emails` of a listing, or removes an
-    /// email that does not. Does nothing beyond the frontier: the listing has no emails there yet.
+    /// Adds an email to the shape `Emails` of a listing if it matches now, or removes it. Does
+    /// nothing beyond the frontier.
     fn move_email(
         &mut self,
         uid: MailboxUid,
@@ -140,8 +138,7 @@ impl Txn<'_> {
             return Ok(());
         }
         let listing = Listing { uid, filter: entry.filter, shape: Shape::Emails };
-        // The listing of every email of all mail has no rows in `MailboxThreadIndex`: the table
-        // `email_by_thread` serves instead.
+        // `email_by_thread` serves the listing of every email of all mail.
         let index_key = (uid != MailboxUid::ALL || entry.filter != ListingFilter::Every)
             .then(|| self.thread_index_key((uid, entry.filter), change.thread, change.id));
         if matches_now {
@@ -157,8 +154,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Replaces the exemplar of a thread in the shape `Threads` of a listing. Emails beyond the
-    /// frontier are not in the listing yet.
+    /// Replaces the exemplar of a thread in the shape `Threads` of a listing, up to the frontier.
     pub(in crate::store) fn replace_exemplar(
         &mut self,
         uid: MailboxUid,
@@ -194,7 +190,6 @@ impl Txn<'_> {
         Ok(self.first_key(&range)?.map(|key| key.email))
     }
 
-    /// Returns the key of an email in `MailboxThreadIndex`.
     pub(in crate::store) fn thread_index_key(
         &self,
         (mailbox, filter): (MailboxUid, ListingFilter),
@@ -261,7 +256,7 @@ impl Txn<'_> {
     }
 }
 
-/// Returns the error for a row that another row names and that does not exist.
+/// The error for a row that another row names and that does not exist.
 pub(in crate::store) fn missing_row<T: Table>(account: AccountId, key: &T::Key) -> Error {
     Error::Corrupt {
         table: T::ID.name(),
