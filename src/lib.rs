@@ -78,9 +78,8 @@
 //! `fuzzing` has the bodies of the fuzz targets, and may use all rooms.
 //!
 //! # Exports
-//! Every room is `pub(crate)`, so that rustc reports unused code. The benches, the fuzz targets and
-//! `tests/it` are crates of their own. What they need is re-exported by [`internals`] and
-//! [`fuzzing`], which exist only with the feature `internals`.
+//! Every room is `pub(crate)`, so that rustc reports unused code. [`internals`] re-exports what the
+//! benches and `tests/it` use; [`fuzzing`] serves the fuzz targets.
 
 pub(crate) mod model;
 pub(crate) mod trace;
@@ -114,22 +113,19 @@ pub mod fuzzing;
 
 pub use cli::main;
 
-/// Re-exports for the benches and `tests/it`.
-///
-/// Only `proof` is there without the feature, because `tests/it` is built without it, too.
+/// Re-exports for the benches and `tests/it`. `tests/it` is also built without the feature
+/// `internals`, and then uses only `proof`.
 #[doc(hidden)]
 pub mod internals {
-    /// Creates accounts with passwords (`benches/jmap`).
     #[cfg(feature = "internals")]
     pub mod account {
         pub use crate::account::{Directory, NewAccount, Settings, hash_password};
     }
-    /// Converts a message into rows of the store (`benches/mailbox`, `benches/jmap`).
     #[cfg(feature = "internals")]
     pub mod message {
         pub use crate::message::rows;
     }
-    /// Types that the signatures of the other rooms use.
+    /// Types in the signatures of the other rooms.
     #[cfg(feature = "internals")]
     pub mod model {
         pub use crate::model::clock;
@@ -138,25 +134,21 @@ pub mod internals {
             MailboxUid, ModSeq, Role, UtcMillis,
         };
     }
-    /// Signs messages (`tests/it/proof.rs`).
     pub mod proof {
         pub use crate::proof::{Algorithm, Signer, SigningKey, generate};
     }
-    /// Runs queries (`benches/mailbox`).
     #[cfg(feature = "internals")]
     pub mod query {
         pub use crate::query::{
             Condition, Filter, Query, QueryChanges, QuerySpec, Start, Window, changes, query,
         };
     }
-    /// Fills, changes and measures a store (`benches/mailbox`, `benches/jmap`).
     #[cfg(feature = "internals")]
     pub mod store {
         pub use crate::store::{
             ClientState, EncodedMessage, NewEmail, NewMailbox, Options, Store, Ticket,
         };
     }
-    /// Runs upkeep (`benches/mailbox`).
     #[cfg(feature = "internals")]
     pub mod upkeep {
         pub use crate::upkeep::{Settings, Upkeep, fold_index};

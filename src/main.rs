@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-/// A delivery allocates hundreds of small values on one thread and frees them on another, which
-/// mimalloc does fast.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::clock::{Day, UtcMillis};
 
-/// Who is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Audience {
     #[default]
@@ -21,7 +20,6 @@ pub enum Audience {
 /// Whether a sender is in the owner's organisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Circle {
-    /// In a domain of the owner's organisation.
     Organisation,
     Outside,
 }
@@ -29,13 +27,11 @@ pub enum Circle {
 macro_rules! named {
     ($type:ident { $($variant:ident = $name:literal),* $(,)? }) => {
         impl $type {
-            /// Returns the name used in settings and answers.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),* }
             }
 
-            /// Returns the value with this name.
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$variant),)* _ => None }
@@ -62,10 +58,10 @@ pub struct Variant {
 /// Recurring days on which the response is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Days {
-    /// Every Monday (1) to Sunday (7).
+    /// Monday (1) to Sunday (7).
     Weekday(u8),
-    /// The days of each month from the first number to the second, both included. If the first is
-    /// greater, the range goes past the end of the month.
+    /// From the first day of each month to the second, both included. If the first is greater, the
+    /// range goes past the end of the month.
     Monthdays(u8, u8),
 }
 
@@ -73,7 +69,6 @@ const WEEKDAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
 impl Days {
-    /// Whether `day` is one of these days.
     #[must_use]
     pub fn covers(self, day: &Day) -> bool {
         match self {
@@ -98,7 +93,6 @@ impl fmt::Display for Days {
     }
 }
 
-/// The error for a text that is not a valid `Days`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("days are written friday, 15 (of each month) or 24-31")]
 pub struct BadDays;
@@ -123,14 +117,12 @@ impl FromStr for Days {
     }
 }
 
-/// When the response was last switched on and off. The store maintains this; no client sets it.
+/// When the response was last switched on and off. The store maintains this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Absence {
-    /// When the response was last switched on.
     pub began: Option<UtcMillis>,
-    /// When it was switched off after that.
     pub ended: Option<UtcMillis>,
-    /// Whether the owner's report on the mail of this absence was filed.
+    /// Whether the report on the mail of this absence was filed.
     pub reported: bool,
 }
 
@@ -150,7 +142,6 @@ pub enum ToldLifetime {
 
 #[cfg(any(test, feature = "internals"))]
 impl ToldLifetime {
-    /// Returns the lifetime for a response without recurring days.
     #[must_use]
     pub fn of(generation: u32) -> Self {
         Self::Response { generation, since: None }

@@ -1,61 +1,53 @@
 //! Actions: what the outbox has to send. The rules for them are in `outbox`.
 //!
-//! An `Action` has what is needed to list it and to decide when it is sent, and not the bytes that
-//! are sent. Those are the action's own bytes (`outbox_messages`), followed by the message in the
-//! store that `blob` names, if there is one. So a redirect copies no message, and listing the queue
-//! reads no mail.
+//! An `Action` is without the bytes that are sent: the action's own bytes (`outbox_messages`),
+//! followed by the message that `blob` names, if there is one.
 
 use super::address::Address;
 use super::clock::{MonotonicMillis, UtcMillis};
 use super::envelope::{DsnNotify, DsnReturn, OriginalRecipient};
 use super::id::{ActionId, BlobHash, EmailId, ObjectId, ToldKey};
 
-/// A queued action, without its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Action {
     pub id: ActionId,
-    /// Decides by which rules the action is tried again.
     pub kind: ActionKind,
     pub state: ActionState,
     /// Whether a person waits for it. Urgent actions are sent before the others.
     pub urgent: bool,
-    /// When it was queued.
     pub created: UtcMillis,
-    /// The action is not sent before this time. An action that was sent is kept until this time.
+    /// Not sent before this time. An action that was sent is kept until this time.
     pub due: UtcMillis,
-    /// An action that was not sent by this time is dropped.
+    /// Dropped if it was not sent by this time.
     pub expires: UtcMillis,
     /// Attempts after which some recipient still waited, without those that made progress and had
-    /// no error. The next wait grows with this number.
+    /// no error.
     pub attempts: u32,
-    /// The newest error of an attempt; `None` if no attempt had one.
     pub last_error: Option<String>,
-    /// The envelope sender; `None` is `<>`.
+    /// `None` is the null path `<>`.
     pub sender: Option<Address>,
     /// RET= (RFC 3461 §4.3).
     pub ret: Option<DsnReturn>,
     /// ENVID= (RFC 3461 §4.4).
     pub envid: Option<String>,
-    /// The recipients, at least one.
+    /// At least one.
     pub recipients: Vec<Target>,
-    /// The email because of which the action was queued, if there is one.
+    /// The email because of which the action was queued.
     pub email: Option<EmailId>,
-    /// The told row that was written together with this reply; `None` for other actions, and for
-    /// replies after which no sender is remembered.
+    /// The told row that was written together with this reply.
     pub told: Option<ToldKey>,
-    /// The action that must be done before this one: until then this one is `Blocked`.
+    /// The action that must be done before this one.
     pub after: Option<ActionId>,
-    /// If two waiting actions have the same key, only one of them is sent.
+    /// Of open actions with the same key, only one is queued.
     pub duplicate_key: Option<[u8; 16]>,
     /// Whether the message is sent as seven-bit text, because the next hop refused the original.
     pub seven_bit: bool,
-    /// The Message-ID of the sent message, without angle brackets.
+    /// Without angle brackets.
     pub message_id: String,
-    /// How many bytes of its own the action sends, before those of `blob`.
+    /// How many bytes of its own the action sends.
     pub own_bytes: u64,
-    /// The message in the store that is sent.
     pub blob: Option<BlobHash>,
-    /// The submission that this action sends; the outcome is written to the submission.
+    /// The submission to which the outcome is written.
     pub submission: Option<ObjectId>,
 }
 
@@ -67,38 +59,33 @@ pub struct RelayTrouble {
     pub until: MonotonicMillis,
 }
 
-/// One recipient of an action, and what happened to the message for this recipient.
+/// One recipient of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// The forward path.
     pub address: Address,
-    /// NOTIFY= (RFC 3461 §4.1); with `None` the parameter is not sent.
+    /// RFC 3461 §4.1; with `None` the parameter NOTIFY is not sent.
     pub notify: Option<DsnNotify>,
     /// ORCPT= (RFC 3461 §4.2).
     pub original: Option<OriginalRecipient>,
     pub state: RecipientState,
 }
 
-/// Whether the message was sent to one recipient.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum RecipientState {
     #[default]
     Waiting,
     /// The next hop accepted the message, with this reply.
     Sent(String),
-    /// The message will not reach the recipient.
     Failed {
-        /// The enhanced status (RFC 3463).
+        /// An enhanced status (RFC 3463).
         status: [u8; 3],
         /// The reply of the next hop, or the reason why sending was given up.
         text: String,
     },
 }
 
-/// What an action sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ActionKind {
-    /// A vacation reply.
     Reply,
     /// Mail that a Sieve script redirects.
     Redirect,
@@ -109,20 +96,18 @@ pub enum ActionKind {
     /// A report of a delivery, a refusal or a failure (RFC 3464), or that the owner saw a message
     /// (RFC 9007).
     Report,
-    /// A message that the owner sends (RFC 8621 §7).
+    /// RFC 8621 §7.
     Submission,
 }
 
-/// How far an action has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ActionState {
-    /// Waits until it is due.
     Waiting,
     /// An attempt has begun. This state is recorded before the final dot of the message is sent.
     Attempting,
     /// Held until the owner or the administrator releases it.
     Held,
-    /// Waits for the action that it depends on.
+    /// Waits for the action `Action::after`.
     Blocked,
     /// Failed for good; kept for the owner to see.
     Failed,
@@ -131,7 +116,7 @@ pub enum ActionState {
 }
 
 impl Target {
-    /// Returns a waiting recipient with an address and no parameters.
+    /// Returns a waiting recipient without parameters.
     #[must_use]
     pub fn plain(address: Address) -> Self {
         Self { address, notify: None, original: None, state: RecipientState::Waiting }
@@ -146,7 +131,6 @@ impl Target {
         }
     }
 
-    /// Whether the message is still to be sent to this recipient.
     #[must_use]
     pub fn waits(&self) -> bool {
         self.state == RecipientState::Waiting
@@ -157,7 +141,6 @@ impl ActionKind {
     pub const ALL: [Self; 6] =
         [Self::Reply, Self::Redirect, Self::Notify, Self::Reject, Self::Report, Self::Submission];
 
-    /// Returns the name for people.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -175,7 +158,6 @@ impl ActionState {
     pub const ALL: [Self; 6] =
         [Self::Waiting, Self::Attempting, Self::Held, Self::Blocked, Self::Failed, Self::Sent];
 
-    /// Returns the name for people.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -188,7 +170,6 @@ impl ActionState {
         }
     }
 
-    /// Whether the action is still to be done.
     #[must_use]
     pub fn is_open(self) -> bool {
         !matches!(self, Self::Failed | Self::Sent)
@@ -196,14 +177,13 @@ impl ActionState {
 }
 
 impl Action {
-    /// Returns the first recipient that still waits, or the first one if none does.
+    /// Returns the first recipient that waits, or else the first one.
     #[must_use]
     pub fn next_recipient(&self) -> Option<&Target> {
         self.recipients.iter().find(|target| target.waits()).or_else(|| self.recipients.first())
     }
 
-    /// Returns the first three recipients and the number of the others, as one line for people
-    /// and for the log.
+    /// Returns the first three recipients and the number of the others, for people.
     #[must_use]
     pub fn recipient_summary(&self) -> String {
         let mut names: Vec<String> =

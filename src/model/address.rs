@@ -1,6 +1,4 @@
 //! Mail addresses: how they are compared and written (RFC 5321 §4.1.2, RFC 6531 §3.3).
-//!
-//! `wire::smtp::path` reads addresses from SMTP paths, and `message` from header fields.
 
 use std::fmt;
 
@@ -20,14 +18,11 @@ pub enum AddressError {
     /// There is no `@` with text on both sides, or the local part is not well formed.
     #[error("an address has the form user@domain")]
     Shape,
-    /// The text has a control character.
     #[error("an address cannot hold control characters")]
     Control,
-    /// The local part has over 256 bytes or the domain over 255. RFC 5321 §4.5.3.1 allows only 64
-    /// in a local part.
     #[error("the address is too long")]
     Long,
-    /// The domain is not well formed (RFC 1035 §2.3.1, RFC 5890).
+    /// RFC 1035 §2.3.1, RFC 5890.
     #[error("the domain is not well formed")]
     Domain,
 }
@@ -39,8 +34,8 @@ impl Address {
         Self { local: local.into(), domain: domain.into() }
     }
 
-    /// Parses `user@domain` as people and configuration files write it; the local part may be
-    /// quoted. Blanks around it are ignored. Letter case is kept, and U-labels too.
+    /// Parses `user@domain` as people write it; the local part may be quoted. Blanks around it are
+    /// ignored. Letter case and U-labels are kept.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let text = text.trim();
         if text.chars().any(char::is_control) {
@@ -64,21 +59,19 @@ impl Address {
         Ok(Self { local, domain: domain.to_owned() })
     }
 
-    /// Returns the local part, without quotes.
     #[must_use]
     pub fn local(&self) -> &str {
         &self.local
     }
 
-    /// Returns the domain as given; an address literal keeps its brackets.
     #[must_use]
     pub fn domain(&self) -> &str {
         &self.domain
     }
 
     /// Returns the form in which addresses are compared: the local part in lower case, the domain
-    /// in lower-case A-labels (RFC 5890). The directory looks addresses up in a form of its own,
-    /// because a site may distinguish case in local parts (`stored_form` in `account`).
+    /// in lower-case A-labels (RFC 5890). The directory has a form of its own (`stored_form` in
+    /// `account`), because a site may distinguish case in local parts.
     #[must_use]
     pub fn folded(&self) -> Self {
         Self { local: self.local.to_lowercase(), domain: fold_domain(&self.domain) }
@@ -123,7 +116,7 @@ impl Address {
     }
 }
 
-/// Returns a domain in lower-case A-labels, or just in lower case if IDNA refuses the domain.
+/// Returns a domain in lower-case A-labels, or in lower case if IDNA refuses the domain.
 #[must_use]
 pub fn fold_domain(domain: &str) -> String {
     if domain.is_ascii() && !domain.contains("xn--") {
@@ -144,9 +137,8 @@ fn is_atext(c: char) -> bool {
         || "!#$%&'*+-/=?^_`{|}~".contains(c)
 }
 
-/// Whether a text is a `Domain` or `address-literal` of RFC 5321 §4.1.2. U-labels (RFC 5890) are
-/// accepted too, and underscores, because real domains have them. The length of the whole is not
-/// checked.
+/// Whether a text is a `Domain` or `address-literal` of RFC 5321 §4.1.2, of any length. U-labels
+/// (RFC 5890) are accepted too, and underscores, because real domains have them.
 #[must_use]
 pub fn domain_is_well_formed(domain: &str) -> bool {
     if let Some(literal) = domain.strip_prefix('[') {
@@ -180,8 +172,7 @@ fn unescape(quoted: &str) -> Option<String> {
 }
 
 impl fmt::Display for Address {
-    /// Writes the address as in an SMTP path, with the local part quoted if it must be (RFC 5321
-    /// §4.1.2).
+    /// Writes the form of an SMTP path (RFC 5321 §4.1.2), without angle brackets.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if is_dot_atom(&self.local) {
             out.write_str(&self.local)?;

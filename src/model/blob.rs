@@ -6,8 +6,6 @@
 //! - The step `-n` names the decoded content of part n, counted as in `EmailContent::parts` (the
 //!   whole message is 0). If that part is a message, a further `-n` names a part within it.
 //! - Each blob id has one spelling.
-//!
-//! This file does not check whether the blob exists or who may read it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,10 +15,8 @@ use smallvec::SmallVec;
 use super::id::{BadId, BlobHash, EmailId};
 use super::limits;
 
-/// The highest number of steps in a blob id.
 pub const MAX_DEPTH: usize = 8;
 
-/// The message or upload that a blob id starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BlobBase {
     /// The message of an email, with its trace prefix.
@@ -32,13 +28,11 @@ pub enum BlobBase {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlobId {
     pub base: BlobBase,
-    /// The number of a part of the base, of a part within that part, and so on. Empty for the
-    /// whole base.
+    /// The number of a part of the base, of a part within that part, and so on.
     pub parts: SmallVec<[u32; 2]>,
 }
 
 impl BlobId {
-    /// Returns the id of the message of an email.
     #[must_use]
     pub fn email(id: EmailId) -> Self {
         Self { base: BlobBase::Email(id), parts: SmallVec::new() }
@@ -49,8 +43,8 @@ impl BlobId {
         Self { base: BlobBase::Upload(hash), parts: SmallVec::new() }
     }
 
-    /// Returns the id of part `number` of this blob, or `None` beyond `MAX_DEPTH` steps or
-    /// `MAX_MIME_PARTS` parts.
+    /// Returns the id of part `number`, or `None` beyond `MAX_DEPTH` steps or `MAX_MIME_PARTS`
+    /// parts.
     #[must_use]
     pub fn part(&self, number: u32) -> Option<Self> {
         let fits = self.parts.len() < MAX_DEPTH
@@ -88,7 +82,7 @@ impl FromStr for BlobId {
         };
         pieces.try_fold(Self { base, parts: SmallVec::new() }, |id, piece| {
             let number = piece.parse::<u32>().map_err(|_| BadId)?;
-            // Refuses `+1` and `01`, which would be second spellings of an id.
+            // Refuses `+1` and `01`.
             if number.to_string() == piece { id.part(number).ok_or(BadId) } else { Err(BadId) }
         })
     }

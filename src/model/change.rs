@@ -1,4 +1,4 @@
-//! The notification of a commit: which data types of an account it changed.
+//! Which data types of an account a commit changed.
 
 use super::id::{AccountId, ModSeq};
 
@@ -51,7 +51,6 @@ pub struct Change {
     pub account: AccountId,
     /// The changed types, each with the number of its newest change.
     pub types: Vec<(DataType, ModSeq)>,
-    /// Whether the engine holds remains of deleted rows, which readers must skip until upkeep
-    /// clears them.
+    /// Whether the engine holds remains of deleted rows, until upkeep clears them.
     pub remains: bool,
 }

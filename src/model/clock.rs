@@ -1,6 +1,4 @@
 //! Reads the clocks of the machine, and converts times to and from the formats of mail and JMAP.
-//!
-//! No other code reads the wall clock or the monotonic clock.
 
 #[cfg(any(test, feature = "internals"))]
 mod fixed;
@@ -21,19 +19,17 @@ pub use fixed::FixedClock;
 pub struct UtcMillis(pub i64);
 
 impl UtcMillis {
-    /// Returns the instant `wait` later.
     #[must_use]
     pub fn after(self, wait: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// Returns the instant `wait` earlier.
     #[must_use]
     pub fn before(self, wait: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// Returns the time since `earlier`, or zero if `earlier` is later than this instant.
+    /// Returns zero if `earlier` is later than this instant.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -67,21 +63,20 @@ impl UtcMillis {
         self.timestamp().to_zoned(TimeZone::UTC).strftime("%a %b %e %H:%M:%S %Y").to_string()
     }
 
-    /// Returns the date and time for people, in the given zone: `2026-11-21 09:00`.
+    /// Returns the date and time for people: `2026-11-21 09:00`.
     #[must_use]
     pub fn local(self, zone: &TimeZone) -> String {
         self.timestamp().to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string()
     }
 
-    /// Returns the date and time for people, in the zone with this IANA name, or else in the
-    /// machine's zone.
+    /// Returns `local` in the zone with this IANA name, or else in the machine's zone.
     #[must_use]
     pub fn local_in(self, name: Option<&str>) -> String {
         self.local(&name.and_then(zone).unwrap_or_else(TimeZone::system))
     }
 
     /// Returns the last day, `2026-11-21`, of a period that ends just before this instant, in the
-    /// zone with this IANA name, or else in the machine's zone.
+    /// zone of `local_in`.
     #[must_use]
     pub fn last_day(self, name: Option<&str>) -> String {
         let zone = name.and_then(zone).unwrap_or_else(TimeZone::system);
@@ -89,8 +84,8 @@ impl UtcMillis {
         last.to_zoned(zone).strftime("%Y-%m-%d").to_string()
     }
 
-    /// Returns the day `offset` days after the day of this instant, in the zone with this IANA
-    /// name, or else in the machine's zone. `None` beyond the calendar.
+    /// Returns the day `offset` days after the day of this instant, in the zone of `local_in`;
+    /// `None` beyond the calendar.
     #[must_use]
     pub fn day(self, name: Option<&str>, offset: i32) -> Option<Day> {
         let zone = name.and_then(zone).unwrap_or_else(TimeZone::system);
@@ -134,7 +129,7 @@ impl fmt::Display for UtcMillis {
     }
 }
 
-/// Returns the time zone with an IANA name such as `Europe/Berlin`; `None` if there is none.
+/// Returns the time zone with an IANA name such as `Europe/Berlin`.
 #[must_use]
 pub fn zone(name: &str) -> Option<TimeZone> {
     TimeZone::get(name).ok()
@@ -145,47 +140,42 @@ pub fn zone(name: &str) -> Option<TimeZone> {
 pub struct Day {
     /// Monday (1) to Sunday (7).
     pub weekday: u8,
-    /// The day of the month, from 1.
+    /// From 1 on.
     pub monthday: u8,
     /// The first instant of the day in its time zone.
     pub begins: UtcMillis,
 }
 
-/// Milliseconds of the monotonic clock of this process. Setting the machine's clock does not change
-/// it. It measures waits and timeouts, says nothing about the time of day, and is never stored.
+/// Milliseconds of the monotonic clock of this process, which are never stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MonotonicMillis(pub u64);
 
 impl MonotonicMillis {
-    /// Returns the time `wait` later.
     #[must_use]
     pub fn after(self, wait: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// Returns the time `wait` earlier.
     #[must_use]
     pub fn before(self, wait: Duration) -> Self {
         Self(self.0.saturating_sub(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// Returns the time since `earlier`, or zero if `earlier` is later than this one.
+    /// Returns zero if `earlier` is later than this time.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// A source of time.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// Returns the wall clock time, which may jump in either direction.
+    /// The wall clock, which may jump in either direction.
     fn now(&self) -> UtcMillis;
 
-    /// Returns the monotonic time, for waits and timeouts within this process.
+    /// The monotonic clock, for waits and timeouts within this process.
     fn steady(&self) -> MonotonicMillis;
 }
 
-/// The machine's clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -203,7 +193,6 @@ impl Clock for SystemClock {
     }
 }
 
-/// Measures how long an operation took.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(std::time::Instant);
 
@@ -214,7 +203,6 @@ impl Stopwatch {
         Self(std::time::Instant::now())
     }
 
-    /// Returns the time since the start.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()

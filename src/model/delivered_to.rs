@@ -1,28 +1,23 @@
 //! Reads the address to which this service delivered an email from the Delivered-To field of the
 //! trace prefix.
 //!
-//! - The trace prefix is the only place where the address is stored, so no second copy can differ.
 //! - The value has the form in which conditions on header fields compare
-//!   (`message::header::folded`): lower case, single spaces. A test of `message::trace` compares
-//!   the two.
+//!   (`message::header::folded`): lower case, single spaces.
 //! - A value in an unusual form (not ASCII, folded, repeated, an encoded word, too long) is
 //!   `Unclear`: a caller that needs it parses the header.
 
-/// The beginning of the search text of an email that this service delivered. The address follows,
-/// or nothing if it is `Unclear`. The space keeps it apart from all other search texts: ids have no
-/// space, and addresses have none before the `@`.
+/// The beginning of the search text; the address follows, or nothing if it is `Unclear`. The space
+/// keeps it apart from other search texts: ids have no space, and addresses none before the `@`.
 pub const SEARCH_TEXT_PREFIX: &str = "delivered-to ";
 
 const NAME: &[u8] = b"delivered-to";
 /// The longest value that becomes a search text.
 const MAX_BYTES: usize = 255;
-/// The field must be in the first lines of the trace prefix; a delivery writes it as the second.
+/// The field must be in the first lines of the trace prefix.
 const MAX_LINES: usize = 8;
 
-/// The Delivered-To value of a trace prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveredTo {
-    /// There is no Delivered-To field.
     Absent,
     /// The value of the only Delivered-To field.
     Value(String),
@@ -31,8 +26,7 @@ pub enum DeliveredTo {
 }
 
 impl DeliveredTo {
-    /// Reads the value from a trace prefix. The prefix is empty if this service did not deliver
-    /// the email.
+    /// Reads the value from a trace prefix, which may be empty.
     #[must_use]
     pub fn parse(trace: &[u8]) -> Self {
         let lines: Vec<&[u8]> = trace.split(|byte| *byte == b'\n').collect();
@@ -55,7 +49,6 @@ impl DeliveredTo {
         value.and_then(plain).map_or(Self::Unclear, Self::Value)
     }
 
-    /// Returns the search text of an email with this trace prefix; `None` if `Absent`.
     #[must_use]
     pub fn search_text(&self) -> Option<String> {
         match self {
@@ -66,8 +59,7 @@ impl DeliveredTo {
     }
 }
 
-/// Returns a value in the form in which it is compared, or `None` if the value is in an unusual
-/// form.
+/// Returns the compared form of a value, or `None` if the value is in an unusual form.
 fn plain(value: &[u8]) -> Option<String> {
     let value = std::str::from_utf8(value).ok()?.trim_ascii();
     let is_plain =

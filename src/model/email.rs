@@ -14,33 +14,29 @@ use super::keyword;
 /// as a tombstone, so that the email can be restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmailMetadata {
-    /// The thread, which never changes (RFC 8621 §4.1.1).
+    /// Never changes (RFC 8621 §4.1.1).
     pub thread: ThreadId,
-    /// The mailboxes, at least one. In a tombstone those that the email was in last.
+    /// At least one. In a tombstone those that the email was in last.
     pub mailboxes: BTreeSet<MailboxUid>,
-    /// The keywords in normal form (`keyword::normalize`).
+    /// In normal form (`keyword::normalize`).
     pub keywords: BTreeSet<String>,
     pub received_at: UtcMillis,
-    /// The hash of the message as received.
     pub blob: BlobHash,
-    /// The size in bytes, trace prefix included.
+    /// In bytes, trace prefix included.
     pub size: u64,
-    /// The change that created the email.
     pub created: ModSeq,
-    /// The newest change of the email.
     pub updated: ModSeq,
-    /// When the email was destroyed; `None` while it is live.
     pub destroyed: Option<UtcMillis>,
 }
 
 impl EmailMetadata {
-    /// Whether the email counts as unread (RFC 8621 §2): it has neither `$seen` nor `$draft`.
+    /// Whether the email has neither `$seen` nor `$draft` (RFC 8621 §2).
     #[must_use]
     pub fn is_unread(&self) -> bool {
         !self.has(keyword::SEEN) && !self.has(keyword::DRAFT)
     }
 
-    /// Whether the email has a keyword, which is given in normal form.
+    /// `keyword` is in normal form.
     #[must_use]
     pub fn has(&self, keyword: &str) -> bool {
         self.keywords.contains(keyword)
@@ -50,9 +46,8 @@ impl EmailMetadata {
 /// A name and an address of a header field (RFC 8621 §4.1.2.3).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EmailAddress {
-    /// The display name.
     pub name: Option<String>,
-    /// The address as written. It may be empty or not well formed.
+    /// As written; may be empty or not well formed.
     pub email: String,
 }
 
@@ -88,8 +83,7 @@ impl SentAt {
         }
     }
 
-    /// Returns the date-time of RFC 5322 §3.3, in UTC if the offset is beyond
-    /// `MAX_OFFSET_MINUTES`.
+    /// Returns the date-time of RFC 5322 §3.3, with the offset of `rfc3339`.
     #[must_use]
     pub fn rfc5322(self) -> String {
         let offset = self.valid_offset();
@@ -120,7 +114,6 @@ impl SentAt {
         Some(Self { at, offset_minutes })
     }
 
-    /// Returns the offset, or 0 if it is beyond `MAX_OFFSET_MINUTES`.
     fn valid_offset(self) -> i16 {
         if self.offset_minutes.abs() <= MAX_OFFSET_MINUTES { self.offset_minutes } else { 0 }
     }
@@ -129,18 +122,15 @@ impl SentAt {
 /// The position of a MIME part, in bytes from the start of the message as received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PartOffsets {
-    /// The start of the header of the part.
     pub header: u32,
-    /// The start of the body of the part.
     pub body: u32,
-    /// The end of the body of the part, exclusive.
+    /// The end of the body, exclusive.
     pub end: u32,
     /// Content-Transfer-Encoding: 0 none, 1 quoted-printable, 2 base64, 3 uuencode.
     pub encoding: u8,
 }
 
-/// What a client shows in a list of emails. It is stored, so that the message need not be parsed
-/// again.
+/// What a client shows in a list of emails, stored so that the message need not be parsed again.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EmailContent {
     pub from: Vec<EmailAddress>,
@@ -149,38 +139,33 @@ pub struct EmailContent {
     pub bcc: Vec<EmailAddress>,
     pub sender: Vec<EmailAddress>,
     pub reply_to: Vec<EmailAddress>,
-    /// One bit for each of the six fields above, in this order from the lowest bit: set if the
-    /// header has the field, but no address in it.
+    /// One bit for each of the six fields above, from the lowest bit on: set if the header has the
+    /// field, but no address in it.
     pub empty_fields: u8,
-    /// The subject in the Text form of RFC 8621 §4.1.2.2, without control characters other than
-    /// tabs.
+    /// In the Text form of RFC 8621 §4.1.2.2, without control characters other than tabs.
     pub subject: Option<String>,
-    /// The value of Date; `None` if there is none that can be read.
+    /// `None` if there is no Date that can be read.
     pub sent_at: Option<SentAt>,
-    /// The ids in Message-ID, without angle brackets.
+    /// Without angle brackets, as in the next two lists.
     pub message_id: Vec<String>,
-    /// The ids in In-Reply-To, without angle brackets.
     pub in_reply_to: Vec<String>,
-    /// The ids in References, without angle brackets.
     pub references: Vec<String>,
-    /// RFC 8621 §4.1.4 preview.
+    /// RFC 8621 §4.1.4.
     pub preview: String,
-    /// RFC 8621 §4.1.4 hasAttachment.
+    /// RFC 8621 §4.1.4.
     pub has_attachment: bool,
-    /// The parts in order of appearance, the whole message first.
+    /// In order of appearance, the whole message first.
     pub parts: Vec<PartOffsets>,
 }
 
-/// The positions of a word in an email. Most words occur once or twice and so need no allocation.
+/// The positions of a word in an email.
 pub type Positions = SmallVec<[u32; 4]>;
 
-/// A search word of an email.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchWord {
-    /// The keyed hash of the word, 28 bits.
+    /// Keyed, with 28 bits.
     pub hash: u32,
-    /// Ascending positions, for phrase search. Each field has its own band of positions
-    /// (`model::field`).
+    /// Ascending, for phrase search. Each field has its own band (`model::field`).
     pub positions: Positions,
 }
 
@@ -201,25 +186,22 @@ pub enum Token {
     Text(String),
 }
 
-/// The search tokens of an email.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tokens {
-    /// The words, ascending by hash, without duplicates.
+    /// Ascending by hash, without duplicates.
     pub words: Vec<SearchWord>,
-    /// The texts, ascending and without duplicates, with their field bits: addresses with the
-    /// domain reversed, List-Id, Message-ID.
+    /// Ascending and without duplicates, with field bits: addresses with the domain reversed,
+    /// List-Id, Message-ID.
     pub texts: Vec<(String, u16)>,
 }
 
 /// What is stored of a message, equal for all recipients. `message::rows` makes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MessageRows {
-    /// The hash of the message as received.
     pub blob: BlobHash,
-    /// The size of the message as received, in bytes.
+    /// In bytes, as received.
     pub size: u64,
     pub content: EmailContent,
     pub tokens: Tokens,
-    /// The keys by which the thread is found, without duplicates.
     pub thread_keys: Vec<ThreadKey>,
 }

@@ -2,12 +2,12 @@
 
 use super::address::Address;
 
-/// The envelope of one transaction, as the LMTP session collected it.
+/// The envelope of one transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Envelope {
-    /// The envelope sender; `None` is the null path `<>` (RFC 5321 §4.5.5).
+    /// `None` is the null path `<>` (RFC 5321 §4.5.5).
     pub sender: Option<Address>,
-    /// The accepted recipients, in the order of their RCPT commands.
+    /// In the order of their RCPT commands.
     pub recipients: Vec<Recipient>,
     /// BODY= of RFC 6152 and 3030.
     pub body: BodyType,
@@ -17,16 +17,12 @@ pub struct Envelope {
     pub size: Option<u64>,
     /// RET= of RFC 3461 §4.3.
     pub ret: Option<DsnReturn>,
-    /// ENVID= of RFC 3461 §4.4, xtext decoded.
+    /// ENVID= of RFC 3461 §4.4, decoded.
     pub envid: Option<String>,
-    /// The name that the client gave in LHLO.
     pub lhlo: String,
-    /// Whether the session was encrypted.
     pub tls: bool,
-    /// Why the sender counts as forged (`proof::examine`). `None` if the sender does not, and also
-    /// if that was not examined, because the message is not answered anyway.
+    /// Why the sender counts as forged (`proof::examine`). `None` also if that was not examined.
     pub forged: Option<String>,
-    /// The original client, as a trusted peer described it by XFORWARD or XCLIENT.
     pub client: ClientInfo,
 }
 
@@ -43,19 +39,14 @@ impl Envelope {
     }
 }
 
-/// One accepted recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipient {
-    /// The forward path.
     pub address: Address,
-    /// ORCPT= of RFC 3461 §4.2.
     pub original: Option<OriginalRecipient>,
-    /// NOTIFY= of RFC 3461 §4.1.
     pub notify: DsnNotify,
 }
 
 impl Recipient {
-    /// Returns a recipient without parameters.
     #[must_use]
     pub fn plain(address: Address) -> Self {
         Self { address, original: None, notify: DsnNotify::default() }
@@ -67,7 +58,6 @@ impl Recipient {
 pub struct OriginalRecipient {
     /// `rfc822` or `utf-8`, in lower case; others are kept as given.
     pub kind: String,
-    /// The address, xtext or utf-8-addr decoded.
     pub address: String,
 }
 
@@ -81,8 +71,7 @@ pub struct DsnNotify {
 }
 
 impl DsnNotify {
-    /// Parses a value of NOTIFY, in any letter case: NEVER, or any of the others. `None` if it is
-    /// neither.
+    /// Parses a value of NOTIFY, in any letter case.
     #[must_use]
     pub fn parse(value: &str) -> Option<Self> {
         let mut notify = Self::default();
@@ -106,35 +95,30 @@ pub enum BodyType {
     /// 7BIT, or no BODY parameter.
     #[default]
     SevenBit,
-    /// BODY=8BITMIME of RFC 6152.
     EightBit,
-    /// BODY=BINARYMIME of RFC 3030, with BDAT only.
+    /// With BDAT only.
     Binary,
 }
 
 /// RET= of RFC 3461 §4.3: how much of the message a report returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DsnReturn {
-    /// The whole message.
     Full,
-    /// The header of the message only.
     Headers,
 }
 
-/// The original client as a trusted peer described it (Postfix XFORWARD / XCLIENT).
+/// The original client, as a trusted peer described it by XFORWARD or XCLIENT of Postfix.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientInfo {
     pub name: Option<String>,
     pub addr: Option<String>,
     pub port: Option<u16>,
-    /// The name that the client gave in HELO.
     pub helo: Option<String>,
-    /// The protocol, `SMTP` or `ESMTP`.
     pub proto: Option<String>,
     /// The peer's id of the message: the queue id of Postfix.
     pub ident: Option<String>,
     /// `LOCAL` or `REMOTE`.
     pub source: Option<String>,
-    /// The login name of the authenticated client, from XCLIENT.
+    /// Of the authenticated client, from XCLIENT.
     pub login: Option<String>,
 }

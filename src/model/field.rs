@@ -3,7 +3,7 @@
 //! - Bits and bands are stored in the search index, so they never change.
 //! - A position is the band of a field in the upper bits, and the number of the word within the
 //!   field in the lower `BAND_BITS`. So a phrase matches within one field only.
-//! - The body has band 0: most words are in the body, and small numbers take less space.
+//! - The body, which has most words, has band 0, because small numbers take less space.
 
 pub const FROM: u16 = 1;
 pub const TO: u16 = 2;
@@ -28,7 +28,6 @@ pub const DELIVERED_HERE: u16 = 4096;
 /// Bits of a word number within a band. `limits::MAX_INDEXED_WORDS` and the gaps between texts fit.
 pub const BAND_BITS: u32 = 17;
 
-/// Returns the band of a field.
 #[must_use]
 pub fn band_of(field: u16) -> u32 {
     if field == BODY { 0 } else { field.trailing_zeros().saturating_add(1) }

@@ -12,14 +12,13 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Returns the byte of two digits in either letter case, or `None` if one is not a digit.
+/// Returns the byte of two digits in either letter case.
 #[must_use]
 pub fn hex_byte([high, low]: [u8; 2]) -> Option<u8> {
     encodify::hex::decode_pair(high, low)
 }
 
-/// Encodes a text as `xtext` (RFC 3461 §4): bytes other than printing ASCII characters, and `+` and
-/// `=`, become `+` and two upper-case digits.
+/// Encodes a text as `xtext` (RFC 3461 §4).
 #[must_use]
 pub fn xtext(text: &str) -> String {
     encodify::hex::XTEXT.encode(text)

@@ -1,4 +1,4 @@
-//! Ids: newtypes over numbers and hashes, and their text form on the wire.
+//! Ids: newtypes over numbers and hashes, and their text form.
 //!
 //! - The text form is a letter for the type and the lower-case base32hex (RFC 4648 §7) of the
 //!   big-endian bytes, in fixed length.
@@ -12,7 +12,6 @@ use super::clock::UtcMillis;
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
-/// The error for a text that is not an id of the wanted type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a well-formed id")]
 pub struct BadId;
@@ -101,8 +100,7 @@ macro_rules! hash_id {
 }
 
 number_id!(
-    /// The id of an account, never reused. It is short because almost every key begins with it.
-    /// Account 0 is the site.
+    /// The id of an account, never reused. Account 0 is the site.
     AccountId, u32, 'a'
 );
 number_id!(
@@ -112,17 +110,15 @@ number_id!(
     EmailId, u64, 'e'
 );
 number_id!(
-    /// The id of a thread in an account, in order of creation. A thread is not used again after
-    /// its last email is destroyed.
+    /// The id of a thread in an account, in order of creation.
     ThreadId, u64, 't'
 );
 number_id!(
-    /// The id of a mailbox in an account, in order of creation, never reused. 0 is all mail.
+    /// The id of a mailbox in an account, in order of creation, never reused.
     MailboxUid, u32, 'm'
 );
 number_id!(
-    /// The number of a change. Each account has one sequence, shared by all data types. A
-    /// transaction takes as many numbers as it makes changes.
+    /// The number of a change. Each account has one sequence, shared by all data types.
     ModSeq, u64, 's'
 );
 number_id!(
@@ -149,7 +145,7 @@ hash_id!(
 );
 
 impl AccountId {
-    /// The site, to which the rows that belong to no account are assigned.
+    /// Has the rows that belong to no account.
     pub const SITE: Self = Self(0);
 }
 
@@ -159,7 +155,6 @@ impl MailboxUid {
 }
 
 impl ModSeq {
-    /// Returns the change number after this one.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -169,16 +164,15 @@ impl ModSeq {
 const MAX_TIME_MILLIS: u64 = (1 << 48) - 1;
 
 impl EmailId {
-    /// Returns the id for an email received at `at`. Times before 1970 count as 0, and times that
-    /// 48 bits cannot express as the latest one that they can. `unique` tells emails with the same
-    /// time apart.
+    /// Returns the id for an email received at `at`, as far as 48 bits can express it. `unique`
+    /// tells emails with the same time apart.
     #[must_use]
     pub fn new(at: UtcMillis, unique: u16) -> Self {
         let millis = u64::try_from(at.0).unwrap_or(0).min(MAX_TIME_MILLIS);
         Self(((MAX_TIME_MILLIS - millis) << 16) | u64::from(unique))
     }
 
-    /// Returns when the email was received, to the millisecond, within the bounds of `new`.
+    /// Returns when the email was received, within the bounds of `new`.
     #[must_use]
     pub fn received_at(self) -> UtcMillis {
         UtcMillis(i64::try_from(MAX_TIME_MILLIS - (self.0 >> 16)).unwrap_or(0))

@@ -2,28 +2,24 @@
 
 use super::address::Address;
 
-/// The addresses, name and time zone of an account's owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The primary address, which replies have as From unless a better one is known.
     pub primary: Address,
-    /// The owner's name, for the From field.
     pub name: Option<String>,
-    /// Every address of the account, the primary first, in the form of the directory: folded, or
-    /// in its letter case where local parts differ by case.
+    /// All addresses of the account, the primary first, in the form of the directory: folded, or in
+    /// their letter case where local parts differ by case.
     pub addresses: Vec<Address>,
-    /// The alias domains of the site, each with the domain it stands for; folded.
+    /// The alias domains of the site, each with the domain for which it stands; folded.
     pub alias_domains: Vec<(String, String)>,
     /// The character between user and detail; `None` if sub-addresses are off.
     pub delimiter: Option<char>,
-    /// The IANA name of the owner's time zone; `None` for the machine's.
+    /// An IANA name; `None` for the machine's zone.
     pub zone: Option<String>,
 }
 
 impl Identity {
     /// Whether an address belongs to the account: as it is, as a sub-address, or in an alias
-    /// domain. Letter case is ignored, so where local parts differ by case, only the directory
-    /// tells whose address it is.
+    /// domain. Letter case is ignored, also where local parts differ by case.
     #[must_use]
     pub fn is_me(&self, address: &Address) -> bool {
         let folded = self.canonical(address);
@@ -37,7 +33,7 @@ impl Identity {
             })
     }
 
-    /// Returns the folded address, with an alias domain replaced by the domain it stands for.
+    /// Returns the folded address, with an alias domain replaced.
     #[must_use]
     pub fn canonical(&self, address: &Address) -> Address {
         let folded = address.folded();

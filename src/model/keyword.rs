@@ -2,24 +2,17 @@
 
 use super::limits;
 
-/// The email was read.
 pub const SEEN: &str = "$seen";
-/// The owner flagged the email.
 pub const FLAGGED: &str = "$flagged";
-/// The email is being written.
 pub const DRAFT: &str = "$draft";
-/// The owner answered the email.
 pub const ANSWERED: &str = "$answered";
-/// The owner forwarded the email.
 pub const FORWARDED: &str = "$forwarded";
-/// A filter classified the email as spam.
 pub const JUNK: &str = "$junk";
 /// A disposition notification for the email was sent, or must never be sent (RFC 3503 §2, RFC 9007
 /// §1.2).
 pub const MDN_SENT: &str = "$mdnsent";
 
-/// Returns a keyword in its stored form, lower case, or `None` if the text is not a keyword: 1 to
-/// 255 characters of `%x21-%x7e` without `( ) { ] % * " \` (RFC 8621 §4.1.1).
+/// Returns a keyword in lower case, or `None` if the text is not a keyword (RFC 8621 §4.1.1).
 #[must_use]
 pub fn normalize(text: &str) -> Option<String> {
     let fits = (1..=limits::MAX_KEYWORD_BYTES).contains(&text.len());

@@ -1,12 +1,11 @@
 //! Listings: the stored answers to frequent queries, sorted newest first.
 //!
 //! - A listing is a mailbox, a filter and a shape (`docs/storage.md`, "Listings").
-//! - Reading a page costs the rows of the page, and a change of an email costs the rows it changes.
 //! - A filter is maintained in all its shapes together: filters of emails in both shapes, filters
 //!   of threads in the shape `Threads` only. Otherwise one flag would write a row for each email of
 //!   the thread.
-//! - A listing that is made on demand is filled in pieces from the newest email to the oldest. The
-//!   frontier is the email up to which it is filled. Nobody reads it before it is complete.
+//! - A listing that is made on demand is filled from the newest email to the oldest, up to its
+//!   frontier. It is not read before it is complete.
 
 use std::time::Duration;
 
@@ -19,7 +18,6 @@ const USE_MARK_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 /// The condition of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ListingFilter {
-    /// Every email of the mailbox.
     Every = 0,
     /// Emails without `$seen`.
     Unseen = 1,
@@ -36,16 +34,13 @@ pub enum ListingFilter {
 /// Whether a listing has every match, or one for each thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Shape {
-    /// Every email that matches.
     Emails = 0,
     /// The newest match of each thread, as with `collapseThreads` (RFC 8621 §4.4.3).
     Threads = 1,
 }
 
-/// Names a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Listing {
-    /// The mailbox; 0 is all mail.
     pub uid: MailboxUid,
     pub filter: ListingFilter,
     pub shape: Shape,
@@ -62,7 +57,6 @@ impl ListingFilter {
         Self::ThreadUntouched,
     ];
 
-    /// Returns the name for people.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -75,13 +69,12 @@ impl ListingFilter {
         }
     }
 
-    /// Whether the email alone decides if it matches, and not its thread.
+    /// Whether the email alone decides, and not its thread.
     #[must_use]
     pub fn is_email_filter(self) -> bool {
         matches!(self, Self::Every | Self::Unseen | Self::Flagged)
     }
 
-    /// Returns the filter with this stored number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
@@ -95,31 +88,26 @@ impl ListingFilter {
     }
 }
 
-/// The length of a listing, where its ranks begin, and how far back its history goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ListingStats {
-    /// The number of emails in the listing.
     pub total: u64,
-    /// The first email that the rank rows count; `None` if the listing has no rank rows.
+    /// The first email that the rank rows count.
     pub front: Option<EmailId>,
-    /// The low mark: the earliest state from which changes of the listing can be reported.
+    /// The earliest state from which changes of the listing can be reported.
     pub low: ModSeq,
 }
 
 impl ListingStats {
-    /// Whether the listing has rank rows.
     #[must_use]
     pub fn is_ranked(&self) -> bool {
         self.front.is_some()
     }
 }
 
-/// Whether a maintained listing can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListingStage {
-    /// Filled up to this email, its frontier. Nobody reads the listing yet.
+    /// Filled up to this email, its frontier.
     Filling(EmailId),
-    /// Can be read.
     Complete,
     /// The rows are being deleted, and commits no longer update the listing.
     Dropping,
@@ -130,12 +118,9 @@ pub enum ListingStage {
 pub struct MaintainedListing {
     pub filter: ListingFilter,
     pub stage: ListingStage,
-    /// When a query last used the listing, exact to a day.
     pub last_used: UtcMillis,
-    /// The stats of the shape `Emails`; without meaning if the filter is not maintained in it
-    /// (`shapes`).
+    /// Without meaning if the filter is not maintained in this shape (`shapes`).
     pub emails: ListingStats,
-    /// The stats of the shape `Threads`.
     pub threads: ListingStats,
 }
 
@@ -153,13 +138,11 @@ impl MaintainedListing {
         }
     }
 
-    /// Sets the low mark of all shapes.
     pub fn restart_history(&mut self, low: ModSeq) {
         (self.emails.low, self.threads.low) = (low, low);
     }
 
-    /// Returns the last email up to which the listing is maintained, or `None` if it is being
-    /// dropped.
+    /// Returns the email up to which the listing is maintained, or `None` if it is being dropped.
     #[must_use]
     pub fn frontier(&self) -> Option<EmailId> {
         match self.stage {
@@ -169,13 +152,12 @@ impl MaintainedListing {
         }
     }
 
-    /// Whether the listing can be read.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.stage == ListingStage::Complete
     }
 
-    /// Whether a use of the listing at `now` must be stored. Once a day is enough.
+    /// Whether a use of the listing at `now` must be stored.
     #[must_use]
     pub fn needs_use_mark(&self, now: UtcMillis) -> bool {
         now < self.last_used || now.since(self.last_used) >= USE_MARK_INTERVAL
@@ -196,7 +178,6 @@ impl MaintainedListing {
         }
     }
 
-    /// Returns the shapes in which the filter is maintained.
     #[must_use]
     pub fn shapes(&self) -> &'static [Shape] {
         if self.filter.is_email_filter() {

@@ -1,14 +1,11 @@
-//! A value that can be replaced while it is in use, such as settings when the configuration is
-//! reloaded.
-//!
-//! A session, a transaction or an attempt gets the value once, at its start, and uses it to its
-//! end. So none of them sees a mix of old and new settings.
+//! A value that can be replaced while it is in use, such as settings that are reloaded. A user that
+//! calls `get` once sees no mix of old and new settings.
 
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-/// A shared, replaceable value. Clones share the value.
+/// A replaceable value, shared by all clones.
 #[derive(Debug)]
 pub struct LiveValue<T>(Arc<RwLock<Arc<T>>>);
 
@@ -18,13 +15,12 @@ impl<T> LiveValue<T> {
         Self(Arc::new(RwLock::new(Arc::new(value))))
     }
 
-    /// Returns the current value. A later `set` does not change what was returned.
+    /// Returns the current value, which a later `set` does not change.
     #[must_use]
     pub fn get(&self) -> Arc<T> {
         Arc::clone(&self.0.read())
     }
 
-    /// Replaces the value for all later calls of `get`.
     pub fn set(&self, value: T) {
         *self.0.write() = Arc::new(value);
     }

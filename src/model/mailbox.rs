@@ -11,24 +11,20 @@ use super::listing::MaintainedListing;
 pub struct Mailbox {
     /// The name. Mailbox/set brings it to NFC; other writers do not check that.
     pub name: String,
-    /// The mailbox that contains this one.
     pub parent: Option<MailboxUid>,
     /// At most one mailbox of an account has each role.
     pub role: Option<Role>,
-    /// RFC 8621 §2 sortOrder.
     pub sort_order: u32,
     /// The owner's rights, one bit each (`Right::bit`).
     pub rights: u16,
-    /// RFC 8621 §2 isSubscribed of the owner. The subscriptions of guests are rows of their own.
+    /// Of the owner; the subscriptions of guests are rows of their own.
     pub subscribed: bool,
     /// The rights of each guest, in the same bits. A guest without rights has no entry.
     pub shares: BTreeMap<AccountId, u16>,
-    /// Attributes that the owner set, by name; see `check_attribute`.
+    /// By name; see `check_attribute`.
     pub attributes: BTreeMap<String, String>,
     pub counts: MailboxCounts,
-    /// The change that created the mailbox.
     pub created: ModSeq,
-    /// The newest change of the mailbox.
     pub updated: ModSeq,
     /// The newest change of anything but the counts.
     pub updated_not_counts: ModSeq,
@@ -36,11 +32,9 @@ pub struct Mailbox {
     pub updated_shares: ModSeq,
     /// Whether the row is a tombstone.
     pub destroyed: bool,
-    /// The maintained listings of the mailbox.
     pub listings: Vec<MaintainedListing>,
 }
 
-/// Every right of RFC 8621 §2.
 pub const ALL_RIGHTS: u16 = (1 << 9) - 1;
 
 /// A right in a mailbox (RFC 8621 §2 `MailboxRights`).
@@ -49,20 +43,18 @@ pub enum Right {
     ReadItems,
     AddItems,
     RemoveItems,
-    /// May change `$seen`.
     SetSeen,
-    /// May change all other keywords.
+    /// Change keywords other than `$seen`.
     SetKeywords,
-    /// May create a mailbox in this one.
     CreateChild,
-    /// May rename or move the mailbox.
+    /// Rename or move the mailbox.
     Rename,
     Delete,
-    /// May send messages to the mailbox.
+    /// Send messages to the mailbox.
     Submit,
 }
 
-/// The rights with their names on the wire, in the order of their bits.
+/// In the order of their bits.
 const RIGHTS: [(Right, &str); 9] = [
     (Right::ReadItems, "mayReadItems"),
     (Right::AddItems, "mayAddItems"),
@@ -80,19 +72,16 @@ impl Right {
         RIGHTS.iter().map(|(right, _)| *right)
     }
 
-    /// Returns the bit of this right in a set of rights.
     #[must_use]
     pub const fn bit(self) -> u16 {
         1 << self as u16
     }
 
-    /// Returns the name in JMAP.
     #[must_use]
     pub fn name(self) -> &'static str {
         RIGHTS.iter().find(|(right, _)| *right == self).map_or("", |(_, name)| name)
     }
 
-    /// Returns the right with this name in JMAP.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         RIGHTS.iter().find(|(_, known)| *known == name).map(|(right, _)| *right)
@@ -118,8 +107,7 @@ pub const COLOR: &str = "color";
 ///
 /// - A name is a lower-case letter, followed by lower-case letters, digits, `.`, `-` and `_`.
 /// - A value is a text of one line.
-/// - The value of `color` is `#` and six hexadecimal digits. Other values mean nothing to the
-///   server.
+/// - The value of `color` is `#` and six hexadecimal digits.
 ///
 /// # Errors
 /// The rule that is broken, as a text.
@@ -145,8 +133,6 @@ pub fn check_attribute(name: &str, value: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Checks all attributes of a mailbox.
-///
 /// # Errors
 /// The rule that is broken, as a text.
 pub fn check_attributes(attributes: &BTreeMap<String, String>) -> Result<(), &'static str> {
@@ -158,17 +144,14 @@ pub fn check_attributes(attributes: &BTreeMap<String, String>) -> Result<(), &'s
     Ok(())
 }
 
-/// The counts of RFC 8621 §2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MailboxCounts {
-    /// Emails in the mailbox.
     pub total_emails: u64,
-    /// Emails in the mailbox with neither `$seen` nor `$draft`.
     pub unread_emails: u64,
     /// Threads with an email in the mailbox.
     pub total_threads: u64,
-    /// Threads among these with an unread email. The Trash is treated apart: an email that is only
-    /// in the Trash makes its thread unread in the Trash alone.
+    /// Those with an unread email. The Trash is treated apart: an email that is only in the Trash
+    /// makes its thread unread in the Trash alone.
     pub unread_threads: u64,
 }
 
@@ -192,8 +175,7 @@ pub enum Role {
     Memos,
 }
 
-/// The roles with their names on the wire. The index is the stored number, so new roles are only
-/// added at the end.
+/// The index is the stored number, so new roles are only added at the end.
 const ROLES: [(Role, &str); 13] = [
     (Role::Inbox, "inbox"),
     (Role::Drafts, "drafts"),
@@ -211,19 +193,16 @@ const ROLES: [(Role, &str); 13] = [
 ];
 
 impl Role {
-    /// Returns the name in JMAP.
     #[must_use]
     pub fn name(self) -> &'static str {
         ROLES.iter().find(|(role, _)| *role == self).map_or("", |(_, name)| name)
     }
 
-    /// Returns the role with this name in JMAP.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         ROLES.iter().find(|(_, known)| *known == name).map(|(role, _)| *role)
     }
 
-    /// Returns the stored number.
     #[must_use]
     pub fn number(self) -> u8 {
         ROLES
@@ -233,7 +212,6 @@ impl Role {
             .unwrap_or(u8::MAX)
     }
 
-    /// Returns the role with this stored number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         ROLES.get(usize::from(number)).map(|(role, _)| *role)

@@ -1,8 +1,6 @@
 //! The plain values that all other rooms use: ids, addresses, times, and the objects of an account.
 //!
-//! - No I/O, no async, and no use of another room.
-//! - A stored object (an email's metadata, a mailbox, an action of the outbox) is described here as
-//!   a value. `store::row` encodes and decodes it.
+//! It uses no other room. `store::row` encodes and decodes the stored objects.
 
 pub mod absence;
 pub mod account;

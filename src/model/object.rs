@@ -1,8 +1,7 @@
 //! The kinds of small objects of an account: identities, submissions, push subscriptions, share
 //! notifications.
 //!
-//! `store::account::objects` stores all of them. Their fields are defined in `sender`,
-//! `submission`, `push` and `share`.
+//! Their fields are defined in `sender`, `submission`, `push` and `share`.
 
 use super::change::DataType;
 
@@ -23,14 +22,12 @@ impl ObjectKind {
     pub const ALL: [Self; 4] =
         [Self::Identity, Self::EmailSubmission, Self::PushSubscription, Self::ShareNotification];
 
-    /// Returns the kind with this stored number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 
-    /// Returns the data type whose state changes with objects of this kind. Push subscriptions have
-    /// no state (RFC 8620 §7.2).
+    /// Returns the data type whose state changes with objects of this kind.
     #[must_use]
     pub fn data_type(self) -> Option<DataType> {
         match self {

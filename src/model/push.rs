@@ -7,32 +7,28 @@ use std::fmt;
 
 use super::clock::UtcMillis;
 
-/// A push subscription.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct PushSubscription {
-    /// Names the client and device; the client chooses it.
+    /// Names the device; the client chooses it.
     pub device_client_id: String,
-    /// The URL to which pushes are sent.
     pub url: String,
     /// The keys with which pushes are encrypted (RFC 8291); with `None` they are not.
     pub keys: Option<PushKeys>,
-    /// The verification code that was sent to the URL.
+    /// The code that was sent to the URL.
     pub code: String,
     /// Whether the client sent the code back. Before that, no changes are pushed.
     pub is_verified: bool,
-    /// When the subscription ends, unless the client renews it.
     pub expires: UtcMillis,
-    /// The data types whose changes are pushed; `None` for all types.
+    /// `None` for all types.
     pub types: Option<Vec<String>>,
-    /// The credential with which the subscription was created (`account::Login`). The subscription
-    /// ends with it. `None` if it was created on the control socket, without a login.
+    /// The credential with which the subscription was created and with which it ends
+    /// (`account::Login`). `None` if it was created on the control socket.
     pub credential: Option<String>,
 }
 
 /// The encryption keys of a client (RFC 8291).
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct PushKeys {
-    /// The public key of the client.
     pub p256dh: Vec<u8>,
     pub auth: Vec<u8>,
 }

@@ -1,17 +1,15 @@
 //! The secret keys with which a store hashes message ids, senders, words and email ids.
 //!
-//! Strangers choose what is hashed. Without the keys they cannot aim for collisions.
+//! Strangers choose what is hashed. Without the keys they cannot provoke collisions.
 
 /// The secret keys of a store, drawn when the store is created and never changed.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Secrets {
-    /// The key for `ThreadKey`.
     pub threads: [u8; 32],
-    /// The key for `ToldKey`.
     pub told: [u8; 32],
-    /// The key for the hashes of words (SipHash-1-3).
+    /// For words (SipHash-1-3).
     pub words: [u8; 16],
-    /// The key for the levels of ranks (SipHash-1-3).
+    /// For the levels of ranks (SipHash-1-3).
     pub ranks: [u8; 16],
 }
 

@@ -2,8 +2,7 @@
 //!
 //! - The server gives an account one identity for each of its addresses. They are stored like
 //!   identities that the owner creates, so that states report their changes too.
-//! - `identity_changes` computes what brings them up to date with the account. Every reader of
-//!   identities applies these changes first.
+//! - `identity_changes` computes what brings them up to date with the account.
 //!
 //! `model::Identity`, all names and addresses of an account, is another type.
 
@@ -12,35 +11,27 @@ use super::email::EmailAddress;
 use super::id::ObjectId;
 use super::limits;
 
-/// An identity as it is stored and as JMAP shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SenderIdentity {
-    /// The From name.
     pub name: String,
-    /// The From address; `*@domain` allows any address in the domain.
+    /// `*@domain` allows any address in the domain.
     pub email: String,
-    /// The Reply-To of messages written with this identity.
     pub reply_to: Option<Vec<EmailAddress>>,
-    /// The Bcc of messages written with this identity.
     pub bcc: Option<Vec<EmailAddress>>,
-    /// The signature for text bodies.
     pub text_signature: String,
-    /// The signature for HTML bodies.
     pub html_signature: String,
-    /// The name that the server gave this identity for an address of the account; `None` if the
-    /// owner created the identity. An identity with a default name cannot be deleted.
+    /// The name that the server gave the identity for an address of the account; `None` if the
+    /// identity is the owner's.
     pub default_name: Option<String>,
 }
 
 /// A change that brings an identity up to date with the addresses of the account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IdentityChange {
-    /// Creates an identity for a new address.
     Make(SenderIdentity),
     /// Gives an identity the new name of the account.
     Rename(ObjectId, String),
-    /// Turns an identity whose address is gone into one of the owner's, because the owner edited
-    /// it.
+    /// Makes an edited identity whose address is gone the owner's.
     Release(ObjectId),
     /// Destroys an identity whose address is gone.
     Drop(ObjectId),
@@ -64,7 +55,6 @@ impl SenderIdentity {
         self.default_name.is_none()
     }
 
-    /// Whether the owner never edited the identity.
     fn is_untouched(&self) -> bool {
         let Self { name, email: _, reply_to, bcc, text_signature, html_signature, default_name } =
             self;
@@ -75,8 +65,8 @@ impl SenderIdentity {
             && html_signature.is_empty()
     }
 
-    /// Whether this identity is for `address`. Letter case counts in local parts, because an
-    /// address in another case may belong to another account.
+    /// Letter case counts in local parts, because an address in another case may belong to another
+    /// account.
     fn stands_for(&self, address: &Address) -> bool {
         let is_same = |own: Address| {
             own.local() == address.local()
@@ -135,13 +125,13 @@ mod tests {
         assert!(!known[0].1.may_delete());
         let both = [ann.clone(), address("A.Lee@EXAMPLE.org")];
         assert_eq!(identity_changes(&known, &both, "Ann"), []);
-        // The name of the account changes: identities that the owner did not edit get it.
+        // Identities that the owner did not edit get the new name.
         known[1].1.text_signature = "-- \r\nAnn".into();
         assert_eq!(
             identity_changes(&known, &both, "Ann Lee"),
             [IdentityChange::Rename(ObjectId(1), "Ann Lee".into())]
         );
-        // The addresses are removed: the edited identity stays.
+        // The edited identity stays.
         assert_eq!(
             identity_changes(&known, &[], "Ann"),
             [IdentityChange::Drop(ObjectId(1)), IdentityChange::Release(ObjectId(2))]
@@ -152,7 +142,7 @@ mod tests {
             identity_changes(&known, &other, "Ann"),
             [IdentityChange::Make(SenderIdentity::of(&other[2], "Ann"))]
         );
-        // An identity that the owner created for the address does not count as the server's.
+        // An identity that the owner created does not count.
         known[0].1.default_name = None;
         assert!(known[0].1.may_delete());
         assert_eq!(

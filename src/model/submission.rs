@@ -1,7 +1,5 @@
 //! Submissions: messages that the owner sends, as JMAP shows them (RFC 8621 §7).
 //!
-//! - A submission has the envelope, whether the sending can still be undone, and the delivery
-//!   status for each recipient.
 //! - An action of the outbox does the sending, and writes the outcome to the submission.
 //! - Reports that come back later change the status too. Strangers can send them, so a report
 //!   counts only if it names both the message and a recipient.
@@ -15,78 +13,68 @@ use super::limits;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EmailSubmission {
-    /// The identity with which the message was sent.
     pub identity: ObjectId,
-    /// The email that was sent. It may be destroyed since.
+    /// May be destroyed since.
     pub email: EmailId,
     pub thread: ThreadId,
-    /// The Message-ID of the message, without angle brackets; empty if there is none.
+    /// Without angle brackets; empty if there is none.
     pub message_id: String,
-    /// The envelope sender.
     pub mail_from: EnvelopeAddress,
-    /// The envelope recipients, in order.
     pub rcpt_to: Vec<SubmissionRecipient>,
-    /// The time at which sending begins or began.
     pub send_at: UtcMillis,
     pub undo: UndoStatus,
     /// When `undo` became final or canceled.
     pub ended: Option<UtcMillis>,
-    /// The action that sends or sent the message.
     pub action: Option<ActionId>,
-    /// The delivery status notifications that came back.
+    /// Delivery status notifications that came back.
     pub dsn: Vec<EmailId>,
-    /// The message disposition notifications that came back.
+    /// Disposition notifications that came back.
     pub mdn: Vec<EmailId>,
 }
 
 /// A path of the envelope, with its ESMTP parameters (RFC 8621 §7, Address).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EnvelopeAddress {
-    /// The address as the client gave it. Only a sender's may be empty: the null path `<>`.
+    /// As the client gave it. Only a sender's may be empty: the null path `<>`.
     pub email: String,
-    /// The parameters, with values without xtext encoding; `None` if the client gave no
-    /// `parameters`.
+    /// With values without xtext encoding; `None` if the client gave no `parameters`.
     pub parameters: Option<BTreeMap<String, Option<String>>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SubmissionRecipient {
-    /// The forward path.
     pub path: EnvelopeAddress,
     pub status: DeliveryStatus,
 }
 
-/// The delivery status for one recipient (RFC 8621 §7, `DeliveryStatus`).
+/// RFC 8621 §7, `DeliveryStatus`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeliveryStatus {
-    /// An SMTP reply in one line: that of the relay or of a report, or one that this server makes
-    /// up, as long as there is no other.
+    /// In one line: the reply of the relay or of a report, or else one that this server makes up.
     pub smtp_reply: String,
     pub delivered: DeliveryState,
-    /// Whether the message was displayed to the recipient; `false` means unknown.
+    /// `false` means unknown.
     pub displayed: bool,
 }
 
-/// Whether the sending can be undone (RFC 8621 §7, `undoStatus`).
+/// RFC 8621 §7, `undoStatus`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UndoStatus {
-    /// Waits for the time of sending, and can be canceled.
+    /// Waits, and can be canceled.
     #[default]
     Pending,
-    /// Relayed to at least one recipient, or failed. It can no longer be canceled.
+    /// Relayed to at least one recipient, or failed.
     Final,
     Canceled,
 }
 
-/// Whether the message was delivered to a recipient (RFC 8621 §7, `delivered`).
+/// RFC 8621 §7, `delivered`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DeliveryState {
     /// In the queue of this server.
     #[default]
     Queued,
-    /// Known to be delivered.
     Yes,
-    /// Known not to be delivered.
     No,
     /// Accepted by the next hop; nothing more is known.
     Unknown,
@@ -97,30 +85,27 @@ pub enum DeliveryState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReturnedReport {
     pub kind: ReturnedKind,
-    /// The Message-ID of the reported message, without angle brackets.
+    /// Without angle brackets.
     pub message_id: Option<String>,
-    /// The ENVID of the reported message (RFC 3464 §2.2.1).
+    /// RFC 3464 §2.2.1.
     pub envid: Option<String>,
     pub recipients: Vec<ReturnedRecipient>,
 }
 
-/// The kind of a returned report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReturnedKind {
-    /// A delivery status notification (RFC 3464).
+    /// RFC 3464, delivery status.
     Delivery,
-    /// A message disposition notification (RFC 8098).
+    /// RFC 8098, disposition.
     Disposition,
 }
 
-/// One recipient in a returned report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReturnedRecipient {
-    /// The original and the final address of the recipient.
+    /// The original and the final address.
     pub addresses: Vec<Address>,
-    /// Whether the message was delivered, and the SMTP reply; `None` if the report does not say.
+    /// With the SMTP reply; `None` if the report does not say.
     pub delivered: Option<(DeliveryState, String)>,
-    /// Whether the message was displayed to the recipient.
     pub displayed: bool,
 }
 
@@ -147,11 +132,8 @@ impl EmailSubmission {
     }
 
     /// Updates the delivery status from a report that arrived as `email` (RFC 8621 §7). The caller
-    /// has checked the report with `matches_report`.
-    ///
-    /// - A canceled submission does not change.
-    /// - A recipient to whom this server still has to send keeps `delivered` and `smtp_reply`.
-    /// - Of each kind of report, only the first `MAX_SUBMISSION_REPORTS` are listed.
+    /// has checked the report with `matches_report`. A recipient to whom this server still has to
+    /// send keeps `delivered` and `smtp_reply`.
     pub fn apply_report(&mut self, report: &ReturnedReport, email: EmailId) {
         if self.undo == UndoStatus::Canceled {
             return;
@@ -180,8 +162,7 @@ impl EmailSubmission {
 }
 
 impl SubmissionRecipient {
-    /// Whether a report names this recipient: by the path, or by the original recipient that the
-    /// client gave (ORCPT, RFC 3461 §4.2).
+    /// Whether a report names this recipient, by the path or by ORCPT (RFC 3461 §4.2).
     fn is_named_in(&self, reported: &ReturnedRecipient) -> bool {
         let parameters = self.path.parameters.iter().flatten();
         let original = parameters.filter(|(name, _)| name.eq_ignore_ascii_case("ORCPT"));
@@ -197,7 +178,6 @@ impl SubmissionRecipient {
 impl UndoStatus {
     pub const ALL: [Self; 3] = [Self::Pending, Self::Final, Self::Canceled];
 
-    /// Returns the name that JMAP uses (RFC 8621 §7).
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -211,7 +191,6 @@ impl UndoStatus {
 impl DeliveryState {
     pub const ALL: [Self; 4] = [Self::Queued, Self::Yes, Self::No, Self::Unknown];
 
-    /// Returns the name that JMAP uses (RFC 8621 §7).
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

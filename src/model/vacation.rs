@@ -1,4 +1,4 @@
-//! The vacation response of an account (RFC 8621 §8), as its owner set it.
+//! The vacation response of an account (RFC 8621 §8).
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,53 +8,44 @@ use super::address::{Address, AddressError, domain_is_well_formed, fold_domain};
 use super::clock::UtcMillis;
 use super::email::EmailAddress;
 
-/// The response of an account. Each account has one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VacationResponse {
-    /// Whether replies are sent.
     pub enabled: bool,
-    /// Replies are sent from this instant on; `None` for no beginning.
+    /// The first instant; `None` for no beginning.
     pub from_date: Option<UtcMillis>,
-    /// Replies are sent before this instant; `None` for no end.
+    /// The first instant after the response; `None` for no end.
     pub to_date: Option<UtcMillis>,
-    /// The subject of the reply.
     pub subject: Option<String>,
-    /// The text body of the reply.
     pub text_body: Option<String>,
-    /// The HTML body of the reply.
     pub html_body: Option<String>,
-    /// The From of the reply (RFC 3834 §3.1.1).
+    /// RFC 3834 §3.1.1.
     pub from: Option<EmailAddress>,
-    /// The Reply-To of the reply.
     pub reply_to: Option<EmailAddress>,
-    /// More addresses that count as the owner's (RFC 5230 §4.5 `:addresses`).
+    /// Count as the owner's, too (RFC 5230 §4.5 `:addresses`).
     pub addresses: Vec<Address>,
-    /// The senders who are never answered.
     pub except: Vec<ExcludedSender>,
     pub audience: Audience,
-    /// Domains of the organisation, folded, in addition to those of the account's addresses.
+    /// Domains, folded, in addition to those of the account's addresses.
     pub organisation: Vec<String>,
-    /// The language of the subject and bodies above (RFC 5646), in lower case.
+    /// The language of the texts above (RFC 5646), in lower case.
     pub language: Option<String>,
-    /// Other texts for some senders.
     pub variants: Vec<Variant>,
-    /// The days on which replies are sent; empty for every day.
+    /// Empty for every day.
     pub days: Vec<Days>,
     /// Whether a copy of each reply is filed in Sent.
     pub copies: bool,
-    /// Whether a report on the mail of an absence is filed in the Inbox when the absence is over.
+    /// Whether a report on the mail of an absence is filed in the Inbox.
     pub report: bool,
     pub absence: Absence,
-    /// Rises with each change by which `differs_from` holds, such as of the text or the times, and
-    /// when the response is switched on or off. Senders who were told in an earlier generation can
-    /// get another reply. The store sets it; what a caller gives is ignored.
+    /// Rises with each change by which `differs_from` holds. Senders who were told in an earlier
+    /// generation can get another reply. The store sets it; what a caller gives is ignored.
     pub generation: u32,
 }
 
 impl VacationResponse {
-    /// Whether `other` differs in what its replies say or in when they are sent: also if one is on
-    /// and the other off. The audience and what the owner gets are
-    /// not compared: one more excluded sender must not cause second replies to all others.
+    /// Whether `other` differs in what its replies say or in when they are sent. The audience and
+    /// the excluded senders are not compared: one more excluded sender must not cause second
+    /// replies to all others.
     #[must_use]
     pub fn differs_from(&self, other: &Self) -> bool {
         let plain = |response: &Self| Self {
@@ -70,8 +61,7 @@ impl VacationResponse {
         plain(self) != plain(other)
     }
 
-    /// Returns when the response began and when it ended or will end, as far as known: the later of
-    /// `from_date` and the switching on, and the earlier of `to_date` and the switching off.
+    /// Returns when the response began and when it ended or will end, as far as known.
     #[must_use]
     pub fn span(&self) -> (Option<UtcMillis>, Option<UtcMillis>) {
         let began = self.absence.began.max(self.from_date);
@@ -79,7 +69,6 @@ impl VacationResponse {
         (began, ended)
     }
 
-    /// Whether the response was active and is over at `now`.
     #[must_use]
     pub fn is_over(&self, now: UtcMillis) -> bool {
         let (began, ended) = self.span();
@@ -87,17 +76,14 @@ impl VacationResponse {
     }
 }
 
-/// A sender, or all senders of one domain without its subdomains, who are never answered. Folded.
+/// A sender, or all senders of one domain without its subdomains; folded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExcludedSender {
-    /// The sender with this address.
     Address(Address),
-    /// Every sender in this domain.
     Domain(String),
 }
 
 impl ExcludedSender {
-    /// Whether `sender` is excluded.
     #[must_use]
     pub fn covers(&self, sender: &Address) -> bool {
         match self {

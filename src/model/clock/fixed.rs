@@ -13,18 +13,16 @@ pub struct FixedClock {
 }
 
 impl FixedClock {
-    /// Returns a clock that shows `at`.
     #[must_use]
     pub fn at(at: UtcMillis) -> Self {
         Self { wall: AtomicI64::new(at.0), steady: AtomicU64::default() }
     }
 
-    /// Sets the wall clock, as an administrator or a time server does. The monotonic clock stays.
+    /// Sets the wall clock only.
     pub fn set(&self, at: UtcMillis) {
         self.wall.store(at.0, Ordering::SeqCst);
     }
 
-    /// Advances both clocks.
     pub fn advance(&self, by: Duration) {
         self.set(self.now().after(by));
         self.steady.store(self.steady().after(by).0, Ordering::SeqCst);
