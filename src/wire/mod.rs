@@ -2,8 +2,6 @@
 //!
 //! - A protocol reads no socket and no clock. It is given bytes and returns what to do next.
 //! - The result does not depend on how the bytes are split.
-//! - A new protocol follows `lmtp`: pure functions for the grammar, a session that consumes bytes,
-//!   and a `Step` that the driver in `net` carries out.
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 pub mod http;

@@ -4,13 +4,11 @@
 use crate::model::hex::hex_byte;
 use crate::model::limits;
 
-/// A query string with an invalid escape, text that is not UTF-8, a repeated name, or more bytes
-/// than `limits::MAX_QUERY_STRING_BYTES`.
+/// Has an invalid escape, text that is not UTF-8, a repeated name, or too many bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a well-formed query")]
 pub struct BadQuery;
 
-/// Writes a query string. Everything but unreserved characters (RFC 3986 §2.3) is escaped.
 #[must_use]
 pub fn write(pairs: &[(&str, &str)]) -> String {
     let mut out = String::new();
@@ -25,8 +23,8 @@ pub fn write(pairs: &[(&str, &str)]) -> String {
     out
 }
 
-/// Reads a query string, without the `?`, and returns its pairs in order. Each name may occur once.
-/// A name without `=` has an empty value, and empty pairs are skipped.
+/// Returns the pairs of a query string without the `?`, in order. A name without `=` has an empty
+/// value, and empty pairs are skipped.
 ///
 /// # Errors
 /// `BadQuery` if the string is not well-formed.

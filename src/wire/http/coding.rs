@@ -1,12 +1,9 @@
 //! Reads `Accept-Encoding` (RFC 9110 §12.5.3).
 
-/// The most codings of a field that are read.
 const MAX_CODINGS: usize = 32;
 
-/// Whether the field accepts `coding`, and no coding that it names has a higher weight.
-///
-/// A coding that the field does not name, or names with the weight 0, is not accepted; `*` is
-/// ignored. A malformed weight counts as 0.
+/// Whether the field names `coding`, not with the weight 0, and no coding with a higher weight. `*`
+/// is ignored. A malformed weight counts as 0.
 #[must_use]
 pub fn prefers(accepted: &str, coding: &str) -> bool {
     let named = accepted.split(',').take(MAX_CODINGS).map(|element| {
@@ -27,7 +24,7 @@ pub fn prefers(accepted: &str, coding: &str) -> bool {
     own.is_some_and(|own| own > 0 && named.iter().all(|(_, weight)| *weight <= own))
 }
 
-/// Reads a weight (RFC 9110 §12.4.2), in thousandths. Returns `None` if it is malformed.
+/// Reads a weight (RFC 9110 §12.4.2), in thousandths.
 fn weight(text: &str) -> Option<u32> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let is_short = part.len() <= 3 && part.bytes().all(|byte| byte.is_ascii_digit());

@@ -3,10 +3,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The longest field that is read.
 const MAX_FIELD_BYTES: usize = 4096;
 
-/// The credentials of a client. `Debug` does not show them.
+/// `Debug` does not show the credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials {
     Basic { name: String, password: String },
@@ -22,8 +21,7 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// Reads the field. Returns `None` if it is invalid, too long, of another scheme, or has an empty
-/// name or password.
+/// Returns `None` also for a field that is too long or has an empty name or password.
 ///
 /// ```abnf
 /// credentials = auth-scheme 1*SP token68

@@ -1,13 +1,11 @@
 //! Writes `Content-Disposition` (RFC 6266) and checks media types (RFC 9110 §8.3.1) for downloads.
 
-/// The most bytes of a file name that are written.
 const MAX_NAME_BYTES: usize = 512;
 
 /// Returns `attachment` with a file name in two forms: `filename` in ASCII, and `filename*` in
 /// UTF-8 (RFC 8187). An empty name is left out.
 ///
-/// - The name is the one that the client asked for (RFC 8620 §6.2), with slashes. The client must
-///   not let it lead out of a folder (RFC 6266 §4.3).
+/// - The name may contain slashes: the client must not let it lead out of a folder (RFC 6266 §4.3).
 /// - Control characters are removed. `filename` has `_` for other characters than ASCII and for
 ///   those that could end the field.
 #[must_use]
@@ -34,14 +32,13 @@ pub fn attachment(name: &str) -> String {
     out
 }
 
-/// Whether a character may be in a quoted string without an escape. A percent sign is not plain,
-/// because some clients decode it (RFC 6266, Appendix D).
+/// Whether a character may be in a quoted string without an escape. Some clients decode percent
+/// signs (RFC 6266, Appendix D).
 fn is_plain(char: char) -> bool {
     (char == ' ' || char.is_ascii_graphic()) && !['"', '\\', '%'].contains(&char)
 }
 
-/// Returns the text if it is a media type for a header field: `type/subtype` with parameters, in
-/// ASCII, at most 255 bytes.
+/// Returns the text if it is a media type for a header field: `type/subtype` with parameters.
 #[must_use]
 pub fn media_type(text: &str) -> Option<&str> {
     let is_token = |text: &str| {

@@ -1,13 +1,13 @@
 //! Finds the address of a client behind proxies, from `X-Forwarded-For` or `Forwarded` (RFC 7239),
 //! and checks `Host`.
 //!
-//! Each proxy appends the address of its client. So the list is read from its end, up to the first
-//! address that is not a trusted proxy: the client may have written the entries before it.
+//! The list is read from its end, up to the first address that is not a trusted proxy: the client
+//! may have written the entries before it.
 
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// The most bytes of all fields of a name that are read.
+/// Of all fields of a name.
 const MAX_FIELD_BYTES: usize = 4096;
 /// The most entries that are used, from the end.
 const MAX_HOPS: usize = 32;
@@ -19,7 +19,6 @@ pub struct Network {
     bits: u8,
 }
 
-/// A text that is neither an address nor a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an address or a network")]
 pub struct BadNetwork;
@@ -38,7 +37,7 @@ impl FromStr for Network {
 }
 
 impl Network {
-    /// Whether an address is in the network. An IPv4-mapped IPv6 address counts as IPv4.
+    /// An IPv4-mapped IPv6 address counts as IPv4.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address.to_canonical(), address.to_canonical()) {
@@ -57,10 +56,9 @@ impl Network {
     }
 }
 
-/// Returns the address of the client: the last hop that is not in `trusted`.
+/// Returns the last hop that is not in `trusted`; if that is unknown, the proxy that reported it.
 ///
-/// If that hop is unknown, returns the proxy that reported it. `peer` is the address of the
-/// connection, which is a trusted proxy; `None` on a Unix socket.
+/// `peer` is the trusted proxy at the other end of the connection; `None` on a Unix socket.
 #[must_use]
 pub fn client(
     peer: Option<IpAddr>,
@@ -80,23 +78,21 @@ pub fn client(
     nearest
 }
 
-/// Reads the hops of `X-Forwarded-For` fields, the nearest last; `None` for an unknown address.
+/// Returns the hops, the nearest last; `None` for an unknown address.
 #[must_use]
 pub fn x_forwarded_for<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Vec<Option<IpAddr>> {
     let Some(text) = join(fields) else { return Vec::new() };
     last_hops(text.split(',').map(|hop| node(hop.trim())).collect())
 }
 
-/// Reads the hops of `Forwarded` fields (RFC 7239 §4), the nearest last.
-///
-/// Returns no hops if the fields are malformed, because then the entries cannot be told apart.
+/// Returns the hops (RFC 7239 §4), the nearest last. There are none if the fields are malformed,
+/// because then the entries cannot be told apart.
 #[must_use]
 pub fn forwarded<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Vec<Option<IpAddr>> {
     let hops = join(fields).and_then(|text| elements(&text));
     last_hops(hops.unwrap_or_default())
 }
 
-/// Joins fields with commas. Returns `None` if they are empty, too long or not UTF-8.
 fn join<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Option<String> {
     let mut text = String::new();
     for field in fields {
@@ -155,7 +151,6 @@ fn elements(text: &str) -> Option<Vec<Option<IpAddr>>> {
 }
 
 /// Reads a `node` (RFC 7239 §6): an address, with brackets if it is IPv6, and an optional port.
-/// Returns `None` for `unknown`, `_hidden` and anything else.
 fn node(text: &str) -> Option<IpAddr> {
     if let Some(rest) = text.strip_prefix('[') {
         let (address, port) = rest.split_once(']')?;
@@ -237,7 +232,6 @@ mod tests {
             client(Some(ip("10.0.0.1")), &hops, &trusted).unwrap().to_string()
         };
         assert_eq!(client_of("203.0.113.5"), "203.0.113.5");
-        // The client wrote the first entry itself.
         assert_eq!(client_of("127.0.0.1, 203.0.113.5"), "203.0.113.5");
         assert_eq!(client_of("198.51.100.1, 203.0.113.5:4711 , 10.0.0.2"), "203.0.113.5");
         assert_eq!(client_of("[2001:db8::7]:80"), "2001:db8::7");
@@ -258,7 +252,6 @@ mod tests {
         assert_eq!(hops(&["for=192.0.2.43, for=198.51.100.17"]), two);
         assert_eq!(hops(&["for=192.0.2.43", " by=\"a,b;for=x\" ; for=198.51.100.17"]), two);
         assert_eq!(hops(&["for=unknown;host=\"a\\\"b\""]), [None]);
-        // An open quote of the client would swallow the proxy's entry: there are no hops.
         assert_eq!(hops(&["for=\"192.0.2.1", "for=198.51.100.17"]), []);
         assert_eq!(hops(&[]), []);
     }

@@ -1,7 +1,6 @@
 //! Reads and writes fields of HTTP (RFC 9110).
 //!
-//! Every reader is bounded and accepts any bytes. An invalid field gives `None` or a default, as
-//! the documentation of the reader says.
+//! Each reader is bounded and accepts any bytes.
 
 mod coding;
 mod credentials;

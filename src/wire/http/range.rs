@@ -2,20 +2,18 @@
 
 use std::ops::Range;
 
-/// The part of a resource that is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RangeSelection {
-    /// The whole resource, with status 200.
+    /// With status 200.
     Whole,
-    /// These bytes, at least one, with status 206.
+    /// At least one byte, with status 206.
     Part(Range<u64>),
-    /// No bytes, because the range is beyond the end: status 416.
+    /// Beyond the end: status 416.
     Nothing,
 }
 
-/// Reads the field, for a resource of `length` bytes.
-///
-/// Several ranges and malformed fields give the whole resource (§14.2 allows to ignore the field).
+/// Reads the field, for a resource of `length` bytes. Several ranges and malformed fields give the
+/// whole resource.
 ///
 /// ```abnf
 /// bytes-range = "bytes=" ( first-pos "-" [ last-pos ] / "-" suffix-length )

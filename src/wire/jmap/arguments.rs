@@ -1,10 +1,8 @@
 //! Reads the arguments of a method call into the type that declares them.
 //!
 //! - A member that the type does not declare is an error: a client that misspells `ifInState` must
-//!   not overwrite the changes of another. Vendor methods ignore such a member: they call
-//!   [`MethodArguments::take`] instead of [`read`].
-//! - Null has the same meaning as a member that is left out, except in [`Nullable`] and in a map,
-//!   which keeps every member (Core/echo).
+//!   not overwrite the changes of another. [`MethodArguments::take`] leaves such a member.
+//! - Null has the same meaning as a member that is left out, except in [`Nullable`] and in maps.
 //! - The error names the invalid argument.
 
 use std::fmt;
@@ -18,16 +16,15 @@ use serde_json::{Map, Value};
 
 use super::error::MethodError;
 
-/// The arguments of a method: any type that serde reads, or [`With`] of several.
+/// Any type that serde reads, or [`With`] of several.
 pub trait MethodArguments: Sized {
-    /// Removes the members that the type declares from the arguments, and reads them.
+    /// Removes and reads the members that the type declares.
     ///
     /// # Errors
     /// `invalidArguments`.
     fn take(members: &mut Map<String, Value>) -> Result<Self, MethodError>;
 }
 
-/// The standard arguments of a method together with those that one type adds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct With<A, B>(pub A, pub B);
 
@@ -35,7 +32,7 @@ pub struct With<A, B>(pub A, pub B);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Nullable<T>(pub T);
 
-/// Reads the arguments of a method.
+/// Reads the arguments, and refuses any others.
 ///
 /// # Errors
 /// `invalidArguments`.
@@ -87,13 +84,12 @@ impl<A: MethodArguments, B: MethodArguments> MethodArguments for With<A, B> {
     }
 }
 
-/// Returns the first 128 bytes of a text that may be the client's, for an error.
+/// Returns the first 128 bytes, for an error.
 #[must_use]
 pub fn short(text: &str) -> &str {
     text.get(..text.floor_char_boundary(128)).unwrap_or_default()
 }
 
-/// A description of the error with the name of the argument.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct ArgumentError(String);

@@ -3,16 +3,12 @@
 
 use serde_json::{Map, Value, json};
 
-/// Why a whole request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestError {
-    /// The body is not I-JSON.
     NotJson(String),
-    /// The body is JSON but not a request.
     NotRequest(String),
-    /// The request uses a capability that this server does not have.
     UnknownCapability(String),
-    /// The request exceeds the limit with this name.
+    /// The name of the exceeded limit.
     Limit(&'static str),
 }
 
@@ -38,51 +34,43 @@ impl RequestError {
     }
 }
 
-/// Why a method call is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MethodError {
-    /// There is no such method, or its capability is not in `using`.
+    /// Also if the capability of the method is not in `using`.
     UnknownMethod,
     InvalidArguments(String),
-    /// A result reference cannot be resolved.
     InvalidResultReference(String),
-    /// The caller may not do this.
     Forbidden(String),
     AccountNotFound,
-    /// The method cannot be used with this account (RFC 8620 §3.6.2).
+    /// RFC 8620 §3.6.2.
     AccountNotSupportedByMethod,
-    /// The account to copy from does not exist (RFC 8620 §5.4).
+    /// RFC 8620 §5.4.
     FromAccountNotFound,
-    /// The call names more objects than the limit with this name allows (RFC 8620 §5.1, §5.3); or
-    /// it would read or answer too much, for the reason in this text.
+    /// The name of the exceeded limit (RFC 8620 §5.1, §5.3), or what would be too much.
     RequestTooLarge(&'static str),
-    /// There is no such object. Only in vendor methods, and if a blob is destroyed while it is
-    /// read.
+    /// Only in vendor methods, and if a blob is destroyed while it is read.
     NotFound(String),
-    /// The change contradicts existing data; only in vendor methods.
+    /// Only in vendor methods.
     Conflict(String),
-    /// The state is not that of `ifInState` (RFC 8620 §5.3).
+    /// RFC 8620 §5.3.
     StateMismatch,
-    /// The filter is well-formed but not supported (RFC 8620 §5.5).
+    /// RFC 8620 §5.5.
     UnsupportedFilter(String),
-    /// The sort is well-formed but not supported (RFC 8620 §5.5).
+    /// RFC 8620 §5.5.
     UnsupportedSort(String),
-    /// The anchor is not in the results (RFC 8620 §5.5).
+    /// RFC 8620 §5.5.
     AnchorNotFound,
-    /// The changes since the given state are not known (RFC 8620 §5.2, §5.6).
+    /// RFC 8620 §5.2, §5.6.
     CannotCalculateChanges,
-    /// There are more changes than `maxChanges` (RFC 8620 §5.6).
+    /// RFC 8620 §5.6.
     TooManyChanges,
-    /// There is no such object type (RFC 9404 §4.3).
+    /// RFC 9404 §4.3.
     UnknownDataType(String),
-    /// The call may succeed later.
     ServerUnavailable(String),
-    /// The server failed.
     ServerFail(String),
 }
 
 impl MethodError {
-    /// Returns the arguments of the `error` response.
     #[must_use]
     pub fn arguments(&self) -> Value {
         let (kind, description) = match self {
@@ -118,7 +106,6 @@ impl MethodError {
 }
 
 impl MethodError {
-    /// Returns the description of the error, or its type if it has none.
     #[must_use]
     pub fn description(&self) -> String {
         let arguments = self.arguments();
@@ -131,39 +118,32 @@ impl MethodError {
 /// Why one object of a /set is refused (RFC 8620 §5.3, §5.4; RFC 8621).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SetError {
-    /// These properties are invalid; with a description.
+    /// The properties, and a description.
     InvalidProperties(Vec<String>, String),
     InvalidPatch(String),
     NotFound,
-    /// The object type has exactly one object, which can be neither created nor destroyed.
     Singleton,
-    /// The caller may not do this.
     Forbidden(String),
-    /// The account would exceed its quota.
     OverQuota(String),
     TooLarge(String),
-    /// Too many of these objects were created recently, or the request reads or stores too much.
+    /// Too many objects were created recently, or the request reads or stores too much.
     RateLimit(String),
-    /// The object is updated and destroyed in one call.
     WillDestroy,
-    /// An equal object exists; with its id.
+    /// With the id of the equal object.
     AlreadyExists(String),
-    /// These blobs do not exist.
     BlobNotFound(Vec<String>),
-    /// Another type of error, with its further properties but without `type`.
+    /// With its further properties, but without `type`.
     Other(&'static str, Map<String, Value>),
     /// The server failed, or the change may succeed later.
     ServerFail(String),
 }
 
 impl SetError {
-    /// An error for one invalid property.
     #[must_use]
     pub fn property(name: &str, description: impl Into<String>) -> Self {
         Self::InvalidProperties(vec![name.to_owned()], description.into())
     }
 
-    /// An error of another type, with a description.
     #[must_use]
     pub fn other(kind: &'static str, description: &str) -> Self {
         let mut more = Map::new();
@@ -171,7 +151,6 @@ impl SetError {
         Self::Other(kind, more)
     }
 
-    /// Returns the `SetError` object.
     #[must_use]
     pub fn object(&self) -> Value {
         let described =

@@ -1,9 +1,9 @@
 //! Reads and writes I-JSON (RFC 7493), which JMAP requires (RFC 8620 §1.5).
 //!
 //! - I-JSON is JSON in UTF-8 without repeated names, without noncharacters, and without whole
-//!   numbers that a double cannot represent. Anything else is refused, and never written.
-//! - The depth is checked before a value is built, the number of values while it is built, because
-//!   a value needs ten times the memory of its text.
+//!   numbers that a double cannot represent. Anything else is refused, and not written.
+//! - The depth is checked before a value is built, and the number of values meanwhile, because a
+//!   value needs ten times the memory of its text.
 
 use std::fmt;
 
@@ -15,10 +15,8 @@ use crate::model::limits;
 /// The largest `UnsignedInt`, and the largest absolute value of an `Int` (RFC 8620 §1.3).
 pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
-/// Why a text is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
-    /// The text is not I-JSON.
     #[error("{0}")]
     NotJson(String),
     #[error("nested deeper than {}", limits::MAX_JSON_DEPTH)]
@@ -27,8 +25,6 @@ pub enum JsonError {
     TooManyValues,
 }
 
-/// Reads I-JSON.
-///
 /// # Errors
 /// `JsonError`.
 pub fn read(text: &[u8]) -> Result<Value, JsonError> {
@@ -49,7 +45,7 @@ pub fn read(text: &[u8]) -> Result<Value, JsonError> {
     })
 }
 
-/// Writes I-JSON. Noncharacters, which mail may contain, are replaced by U+FFFD.
+/// Replaces noncharacters, which mail may contain, by U+FFFD.
 #[must_use]
 pub fn write(value: &Value) -> Vec<u8> {
     let text = value.to_string();
@@ -61,18 +57,16 @@ pub fn write(value: &Value) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The bytes of a node of a `serde_json::Map`, which can have 11 members and is usually two thirds
-/// full.
+/// Of a node of a `serde_json::Map`, which can have 11 members and is usually two thirds full.
 const NODE_BYTES: usize = 11 * (size_of::<String>() + size_of::<Value>()) + 16;
 const NODE_MEMBERS: usize = 8;
 
-/// Estimates the bytes of memory that a value takes.
 #[must_use]
 pub fn weight(value: &Value) -> usize {
     weight_within(value, usize::MAX).unwrap_or(usize::MAX)
 }
 
-/// Estimates the bytes of memory that a value takes. Returns `None` if they are more than `max`.
+/// Returns `None` above `max`.
 #[must_use]
 pub fn weight_within(value: &Value, max: usize) -> Option<usize> {
     let mut bytes_left = max;
@@ -96,7 +90,7 @@ fn weigh(value: &Value, bytes_left: &mut usize) -> Option<()> {
     }
 }
 
-/// Returns the members of an object, and no members for any other value.
+/// Returns no members for a value that is not an object.
 #[must_use]
 pub fn members(value: Value) -> Map<String, Value> {
     match value {
@@ -105,19 +99,18 @@ pub fn members(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Returns an object, or null if it has no members (RFC 8620 §5.3).
+/// Returns null if there are no members (RFC 8620 §5.3).
 #[must_use]
 pub fn or_null(members: Map<String, Value>) -> Value {
     if members.is_empty() { Value::Null } else { Value::Object(members) }
 }
 
-/// Whether this is one of the 66 noncharacters (Unicode §23.7).
+/// Unicode §23.7.
 fn is_noncharacter(c: char) -> bool {
     let code = u32::from(c);
     (0xfdd0..=0xfdef).contains(&code) || code & 0xfffe == 0xfffe
 }
 
-/// Whether JSON nests deeper than `max`.
 fn deeper_than(text: &[u8], max: usize) -> bool {
     let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
     for byte in text {
@@ -138,7 +131,7 @@ fn deeper_than(text: &[u8], max: usize) -> bool {
     false
 }
 
-/// Reads one value. The number is the values that may still be read; each value subtracts one.
+/// Reads one value. The number is the values that may still be read.
 struct StrictValue<'r>(&'r mut usize);
 
 impl<'de> DeserializeSeed<'de> for StrictValue<'_> {

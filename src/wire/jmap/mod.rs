@@ -25,36 +25,34 @@ pub use standard::{Answer, JsonObject};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The core capability (RFC 8620 §9.4).
+/// RFC 8620 §9.4.
 pub const CORE: &str = "urn:ietf:params:jmap:core";
-/// Mail (RFC 8621 §1.3.1).
+/// RFC 8621 §1.3.1.
 pub const MAIL: &str = "urn:ietf:params:jmap:mail";
-/// Submission (RFC 8621 §1.3.2).
+/// RFC 8621 §1.3.2.
 pub const SUBMISSION: &str = "urn:ietf:params:jmap:submission";
-/// Vacation responses (RFC 8621 §1.3.3).
+/// RFC 8621 §1.3.3.
 pub const VACATION: &str = "urn:ietf:params:jmap:vacationresponse";
-/// Disposition notifications (RFC 9007 §1.3).
+/// RFC 9007 §1.3.
 pub const MDN: &str = "urn:ietf:params:jmap:mdn";
-/// Quotas (RFC 9425 §2).
+/// RFC 9425 §2.
 pub const QUOTA: &str = "urn:ietf:params:jmap:quota";
 /// Blob management (RFC 9404).
 pub const BLOB: &str = "urn:ietf:params:jmap:blob";
-/// The WebSocket (RFC 8887).
 pub const WEBSOCKET: &str = "urn:ietf:params:jmap:websocket";
-/// Principals and shares (RFC 9670 §1.5.1).
+/// RFC 9670 §1.5.1.
 pub const PRINCIPALS: &str = "urn:ietf:params:jmap:principals";
-/// The principal that owns an account; a capability of accounts only (RFC 9670 §1.5.2).
+/// A capability of accounts only (RFC 9670 §1.5.2).
 pub const PRINCIPALS_OWNER: &str = "urn:ietf:params:jmap:principals:owner";
-/// The vendor methods of the command line: accounts, queue, decisions, store.
 pub const ADMIN: &str = "urn:restante:jmap:admin";
 
-/// Encodes bytes as base64 (RFC 4648 §4) for JSON.
+/// RFC 4648 §4.
 #[must_use]
 pub fn to_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Decodes base64 (RFC 4648 §4).
+/// RFC 4648 §4.
 ///
 /// # Errors
 /// `invalidArguments`: the text is not base64.

@@ -5,12 +5,12 @@ use serde_json::{Map, Value};
 
 use super::error::SetError;
 
-/// A well-formed patch: pointers, each as its steps, with their values.
+/// Pointers, each as its steps, with their values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Patch<'p>(Vec<(Vec<String>, &'p Value)>);
 
 impl<'p> Patch<'p> {
-    /// Reads a patch.
+    /// Reads a well-formed patch.
     ///
     /// # Errors
     /// `invalidPatch`: the patch is not an object, a pointer is invalid, or a pointer begins with
@@ -38,8 +38,7 @@ impl<'p> Patch<'p> {
         Ok(Self(changes))
     }
 
-    /// Returns the properties of an object that a patch changes, with their new values; null for a
-    /// property that the patch removes.
+    /// Returns the changed properties of an object, with their new values; null for a removed one.
     ///
     /// # Errors
     /// `invalidPatch`.
@@ -55,7 +54,7 @@ impl<'p> Patch<'p> {
         Ok(new_values.collect())
     }
 
-    /// Returns the properties that the patch changes, sorted, each once.
+    /// Returns the changed properties, sorted, each once.
     pub fn properties(&self) -> impl Iterator<Item = &str> {
         let mut last = None;
         self.0.iter().filter_map(move |(steps, _)| {
@@ -67,8 +66,8 @@ impl<'p> Patch<'p> {
     /// Applies the patch to an object that has all its properties.
     ///
     /// A property that is set to null is null in the result. Below a property, null removes a
-    /// member. A property that the object does not have is added: the caller refuses it if the type
-    /// has no such property. After an error the object may be partly changed.
+    /// member. A property that the object does not have is added. After an error the object may be
+    /// partly changed.
     ///
     /// # Errors
     /// `invalidPatch`: a pointer leads through a value that does not exist or is not an object.
@@ -94,7 +93,7 @@ impl<'p> Patch<'p> {
     }
 }
 
-/// Decodes a reference token of a JSON pointer (RFC 6901 §3, §4).
+/// RFC 6901 §3, §4.
 pub(super) fn decode_token(token: &str) -> Option<String> {
     let mut out = String::with_capacity(token.len());
     let mut rest = token.chars();

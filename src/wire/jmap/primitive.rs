@@ -5,19 +5,18 @@ use serde::de::{Deserialize, Deserializer, Error, Unexpected};
 use super::json::MAX_SAFE_INTEGER;
 use crate::model::UtcMillis;
 
-/// `Id` (RFC 8620 §1.2): 1 to 255 letters, digits, `-` and `_`.
+/// RFC 8620 §1.2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Id(pub String);
 
-/// `UnsignedInt` (RFC 8620 §1.3).
+/// RFC 8620 §1.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnsignedInt(pub u64);
 
-/// `Date` (RFC 8620 §1.4). Any time zone is accepted, also for a `UTCDate`.
+/// RFC 8620 §1.4. Any time zone is accepted, also for a `UTCDate`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Date(pub UtcMillis);
 
-/// Whether a text has the form of an id.
 #[must_use]
 pub fn is_id(text: &str) -> bool {
     (1..=255).contains(&text.len())

@@ -2,12 +2,10 @@
 
 use serde::de::DeserializeOwned;
 
-/// The properties of an object type.
 pub trait Property: Clone + PartialEq + DeserializeOwned {
-    /// The property `id`, which is always returned (RFC 8620 §5.1).
+    /// RFC 8620 §5.1.
     fn id() -> Self;
 
-    /// The name in JSON.
     fn name(&self) -> &str;
 }
 
@@ -19,15 +17,12 @@ macro_rules! names {
         $view enum $name { $($variant,)* }
 
         impl $name {
-            /// All variants, in the order of their declaration.
             $view const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// Returns the variant with this name in JSON.
             $view fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|variant| variant.as_str() == name)
             }
 
-            /// Returns the name in JSON.
             $view const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)*
@@ -37,9 +32,7 @@ macro_rules! names {
     };
 }
 
-/// Declares the properties of an object type, each with its name in JSON.
-///
-/// The first is `id`. A name that is not declared is refused as `invalidArguments`.
+/// Declares the properties of an object type, each with its name in JSON. The first is `id`.
 macro_rules! properties {
     (
         $(#[$about:meta])*

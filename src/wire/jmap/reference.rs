@@ -1,7 +1,7 @@
 //! Resolves result references (RFC 8620 §3.7): arguments that are copied from an earlier response.
 //!
-//! The copies are bounded. Otherwise, calls that each refer twice to the one before would double
-//! the response with every call.
+//! The copies are bounded: calls that each refer twice to the one before would double the response
+//! with each call.
 
 use serde_json::{Map, Value};
 
@@ -11,9 +11,9 @@ use super::patch::decode_token;
 use super::request::Invocation;
 use crate::model::limits;
 
-/// Replaces each argument `#name` by the value to which it refers in the responses so far. If
-/// several responses have the id of one call, only the first can be referred to. After an error
-/// some arguments may be replaced already.
+/// Replaces each argument `#name` by the value to which it refers. If several responses have the id
+/// of one call, only the first can be referred to. After an error some arguments may be replaced
+/// already.
 ///
 /// # Errors
 /// - `invalidResultReference`: there is no such value, or all referenced values of the call exceed
@@ -41,7 +41,6 @@ pub fn resolve(
     Ok(())
 }
 
-/// Why a reference is invalid, for the description of the error.
 type ReferenceError = &'static str;
 const NOT_FOUND: ReferenceError = "no earlier response has such a value";
 const TOO_LARGE: ReferenceError = "the referenced values of one call are too large";
@@ -73,8 +72,7 @@ fn resolve_one(
     }
 }
 
-/// Follows a JSON pointer (RFC 6901). `*` maps the rest of the pointer over an array and flattens
-/// the result by one level.
+/// Follows a JSON pointer (RFC 6901), with `*`.
 fn pointer(
     value: &Value,
     steps: &[String],
@@ -106,7 +104,6 @@ fn pointer(
     }
 }
 
-/// Subtracts the estimated memory of a copy of the value.
 fn weigh(value: &Value, bytes_left: &mut usize) -> Result<(), ReferenceError> {
     subtract(weight_within(value, *bytes_left).ok_or(TOO_LARGE)?, bytes_left)
 }

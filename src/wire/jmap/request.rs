@@ -8,8 +8,7 @@ use super::session::SessionState;
 use crate::model::limits;
 
 /// Registered capabilities that a request may name although this server may not offer them, because
-/// some clients name all capabilities that they know. Any other unknown capability is an error (RFC
-/// 8620 §3.6.1).
+/// some clients name all that they know.
 const TOLERATED_CAPABILITIES: [&str; 6] = [
     "urn:ietf:params:jmap:calendars",
     "urn:ietf:params:jmap:contacts",
@@ -22,26 +21,24 @@ const TOLERATED_CAPABILITIES: [&str; 6] = [
 /// A method call or a method response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Invocation {
-    /// The name of the method, or `error`.
+    /// Of a method, or `error`.
     pub name: String,
     pub arguments: Map<String, Value>,
-    /// The client's id of the call.
     pub id: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// The capabilities that the request uses.
     pub using: Vec<String>,
     pub calls: Vec<Invocation>,
-    /// The ids of created objects by creation id (RFC 8620 §3.3).
+    /// By creation id (RFC 8620 §3.3).
     pub created_ids: Option<Map<String, Value>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Response {
     pub responses: Vec<Invocation>,
-    /// `createdIds`, if the request has it.
+    /// If the request has `createdIds`.
     pub created_ids: Option<Map<String, Value>>,
     pub session_state: SessionState,
 }
@@ -66,7 +63,7 @@ impl Response {
 /// Reads a request. `supported` are the capabilities of this server.
 ///
 /// # Errors
-/// `RequestError`, which is the response.
+/// The error of the response.
 pub fn parse(body: &[u8], supported: &[&str]) -> Result<Request, RequestError> {
     let value = json::read(body).map_err(|error| match error {
         JsonError::NotJson(detail) => RequestError::NotJson(detail),
@@ -77,10 +74,8 @@ pub fn parse(body: &[u8], supported: &[&str]) -> Result<Request, RequestError> {
     from_value(value, supported)
 }
 
-/// Reads a request from a JSON value, as [`parse`] does.
-///
 /// # Errors
-/// `RequestError`, which is the response.
+/// The error of the response.
 pub fn from_value(value: Value, supported: &[&str]) -> Result<Request, RequestError> {
     let invalid = |detail: &str| RequestError::NotRequest(detail.into());
     let Value::Object(mut members) = value else {

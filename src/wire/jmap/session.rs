@@ -4,47 +4,40 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-/// The name of a capability and its JSON object.
 pub type Capability = (&'static str, Value);
 
 /// The paths of the service below the base URL. Variables of a URI template (RFC 6570, level 1) are
 /// in braces.
 pub mod path {
-    /// The session at its well-known path (RFC 8620 §2.2).
+    /// RFC 8620 §2.2.
     pub const WELL_KNOWN: &str = "/.well-known/jmap";
     pub const SESSION: &str = "/jmap/session";
-    /// Requests (RFC 8620 §3.1).
+    /// RFC 8620 §3.1.
     pub const API: &str = "/jmap";
-    /// Uploads (RFC 8620 §6.1).
+    /// RFC 8620 §6.1.
     pub const UPLOAD: &str = "/jmap/upload/{accountId}/";
-    /// Downloads (RFC 8620 §6.2).
+    /// RFC 8620 §6.2.
     pub const DOWNLOAD: &str = "/jmap/download/{accountId}/{blobId}/{name}";
-    /// Downloads without a file name.
+    /// Without a file name.
     pub const DOWNLOAD_UNNAMED: &str = "/jmap/download/{accountId}/{blobId}/";
-    /// Events (RFC 8620 §7.3).
+    /// RFC 8620 §7.3.
     pub const EVENTS: &str = "/jmap/events";
-    /// The WebSocket (RFC 8887).
     pub const SOCKET: &str = "/jmap/ws";
 }
 
-/// An account in a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionAccount {
     pub id: String,
-    /// The name that the user sees.
     pub name: String,
-    /// Whether the account is the user's own.
     pub is_personal: bool,
-    /// Whether the user cannot change anything in the account.
     pub is_read_only: bool,
     pub capabilities: Vec<Capability>,
-    /// More members of one capability, such as counts, which are not part of the session's state
+    /// More members of one capability, such as counts. They are not part of the session's state,
     /// because they change with every message.
     pub volatile: Option<Capability>,
 }
 
 impl SessionAccount {
-    /// Returns the `Account` object (RFC 8620 §2).
     #[must_use]
     pub fn json(&self) -> Value {
         json!({
@@ -58,8 +51,7 @@ fn objects(capabilities: &[Capability]) -> Map<String, Value> {
     capabilities.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
-/// The state of a session (RFC 8620 §2 `state`, §3.4 `sessionState`), shown as 16 hexadecimal
-/// digits.
+/// RFC 8620 §2 `state`, §3.4 `sessionState`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionState(pub u64);
 
@@ -71,19 +63,17 @@ impl fmt::Display for SessionState {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionObject {
-    /// The capabilities of the server.
     pub capabilities: Vec<Capability>,
-    /// The accounts that the user may use, the user's own first.
+    /// The user's own first.
     pub accounts: Vec<SessionAccount>,
-    /// The name of the account that logged in, or of the Unix user; may be empty.
+    /// The account that logged in, or the Unix user; may be empty.
     pub username: String,
     pub state: SessionState,
-    /// The base of all URLs: scheme, host and perhaps a path, without a slash at the end.
+    /// Scheme, host and perhaps a path, without a slash at the end.
     pub base: String,
 }
 
 impl SessionObject {
-    /// Returns the session as JSON (RFC 8620 §2).
     #[must_use]
     pub fn json(&self) -> Value {
         let accounts = self.accounts.iter().map(|account| (account.id.clone(), account.json()));
@@ -172,7 +162,6 @@ mod tests {
         assert!(contains("uploadUrl", &["accountId"]));
         assert!(contains("eventSourceUrl", &["types", "closeafter", "ping"]));
         assert_eq!(written["state"], "000000000000001f");
-        // Members of `volatile` are added to the capability that they belong to.
         let mut counted = session.clone();
         counted.accounts[1].volatile = Some(("urn:x", json!({"unread": 2})));
         counted.accounts[2].volatile = Some(("urn:x", json!({"unread": 2})));

@@ -1,30 +1,23 @@
 //! Reads and writes the messages of JMAP over WebSocket (RFC 8887).
-//!
-//! A message has an `@type`. A request may have an id, which its response repeats.
-
 use serde_json::{Value, json};
 
 use super::error::RequestError;
 use super::json::{self, JsonError};
 use super::request::{Request, from_value};
 
-/// The subprotocol (RFC 8887 §4.1).
+/// RFC 8887 §4.1.
 pub const PROTOCOL: &str = "jmap";
 
-/// A message of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SocketMessage {
-    /// A request (§4.3.2), and the client's id for it.
+    /// A request and its id (§4.3.2).
     Request(Request, Option<String>),
-    /// Starts the push of changes (§4.3.5.2): the types, `None` for all, and the state that the
-    /// client knows, `None` for the present one.
+    /// Types, `None` for all, and the state that the client knows, `None` for the present one
+    /// (§4.3.5.2).
     PushEnable(Option<Vec<String>>, Option<String>),
-    /// Ends the push of changes (§4.3.5.3).
     PushDisable,
 }
 
-/// Reads a message.
-///
 /// # Errors
 /// The `RequestError` object (§4.3.4), which is the response.
 pub fn read(text: &[u8], supported: &[&str]) -> Result<SocketMessage, Value> {
@@ -70,10 +63,9 @@ pub fn read(text: &[u8], supported: &[&str]) -> Result<SocketMessage, Value> {
     }
 }
 
-/// The most types that a client may name.
 const MAX_TYPES: usize = 64;
 
-/// Turns the response of a request into a message (§4.3.3).
+/// Turns a response into a message (§4.3.3).
 #[must_use]
 pub fn response(mut response: Value, id: Option<&str>) -> Value {
     if let Some(members) = response.as_object_mut() {

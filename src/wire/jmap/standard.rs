@@ -12,13 +12,9 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// An object, or some of its properties.
 pub type JsonObject = Map<String, Value>;
 
-/// The answer of a method.
 pub trait Answer: Serialize + Sized {
-    /// Returns the arguments of the response.
-    ///
     /// # Errors
     /// A part of the answer cannot be written as JSON.
     fn into_value(self) -> serde_json::Result<Value> {
@@ -38,32 +34,29 @@ impl Answer for JsonObject {
     }
 }
 
-/// The arguments of /get (RFC 8620 §5.1).
+/// RFC 8620 §5.1.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GetArgs<P> {
     pub account_id: String,
-    /// The ids; `None` is all objects.
+    /// `None` is all objects.
     pub ids: Option<Vec<String>>,
-    /// The properties; `None` is the default of the type.
+    /// `None` is the default of the type.
     pub properties: Option<Vec<P>>,
 }
 
-/// The answer of /get.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GetAnswer {
     pub account_id: String,
-    /// The state of the type.
     pub state: String,
-    /// The objects that exist, in the order of `ids`.
+    /// In the order of `ids`.
     pub list: Vec<Value>,
-    /// The ids of objects that do not exist.
     pub not_found: Vec<String>,
 }
 
 impl Answer for GetAnswer {
-    /// Moves the list instead of copying it, because it is most of the answer.
+    /// Moves the list, which is most of the answer.
     fn into_value(self) -> serde_json::Result<Value> {
         let mut answer = JsonObject::new();
         answer.insert("accountId".into(), self.account_id.into());
@@ -74,18 +67,16 @@ impl Answer for GetAnswer {
     }
 }
 
-/// The arguments of /changes (RFC 8620 §5.2).
+/// RFC 8620 §5.2.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangesArgs {
     pub account_id: String,
-    /// The state that the client knows.
     pub since_state: String,
-    /// The most ids in the answer.
     pub max_changes: Option<std::num::NonZeroU64>,
 }
 
-/// Which properties of the updated objects changed (RFC 8621 §2.2, RFC 9425 §4.3).
+/// RFC 8621 §2.2, RFC 9425 §4.3.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum UpdatedProperties {
@@ -102,16 +93,12 @@ impl UpdatedProperties {
     }
 }
 
-/// The answer of /changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangesAnswer {
     pub account_id: String,
-    /// The state that the client sent.
     pub old_state: String,
-    /// The state after these changes.
     pub new_state: String,
-    /// Whether there are more changes after `new_state`.
     pub has_more_changes: bool,
     pub created: Vec<String>,
     pub updated: Vec<String>,
@@ -122,12 +109,11 @@ pub struct ChangesAnswer {
 
 impl Answer for ChangesAnswer {}
 
-/// The arguments of /set (RFC 8620 §5.3).
+/// RFC 8620 §5.3.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SetArgs {
     pub account_id: String,
-    /// The state that the type must have.
     pub if_in_state: Option<String>,
     /// Objects by creation id.
     #[serde(default)]
@@ -139,16 +125,15 @@ pub struct SetArgs {
     pub destroy: Vec<String>,
 }
 
-/// The answer of /set. A member without objects is null.
+/// A member without objects is null.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SetAnswer {
     pub account_id: String,
-    /// The state before.
     pub old_state: String,
-    /// The state after the changes, if the answer reports all changes since `old_state`.
+    /// After the changes, if the answer reports all changes since `old_state`.
     pub new_state: String,
-    /// The properties of new objects that the client does not know, by creation id.
+    /// Properties that the client does not know, by creation id.
     pub created: Option<JsonObject>,
     /// Changed properties that the client did not set, by id.
     pub updated: Option<JsonObject>,
@@ -163,40 +148,31 @@ pub struct SetAnswer {
 
 impl Answer for SetAnswer {}
 
-/// The arguments of /copy (RFC 8620 §5.4).
+/// RFC 8620 §5.4.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CopyArgs {
-    /// The account to copy from.
     pub from_account_id: String,
-    /// The state that the type must have in that account.
     pub if_from_in_state: Option<String>,
-    /// The account to copy to.
     pub account_id: String,
-    /// The state that the type must have in this account.
     pub if_in_state: Option<String>,
-    /// By creation id, the id of each original with the properties that differ in the copy.
+    /// By creation id, the id of the original with the properties that differ in the copy.
     pub create: BTreeMap<String, JsonObject>,
-    /// Whether a /set that follows destroys the originals that were copied.
+    /// Whether a /set that follows destroys the copied originals.
     #[serde(default)]
     pub on_success_destroy_original: bool,
     /// `ifInState` of that /set.
     pub destroy_from_if_in_state: Option<String>,
 }
 
-/// The answer of /copy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CopyAnswer {
-    /// The account copied from.
     pub from_account_id: String,
-    /// The account copied to.
     pub account_id: String,
-    /// The state before.
     pub old_state: String,
-    /// The state after.
     pub new_state: String,
-    /// The properties of the copies that the client does not know, by creation id.
+    /// Properties that the client does not know, by creation id.
     pub created: Option<JsonObject>,
     /// Errors by creation id.
     pub not_created: Option<JsonObject>,
@@ -204,20 +180,19 @@ pub struct CopyAnswer {
 
 impl Answer for CopyAnswer {}
 
-/// A comparator as the client writes it (RFC 8620 §5.5).
+/// RFC 8620 §5.5.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", remote = "Self")]
 pub struct SortComparator {
-    /// The property to sort by. Only for emails it may be left out, if there is a keyword.
+    /// Only for emails it may be left out, if there is a keyword.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub property: Option<String>,
     /// `None` is ascending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_ascending: Option<bool>,
-    /// The name of a collation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collation: Option<String>,
-    /// The keyword, for the properties of emails that need one (RFC 8621 §4.4.2).
+    /// RFC 8621 §4.4.2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keyword: Option<String>,
 }
@@ -230,7 +205,7 @@ impl Serialize for SortComparator {
 }
 
 impl<'de> Deserialize<'de> for SortComparator {
-    /// Reads an object. The derived implementation would also accept an array of the values.
+    /// The derived implementation would also accept an array of the values.
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct ObjectVisitor;
 
@@ -250,7 +225,7 @@ impl<'de> Deserialize<'de> for SortComparator {
     }
 }
 
-/// The arguments of /query (RFC 8620 §5.5).
+/// RFC 8620 §5.5.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryArgs {
@@ -258,35 +233,29 @@ pub struct QueryArgs {
     /// `None` selects all objects.
     pub filter: Option<Value>,
     pub sort: Option<Vec<SortComparator>>,
-    /// The index of the first result; from the end if negative.
+    /// From the end if negative.
     #[serde(default)]
     pub position: i64,
-    /// The object at which the results begin, instead of `position`.
     pub anchor: Option<String>,
-    /// The distance of the first result from the anchor.
     #[serde(default)]
     pub anchor_offset: i64,
-    /// The most results; `None` is the limit of the server.
+    /// `None` is the limit of the server.
     pub limit: Option<u64>,
-    /// Whether the answer contains the total.
     #[serde(default)]
     pub calculate_total: bool,
 }
 
-/// The answer of /query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryResponse {
     pub account_id: String,
-    /// The state of the results.
     pub query_state: String,
     /// Whether /queryChanges can report changes since `query_state`.
     pub can_calculate_changes: bool,
-    /// The index of the first id.
     pub position: u64,
     pub ids: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// The number of all results, if `calculate_total` is set.
+    /// Of all results, if `calculate_total` is set.
     pub total: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// The limit that was applied, if it is not the client's.
@@ -294,7 +263,7 @@ pub struct QueryResponse {
 }
 
 impl Answer for QueryResponse {
-    /// Moves the ids instead of copying them, because they are most of the answer.
+    /// Moves the ids, which are most of the answer.
     fn into_value(self) -> serde_json::Result<Value> {
         let mut answer = JsonObject::new();
         answer.insert("accountId".into(), self.account_id.into());
@@ -308,49 +277,42 @@ impl Answer for QueryResponse {
     }
 }
 
-/// The arguments of /queryChanges (RFC 8620 §5.6).
+/// RFC 8620 §5.6.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryChangesArgs {
     pub account_id: String,
     pub filter: Option<Value>,
     pub sort: Option<Vec<SortComparator>>,
-    /// The state that the client knows.
     pub since_query_state: String,
-    /// The most changes in the answer.
     pub max_changes: Option<u64>,
     /// Changes after this object need not be reported.
     pub up_to_id: Option<String>,
-    /// Whether the answer contains the total.
     #[serde(default)]
     pub calculate_total: bool,
 }
 
-/// The answer of /queryChanges.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryChangesResponse {
     pub account_id: String,
-    /// The state that the client sent.
     pub old_query_state: String,
-    /// The state after these changes.
     pub new_query_state: String,
-    /// Ids that may have left the results or moved within them. Some may never have been in them.
+    /// Ids that may have left the results or moved. Some may never have been in the results.
     pub removed: Vec<String>,
     /// Ids that are new in the results, and those in `removed` that are still in them, by ascending
     /// index.
     pub added: Vec<AddedItem>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// The number of all results, if `calculate_total` is set.
+    /// Of all results, if `calculate_total` is set.
     pub total: Option<u64>,
 }
 
 impl Answer for QueryChangesResponse {}
 
-/// An id that a client inserts into the results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AddedItem {
     pub id: String,
-    /// Its index in the new results.
+    /// In the new results.
     pub index: u64,
 }

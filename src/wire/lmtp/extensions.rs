@@ -1,5 +1,4 @@
-//! Reads the parameters of MAIL and RCPT, and the attributes of XFORWARD and XCLIENT, into the
-//! envelope.
+//! Reads the parameters of MAIL and RCPT, and the attributes of XFORWARD and XCLIENT.
 
 use crate::model::{
     BodyType, ClientInfo, DsnNotify, DsnReturn, Envelope, OriginalRecipient, Recipient,
@@ -21,7 +20,7 @@ fn unsupported(keyword: &str) -> Reply {
 /// and ENVID (RFC 3461), AUTH (RFC 4954 §5). Of a repeated parameter the last counts.
 ///
 /// # Errors
-/// The refusal for the client; then the envelope must not be used.
+/// The refusal; then the envelope must not be used.
 pub(super) fn mail(envelope: &mut Envelope, parameters: &EsmtpParameters) -> Result<(), Reply> {
     for (keyword, value) in parameters {
         let invalid = || invalid_value(keyword);
@@ -47,7 +46,7 @@ pub(super) fn mail(envelope: &mut Envelope, parameters: &EsmtpParameters) -> Res
                 envelope.envid =
                     Some(xtext(value).ok().filter(|id| id.len() <= 100).ok_or_else(invalid)?);
             }
-            // The last hop does not need the submitter: the value is checked and discarded.
+            // The last hop does not need the submitter.
             "AUTH" => drop(xtext(value).map_err(|_| invalid())?),
             _ => return Err(unsupported(keyword)),
         }

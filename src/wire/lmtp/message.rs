@@ -25,7 +25,7 @@ impl Session {
         Transition::NeedInput
     }
 
-    /// Consumes input up to the final dot, and puts the bytes of the message into `Session::body`.
+    /// Puts the bytes of the message up to the final dot into `Session::body`.
     pub(super) fn data(
         &mut self,
         transaction: Box<Transaction>,
@@ -43,7 +43,7 @@ impl Session {
         (consumed, if has_bytes { Transition::Body } else { Transition::NeedInput })
     }
 
-    /// Counts bytes of the message. Returns whether there are any that the driver must keep.
+    /// Returns whether there are any bytes that the driver must keep.
     fn count(&mut self, bytes: usize) -> bool {
         self.message_bytes = self.message_bytes.saturating_add(bytes as u64);
         if self.message_bytes > self.settings.max_message && self.refusal.is_none() {
@@ -52,12 +52,11 @@ impl Session {
         self.refusal.is_none() && bytes > 0
     }
 
-    /// Refuses the message: the rest of it is read and discarded, and each recipient gets `reply`.
+    /// Refuses the message: the rest of it is discarded, and each recipient gets `reply`.
     pub fn refuse_body(&mut self, reply: Reply) {
         self.refusal.get_or_insert(reply);
     }
 
-    /// Ends the message: delivers it, or sends the refusal for each recipient.
     pub(super) fn end(&mut self, transaction: Box<Transaction>) -> Transition {
         let Transaction { envelope, .. } = *transaction;
         let refusal = self.refusal.take();
@@ -128,10 +127,8 @@ impl Session {
         (bytes.len(), next)
     }
 
-    /// Discards a chunk that no recipient gets.
-    ///
-    /// The last chunk of a transaction without a recipient has no reply (RFC 2033 §4.3). A chunk
-    /// outside a transaction is a command out of order and has one.
+    /// Discards a chunk that no recipient gets. The last one of a transaction without a recipient
+    /// has no reply (RFC 2033 §4.3).
     pub(super) fn idle_bdat(&mut self, left: u64, last: bool, input: &[u8]) -> (usize, Transition) {
         let consumed = beginning(input, left).len();
         let left = left.saturating_sub(consumed as u64);
@@ -146,7 +143,6 @@ impl Session {
         (consumed, next)
     }
 
-    /// Discards the chunk of a refused BDAT command.
     pub(super) fn discard_chunk(&mut self, left: u64, input: &[u8]) -> (usize, Transition) {
         let consumed = beginning(input, left).len();
         let left = left.saturating_sub(consumed as u64);
@@ -157,7 +153,6 @@ impl Session {
     }
 }
 
-/// Returns the first bytes of the input, at most `max`.
 fn beginning(input: &[u8], max: u64) -> &[u8] {
     let max = usize::try_from(max).unwrap_or(usize::MAX);
     input.get(..max).unwrap_or(input)

@@ -1,10 +1,8 @@
 //! LMTP (RFC 2033): SMTP for the delivery to mailboxes, without a queue on the server.
 //!
-//! - The client says LHLO. MAIL, RCPT and DATA (or BDAT) are those of SMTP.
 //! - The message gets one reply *for each accepted recipient*, in the order of their RCPT commands
 //!   (§4.2), so that one full mailbox does not delay the others.
-//! - DATA without an accepted recipient is refused. BDAT LAST without one has no reply (§4.3), and
-//!   is refused outside a transaction.
+//! - BDAT LAST without an accepted recipient has no reply (§4.3), unless outside a transaction.
 
 mod extensions;
 mod message;

@@ -1,9 +1,8 @@
 //! One LMTP session as a state machine that consumes bytes.
 //!
-//! - `step` consumes bytes and returns what the driver must do.
-//! - Each command has exactly one reply. Only the end of a message (the final dot, or the chunk of
-//!   BDAT LAST) has one for each accepted recipient instead.
-//! - No byte of a message is ever read as a command.
+//! - A command has one reply. Only the end of a message (the final dot, or the chunk of BDAT LAST)
+//!   has one for each accepted recipient instead.
+//! - No byte of a message is read as a command.
 
 use std::mem::discriminant;
 
@@ -14,7 +13,7 @@ use crate::wire::smtp::command::{Command, CommandError, parse};
 use crate::wire::smtp::path::PathError;
 use crate::wire::smtp::{DotUnstuffer, Reply};
 
-/// A session. The driver gives it bytes and carries out its steps.
+/// The driver gives the session bytes and carries out its steps.
 #[derive(Debug)]
 pub struct Session {
     pub(super) settings: Settings,
@@ -25,13 +24,10 @@ pub struct Session {
     peer: ClientInfo,
     /// The attributes of XCLIENT and XFORWARD, for one transaction.
     pub(super) client: ClientInfo,
-    /// The open transaction, while no message is being received.
+    /// `None` also while a message is being received.
     pub(super) transaction: Option<Box<Transaction>>,
-    /// How many bytes of the message were received.
     pub(super) message_bytes: u64,
-    /// Why the message is refused.
     pub(super) refusal: Option<Reply>,
-    /// The bytes of the message that `Transition::Body` hands over.
     pub(super) body: Vec<u8>,
     commands: u32,
     errors: u32,
@@ -40,7 +36,7 @@ pub struct Session {
 #[derive(Debug)]
 pub(super) struct Transaction {
     pub(super) envelope: Envelope,
-    /// Whether BDAT was used, with or without a recipient. Then no recipient may follow.
+    /// Whether BDAT was used. Then no recipient may follow.
     pub(super) chunked: bool,
 }
 
@@ -58,27 +54,24 @@ pub(super) enum Mode {
         left: u64,
         last: bool,
     },
-    /// Discards the chunk of a BDAT command that came without an accepted recipient or outside a
-    /// transaction. The reply, if there is one, follows the chunk.
+    /// Discards a chunk without an accepted recipient or outside a transaction. The reply, if there
+    /// is one, follows the chunk.
     IdleBdat {
         left: u64,
         last: bool,
     },
-    /// Discards the chunk of an invalid BDAT command. The command was refused before its chunk.
+    /// Discards the chunk of an invalid BDAT command, which was refused before.
     DiscardChunk(u64),
-    /// The message has been received.
     End(Box<Transaction>),
     Closed,
 }
 
-/// A `Step` that does not borrow from the session yet.
 #[derive(Debug)]
 pub(super) enum Transition {
     NeedInput,
     Begin,
     Reset,
     Rcpt(Box<Transaction>, Recipient),
-    /// The bytes are in `Session::body`.
     Body,
     End(Box<Envelope>),
     StartTls,
@@ -86,7 +79,7 @@ pub(super) enum Transition {
 }
 
 impl Session {
-    /// Begins a session; the greeting is in the output.
+    /// The greeting is in the output.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let greeting = Reply::bare(220, format!("{} LMTP Restante", settings.hostname));
@@ -95,8 +88,7 @@ impl Session {
         session
     }
 
-    /// Begins a session after STARTTLS: nothing is carried over, and no greeting is sent (RFC 3207
-    /// §4.2).
+    /// Begins a session after STARTTLS: nothing is carried over (RFC 3207 §4.2).
     #[must_use]
     pub fn after_starttls(settings: Settings) -> Self {
         Self::without_greeting(Settings { tls: true, starttls: false, ..settings })
@@ -119,28 +111,25 @@ impl Session {
         }
     }
 
-    /// Returns the output for the client, which the driver clears after writing it.
+    /// The driver clears the output after writing it.
     pub fn output(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
-    /// Whether a message is being received. A service that stops lets the message end first.
+    /// Whether a message is being received.
     #[must_use]
     pub fn in_message(&self) -> bool {
         self.message_bytes > 0
             || !matches!(self.mode, Mode::Command | Mode::LongLine | Mode::Closed)
     }
 
-    /// Ends the session with 421.
     pub fn shut(&mut self, enhanced: [u16; 3], text: &str) {
         self.reply(&Reply::new(421, enhanced, text));
         self.mode = Mode::Closed;
     }
 
     /// Consumes input, which may have several pipelined commands (RFC 2920). Returns the number of
-    /// bytes that were consumed, and the next step.
-    ///
-    /// If the session consumes nothing and returns `NeedInput`, it needs more bytes.
+    /// consumed bytes, and the next step. If they are 0 and `NeedInput`, it needs more.
     pub fn step(&mut self, input: &[u8]) -> (usize, Step<'_>) {
         let (consumed, next) = self.advance(input);
         let step = match next {
@@ -162,7 +151,6 @@ impl Session {
 
     fn advance(&mut self, input: &[u8]) -> (usize, Transition) {
         loop {
-            // Each handler sets the next mode.
             let mode = std::mem::replace(&mut self.mode, Mode::Command);
             let before = discriminant(&mode);
             let (consumed, next) = match mode {
@@ -180,7 +168,7 @@ impl Session {
                     (0, Transition::Close)
                 }
             };
-            // A handler that consumes nothing may still change the mode. Then the next one runs.
+            // A handler that consumes nothing may change the mode. Then the next one runs.
             let is_done = consumed > 0 || !matches!(next, Transition::NeedInput);
             if is_done || discriminant(&self.mode) == before {
                 return (consumed, next);
@@ -192,8 +180,7 @@ impl Session {
         reply.write(&mut self.out);
     }
 
-    /// Replies with a refusal, and counts it as an error of the client. After too many errors the
-    /// session ends with 421.
+    /// Replies with a refusal, and counts it as an error of the client.
     pub(super) fn refuse(&mut self, reply: &Reply) -> Transition {
         self.reply(reply);
         self.errors = self.errors.saturating_add(1);
@@ -443,7 +430,7 @@ impl Session {
                 [5, 6, 7],
                 "an address that is not ASCII requires SMTPUTF8",
             )),
-            // This is not an error of the client, so it is not counted as one.
+            // Not an error of the client.
             Ok(()) if is_full => self.accept(
                 452,
                 [4, 5, 3],

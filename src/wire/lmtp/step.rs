@@ -3,31 +3,26 @@
 use crate::model::{Envelope, Recipient};
 use crate::wire::smtp::Reply;
 
-/// What the driver must do next.
-///
-/// Replies are collected in the session's output. The driver writes them before it reads more input
-/// and before it ends or encrypts the connection.
+/// What the driver must do next. It writes the output before it reads more input and before it ends
+/// or encrypts the connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<'s> {
     NeedInput,
-    /// Discard the rest of the last transaction: another begins.
+    /// Discard the rest of the last transaction.
     Begin,
-    /// Discard the transaction: it ended without a message.
+    /// Discard the transaction, which ended without a message.
     Reset,
-    /// Accept or refuse this recipient.
     Rcpt(RcptQuestion<'s>),
     /// Keep these bytes of the message, at least one, or refuse the message by `refuse_body`.
     Body(&'s [u8]),
-    /// Deliver the complete message to the recipients of this envelope, and pass the replies to
-    /// `delivered` before the next step.
+    /// Deliver the message, and pass the replies to `delivered` before the next step.
     End(Box<Envelope>),
-    /// Write the output, then begin TLS and a new session.
+    /// Begin TLS and a new session.
     StartTls,
-    /// Write the output, then close the connection.
     Close,
 }
 
-/// A recipient of an RCPT command that has not been answered yet.
+/// A recipient whose RCPT command has not been answered yet.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the client waits for a reply"]
 pub struct RcptQuestion<'s> {
@@ -37,7 +32,6 @@ pub struct RcptQuestion<'s> {
 }
 
 impl RcptQuestion<'_> {
-    /// Returns the envelope with the recipients that were accepted before.
     #[must_use]
     pub fn envelope(&self) -> &Envelope {
         self.envelope
@@ -48,10 +42,7 @@ impl RcptQuestion<'_> {
         &self.recipient
     }
 
-    /// Answers the client. A positive reply accepts the recipient.
-    ///
-    /// A refusal does not count as an error of the client, because the sender may have mistyped the
-    /// address.
+    /// A positive reply accepts the recipient. A refusal does not count as an error of the client.
     pub fn answer(self, reply: &Reply) {
         if reply.is_positive() {
             self.envelope.recipients.push(self.recipient);
@@ -60,24 +51,19 @@ impl RcptQuestion<'_> {
     }
 }
 
-/// The settings of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The name in the greeting.
     pub hostname: String,
-    /// The largest message, in bytes.
+    /// In bytes, for a message.
     pub max_message: u64,
-    /// The most accepted recipients of a transaction. More get 452 4.5.3.
+    /// More recipients of a transaction get 452 4.5.3.
     pub max_recipients: usize,
-    /// Whether the client may use XFORWARD and XCLIENT.
+    /// For XFORWARD and XCLIENT.
     pub trusted: bool,
     /// Whether STARTTLS is offered.
     pub starttls: bool,
-    /// Whether the session is encrypted.
     pub tls: bool,
-    /// The most commands of a session.
     pub max_commands: u32,
-    /// The most refused commands of a session.
     pub max_errors: u32,
 }
 

@@ -6,8 +6,7 @@ use super::*;
 use crate::model::Envelope;
 use crate::wire::smtp::Reply;
 
-/// Runs a session with a driver that refuses `unknown@`, and answers the message for `full@` with
-/// "over quota". Returns the output and the messages.
+/// Runs a session with a driver that refuses `unknown@`, and answers "over quota" for `full@`.
 fn drive(pieces: &[&[u8]], settings: Settings) -> (String, Vec<(Envelope, Vec<u8>)>) {
     let mut session = Session::new(settings);
     let (mut input, mut output, mut messages, mut body) =

@@ -4,44 +4,35 @@
 use super::path::{PathError, parameters, path, xtext};
 use crate::model::Address;
 
-/// A command line. Parameters have their keyword in upper case, and an empty value if they have no
-/// `=`.
+/// A parameter has its keyword in upper case, and an empty value if it has no `=`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// LHLO with the client's name.
     Lhlo(String),
-    /// HELO or EHLO, which LMTP does not have.
     Helo,
-    /// MAIL FROM with its parameters; `None` for the null sender `<>`.
+    /// `None` is the null path `<>`.
     Mail(Option<Address>, Vec<(String, String)>),
-    /// RCPT TO with its parameters.
     Rcpt(Address, Vec<(String, String)>),
     Data,
-    /// BDAT with the size of the chunk, and whether the chunk is the last.
+    /// The size of the chunk, and whether the chunk is the last.
     Bdat(u64, bool),
     Rset,
-    /// NOOP, with or without an argument.
     Noop,
     Vrfy,
     Help,
     Quit,
     StartTls,
-    /// XFORWARD with its attributes; `None` for an unavailable value.
+    /// `None` for an unavailable value.
     XForward(Vec<(String, Option<String>)>),
-    /// XCLIENT with its attributes; `None` for an unavailable value.
+    /// `None` for an unavailable value.
     XClient(Vec<(String, Option<String>)>),
 }
 
-/// Why a line is not a valid command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandError {
-    /// There is no such command.
     Unknown,
-    /// The arguments are invalid.
     Arguments,
     /// The arguments of BDAT are invalid. If the size is known, that many bytes follow anyway.
     Chunk(Option<u64>),
-    /// The path of MAIL or RCPT is invalid.
     Path(PathError),
 }
 
@@ -81,7 +72,7 @@ pub fn parse(line: &[u8]) -> Result<Command, CommandError> {
     }
 }
 
-/// Reads the client's name, which goes into the trace field: 1 to 255 printable bytes.
+/// The client's name goes into the trace field.
 fn lhlo(argument: &[u8]) -> Result<Command, CommandError> {
     let name = std::str::from_utf8(argument).map_err(|_| CommandError::Arguments)?;
     let is_valid =

@@ -1,7 +1,7 @@
 //! Adds and removes dot-stuffing (RFC 5321 §4.5.2), safe against SMTP smuggling.
 //!
-//! Only `<CRLF>.<CRLF>` ends a message. A bare LF or CR never ends a line, so that two servers
-//! cannot disagree on where a message ends; such bytes stay in the message.
+//! Only `<CRLF>.<CRLF>` ends a message, so that two servers cannot disagree on where it ends. A
+//! bare LF or CR does not end a line, and stays in the message.
 
 /// Removes dot-stuffing from a message that arrives in parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,11 +9,9 @@ pub struct DotUnstuffer(LinePosition);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LinePosition {
-    /// At the start of the message or after CRLF.
+    /// Also at the start of the message.
     Start,
-    /// Inside a line.
     Line,
-    /// After a CR.
     Cr,
     /// After a dot at the start of a line.
     Dot,
@@ -33,7 +31,6 @@ impl DotUnstuffer {
     pub fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, bool) {
         let mut rest = input;
         while let Some((&byte, after)) = rest.split_first() {
-            // Inside a line, everything up to the next CR is copied.
             if self.0 == LinePosition::Line {
                 let plain = memchr::memchr(b'\r', rest).unwrap_or(rest.len());
                 let (line, from_cr) = rest.split_at(plain);
@@ -77,8 +74,7 @@ impl DotUnstuffer {
     }
 }
 
-/// Returns a message with dot-stuffing and the final dot. If the message does not end in CRLF, one
-/// is added.
+/// Adds dot-stuffing, the final dot, and CRLF if the message does not end in it.
 #[cfg(any(test, feature = "internals"))]
 #[must_use]
 pub fn stuff(message: &[u8]) -> Vec<u8> {

@@ -1,19 +1,14 @@
 //! Reads paths and parameters of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3, RFC 3461 §4).
-//!
-//! Each function has the name of its rule in the grammar.
 
 use crate::model::hex::hex_byte;
 use crate::model::{Address, limits};
 
-/// Why a path or parameter is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathError {
-    /// The text violates the grammar.
     Syntax,
-    /// The local part or the domain is longer than `limits::MAX_LOCAL_PART_BYTES` or
-    /// `limits::MAX_DOMAIN_BYTES` (RFC 5321 §4.5.3.1).
+    /// RFC 5321 §4.5.3.1, but with the bounds of `limits`.
     Long,
-    /// The text is not UTF-8 or contains control characters.
+    /// Not UTF-8, or control characters.
     Characters,
 }
 
@@ -105,7 +100,7 @@ fn utf8(bytes: Vec<u8>) -> Result<String, PathError> {
     if text.chars().any(char::is_control) { Err(PathError::Characters) } else { Ok(text) }
 }
 
-/// Reads the parameters behind a path: keywords in upper case, values unchanged.
+/// Returns keywords in upper case, and values unchanged.
 pub fn parameters(text: &[u8]) -> Result<Vec<(String, String)>, PathError> {
     let text = std::str::from_utf8(text).map_err(|_| PathError::Characters)?;
     if !text.is_empty() && !text.starts_with(' ') {
@@ -117,7 +112,6 @@ pub fn parameters(text: &[u8]) -> Result<Vec<(String, String)>, PathError> {
             let (keyword, value) = word.split_once('=').unwrap_or((word, ""));
             let is_keyword =
                 keyword.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-            // A value has no `=`, also not in xtext (ORCPT, ENVID).
             let is_valid = !keyword.is_empty()
                 && is_keyword
                 && !value.chars().any(|c| c.is_control() || c == '=');

@@ -1,26 +1,24 @@
 //! Replies: code, enhanced status code (RFC 3463, RFC 2034) and text.
 
-/// A reply. Each line of the text that is not empty becomes a line of the reply (RFC 5321 §4.2.1);
-/// an empty text makes one line without text.
+/// Each line of the text that is not empty becomes a line of the reply (RFC 5321 §4.2.1); an empty
+/// text makes one line without text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     pub code: u16,
-    /// The enhanced code: class, subject, detail.
+    /// Class, subject, detail.
     pub enhanced: Option<[u16; 3]>,
     pub text: String,
 }
 
-/// The longest text of a line: 512 less code, enhanced code and CRLF (RFC 5321 §4.5.3.1.5).
+/// 512 less code, enhanced code and CRLF (RFC 5321 §4.5.3.1.5).
 const MAX_LINE_BYTES: usize = 480;
 
 impl Reply {
-    /// A reply with an enhanced code.
     #[must_use]
     pub fn new(code: u16, enhanced: [u16; 3], text: impl Into<String>) -> Self {
         Self { code, enhanced: Some(enhanced), text: text.into() }
     }
 
-    /// A reply without an enhanced code: the greeting, the reply to LHLO, 354.
     #[must_use]
     pub fn bare(code: u16, text: impl Into<String>) -> Self {
         Self { code, enhanced: None, text: text.into() }
@@ -31,8 +29,7 @@ impl Reply {
         self.code < 400
     }
 
-    /// Writes the reply. Control characters are removed, so the text cannot forge another reply.
-    /// Long lines are cut.
+    /// Control characters are removed, so the text cannot forge another reply. Long lines are cut.
     pub fn write(&self, out: &mut Vec<u8>) {
         let mut lines: Vec<String> =
             self.text.split('\n').map(clean_line).filter(|line| !line.is_empty()).collect();
@@ -56,7 +53,6 @@ impl Reply {
     }
 }
 
-/// Removes control characters, and cuts the line to `MAX_LINE_BYTES`.
 fn clean_line(line: &str) -> String {
     let mut cleaned: String = line.chars().filter(|c| !c.is_control()).collect();
     while cleaned.len() > MAX_LINE_BYTES {

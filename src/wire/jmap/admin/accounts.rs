@@ -24,7 +24,7 @@ vendor_methods! {
 #[serde(rename_all = "camelCase")]
 pub struct AccountAddArguments {
     pub address: String,
-    /// The name for commands and logins; `None` is the address.
+    /// `None` is the address.
     pub name: Option<String>,
     pub display_name: Option<String>,
     #[serde(default)]
@@ -36,7 +36,7 @@ pub struct AccountAddArguments {
     pub unix_user: Option<String>,
     #[serde(default)]
     pub detail_files: bool,
-    /// The mailboxes of the new account: `roles` or `inbox`. `None` is the site's setting.
+    /// `roles` or `inbox`; `None` is the site's setting.
     pub mailboxes: Option<String>,
 }
 
@@ -62,7 +62,6 @@ pub struct AccountAnswer {
     pub inbox_unread_emails: u64,
     pub inbox_unread_threads: u64,
     pub created: String,
-    /// The names of the passwords.
     pub passwords: Vec<String>,
 }
 
@@ -71,8 +70,8 @@ pub struct AccountListAnswer {
     pub list: Vec<AccountAnswer>,
 }
 
-/// The changes of an account. A member that is left out stays as it is; null removes the value, and
-/// sets `active` or `detail_files` to false.
+/// A member that is left out stays as it is; null removes the value, and sets `active` or
+/// `detail_files` to false.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AccountChanges {
@@ -103,7 +102,7 @@ pub struct AliasArguments {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AliasDomainArguments {
     pub domain: String,
-    /// The domain for which the alias stands; required unless the alias is removed.
+    /// Required unless the alias domain is removed.
     pub target: Option<String>,
     #[serde(default)]
     pub remove: bool,
@@ -122,9 +121,9 @@ pub struct AliasDomain {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PasswordArguments {
-    /// The name of the password; `None` is `default`.
+    /// `None` is `default`.
     pub name: Option<String>,
-    /// The password; `None` removes the password with this name.
+    /// `None` removes the password with this name.
     pub password: Option<String>,
 }
 
@@ -138,7 +137,6 @@ pub struct TokenAddArguments {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenAddAnswer {
     pub name: String,
-    /// The text of the token, which is shown only once.
     pub token: String,
     pub expires: Option<String>,
 }

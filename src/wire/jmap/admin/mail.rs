@@ -33,20 +33,18 @@ pub struct MailListArguments {
     pub mailbox: Option<String>,
     #[serde(default)]
     pub collapse_threads: bool,
-    /// The most rows; `None` is 50.
+    /// `None` is 50.
     pub limit: Option<u64>,
-    /// The list begins after the email with this id.
     pub after: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailListAnswer {
     pub mailbox: ListedMailbox,
-    /// The emails of the page, newest first.
+    /// The newest first.
     pub list: Vec<EmailRow>,
 }
 
-/// The mailbox whose mail is listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedMailbox {
     pub id: String,
@@ -56,15 +54,14 @@ pub struct ListedMailbox {
     pub totals: MailboxTotals,
 }
 
-/// An email in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmailRow {
     #[serde(flatten)]
     pub email: EmailFacts,
-    /// The thread, if threads are listed.
+    /// Only if threads are listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<ThreadFacts>,
-    /// The places where the words of the query occur, if the query asks for them.
+    /// Only if the query asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snippet: Option<EmailSnippet>,
 }
@@ -81,12 +78,11 @@ pub struct EmailFacts {
     pub keywords: BTreeSet<String>,
     pub preview: String,
     pub has_attachment: bool,
-    /// The size of the message, in bytes.
     pub size: u64,
     pub message_id: Vec<String>,
 }
 
-/// An `EmailAddress` (RFC 8621 §4.1.2.3).
+/// RFC 8621 §4.1.2.3.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedAddress {
     pub name: Option<String>,
@@ -95,36 +91,34 @@ pub struct NamedAddress {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadFacts {
-    /// The number of emails of the thread.
     pub emails: u64,
     #[serde(flatten)]
     pub summary: ThreadSummary,
 }
 
-/// The facts of a thread in a list of threads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadSummary {
     pub unread_emails: u64,
-    /// The newest email of the thread; `None`, as the next, if it cannot be found.
+    /// The newest email; `None`, as the next, if it cannot be found.
     pub latest_email_id: Option<String>,
     pub latest_received_at: Option<String>,
 }
 
-/// The texts of a `SearchSnippet` (RFC 8621 §5).
+/// RFC 8621 §5.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmailSnippet {
     pub subject: Option<String>,
     pub preview: Option<String>,
 }
 
-/// The arguments of a query; most are those of Email/query (RFC 8621 §4.4).
+/// Most are those of Email/query (RFC 8621 §4.4).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MailQueryArguments {
-    /// Only emails in this mailbox; `None` is all mail.
+    /// `None` is all mail.
     pub mailbox: Option<String>,
-    /// The filter of Email/query (RFC 8621 §4.4.1), which the method itself parses.
+    /// RFC 8621 §4.4.1; the method itself parses it.
     pub filter: Option<Value>,
     pub sort: Option<Vec<SortComparator>>,
     #[serde(default)]
@@ -138,13 +132,12 @@ pub struct MailQueryArguments {
     pub calculate_total: bool,
     #[serde(default)]
     pub snippets: bool,
-    /// Whether to return only the query plan.
+    /// Only the query plan is returned.
     #[serde(default)]
     pub explain: bool,
 }
 
-/// The most emails in the answer: null is the limit of the server, an argument that is left out is
-/// a page of 50.
+/// Null is the limit of the server, an argument that is left out is 50.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MailQueryLimit {
@@ -164,7 +157,6 @@ pub enum MailQueryAnswer {
 pub struct FoundMail {
     pub query_state: String,
     pub can_calculate_changes: bool,
-    /// The index of the first email.
     pub position: u64,
     pub total: Option<u64>,
     pub ids: Vec<String>,
@@ -172,7 +164,6 @@ pub struct FoundMail {
     pub plan: PlanFacts,
 }
 
-/// The plan of a query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanFacts {
     pub strategy: String,
@@ -181,13 +172,11 @@ pub struct PlanFacts {
     /// The number of emails of the listing, or else of the account; of threads if the results are
     /// one email of each and ranks do not count them.
     pub length: u64,
-    /// Whether positions are found by ranks.
     pub ranked: bool,
     /// The listing that would answer the query but is not maintained.
     #[serde(rename = "wanted")]
     pub missing: Option<MissingListing>,
     pub others: Vec<OtherStrategy>,
-    /// The plan as text.
     pub text: String,
 }
 
@@ -196,7 +185,6 @@ pub struct PlanFacts {
 pub struct PlannedListing {
     pub mailbox_id: String,
     pub view: String,
-    /// Whether threads are listed.
     pub collapsed: bool,
 }
 
@@ -207,7 +195,6 @@ pub struct MissingListing {
     pub view: String,
 }
 
-/// A strategy that was not chosen, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherStrategy {
     pub strategy: String,
@@ -233,11 +220,10 @@ pub struct AttachmentFacts {
     pub name: Option<String>,
     #[serde(rename = "type")]
     pub media_type: String,
-    /// The decoded size, in bytes.
+    /// Decoded, in bytes.
     pub size: u64,
 }
 
-/// The emails to which a method applies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmailIds {
     #[serde(default)]
@@ -253,17 +239,16 @@ pub struct MailDestroyAnswer {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailDestroyedArguments {
-    /// The most emails; `None` is 50.
+    /// `None` is 50.
     pub limit: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailDestroyedAnswer {
-    /// The emails, the most recently destroyed first.
+    /// The most recently destroyed first.
     pub list: Vec<RestorableEmail>,
 }
 
-/// An email that was destroyed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RestorableEmail {
@@ -276,12 +261,12 @@ pub struct RestorableEmail {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MailRestoreAnswer {
-    /// The new id of each email, by its old id.
+    /// New ids by old id.
     pub restored: BTreeMap<String, String>,
     pub not_restored: BTreeMap<String, ObjectError>,
 }
 
-/// Selects destroyed emails by their ids, or all of them. Exactly one of the two must be given.
+/// Either `ids`, or `all`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailPurgeArguments {
     pub ids: Option<Vec<String>>,
@@ -292,7 +277,6 @@ pub struct MailPurgeArguments {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum MailPurgeAnswer {
-    /// All destroyed emails were purged.
     All { count: u64 },
     #[serde(rename_all = "camelCase")]
     Named { purged: BTreeMap<String, ()>, not_purged: BTreeMap<String, ObjectError> },
@@ -317,10 +301,8 @@ pub struct MailMoveAnswer {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailFlagArguments {
-    /// The keywords to add.
     #[serde(default)]
     pub add: Vec<String>,
-    /// The keywords to remove.
     #[serde(default)]
     pub remove: Vec<String>,
     #[serde(default)]
@@ -330,14 +312,14 @@ pub struct MailFlagArguments {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MailFlagAnswer {
-    /// All keywords of each email after the change, by id.
+    /// All keywords after the change, by email id.
     pub flagged: BTreeMap<String, BTreeSet<String>>,
     pub not_flagged: BTreeMap<String, ObjectError>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailDeliverArguments {
-    /// The sender of the envelope; `None` is the null sender.
+    /// `None` is `<>`.
     pub sender: Option<String>,
     #[serde(default)]
     pub recipients: Vec<String>,
@@ -350,7 +332,6 @@ pub struct MailDeliverAnswer {
     pub outcomes: Vec<RecipientReply>,
 }
 
-/// The result of a delivery to one recipient.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecipientReply {
     pub recipient: String,
@@ -360,16 +341,15 @@ pub struct RecipientReply {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailIndexArguments {
-    /// The page begins after the email with this id.
     pub after: Option<String>,
-    /// The most emails; `None` is 50.
+    /// `None` is 50.
     pub limit: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailIndexAnswer {
     pub mailboxes: Vec<IndexedMailbox>,
-    /// The emails of the page, newest first.
+    /// The newest first.
     pub list: Vec<IndexedEmail>,
 }
 
@@ -377,7 +357,6 @@ pub struct MailIndexAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexedMailbox {
     pub id: String,
-    /// Whether the path begins at the Inbox.
     pub inbox: bool,
     pub names: Vec<String>,
     pub role: Option<String>,
@@ -389,7 +368,6 @@ pub struct IndexedEmail {
     pub id: String,
     pub mailbox_ids: Vec<String>,
     pub keywords: BTreeSet<String>,
-    /// The size of the message, in bytes.
     pub size: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Arguments and answers of the vendor methods, under `urn:restante:jmap:admin`.
 //!
-//! - The service and the command line share these types, so that they cannot disagree on a name.
+//! - The service and the command line share these types.
 //! - Ids, dates (RFC 3339) and bytes (base64) are strings.
 //! - `docs/admin-api.md` describes each method.
 
@@ -20,14 +20,12 @@ use serde_json::Value;
 use super::arguments::{MethodArguments, With};
 use super::error::{MethodError, SetError};
 
-/// A vendor method with its name, arguments and answer.
 pub trait VendorMethod {
     const NAME: &'static str;
     type Args: MethodArguments + Serialize;
     type Answer: Serialize + DeserializeOwned;
 }
 
-/// Declares vendor methods: their names, arguments and answers.
 macro_rules! vendor_methods {
     ($($method:ident = $name:literal($args:ty) -> $answer:ty;)+) => {$(
         #[derive(Debug)]
@@ -42,9 +40,9 @@ macro_rules! vendor_methods {
 }
 use vendor_methods;
 
-/// Names an account: by its id (`account_id`), or by its name or an address (`account`). Without
-/// both, the caller's own account is meant; but Queue/list, and the Queue methods with `all`, then
-/// apply to all accounts. Both together are refused.
+/// Names an account by its id, or by its name or an address (`account`); both together are refused.
+/// Without both, the caller's own account is meant; but Queue/list, and the Queue methods with
+/// `all`, then apply to all accounts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccountRef {
@@ -68,14 +66,11 @@ impl AccountRef {
     }
 }
 
-/// The arguments of a method that is about one account.
 pub type OfAccount<A> = With<AccountRef, A>;
 
-/// The arguments of a method without arguments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmptyArguments {}
 
-/// The answer of a method that returns nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmptyAnswer {}
 
@@ -86,13 +81,12 @@ pub struct ObjectError {
     pub kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The invalid properties.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub properties: Vec<String>,
 }
 
 impl ObjectError {
-    /// Reads the object of an error. Members that only one type of error has are ignored.
+    /// Members that only one type of error has are ignored.
     #[must_use]
     pub fn read(object: Value) -> Self {
         serde_json::from_value(object).unwrap_or_else(|error| Self {

@@ -16,24 +16,23 @@ vendor_methods! {
     QueueAcceptLoss = "Queue/acceptLoss"(EmptyArguments) -> QueueAcceptLossAnswer;
 }
 
-/// The arguments of the methods that change one action or all selected actions.
 pub type QueueChangeArguments = OfAccount<With<QueueSelection, QueueTarget>>;
 
-/// Selects actions. An argument that is left out selects all.
+/// An argument that is left out selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueSelection {
     pub kind: Option<String>,
     pub state: Option<String>,
-    /// The domain of a recipient.
+    /// Of a recipient.
     pub domain: Option<String>,
-    /// Selects actions that were queued at this time or before.
+    /// At this time or before.
     pub queued_before: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueListArguments {
-    /// The most actions; `None` is the limit of the server.
+    /// `None` is the limit of the server.
     pub limit: Option<u64>,
 }
 
@@ -42,16 +41,14 @@ pub struct QueueListAnswer {
     pub list: Vec<QueuedAction>,
     /// Whether there are more than `limit`.
     pub more: bool,
-    /// Why the queue is held; `None` if it is not.
+    /// Why the queue is held.
     pub held: Option<String>,
     pub relay: Option<RelayOutage>,
 }
 
-/// A failure of the relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelayOutage {
     pub error: String,
-    /// When the relay is tried again.
     pub until: String,
 }
 
@@ -60,7 +57,6 @@ pub struct RelayOutage {
 pub struct QueuedAction {
     pub id: String,
     pub account_id: String,
-    /// The name of the account.
     pub account: String,
     pub kind: String,
     pub state: String,
@@ -70,17 +66,16 @@ pub struct QueuedAction {
     pub recipient: String,
     pub recipients: Vec<QueuedRecipient>,
     pub created: String,
-    /// When the action is tried next; `None` if it is neither waiting nor being attempted.
+    /// `None` if the action is neither waiting nor being attempted.
     pub due: Option<String>,
-    /// When the service gives up; `None` once the action was sent or has failed.
+    /// `None` once the action was sent or has failed.
     pub expires: Option<String>,
-    /// Until when an action that was sent is kept.
+    /// Only of an action that was sent.
     pub kept_until: Option<String>,
     pub attempts: u32,
     pub last_error: Option<String>,
     pub message_id: String,
     pub email_id: Option<String>,
-    /// The action that must be sent before this one.
     pub after: Option<String>,
 }
 
@@ -88,7 +83,6 @@ pub struct QueuedAction {
 pub struct QueuedRecipient {
     pub address: String,
     pub state: String,
-    /// The relay's reply for the recipient.
     #[serde(rename = "said")]
     pub reply: Option<String>,
 }
@@ -105,7 +99,7 @@ pub struct QueueShowArguments {
 pub struct QueueShowAnswer {
     #[serde(flatten)]
     pub action: QueuedAction,
-    /// The message in base64, if it was asked for and has not been sent.
+    /// In base64, if it was asked for and has not been sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -118,15 +112,14 @@ pub struct QueueTarget {
     pub all: bool,
 }
 
-/// The numbers of actions that were changed and that were not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueChangeAnswer {
     pub changed: u64,
-    /// The actions that could not be changed.
+    /// Those that could not be changed.
     #[serde(rename = "left")]
     pub unchanged: u64,
-    /// The actions that are being sent and may have been sent already.
+    /// Those that are being sent and may have been sent already.
     pub under_way: u64,
 }
 

@@ -17,17 +17,14 @@ pub struct ServiceStatusAnswer {
     /// Why the store takes no writes; `None` if it does.
     pub writes: Option<String>,
     pub queue: QueueHealth,
-    /// Synced writes of the engine.
     pub syncs: u64,
-    /// Bytes that the engine wrote to its log.
     pub log_octets: u64,
-    /// Bytes that the engine wrote to its tables.
     pub table_octets: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueHealth {
-    /// Why the queue is held; `None` if it is not.
+    /// Why the queue is held.
     pub held: Option<String>,
     pub relay: Option<RelayOutage>,
 }

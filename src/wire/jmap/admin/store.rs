@@ -11,11 +11,10 @@ vendor_methods! {
     JobGet = "Job/get"(JobRef) -> JobGetAnswer;
 }
 
-/// A method that starts a job.
 pub trait JobMethod: VendorMethod<Answer = JobRef> {
     type Outcome;
 
-    /// Returns the outcome if the result is that of such a job.
+    /// Returns the outcome if the result is of this kind.
     fn outcome(result: JobResult) -> Option<Self::Outcome>;
 }
 
@@ -43,7 +42,6 @@ impl JobMethod for StoreBackup {
     }
 }
 
-/// Names a job by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRef {
     /// No job has the number 0.
@@ -53,7 +51,7 @@ pub struct JobRef {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreCheckArguments {
-    /// Whether every message is also read.
+    /// Whether messages are also read.
     #[serde(default)]
     pub blobs: bool,
 }
@@ -71,7 +69,7 @@ pub struct StoreRepairArguments {
 pub struct StoreBackupArguments {
     /// An absolute path.
     pub dir: String,
-    /// The number of newest backups that are kept; `None` keeps all.
+    /// How many of the newest backups are kept; `None` keeps all.
     pub keep: Option<u64>,
 }
 
@@ -85,34 +83,26 @@ pub struct JobGetAnswer {
     pub result: Option<JobResult>,
 }
 
-/// The progress of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum JobStage {
-    /// The progress of a check or a repair.
     Store(StoreProgress),
-    /// The bytes of a backup that were written.
     Backup { octets: u64 },
-    /// The job has just begun.
     Begun {},
 }
 
-/// The progress of a check or a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreProgress {
-    /// The number of the account that is being checked, from 1. The shared tables come after the
-    /// last account.
+    /// Of the account that is being checked, from 1. The shared tables come after the last account.
     pub number: u64,
     pub accounts: u64,
-    /// The id of the account.
     pub account: String,
     pub table: String,
-    /// The rows that were checked, in all accounts.
+    /// Checked, in all accounts.
     pub rows: u64,
     pub written: u64,
 }
 
-/// The result of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum JobResult {
@@ -127,7 +117,7 @@ pub enum JobResult {
 pub struct CheckFindings {
     /// The first breaches, a line each.
     pub breaches: Vec<String>,
-    /// The number of all breaches.
+    /// Of all breaches.
     pub count: u64,
     pub accounts: u64,
     pub rows: u64,
@@ -136,19 +126,16 @@ pub struct CheckFindings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RepairOutcome {
-    /// The number of accounts that were checked.
     pub accounts: u64,
-    /// The ids of the accounts in which rows were repaired.
+    /// Accounts in which rows were repaired.
     #[serde(rename = "mended")]
     pub repaired: Vec<String>,
-    /// The ids of the accounts whose clients must read everything again.
+    /// Accounts whose clients must read everything again.
     pub renewed: Vec<String>,
-    /// The number of rows that were written.
     pub written: u64,
     /// The first breaches that could not be repaired, a line each.
     #[serde(rename = "left")]
     pub unrepaired: Vec<String>,
-    /// The number of all breaches that could not be repaired.
     #[serde(rename = "leftCount")]
     pub unrepaired_count: u64,
 }
@@ -156,12 +143,11 @@ pub struct RepairOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupFacts {
     pub id: u32,
-    /// When the backup was made.
     pub at: String,
-    /// The bytes of all its files, including those shared with earlier backups.
+    /// Of all files, including those shared with earlier backups.
     pub octets: u64,
     pub files: u32,
-    /// The bytes that were written for the backup.
+    /// Written for this backup.
     pub written: u64,
 }
 

@@ -48,14 +48,14 @@ impl Serialize for VacationProperty {
     }
 }
 
-/// The arguments of /get (RFC 8620 §5.1) without the account.
+/// RFC 8620 §5.1, without the account.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VacationGetArguments {
     pub ids: Option<Vec<String>>,
     pub properties: Option<Vec<VacationProperty>>,
 }
 
-/// The answer of /get (RFC 8620 §5.1).
+/// RFC 8620 §5.1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VacationGetAnswer {
@@ -65,15 +65,15 @@ pub struct VacationGetAnswer {
     pub not_found: Vec<String>,
 }
 
-/// The arguments of /set (RFC 8620 §5.3) without the account.
+/// RFC 8620 §5.3, without the account.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VacationSetArguments {
     pub if_in_state: Option<String>,
-    /// No object can be created: each is refused.
+    /// Each is refused.
     #[serde(default)]
     pub create: BTreeMap<String, JsonObject>,
-    /// Patches by id (RFC 8620 §5.3).
+    /// Patches by id.
     #[serde(default)]
     pub update: BTreeMap<String, JsonObject>,
     #[serde(default)]
@@ -91,11 +91,10 @@ impl VacationSetArguments {
     }
 }
 
-/// The id of every vacation.
 pub const SINGLETON: &str = "singleton";
 
-/// Some properties of a vacation: those that were asked for, or those to change. A property that is
-/// not among them is `None`; one whose value is null is `Some(None)`.
+/// Some properties of a vacation. One that is left out is `None`; one whose value is null is
+/// `Some(None)`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VacationFacts {
@@ -143,7 +142,6 @@ pub struct VacationFacts {
     pub reported: Option<bool>,
 }
 
-/// Another text of the reply for some senders.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VariantFacts {
