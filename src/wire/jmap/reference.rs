@@ -72,7 +72,7 @@ fn resolve_one(
     }
 }
 
-/// Follows a JSON pointer (RFC 6901), with `*`.
+/// Follows a JSON pointer (RFC 6901), in which `*` stands for all items of an array.
 fn pointer(
     value: &Value,
     steps: &[String],

@@ -1,4 +1,5 @@
 //! Reads and writes the messages of JMAP over WebSocket (RFC 8887).
+
 use serde_json::{Value, json};
 
 use super::error::RequestError;

@@ -107,7 +107,10 @@ pub enum VacationTestAnswer {
         recipient: String,
         reply: String,
     },
-    Silent { reason: String, detail: String },
+    Silent {
+        reason: String,
+        detail: String,
+    },
 }
 
 /// Without both times, the current or last absence. Without `since`, the period begins with that

@@ -277,9 +277,14 @@ pub struct MailPurgeArguments {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum MailPurgeAnswer {
-    All { count: u64 },
+    All {
+        count: u64,
+    },
     #[serde(rename_all = "camelCase")]
-    Named { purged: BTreeMap<String, ()>, not_purged: BTreeMap<String, ObjectError> },
+    Named {
+        purged: BTreeMap<String, ()>,
+        not_purged: BTreeMap<String, ObjectError>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
