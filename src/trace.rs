@@ -12,15 +12,13 @@ use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, Registry, fmt};
 
-/// The level and output of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The lowest level that is logged, or directives such as `info,restante::queue=debug`.
+    /// A level, or directives such as `info,restante::queue=debug`.
     pub level: String,
     pub output: Output,
 }
 
-/// Where the log goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// The journal if standard error is the journal (`JOURNAL_STREAM` is set), otherwise `Plain`.
@@ -30,21 +28,16 @@ pub enum Output {
     Journald,
 }
 
-/// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The text is not a level and not a list of directives.
     #[error("`{0}` is no log level: write error, warn, info, debug or trace")]
     Level(String),
-    /// The journal cannot be reached.
     #[error("the journal cannot be reached: {0}")]
     Journal(#[source] std::io::Error),
-    /// Another logger was set up before.
     #[error("logging is already set up")]
     Again,
 }
 
-/// Changes the level while the process runs.
 #[derive(Clone)]
 pub struct LevelHandle(Arc<dyn Fn(EnvFilter) -> bool + Send + Sync>);
 
@@ -55,8 +48,6 @@ impl std::fmt::Debug for LevelHandle {
 }
 
 impl LevelHandle {
-    /// Sets the level.
-    ///
     /// # Errors
     /// `Level` if the text is not a level, `Again` if the log does not take a new one. The old
     /// level stays.
@@ -71,7 +62,6 @@ pub fn is_level(level: &str) -> bool {
     filter(level).is_ok()
 }
 
-/// Makes a filter of a level or a list of directives.
 fn filter(level: &str) -> Result<EnvFilter, TraceError> {
     // The filter would take an unknown word for the name of a module, and log nothing.
     let known = |word: &str| {

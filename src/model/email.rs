@@ -163,7 +163,7 @@ pub type Positions = SmallVec<[u32; 4]>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchWord {
-    /// Keyed, with 28 bits.
+    /// The keyed hash of the word, 28 bits.
     pub hash: u32,
     /// Ascending, for phrase search. Each field has its own band (`model::field`).
     pub positions: Positions,

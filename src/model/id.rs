@@ -145,7 +145,7 @@ hash_id!(
 );
 
 impl AccountId {
-    /// Has the rows that belong to no account.
+    /// The site, which has the rows that belong to no account.
     pub const SITE: Self = Self(0);
 }
 

@@ -7,9 +7,9 @@
 pub struct Secrets {
     pub threads: [u8; 32],
     pub told: [u8; 32],
-    /// For words (SipHash-1-3).
+    /// The key for words (SipHash-1-3).
     pub words: [u8; 16],
-    /// For the levels of ranks (SipHash-1-3).
+    /// The key for the levels of ranks (SipHash-1-3).
     pub ranks: [u8; 16],
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// The limits of one service. Clones share the counts.
+/// Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct Ceiling(Arc<Inner>);
 
@@ -17,8 +17,6 @@ struct Inner {
 }
 
 impl Ceiling {
-    /// Creates the limits of a service. Only LMTP takes permits for memory; for other services
-    /// `max_bytes` has no effect.
     #[must_use]
     pub fn new(max_connections: usize, max_bytes: u64) -> Self {
         let (connections, bytes) = (AtomicUsize::new(0), AtomicU64::new(0));
@@ -26,14 +24,12 @@ impl Ceiling {
         Self(Arc::new(Inner { connections, max_connections, bytes, max_bytes }))
     }
 
-    /// Changes the limits. Permits beyond the new limits stay valid; new ones are refused until
-    /// enough have been dropped.
+    /// Permits beyond the new limits stay valid.
     pub fn set(&self, max_connections: usize, max_bytes: u64) {
         self.0.max_connections.store(max_connections, Ordering::Release);
         self.0.max_bytes.store(max_bytes, Ordering::Release);
     }
 
-    /// Takes a permit for one connection. Returns `None` if all are taken.
     #[must_use]
     pub fn connection_permit(&self) -> Option<ConnectionPermit> {
         let max = self.0.max_connections.load(Ordering::Acquire);
@@ -47,7 +43,6 @@ impl Ceiling {
         self.0.max_connections.load(Ordering::Acquire)
     }
 
-    /// Returns a permit for memory that can grow; it begins with 0 bytes.
     #[must_use]
     pub fn memory_permit(&self) -> MemoryPermit {
         MemoryPermit { limits: Arc::clone(&self.0), bytes: 0 }
@@ -72,8 +67,7 @@ pub struct MemoryPermit {
 }
 
 impl MemoryPermit {
-    /// Adds `by` bytes to the permit, if the limit allows. Returns whether it did; if not, the
-    /// permit keeps the bytes that it had.
+    /// Adds `by` bytes, if the limit allows. Returns whether it did.
     #[must_use]
     pub fn grow(&mut self, by: usize) -> bool {
         let by = by as u64;
@@ -87,7 +81,6 @@ impl MemoryPermit {
         added
     }
 
-    /// Gives all bytes back.
     pub fn clear(&mut self) {
         self.limits.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
         self.bytes = 0;

@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
-/// The bytes of a body that is being received.
 #[derive(Debug)]
 pub struct BodyBuffer {
     memory: Vec<u8>,
@@ -17,19 +16,17 @@ pub struct BodyBuffer {
 }
 
 impl BodyBuffer {
-    /// Creates an empty buffer, which uses a file in `dir` beyond `max_in_memory` bytes.
+    /// Beyond `max_in_memory` bytes a file in `dir` is used.
     #[must_use]
     pub fn new(max_in_memory: usize, dir: &Path) -> Self {
         Self { memory: Vec::new(), file: None, size: 0, max_in_memory, dir: dir.to_owned() }
     }
 
-    /// Returns the number of bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Removes all bytes.
     pub fn clear(&mut self) {
         self.memory.clear();
         self.memory.shrink_to(64 << 10);
@@ -37,8 +34,6 @@ impl BodyBuffer {
         self.size = 0;
     }
 
-    /// Appends bytes.
-    ///
     /// # Errors
     /// The file cannot be made or written. Then the contents are undefined: the buffer must be
     /// cleared or dropped.
@@ -75,7 +70,6 @@ impl BodyBuffer {
     }
 }
 
-/// Creates a file that has no name (`O_TMPFILE`).
 fn unnamed_file(dir: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let flags = i32::try_from(rustix::fs::OFlags::TMPFILE.bits()).unwrap_or_default();

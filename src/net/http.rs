@@ -2,12 +2,6 @@
 //!
 //! - `control` identifies the caller by the Unix user of the client; `public` by a login (`auth`).
 //!   Both serve the same `routes`.
-//! - `connection` serves the connections of both within limits; `unread_body` lets a client see the
-//!   response although its request was refused before it was read.
-//! - `origin` finds the client's address; `cors` admits the scripts of configured web pages.
-//! - `session`, `api`, `upload`, `download`, `events` implement RFC 8620 §2, §3, §6.1, §6.2 and
-//!   §7.3, `socket` RFC 8887 over `websocket`. `hub` wakes those that wait for changes.
-//! - `transfer` imports and exports messages for the command line.
 //! - Time and memory of a request are bounded before it is read.
 //! - A refusal has problem details (RFC 7807).
 
@@ -73,7 +67,7 @@ use hub::Hub;
 use in_flight::InFlight;
 use request_context::RequestContext;
 
-/// The site's settings that apply to the control socket and to public listeners.
+/// Settings of the control socket and of public listeners.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControlSettings {
     pub vacation: vacation::Settings,
@@ -82,31 +76,29 @@ pub struct ControlSettings {
     /// Unix users who may manage every account, besides root and the service's own user; a name
     /// with a leading `@` is a group.
     pub administrators: Vec<String>,
-    /// The largest request of an administrator, in bytes; it may contain a message. Other requests
-    /// are bounded by `limits::MAX_REQUEST_BYTES`.
+    /// In bytes, for an administrator, whose request may contain a message. Other requests are
+    /// bounded by `limits::MAX_REQUEST_BYTES`.
     pub max_request: usize,
     /// The largest message that is imported, in bytes.
     pub max_message: u64,
-    /// A body of more bytes is collected in a file.
+    /// Larger bodies are collected in a file.
     pub body_in_memory: usize,
     /// The directory for these files.
     pub spill_dir: PathBuf,
 }
 
-/// The state that the handlers of the control socket and of public listeners share.
+/// The state that the handlers share.
 pub struct Backend {
     pub store: Store,
     pub directory: Directory,
-    /// Delivers messages for `Mail/deliver`.
     pub deliver: Arc<DeliverFn>,
     /// A request keeps the settings with which it began.
     pub settings: LiveValue<ControlSettings>,
-    /// The settings of the public listeners.
     pub http: LiveValue<HttpSettings>,
     pub jobs: Jobs,
-    /// When push subscriptions were made recently, for their rate limit.
+    /// For the rate limit.
     subscription_times: SubscriptionTimes,
-    /// Why nothing is sent, while the relay has failed. The queue sets it.
+    /// Why nothing is sent, while the relay has failed.
     pub relay: LiveValue<Option<RelayTrouble>>,
     logins: Logins,
     /// Bounds the passwords that are hashed at a time.
@@ -115,24 +107,22 @@ pub struct Backend {
     request_bytes: InFlight,
     /// The bytes of uploads that are being received, mostly in files.
     upload_bytes: InFlight,
-    /// Memory for uploads that are complete and are being stored. Storing depends on the speed of
-    /// the disk, not of the client.
+    /// For complete uploads that are being stored, which does not depend on the client's speed.
     storing_memory: ByteSemaphore,
-    /// Memory for messages that are being sent to clients.
+    /// For messages that are being sent to clients.
     outgoing_memory: ByteSemaphore,
-    /// Bounds each caller's concurrent requests.
+    /// Bounds the requests of each caller.
     requests: ConcurrencyLimit,
     uploads: ConcurrencyLimit,
-    /// Recent uploads of each account, for their rate limit.
     upload_rates: UploadRates,
     downloads: ConcurrencyLimit,
-    /// Bounds each caller's event streams and `WebSockets`.
+    /// Bounds the event streams and `WebSockets` of each caller.
     streams: ConcurrencyLimit,
     hub: Hub,
     stop: StopSignal,
 }
 
-/// Bounds the bytes that are held at a time; counts in KiB.
+/// Bounds bytes; counts in KiB.
 #[derive(Debug, Clone)]
 struct ByteSemaphore {
     semaphore: Arc<Semaphore>,
@@ -156,11 +146,10 @@ impl ByteSemaphore {
 }
 
 const KIB: usize = 1024;
-/// The most memory for uploads and imported messages that are being stored, with their copies.
+/// For uploads and imported messages that are being stored, with their copies.
 const MAX_STORING_KIB: u32 = 256 * 1024;
-/// The most memory for messages that are being sent to clients.
+/// For messages that are being sent to clients.
 const MAX_OUTGOING_KIB: u32 = 128 * 1024;
-/// The longest wait for a permit of a `ByteSemaphore`.
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Backend {
@@ -202,8 +191,7 @@ impl Backend {
         })
     }
 
-    /// Whether the password or token with which a connected user logged in is still valid. Always
-    /// true on the control socket, where nobody logs in.
+    /// Always true on the control socket, where nobody logs in.
     fn is_still_logged_in(&self, request: &RequestContext) -> bool {
         match (&request.caller.account, &request.caller.credential) {
             (Some(account), Some(credential)) => self.logins.is_valid(*account, credential),
@@ -211,7 +199,6 @@ impl Backend {
         }
     }
 
-    /// Returns the context in which the methods of a request run.
     fn context(&self, settings: &ControlSettings, request: &RequestContext) -> Context {
         Context {
             store: self.store.clone(),
@@ -237,7 +224,6 @@ impl std::fmt::Debug for Backend {
     }
 }
 
-/// The routes of JMAP, for the control socket and for public listeners.
 fn routes() -> Router<Arc<Backend>> {
     Router::new()
         .route(path::WELL_KNOWN, get(session::get))

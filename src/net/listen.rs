@@ -16,14 +16,11 @@ use tokio::time::sleep;
 
 use super::stop::StopSignal;
 
-/// An address to listen at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenAddress {
-    /// The path of a Unix socket.
     Unix(PathBuf),
-    /// A host and a TCP port.
     Tcp(String, u16),
-    /// A socket that systemd passes under this name (`FileDescriptorName=`).
+    /// The name under which systemd passes a socket (`FileDescriptorName=`).
     Fd(String),
 }
 
@@ -60,20 +57,19 @@ impl fmt::Display for ListenAddress {
 /// Who may connect to a Unix socket that the service creates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
-    /// Every user of this machine: for a socket whose clients are identified by the kernel.
+    /// For a socket whose clients are identified by the kernel.
     Everybody,
     /// The service's user, and the users of one group.
     Group {
-        /// The group, by name or number. Binding fails if the socket cannot be given to this group.
+        /// By name or number. Binding fails if the socket cannot be given to this group.
         name: Option<String>,
-        /// The group if `name` is `None`. If there is no such group, or the socket cannot be given
-        /// to it, the socket keeps the service's own group.
+        /// The group if `name` is `None`. If the socket cannot be given to it, the socket keeps the
+        /// service's own group.
         default_group: Option<&'static str>,
     },
 }
 
 impl Access {
-    /// Gives a socket to its group, and sets its permissions.
     fn apply(&self, socket: &Path) -> io::Result<()> {
         let mode = match self {
             Self::Everybody => 0o666,
@@ -109,7 +105,7 @@ fn set_group(socket: &Path, group: &str) -> io::Result<()> {
     })
 }
 
-/// Returns the number of a Unix group that is given by its name in `/etc/group` or its number.
+/// `group` is a name in `/etc/group` or a number.
 #[must_use]
 pub fn group_id(group: &str) -> Option<u32> {
     let lines = std::fs::read_to_string("/etc/group").unwrap_or_default();
@@ -121,10 +117,9 @@ pub fn group_id(group: &str) -> Option<u32> {
     by_name.or_else(|| group.parse().ok())
 }
 
-/// A bound listener.
 #[derive(Debug)]
 pub enum BoundListener {
-    /// A Unix socket, with its path if the service created it.
+    /// With the path if the service created the socket.
     Unix(
         UnixListener,
         #[expect(dead_code, reason = "removes the path when it is dropped")] Option<OwnPath>,
@@ -132,7 +127,7 @@ pub enum BoundListener {
     Tcp(TcpListener),
 }
 
-/// The path of a Unix socket that the service created. Dropping it removes the socket.
+/// Dropping it removes the Unix socket.
 #[derive(Debug)]
 pub struct OwnPath(PathBuf);
 
@@ -142,14 +137,12 @@ impl Drop for OwnPath {
     }
 }
 
-/// A connection that bytes can be read from and written to.
 pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for T {}
 
 impl BoundListener {
-    /// Binds an address. Replaces a Unix socket that no process listens at. Returns several
-    /// listeners only if systemd passes several sockets under one name. `access` does not apply to
-    /// the sockets of systemd.
+    /// Replaces a Unix socket that no process listens at. Returns several listeners only if systemd
+    /// passes several sockets under one name. `access` does not apply to the sockets of systemd.
     ///
     /// # Errors
     /// - `AddrInUse`: another process listens at the address.
@@ -184,7 +177,6 @@ impl BoundListener {
         Ok(Self::Unix(listener, Some(own)))
     }
 
-    /// Returns the port of a TCP listener.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         match self {
@@ -193,11 +185,8 @@ impl BoundListener {
         }
     }
 
-    /// Waits for the next connection and returns it with its peer. Returns `None` once the service
-    /// stops.
-    ///
-    /// Errors of accept(2) are retried: at once if the client went away, otherwise (the service is
-    /// out of descriptors or memory) after a pause.
+    /// Returns the next connection with its peer, or `None` once the service stops. Errors of
+    /// accept(2) are retried: at once if the client went away, otherwise after a pause.
     pub async fn next(&self, stop: &mut StopSignal) -> Option<(Box<dyn ByteStream>, Peer)> {
         let mut failures = 0_u32;
         loop {
@@ -243,7 +232,6 @@ impl BoundListener {
     }
 }
 
-/// The pause after the operating system refused to accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Whether accept(2) failed because of one client, so that the next call may succeed.
@@ -252,10 +240,9 @@ fn is_caused_by_client(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-/// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
-    /// A process on this machine, with its user if the kernel tells.
+    /// With the user of the process if the kernel tells.
     Unix(Option<User>),
     Tcp(std::net::IpAddr),
 }
@@ -268,7 +255,7 @@ pub struct User {
 }
 
 impl User {
-    /// Whether this is root, or the user that the service runs as.
+    /// Whether this is root, or the service's own user.
     #[must_use]
     pub fn is_own(self) -> bool {
         self.uid == 0 || self.uid == rustix::process::geteuid().as_raw()

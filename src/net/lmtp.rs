@@ -1,10 +1,8 @@
 //! The LMTP server: moves bytes between a socket and the session of `wire::lmtp`, and does what the
 //! steps of the session say.
 //!
-//! - The body of a message is buffered in memory, or in a file if it is large. The bodies of all
-//!   connections together are bounded.
+//! - The bodies of messages are bounded, over all connections together.
 //! - Every wait for input is bounded, and so is the whole session.
-//! - The replies to pipelined commands are written together.
 
 use std::io;
 use std::net::IpAddr;
@@ -27,30 +25,23 @@ use crate::trace::metrics;
 use crate::wire::lmtp::{Session, Settings as SessionSettings, Step};
 use crate::wire::smtp::Reply;
 
-/// The site's settings of the LMTP server.
 #[derive(Debug, Clone)]
 pub struct LmtpSettings {
-    /// The name in the greeting.
     pub hostname: String,
     /// The largest message, in bytes.
     pub max_message: u64,
-    /// The most recipients of a transaction.
     pub max_recipients: usize,
     /// TCP clients that may use XFORWARD and XCLIENT.
     pub trusted: Vec<IpAddr>,
     /// Whether clients of a Unix socket may use XFORWARD and XCLIENT.
     pub trust_unix: bool,
-    /// How long a client may be silent.
     pub idle: Duration,
-    /// How long a session may take.
     pub session: Duration,
-    /// A body of more bytes is buffered in a file.
+    /// Larger bodies are buffered in a file.
     pub body_in_memory: usize,
     /// The directory for these files.
     pub spill_dir: PathBuf,
-    /// How senders are checked for forgery.
     pub proof: proof::Settings,
-    /// Certificate and key for STARTTLS.
     pub tls: Option<Arc<rustls::ServerConfig>>,
 }
 
@@ -72,14 +63,11 @@ impl Default for LmtpSettings {
     }
 }
 
-/// The longest wait until the client has taken the replies.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
 /// The least free space of the input buffer when it is read into.
 const READ_BYTES: usize = 16 << 10;
 
-/// Serves one listener until the service stops.
-///
-/// Each connection has a task of its own and keeps the settings with which it began.
+/// Each connection keeps the settings with which it began.
 pub async fn serve<D: DeliveryService>(
     listener: BoundListener,
     settings: LiveValue<LmtpSettings>,
@@ -99,7 +87,6 @@ pub async fn serve<D: DeliveryService>(
     }
 }
 
-/// Serves one connection.
 struct Driver<D: DeliveryService> {
     settings: Arc<LmtpSettings>,
     ceiling: Ceiling,
@@ -108,14 +95,13 @@ struct Driver<D: DeliveryService> {
     peer: Peer,
 }
 
-/// Why a session ended.
 enum SessionEnd {
     Closed,
     StartTls,
 }
 
 impl<D: DeliveryService> Driver<D> {
-    /// Serves the connection, or refuses it with 421 if there is no permit.
+    /// Refuses the connection with 421 if there is no permit.
     async fn run(mut self, mut stream: Box<dyn ByteStream>, permit: Option<ConnectionPermit>) {
         let Some(_permit) = permit else {
             metrics::count_refused_connection();
@@ -165,7 +151,6 @@ impl<D: DeliveryService> Driver<D> {
         }
     }
 
-    /// Runs a session until it ends or the client sends STARTTLS.
     async fn run_session(
         &mut self,
         stream: &mut (impl ByteStream + ?Sized),
@@ -233,8 +218,8 @@ impl<D: DeliveryService> Driver<D> {
         }
     }
 
-    /// Reads more input. Returns `false` if the session is over: the client closed the connection
-    /// or was silent for too long, or the service stops outside a message.
+    /// Returns `false` if the session is over: the client closed the connection or was silent for
+    /// too long, or the service stops outside a message.
     async fn read_more(
         &mut self,
         stream: &mut (impl ByteStream + ?Sized),
@@ -262,7 +247,6 @@ impl<D: DeliveryService> Driver<D> {
     }
 }
 
-/// Writes and clears the pending replies.
 async fn flush(stream: &mut (impl ByteStream + ?Sized), out: &mut Vec<u8>) -> io::Result<()> {
     if !out.is_empty() {
         timeout(WRITE_TIMEOUT, stream.write_all(out)).await??;
@@ -272,10 +256,9 @@ async fn flush(stream: &mut (impl ByteStream + ?Sized), out: &mut Vec<u8>) -> io
     Ok(())
 }
 
-/// Input that was read.
 struct Buffer {
     bytes: Vec<u8>,
-    /// The number of bytes that the session has consumed.
+    /// How many bytes the session has consumed.
     start: usize,
 }
 
@@ -306,7 +289,6 @@ impl Buffer {
     }
 }
 
-/// The body of a message that is being received, and the permit for its memory.
 struct IncomingBody {
     buffer: BodyBuffer,
     permit: MemoryPermit,

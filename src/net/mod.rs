@@ -1,9 +1,7 @@
 //! Sockets, tasks and timeouts of the LMTP server, the HTTP server and push delivery; and the task
 //! that files vacation reports.
 //!
-//! - `wire` has the grammars of the protocols: the code here moves bytes and does what `wire` says.
-//! - Nothing here decides about mail.
-//! - Every wait is bounded, and so is the memory that connections hold.
+//! `wire` has the grammars of the protocols: the code here moves bytes and does what `wire` says.
 
 pub mod ceiling;
 pub mod collect;

@@ -3,7 +3,6 @@
 //! - The header is parsed here, once; later readers use the result.
 //! - The sender is checked for forgery only if a reply or a notification may be sent, because the
 //!   check may ask name servers.
-//! - There is exactly one reply for each accepted recipient.
 
 use std::sync::Arc;
 
@@ -13,9 +12,8 @@ use crate::model::Envelope;
 use crate::proof;
 use crate::wire::smtp::Reply;
 
-/// Delivers a message to the recipients of its envelope, which were all admitted in `transaction`.
-///
-/// Returns one reply for each recipient, in order.
+/// Returns one reply for each recipient of the envelope, in order. They were all admitted in
+/// `transaction`.
 pub(super) async fn deliver<D: DeliveryService>(
     service: &Arc<D>,
     transaction: D::Session,
@@ -33,7 +31,6 @@ pub(super) async fn deliver<D: DeliveryService>(
     replies
 }
 
-/// The reply for a recipient for whom the delivery returned no reply.
 pub(super) fn no_answer() -> Reply {
     Reply::new(451, [4, 3, 0], "the delivery gave no result: try again later")
 }

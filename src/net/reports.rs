@@ -13,12 +13,9 @@ use crate::deliver::Deliverer;
 use crate::model::DataType;
 use crate::store::Store;
 
-/// The longest wait between two passes.
 const MAX_PASS_INTERVAL: Duration = Duration::from_secs(600);
-/// The shortest wait between two passes.
 const MIN_PASS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Files reports until the service stops.
 pub async fn run(store: Store, deliver: Arc<Deliverer>, mut stop: StopSignal) {
     let changed = Arc::new(Notify::new());
     let on_change = Arc::clone(&changed);

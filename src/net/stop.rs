@@ -1,22 +1,20 @@
 //! Stops the service in an orderly way.
 //!
-//! - Once stopped, no new session begins, and idle sessions end.
-//! - A session within a message may finish it; the caller waits for it with a bound.
+//! A session within a message may finish it; the caller waits for it with a bound.
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Tells a task that the service stops. The service counts as drained when all signals are dropped.
+/// The service counts as drained when all signals are dropped.
 #[derive(Debug, Clone)]
 pub struct StopSignal(watch::Receiver<bool>);
 
-/// Stops the service. Its signals wake when it is used or dropped.
+/// The signals wake when the switch is used or dropped.
 #[derive(Debug)]
 pub struct Switch {
     sender: watch::Sender<bool>,
 }
 
-/// Creates a switch and its signal.
 #[must_use]
 pub fn switch() -> (Switch, StopSignal) {
     let (sender, receiver) = watch::channel(false);
@@ -24,12 +22,11 @@ pub fn switch() -> (Switch, StopSignal) {
 }
 
 impl Switch {
-    /// Wakes all signals.
     pub fn stop(&self) {
         self.sender.send_replace(true);
     }
 
-    /// Waits until all signals are dropped, at most until `until`. Returns whether they are.
+    /// Returns whether all signals were dropped by `until`.
     pub async fn wait_until_drained(&self, until: Instant) -> bool {
         tokio::time::timeout_at(until, self.sender.closed()).await.is_ok()
     }
@@ -41,7 +38,6 @@ impl StopSignal {
         *self.0.borrow()
     }
 
-    /// Waits until the service stops.
     pub async fn wait(&mut self) {
         // An error means that the switch was dropped, which stops the service, too.
         drop(self.0.wait_for(|is_stopping| *is_stopping).await);

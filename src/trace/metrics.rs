@@ -1,10 +1,8 @@
 //! The metrics of the process: one function for each value that is counted or set.
 //!
-//! - Counters begin at zero when the process starts. Every function may be called from any thread.
-//! - `net::http::control` serves the metrics as `OpenMetrics` text. It sets the gauges of the store
-//!   and the queue just before.
-//! - No address and no account may become the value of a label: every value is a constant of the
-//!   program. So the number of time series is bounded.
+//! - `net::http::control` sets the gauges of the store and the queue before it serves the metrics.
+//! - Every value of a label is a constant of the program, and not an address or an account. So the
+//!   number of time series is bounded.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -30,7 +28,6 @@ pub enum DeliveryOutcome {
 }
 
 impl DeliveryOutcome {
-    /// Returns the value of the label `result`.
     fn label(self) -> &'static str {
         match self {
             Self::Filed => "filed",
@@ -41,7 +38,7 @@ impl DeliveryOutcome {
     }
 }
 
-/// `N` names of labels with their values. All are static, so counting allocates nothing.
+/// `N` names of labels with their values.
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 
 struct MetricsRegistry {
@@ -138,7 +135,6 @@ impl MetricsRegistry {
     }
 }
 
-/// Counts one delivery to one recipient.
 pub fn count_delivery(result: DeliveryOutcome) {
     METRICS.deliveries.get_or_create(&[("result", result.label())]).inc();
 }
@@ -149,8 +145,7 @@ pub fn record_delivery_time(time: Duration) {
     METRICS.delivery_seconds.observe(time.as_secs_f64());
 }
 
-/// Counts a decision of the vacation responder, once for each recipient with the outcome `Filed`.
-/// `code` is `ReplyDecision::code`: `answered`, or the code of the reason for no reply.
+/// Counts once for each recipient with the outcome `Filed`. `code` is `ReplyDecision::code`.
 pub fn count_decision(code: &'static str) {
     METRICS.vacation_decisions.get_or_create(&[("reason", code)]).inc();
 }
@@ -162,7 +157,7 @@ pub fn count_attempt(kind: &'static str, result: &'static str) {
     METRICS.outbox_attempts.get_or_create(&[("kind", kind), ("result", result)]).inc();
 }
 
-/// An open LMTP session: counted from `begin` until this is dropped.
+/// Counts as an open LMTP session until dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct SessionGauge(());
@@ -180,12 +175,11 @@ impl Drop for SessionGauge {
     }
 }
 
-/// Counts an LMTP connection that was refused because there were too many.
 pub fn count_refused_connection() {
     METRICS.refused_connections.inc();
 }
 
-/// Sets a statistic of the storage engine: the total since the start.
+/// The total since the start.
 pub fn set_engine_statistic(name: &'static str, value: u64) {
     METRICS
         .engine_statistics
@@ -193,8 +187,8 @@ pub fn set_engine_statistic(name: &'static str, value: u64) {
         .set(i64::try_from(value).unwrap_or(i64::MAX));
 }
 
-/// Sets how many actions of a kind are in a state now. The number stays until it is set again, so
-/// the caller sets it for every kind and state, also to 0.
+/// The number stays until it is set again, so the caller sets it for every kind and state, also to
+/// 0.
 pub fn set_queued_actions(kind: &'static str, state: &'static str, actions: u64) {
     METRICS
         .queued_actions
@@ -202,18 +196,16 @@ pub fn set_queued_actions(kind: &'static str, state: &'static str, actions: u64)
         .set(i64::try_from(actions).unwrap_or(i64::MAX));
 }
 
-/// Sets whether nothing is sent until an administrator accepts the queue (`QueueMark`).
+/// Whether nothing is sent until an administrator accepts the queue (`QueueMark`).
 pub fn set_queue_held(is_held: bool) {
     METRICS.queue_held.set(i64::from(is_held));
 }
 
-/// Returns all metrics as `OpenMetrics` text, which Prometheus reads.
 #[must_use]
 pub fn openmetrics_text() -> String {
     let mut out = String::new();
     match encode(&mut out, &METRICS.registry) {
         Ok(()) => out,
-        // Writing to a `String` cannot fail.
         Err(std::fmt::Error) => String::new(),
     }
 }

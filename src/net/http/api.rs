@@ -1,6 +1,4 @@
 //! Answers JMAP requests (RFC 8620 §3.1).
-//!
-//! A request is read within its limits and run on a thread that may wait for the disk.
 
 use std::sync::Arc;
 
@@ -40,8 +38,8 @@ pub(super) async fn request(
     }
 }
 
-/// Reads and runs a request. Returns the response and the permit that counts the request among the
-/// caller's concurrent ones; `None` for an administrator, whose requests are not counted.
+/// Returns the response, and the permit by which the request counts among the caller's concurrent
+/// ones; `None` for an administrator.
 async fn try_request(
     backend: &Arc<Backend>,
     context: &RequestContext,
@@ -81,9 +79,8 @@ async fn try_request(
     Ok((value, permit))
 }
 
-/// Returns the memory that a caller's requests may take. For an administrator the bound on all
-/// requests is twice as high, and half of it may be the administrator's own, so that others cannot
-/// keep an administrator out.
+/// For an administrator the bound on all requests is twice as high, and half of it may be the
+/// administrator's own, so that others cannot keep an administrator out.
 pub(super) fn bounds(context: &RequestContext) -> Bounds {
     let (all, each) =
         (limits::MAX_REQUEST_BYTES_IN_FLIGHT, limits::MAX_REQUEST_BYTES_IN_FLIGHT_PER_ACCOUNT);
@@ -91,8 +88,7 @@ pub(super) fn bounds(context: &RequestContext) -> Bounds {
     Bounds { all, per_account: each, free: limits::FREE_REQUEST_BYTES }
 }
 
-/// Runs a request and returns the response as JSON. `held` is dropped only after the methods have
-/// ended; if there is a response, it is returned.
+/// `held` is dropped only after the methods have ended; if there is a response, it is returned.
 ///
 /// # Errors
 /// The request as a whole is refused, or a method panicked.
@@ -111,7 +107,7 @@ pub(super) async fn run<H: Send + 'static>(
     Ok((value?, held))
 }
 
-/// Whether the content type is `application/json`, with any parameters (RFC 8620 §3.1).
+/// RFC 8620 §3.1.
 fn is_json(headers: &HeaderMap) -> bool {
     let value =
         headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();

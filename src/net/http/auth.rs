@@ -1,10 +1,9 @@
 //! Authenticates requests on the public listeners by a password (Basic, RFC 7617) or a token
 //! (Bearer, RFC 6750).
 //!
-//! - Every request is authenticated by itself; a connection remembers no login.
-//! - A password that was recently verified is found in a cache. Any other is hashed on a thread of
-//!   its own, a few at a time, and only if neither the source nor the account has had too many
-//!   failures.
+//! - Every request is authenticated by itself.
+//! - A password that was recently verified is found in a cache. Any other is hashed, a few at a
+//!   time, unless the source or the account has had too many failures.
 //! - The log names the network address of a failed login but not the user name, because people type
 //!   passwords into the wrong field.
 
@@ -26,18 +25,15 @@ use crate::account::Login;
 use crate::jmap::Caller;
 use crate::wire::http::{Credentials, credentials};
 
-/// The longest wait for a permit to hash a password.
 const HASHING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a request was not authenticated.
 enum AuthFailure {
-    /// The request has no valid credentials: 401.
+    /// Answered with 401.
     NoValidCredentials {
         /// Whether the request has a token, which is not valid.
         has_token: bool,
     },
-    /// The credentials were not checked: too many failures, too many logins at once, or a fault of
-    /// the service.
+    /// The credentials were not checked.
     Problem(Problem),
 }
 
@@ -47,8 +43,7 @@ impl<T: Into<Problem>> From<T> for AuthFailure {
     }
 }
 
-/// Passes a request on with its authenticated caller. A request without valid credentials gets 401
-/// with the ways to log in; one whose credentials were not checked gets the problem.
+/// Passes a request on with its authenticated caller.
 pub(super) async fn authenticate(
     State(backend): State<Arc<Backend>>,
     mut request: Request,
@@ -141,7 +136,7 @@ async fn log_in(
     }
 }
 
-/// Checks a password, on a thread of its own. `None` if it is wrong or nobody has the name.
+/// Returns `None` if the password is wrong or nobody has the name.
 ///
 /// # Errors
 /// The password was not checked: too many logins at once, or a fault of the service.

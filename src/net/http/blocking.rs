@@ -1,12 +1,9 @@
-//! Runs work that would hold up the async runtime, such as reading from the disk or hashing a
-//! password, on a thread of its own.
+//! Runs work that would hold up the async runtime on a thread of its own.
 
 use tokio::task::{JoinError, spawn_blocking};
 
-/// Runs `work` and returns its result with `held`.
-///
-/// `held`, such as a permit, is not dropped before the work has ended. This holds even if the
-/// client disconnects and the future is dropped, because the thread cannot be stopped.
+/// Returns the result of `work` with `held`, such as a permit, which is not dropped before the work
+/// has ended, even if the future is dropped.
 ///
 /// # Errors
 /// The work panicked.

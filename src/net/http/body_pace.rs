@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::model::limits;
 
-/// A minimum rate: at least `min_bytes` in each `window`, and the whole body within `total`.
+/// At least `min_bytes` in each `window`, and the whole body within `total`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BodyPace {
     pub(super) window: Duration,
@@ -24,21 +24,18 @@ impl BodyPace {
     }
 }
 
-/// A body that must come at a minimum rate.
 #[derive(Debug)]
 pub(super) struct PacedBody {
     body: Body,
     pace: BodyPace,
     window_end: Instant,
-    /// Bytes that were received in this window.
+    /// Bytes in this window.
     received: usize,
     deadline: Instant,
 }
 
-/// Why the rest of a body cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyError {
-    /// The client sent too slowly.
     Slow,
     /// The client disconnected or sent a malformed body.
     Broken,
@@ -50,7 +47,7 @@ impl PacedBody {
         Self { body, pace, window_end: now + pace.window, received: 0, deadline: now + pace.total }
     }
 
-    /// Waits for the next bytes. Returns `None` at the end of the body.
+    /// Returns `None` at the end of the body.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
         loop {
             match timeout_at(self.window_end.min(self.deadline), self.body.frame()).await {

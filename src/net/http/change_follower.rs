@@ -1,9 +1,8 @@
 //! Follows the changes of the accounts that the user of one connection may access.
 //!
-//! - The accounts are determined anew each time, because shares may begin and end while the
-//!   connection is open. A new share by another user wakes the connection, because the user's own
-//!   account gets a `ShareNotification`.
-//! - `begin` and `catch_up` read the store on the task that calls them, a few rows of each account.
+//! - The accounts are determined anew each time, because shares may begin and end. A new share
+//!   wakes the connection, because the user's own account gets a `ShareNotification`.
+//! - `begin` and `catch_up` read the store on the task that calls them.
 
 use std::sync::Arc;
 
@@ -25,8 +24,7 @@ pub(super) struct ChangeFollower {
 }
 
 impl ChangeFollower {
-    /// Begins at the state that the client sent (`PushState::text`). If there is none, or it cannot
-    /// be used, begins at the present state.
+    /// Begins at the state that the client sent (`PushState::text`), or else at the present state.
     ///
     /// # Errors
     /// The accounts or their states cannot be read.
@@ -47,8 +45,7 @@ impl ChangeFollower {
         Ok(Self { backend: Arc::clone(backend), context: context.clone(), accounts, state, waiter })
     }
 
-    /// Returns the changes since the last call as a `StateChange`, of all types or of `types` only;
-    /// `None` if there are none.
+    /// Returns the changes since the last call as a `StateChange`; `None` if there are none.
     ///
     /// # Errors
     /// The accounts or their states cannot be read.
@@ -65,12 +62,11 @@ impl ChangeFollower {
         Ok(self.state.catch_up(&self.backend.store, types)?)
     }
 
-    /// Returns the client's state as text, with which it can reconnect.
+    /// Returns a text with which the client can reconnect.
     pub(super) fn text(&self) -> String {
         self.state.text()
     }
 
-    /// Waits until something has changed since the last wait, or since the beginning.
     pub(super) async fn wait_for_change(&self) {
         self.waiter.wait_for_change().await;
     }

@@ -3,8 +3,8 @@
 //! - Blobs are not compressed, because clients ask for ranges of them. Event streams are not,
 //!   because an event must not wait for the next.
 //! - A client that accepts all codings equally gets zstd, which is the fastest.
-//! - zstd is implemented here, with the library that compresses the store. `tower_http` implements
-//!   the others and skips responses that have a coding already.
+//! - zstd is implemented here; `tower_http` implements the others, and skips responses that have a
+//!   coding already.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -24,15 +24,11 @@ use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer};
 
 use crate::wire::http::prefers;
 
-/// The shortest response that is compressed.
 const MIN_COMPRESSED_BYTES: u64 = 1024;
-/// The most bytes of a frame of compressed output.
 const OUTPUT_CHUNK: usize = 32 * 1024;
-/// The default level of zstd. Its window is far below the 8 MB that a client must support
-/// (RFC 9659 §3).
+/// The window of this level is far below the 8 MB that a client must support (RFC 9659 §3).
 const ZSTD_LEVEL: i32 = 3;
 
-/// Selects the JSON responses that are long enough to be compressed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LongJson;
 
@@ -45,12 +41,12 @@ impl Predicate for LongJson {
     }
 }
 
-/// The layer that compresses with br and gzip.
+/// For br and gzip.
 pub(super) fn layer() -> CompressionLayer<LongJson> {
     CompressionLayer::new().compress_when(LongJson)
 }
 
-/// The layer that compresses with zstd. It must be within the other layer.
+/// For zstd. Must be within the other layer.
 pub(super) async fn zstd(request: Request, next: Next) -> Response<Body> {
     let accepted =
         request.headers().get_all(ACCEPT_ENCODING).iter().filter_map(|field| field.to_str().ok());
@@ -70,11 +66,10 @@ pub(super) async fn zstd(request: Request, next: Next) -> Response<Body> {
     Response::from_parts(head, Body::new(compressed.with_body(body)))
 }
 
-/// A body that is compressed as it is read.
 struct CompressedBody {
     inner: Body,
     context: CCtx<'static>,
-    /// Input that was read and is not yet compressed.
+    /// Input that is not compressed yet.
     rest: Bytes,
     stage: CompressionStage,
 }
@@ -88,7 +83,7 @@ enum CompressionStage {
 }
 
 impl CompressedBody {
-    /// Creates a compressor without input. Returns `None` if the library has no memory for it.
+    /// Returns `None` if the library has no memory.
     fn with_level(level: i32) -> Option<Self> {
         let mut context = CCtx::try_create()?;
         context.set_parameter(CParameter::CompressionLevel(level)).ok()?;
@@ -104,8 +99,7 @@ impl CompressedBody {
         Self { inner, ..self }
     }
 
-    /// Returns the next chunk of output, which may be empty. Returns `None` if more input must be
-    /// read first, or if all output was returned.
+    /// The chunk may be empty. Returns `None` if input must be read first, or at the end.
     fn next_chunk(&mut self) -> Result<Option<Bytes>, axum::Error> {
         if self.stage == CompressionStage::Done
             || (self.stage == CompressionStage::Reading && self.rest.is_empty())

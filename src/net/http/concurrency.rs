@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Bounds the operations of each key at a time.
 #[derive(Debug, Clone)]
 pub(super) struct ConcurrencyLimit {
     max: usize,
-    /// The current operations of each key; a key without any has no entry.
+    /// A key without operations has no entry.
     counts: Arc<Mutex<HashMap<String, usize>>>,
 }
 
@@ -26,12 +25,11 @@ impl ConcurrencyLimit {
         Self { max, counts: Arc::default() }
     }
 
-    /// Takes a permit for an operation of `key`. Returns `None` at the limit.
+    /// Returns `None` at the limit.
     pub(super) fn enter(&self, key: String) -> Option<ConcurrencyPermit> {
         self.enter_within(key, self.max)
     }
 
-    /// As [`enter`](Self::enter), with another limit.
     pub(super) fn enter_within(&self, key: String, max: usize) -> Option<ConcurrencyPermit> {
         let mut counts = self.counts.lock();
         let count = counts.get(&key).copied().unwrap_or_default();

@@ -1,16 +1,10 @@
 //! Serves the connections of one HTTP listener within limits.
 //!
-//! - Connections are bounded, in all and for each user or address, so that no client keeps the
-//!   others out.
+//! - Connections are bounded, in all and for each user or address.
 //! - A connection without an active request is closed after `Timeouts::idle`, also if the client
-//!   sends a request head too slowly or only answers HTTP/2 pings. An event stream and a WebSocket
-//!   are active requests.
-//! - A connection is closed within about a minute, with all its requests, if the client does not
-//!   read a response, reads it too slowly (`response_pace`), or does not answer pings.
-//! - The unread rest of a request is drained after the response (`unread_body`), so that the client
-//!   sees the response.
-//!
-//! `control` and `public` identify the callers.
+//!   only answers HTTP/2 pings. An event stream and a WebSocket are active requests.
+//! - A connection is closed, with all its requests, if the client does not read a response, reads
+//!   it too slowly (`response_pace`), or does not answer pings.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -44,18 +38,13 @@ use crate::net::listen::{BoundListener, ByteStream, Peer};
 use crate::net::stop::StopSignal;
 
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The interval of pings to an HTTP/2 client.
 const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(60);
-/// The longest wait for the answer to a ping.
 const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(20);
-/// The largest request head.
 const MAX_HEAD_BYTES: usize = 32 * 1024;
-/// The most bytes of a response that are passed to hyper at a time.
+/// The most bytes passed to hyper at a time.
 const WRITE_CHUNK: usize = 16 * 1024;
-/// The most concurrent requests of an HTTP/2 connection.
 const MAX_HTTP2_STREAMS: u32 = 64;
 
-/// How long a connection may be inactive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timeouts {
     /// How long a connection may be without an active request.
@@ -73,13 +62,10 @@ impl Default for Timeouts {
 /// Permits one connection until dropped.
 #[derive(Debug)]
 pub(super) struct HttpPermit {
-    /// Counts among all connections.
     _of_all: Option<ConnectionPermit>,
-    /// Counts among the connections of one user or address.
     _of_client: Option<ConcurrencyPermit>,
 }
 
-/// The limits of connections: in all, and for each user or address.
 #[derive(Debug, Clone)]
 pub(super) struct HttpLimits {
     all: Ceiling,
@@ -91,7 +77,7 @@ impl HttpLimits {
         Self { all, each: ConcurrencyLimit::new(usize::MAX) }
     }
 
-    /// Takes a permit for a connection of `client`, which may have at most `max` of them.
+    /// `client` may have at most `max` connections.
     pub(super) fn permit_for(&self, client: String, max: usize) -> Option<HttpPermit> {
         let of_client = self.each.enter_within(client, max)?;
         let of_all = self.all.connection_permit()?;
@@ -103,25 +89,23 @@ impl HttpLimits {
         Some(HttpPermit { _of_all: Some(self.all.connection_permit()?), _of_client: None })
     }
 
-    /// Takes one of `max` permits that are reserved for `client`: they do not count among all
-    /// connections, so that other clients cannot use them up.
+    /// Takes one of `max` permits that do not count among all connections, so that other clients
+    /// cannot use them up.
     pub(super) fn reserved_permit_for(&self, client: String, max: usize) -> Option<HttpPermit> {
         Some(HttpPermit { _of_all: None, _of_client: Some(self.each.enter_within(client, max)?) })
     }
 
-    /// Returns the limit of all connections.
     pub(super) fn max_connections(&self) -> usize {
         self.all.max_connections()
     }
 }
 
-/// A listener with its routes and limits.
 #[derive(Debug, Clone)]
 pub(super) struct HttpListener<F, G> {
     pub(super) router: Router,
-    /// Returns a permit for a new connection, or `None` to refuse it.
+    /// `None` refuses the connection.
     pub(super) permit: F,
-    /// Returns the TLS configuration for a peer, or `None` for plain HTTP.
+    /// `None` for plain HTTP.
     pub(super) tls: G,
     pub(super) timeouts: Timeouts,
 }
@@ -131,7 +115,6 @@ where
     F: Fn(Peer) -> Option<HttpPermit>,
     G: Fn(Peer) -> Option<Arc<rustls::ServerConfig>>,
 {
-    /// Serves until the service stops.
     pub(super) async fn serve(self, bound: BoundListener, mut stop: StopSignal) {
         while let Some((stream, peer)) = bound.next(&mut stop).await {
             let tls = (self.tls)(peer);
@@ -155,7 +138,7 @@ where
     }
 }
 
-/// Answers 503 if this is possible without waiting for the client. With TLS it is not.
+/// Answers 503 if this is possible without waiting for the client.
 async fn refuse(mut stream: Box<dyn ByteStream>, is_tls: bool) {
     const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
         retry-after: 1\r\nconnection: close\r\n\
@@ -170,7 +153,6 @@ async fn refuse(mut stream: Box<dyn ByteStream>, is_tls: bool) {
     }
 }
 
-/// Serves one connection.
 struct ConnectionService {
     router: Router,
     connection: ConnectionInfo,
@@ -281,14 +263,11 @@ impl ConnectionService {
     }
 }
 
-/// The requests and responses of a connection.
 #[derive(Debug, Default)]
 struct Activity {
-    /// The requests since the connection began.
     total_requests: AtomicU64,
-    /// The requests whose responses have not been sent completely.
+    /// Requests whose responses have not been sent completely.
     active_requests: AtomicUsize,
-    /// How fast the client reads each response that is being sent.
     responses: Mutex<Vec<Weak<Mutex<ResponsePace>>>>,
 }
 
@@ -301,7 +280,6 @@ impl Activity {
         pace
     }
 
-    /// Whether the client reads any response too slowly.
     fn is_read_slowly(&self, now: Instant, window: Duration) -> bool {
         let responses = self.responses.lock();
         responses.iter().filter_map(Weak::upgrade).any(|pace| pace.lock().is_slow(now, window))
@@ -332,13 +310,11 @@ pub(super) struct ResponseHold(
     #[expect(dead_code, reason = "held until dropped")] pub(super) Arc<dyn Any + Send + Sync>,
 );
 
-/// The body of a response. The request is active until the body is sent.
-///
-/// The body is passed to hyper in chunks, because hyper buffers what it gets: only bytes that are
-/// still here count as unsent.
+/// The request is active until the body is sent. The body is passed to hyper in chunks, because
+/// hyper buffers what it gets: only bytes that are still here count as unsent.
 struct ResponseBody {
     body: Body,
-    /// Bytes that were taken from `body` and not yet passed to hyper.
+    /// Bytes taken from `body`, and not yet passed to hyper.
     rest: Bytes,
     pace: Arc<Mutex<ResponsePace>>,
     _request: Arc<RequestGuard>,
@@ -389,7 +365,6 @@ impl HttpBody for ResponseBody {
 
 #[cfg(test)]
 impl ConnectionInfo {
-    /// A connection that no limit counts.
     pub(super) fn uncounted(peer: Peer, is_tls: bool) -> Self {
         Self {
             peer,

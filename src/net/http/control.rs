@@ -1,9 +1,8 @@
 //! The control socket: JMAP over HTTP on a Unix socket, and the listener for metrics.
 //!
 //! - The kernel identifies the caller by the Unix user of the client.
-//! - Root, the service's own user and the configured administrators (users, or groups with a
-//!   leading `@`) may manage every account.
-//! - Any other Unix user may use the accounts that are mapped to that user.
+//! - Root, the service's own user and the configured administrators may manage every account. Any
+//!   other Unix user may use the accounts that are mapped to that user.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,8 +27,6 @@ use crate::net::stop::StopSignal;
 use crate::store::Store;
 use crate::trace::metrics;
 
-/// Binds the control socket.
-///
 /// # Errors
 /// The operating system refuses, or another process listens at `path`.
 pub async fn bind(path: &Path) -> std::io::Result<BoundListener> {
@@ -39,7 +36,7 @@ pub async fn bind(path: &Path) -> std::io::Result<BoundListener> {
 }
 
 /// Serves the control socket until the service stops. Connections are reserved for root and the
-/// service's own user, so that other users cannot use them up.
+/// service's own user.
 pub async fn serve(bound: BoundListener, backend: Arc<Backend>, stop: StopSignal) {
     let router = Router::new()
         .route("/append", post(transfer::import_message))
@@ -56,7 +53,6 @@ pub async fn serve(bound: BoundListener, backend: Arc<Backend>, stop: StopSignal
         .await;
 }
 
-/// Returns the function that takes a permit for a connection to the control socket, by Unix user.
 pub(super) fn control_permits(http_limits: HttpLimits) -> impl Fn(Peer) -> Option<HttpPermit> {
     move |peer| match peer {
         Peer::Unix(Some(user)) if user.is_own() => {
@@ -71,7 +67,6 @@ pub(super) fn control_permits(http_limits: HttpLimits) -> impl Fn(Peer) -> Optio
     }
 }
 
-/// Adds the caller to each request, by the Unix user of the client.
 async fn identify_peer(
     State(backend): State<Arc<Backend>>,
     mut request: Request,
@@ -88,7 +83,7 @@ async fn identify_peer(
     next.run(request).await
 }
 
-/// Serves metrics, and nothing else, to every client that can connect.
+/// Serves metrics to every client that can connect.
 pub async fn serve_metrics(bound: BoundListener, store: Store, stop: StopSignal) {
     let router = Router::new().route(
         "/metrics",
@@ -126,7 +121,6 @@ async fn metrics(
     metrics_response(&backend.store)
 }
 
-/// Returns the metrics as `OpenMetrics` text.
 fn metrics_response(store: &Store) -> Response {
     let statistics = store.statistics();
     for (name, value) in [
@@ -158,8 +152,7 @@ fn metrics_response(store: &Store) -> Response {
         .into_response()
 }
 
-/// Returns the caller for a Unix user. If the kernel does not tell the user, the caller has no
-/// rights.
+/// If the kernel does not tell the user, the caller has no rights.
 fn caller(user: Option<User>, administrators: &[String]) -> Caller {
     let Some(User { uid, gid }) = user else { return Caller::default() };
     let is_own = User { uid, gid }.is_own();
@@ -175,8 +168,8 @@ fn caller(user: Option<User>, administrators: &[String]) -> Caller {
     Caller { admin: is_own || is_administrator, user, ..Caller::default() }
 }
 
-/// Whether a user is in a Unix group: as a member in `groups` (the text of `/etc/group`), or by the
-/// group `gid` of the process.
+/// Whether a user is a member of a Unix group in `groups` (the text of `/etc/group`), or `gid` is
+/// its number.
 fn is_member(groups: &str, group: &str, user: Option<&str>, gid: u32) -> bool {
     groups.lines().any(|line| {
         let mut fields = line.split(':');
@@ -188,7 +181,6 @@ fn is_member(groups: &str, group: &str, user: Option<&str>, gid: u32) -> bool {
     })
 }
 
-/// Returns the name of a Unix user from `/etc/passwd`.
 fn user_name(uid: u32) -> Option<String> {
     let text = std::fs::read_to_string("/etc/passwd").ok()?;
     text.lines().find_map(|line| {

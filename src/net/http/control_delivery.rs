@@ -1,5 +1,4 @@
-//! Delivers the messages of `Mail/deliver`, the method behind the command `deliver`, within the
-//! configured limits of LMTP.
+//! Delivers the messages of `Mail/deliver` within the configured limits of LMTP.
 
 use std::sync::Arc;
 
@@ -10,10 +9,8 @@ use crate::net::lmtp::LmtpSettings;
 use crate::net::receive;
 use crate::wire::smtp::Reply;
 
-/// Returns the function with which `Mail/deliver` delivers a message.
-///
-/// The function blocks until the message is delivered, so it must run on a thread that may block.
-/// It returns a reply for each recipient, in order.
+/// The returned function blocks until the message is delivered. It returns a reply for each
+/// recipient, in order.
 ///
 /// # Panics
 /// Outside a Tokio runtime: `deliver_fn` takes the runtime of its caller for the deliveries.
@@ -58,7 +55,7 @@ pub fn deliver_fn<D: DeliveryService>(
                 &settings.proof,
             ))
         };
-        // The delivery replied for the admitted recipients only, in order.
+        // The delivery replied for the admitted recipients only.
         let mut replies = replies.into_iter();
         refusals
             .into_iter()

@@ -1,17 +1,14 @@
 //! Admits requests of web pages from configured origins (the CORS protocol of the Fetch standard)
 //! and refuses those of all other pages.
 //!
-//! - A browser adds a remembered Basic login to any request that any page sends here: a form, a
-//!   WebSocket, an event stream. So CORS alone, which only hides responses, is not enough.
+//! - A browser adds a remembered Basic login to any request that any page sends here. So CORS
+//!   alone, which only hides responses, is not enough.
 //! - A page is identified by `Origin`, or by `Sec-Fetch-Site` if the browser leaves `Origin` out.
-//!   Clients that are not browsers send neither.
 //! - Pages of the request's host and of `[http] url` are always admitted.
-//! - A browser never adds a token on its own. So the page that sends a token knows it, and the
-//!   request is not checked.
-//! - A request that opens a WebSocket is always checked. A page cannot set its fields, so a token
-//!   in it comes from somewhere else, such as a proxy or a browser extension, and proves nothing
-//!   about the page.
-//! - Cookies are ignored, so `Access-Control-Allow-Credentials` is never sent.
+//! - A request with a token is not checked, because a browser does not add a token on its own.
+//! - A request that opens a WebSocket is checked in any case. A page cannot set its fields, so a
+//!   token in it proves nothing about the page.
+//! - Cookies are ignored, so `Access-Control-Allow-Credentials` is not sent.
 
 use std::sync::Arc;
 
@@ -69,7 +66,6 @@ pub(super) async fn guard(
     response
 }
 
-/// The parts of a request that identify the page that sent it.
 #[derive(Clone, Copy)]
 struct CorsRequest<'a> {
     is_tls: bool,
@@ -79,7 +75,6 @@ struct CorsRequest<'a> {
 }
 
 impl CorsRequest<'_> {
-    /// Whether the request was sent by a page that is not admitted.
     fn is_foreign(&self, settings: &HttpSettings) -> bool {
         let opens_websocket = self.opens_websocket();
         if !opens_websocket && self.has_token() {
@@ -165,7 +160,6 @@ fn is_configured(settings: &HttpSettings, origin: &[u8]) -> bool {
     settings.origins.named.iter().any(|named| origin.eq_ignore_ascii_case(named.as_bytes()))
 }
 
-/// Adds the fields that let a page read the response, or send the request after a preflight.
 fn allow(headers: &mut HeaderMap, origin: HeaderValue, is_preflight: bool) {
     headers.insert("access-control-allow-origin", origin);
     if is_preflight {

@@ -1,7 +1,6 @@
 //! Answers downloads of blobs (RFC 8620 §6.2), whole or a range (RFC 9110 §14).
 //!
-//! - A blob is read in chunks as the client takes them, so a download holds a few hundred KiB.
-//! - A download ends if the client does not take a chunk within a minute.
+//! - A blob is read in chunks as the client takes them.
 //! - A blob never changes, so clients may cache it forever.
 //! - A browser must neither guess the media type of a blob nor run its contents.
 
@@ -161,7 +160,6 @@ async fn try_download(
     Ok(response)
 }
 
-/// Returns a body that reads a range of a blob as the client takes it.
 fn stream(
     store: Store,
     blob: Blob,

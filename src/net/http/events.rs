@@ -1,10 +1,8 @@
 //! Answers requests for events (RFC 8620 §7.3) with a `text/event-stream` of `StateChange`s.
 //!
-//! - A change is sent within milliseconds. Many changes in a row are combined: there are at most
-//!   twenty events a second, with the newest states.
 //! - A client that reconnects with `Last-Event-ID` gets the changes since then.
-//! - A stream ends after an hour, when the service stops, and when the client's password or token
-//!   is removed. Clients reconnect on their own.
+//! - A stream ends after `MAX_STREAM_LIFETIME`, when the service stops, and when the client's
+//!   password or token is removed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,30 +21,26 @@ use super::streamed_body::{BodySender, streamed_body};
 use crate::net::stop::StopSignal;
 use crate::wire::query;
 
-/// A stream ends after this time.
 const MAX_STREAM_LIFETIME: Duration = Duration::from_secs(3600);
-/// The least time between two events. Changes in between are sent together.
+/// Changes in between are sent together.
 pub(super) const MIN_EVENT_INTERVAL: Duration = Duration::from_millis(50);
 const MIN_PING_SECONDS: u64 = 5;
 const MAX_PING_SECONDS: u64 = 3600;
-/// How often the client's password or token is checked.
 pub(super) const ACCESS_CHECK_INTERVAL: Duration = Duration::from_secs(30);
-/// The most types that a client may name.
 const MAX_TYPES: usize = 64;
 
-/// The query of an event stream (RFC 8620 §7.3).
+/// RFC 8620 §7.3.
 #[derive(Debug, PartialEq, Eq)]
 struct EventOptions {
-    /// The names of the types to report; `None` is all types.
+    /// `None` is all types.
     types: Option<Vec<String>>,
     /// Whether the stream ends after the first change.
     close_after_state: bool,
-    /// The time between pings; `None` is no pings.
+    /// `None` is no pings.
     ping: Option<Duration>,
 }
 
 impl EventOptions {
-    /// Reads the query of a URL. The defaults are all types, no end and no pings.
     fn parse(uri: &Uri) -> Result<Self, Problem> {
         let bad_request = |detail: &str| Problem::new(StatusCode::BAD_REQUEST, detail);
         let pairs = query::read(uri.query().unwrap_or_default())
@@ -174,7 +168,6 @@ impl EventStream {
     }
 }
 
-/// Waits until a ping is due: `ping` after the last event (RFC 8620 §7.3).
 async fn wait_for_ping(ping: Option<Duration>, last_sent: Instant) -> Duration {
     match ping {
         Some(ping) => {

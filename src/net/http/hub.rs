@@ -10,11 +10,10 @@ use tokio::sync::Notify;
 use crate::model::AccountId;
 use crate::store::Store;
 
-/// The waiters of each account. Clones share them.
+/// Clones share the waiters.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Hub(Arc<Mutex<HashMap<AccountId, Vec<Arc<Notify>>>>>);
 
-/// Waits for changes of some accounts, until dropped.
 #[derive(Debug)]
 pub(super) struct HubWaiter {
     hub: Hub,
@@ -35,7 +34,6 @@ impl Hub {
         hub
     }
 
-    /// Begins to wait for changes of these accounts.
     pub(super) fn watch(&self, accounts: Vec<AccountId>) -> HubWaiter {
         let notify = Arc::new(Notify::new());
         let mut waiters = self.0.lock();

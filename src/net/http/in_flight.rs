@@ -1,10 +1,10 @@
 //! Bounds the memory of requests that are being received: in all, and for each account, so that no
 //! account keeps the others out.
 //!
-//! - Memory is reserved as bytes arrive, never for an announced length.
+//! - Memory is reserved as bytes arrive, and not for an announced length.
 //! - A request that finds no memory is refused. It does not wait, so that requests that hold memory
 //!   can complete.
-//! - The first bytes of each request are not counted, so that an ordinary request always succeeds.
+//! - The first bytes of each request are not counted (`Bounds::free`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use parking_lot::Mutex;
 
 use super::problem::Problem;
 
-/// The memory that is reserved now. Clones share it.
+/// Clones share the reserved memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct InFlight(Arc<Mutex<InFlightTotals>>);
 
 #[derive(Debug, Default)]
 struct InFlightTotals {
     all: u64,
-    /// The bytes of each account; an account without any has no entry.
+    /// An account without bytes has no entry.
     accounts: HashMap<String, u64>,
 }
 
-/// The bounds of reserved memory, in bytes.
+/// Bounds of reserved memory, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     pub(super) all: u64,
@@ -39,25 +39,20 @@ pub(super) struct Reservation {
     in_flight: InFlight,
     account: String,
     bounds: Bounds,
-    /// The free bytes that are left.
     free: u64,
-    /// The bytes that are counted.
     counted: u64,
 }
 
-/// Why memory could not be reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CapacityError {
-    /// The account is at its bound.
     #[error("this account has too many bytes in flight: try again later")]
     Account,
-    /// All accounts together are at the bound.
     #[error("too many bytes are in flight: try again later")]
     All,
 }
 
 impl CapacityError {
-    /// Returns the refusal. `account_limit` is the limit of RFC 8620 §2 that bounds an account.
+    /// `account_limit` is the limit of RFC 8620 §2 that bounds an account.
     pub(super) fn problem(self, account_limit: &'static str) -> Problem {
         match self {
             Self::Account => Problem::limit(account_limit),
@@ -73,15 +68,12 @@ impl From<CapacityError> for Problem {
 }
 
 impl InFlight {
-    /// Returns an empty reservation of an account.
     pub(super) fn reservation(&self, account: String, bounds: Bounds) -> Reservation {
         Reservation { in_flight: self.clone(), account, bounds, free: bounds.free, counted: 0 }
     }
 }
 
 impl Reservation {
-    /// Reserves `by` more bytes.
-    ///
     /// # Errors
     /// `CapacityError` if a bound would be exceeded; then the reservation is unchanged.
     pub(super) fn grow(&mut self, by: usize) -> Result<(), CapacityError> {

@@ -18,7 +18,6 @@ use crate::wire::http::{Network, authority, client, forwarded, x_forwarded_for};
 pub struct Proxies {
     /// Whether every process that connects to a Unix socket is trusted.
     pub unix: bool,
-    /// The networks of trusted proxies.
     pub networks: Vec<Network>,
     /// Whether proxies use `Forwarded` (RFC 7239) instead of `X-Forwarded-For`.
     pub standard: bool,
@@ -36,7 +35,6 @@ pub(super) struct ConnectionInfo {
 }
 
 impl HttpSettings {
-    /// Whether a peer is trusted to name the client's address.
     pub(super) fn trusts(&self, peer: Peer) -> bool {
         match peer {
             Peer::Unix(_) => self.proxies.unix,
@@ -47,20 +45,16 @@ impl HttpSettings {
     }
 }
 
-/// The client of a request.
 #[derive(Debug, PartialEq)]
 pub(super) struct RequestSource {
     /// The source under which failed logins are counted.
     pub(super) login_source: LoginSource,
-    /// The client's address, for the log; `None` if it came over a Unix socket and no proxy names
-    /// an address.
+    /// `None` if the client came over a Unix socket and no proxy names an address.
     pub(super) address: Option<IpAddr>,
     /// The base of URLs in responses.
     pub(super) base: String,
 }
 
-/// Finds the client of a request.
-///
 /// # Errors
 /// - 403: the request came unencrypted over a network.
 /// - 400: no URL is configured, and the request has no valid host.

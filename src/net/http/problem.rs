@@ -14,7 +14,6 @@ use super::json_response;
 use crate::store::Error;
 use crate::wire::jmap::{MethodError, RequestError};
 
-/// A refusal: the status, the problem details and the field `Retry-After`.
 #[derive(Debug)]
 pub(super) struct Problem {
     status: StatusCode,
@@ -23,7 +22,7 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// A problem of the type `about:blank`.
+    /// Of the type `about:blank`.
     pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         let title = status.canonical_reason().unwrap_or_default();
         let body = json!({
@@ -53,12 +52,10 @@ impl Problem {
         Self { status: StatusCode::PAYLOAD_TOO_LARGE, body, retry_after: None }
     }
 
-    /// Returns the problem details.
     pub(super) fn body(&self) -> &Value {
         &self.body
     }
 
-    /// Adds the field `Retry-After`.
     pub(super) fn with_retry_after(self, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..self }
     }
@@ -128,7 +125,7 @@ impl From<MethodError> for Problem {
 }
 
 /// Turns error responses of libraries, such as the router, into problem details. Their other
-/// fields, such as `Allow` of 405, are kept.
+/// fields are kept.
 pub(super) async fn add_problem_details(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let status = response.status();

@@ -5,9 +5,8 @@
 //!   and has no TLS.
 //! - The certificate and the trusted proxies are read for each connection, so a reload applies to
 //!   new connections.
-//! - One IPv4 address or IPv6 /64 network may have at most a quarter of all connections (or 32, if
-//!   that is more), so that one client cannot use them up. A trusted proxy has no limit of its own,
-//!   because it has the connections of many users.
+//! - One IPv4 address or IPv6 /64 network may have only a part of all connections. A trusted proxy
+//!   has no limit of its own, because it has the connections of many users.
 
 use std::sync::Arc;
 
@@ -23,18 +22,16 @@ use crate::net::ceiling::Ceiling;
 use crate::net::listen::{BoundListener, Peer};
 use crate::net::stop::StopSignal;
 
-/// The site's settings of the public listeners.
 #[derive(Debug, Clone, Default)]
 pub struct HttpSettings {
-    /// TLS of TCP listeners; `None`: their connections are not encrypted.
+    /// TLS of TCP listeners; `None`: not encrypted.
     pub tls: Option<Arc<rustls::ServerConfig>>,
-    /// The base of the URLs in the JMAP session, without a slash at the end. `None`: the base is
-    /// made from the client's Host field.
+    /// Without a slash at the end. `None`: made from the client's Host field.
     pub url: Option<String>,
     pub proxies: Proxies,
     pub origins: AllowedOrigins,
     pub uploads: Arc<UploadSettings>,
-    /// Whether push subscriptions may have URLs that lead to loopback and private addresses.
+    /// Whether push subscriptions may lead to loopback and private addresses.
     pub push_to_private: bool,
 }
 
@@ -47,8 +44,7 @@ pub struct AllowedOrigins {
     pub named: Vec<String>,
 }
 
-/// Serves the public listener `bound` until `stop` says that the service stops. `ceiling` bounds
-/// the connections of all public listeners together.
+/// `ceiling` bounds the connections of all public listeners together.
 pub async fn serve_public(
     bound: BoundListener,
     backend: Arc<Backend>,
@@ -72,7 +68,7 @@ pub async fn serve_public(
         Peer::Tcp(address) => {
             let max = (http_limits.max_connections() / limits::HTTP_ADDRESS_DIVISOR)
                 .max(limits::MIN_HTTP_CONNECTIONS_PER_ADDRESS);
-            // Connections are counted by a text; the debug form differs for each source.
+            // The debug form differs for each source.
             let source = format!("{:?}", LoginSource::from(address));
             http_limits.permit_for(source, max)
         }

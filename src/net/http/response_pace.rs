@@ -5,8 +5,8 @@
 //!   service produces the next chunk.
 //! - In each window of that time the client must read `limits::MIN_RESPONSE_PACE_BYTES`, or the
 //!   rest of the response.
-//! - The rate is measured for each response, because an HTTP/2 client can read the connection
-//!   without reading a response.
+//! - The rate is measured for each response: an HTTP/2 client can read the connection without
+//!   reading a response.
 
 use std::time::Duration;
 
@@ -14,26 +14,25 @@ use tokio::time::Instant;
 
 use crate::model::limits;
 
-/// How fast a client reads one response.
 #[derive(Debug)]
 pub(super) struct ResponsePace {
-    /// Since when the service waits for the client; `None` while it produces a chunk.
+    /// `None` while the service produces a chunk.
     waiting_since: Option<Instant>,
-    /// How long the service waited for the client in this window, before `waiting_since`.
+    /// The wait in this window, before `waiting_since`.
     waited: Duration,
-    /// The bytes that the client took in this window.
+    /// Bytes that the client took in this window.
     taken: usize,
     /// The size of the last chunk, which the client has not taken yet.
     last_chunk: usize,
 }
 
 impl ResponsePace {
-    /// Begins when the response is ready: the service waits until the first chunk is requested.
+    /// Begins when the response is ready.
     pub(super) fn begin(now: Instant) -> Self {
         Self { waiting_since: Some(now), waited: Duration::ZERO, taken: 0, last_chunk: 0 }
     }
 
-    /// Records that the next chunk is requested, so the last one is on its way to the client.
+    /// Records that the last chunk is on its way to the client.
     pub(super) fn chunk_requested(&mut self, now: Instant) {
         if let Some(since) = self.waiting_since.take() {
             self.waited += now.duration_since(since);
@@ -44,12 +43,11 @@ impl ResponsePace {
         }
     }
 
-    /// Begins a new window: the client has taken everything that was produced so far.
+    /// Begins a new window: the client has taken everything that was produced.
     pub(super) fn restart(&mut self) {
         (self.waited, self.taken) = (Duration::ZERO, 0);
     }
 
-    /// Records that a chunk was passed on.
     pub(super) fn chunk_sent(&mut self, bytes: usize, now: Instant) {
         (self.last_chunk, self.waiting_since) = (bytes, Some(now));
     }

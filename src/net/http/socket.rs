@@ -1,7 +1,6 @@
 //! JMAP over WebSocket (RFC 8887): concurrent requests, answered in any order, and pushed changes.
 //!
-//! - The client logs in as for any request. The connection is closed when the client's password or
-//!   token is removed.
+//! - The connection is closed when the client's password or token is removed.
 //! - Nothing is read while as many requests are active as a caller may have.
 //! - The connection is closed if the client does not read, or sends a message too slowly.
 //! - A message that is too large, or for which there is no memory, is answered with `limit`; then
@@ -83,23 +82,20 @@ struct WebSocketSession {
     socket: Socket,
     /// The active requests. Each returns its permits, which are kept until the response is sent.
     requests: JoinSet<(Value, Option<(ConcurrencyPermit, Reservation)>)>,
-    /// The changes that the client asked for.
     push: Option<PushFeed>,
     _permit: ConcurrencyPermit,
 }
 
-/// The changes that are pushed to a client.
 struct PushFeed {
-    /// The types that the client named; `None` is all types.
+    /// `None` is all types.
     types: Option<Vec<String>>,
     follower: ChangeFollower,
 }
 
-/// Why a session ends.
 enum CloseReason {
     /// The client disconnected or does not read.
     Gone,
-    /// The service closes the connection with a code and a reason (RFC 6455 §7.4.1).
+    /// A code and a reason (RFC 6455 §7.4.1).
     Close(u16, &'static str),
 }
 
@@ -155,8 +151,8 @@ impl WebSocketSession {
         }
     }
 
-    /// Answers a message that could not be received completely. The session ends in any case:
-    /// returns why, or as an error if the answer cannot be sent.
+    /// Answers a message that could not be received. The session ends in any case: returns why, or
+    /// as an error if the answer cannot be sent.
     async fn refuse(&mut self, error: ReceiveError) -> Result<CloseReason, CloseReason> {
         let (problem, reason) = match error {
             ReceiveError::Gone => return Err(CloseReason::Gone),
@@ -206,7 +202,6 @@ impl WebSocketSession {
         }
     }
 
-    /// Sends the changes since the last time, if the client asked for changes.
     async fn send_changes(&mut self) -> Result<(), CloseReason> {
         let Some(push) = &mut self.push else { return Ok(()) };
         match push.follower.catch_up(push.types.as_deref()) {
@@ -228,8 +223,7 @@ impl WebSocketSession {
     async fn send_json(&mut self, value: &Value) -> Result<(), CloseReason> {
         let text = String::from_utf8(json::write(value)).unwrap_or_default();
         let (backend, context) = (&self.backend, &self.context);
-        // A large response may take long. It is aborted if the service stops or if the client's
-        // password or token is removed.
+        // A large response may take long.
         let may_continue = || !backend.stop.is_stopping() && backend.is_still_logged_in(context);
         if self.socket.send_text(text, may_continue).await {
             Ok(())

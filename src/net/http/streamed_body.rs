@@ -14,16 +14,13 @@ use tokio::time::timeout;
 
 use super::concurrency::ConcurrencyPermit;
 
-/// The longest wait until the client has taken the previous chunk.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Sends the chunks of a body.
 #[derive(Debug)]
 pub(super) struct BodySender(Sender<io::Result<Bytes>>);
 
 impl BodySender {
-    /// Sends a chunk. Returns `false` if the client disconnected, or has not taken the previous
-    /// chunk in time.
+    /// Returns `false` if the client disconnected, or has not taken the previous chunk in time.
     pub(super) async fn send(&self, chunk: impl Into<Bytes>) -> bool {
         matches!(timeout(SEND_TIMEOUT, self.0.send(Ok(chunk.into()))).await, Ok(Ok(())))
     }
@@ -33,7 +30,6 @@ impl BodySender {
         drop(timeout(SEND_TIMEOUT, self.0.send(Err(io::Error::other(reason)))).await);
     }
 
-    /// Waits until the client has disconnected.
     pub(super) async fn wait_until_closed(&self) {
         self.0.closed().await;
     }
@@ -56,7 +52,7 @@ impl hyper::body::Body for StreamedBody {
     }
 }
 
-/// Returns a body and its sender. The body holds `permit` until it is dropped.
+/// The body holds `permit` until it is dropped.
 pub(super) fn streamed_body(permit: ConcurrencyPermit) -> (BodySender, Body) {
     let (sender, receiver) = channel(1);
     (BodySender(sender), Body::new(StreamedBody { chunks: receiver, _permit: permit }))

@@ -10,8 +10,6 @@
 //! - `account` is an id, a name or an address; `mailbox` and `email` are ids; `keywords` are
 //!   separated by spaces; `receivedAt` is a date (RFC 3339); `known` is the email from which an
 //!   export of the account wrote the message.
-//! - Administrators may use every account, other users the accounts that are mapped to their Unix
-//!   user.
 //! - A message that is imported again is not added again. In another mailbox it is added to that,
 //!   with the keywords of both; `keywordsCut` says whether some of them were too many.
 //! - A refusal has problem details (RFC 7807) of a type `urn:restante:problem:…`.
@@ -40,7 +38,7 @@ use crate::transfer::{AppendRequest, append};
 use crate::wire::jmap::MethodError;
 use crate::wire::query;
 
-/// Why a request is refused: the status, the last part of the problem's type, and the detail.
+/// The status, the last part of the problem's type, and the detail.
 struct Refusal(StatusCode, &'static str, String);
 
 impl Refusal {
@@ -106,7 +104,6 @@ impl From<MethodError> for Refusal {
     }
 }
 
-/// Too many messages are being sent.
 fn busy() -> Refusal {
     Refusal(
         StatusCode::SERVICE_UNAVAILABLE,
@@ -204,7 +201,7 @@ async fn try_export(
     let id = arguments.required("email")?.parse::<EmailId>().map_err(|_| missing())?;
     let email = backend.store.snapshot().email(account, id)?.ok_or_else(missing)?;
     let size = usize::try_from(email.size).unwrap_or(usize::MAX);
-    // A client that reads slowly may delay other exports, but not imports.
+    // A client that reads slowly does not delay imports.
     let memory = backend.outgoing_memory.acquire(size).await.ok_or_else(busy)?;
     let store = backend.store.clone();
     let read = tokio::task::spawn_blocking(move || store.snapshot().message(account, id));
@@ -241,7 +238,6 @@ fn parse_keywords(text: &str) -> Result<BTreeSet<String>, Refusal> {
     })
 }
 
-/// The arguments in the query of a URL.
 struct Arguments(Vec<(String, String)>);
 
 impl Arguments {

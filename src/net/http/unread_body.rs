@@ -1,7 +1,7 @@
 //! Reads and discards the rest of a request body that was not read before the response.
 //!
-//! - A request may be refused before its body was received. If the connection were closed then, the
-//!   kernel would answer the rest of the body with a reset, and the client would lose the response.
+//! - If a connection were closed before the body was received, the kernel would answer the rest
+//!   with a reset, and the client would lose the response.
 //! - The rest is read while the response is sent, within bounds of time and size.
 //! - The body of a client that waits for `100 Continue` (RFC 9110 §10.1.1) is not read, because the
 //!   client has not sent it.
@@ -22,7 +22,6 @@ use crate::model::limits;
 /// A request body that puts its unread rest into `rest` when it is dropped.
 struct ReclaimableBody {
     body: Option<Incoming>,
-    /// Whether the client waits for `100 Continue` before it sends the body.
     awaits_continue: bool,
     rest: Arc<Mutex<Option<Incoming>>>,
 }
@@ -31,7 +30,6 @@ struct ReclaimableBody {
 #[derive(Debug)]
 pub(super) struct UnreadBody(Arc<Mutex<Option<Incoming>>>);
 
-/// Returns the request for the handler, and the unread rest of its body for later.
 pub(super) fn split_body(request: Request<Incoming>) -> (Request<Body>, UnreadBody) {
     let rest = Arc::new(Mutex::new(None));
     let expects = request.headers().get("expect");
@@ -44,8 +42,7 @@ pub(super) fn split_body(request: Request<Incoming>) -> (Request<Body>, UnreadBo
 }
 
 impl UnreadBody {
-    /// Reads and discards the rest, within bounds, in a task of its own. The request is active
-    /// meanwhile.
+    /// Discards the rest, in a task of its own. The request is active meanwhile.
     pub(super) fn drain(self, request: Arc<RequestGuard>) {
         let Some(body) = self.0.lock().take() else { return };
         tokio::spawn(async move {

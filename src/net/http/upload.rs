@@ -2,8 +2,7 @@
 //!
 //! - The id of an upload is its hash, so uploading the same bytes again returns the same blob.
 //! - An upload is collected in a file; all files of an account are bounded. Memory is taken only
-//!   when the upload is complete, and only until it is stored. So a slow client does not delay
-//!   others; a very slow one is refused.
+//!   while the complete upload is stored, so a slow client does not delay others.
 //!
 //! | Status | When |
 //! |---|---|
@@ -54,8 +53,7 @@ pub(super) async fn upload(
     }
 }
 
-/// Finds the account that a path names: one that the caller may manage, or one with a mailbox that
-/// is shared with the caller.
+/// Finds an account that the caller may manage, or that has a mailbox shared with the caller.
 ///
 /// # Errors
 /// 404 for any other account, whether it exists or not.
@@ -138,8 +136,8 @@ async fn try_upload(
     }))
 }
 
-/// Collects a body, mostly in a file, and reserves its bytes as they arrive. Returns `None` if the
-/// body is larger than `max`.
+/// Collects a body, and reserves its bytes as they arrive. Returns `None` if it is larger than
+/// `max`.
 pub(super) async fn collect(
     backend: &Backend,
     context: &RequestContext,
@@ -170,8 +168,8 @@ pub(super) async fn collect(
     Ok(Some((collected, reservation)))
 }
 
-/// Calls `write` with a collected body, on a thread that may wait, once there is memory for the
-/// body and the copies that storing makes.
+/// Calls `write` on a thread that may wait, once there is memory for the body and the copies that
+/// storing makes.
 pub(super) async fn store<T: Send + 'static>(
     backend: &Backend,
     mut collected: BodyBuffer,
@@ -194,10 +192,8 @@ pub(super) async fn store<T: Send + 'static>(
 }
 
 /// Whether the body may be a form of a web page, which a browser sends without a CORS preflight and
-/// with the login that it remembers.
-///
-/// Clients never upload `multipart/form-data`. They do use the other media types of forms, but
-/// unlike a browser do not accept HTML as the response.
+/// with the login that it remembers. Media types other than `multipart/form-data` count only if the
+/// client accepts HTML as the response, as a browser does.
 fn is_form(content_type: &str, headers: &HeaderMap) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let accepted = headers.get_all("accept").iter().filter_map(|field| field.to_str().ok());

@@ -48,8 +48,6 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    /// Reads the handshake of a request.
-    ///
     /// # Errors
     /// - 400: the handshake is malformed.
     /// - 405: the method is neither GET nor CONNECT.
@@ -109,9 +107,8 @@ impl Handshake {
         offered.flat_map(|field| field.split(',')).any(|offer| offer.trim() == protocol)
     }
 
-    /// Returns the response that accepts the handshake with a subprotocol. `serve` is called when
-    /// the connection has become a WebSocket, and never if that fails. `reservation` is empty, and
-    /// grows with each message that is received.
+    /// `serve` is called when the connection has become a WebSocket. `reservation` is empty, and
+    /// grows with each message.
     pub(super) fn accept<F>(
         self,
         protocol: &'static str,
@@ -148,29 +145,24 @@ impl Handshake {
     }
 }
 
-/// A message of the client.
 #[derive(Debug)]
 pub(super) enum ClientMessage {
-    /// A text, and the memory that is reserved for it.
+    /// With the memory that is reserved for it.
     Text(String, Reservation),
-    /// A binary message, which JMAP does not use. Its memory stays reserved until the close.
+    /// JMAP does not use binary messages. The memory stays reserved until the close.
     Bytes,
     /// A ping or pong.
     Control,
 }
 
-/// Why the next message cannot be received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReceiveError {
     /// The client disconnected or violates the protocol.
     Gone,
-    /// The message is larger than a request may be.
     TooLarge,
-    /// No memory could be reserved for the message.
     NoMemory(CapacityError),
 }
 
-/// An open WebSocket.
 #[derive(Debug)]
 pub(super) struct Socket<S = TokioIo<Upgraded>> {
     stream: WebSocketStream<MeteredStream<S>>,
@@ -201,7 +193,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         }
     }
 
-    /// Waits for the next message. May be cancelled: what was read of a message is kept.
+    /// May be cancelled: what was read of a message is kept.
     ///
     /// # Errors
     /// `ReceiveError`; then no more can be received, and after `Gone` no more can be sent.
@@ -229,9 +221,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         }
     }
 
-    /// Sends a text. Returns `false` if the client read it too slowly or disconnected, or if
-    /// `may_continue`, which is asked after each `send_window`, returned `false`. Then part of the
-    /// text may have been sent, and the socket must be dropped.
+    /// Returns `false` if the client read too slowly or disconnected, or if `may_continue`, which
+    /// is asked after each `send_window`, returned `false`. Then part of the text may have been
+    /// sent, and the socket must be dropped.
     pub(super) async fn send_text(
         &mut self,
         text: String,
@@ -240,7 +232,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         self.send(Message::Text(text.into()), may_continue).await
     }
 
-    /// Sends a ping; the pong is not awaited. Returns `false` in the same cases as `send_text`.
+    /// The pong is not awaited. Returns `false` as `send_text` does.
     pub(super) async fn ping(&mut self) -> bool {
         self.send(Message::Ping(Vec::new().into()), || true).await
     }
@@ -258,7 +250,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
                 }
             }
         };
-        // Nothing was read while the message was sent.
         self.pause_reading(begun.elapsed());
         sent
     }
@@ -274,8 +265,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         self.meter.lock().is_slow(Instant::now(), pace, is_reading)
     }
 
-    /// Sends a close frame (RFC 6455 §7.4.1), then reads and discards further input for a while,
-    /// unless the service is stopping already.
+    /// Sends a close frame (RFC 6455 §7.4.1), then discards further input for a while, unless the
+    /// service is stopping.
     pub(super) async fn close(mut self, code: u16, reason: &'static str, stop: &StopSignal) {
         let frame = CloseFrame { code: CloseCode::from(code), reason: reason.into() };
         if !self.send(Message::Close(Some(frame)), || true).await || stop.is_stopping() {
@@ -300,17 +291,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     }
 }
 
-/// Measures the incomplete message that is being received, and the bytes that are written.
 #[derive(Debug)]
 struct MessageMeter {
     reservation: Reservation,
-    /// How many bytes of the incomplete message have arrived.
+    /// Bytes of the incomplete message.
     bytes: usize,
     /// When the current window of `is_slow` began, and `bytes` at that time.
     window: Option<(Instant, usize)>,
-    /// Why no more memory could be reserved.
     error: Option<CapacityError>,
-    /// How many bytes were written to the client.
     written: u64,
 }
 
@@ -341,7 +329,7 @@ impl MessageMeter {
         self.written.saturating_sub(before) >= limits::MIN_RESPONSE_PACE_BYTES as u64
     }
 
-    /// Subtracts bytes that belong to a control frame.
+    /// Subtracts bytes of a control frame.
     fn discount_received(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
         if self.bytes == 0 {
@@ -365,7 +353,6 @@ impl MessageMeter {
     }
 }
 
-/// A stream that counts the bytes that are read and written.
 #[derive(Debug)]
 struct MeteredStream<S> {
     stream: S,

@@ -7,19 +7,16 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 
 use crate::model::PushKeys;
 
-/// The record size in the header (RFC 8188 §2.1). The one record of a body may be shorter.
+/// RFC 8188 §2.1. The one record of a body may be shorter.
 const RECORD_BYTES: u32 = 4096;
 /// The longest message. A header of 86 bytes, a delimiter of 1 and a tag of 16 are added, and the
 /// whole body may have 4096 bytes (RFC 8291 §4).
 pub(super) const MAX_MESSAGE_BYTES: usize = 3993;
 
-/// The client's key is not a point of the curve, the message is too long, or there is no
-/// randomness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the message cannot be encrypted with the client's keys")]
 pub(super) struct EncryptionError;
 
-/// Returns the encrypted body of a push request.
 pub(super) fn encrypt(plain: &[u8], keys: &PushKeys) -> Result<Vec<u8>, EncryptionError> {
     let mut salt = [0; 16];
     getrandom::fill(&mut salt).map_err(|_| EncryptionError)?;
@@ -68,7 +65,6 @@ fn encrypt_with(
     Ok(body)
 }
 
-/// The length of key material, in bytes.
 #[derive(Clone, Copy)]
 struct Length(usize);
 
@@ -78,7 +74,6 @@ impl KeyType for Length {
     }
 }
 
-/// Expands a key (HKDF) to `N` bytes.
 fn expand<const N: usize>(
     key: &aws_lc_rs::hkdf::Prk,
     info: &[&[u8]],

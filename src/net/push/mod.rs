@@ -4,7 +4,7 @@
 //! - Each subscription has a task of its own once one of its accounts changes.
 //! - The verification code is sent once in a run of the service. Nothing else is sent until the
 //!   client has returned it.
-//! - Pushes of one subscription are at least a second apart and contain the newest states.
+//! - A push contains the newest states.
 //! - A push that fails for now is retried with growing waits; later changes go with it. After the
 //!   last retry, and if the push is refused for good, its changes are not pushed any more.
 //! - A subscription is destroyed when the password or token with which it was made is removed, or
@@ -32,28 +32,24 @@ use crate::model::{AccountId, LiveValue, ModSeq, ObjectId, PushSubscription, lim
 use crate::store::{Error, Store};
 use target::{PushResult, send};
 
-/// The least time between two pushes of one subscription.
 const MIN_PUSH_INTERVAL: Duration = Duration::from_secs(1);
-/// The first wait after a push that failed. It doubles with each retry.
+/// Doubles with each retry.
 const FIRST_RETRY_PAUSE: Duration = Duration::from_secs(30);
-/// The longest wait, even if the push server asks for a longer one.
+/// Even if the push server asks for more.
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(3600);
-/// The most retries. After them, the changes are given up, and the subscription waits for the next
-/// change.
+/// After the last retry the changes are given up.
 const MAX_TRIES: u32 = 8;
-/// The most pushes at a time.
 const MAX_CONCURRENT_PUSHES: usize = 64;
-/// How often a subscription without changes is read, because it may have expired.
+/// How often a subscription without changes is read: it may have expired.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// The accounts that have changed, each with its first change that was not processed.
+/// With the first change of each account that was not processed.
 #[derive(Debug, Default)]
 struct ChangedAccounts {
     accounts: Mutex<HashMap<AccountId, ModSeq>>,
     notify: Notify,
 }
 
-/// Pushes changes until the service stops.
 pub async fn run(
     store: Store,
     directory: Directory,
@@ -123,7 +119,6 @@ pub async fn run(
     }
 }
 
-/// Bounds the concurrent pushes of one account.
 fn new_account_permits() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(limits::MAX_CONCURRENT_PUSHES_PER_USER))
 }
@@ -145,8 +140,7 @@ fn subscriptions(store: &Store, account: AccountId) -> Result<Vec<(AccountId, Ob
     Ok(all)
 }
 
-/// Returns the accounts that the subscriptions of an account observe: the account itself, and those
-/// with mailboxes that are shared with it.
+/// Returns the account itself, and those with mailboxes that are shared with it.
 fn observed_accounts(store: &Store, account: AccountId) -> Result<Vec<ObservedAccount>, Error> {
     let shared = store
         .snapshot()
@@ -171,14 +165,11 @@ struct SubscriptionTask {
     code_sent: bool,
 }
 
-/// What a task does next.
 #[derive(Debug, PartialEq, Eq)]
 enum PushStep {
     /// Wait for a change, or for `IDLE_CHECK_INTERVAL`.
     Wait,
-    /// Continue after this time.
     Again(Duration),
-    /// End: the subscription is gone.
     End,
 }
 
@@ -194,7 +185,7 @@ impl SubscriptionTask {
         }
     }
 
-    /// Pushes what is due, and returns what to do next. `tries` counts the failed pushes in a row.
+    /// `tries` counts the failed pushes in a row.
     async fn step(&mut self, tries: &mut u32) -> PushStep {
         let now = self.store.clock().now();
         let read = self.store.snapshot().object::<PushSubscription>(self.account, self.id);

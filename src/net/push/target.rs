@@ -21,22 +21,18 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// The longest that one push may take.
 const PUSH_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The result of a push.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PushResult {
     Accepted,
-    /// The URL is gone for good.
     Gone,
-    /// The push was refused for good, with the reason.
     Refused(String),
-    /// The push failed for now, with the reason and the wait that the server asks for.
+    /// The reason, and the wait that the server asks for.
     Later(String, Option<Duration>),
 }
 
-/// Sends a push. `allow_private` permits internal addresses.
+/// `allow_private` permits internal addresses.
 pub(super) async fn send(
     url: &str,
     body: Vec<u8>,
@@ -98,7 +94,7 @@ async fn try_send(
     Ok(result_of_status(response.status(), wait.map(Duration::from_secs)))
 }
 
-/// Interprets the status of a response (RFC 8030 §5, §7.3).
+/// RFC 8030 §5, §7.3.
 fn result_of_status(status: StatusCode, wait: Option<Duration>) -> PushResult {
     match status {
         status if status.is_success() => PushResult::Accepted,
@@ -132,11 +128,10 @@ fn pick_address(
         .ok_or_else(|| PushResult::Later("the host name has no address".into(), None))
 }
 
-/// Whether an address belongs to this machine. Even if it is public, services that are meant only
-/// for this machine can be reached at it.
+/// Whether an address, even a public one, belongs to this machine.
 ///
-/// The kernel connects to an address of the machine from the same address or from the loopback
-/// address. So a UDP socket is connected, which sends nothing, and its local address is compared.
+/// The kernel connects to such an address from the same address or from the loopback address. So a
+/// UDP socket is connected, which sends nothing, and its local address is compared.
 fn is_own(address: IpAddr) -> bool {
     let address = address.to_canonical();
     let any: IpAddr =
@@ -148,13 +143,12 @@ fn is_own(address: IpAddr) -> bool {
     from.is_ok_and(|from| is_within_machine(from.ip(), address))
 }
 
-/// Whether a connection between these addresses stays within this machine.
 fn is_within_machine(from: IpAddr, to: IpAddr) -> bool {
     let (from, to) = (from.to_canonical(), to.to_canonical());
     from == to || from.is_loopback()
 }
 
-/// Whether an address is not globally reachable: loopback, private or reserved.
+/// Whether an address is loopback, private or reserved.
 fn is_internal(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => {
@@ -195,8 +189,7 @@ fn is_internal(address: IpAddr) -> bool {
     }
 }
 
-/// Returns a TLS client with the machine's trusted certificates, or `None` if there are none. Then
-/// the next call looks for them again.
+/// Returns `None` if the machine has no trusted certificates; the next call looks for them again.
 fn connector() -> Option<TlsConnector> {
     static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
     let config = match CONFIG.get() {

@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// Of all fields of a name.
+/// The bytes of all fields of one name.
 const MAX_FIELD_BYTES: usize = 4096;
 /// The most entries that are used, from the end.
 const MAX_HOPS: usize = 32;

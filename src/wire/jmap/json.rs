@@ -57,7 +57,8 @@ pub fn write(value: &Value) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Of a node of a `serde_json::Map`, which can have 11 members and is usually two thirds full.
+/// The bytes of a node of a `serde_json::Map`, which has room for 11 members and is usually two
+/// thirds full.
 const NODE_BYTES: usize = 11 * (size_of::<String>() + size_of::<Value>()) + 16;
 const NODE_MEMBERS: usize = 8;
 
@@ -105,7 +106,7 @@ pub fn or_null(members: Map<String, Value>) -> Value {
     if members.is_empty() { Value::Null } else { Value::Object(members) }
 }
 
-/// Unicode §23.7.
+/// Whether this is a noncharacter (Unicode §23.7).
 fn is_noncharacter(c: char) -> bool {
     let code = u32::from(c);
     (0xfdd0..=0xfdef).contains(&code) || code & 0xfffe == 0xfffe

@@ -93,7 +93,7 @@ impl<'p> Patch<'p> {
     }
 }
 
-/// RFC 6901 §3, §4.
+/// Decodes a reference token (RFC 6901 §3, §4).
 pub(super) fn decode_token(token: &str) -> Option<String> {
     let mut out = String::with_capacity(token.len());
     let mut rest = token.chars();

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 
 pub trait Property: Clone + PartialEq + DeserializeOwned {
-    /// RFC 8620 §5.1.
+    /// The property `id`, which is always returned (RFC 8620 §5.1).
     fn id() -> Self;
 
     fn name(&self) -> &str;

@@ -21,7 +21,7 @@ const TOLERATED_CAPABILITIES: [&str; 6] = [
 /// A method call or a method response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Invocation {
-    /// Of a method, or `error`.
+    /// The name of the method, or `error`.
     pub name: String,
     pub arguments: Map<String, Value>,
     pub id: String,

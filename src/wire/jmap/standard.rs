@@ -76,7 +76,7 @@ pub struct ChangesArgs {
     pub max_changes: Option<std::num::NonZeroU64>,
 }
 
-/// RFC 8621 §2.2, RFC 9425 §4.3.
+/// Which properties of the updated objects changed (RFC 8621 §2.2, RFC 9425 §4.3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum UpdatedProperties {
@@ -131,7 +131,7 @@ pub struct SetArgs {
 pub struct SetAnswer {
     pub account_id: String,
     pub old_state: String,
-    /// After the changes, if the answer reports all changes since `old_state`.
+    /// The state after the changes, if the answer reports all changes since `old_state`.
     pub new_state: String,
     /// Properties that the client does not know, by creation id.
     pub created: Option<JsonObject>,
@@ -313,6 +313,6 @@ impl Answer for QueryChangesResponse {}
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AddedItem {
     pub id: String,
-    /// In the new results.
+    /// The index in the new results.
     pub index: u64,
 }

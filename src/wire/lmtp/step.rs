@@ -54,11 +54,11 @@ impl RcptQuestion<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub hostname: String,
-    /// In bytes, for a message.
+    /// The largest message, in bytes.
     pub max_message: u64,
     /// More recipients of a transaction get 452 4.5.3.
     pub max_recipients: usize,
-    /// For XFORWARD and XCLIENT.
+    /// Whether the client may use XFORWARD and XCLIENT.
     pub trusted: bool,
     /// Whether STARTTLS is offered.
     pub starttls: bool,

@@ -220,7 +220,7 @@ pub struct AttachmentFacts {
     pub name: Option<String>,
     #[serde(rename = "type")]
     pub media_type: String,
-    /// Decoded, in bytes.
+    /// The decoded size, in bytes.
     pub size: u64,
 }
 

@@ -24,9 +24,9 @@ pub type QueueChangeArguments = OfAccount<With<QueueSelection, QueueTarget>>;
 pub struct QueueSelection {
     pub kind: Option<String>,
     pub state: Option<String>,
-    /// Of a recipient.
+    /// A recipient's domain.
     pub domain: Option<String>,
-    /// At this time or before.
+    /// Selects actions that were queued at this time or before.
     pub queued_before: Option<String>,
 }
 

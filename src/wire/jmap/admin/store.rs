@@ -93,12 +93,12 @@ pub enum JobStage {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreProgress {
-    /// Of the account that is being checked, from 1. The shared tables come after the last account.
+    /// The account that is being checked, from 1. The shared tables come last.
     pub number: u64,
     pub accounts: u64,
     pub account: String,
     pub table: String,
-    /// Checked, in all accounts.
+    /// Rows that were checked, in all accounts.
     pub rows: u64,
     pub written: u64,
 }
@@ -117,7 +117,7 @@ pub enum JobResult {
 pub struct CheckFindings {
     /// The first breaches, a line each.
     pub breaches: Vec<String>,
-    /// Of all breaches.
+    /// The number of all breaches.
     pub count: u64,
     pub accounts: u64,
     pub rows: u64,
@@ -144,10 +144,10 @@ pub struct RepairOutcome {
 pub struct BackupFacts {
     pub id: u32,
     pub at: String,
-    /// Of all files, including those shared with earlier backups.
+    /// Bytes of all files, including those shared with earlier backups.
     pub octets: u64,
     pub files: u32,
-    /// Written for this backup.
+    /// Bytes written for this backup.
     pub written: u64,
 }
 
