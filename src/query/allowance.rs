@@ -1,15 +1,15 @@
 //! Bounds how much several searches read together: bytes of messages, and rows of emails.
 //!
 //! - Bytes are charged when they are read. A search that exceeds the bound is refused.
-//! - Rows are counted, and checked only before a walk over emails begins. So one walk is always
-//!   finished, however large the account is, and no further walk begins after too many rows.
+//! - Rows are counted, and checked only when a walk over emails begins. So the rows of a walk that
+//!   began do not stop it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Error;
 
-/// How much searches may still read. Clones share the remaining amounts. The default has no bound.
+/// How much searches may still read. Clones share the amounts. The default has no bound.
 #[derive(Debug, Clone, Default)]
 pub struct Allowance(Option<Arc<Remaining>>);
 
@@ -26,8 +26,6 @@ impl Allowance {
         Self(Some(Arc::new(Remaining { bytes: bytes.into(), rows: rows.into() })))
     }
 
-    /// Charges bytes of messages.
-    ///
     /// # Errors
     /// `TooMuchRead` if fewer bytes remain. Nothing is charged then.
     pub(super) fn charge_bytes(&self, bytes: u64) -> Result<(), Error> {
@@ -47,7 +45,6 @@ impl Allowance {
         if is_left { Ok(()) } else { Err(Error::TooMuchWalked) }
     }
 
-    /// Counts rows that were read.
     pub fn count_rows(&self, rows: usize) {
         let Some(left) = &self.0 else { return };
         let rows = rows as u64;
@@ -57,7 +54,6 @@ impl Allowance {
 }
 
 impl PartialEq for Allowance {
-    /// Whether both are the same allowance.
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),

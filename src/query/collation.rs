@@ -1,6 +1,5 @@
 //! The collations by which texts are sorted (RFC 8620 §5.5 `collation`). Each turns a text into a
-//! key whose bytes sort in the order of the collation. The filters by name of Mailbox/query and
-//! Quota/query also look for the key of a part in the key of a name. Keys are not stored.
+//! key whose bytes sort in the order of the collation. Keys are not stored.
 
 use unicode_normalization::UnicodeNormalization;
 
@@ -22,7 +21,6 @@ impl Collation {
     /// All collations, in order of preference.
     pub const ALL: [Self; 3] = [Self::UnicodeCasemap, Self::AsciiCasemap, Self::Octet];
 
-    /// Returns the name in the registry.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -32,14 +30,12 @@ impl Collation {
         }
     }
 
-    /// Returns the collation with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.name() == name)
     }
 
-    /// Returns the sort key of a text, at most `limits::MAX_SORT_KEY_BYTES` bytes, cut between
-    /// characters.
+    /// Returns the sort key of a text, cut between characters to `limits::MAX_SORT_KEY_BYTES`.
     #[must_use]
     pub fn key(self, text: &str) -> Box<str> {
         let mut key = String::new();

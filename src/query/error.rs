@@ -5,23 +5,20 @@ use crate::store;
 /// Why a query is not answered. The comments name the JMAP error types.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// `unsupportedFilter` or `unsupportedSort`: the filter or sort exceeds a bound.
+    /// `unsupportedFilter` or `unsupportedSort`: a bound is exceeded, or a keyword is not
+    /// well-formed.
     #[error("{0}")]
     Unsupported(&'static str),
-    /// `unsupportedFilter`: the search would read more messages than the allowance permits.
-    /// `changes` returns `CannotCalculateChanges` instead.
+    /// `unsupportedFilter`: the search would read more bytes of messages than the allowance has.
     #[error("the search would read too many messages: narrow it")]
     TooMuchRead,
-    /// `requestTooLarge`: the searches that share the allowance have read so many emails that no
-    /// further search begins.
+    /// `requestTooLarge`: the searches that share the allowance have read too many rows.
     #[error("the request reads too many emails: ask for less at a time")]
     TooMuchWalked,
-    /// `anchorNotFound`: the anchor is not in the results.
     #[error("the anchor is not in the results")]
     AnchorNotFound,
     /// `cannotCalculateChanges`: the state is newer than the newest change, below the low mark, or
-    /// more than `limits::MAX_QUERY_EVENTS` changes back; or the search would read too many
-    /// messages.
+    /// too many changes back; or the search would read too many messages.
     #[error("the changes since that state are not known")]
     CannotCalculateChanges,
     /// `tooManyChanges`: there are more changes than `maxChanges`.

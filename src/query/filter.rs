@@ -1,9 +1,5 @@
 //! The filter of a query (RFC 8621 §4.4.1, RFC 8620 §5.5), its bounds, and what its answer depends
-//! on.
-//!
-//! - A JSON object with several properties is an `And` of its conditions (RFC 8621 §4.4.1). An
-//!   object without properties is an empty `And`.
-//! - `matching::evaluate` decides whether an email matches.
+//! on. `matching::evaluate` decides whether an email matches.
 
 use super::Error;
 use crate::model::{MailboxUid, UtcMillis, keyword, limits};
@@ -11,11 +7,11 @@ use crate::model::{MailboxUid, UtcMillis, keyword, limits};
 /// Operators over conditions (RFC 8620 §5.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
-    /// All of these match. An empty list is true.
+    /// An empty list is true.
     And(Vec<Self>),
-    /// At least one of these matches. An empty list is false.
+    /// An empty list is false.
     Or(Vec<Self>),
-    /// None of these matches. An empty list is true.
+    /// None of these matches, or the list is empty.
     Not(Vec<Self>),
     Is(Condition),
 }
@@ -29,52 +25,37 @@ impl Default for Filter {
 /// A condition on an email (RFC 8621 §4.4.1). Keywords are in normal form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
-    /// The email is in this mailbox.
     InMailbox(MailboxUid),
     /// The email is in at least one mailbox that is not listed here.
     InMailboxOtherThan(Vec<MailboxUid>),
-    /// The email was received before this time.
     Before(UtcMillis),
-    /// The email was received at this time or later.
+    /// Also emails received at this time.
     After(UtcMillis),
-    /// The email has at least this many bytes.
     MinSize(u64),
-    /// The email has fewer bytes than this.
+    /// Not emails of exactly this size.
     MaxSize(u64),
-    /// Every email of the thread has the keyword.
     AllInThreadHaveKeyword(String),
-    /// Some email of the thread has the keyword.
     SomeInThreadHaveKeyword(String),
-    /// No email of the thread has the keyword.
     NoneInThreadHaveKeyword(String),
-    /// The email has the keyword.
     HasKeyword(String),
-    /// The email does not have the keyword.
     NotKeyword(String),
-    /// The email's `hasAttachment` has this value.
     HasAttachment(bool),
     /// The text is in From, To, Cc, Bcc, Subject, the body or the name of an attachment.
     Text(String),
-    /// The text is in From.
     From(String),
-    /// The text is in To.
     To(String),
-    /// The text is in Cc.
     Cc(String),
-    /// The text is in Bcc.
     Bcc(String),
-    /// The text is in Subject.
     Subject(String),
-    /// The text is in the body.
     Body(String),
-    /// The text is in the name of an attachment. Not in RFC 8621.
+    /// A text in the name of an attachment. Not in RFC 8621.
     AttachmentName(String),
     /// The email has an attachment of this media type; `type` or `type/` stands for all its
     /// subtypes. Not in RFC 8621.
     AttachmentType(String),
     /// The email has a header field of this name, and the value contains `text` if there is one.
     Header {
-        /// The name of the field, in any letter case.
+        /// In any letter case.
         name: String,
         text: Option<String>,
     },
@@ -83,9 +64,9 @@ pub enum Condition {
 /// What an answer depends on, apart from immutable properties of the email.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Dependencies {
-    /// Depends on mailboxes or keywords, of the email or of its thread.
+    /// On mailboxes or keywords, of the email or of its thread.
     pub mutable: bool,
-    /// Depends on the other emails of the thread.
+    /// On the other emails of the thread.
     pub threads: bool,
 }
 
@@ -106,8 +87,8 @@ impl Filter {
         self.within(limits::MAX_FILTER_DEPTH, &mut left)
     }
 
-    /// Checks the filter at a place where at most `depth` operators may nest, and takes its
-    /// conditions from `left`.
+    /// Checks the filter where at most `depth` operators may nest, and takes its conditions from
+    /// `left`.
     fn within(&self, depth: usize, left: &mut usize) -> Result<(), Error> {
         match self {
             Self::And(parts) | Self::Or(parts) | Self::Not(parts) => {
@@ -128,7 +109,6 @@ impl Filter {
         }
     }
 
-    /// Returns on what a match depends.
     #[must_use]
     pub fn dependencies(&self) -> Dependencies {
         match self {

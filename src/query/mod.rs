@@ -1,13 +1,10 @@
 //! Email/query and Email/queryChanges (RFC 8621 §4.4 and §4.5, RFC 8620 §5.5 and §5.6).
 //!
-//! - Each answer is made on one snapshot. Every access path gives the same answer; `plan` chooses
-//!   the cheapest. `generic` always applies: it reads all emails. A query that a maintained listing
-//!   answers (`listing`) costs the length of its answer, and a text search costs the number of hits
-//!   in the search index.
-//! - The state of a query is the account's newest change of an email. `changes` answers for any
-//!   state since the low mark. It may report more than what changed, never less.
-//! - The bounds of filter and sort are in `model::limits`. They are checked before anything is
-//!   read.
+//! - Each answer is made on one snapshot. `plan` chooses the cheapest of several access paths,
+//!   which give the same answer.
+//! - The state of a query is the account's newest change of an email. `changes` may report more
+//!   than what changed, never less.
+//! - The bounds of filter and sort are checked before anything is read.
 //!
 //! JSON, the text form of ids, and the limits on the number of results are handled in `jmap`.
 
@@ -51,7 +48,6 @@ use listing::parts::ResultParts;
 use matching::evaluate::Matcher;
 use walk::EmailWalk;
 
-/// An answer, and the plan by which it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnswerWithPlan<T> {
     pub answer: T,
@@ -125,7 +121,6 @@ fn query_by(
     }
 }
 
-/// Reads at most `max_events` changes of a listing.
 fn changes_by(
     snapshot: &Snapshot<'_>,
     matcher: &Matcher,
@@ -147,8 +142,8 @@ fn changes_by(
         }
         _ => {}
     }
-    // The query may have reported canCalculateChanges, because its first page needed few messages.
-    // The changes need every match. If that is too much to read, RFC 8620 §5.6 has this error.
+    // The first page may have needed few messages. The changes need every match, and RFC 8620 §5.6
+    // has this error for that.
     let answer =
         generic::changes(snapshot, matcher, request, EmailWalk::of(&plan, snapshot, &request.spec))
             .map_err(|error| match error {
@@ -158,7 +153,7 @@ fn changes_by(
     Ok(AnswerWithPlan { answer, plan })
 }
 
-/// A position beyond this in all mail makes its listing, which has ranks, worth maintaining.
+/// A position beyond this makes the listing of all mail, which has ranks, worth maintaining.
 const MIN_RANKED_POSITION: u64 = 4096;
 
 impl Window {

@@ -1,14 +1,12 @@
 //! The sizes of the batches in which a query reads and sorts. They do not change any answer.
 
-/// The sizes of the batches in which a query reads and sorts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryOptions {
-    /// Hits of the search index that are processed together at first; fewer if fewer results are
-    /// wanted. Later batches grow (`walk::search::MAX_SEARCH_BATCH`).
+    /// Hits of the search index in the first batches; fewer if fewer results are wanted.
     pub search_batch: usize,
     /// Bytes of messages that a search reads ahead for one batch of hits.
     pub prefetch_bytes: u64,
-    /// Results beyond the wanted ones that are at least collected before sorting and truncating.
+    /// Results beyond the wanted ones that are collected before sorting and truncating.
     pub sort_slack: usize,
 }
 
@@ -19,7 +17,7 @@ impl Default for QueryOptions {
 }
 
 impl QueryOptions {
-    /// Returns sizes so small that the few emails of a test need several batches.
+    /// Returns sizes so small that a few emails need several batches.
     #[must_use]
     #[cfg(any(test, feature = "internals"))]
     pub fn small() -> Self {

@@ -6,8 +6,7 @@
 //! - The history of the mailboxes tells what was in the scope at an earlier state, if the same
 //!   mailboxes were shared then. The caller must check that
 //!   (`Snapshot::is_sharing_unchanged_since`).
-//! - The number of changes in the account is not hidden: states count all changes, and the changes
-//!   since a state that is too many changes back cannot be reported (`docs/decisions.md`).
+//! - The number of changes in the account is not hidden (`docs/decisions.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +16,6 @@ use crate::model::{
 use crate::query::filter::{Condition, Filter};
 use crate::store::{Error, Snapshot};
 
-/// The mailboxes whose emails may be seen.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Scope(BTreeSet<MailboxUid>);
 
@@ -33,9 +31,7 @@ pub struct ScopedChange {
     /// The last change of the email, or the change by which it left the scope.
     pub at: ModSeq,
     pub thread: ThreadId,
-    /// Whether the email was in the scope at the old state.
     pub was_visible: bool,
-    /// Whether the email is in the scope now.
     pub is_visible: bool,
     /// The mailboxes of the scope that the email is in, or that it left since the state.
     pub mailboxes: BTreeSet<MailboxUid>,
@@ -51,7 +47,6 @@ impl Scope {
         &self.0
     }
 
-    /// Whether an email may be seen.
     #[must_use]
     pub fn sees(&self, email: &EmailMetadata) -> bool {
         email.mailboxes.iter().any(|uid| self.0.contains(uid))
@@ -84,7 +79,6 @@ impl Scope {
         }
     }
 
-    /// Returns a filter for emails in a mailbox of the scope that is not one of `without`.
     fn open_mailboxes_except(&self, without: &[MailboxUid]) -> Filter {
         let open = self.0.iter().filter(|uid| !without.contains(uid));
         let mut parts: Vec<Filter> =
@@ -95,10 +89,9 @@ impl Scope {
         }
     }
 
-    /// Returns what changed in the scope after `since`, or `None` if that is not known: a mailbox
-    /// has no history that far back, or more than `max_changes` emails of the account or events of
-    /// one mailbox would have to be read. The caller must check that `since` is not below the low
-    /// mark of `Email`.
+    /// Returns what changed in the scope after `since`, which must not be below the low mark of
+    /// `Email`. `None` if that is not known: a mailbox has no history that far back, or more than
+    /// `max_changes` emails of the account or events of one mailbox would have to be read.
     pub fn changes(
         &self,
         snapshot: &Snapshot<'_>,
@@ -162,14 +155,12 @@ impl Scope {
     }
 }
 
-/// How an email moved among the mailboxes of a scope.
 #[derive(Debug, Default)]
 struct ScopeMove {
-    /// Whether the email was in a mailbox of the scope at the old state.
     was: bool,
     came: BTreeSet<MailboxUid>,
     left: BTreeSet<MailboxUid>,
-    /// The change by which the email last left a mailbox.
+    /// When the email last left a mailbox.
     at: ModSeq,
 }
 

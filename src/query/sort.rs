@@ -1,9 +1,8 @@
 //! The order of the results (RFC 8621 §4.4.2, RFC 8620 §5.5).
 //!
-//! - Results that are equal by all comparators are sorted by id, newest first. So is everything if
-//!   there are no comparators.
-//! - If `receivedAt` ascending is a comparator, equal results are sorted oldest first. So a sort by
-//!   it alone is the exact reverse of the order of the ids, and can be walked from the end.
+//! - Results that are equal by all comparators are sorted by id, newest first; oldest first if
+//!   `receivedAt` ascending is a comparator, so that this comparator alone is the reverse order of
+//!   the ids.
 //! - An email without a Date is sorted as if sent before all others. One without From, To or
 //!   Subject is sorted by the empty text.
 
@@ -12,7 +11,6 @@ use crate::model::{EmailId, ListingFilter, keyword, limits};
 use crate::query::collation::Collation;
 use crate::query::filter::Dependencies;
 
-/// One comparator (RFC 8620 §5.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comparator {
     pub property: SortProperty,
@@ -20,24 +18,20 @@ pub struct Comparator {
     pub collation: Collation,
 }
 
-/// A property by which results can be sorted (RFC 8621 §4.4.2). Keywords are in normal form.
+/// A property to sort by (RFC 8621 §4.4.2). Keywords are in normal form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SortProperty {
     ReceivedAt,
-    /// The time in the Date field.
     SentAt,
     Size,
-    /// The name of the first person in From, or the address if there is no name.
+    /// The name of the first person, or the address if there is no name.
     From,
-    /// The name of the first person in To, or the address if there is no name.
+    /// As `From`, of the field To.
     To,
     /// The base subject (RFC 5256 §2.1).
     Subject,
-    /// Whether the email has the keyword.
     HasKeyword(String),
-    /// Whether every email of the thread has the keyword.
     AllInThreadHaveKeyword(String),
-    /// Whether some email of the thread has the keyword.
     SomeInThreadHaveKeyword(String),
 }
 
@@ -58,8 +52,6 @@ impl SortProperty {
     }
 }
 
-/// Checks the bounds of `model::limits`.
-///
 /// # Errors
 /// `Unsupported`, with the bound that is exceeded.
 pub(super) fn validate(sort: &[Comparator]) -> Result<(), Error> {
@@ -82,7 +74,7 @@ pub(super) fn dependencies(sort: &[Comparator]) -> Dependencies {
     })
 }
 
-/// The direction of a walk over ids. Ids ascend from the newest email to the oldest.
+/// The direction of a walk over ids, which ascend from the newest email to the oldest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Direction {
     #[default]
@@ -91,7 +83,6 @@ pub(super) enum Direction {
 }
 
 impl Direction {
-    /// Whether `id` comes after `other` in this direction.
     pub(super) fn is_behind(self, id: EmailId, other: EmailId) -> bool {
         match self {
             Self::NewestFirst => id > other,
@@ -100,8 +91,7 @@ impl Direction {
     }
 }
 
-/// A first comparator by a keyword, such as "flagged first". It divides the results into the emails
-/// that match a listing filter and the others.
+/// A first comparator by a keyword, such as "flagged first".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SortPin {
     pub filter: ListingFilter,
@@ -109,7 +99,6 @@ pub struct SortPin {
     pub first: bool,
 }
 
-/// A sort that listings can provide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ListingOrder {
     pub(super) pin: Option<SortPin>,
@@ -117,7 +106,7 @@ pub(super) struct ListingOrder {
 }
 
 /// Returns the order of a sort as listings provide it, or `None` if they cannot. All emails match
-/// the filters `shown`, so comparators by these filters are ignored.
+/// the filters `shown`, so comparators by these are ignored.
 #[must_use]
 pub(super) fn order(sort: &[Comparator], shown: &[ListingFilter]) -> Option<ListingOrder> {
     let is_constant =
@@ -141,7 +130,7 @@ fn by_receipt(comparator: &Comparator) -> Option<Direction> {
 }
 
 fn pin(comparator: &Comparator) -> Option<SortPin> {
-    // In ascending order, the emails for which the property is false come first.
+    // Ascending, false comes first.
     let (filter, shows_true) = match &comparator.property {
         SortProperty::HasKeyword(word) if word == keyword::FLAGGED => {
             (ListingFilter::Flagged, true)
@@ -161,8 +150,8 @@ fn pin(comparator: &Comparator) -> Option<SortPin> {
     Some(SortPin { filter, first: comparator.ascending != shows_true })
 }
 
-/// Returns the direction in which a walk over ids gives the results in their order, or `None` if
-/// neither direction does.
+/// Returns the direction in which a walk over ids gives the results in their order, if there is
+/// one.
 #[must_use]
 pub(super) fn direction(sort: &[Comparator]) -> Option<Direction> {
     match sort {
@@ -172,8 +161,7 @@ pub(super) fn direction(sort: &[Comparator]) -> Option<Direction> {
     }
 }
 
-/// Whether results that are equal by all comparators are sorted oldest first: some comparator is
-/// `receivedAt` ascending.
+/// Whether results that are equal by all comparators are sorted oldest first.
 pub(super) fn is_oldest_first(sort: &[Comparator]) -> bool {
     sort.iter().any(|comparator| by_receipt(comparator) == Some(Direction::OldestFirst))
 }

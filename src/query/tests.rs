@@ -1,11 +1,5 @@
 //! Compares queries and changes of queries with the naive account, over random histories.
-//!
-//! - `TestDriver` applies each random change to a store and to the naive account.
-//! - Every access path that applies to a query must give the answer of the naive account.
-//! - `RESTANTE_CASES` sets the number of histories of each test.
-//!
-//! The modules below test single access paths, the search index, guests, repairs, and how many
-//! rows queries read.
+//! `RESTANTE_CASES` sets the number of histories of each test.
 
 mod client;
 mod delivered;
@@ -36,7 +30,7 @@ use crate::query::tests::driver::{ACCOUNT, EPOCH, Op, TIMES, TestDriver, ops};
 use crate::query::tests::naive::{KEYWORDS, NaiveDraft, apply_changes};
 use crate::query::*;
 
-/// Returns a query of every email, with batches so small that a few emails need several.
+/// Returns a query of every email, with small batches.
 fn small_batches() -> QuerySpec {
     QuerySpec { options: QueryOptions::small(), ..QuerySpec::default() }
 }
@@ -179,8 +173,7 @@ fn query_spec() -> impl Strategy<Value = QuerySpec> {
     )
 }
 
-/// Where a window begins, before there are ids: `Anchor` has the index of an email in
-/// `TestDriver::ids` and the offset.
+/// Where a window begins. `Anchor` has the index of an email in `TestDriver::ids` and the offset.
 #[derive(Debug, Clone)]
 enum Begin {
     Position(i64),
@@ -251,7 +244,6 @@ fn check_changes(driver: &TestDriver, spec: &QuerySpec) {
     }
 }
 
-/// Whether this access path must report the minimum of changes.
 fn reports_minimum(path: AccessPath) -> bool {
     matches!(path, AccessPath::Listing(_) | AccessPath::Pinned(..) | AccessPath::AllMail)
 }
@@ -360,7 +352,6 @@ fn check_changes_by(
         let is_correct =
             patched.iter().zip(&expected).all(|(cached, id)| cached.is_none() || cached == id);
         assert!(is_correct, "{old:?} to {new:?} by {part:?} gave {patched:?} for {request:?}");
-        // The client's results up to this email are correct, if the email stayed in its position.
         if new.contains(up_to) && !found.removed.contains(up_to) {
             let complete = patched.iter().take_while(|cached| cached.is_some()).count();
             assert!(
@@ -419,7 +410,6 @@ proptest! {
     }
 }
 
-/// Compares the rows of the store with the naive account, and runs the checker.
 fn check_account(driver: &TestDriver) {
     check_rows(driver);
     let make_rows = |raw: &[u8]| rows_of_any(raw, driver.store.secrets());
@@ -427,7 +417,6 @@ fn check_account(driver: &TestDriver) {
     assert_eq!(found.breaches, Vec::new());
 }
 
-/// Compares counts, low mark, emails with their bytes, threads and quota with the naive account.
 fn check_rows(driver: &TestDriver) {
     let snapshot = driver.store.snapshot();
     let mailboxes = snapshot.mailboxes(ACCOUNT).unwrap();

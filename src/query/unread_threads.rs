@@ -14,15 +14,14 @@ use crate::model::{
 };
 use crate::store::{Error, ListingAction, ListingRequest, Snapshot};
 
-/// The numbers of unread threads in a scope, and the listings of unseen emails that they came from.
+/// Numbers of unread threads in a scope, and the listings of unseen emails that they came from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UnreadThreads {
-    /// The number of unread threads of each mailbox of the scope, also where it is zero.
+    /// Also the mailboxes without unread threads.
     pub counts: BTreeMap<MailboxUid, u64>,
-    /// A mailbox in which at least `MIN_MAINTAINED_EMAILS` read emails were skipped, so that a
-    /// listing of its unseen emails is worth making. The last one, if there are several.
+    /// A mailbox whose listing of unseen emails is worth making, because at least
+    /// `MIN_MAINTAINED_EMAILS` read emails were skipped. The last one, if there are several.
     pub wanted_listing: Option<MailboxUid>,
-    /// The mailboxes whose listing of unseen emails was used.
     pub used_listings: Vec<(MailboxUid, MaintainedListing)>,
 }
 
@@ -40,8 +39,7 @@ impl UnreadThreads {
 
 impl Scope {
     /// Counts `unreadThreads` of each mailbox of the scope (RFC 8621 §2) from the emails that may
-    /// be seen. An email that is only in the Trash does not make its thread unread in other
-    /// mailboxes; in the Trash only emails in the Trash count.
+    /// be seen. An email that is only in the Trash does not make its thread unread elsewhere.
     ///
     /// The rows read are counted in `reads`. The caller must call `Allowance::begin_walk` before.
     pub fn unread_threads(

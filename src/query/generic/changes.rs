@@ -1,12 +1,10 @@
 //! Email/queryChanges for any filter and sort (RFC 8620 §5.6, RFC 8621 §4.5).
 //!
 //! - An email is *touched* if it changed since the state, or if its thread did and the answer
-//!   depends on threads. An email that is not touched matched then if it matches now, with the same
-//!   sort keys.
+//!   depends on threads. For other emails neither match nor sort keys changed.
 //! - `removed` is every touched email that existed at the state and may have matched, by its
-//!   immutable properties. `added` is every touched email that matches now. The old results without
-//!   `removed`, with `added` inserted at their indexes, are the new results. More than the minimum
-//!   may be reported.
+//!   immutable properties. `added` is every touched email that matches now. So more than the
+//!   minimum may be reported.
 //! - Within a scope, only emails that were in the scope at the state are reported as removed.
 //!   Others would tell a guest about mail that was never shared.
 
@@ -22,7 +20,6 @@ use crate::query::walk::EmailWalk;
 use crate::query::{Error, QueryChanges, QueryChangesAnswer, Scope, sort};
 use crate::store::Snapshot;
 
-/// Answers Email/queryChanges for any filter and sort.
 pub(in crate::query) fn changes(
     snapshot: &Snapshot<'_>,
     matcher: &Matcher,
@@ -68,8 +65,7 @@ pub(in crate::query) fn changes(
         && let Some(last) = new.iter().position(|entry| entry.id == up_to)
     {
         added.retain(|(index, _)| *index <= last);
-        // Only if the email is known to have been in the old results; otherwise its old position is
-        // not known.
+        // Otherwise the old position of that email is not known.
         if let Some(last) = new.get(last).filter(|_| !touched.contains_key(&up_to)) {
             let mut removed_until = Vec::with_capacity(removed.len());
             for id in removed {
@@ -94,20 +90,18 @@ pub(in crate::query) fn changes(
     })
 }
 
-/// A touched email: its position in the results may have changed.
 struct ChangedEmail {
     metadata: EmailMetadata,
     /// Whether the email existed at the old state, and was in the scope. It need not have matched.
     was_listed: bool,
 }
 
-/// Returns on what the results depend: by their filter, their sort, and the collapsing of threads.
 fn dependencies(request: &QueryChanges) -> Dependencies {
     let depends = request.spec.filter.dependencies().and(sort::dependencies(&request.spec.sort));
     depends.and(Dependencies { mutable: false, threads: request.spec.collapse })
 }
 
-/// Returns the touched emails, including those that existed at the state and are destroyed now.
+/// Returns the touched emails, including those destroyed since.
 fn changed_emails(
     snapshot: &Snapshot<'_>,
     request: &QueryChanges,
@@ -122,7 +116,7 @@ fn changed_emails(
             return Err(Error::CannotCalculateChanges);
         };
         let (came, gone) = (email.created > since, email.destroyed.is_some());
-        // An email created and destroyed since was never listed, and its thread is as before.
+        // An email created and destroyed since was never listed.
         if (came && gone) || !(came || gone || depends.mutable) {
             continue;
         }
@@ -144,8 +138,8 @@ fn changed_emails(
     Ok(touched)
 }
 
-/// Returns the touched emails within a scope. An email is created or destroyed for the guest when
-/// it enters or leaves the scope.
+/// As `changed_emails`, within a scope: an email is created or destroyed for the guest when it
+/// enters or leaves the scope.
 fn changed_emails_within(
     scope: &Scope,
     snapshot: &Snapshot<'_>,
@@ -168,7 +162,6 @@ fn changed_emails_within(
     for thread in threads {
         for id in snapshot.thread_emails(account, thread)? {
             if let Some(email) = snapshot.email(account, id)?.filter(|email| scope.sees(email)) {
-                // The email did not enter the scope since the state, so it was in it.
                 touched.entry(id).or_insert(ChangedEmail { was_listed: true, metadata: email });
             }
         }

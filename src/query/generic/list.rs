@@ -1,4 +1,4 @@
-//! Finds the results of a query, as many as are wanted, and sorts, collapses and truncates them.
+//! Collects the results of a walk: sorts, collapses and truncates them.
 
 use std::collections::HashSet;
 
@@ -12,12 +12,10 @@ use crate::query::walk::search::Hit;
 use crate::query::{Error, QuerySpec};
 use crate::store::Snapshot;
 
-/// How much of the results is wanted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ListRequest {
     /// The number of first results that are wanted.
     pub(super) limit: usize,
-    /// Whether the number of all results is wanted.
     pub(super) total: bool,
 }
 
@@ -25,15 +23,13 @@ impl ListRequest {
     pub(super) const ALL: Self = Self { limit: usize::MAX, total: false };
 }
 
-/// The first results, sorted and at most as many as were wanted.
 #[derive(Debug)]
 pub(super) struct ListPrefix {
     pub(super) entries: Vec<SortEntry>,
-    /// The number of all results if it was wanted, and without meaning otherwise.
+    /// Without meaning if the total was not wanted.
     pub(super) total: usize,
 }
 
-/// Returns the results, as many as are wanted.
 pub(super) fn list(
     snapshot: &Snapshot<'_>,
     matcher: &Matcher,
@@ -79,7 +75,6 @@ pub(super) fn list(
     Ok(found.end())
 }
 
-/// Collects the results of a walk.
 struct ListCollector<'q> {
     spec: &'q QuerySpec,
     wanted: ListRequest,
@@ -89,7 +84,7 @@ struct ListCollector<'q> {
     /// The threads that have a result. Filled only if threads are collapsed, and the walk is
     /// `natural` or the total is wanted.
     threads: HashSet<ThreadId>,
-    /// The results found, those beyond the limit too.
+    /// Also counts the results beyond the limit.
     total: usize,
 }
 
@@ -99,7 +94,6 @@ impl<'q> ListCollector<'q> {
         Self { spec, wanted, natural, entries: Vec::new(), threads: HashSet::new(), total: 0 }
     }
 
-    /// Whether no further email is wanted.
     fn is_enough(&self) -> bool {
         self.natural && !self.wanted.total && self.entries.len() >= self.wanted.limit
     }
@@ -110,8 +104,8 @@ impl<'q> ListCollector<'q> {
         if is_all { usize::MAX } else { self.wanted.limit.saturating_sub(self.entries.len()) }
     }
 
-    /// Decides an email, unless it is certain to match or cannot change the results, and collects
-    /// it.
+    /// Collects an email if it matches (`is_certain`: it does), unless it cannot change the
+    /// results.
     fn take(
         &mut self,
         matcher: &Matcher,
@@ -128,15 +122,14 @@ impl<'q> ListCollector<'q> {
         Ok(())
     }
 
-    /// Collects an email that matches, sorted by its id.
+    /// Collects an email that matches, if the results are sorted by id.
     fn add_sure(&mut self, id: EmailId, thread: ThreadId) {
         if !self.is_enough() && !self.shown().is_some_and(|shown| shown.contains(&thread)) {
             self.push(SortEntry::by_id(id, thread));
         }
     }
 
-    /// Returns the threads that have a result, if one result for each thread is enough. Their other
-    /// emails need not be decided.
+    /// Returns the threads that have a result, if one result for each thread is enough.
     fn shown(&self) -> Option<&HashSet<ThreadId>> {
         (self.natural && self.spec.collapse).then_some(&self.threads)
     }
@@ -150,8 +143,7 @@ impl<'q> ListCollector<'q> {
             return;
         }
         self.entries.push(entry);
-        // Twice the wanted number, so that sorting costs only a few more comparisons for each
-        // result.
+        // Sorting each time this is full costs only a few more comparisons for each result.
         let room = self
             .wanted
             .limit
@@ -162,8 +154,6 @@ impl<'q> ListCollector<'q> {
         }
     }
 
-    /// Sorts the collected results, keeps the first of each thread if threads are collapsed, and
-    /// drops those beyond the wanted number.
     fn sort_and_trim(&mut self) {
         let (spec, mut threads) = (self.spec, HashSet::new());
         self.entries.sort_unstable_by(|one, other| one.compare(other, &spec.sort));

@@ -2,9 +2,8 @@
 //! truncates the results.
 //!
 //! - If the walk is in the order of the query and no total is wanted, it ends with the section.
-//! - In any other order all emails are walked, but only the section and what comes before it are
-//!   held: memory depends on the section, not on the mailbox.
-//! - With a search plan, the walk skips emails that the search index rules out (`Matcher::next`).
+//! - In any other order all emails are walked, but only about as many are held as the section and
+//!   what comes before it have.
 
 mod changes;
 mod list;
@@ -19,7 +18,6 @@ use crate::model::{DataType, EmailId};
 use crate::store::Snapshot;
 use list::{ListRequest, list};
 
-/// Answers Email/query (RFC 8620 §5.5, RFC 8621 §4.4).
 pub(super) fn query(
     snapshot: &Snapshot<'_>,
     matcher: &Matcher,
@@ -51,8 +49,7 @@ impl Window {
         }
     }
 
-    /// Returns the section of all results and the index where it begins, or `None` if the anchor is
-    /// not among them.
+    /// Returns the section and the index where it begins, or `None` if the anchor is not in `ids`.
     pub(super) fn section(self, ids: &[EmailId]) -> Option<(usize, &[EmailId])> {
         let forward = |from: usize, by: i64| {
             let steps = usize::try_from(by.unsigned_abs()).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! Results with the keys by which they are sorted, and their comparison.
+//! Results with the keys by which they are sorted.
 
 use std::cmp::Ordering;
 
@@ -9,10 +9,9 @@ use crate::query::matching::candidate::Candidate;
 use crate::query::matching::threads::EmailsWithKeyword;
 use crate::query::sort::{self, Comparator, SortProperty};
 
-/// A result with its sort keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SortEntry {
-    /// One key for each comparator, or none if the results are sorted by their ids
+    /// One key for each comparator; empty if the results are sorted by their ids
     /// (`sort::direction`).
     keys: Box<[SortKey]>,
     pub(super) id: EmailId,
@@ -27,8 +26,7 @@ enum SortKey {
 }
 
 impl SortEntry {
-    /// Returns the entry of an email, or `None` if a key needs content that is gone, as after a
-    /// purge.
+    /// Returns the entry of an email, or `None` if a key needs content that is gone.
     pub(super) fn of(
         sort: &[Comparator],
         email: &mut Candidate<'_, '_>,
@@ -50,12 +48,10 @@ impl SortEntry {
         }))
     }
 
-    /// Returns the entry of a result that is sorted by its id alone (`sort::direction`).
     pub(super) fn by_id(id: EmailId, thread: ThreadId) -> Self {
         Self { keys: Box::default(), id, thread }
     }
 
-    /// Compares the positions of two results of the same sort: `Less` comes first.
     pub(super) fn compare(&self, other: &Self, sort: &[Comparator]) -> Ordering {
         let pairs = sort.iter().zip(self.keys.iter().zip(other.keys.iter()));
         let by_keys = pairs.map(|(comparator, (one, two))| {
@@ -71,7 +67,6 @@ impl SortEntry {
     }
 }
 
-/// Returns the key of an email for a comparator, or `None` if its content row is gone.
 fn key(comparator: &Comparator, email: &mut Candidate<'_, '_>) -> Result<Option<SortKey>, Error> {
     let signed = |number: u64| SortKey::Number(i64::try_from(number).unwrap_or(i64::MAX));
     let text = |text: &str| SortKey::Text(comparator.collation.key(text));

@@ -1,15 +1,8 @@
 //! Windows and changes of maintained listings, and of all mail (`docs/storage.md`, "Listings").
 //!
-//! - The results are one listing, or two parts of it: the emails that another listing shows, and
-//!   the rest (`parts`).
-//! - An email was shown at a state if its row was added by then and not yet removed. So the emails
-//!   that came since are the live rows added later, and the emails that left are the rows removed
-//!   later that were added by then. An email in both was only away. An email that moved from one
-//!   part to the other is reported as removed and added.
-//! - If the order is by receipt alone, which never changes, changes after `upToId` are left out: of
-//!   `removed` if that email was in the old results, of `added` if it is in the new ones (RFC 8620
-//!   §5.6).
-//! - A span of receipt is a section of the listing: its ends have positions like any email.
+//! - The results are sections of listings (`parts`).
+//! - Only if the order is by receipt alone are changes after `upToId` left out: of `removed` if
+//!   that email was in the old results, of `added` if it is in the new ones (RFC 8620 §5.6).
 
 use std::collections::BTreeSet;
 
@@ -23,7 +16,6 @@ use crate::query::walk::scan::EmailScan;
 use crate::query::{Error, Query, QueryAnswer, QueryChanges, QueryChangesAnswer, QuerySpec, Start};
 use crate::store::Snapshot;
 
-/// Answers Email/query from maintained listings.
 pub(in crate::query) fn query(
     snapshot: &Snapshot<'_>,
     query: &Query,
@@ -86,7 +78,7 @@ pub(in crate::query) fn changes(
     Ok(Some(QueryChangesAnswer { state, removed: removed.into_iter().collect(), added, total }))
 }
 
-/// Answers Email/query of all mail, newest or oldest first. A position costs a walk to it.
+/// Answers Email/query of all mail. A position costs a walk to it.
 pub(in crate::query) fn all_mail(
     snapshot: &Snapshot<'_>,
     query: &Query,
@@ -130,8 +122,7 @@ pub(in crate::query) fn all_mail(
     })
 }
 
-/// Answers Email/queryChanges of all mail: emails created since the state were added, and emails
-/// destroyed since were removed.
+/// Answers Email/queryChanges of all mail.
 pub(in crate::query) fn all_mail_changes(
     snapshot: &Snapshot<'_>,
     request: &QueryChanges,
@@ -181,9 +172,8 @@ pub(in crate::query) fn all_mail_changes(
     Ok(QueryChangesAnswer { state, removed: removed.into_iter().collect(), added, total })
 }
 
-/// Returns the positions of emails among all emails, in one walk to the last of `ids`. The ids must
-/// be those of live emails, in the order of `direction`: an id out of order or not there ends the
-/// answer before it.
+/// Returns the positions of emails among all emails, in one walk. The ids must be those of live
+/// emails, in the order of `direction`.
 fn positions(
     snapshot: &Snapshot<'_>,
     spec: &QuerySpec,
@@ -207,7 +197,6 @@ fn positions(
     Ok(out)
 }
 
-/// Checks `maxChanges`. What `upToId` cut off does not count.
 fn check_max_changes(request: &QueryChanges, removed: usize, added: usize) -> Result<(), Error> {
     let too_many =
         request.max_changes.is_some_and(|max_events| removed.saturating_add(added) > max_events);

@@ -1,8 +1,5 @@
-//! The changes of results that are made of listings: which emails to remove from the old results,
-//! and which to insert.
-//!
-//! Emails that came to a listing or left it are compared, and no email is read. Where each thread
-//! shows one email, the email that it showed is compared with the email that it shows now.
+//! The changes of results that are made of listings. Only rows of listings are compared; no email
+//! is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,16 +9,14 @@ use crate::query::listing::range::ListingRange;
 use crate::query::{Error, QueryChanges};
 use crate::store::ListingMoves;
 
-/// The emails to remove from the old results and to insert into them.
 pub(in crate::query) struct ResultDelta {
     pub(in crate::query) removed: BTreeSet<EmailId>,
     pub(in crate::query) added: BTreeSet<EmailId>,
-    /// `upToId`, whether it was in the old results, and whether it is in the new ones; `None` if
-    /// there is no `upToId` that can be honoured.
+    /// `upToId`, whether it was in the old results, and whether it is in the new ones; `None` if it
+    /// is missing or cannot be honoured.
     pub(in crate::query) up_to: Option<(EmailId, bool, bool)>,
 }
 
-/// The emails that came to a listing since a state, and the emails that left it.
 struct ListingEvents {
     came: BTreeMap<EmailId, ThreadId>,
     gone: BTreeMap<EmailId, ThreadId>,
@@ -74,8 +69,7 @@ impl ResultParts<'_> {
         let (entered, left) = (all.added(), all.removed());
         let (mut removed, mut added) = (left.clone(), entered.clone());
         if let Some(pinned) = pinned {
-            // An email that moved between the parts is removed, unless it is new, and added, unless
-            // it left.
+            // An email that moved between the parts is in both sets, unless it is new or left.
             let (pinned, unpinned) = (pinned.added(), pinned.removed());
             let moved = || pinned.iter().chain(&unpinned).copied();
             removed.extend(moved().filter(|id| !entered.contains(id)));
@@ -136,7 +130,7 @@ impl ResultParts<'_> {
         Ok(delta)
     }
 
-    /// Returns the email that a collapsed listing showed of a thread, and the one that it shows
+    /// Returns the emails that a collapsed listing showed of a thread at the old state, and shows
     /// now.
     fn newest(
         &self,
@@ -145,8 +139,8 @@ impl ResultParts<'_> {
         thread: ThreadId,
     ) -> Result<(Option<EmailId>, Option<EmailId>), Error> {
         let now = self.end_of(part, thread, false, |_| true)?;
-        // A collapsed listing shows at most one email of a thread at a time. So if it changed for
-        // the thread, it showed the email that left, or none if only one came.
+        // A collapsed listing shows at most one email of a thread. So if it changed for the thread,
+        // it showed the email that left, or none if only one came.
         let then = match events.get(&thread) {
             Some((_, gone)) => gone.first().copied(),
             None => now,
@@ -156,17 +150,14 @@ impl ResultParts<'_> {
 }
 
 impl ListingEvents {
-    /// Returns the emails that are in the listing now and were not before.
     fn added(&self) -> BTreeSet<EmailId> {
         self.came.keys().filter(|id| !self.gone.contains_key(id)).copied().collect()
     }
 
-    /// Returns the emails that were in the listing and are not now.
     fn removed(&self) -> BTreeSet<EmailId> {
         self.gone.keys().filter(|id| !self.came.contains_key(id)).copied().collect()
     }
 
-    /// Returns the emails that came and the emails that left, by thread.
     fn by_thread(&self) -> BTreeMap<ThreadId, (Vec<EmailId>, Vec<EmailId>)> {
         let mut threads: BTreeMap<ThreadId, (Vec<EmailId>, Vec<EmailId>)> = BTreeMap::new();
         for (id, thread) in &self.came {

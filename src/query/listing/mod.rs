@@ -1,5 +1,4 @@
-//! Answers queries from listings. Windows and changes cost their own length, where
-//! ranks count positions (`parts`).
+//! Answers queries from listings.
 
 pub(super) mod answer;
 mod changes;

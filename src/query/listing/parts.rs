@@ -1,16 +1,11 @@
-//! The results of a query as sections of maintained listings: one listing, or two parts of it of
-//! which one comes first.
+//! The results of a query as sections of maintained listings: one listing, or two parts of it.
 //!
-//! - *Pinned*: the first part is the listing of the pin's filter, and the second is the rest of the
-//!   larger listing, or the other way round. "Flagged first" is the listing "flagged" and the rest
-//!   of "every email". No listing has the rest; `store::Snapshot::listing_difference` finds it.
-//! - *By thread* (with `collapseThreads`): a thread with a flagged email shows its newest flagged
-//!   email. The rest are the threads of which the pinned listing shows no email. Their positions
-//!   are counted by a walk over the rows of the listing.
-//! - *Oldest of each thread* (with `collapseThreads`, oldest first): a walk over the uncollapsed
-//!   listing from its end.
-//!
-//! Only rows of listings are read, never emails.
+//! - *Pinned*: one part is the listing of the pin's filter, the other the rest of the larger
+//!   listing. No listing has the rest; `store::Snapshot::listing_difference` finds it.
+//! - *By thread* (with `collapseThreads`): the rest are the threads of which the pinned listing
+//!   shows no email. A walk counts their positions.
+//! - *Oldest of each thread* (with `collapseThreads`): a walk over the uncollapsed listing from its
+//!   end.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -22,10 +17,9 @@ use crate::query::sort::{Direction, SortPin};
 use crate::query::walk::scan::read_page;
 use crate::store::{CountedListing, Snapshot};
 
-/// The number of rows that are read at once.
 const READ_BATCH: usize = 256;
-/// If the pinned listing has at most this many threads, a walk holds them all in memory; otherwise
-/// it looks up each thread.
+/// If the pinned listing has at most this many threads, a walk holds them in memory; otherwise it
+/// looks up each thread.
 const MAX_HELD_THREADS: u64 = 4096;
 
 /// How the emails outside the pinned part are found.
@@ -46,23 +40,19 @@ enum ResultPart {
     Rest,
 }
 
-/// The results of a query, as parts of listings.
 pub(in crate::query) struct ResultParts<'v> {
     pub(super) snapshot: &'v Snapshot<'v>,
     pub(super) account: AccountId,
-    /// The larger listing. By id, its emails are the results. By thread, it has the newest email of
-    /// each thread, and the results show the pinned one instead if there is one. For the oldest of
-    /// each thread, it has every email that matches, and the results show the oldest one of each
-    /// thread.
+    /// The larger listing. By thread, it has the newest email of each thread, of which the results
+    /// show the pinned one instead. For the oldest of each thread, it is uncollapsed.
     pub(super) all: ListingRange<'v>,
-    /// The pin and the listing of the pinned emails; `None` if the order has no pin.
+    /// The pin, and the listing of the pinned emails.
     pub(super) pin: Option<(SortPin, ListingRange<'v>)>,
     pub(super) kind: RestKind,
     direction: Direction,
 }
 
 impl<'v> ResultParts<'v> {
-    /// Returns the parts for a plan, or `None` if its path is not made of listings.
     pub(in crate::query) fn of(
         snapshot: &'v Snapshot<'v>,
         account: AccountId,
@@ -96,7 +86,6 @@ impl<'v> ResultParts<'v> {
         Some(Self { snapshot, account, all, pin, kind, direction: plan.direction })
     }
 
-    /// Returns the number of results.
     pub(in crate::query) fn length(&self) -> Result<u64, Error> {
         match self.kind {
             RestKind::OldestOfThreads(threads) => Ok(threads),
@@ -104,13 +93,11 @@ impl<'v> ResultParts<'v> {
         }
     }
 
-    /// Returns the low mark: the earliest state from which changes of the results can be reported.
     pub(in crate::query) fn low(&self) -> ModSeq {
         let low = |part: &ListingRange<'_>| part.counted.stats.low;
         self.pin.iter().map(|(_, pin_range)| low(pin_range)).fold(low(&self.all), ModSeq::max)
     }
 
-    /// Returns the parts in their order, each with its length.
     fn parts(&self) -> Result<Vec<(ResultPart, u64)>, Error> {
         let length = self.length()?;
         let Some((pin, pin_range)) = &self.pin else {
@@ -125,8 +112,8 @@ impl<'v> ResultParts<'v> {
         Ok(parts)
     }
 
-    /// Returns the `limit` emails from a position on, in the order of the results; fewer at the
-    /// end. `near` is an email whose position is known, near which the section is found faster.
+    /// Returns the `limit` emails from a position on; fewer at the end. `near` is an email whose
+    /// position is known, near which the section is found faster.
     pub(in crate::query) fn section(
         &self,
         start: u64,
@@ -176,7 +163,6 @@ impl<'v> ResultParts<'v> {
         let mut ids = match (part, &self.pin) {
             (ResultPart::Pinned, Some((_, pin_range))) => pin_range.section(start, limit, near)?,
             (ResultPart::Rest, Some((_, pin_range))) => {
-                // Emails of the rest before the range.
                 let before = self.all.ends()?.0.saturating_sub(pin_range.ends()?.0);
                 let at = before.saturating_add(start);
                 self.snapshot.listing_difference(
@@ -214,7 +200,6 @@ impl<'v> ResultParts<'v> {
         Ok(self.positions(&BTreeSet::from([id]))?.pop().map(|(at, _)| at))
     }
 
-    /// Whether the results show this email of the larger listing for its thread.
     fn is_first_of(&self, id: EmailId, thread: ThreadId) -> Result<bool, Error> {
         Ok(match self.kind {
             RestKind::ById => true,
@@ -225,7 +210,7 @@ impl<'v> ResultParts<'v> {
         })
     }
 
-    /// Returns the positions of emails that are in the results, in the order of the results.
+    /// Returns the positions of emails that must be in the results, in the order of the results.
     pub(in crate::query) fn positions(
         &self,
         ids: &BTreeSet<EmailId>,
@@ -298,7 +283,7 @@ impl<'v> ResultParts<'v> {
         }
     }
 
-    /// Walks over the part without ranks in the order of the results, until `each` returns `false`.
+    /// Walks over a part in the order of the results, until `each` returns `false`.
     fn walk(&self, mut each: impl FnMut(u64, EmailId) -> bool) -> Result<(), Error> {
         let pinned = match &self.pin {
             Some((_, pin_range)) if pin_range.counted.stats.total <= MAX_HELD_THREADS => {

@@ -7,7 +7,6 @@ use crate::query::Error;
 use crate::query::id_range::IdRange;
 use crate::store::{CountedListing, Snapshot};
 
-/// The number of rows that are read at once.
 const READ_BATCH: usize = 256;
 
 /// An email id (which need not be in the listing) or the end, and the number of emails before it.
@@ -22,7 +21,6 @@ pub(in crate::query) struct ListingRange<'v> {
 }
 
 impl ListingRange<'_> {
-    /// Returns the number of emails in the range.
     pub(in crate::query) fn length(&self) -> Result<u64, Error> {
         let (low, high) = self.ends()?;
         Ok(high.saturating_sub(low))
@@ -53,14 +51,12 @@ impl ListingRange<'_> {
         Ok(page.into_iter().map(|(id, _)| id).collect())
     }
 
-    /// Whether an email is in the range of the listing.
     pub(in crate::query) fn has(&self, id: EmailId) -> Result<bool, Error> {
         Ok(self.range.holds(id)
             && self.snapshot.is_in_listing(self.account, self.counted.listing, id)?)
     }
 
-    /// Returns the position in the listing of the first email of the range, and the position after
-    /// the last one.
+    /// Returns the positions in the listing of the beginning of the range and of its end.
     pub(in crate::query) fn ends(&self) -> Result<(u64, u64), Error> {
         if self.range.first > self.range.last {
             return Ok((0, 0));
@@ -73,9 +69,9 @@ impl ListingRange<'_> {
         Ok((low, high))
     }
 
-    /// Returns the number of emails of the range before each of `ids`. The ids are in the range but
-    /// need not be in the listing. The answer is in the order of the ids. Uses ranks for each id,
-    /// or one walk for all if that is shorter.
+    /// Returns the number of emails of the range before each of `ids`, in their order. The ids are
+    /// in the range but need not be in the listing. Uses ranks for each id, or one walk for all if
+    /// that is shorter.
     pub(in crate::query) fn positions(
         &self,
         ids: &BTreeSet<EmailId>,

@@ -1,5 +1,5 @@
-//! Reads what the conditions of a filter need of an email (`Candidate`): its rows, its message, and
-//! the search index. Each is read when a condition first needs it, and only once.
+//! Reads what the conditions of a filter need of an email: its rows, its message, and the search
+//! index. Each is read when a condition first needs it.
 
 use smallvec::SmallVec;
 
@@ -14,31 +14,28 @@ use crate::store::Snapshot;
 /// Reading this many bytes of a message counts as reading one row.
 const ROW_BYTES: usize = 1024;
 
-/// What all candidates of a query share: the snapshot, the allowance, and the walks over the search
-/// index.
+/// What all candidates of a query share.
 #[derive(Debug)]
 pub(in crate::query) struct CandidateSource<'v> {
     pub(in crate::query) snapshot: &'v Snapshot<'v>,
     pub(in crate::query) account: AccountId,
     pub(in crate::query) threads: Threads<'v>,
     pub(in crate::query) reads: Allowance,
-    /// The hits of each search term of the matcher, indexed by the number of the term.
+    /// By the number of the term.
     hits: Vec<TermHits<'v>>,
-    /// For each alternative of the matcher (part of an OR): where the last search for a possible
-    /// match began, and the email that was found, if any.
+    /// For each alternative of the matcher: where the last search for a possible match began, and
+    /// the email that was found, if any.
     last_searches: Vec<Option<(EmailId, Option<EmailId>)>>,
 }
 
-/// What the search index tells about an email, indexed by the number of the search term.
-///
-/// - `None`: the email does not have the term.
-/// - A modseq: the email may have the term if it was created by this change or an earlier one. An
-///   email created later has the id of a purged email, and the index tells about the purged one.
+/// What the search index tells about an email, by the number of the search term: `None` if the
+/// email does not have the term. Otherwise it may have it, if it was created by this change or an
+/// earlier one; an email created later has the id of a purged email, about which the index tells.
 pub(in crate::query) type IndexAnswer = SmallVec<[Option<ModSeq>; 2]>;
 
 /// Two iterators over the emails that may contain one search term. An AND advances `leading` past
-/// emails that another branch of an OR still asks about; `trailing` answers for those. As long as
-/// emails are asked about from newer to older, neither restarts.
+/// emails that another branch of an OR still asks about; `trailing` answers for those, so that
+/// neither restarts.
 #[derive(Debug)]
 struct TermHits<'v> {
     leading: Hits<'v>,
@@ -46,7 +43,6 @@ struct TermHits<'v> {
 }
 
 impl<'v> CandidateSource<'v> {
-    /// Returns a source for the candidates of a query, which `matcher` decides.
     pub(in crate::query) fn new(
         snapshot: &'v Snapshot<'v>,
         spec: &'v QuerySpec,
@@ -68,12 +64,10 @@ impl<'v> CandidateSource<'v> {
         }
     }
 
-    /// Returns what the search index tells about an email, for all search terms.
     pub(in crate::query) fn index_answer(&mut self, id: EmailId) -> Result<IndexAnswer, Error> {
         (0..self.hits.len()).map(|term| self.term_answer(term, id)).collect()
     }
 
-    /// Returns the entry of an [`IndexAnswer`] for one search term.
     fn term_answer(&mut self, term: usize, id: EmailId) -> Result<Option<ModSeq>, Error> {
         let Some(TermHits { leading, trailing }) = self.hits.get_mut(term) else {
             return Ok(None);
@@ -87,7 +81,7 @@ impl<'v> CandidateSource<'v> {
     }
 
     /// Returns the first email at or after `from`, from newer to older, that may have a term. The
-    /// email may be destroyed. Calls must go from newer to older to be cheap.
+    /// email may be destroyed. Cheap only if calls go from newer to older.
     pub(in crate::query) fn next_hit(
         &mut self,
         term: usize,
@@ -96,8 +90,8 @@ impl<'v> CandidateSource<'v> {
         Ok(self.hits.get_mut(term).map_or(Ok(Some(from)), |hits| hits.leading.seek(from))?)
     }
 
-    /// Returns the first email at or after `from` that an alternative may match, as the last search
-    /// found it: `Some(None)` if there is no such email, `None` if a new search is needed.
+    /// Returns what the last search of an alternative tells about the first email at or after
+    /// `from` that it may match: `Some(None)` if there is none, `None` if a new search is needed.
     pub(in crate::query) fn next_known(
         &self,
         alternative: usize,
@@ -125,31 +119,28 @@ impl<'v> CandidateSource<'v> {
 #[derive(Debug, Default)]
 pub(in crate::query) struct FetchedEmail {
     content: Option<Option<(Vec<u8>, EmailContent)>>,
-    /// The message as it was received.
+    /// The message as received.
     pub(in crate::query) received: Option<Option<Vec<u8>>>,
-    /// The beginning of the message, with the whole header.
     header: Option<Option<Vec<u8>>>,
     index_answer: Option<IndexAnswer>,
 }
 
 impl FetchedEmail {
-    /// Returns a value with an answer of the search index, and nothing else fetched.
     pub(in crate::query) fn of(index_answer: IndexAnswer) -> Self {
         Self { index_answer: Some(index_answer), ..Self::default() }
     }
 }
 
-/// The trace prefix of an email, and the beginning of its message with the header.
+/// The trace prefix, and the beginning of the message with the header.
 type HeaderBytes<'h> = (&'h [u8], &'h [u8]);
 
-/// An email or a tombstone on which a filter is evaluated.
 #[derive(Debug)]
 pub(in crate::query) struct Candidate<'s, 'v> {
     source: &'s mut CandidateSource<'v>,
     pub(in crate::query) id: EmailId,
     pub(in crate::query) metadata: &'s EmailMetadata,
     fetched: FetchedEmail,
-    /// Whether the message may be read. Rows may always be read.
+    /// Whether the message may be read. Rows always may.
     may_read: bool,
 }
 
@@ -162,23 +153,20 @@ impl<'s, 'v> Candidate<'s, 'v> {
         Self { source, id, metadata, fetched: FetchedEmail::default(), may_read: true }
     }
 
-    /// Takes over what an earlier candidate fetched of the same email.
     pub(in crate::query) fn with_fetched(self, fetched: FetchedEmail) -> Self {
         Self { fetched, ..self }
     }
 
-    /// Forbids reading the message. A condition that needs the message and does not have it is then
-    /// neither true nor false (`Matcher::decide`).
+    /// Forbids reading the message. A condition that needs it is then not known
+    /// (`Matcher::decide`).
     pub(in crate::query) fn without_reading(self) -> Self {
         Self { may_read: false, ..self }
     }
 
-    /// Returns what was fetched.
     pub(in crate::query) fn into_fetched(self) -> FetchedEmail {
         self.fetched
     }
 
-    /// Returns the content row, or `None` if it does not exist.
     pub(in crate::query) fn content(&mut self) -> Result<Option<&EmailContent>, Error> {
         Ok(self.content_row()?.map(|(_, content)| content))
     }
@@ -192,8 +180,8 @@ impl<'s, 'v> Candidate<'s, 'v> {
         Ok(self.fetched.content.as_ref().and_then(Option::as_ref))
     }
 
-    /// Whether the email may have a search term, by the search index; `None` if the email is
-    /// destroyed, because the index forgets destroyed emails.
+    /// Whether the email may have a search term, by the search index; `None` if it is destroyed,
+    /// because the index forgets destroyed emails.
     pub(in crate::query) fn may_contain(&mut self, term: usize) -> Result<Option<bool>, Error> {
         if self.metadata.destroyed.is_some() {
             return Ok(None);
@@ -231,8 +219,8 @@ impl<'s, 'v> Candidate<'s, 'v> {
             } else {
                 None
             };
-            // Messages are read in whole frames. The frames count as rows by their size; the bytes
-            // charged are those of the header, because only these are searched and kept in memory.
+            // Messages are read in whole frames, which count as rows by their size. The bytes
+            // charged are those of the header, because only these are kept.
             if let Some(read) = &mut read {
                 self.source.reads.count_rows(read.len() / ROW_BYTES);
                 read.truncate(body_offset(read));
@@ -252,7 +240,6 @@ impl<'s, 'v> Candidate<'s, 'v> {
         Ok(prefix.zip(beginning))
     }
 
-    /// Returns whether none, some or all emails of the candidate's thread have a keyword.
     pub(in crate::query) fn emails_with_keyword(
         &mut self,
         keyword: &str,

@@ -1,13 +1,10 @@
 //! Decides whether an email matches a filter (RFC 8621 §4.4.1).
 //!
-//! - The cheapest conditions are decided first, and nothing is fetched twice.
-//! - A condition is true, false or not known. For a live email whose message may be read
-//!   (`Candidate`) and is not missing, every condition is known. For the past (`Moment::Ever`) only
-//!   conditions on immutable properties are known: an email for which they are false was never in
-//!   the results.
-//! - A text is looked up in the search index first (`search::hits`). The index tells without
-//!   reading the message that an email does not have the text. It also leads a walk past emails
-//!   that cannot match (`Matcher::next`).
+//! - A condition is true, false or not known. For a live email whose message may be read and is not
+//!   missing, every condition is known. For the past (`Moment::Ever`) only conditions on immutable
+//!   properties are known.
+//! - A text is looked up in the search index first. The index can tell that an email does not have
+//!   the text, and leads a walk past emails that cannot match (`Matcher::next`).
 
 use crate::message::header::{fields, folded};
 use crate::message::tokens;
@@ -18,7 +15,6 @@ use crate::query::matching::candidate::{Candidate, CandidateSource};
 use crate::query::matching::threads::EmailsWithKeyword;
 use crate::query::search::term::{SearchTerm, WORD_FIELDS, pieces};
 
-/// The time for which a match is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::query) enum Moment {
     /// The time of the snapshot.
@@ -27,7 +23,6 @@ pub(in crate::query) enum Moment {
     Ever,
 }
 
-/// A filter prepared for many emails.
 #[derive(Debug)]
 pub(in crate::query) struct Matcher {
     node: Node,
@@ -38,23 +33,21 @@ pub(in crate::query) struct Matcher {
 #[derive(Debug, Default)]
 struct FilterTables {
     terms: Vec<SearchTerm>,
-    /// The number of alternatives: the parts of all `Or` nodes.
     alternatives: usize,
 }
 
 #[derive(Debug)]
 enum Node {
     And(Vec<Self>),
-    /// The parts, and the number of the first one among all alternatives.
+    /// With the number of the first part among all alternatives.
     Or(Vec<Self>, usize),
     Not(Vec<Self>),
     Is(Condition),
-    /// The number of a search term. A hit in the index is checked in the message.
+    /// A search term. A hit in the index is checked in the message.
     Text(usize),
-    /// The number of a search term for which the index alone is sure.
+    /// A search term for which the index alone is sure.
     Indexed(usize),
-    /// A header field with these pieces of the searched text in its value. Every match has all
-    /// `terms`.
+    /// A header field with these pieces in its value. Every match has all `terms`.
     Header {
         name: String,
         pieces: Vec<String>,
@@ -63,26 +56,23 @@ enum Node {
 }
 
 impl Matcher {
-    /// Prepares a filter that was validated.
     pub(in crate::query) fn new(filter: &Filter, secrets: &Secrets) -> Self {
         let mut tables = FilterTables::default();
         Self { node: Node::of(filter, secrets, &mut tables), tables }
     }
 
-    /// Returns the search terms of the filter.
     pub(in crate::query) fn terms(&self) -> &[SearchTerm] {
         &self.tables.terms
     }
 
-    /// Returns the number of alternatives: the parts of all `Or` nodes, for each of which
-    /// `CandidateSource` remembers a search.
+    /// Returns the number of alternatives: the parts of all `Or` nodes.
     pub(in crate::query) fn alternatives(&self) -> usize {
         self.tables.alternatives
     }
 
-    /// Returns the first email at or after `from` that may match, by the search index, or `None` if
-    /// no further one may. If not `needs_index_hit`, that may be `from` itself, whether or not
-    /// there is such an email.
+    /// Returns the first email at or after `from` that may match, by the search index, if there is
+    /// one. Unless `needs_index_hit`, that may be `from` itself, whether or not there is such an
+    /// email.
     pub(in crate::query) fn next(
         &self,
         source: &mut CandidateSource<'_>,
@@ -105,8 +95,8 @@ impl Matcher {
         self.node.decide(email, Moment::Now, self.terms())
     }
 
-    /// Whether the email matches now, or (`Moment::Ever`) may have matched at some time. If that is
-    /// not known, it does not match now, and may have matched at some time.
+    /// Whether the email matches. If that is not known, it does not match now, but may have matched
+    /// (`Moment::Ever`).
     pub(in crate::query) fn matches(
         &self,
         email: &mut Candidate<'_, '_>,
@@ -177,7 +167,7 @@ impl Node {
     }
 
     /// Returns the node for a condition on Delivered-To. The search index has the field that this
-    /// service wrote on delivery; for other fields of that name the header is read.
+    /// service wrote; for other fields of that name the header is read.
     fn of_delivery(
         name: &str,
         pieces: Vec<String>,
@@ -198,7 +188,6 @@ impl Node {
         Self::Or(vec![Self::Indexed(own_term), other], alternative)
     }
 
-    /// Whether the node is false for every email that is not a hit of a search term.
     fn needs_index_hit(&self) -> bool {
         match self {
             Self::And(parts) => parts.iter().any(Self::needs_index_hit),
@@ -219,7 +208,6 @@ impl Node {
             Self::Or(parts, number) => {
                 let mut first: Option<EmailId> = None;
                 for (number, part) in (*number..).zip(parts) {
-                    // An earlier search may have found the next email of this alternative.
                     let found = match source.next_known(number, from) {
                         Some(found) => found,
                         None => {
@@ -243,8 +231,7 @@ impl Node {
         }
     }
 
-    /// Returns a rank by what must be fetched: nothing, the thread, the content, the tokens, or the
-    /// message.
+    /// Returns a rank by what must be fetched.
     fn cost(&self) -> u8 {
         match self {
             Self::And(parts) | Self::Or(parts, _) | Self::Not(parts) => {
@@ -268,8 +255,8 @@ impl Node {
         moment: Moment,
         terms: &[SearchTerm],
     ) -> Result<Option<bool>, Error> {
-        // Whether all parts are `wanted`. One part that is not decides this, even if other parts
-        // are not known.
+        // Whether all parts are `wanted`. One part that is not decides this, even if others are not
+        // known.
         let mut all_are = |parts: &[Self], wanted: bool| {
             let mut decision = Some(true);
             for part in parts {
@@ -283,11 +270,10 @@ impl Node {
         };
         match self {
             Self::And(parts) => all_are(parts, true),
-            // `Or` is true unless all parts are false. `Not` is true if all parts are false.
             Self::Or(parts, _) => Ok(all_are(parts, false)?.map(|none| !none)),
             Self::Not(parts) => all_are(parts, false),
             Self::Is(condition) => decide_condition(condition, email, moment),
-            // The index has hashes of words, so the message confirms a hit.
+            // The index has hashes of words.
             Self::Text(at) => match (email.may_contain(*at)?, terms.get(*at)) {
                 (Some(true), Some(term)) => Ok(email.received()?.map(|raw| term.confirms(raw))),
                 (known, _) => Ok(known),
@@ -305,8 +291,7 @@ impl Node {
     }
 }
 
-/// Returns the first email at or after `from` that is a hit of all parts: `from`, if there are
-/// none.
+/// Returns the first email at or after `from` that is a hit of all parts.
 fn first_common<T>(
     parts: &[T],
     from: EmailId,
@@ -327,8 +312,8 @@ fn first_common<T>(
     }
 }
 
-/// Decides a condition that is a node of its own neither by text nor by header; `None` if it is not
-/// known at that time, or the content row is gone.
+/// Decides a condition that `Node::Is` holds; `None` if it is not known at that time, or the
+/// content row is gone.
 fn decide_condition(
     condition: &Condition,
     email: &mut Candidate<'_, '_>,
@@ -363,7 +348,6 @@ fn decide_condition(
         Condition::HasAttachment(wanted) => {
             email.content()?.map(|content| content.has_attachment == *wanted)
         }
-        // `Node::of_condition` makes other nodes of these.
         Condition::Text(_)
         | Condition::From(_)
         | Condition::To(_)
@@ -377,8 +361,8 @@ fn decide_condition(
     })
 }
 
-/// Whether the value of one field with this name contains every piece. Of a header only the first
-/// `limits::MAX_HEADER_BYTES` bytes count.
+/// Whether the value of one field with this name contains every piece. Only the first
+/// `limits::MAX_HEADER_BYTES` bytes of `header` count.
 fn has_header(trace: &[u8], header: &[u8], name: &str, pieces: &[String]) -> bool {
     let header = header.get(..limits::MAX_HEADER_BYTES).unwrap_or(header);
     fields(trace).chain(fields(header)).filter(|field| field.is(name)).any(|field| {

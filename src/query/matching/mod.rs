@@ -1,4 +1,4 @@
-//! Decides whether an email matches a filter, and fetches what that needs.
+//! Decides whether an email matches a filter, and reads what that needs.
 
 pub(super) mod candidate;
 pub(super) mod evaluate;

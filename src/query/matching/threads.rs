@@ -1,8 +1,7 @@
 //! Finds whether none, some or all emails of a thread have a keyword.
 //!
-//! - For `$seen` and `$flagged` the counts in the thread's row tell. For other keywords the emails
-//!   of the thread are read, and the answer is cached.
-//! - Within a scope only the emails in the scope count, so the emails are always read.
+//! For `$seen` and `$flagged` the counts in the thread's row tell. For other keywords, and within a
+//! scope, the emails of the thread are read, and the answer is cached.
 
 use std::collections::HashMap;
 
@@ -10,14 +9,12 @@ use crate::model::{AccountId, ThreadId, keyword};
 use crate::query::{Allowance, Error, Scope};
 use crate::store::Snapshot;
 
-/// The highest number of cached answers for one keyword.
+/// The most cached answers of one keyword; beyond, all of them are dropped.
 const MAX_CACHED_THREADS: usize = 100_000;
 
-/// How many emails of a thread have a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::query) enum EmailsWithKeyword {
     None,
-    /// At least one email has the keyword, but not all.
     Some,
     All,
 }
@@ -32,16 +29,13 @@ impl EmailsWithKeyword {
     }
 }
 
-/// The threads of an account in one snapshot.
 #[derive(Debug)]
 pub(in crate::query) struct Threads<'v> {
     snapshot: &'v Snapshot<'v>,
     account: AccountId,
     scope: Option<&'v Scope>,
-    /// Counts the rows that are read.
     reads: Allowance,
-    /// The cached answers, by keyword. A query has few keywords. The answers of a keyword are all
-    /// dropped when there are `MAX_CACHED_THREADS`.
+    /// The cached answers, by keyword.
     known: Vec<(String, HashMap<ThreadId, EmailsWithKeyword>)>,
 }
 
@@ -55,8 +49,7 @@ impl<'v> Threads<'v> {
         Self { snapshot, account, scope, reads, known: Vec::new() }
     }
 
-    /// Returns how many emails of a thread have a keyword in normal form: `None` if the thread has
-    /// no emails (in the scope).
+    /// Returns how many emails of a thread (in the scope) have a keyword in normal form.
     pub(in crate::query) fn emails_with_keyword(
         &mut self,
         thread: ThreadId,

@@ -12,17 +12,17 @@ use crate::query::sort::{self, ListingOrder};
 use crate::query::{Error, QuerySpec};
 use crate::store::Snapshot;
 
-/// The cost of looking up an email by its id, relative to reading the next of all emails.
+/// Looking up an email by its id, relative to reading the next of all emails.
 const LOOKUP_COST: u64 = 4;
 
-/// Returns the cheapest way to answer a query whose filter is limited to its scope.
+/// Returns the cheapest plan for a query whose filter is limited to its scope.
 pub(in crate::query) fn plan(
     snapshot: &Snapshot<'_>,
     spec: &QuerySpec,
     matcher: &Matcher,
 ) -> Result<QueryPlan, Error> {
     let mut paths = access_paths(snapshot, spec, matcher)?;
-    // The candidates are sorted, best first. The generic path is the last, and never expensive.
+    // The candidates are sorted, and the last, the generic path, is never expensive.
     let first =
         paths.candidates.iter().position(|plan| !paths.is_expensive(plan)).unwrap_or_default();
     let mut plan = paths.candidates.remove(first);
@@ -51,12 +51,11 @@ pub(in crate::query) fn plan(
 
 /// The access paths that apply to a query.
 pub(in crate::query) struct AccessPaths {
-    /// Best first. The generic path is always the last.
+    /// Best first. The last is the generic path.
     pub(in crate::query) candidates: Vec<QueryPlan>,
     wanted_listing: Option<(MailboxUid, ListingFilter)>,
-    /// The names of paths that do not apply, with the reasons.
+    /// The paths that do not apply, with the reasons.
     rejected: Vec<(&'static str, String)>,
-    /// The number of emails of the account.
     emails: u64,
 }
 
@@ -71,8 +70,7 @@ impl AccessPaths {
         plan.length.saturating_mul(each) > self.emails
     }
 
-    /// Adds the path for a query of all mail: its listing if that is maintained, or else a walk
-    /// over all emails.
+    /// Adds the path for a query of all mail: its listing if that is maintained, or else a walk.
     fn add_all_mail(
         &mut self,
         maintained: &MaintainedListings,
@@ -129,7 +127,6 @@ impl AccessPaths {
         }
     }
 
-    /// Adds a search, and a search within the shortest listing if that is short enough.
     fn add_search(&mut self, filtered: &[QueryPlan], base: &QueryPlan) {
         // A listing of most of the mail excludes too little to be worth reading.
         let shortest = filtered.iter().find(|plan| plan.path.listing().is_some());
@@ -167,8 +164,8 @@ impl AccessPaths {
     }
 }
 
-/// The maintained listings of the mailboxes that a filter names, or of all mail if it names none.
-/// A mailbox that does not exist has no entry.
+/// The maintained listings of the mailboxes that a filter names, or of all mail if it names none. A
+/// mailbox that does not exist has no entry.
 struct MaintainedListings(Vec<(MailboxUid, Vec<MaintainedListing>)>);
 
 impl MaintainedListings {
@@ -186,14 +183,12 @@ impl MaintainedListings {
         Ok(Self(out))
     }
 
-    /// Returns a listing of a mailbox at any stage: being filled, complete or being dropped.
     fn entry(&self, uid: MailboxUid, filter: ListingFilter) -> Option<&MaintainedListing> {
         let (_, entries) = self.0.iter().find(|(mailbox, _)| *mailbox == uid)?;
         entries.iter().find(|entry| entry.filter == filter)
     }
 }
 
-/// Returns the access paths of a query, best first.
 pub(in crate::query) fn access_paths(
     snapshot: &Snapshot<'_>,
     spec: &QuerySpec,
@@ -201,7 +196,7 @@ pub(in crate::query) fn access_paths(
 ) -> Result<AccessPaths, Error> {
     let account = spec.account;
     let conjuncts = conjuncts(&spec.filter);
-    // A listing of a thread filter counts emails outside the scope, too, and cannot be used.
+    // Listings of thread filters count emails outside the scope, too.
     let conjuncts =
         if spec.scope.is_some() { conjuncts.without_thread_filters() } else { conjuncts };
     let emails = snapshot.account_state(account)?.emails;
@@ -239,7 +234,7 @@ pub(in crate::query) fn access_paths(
         .map(|(listing, entry)| base.with_listing(listing, entry, AccessPath::Filtered))
         .collect();
     filtered.extend(merge_plan(snapshot, spec, &conjuncts, &base)?);
-    // Best is a merge of listings in which every email matches: it reads no emails.
+    // First a merge of listings in which every email matches, because it reads no emails.
     let reads_emails = |plan: &QueryPlan| plan.path != AccessPath::Merged { filter_decides: false };
     filtered.sort_by_key(|plan| (reads_emails(plan), plan.length));
     if filtered.is_empty() {

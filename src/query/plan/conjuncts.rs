@@ -1,5 +1,4 @@
-//! Finds the conditions that every match of a filter must meet, however the filter is written. A
-//! `NOT` over a condition becomes the opposite condition, if there is one.
+//! Finds the conditions that every match of a filter must meet, however the filter is written.
 
 use std::collections::BTreeSet;
 
@@ -7,25 +6,19 @@ use crate::model::{ListingFilter, MailboxUid, keyword};
 use crate::query::filter::{Condition, Filter};
 use crate::query::id_range::IdRange;
 
-/// The conditions that every match of a filter meets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::query) struct Conjuncts {
-    /// The mailboxes that every match is in, without duplicates.
     pub(in crate::query) mailboxes: Vec<MailboxUid>,
-    /// Sets of mailboxes: every match is in at least one mailbox of each set. Each set also counts
-    /// in `other_conditions`.
+    /// Every match is in at least one mailbox of each set. Each set also counts in
+    /// `other_conditions`.
     pub(in crate::query) among: Vec<Vec<MailboxUid>>,
-    /// The listing filters that every match meets, without duplicates.
     pub(in crate::query) listing_filters: Vec<ListingFilter>,
     /// The times between which every match was received, as a range of ids.
     pub(in crate::query) range: IdRange,
-    /// The number of conditions that are equal for all emails of a thread.
     pub(in crate::query) thread_conditions: usize,
-    /// The number of all other conditions.
     pub(in crate::query) other_conditions: usize,
 }
 
-/// Returns the conditions that every match of a filter meets.
 pub(in crate::query) fn conjuncts(filter: &Filter) -> Conjuncts {
     let mut conjuncts = Conjuncts {
         mailboxes: Vec::new(),
@@ -40,7 +33,6 @@ pub(in crate::query) fn conjuncts(filter: &Filter) -> Conjuncts {
 }
 
 impl Conjuncts {
-    /// Turns thread filters into conditions that are decided thread by thread.
     pub(in crate::query) fn without_thread_filters(mut self) -> Self {
         let before = self.listing_filters.len();
         self.listing_filters.retain(|filter| filter.is_email_filter());
@@ -48,16 +40,13 @@ impl Conjuncts {
         self
     }
 
-    /// Adds the conditions that must hold for `filter` to be `wanted`. `Filter::validate` bounds
-    /// the depth of the recursion.
+    /// Adds the conditions that must hold for `filter` to be `wanted`.
     fn add_filter(&mut self, filter: &Filter, wanted: bool) {
         match (filter, wanted) {
             (Filter::And(parts), true) => parts.iter().for_each(|part| self.add_filter(part, true)),
-            // None matches: each of them is false.
             (Filter::Not(parts), true) | (Filter::Or(parts), false) => {
                 parts.iter().for_each(|part| self.add_filter(part, false));
             }
-            // At least one matches, and there is only one.
             (Filter::Or(parts), true)
             | (Filter::Not(parts), false)
             | (Filter::And(parts), false)
@@ -80,7 +69,6 @@ impl Conjuncts {
     fn add_condition(&mut self, condition: &Condition, wanted: bool) {
         let is = |word: &str, known: &str| word == known;
         match (condition, wanted) {
-            // The metadata of an email never name the virtual mailbox of all mail.
             (Condition::InMailbox(uid), true) if *uid != MailboxUid::ALL => {
                 if !self.mailboxes.contains(uid) {
                     self.mailboxes.push(*uid);
@@ -144,7 +132,6 @@ fn alternative_mailboxes(parts: &[Filter]) -> Option<Vec<MailboxUid>> {
     uids.map(|uids| uids.into_iter().collect())
 }
 
-/// Whether a filter is equal for all emails of a thread.
 fn is_thread_condition(filter: &Filter) -> bool {
     match filter {
         Filter::And(parts) | Filter::Or(parts) | Filter::Not(parts) => {

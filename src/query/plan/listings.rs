@@ -8,7 +8,6 @@ use crate::query::id_range::IdRange;
 use crate::query::sort::{self, Direction, ListingOrder};
 use crate::store::{self, Snapshot};
 
-/// The highest number of mailboxes whose listings are merged.
 const MAX_MERGED: usize = 64;
 
 pub(super) fn is_all_mail(listing: Listing, spec: &QuerySpec) -> bool {
@@ -16,7 +15,7 @@ pub(super) fn is_all_mail(listing: Listing, spec: &QuerySpec) -> bool {
     listing == all && !spec.collapse
 }
 
-/// The listing that is the answer to a query, maintained or not, and the order of the results.
+/// The listing that is the answer to a query, maintained or not.
 pub(super) struct ExactListing {
     pub(super) listing: Listing,
     pub(super) order: ListingOrder,
@@ -109,7 +108,6 @@ pub(super) fn containing_listings(spec: &QuerySpec, conjuncts: &Conjuncts) -> Ve
     let (of_emails, of_threads): (Vec<ListingFilter>, Vec<ListingFilter>) =
         conjuncts.listing_filters.iter().partition(|filter| filter.is_email_filter());
     let is_natural = sort::direction(&spec.sort) == Some(Direction::NewestFirst);
-    // Whether the newest match of each thread is all that is shown.
     let newest = spec.collapse && is_natural && conjuncts.range.first == IdRange::ALL.first;
     let alone = newest && conjuncts.other_conditions == 0 && conjuncts.mailboxes.len() <= 1;
     let all = [MailboxUid::ALL];
@@ -117,7 +115,7 @@ pub(super) fn containing_listings(spec: &QuerySpec, conjuncts: &Conjuncts) -> Ve
     let mut out = Vec::new();
     for uid in uids {
         let mut add = |filter, shape| out.push(Listing { uid: *uid, filter, shape });
-        // The generic path reads all mail, and faster than through a listing.
+        // Reading all mail is faster than through a listing.
         if *uid != MailboxUid::ALL {
             add(ListingFilter::Every, Shape::Emails);
         }
@@ -136,8 +134,8 @@ pub(super) fn containing_listings(spec: &QuerySpec, conjuncts: &Conjuncts) -> Ve
     out
 }
 
-/// Returns the plan that merges the listings of several mailboxes, if every match is in one of them
-/// and the listings are maintained.
+/// Returns the plan that merges the listings of several mailboxes, if every match is in one of
+/// them.
 pub(super) fn merge_plan(
     snapshot: &Snapshot<'_>,
     spec: &QuerySpec,

@@ -2,35 +2,27 @@
 //!
 //! - *Listing*: the listing is the answer. The filter is AND(inMailbox, a listing filter, a span of
 //!   received times), each of which may be missing, and the order is newest or oldest first.
-//!   Without inMailbox it is a listing of all mail. Any page, position, total and change comes from
-//!   index rows and ranks.
-//! - *Pinned*: the sort is by a keyword first, then by receipt. The answer is made of two listings:
-//!   every email of the mailbox, and those that match the keyword's listing filter
+//! - *Pinned*: the sort is by a keyword first, then by receipt. The answer is made of two listings
 //!   (`listing::parts`).
-//! - *All mail*: there is no filter and the order is newest or oldest first. The answer is the
-//!   emails in the order of their ids; the total is known.
+//! - *All mail*: there is no filter and the order is newest or oldest first.
 //! - *Merged*: every match is in one of several mailboxes, as for a guest who may read several.
 //!   Their listings are walked together. No email is read if there are no other conditions and the
 //!   order is newest or oldest first.
 //! - *Filtered listing*: a listing contains every match, and the filter decides each of its emails.
-//! - *Search*: the search index names the emails that may have the texts of the filter, and the
-//!   filter decides each of them. If a listing contains every match, only emails in both are
-//!   decided.
+//! - *Search*: the filter decides the emails that the search index names, and that are in a listing
+//!   with every match if there is a short one.
 //! - *Generic*: the filter decides every email of the account.
 //!
-//! All paths give the same answer. Planning reads the account's row and the rows of the mailboxes
-//! that the filter names, never an email.
+//! All paths give the same answer. Planning reads no email.
 //!
-//! With `collapseThreads`, a query shows one email of each thread. If the listing filter is a
-//! condition on emails, not on threads:
+//! With `collapseThreads`, a query by a condition on emails shows:
 //!
-//! - Newest first, the query shows the newest match. A collapsed listing has it, as the exemplar,
-//!   if each other condition of the query is `after`, or holds for all emails of a thread or for
-//!   none. With any other condition the uncollapsed listing is walked.
-//! - Oldest first, the query shows the oldest match. A walk over the uncollapsed listing from its
-//!   end finds it.
-//! - Pinned by a keyword of the email, the query shows the newest email with the keyword, if the
-//!   thread has one. The collapsed listing of the keyword's filter has it.
+//! - Newest first, the newest match of each thread. A collapsed listing has it if each other
+//!   condition is `after`, or holds for all emails of a thread or for none. Otherwise the
+//!   uncollapsed listing is walked.
+//! - Oldest first, the oldest match, which a walk over the uncollapsed listing from its end finds.
+//! - Pinned by a keyword of the email, the newest email with the keyword, if the thread has one.
+//!   The collapsed listing of the keyword's filter has it.
 
 mod choose;
 mod conjuncts;
@@ -51,22 +43,19 @@ use crate::store::{ListingAction, ListingRequest};
 /// rows of the listing.
 pub(super) const MIN_MAINTAINED_EMAILS: u64 = 256;
 
-/// A way to answer a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessPath {
-    /// The listing is the answer.
     Listing(Listing),
-    /// The listing is the answer, with the emails of the pin's filter first or last.
+    /// With the emails of the pin's filter first or last.
     Pinned(Listing, SortPin),
-    /// All emails in the order of their ids are the answer.
     AllMail,
     /// The filter decides the hits of the search index, in the listing or in all emails.
     Search(Option<Listing>),
-    /// The filter decides each email of the listing.
     Filtered(Listing),
     /// The emails of several mailboxes. If not `filter_decides`, all of them match.
-    Merged { filter_decides: bool },
-    /// The filter decides each email of the account.
+    Merged {
+        filter_decides: bool,
+    },
     Generic,
 }
 
@@ -96,38 +85,32 @@ impl AccessPath {
     }
 }
 
-/// How a query is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryPlan {
     pub path: AccessPath,
-    /// The number of emails in the listing that is read, or else in the account. Of merged listings
-    /// it is the sum, in which an email in several of them counts several times. If a listing is
-    /// the answer to a query with `collapseThreads`, it is the number of threads in the listing.
+    /// The number of emails in the listing that is read, or else in the account; of merged listings
+    /// the sum. If a listing is the answer to a query with `collapseThreads`, the number of its
+    /// threads.
     pub length: u64,
-    /// Whether positions are counted by ranks.
     pub ranked: bool,
     /// A listing that is not maintained or not complete, and would answer the query.
     pub wanted_listing: Option<(MailboxUid, ListingFilter)>,
-    /// The listings made on demand that are used.
     pub used_listings: Vec<(MailboxUid, ListingFilter)>,
-    /// The names of the paths not taken, with the reasons.
+    /// The other paths, with the reasons.
     pub rejected: Vec<(&'static str, String)>,
-    /// The ids that emails received in the time span of the filter can have.
+    /// The ids that emails in the time span of the filter can have.
     pub(super) range: IdRange,
-    /// The order in which the path walks emails. It is the order of the results if a walk in one
-    /// direction gives that (`sort::direction`), and newest first otherwise.
+    /// The order in which the path walks emails: that of the results if a walk can give it
+    /// (`sort::direction`), and newest first otherwise.
     pub(super) direction: Direction,
-    /// The maintained listing that the path reads, of `Pinned` the one of every email; `None` if
-    /// the path reads no listing or is `Merged`.
+    /// The maintained listing that the path reads, of `Pinned` the one of every email.
     pub(super) listing: Option<MaintainedListing>,
-    /// The maintained listing with the pinned emails; `None` unless the chosen path was `Pinned`.
     pub(super) pin_listing: Option<MaintainedListing>,
-    /// The mailboxes whose listings are merged; empty unless the path is `Merged`.
+    /// The mailboxes whose listings are merged.
     pub(super) among: Vec<MailboxUid>,
 }
 
 impl QueryPlan {
-    /// Returns this plan with a maintained listing.
     fn with_listing(
         &self,
         listing: Listing,
@@ -146,7 +129,7 @@ impl QueryPlan {
     }
 
     /// Returns what upkeep is to do after the query: extend the listing that would have answered
-    /// it, and record the use of listings made on demand, once a day.
+    /// it, and record the use of listings made on demand.
     #[must_use]
     pub fn listing_requests(&self, now: UtcMillis) -> Vec<ListingRequest> {
         let find = |filter: ListingFilter| {
@@ -161,14 +144,13 @@ impl QueryPlan {
             .collect()
     }
 
-    /// Returns a plan for the same query in which the filter decides each email. Only `path` and
-    /// `rejected` change: the other fields stay those of the former path, so that the use of its
-    /// listings is recorded.
+    /// Returns a plan for the same query in which the filter decides each email. The other fields
+    /// stay those of the former path, so that the use of its listings is recorded.
     pub(super) fn with_each_email_decided(mut self, why: &str) -> Self {
         self.rejected.insert(0, (self.path.name(), why.to_owned()));
         let path = match self.path {
-            // The email that is first of its thread in the pinned order may be missing from the
-            // collapsed listing.
+            // The collapsed listing may lack the email that is first of its thread in the pinned
+            // order.
             AccessPath::Pinned(listing, _) => {
                 AccessPath::Filtered(Listing { shape: Shape::Emails, ..listing })
             }
@@ -179,7 +161,6 @@ impl QueryPlan {
 }
 
 impl fmt::Display for QueryPlan {
-    /// Writes a line on the chosen path, and one on each other path.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let emails = self.length;
         let counted = if self.ranked { "positions by rank" } else { "positions by a walk" };
@@ -251,7 +232,6 @@ fn describe_listing(listing: Listing) -> String {
     format!("{mailbox}, {}{collapsed}", listing.filter.name())
 }
 
-/// Returns the listing if it is made on demand, and `None` if it is permanent.
 fn on_demand(uid: MailboxUid, filter: ListingFilter) -> Option<(MailboxUid, ListingFilter)> {
     (!filter.is_permanent(uid)).then_some((uid, filter))
 }

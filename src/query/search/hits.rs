@@ -1,13 +1,11 @@
 //! The emails that may contain a search term, newest first, from the unfolded token rows and the
 //! folds.
 //!
-//! - An email that is not a hit does not have the term. A hit very likely has it: words are hashes
-//!   of 28 bits, and `SearchTerm::confirms` checks the message.
-//! - Each source is read only as far as needed. A fold whose emails are all older or all newer than
-//!   the wanted ones is not opened. Of a word's postings only the blocks are read that the other
-//!   words of the phrase leave, so a phrase costs about as much as its rarest word.
-//! - A fold may have emails that are gone, and ids that were used again after a purge.
-//!   `index_answer` tells up to which change an email must have been created.
+//! - An email that is not a hit does not have the term. A hit may lack it, because words are
+//!   hashes: `SearchTerm::confirms` checks the message.
+//! - Each source is read only as far as needed. A phrase costs about as much as its rarest word.
+//! - A fold may have emails that are gone, and ids that were used again after a purge
+//!   (`index_answer`).
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -16,7 +14,6 @@ use crate::query::Allowance;
 use crate::query::search::term::{SearchTerm, TermPiece, TextRemainder};
 use crate::store::{Error, Fold, Ordinals, Postings, Snapshot};
 
-/// The highest number of hits that one scan of the token rows collects.
 const MAX_SCAN_HITS: usize = 64;
 
 /// An iterator over the emails that may contain a search term.
@@ -25,7 +22,6 @@ pub(in crate::query) struct Hits<'v> {
     snapshot: &'v Snapshot<'v>,
     account: AccountId,
     term: SearchTerm,
-    /// Counts the texts that are read.
     reads: Allowance,
     /// `None` before the first seek.
     sources: Option<Vec<HitSource<'v>>>,
@@ -36,10 +32,8 @@ pub(in crate::query) struct Hits<'v> {
     last_seek: EmailId,
 }
 
-/// What is known of the next hit of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum SourcePosition {
-    /// The next hit is this email.
     Hit,
     /// The next hit is this email or a later one in the order.
     Before,
@@ -64,18 +58,16 @@ impl<'v> Hits<'v> {
         }
     }
 
-    /// Returns an iterator over the same hits from the beginning.
     pub(in crate::query) fn restarted(&self) -> Self {
         Self::new(self.snapshot, self.account, &self.term, &self.reads)
     }
 
-    /// Whether the last seek was beyond `id`, so that a seek to `id` would restart.
+    /// Whether a seek to `id` would restart.
     pub(in crate::query) fn is_beyond(&self, id: EmailId) -> bool {
         self.sources.is_some() && id < self.last_seek
     }
 
-    /// Returns the first hit at or after `from`. Seeks go from newer to older emails; a seek
-    /// backwards restarts.
+    /// Returns the first hit at or after `from`. A seek from older to newer emails restarts.
     pub(in crate::query) fn seek(&mut self, from: EmailId) -> Result<Option<EmailId>, Error> {
         self.open(from)?;
         while let Some((at, position, _)) = self.ahead.first() {
@@ -88,11 +80,11 @@ impl<'v> Hits<'v> {
     }
 
     /// Returns `None` if the email `id` does not have the term. Otherwise the email may have it, if
-    /// it was created at or before the returned change. An email that was created later has the id
-    /// of a purged email, and the index tells about the purged one.
+    /// it was created at or before the returned change; an email that was created later has the id
+    /// of a purged one.
     pub(in crate::query) fn index_answer(&mut self, id: EmailId) -> Result<Option<ModSeq>, Error> {
         self.open(id)?;
-        // Advances all sources before the email, then those that may have it as their next hit.
+        // First all sources before the email, then those that may have it as their next hit.
         while self.ahead.first().is_some_and(|(at, ..)| *at < id) {
             self.advance(id)?;
         }
@@ -128,7 +120,6 @@ impl<'v> Hits<'v> {
         Ok(())
     }
 
-    /// Advances the first source to its first hit at or after `from`.
     fn advance(&mut self, from: EmailId) -> Result<(), Error> {
         self.ahead.first().copied().map_or(Ok(()), |place| self.advance_one(place, from))
     }
@@ -151,14 +142,12 @@ impl<'v> Hits<'v> {
     }
 }
 
-/// A source of hits: the unfolded token rows, or one fold.
 #[derive(Debug)]
 enum HitSource<'v> {
     Rows {
-        /// The number of rows still to be read. After the last row the engine may have remains of
-        /// thousands of deleted rows, which a scan would have to skip.
+        /// The number of rows still to be read. A scan beyond them might have to skip many deleted
+        /// rows.
         left: u64,
-        /// Hits that were read ahead. A scan for each hit would be too expensive.
         ahead: VecDeque<EmailId>,
         /// The number of hits that the next scan collects.
         batch: usize,
@@ -179,7 +168,6 @@ impl<'v> HitSource<'v> {
         }
     }
 
-    /// Returns the first hit at or after `from`.
     fn seek(
         &mut self,
         snapshot: &'v Snapshot<'v>,
@@ -250,7 +238,6 @@ impl<'v> FoldWalk<'v> {
         Self(term.pieces.iter().map(piece).collect())
     }
 
-    /// Returns the first email at or after `ordinal` that has every piece.
     fn seek(&mut self, ordinal: u32) -> Result<Option<u32>, Error> {
         let mut at = ordinal;
         loop {
@@ -268,7 +255,6 @@ impl<'v> FoldWalk<'v> {
     }
 }
 
-/// The hits of a piece in a fold.
 #[derive(Debug)]
 struct PieceWalk<'v> {
     snapshot: &'v Snapshot<'v>,

@@ -1,13 +1,10 @@
 //! Search snippets (RFC 8621 §5): the subject and an excerpt of the text of an email as HTML, with
 //! the matches of a filter marked.
 //!
-//! - The matches are those of the `text`, `subject` and `body` conditions that are not under a NOT,
-//!   found in the same way as by the filter (`term`).
-//! - The subject is whole, up to `limits::MAX_SNIPPET_SUBJECT_BYTES`. The excerpt of the text is
-//!   around the first match and has at most `limits::MAX_SNIPPET_BYTES` bytes, with tags and
-//!   entities.
-//! - Everything from the message is escaped, and control characters become spaces. The only tags
-//!   are `<mark>` and `</mark>`, in pairs. An excerpt ends between grapheme clusters.
+//! - The matches are those of the `text`, `subject` and `body` conditions that are not under a NOT.
+//! - An excerpt of a text that does not fit begins shortly before the first match.
+//! - Text from the message is escaped, and control characters become spaces. The only tags are
+//!   `<mark>` and `</mark>`, in pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -23,16 +20,15 @@ use crate::query::filter::{Condition, Filter};
 use crate::query::search::term::{SearchTerm, TermPiece, WORD_FIELDS};
 use crate::store::Snapshot;
 
-/// The highest number of bytes of an excerpt before the first match.
+/// The most bytes of an excerpt before the first match.
 const MAX_LEAD_BYTES: usize = 72;
-/// The highest number of marked matches of one piece; more would not fit.
+/// The most marked matches of one piece.
 const MAX_MATCHES: usize = 1000;
-/// The highest number of combining marks that are added to the last character of a match.
+/// The most combining marks that are added to the last character of a match.
 const MAX_COMBINING_MARKS: usize = 8;
 const OPEN: &str = "<mark>";
 const CLOSE: &str = "</mark>";
 
-/// The snippet of one email, as HTML.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Snippet {
     /// The subject, if it has a match.
@@ -41,7 +37,7 @@ pub struct Snippet {
     pub preview: Option<String>,
 }
 
-/// The search terms of a filter for subjects and texts, prepared for many emails.
+/// The search terms of a filter for subjects and texts.
 #[derive(Debug, Clone)]
 pub struct Finder {
     subject: Vec<TermPiece>,
@@ -49,7 +45,6 @@ pub struct Finder {
 }
 
 impl Finder {
-    /// Prepares a filter that was validated.
     #[must_use]
     pub fn new(filter: &Filter, secrets: &Secrets) -> Self {
         let mut terms = Vec::new();
@@ -67,11 +62,8 @@ impl Finder {
         !self.body.is_empty()
     }
 
-    /// Returns the snippet of an email, or `None` if there is no such email or it is destroyed.
-    /// The caller checks the rights, and charges the message that is read if `reads_text`.
-    ///
-    /// # Errors
-    /// Errors of reading.
+    /// Returns the snippet of an email, or `None` if there is no such email or it is destroyed. The
+    /// caller checks the rights, and charges the message if `reads_text`.
     pub fn snippet(
         &self,
         snapshot: &Snapshot<'_>,
@@ -108,7 +100,6 @@ impl Finder {
     }
 }
 
-/// Collects the search terms because of which an email may match.
 fn gather(filter: &Filter, secrets: &Secrets, terms: &mut Vec<SearchTerm>) {
     match filter {
         Filter::And(parts) | Filter::Or(parts) => {
@@ -134,7 +125,7 @@ fn matches(text: &str, pieces: &[TermPiece]) -> Vec<Range<usize>> {
     if sought.is_empty() {
         return Vec::new();
     }
-    // For each word of the terms: its word numbers in the text, ascending, with its byte ranges.
+    // By word of the terms: word numbers in the text, ascending, with byte ranges.
     let mut places: BTreeMap<&str, Vec<(u32, Range<usize>)>> = BTreeMap::new();
     each_word(text, |found| {
         if let Some(word) = sought.get(found.word) {
@@ -176,7 +167,6 @@ fn matches(text: &str, pieces: &[TermPiece]) -> Vec<Range<usize>> {
     out
 }
 
-/// Returns the end of a match including the combining marks of its last character.
 fn with_combining_marks(text: &str, end: usize) -> usize {
     let marks = text
         .get(end..)
@@ -212,7 +202,7 @@ fn mark_matches(text: &str, found: &[Range<usize>], max_bytes: usize) -> String 
     part(found.first().map_or(0, |first| excerpt_start(text, first.start))).out
 }
 
-/// Returns where an excerpt with its first match at `first` begins: at a word shortly before it.
+/// Returns where an excerpt with its first match at `first` begins.
 fn excerpt_start(text: &str, first: usize) -> usize {
     let before = text.get(..first).unwrap_or_default();
     let mut bytes = 0usize;
@@ -228,12 +218,11 @@ fn excerpt_start(text: &str, first: usize) -> usize {
         .map_or(first, |(start, _)| start)
 }
 
-/// Returns the number of bytes with which a character is written.
+/// The number of bytes with which a character is written.
 fn width(c: char) -> usize {
     escape(c).map_or(c.len_utf8(), str::len)
 }
 
-/// Returns the entity of a character that must be escaped.
 fn escape(c: char) -> Option<&'static str> {
     match c {
         '&' => Some("&amp;"),
@@ -245,15 +234,12 @@ fn escape(c: char) -> Option<&'static str> {
     }
 }
 
-/// Writes a snippet up to a number of bytes.
 struct SnippetWriter {
     out: String,
     max_bytes: usize,
-    /// Whether a mark is open. There must be room for its end.
+    /// Whether a mark is open, for whose end there must be room.
     open: bool,
-    /// Whether white space was skipped.
     space: bool,
-    /// Whether there is no room for more.
     full: bool,
 }
 
@@ -283,8 +269,8 @@ impl SnippetWriter {
 
     fn mark(&mut self, text: &str) {
         let space = if self.space && !self.out.is_empty() { " " } else { "" };
-        // A match is written whole or not at all. Of the first match, as much as fits is written,
-        // and at least a character.
+        // A match is written whole or not at all; of the first match, as much as fits, and at least
+        // a character.
         let first = !self.out.contains(OPEN);
         let least: usize = text.chars().take(if first { 1 } else { usize::MAX }).map(width).sum();
         let needed = space.len() + OPEN.len() + least + CLOSE.len();

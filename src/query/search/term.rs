@@ -2,14 +2,12 @@
 //!
 //! - White space divides a text into pieces. Every piece must be found.
 //! - A piece in matching single or double quotation marks is a phrase; a backslash escapes the next
-//!   character. A piece that has several words, such as an address or a run of Han characters, is a
-//!   phrase, too. The words of a phrase must follow each other in one field.
-//! - Pieces without words are ignored. A term without other pieces is empty, and every email has
-//!   it.
-//! - A piece `@example.org` is a domain. In address fields it finds addresses in this domain and
-//!   its subdomains; in other fields it is a phrase.
-//! - Word tokens are hashes of 28 bits, so a match by tokens is very likely but not certain.
-//!   [`SearchTerm::confirms`] checks the message.
+//!   character. So is a piece that has several words, such as an address. The words of a phrase
+//!   must follow each other in one field.
+//! - Pieces without words are ignored. Every email has a term without other pieces.
+//! - A piece `@example.org` finds, in address fields, addresses in this domain and its subdomains.
+//! - Word tokens are hashes, so a match by tokens is not certain. [`SearchTerm::confirms`] checks
+//!   the message.
 
 use crate::message::Message;
 use crate::message::content::content;
@@ -19,7 +17,6 @@ use crate::model::address::domain_is_well_formed;
 use crate::model::field::field_at;
 use crate::model::{Address, Secrets, Tokens, delivered_to};
 
-/// The fields that have words.
 pub const WORD_FIELDS: u16 = tokens::FROM
     | tokens::TO
     | tokens::CC
@@ -27,15 +24,13 @@ pub const WORD_FIELDS: u16 = tokens::FROM
     | tokens::SUBJECT
     | tokens::BODY
     | tokens::ATTACHMENT_NAME;
-/// The fields whose addresses are text tokens.
 const ADDRESS_FIELDS: u16 =
     tokens::FROM | tokens::TO | tokens::CC | tokens::BCC | tokens::DELIVERED_TO;
-/// The highest number of words of a search term; the rest are ignored.
+/// The most words of a search term; the rest are ignored.
 const MAX_TERM_WORDS: usize = 256;
-/// Bytes of a raw message that are searched for a word before the message is parsed.
 const RAW_SCAN_BYTES: usize = 256 << 10;
 
-/// A text to find in some fields. Every piece must be found. Fields are bits of `message::tokens`.
+/// A text to find in some fields. Fields are bits of `message::tokens`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchTerm {
     fields: u16,
@@ -46,20 +41,19 @@ pub struct SearchTerm {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::query) struct TermPiece {
     pub(in crate::query) phrase: Vec<PhraseWord>,
-    /// The fields in which the phrase may be.
+    /// The fields of the phrase.
     pub(in crate::query) fields: u16,
     pub(in crate::query) texts: Vec<TextPattern>,
-    /// The fields in which the texts may be.
+    /// The fields of the texts.
     pub(in crate::query) text_fields: u16,
-    /// Whether every email of a fold without delivery addresses is a hit. An earlier version made
-    /// such folds.
+    /// Whether every email of a fold without delivery addresses, as an earlier version made them,
+    /// is a hit.
     pub(in crate::query) matches_old_folds: bool,
 }
 
-/// A word of a phrase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::query) struct PhraseWord {
-    /// The word in the form of `message::words`.
+    /// In the form of `message::words`.
     pub(in crate::query) word: String,
     pub(in crate::query) hash: u32,
     /// The number of the word in its piece. In a message, the words of a phrase are as far apart as
@@ -67,20 +61,18 @@ pub(in crate::query) struct PhraseWord {
     pub(in crate::query) step: u32,
 }
 
-/// A pattern for text tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::query) struct TextPattern {
     pub(in crate::query) prefix: String,
     pub(in crate::query) rest: TextRemainder,
 }
 
-/// What may follow the prefix of a text token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::query) enum TextRemainder {
     /// Any text, or nothing.
     Anything,
     Nothing,
-    /// A text, not empty, that contains each of these. Without any, every such text.
+    /// A text, not empty, that contains each of these.
     Parts(Vec<String>),
 }
 
@@ -97,7 +89,6 @@ impl TextPattern {
 }
 
 impl SearchTerm {
-    /// Returns the term for `text` in any of `fields` (bits of `message::tokens`).
     #[must_use]
     pub fn new(text: &str, fields: u16, secrets: &Secrets) -> Self {
         let hash = WordHash::new(secrets);
@@ -146,8 +137,8 @@ impl SearchTerm {
         Some(Self { fields, pieces: vec![TermPiece { phrase, fields, ..TermPiece::default() }] })
     }
 
-    /// Returns the term for messages that may have an id in a header field, in the form of
-    /// `message::header::folded`. `None` if the field has no ids, or the text is not a whole id.
+    /// Returns the term for messages that may have an id in a header field. `text` is in the form
+    /// of `message::header::folded`. `None` if the field has no ids, or the text is not a whole id.
     pub(in crate::query) fn of_id(name: &str, text: &str) -> Option<Self> {
         let field = tokens::id_field(name)?;
         let id = tokens::bracketed_ids(text).next()?;
@@ -157,8 +148,8 @@ impl SearchTerm {
         Some(Self::of_texts(texts.into(), field))
     }
 
-    /// Returns the term for messages with an attachment of a media type; `type` or `type/` finds
-    /// all its subtypes.
+    /// Returns the term for messages with an attachment of a media type; `type` or `type/` stands
+    /// for all its subtypes.
     pub(in crate::query) fn of_type(media_type: &str) -> Self {
         let media_type = media_type.trim().to_ascii_lowercase();
         let whole = media_type.split_once('/').is_some_and(|(_, kind)| !kind.is_empty());
@@ -169,8 +160,7 @@ impl SearchTerm {
     }
 
     /// Returns the term for emails that this service delivered to an address with all these parts,
-    /// each in the form of `message::header::folded`. Its hits are certain: no message need be
-    /// read.
+    /// each in the form of `message::header::folded`. Its hits are certain.
     pub(in crate::query) fn of_delivery(parts: &[String]) -> Self {
         let text = TextPattern {
             prefix: delivered_to::SEARCH_TEXT_PREFIX.to_owned(),
@@ -179,8 +169,8 @@ impl SearchTerm {
         Self::of_texts(vec![text], tokens::DELIVERED_HERE)
     }
 
-    /// Returns the term for emails whose header must be read to know Delivered-To: those whose
-    /// message has such a field of an earlier hop, and those whose tokens lack the address.
+    /// Returns the term for emails whose header must be read to know Delivered-To: those with a
+    /// field of an earlier hop, and those whose tokens lack the address.
     pub(in crate::query) fn of_other_delivery(name: &str, secrets: &Secrets) -> Option<Self> {
         let mut term = Self::of_field(name, secrets)?;
         for piece in &mut term.pieces {
@@ -201,7 +191,6 @@ impl SearchTerm {
         }
     }
 
-    /// Whether the term is empty, so that every email has it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
@@ -217,7 +206,6 @@ impl SearchTerm {
         self.is_in(positions, &tokens.texts)
     }
 
-    /// Whether a message as received has the term.
     #[must_use]
     pub fn matches_raw(&self, raw: &[u8]) -> bool {
         let message = Message::parse(raw);
@@ -246,7 +234,7 @@ impl SearchTerm {
     }
 
     /// Whether a message whose tokens match has the term. If the words occur in the raw bytes, the
-    /// match is no hash collision, and the message is not parsed.
+    /// message is not parsed.
     #[must_use]
     pub fn confirms(&self, raw: &[u8]) -> bool {
         let (start_bytes, mut lower) =
@@ -260,7 +248,6 @@ impl SearchTerm {
                 is_edge(before) && is_edge(bytes.get(at + word.len()))
             })
         };
-        // First as written, and only then in another letter case.
         let whole = |word: &PhraseWord| {
             let word = word.word.as_bytes();
             word.is_ascii()
@@ -293,7 +280,7 @@ impl SearchTerm {
 
 impl TermPiece {
     /// Whether the phrase occurs in one of its fields, by the ascending positions of each of its
-    /// words. A position says its field (`field_at`).
+    /// words.
     pub(in crate::query) fn is_at(&self, positions: &[&[u32]]) -> bool {
         let Some((first, rest)) = positions.split_first() else { return false };
         let Some((start, behind)) = self.phrase.split_first() else { return false };
@@ -306,8 +293,7 @@ impl TermPiece {
     }
 }
 
-/// Divides a text into pieces: texts in quotation marks, without these, and texts between white
-/// space. A quotation mark that nothing closes is part of its text.
+/// Divides a text into pieces. A quotation mark that nothing closes is part of its text.
 #[must_use]
 pub fn pieces(text: &str) -> Vec<String> {
     let mut out = Vec::new();
@@ -326,8 +312,8 @@ pub fn pieces(text: &str) -> Vec<String> {
     out
 }
 
-/// Returns a phrase up to its closing mark and the rest of the text, or `None` if no closing mark
-/// follows.
+/// Returns a phrase up to its closing mark and the rest of the text, or `None` without a closing
+/// mark.
 fn phrase(text: &str, mark: char) -> Option<(String, &str)> {
     let mut out = String::new();
     let mut chars = text.char_indices();

@@ -1,7 +1,5 @@
 //! Tests that a client with any old state catches up by /changes alone (RFC 8620 §5.2), over random
 //! histories.
-//!
-//! `RESTANTE_CASES` sets the number of histories.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,18 +31,15 @@ fn threads_of(account: &naive::NaiveAccount) -> BTreeMap<ThreadId, BTreeSet<Emai
 
 /// A client that applies answers of /changes and reads the named objects (RFC 8620 §5.2).
 ///
-/// - An object that the client does not have must not be reported as updated.
-/// - An object that was reported before must not be reported as created.
-/// - An object that was reported as destroyed must not be reported again.
+/// It must not be told that an unknown object was updated, that a reported one was created, or
+/// again that one was destroyed.
 #[derive(Debug)]
 struct ChangesClient<Id, Object> {
     objects: BTreeMap<Id, Object>,
     state: ClientState,
-    /// The objects reported since the client was last up to date.
     reported: BTreeMap<Id, Report>,
 }
 
-/// How /changes last reported an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Report {
     Created,
@@ -95,8 +90,8 @@ impl<Id: Ord + Copy + std::fmt::Debug, Object: Clone + PartialEq + std::fmt::Deb
     }
 }
 
-/// Catches up from a state by answers of at most `limit` objects. Returns whether the changes could
-/// be calculated.
+/// Catches up by answers of at most `limit` objects. Returns whether the changes could be
+/// calculated.
 fn catch_up<Id: Ord + Copy + std::fmt::Debug, Object: Clone + PartialEq + std::fmt::Debug>(
     old: BTreeMap<Id, Object>,
     since: ModSeq,

@@ -1,6 +1,5 @@
-//! Compares searches for Delivered-To with a plain reading of the headers.
-//!
-//! Emails are filed by this version and by earlier ones, and folded and merged in random steps.
+//! Compares searches for Delivered-To with a plain reading of the headers. Emails are filed by this
+//! version and by earlier ones, and folded and merged in random steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,19 +35,14 @@ const ALIASES: [&str; 6] = [
 ];
 const HOPS: [&str; 2] = ["shop@example.org", "list@old.example"];
 
-/// The Delivered-To fields of an email: an index in `ALIASES` for its delivery here, and one in
-/// `HOPS` for an earlier hop.
+/// The Delivered-To fields of an email: indexes in `ALIASES` and, for an earlier hop, in `HOPS`.
 type DeliveryFields = (Option<usize>, Option<usize>);
 
 #[derive(Debug, Clone)]
 enum DeliveryOp {
     Deliver(DeliveryFields),
     Destroy(usize),
-    Fold {
-        steps: usize,
-        rows: usize,
-    },
-    /// Turns all rows into rows of an earlier version.
+    Fold { steps: usize, rows: usize },
     Downgrade,
     Reindex,
     Rebuild,
@@ -316,7 +310,6 @@ fn emails_of_an_earlier_version_are_found_by_delivered_to() {
     }
 }
 
-/// A tenth of the usual number of cases, because each case makes many queries.
 fn few_cases() -> ProptestConfig {
     let usual = config();
     ProptestConfig { cases: usual.cases.div_ceil(10), ..usual }

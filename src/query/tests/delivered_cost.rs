@@ -17,7 +17,7 @@ const SIZES: FoldSizes =
     FoldSizes { rows: 64, row_bytes: 1 << 20, block: 512, fan: 4, piece: 8 << 10, last_level: 2 };
 const SHOP: &str = "Shop@example.org";
 
-/// Files an email that was delivered to an address. `hop` are header fields of an earlier hop.
+/// `hop` are header fields of an earlier hop.
 fn deliver(store: &Store, alias: &str, hop: &str, at: i64) -> EmailId {
     let raw = format!("{hop}Subject: {at}\r\n\r\ntext {at}\r\n");
     let prefix =
@@ -115,7 +115,6 @@ fn only_forwarded_mail_makes_delivered_to_conditions_read_headers() {
         search_without_reading(&store, Filter::Not(vec![delivered(Some("shop"))])).map(with_shop),
         Ok(400)
     );
-    // A forwarded email has a Delivered-To field in its own header, which must be read.
     let forwarded = deliver(&store, "ann@example.org", "Delivered-To: shop@b.example\r\n", 10_000);
     assert_eq!(search_without_reading(&store, delivered(Some("shop"))), Err(Error::TooMuchRead));
     assert!(search_without_reading(&store, delivered(Some("ann@"))).unwrap().contains(&forwarded));
@@ -126,7 +125,6 @@ fn only_forwarded_mail_makes_delivered_to_conditions_read_headers() {
 fn compared_addresses_count_as_rows_walked() {
     let (_, one, _) = folded_store(400);
     let (_, many, _) = folded_store_with(400, |n| format!("made-up-{n}@example.org"));
-    // No address contains the text, so nothing but addresses is read.
     let search_twice = |store: &Store| {
         let (filter, reads) = (delivered(Some("zz")), Allowance::new(0, 300));
         let spec = QuerySpec { account: ACCOUNT, filter, reads, ..small_batches() };

@@ -1,11 +1,5 @@
-//! Tests which queries listings answer, and that their answers are right, over random histories.
-//!
-//! - A listing path is chosen if it applies and its listings are maintained, and only then.
-//! - It gives the answers of the generic path and of the naive account, with ranks and without,
-//!   while listings are made and dropped.
-//! - A plan requests a listing that is missing, if it is worth maintaining.
-//!
-//! `RESTANTE_CASES` sets the number of histories.
+//! Tests which queries listings answer, and that their answers are right, over random histories,
+//! while listings are made and dropped. `RESTANTE_CASES` sets the number of histories.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,7 +21,6 @@ use crate::query::tests::{
 use crate::query::*;
 use crate::store::engine::memory::MemoryEngine;
 
-/// A query that a listing may answer.
 #[derive(Debug, Clone)]
 pub(super) struct ListingQuery {
     uid: Option<MailboxUid>,
@@ -41,7 +34,6 @@ pub(super) struct ListingQuery {
     collapse: bool,
 }
 
-/// Returns a filter with the meaning of a listing filter.
 fn spelled(filter: ListingFilter, spelling: u8) -> Filter {
     let word = |word: &str| word.to_owned();
     let (seen, flagged) = (word("$seen"), word("$flagged"));
@@ -137,7 +129,6 @@ impl ListingQuery {
         }
     }
 
-    /// Returns the listing filters that the path needs.
     fn listing_filters(&self) -> Vec<ListingFilter> {
         match self.path() {
             Some(AccessPath::Pinned(listing, pin)) => vec![listing.filter, pin.filter],
@@ -147,8 +138,7 @@ impl ListingQuery {
     }
 }
 
-/// Returns the listing filter of a comparator, and whether its emails come first. With
-/// `isAscending` the emails without the property come first (RFC 8621 §4.4.2).
+/// Returns the listing filter of a comparator, and whether its emails come first.
 fn pin(comparator: &Comparator) -> Option<SortPin> {
     let ascending = comparator.ascending;
     let pin = |filter, first| Some(SortPin { filter, first });
@@ -220,8 +210,7 @@ pub(super) fn listing_query() -> impl Strategy<Value = ListingQuery> {
     )
 }
 
-/// Checks that a listing path is chosen if it applies and its listings exist, and not if none
-/// applies.
+/// Checks that a listing path is chosen if it applies and its listings exist, and only then.
 pub(super) fn check_access_path(driver: &TestDriver, listing_query: &ListingQuery) {
     let snapshot = driver.store.snapshot();
     let plan = explain(&snapshot, &listing_query.spec()).unwrap();

@@ -1,5 +1,5 @@
-//! Tests how many rows a guest's queries over several mailboxes read: those of the mailboxes in the
-//! scope, however much other mail there is.
+//! Tests that a guest's queries over several mailboxes read only rows of the mailboxes in the
+//! scope.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -58,7 +58,6 @@ fn store_with_shared_mailboxes() -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
     (engine, store, shared)
 }
 
-/// Puts an email into the Inbox and other mailboxes.
 fn set_mailboxes(store: &Store, id: EmailId, others: &BTreeSet<MailboxUid>) {
     let mailboxes: BTreeSet<MailboxUid> = others.iter().copied().chain([MailboxUid(1)]).collect();
     let commit =
@@ -104,7 +103,6 @@ fn guest_query_over_two_mailboxes_reads_only_their_rows() {
         let (rows, plan) = rows(spec, position, total, list);
         assert!(rows < max_rows, "{rows} rows at {position}, total: {total}; {plan}");
     }
-    // A filter that decides each email also reads the rows of the emails.
     let not_draft = Filter::Is(Condition::NotKeyword("$draft".into()));
     let (rows, plan) = rows(spec(not_draft, false, false), 0, true, &shared);
     assert!(rows < 800, "{rows} rows; {plan}");

@@ -1,9 +1,8 @@
 //! The naive account: implements RFC 8620 and RFC 8621 with vectors and full scans. Tests compare
 //! the store and its queries with it.
 //!
-//! - Messages are made from a few people, subjects, words, ids and times, which therefore coincide
-//!   often.
-//! - The properties of a message come from the choices in its `NaiveDraft`, never from parsing.
+//! Messages are made from a few people, subjects, words, ids and times, which therefore coincide
+//! often. Their properties come from the choices in `NaiveDraft`, not from parsing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +12,6 @@ use crate::query::{
     Start,
 };
 
-/// Display name and address.
 pub(super) const PEOPLE: [(&str, &str); 4] = [
     ("Ann Lee", "ann@a.example"),
     ("", "bob@b.example"),
@@ -29,12 +27,9 @@ pub(super) const SUBJECTS: [(&str, &str, &str); 6] = [
     ("Re: alpha", "alpha", "alpha"),
     ("Re:", "", ""),
 ];
-/// Words of bodies.
 pub(super) const BODY: [&str; 5] = ["alpha", "Beta", "big", "LUNCH", "ann"];
-/// Names and media types of attached files.
 pub(super) const FILES: [(&str, &str); 2] =
     [("plan.txt", "application/octet-stream"), ("big lunch.pdf", "application/pdf")];
-/// Values of a header field.
 pub(super) const MARKS: [&str; 3] = ["one", "ONE  two", "5.1"];
 /// Addresses that emails are delivered to. The index has no text for the last.
 pub(super) const ALIASES: [&str; 4] =
@@ -54,7 +49,6 @@ pub(super) struct NaiveDraft {
     pub(super) bcc: Option<usize>,
     pub(super) subject: Option<usize>,
     pub(super) body: Vec<usize>,
-    /// The minute of the Date field.
     pub(super) sent: Option<u8>,
     pub(super) file: Option<usize>,
     pub(super) mark: Option<usize>,
@@ -108,7 +102,6 @@ impl NaiveDraft {
         self.body.iter().map(|at| BODY[*at]).collect::<Vec<_>>().join(" ")
     }
 
-    /// The message as received.
     pub(super) fn raw(&self) -> String {
         let header: String =
             self.fields().iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
@@ -164,7 +157,6 @@ impl NaiveMail {
     }
 }
 
-/// One state of an account.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct NaiveAccount {
     pub(super) mails: Vec<NaiveMail>,
@@ -198,7 +190,6 @@ impl NaiveAccount {
         thread
     }
 
-    /// Whether an email matches a filter (RFC 8620 §5.5, RFC 8621 §4.4.1).
     fn matches(&self, filter: &Filter, mail: &NaiveMail) -> bool {
         match filter {
             Filter::And(parts) => parts.iter().all(|part| self.matches(part, mail)),
@@ -272,7 +263,6 @@ impl NaiveAccount {
         }
     }
 
-    /// Returns the complete results of a query.
     pub(super) fn list(&self, spec: &QuerySpec) -> Vec<EmailId> {
         let mut found: Vec<&NaiveMail> =
             self.mails.iter().filter(|mail| self.matches(&spec.filter, mail)).collect();
@@ -294,13 +284,11 @@ impl NaiveAccount {
         found.iter().map(|mail| mail.id).collect()
     }
 
-    /// Returns the sort keys of an email.
     pub(super) fn keys(&self, sort: &[Comparator], id: EmailId) -> Option<Vec<(i64, String)>> {
         let mail = self.mails.iter().find(|mail| mail.id == id)?;
         Some(sort.iter().map(|comparator| self.key(comparator, mail)).collect())
     }
 
-    /// Returns the sort key of one comparator (RFC 8621 §4.4.2).
     fn key(&self, comparator: &Comparator, mail: &NaiveMail) -> (i64, String) {
         let mut thread = self.mails.iter().filter(|other| other.thread == mail.thread);
         let text = |text: &str| {
@@ -354,7 +342,7 @@ impl NaiveAccount {
     }
 
     /// Returns the counts of a mailbox (RFC 8621 §2). An email that is only in the Trash does not
-    /// make its thread unread in other mailboxes; in the Trash only emails in the Trash count.
+    /// make its thread unread elsewhere.
     pub(super) fn counts(&self, uid: MailboxUid) -> MailboxCounts {
         let in_mailbox: Vec<&NaiveMail> =
             self.mails.iter().filter(|mail| mail.mailboxes.contains(&uid)).collect();
@@ -381,8 +369,8 @@ impl NaiveAccount {
 }
 
 /// Applies changes to cached results as a client does by RFC 8620 §5.6; `None` is a result that is
-/// not cached. By erratum 6604, a removed email that was not cached may have moved all results
-/// after the first gap, which are therefore dropped.
+/// not cached. By erratum 6604, results after the first gap are dropped if a removed email was not
+/// cached.
 pub(super) fn apply_changes(
     cached: &[Option<EmailId>],
     changes: &QueryChangesAnswer,
@@ -443,7 +431,6 @@ fn phrases(text: &str) -> Vec<String> {
     out
 }
 
-/// Whether the words of a phrase are consecutive words of a text.
 fn contains(text: &str, phrase: &str) -> bool {
     let words = |text: &str| -> Vec<String> {
         let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());

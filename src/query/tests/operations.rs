@@ -27,9 +27,8 @@ pub(super) enum Op {
     Destroy {
         which: usize,
     },
-    /// Several updates, or destructions for `None`: in one commit, or in one commit for each that
-    /// are queued together. Each takes a change number of its own, and leads to a state that a
-    /// client may have.
+    /// Several updates, or destructions for `None`: in one commit, or each in its own and queued
+    /// together. Each leads to a state that a client may have.
     Several {
         changes: Vec<(usize, Option<EmailPlacement>)>,
         queued: bool,
@@ -45,11 +44,9 @@ pub(super) enum Op {
     Restore {
         which: usize,
     },
-    /// Advances the clock by some days.
     Wait {
         days: u32,
     },
-    /// Fills a listing with `limit` emails more.
     ExtendListing {
         uid: MailboxUid,
         filter: ListingFilter,
@@ -76,7 +73,6 @@ pub(super) enum Op {
     Reopen,
 }
 
-/// The mailboxes and keywords that an email is to have.
 pub(super) type EmailPlacement = (BTreeSet<MailboxUid>, BTreeSet<String>);
 
 /// Returns fewer than `limit` changes.

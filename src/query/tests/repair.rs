@@ -1,8 +1,6 @@
-//! Damages rows after random histories, and repairs the store.
-//!
-//! - After a repair, the deep check must find nothing wrong.
-//! - Every query must have the answer of the naive account.
-//! - Every earlier state must be refused or give correct changes.
+//! Damages rows after random histories, and repairs the store. Then the check must find nothing,
+//! queries must have the answers of the naive account, and an earlier state must be refused or give
+//! correct changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -44,9 +42,7 @@ struct Damage {
     row: usize,
     /// 0 deletes the row, 1 writes it at another key, 2 alters its value.
     kind: u8,
-    /// The index of the byte that is altered.
     at: usize,
-    /// The bits that are flipped.
     by: u8,
 }
 
@@ -60,8 +56,7 @@ fn write(engine: &MemoryEngine, table: Table, key: Vec<u8>, value: Option<Vec<u8
     engine.write(&[Arc::new(Batch::of(vec![Put { table, key, value }]))]).unwrap();
 }
 
-/// Whether a row is history of a listing. No other row has the same information, so a repair cannot
-/// notice damage to it.
+/// Whether a row is history of a listing. A repair cannot notice damage to it.
 fn is_history(table: Table, key: &[u8]) -> bool {
     let removed = |key| decode_key::<MailboxEmailList>(key).map(|key| key.removed);
     table == Table::MailboxEmailList && removed(key) != Ok(ModSeq(0))
@@ -95,7 +90,6 @@ fn apply_damage(engine: &MemoryEngine, damage: &Damage) {
     match damage.kind {
         0 if table != Table::EmailContent => write(engine, table, key, None),
         1 => {
-            // The account in the key is not altered.
             let from = if table == Table::BlobRefs { 36 } else { 4 };
             let key = altered(&key, from);
             if !is_history(table, &key) && !rows.iter().any(|(other, _)| *other == key) {
@@ -199,8 +193,8 @@ proptest! {
         let mut driver = TestDriver::over(Arc::clone(&engine) as _, Some(2));
         driver.run(&before);
         extend_listings(&driver, listings);
-        // At most one email of a thread is damaged: if several were, the counters of the thread
-        // might not tell which of them were seen.
+        // At most one email of a thread is damaged: otherwise the counters of the thread might not
+        // tell which of them were seen.
         let rows = engine.rows(Table::EmailMetadata);
         let (mut damaged, mut threads) = (BTreeSet::new(), BTreeSet::new());
         for (which, is_corrupt) in lost {

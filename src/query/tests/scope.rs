@@ -14,7 +14,6 @@ use crate::query::tests::naive::{self, apply_changes};
 use crate::query::tests::{Begin, config, query_spec, window};
 use crate::query::*;
 
-/// Returns the account without the emails and mailboxes outside the scope.
 fn within_scope(account: &naive::NaiveAccount, scope: &Scope) -> naive::NaiveAccount {
     let mut limited = account.clone();
     for mail in &mut limited.mails {

@@ -1,8 +1,5 @@
 //! Compares searches with a plain reading of the texts, while the search index is folded and
 //! merged, emails are destroyed, writes fail and the store is reopened.
-//!
-//! The helpers here make a store with one account, file messages, fold and search. The tests of
-//! what queries cost use them, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +25,6 @@ mod words;
 
 const ACCOUNT: AccountId = AccountId(1);
 
-/// A store with one account, and the emails in it.
 struct Fixture {
     engine: Arc<FaultyEngine<MemoryEngine>>,
     store: Store,
@@ -58,7 +54,6 @@ fn open(engine: &Arc<FaultyEngine<MemoryEngine>>) -> Store {
     Store::open_engine(engine.clone(), &Options::small(), clock).unwrap()
 }
 
-/// Creates the account and its Inbox.
 pub(super) fn create_account(store: &Store) {
     let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
     let setup = store.commit(ACCOUNT, |txn| {
@@ -102,7 +97,6 @@ pub(super) fn fold_step(store: &Store, sizes: &FoldSizes) -> Result<bool, Error>
     Ok(true)
 }
 
-/// Returns the first `limit` emails that match, newest first.
 pub(super) fn search(store: &Store, filter: Filter, limit: Option<usize>) -> Vec<EmailId> {
     let spec = QuerySpec { account: ACCOUNT, filter, ..small_batches() };
     let request = Query { spec, window: Window { start: Start::default(), limit }, total: false };
@@ -157,8 +151,7 @@ impl Fixture {
         self.search(filter(text, fields), None)
     }
 
-    /// For each search term, checks all emails that have it, the newest of these, and all emails
-    /// that do not have it.
+    /// For each search term, checks the emails that have it and those that do not.
     fn assert_answers(&self) {
         for (text, fields) in terms() {
             let (matching, others): (Vec<_>, Vec<_>) =
@@ -226,8 +219,8 @@ fn terms() -> Vec<(&'static str, u16)> {
     out
 }
 
-/// Returns the ASCII words of a text and each of its other letters. The flag says whether a letter
-/// follows another one directly.
+/// Returns the ASCII words of a text and each of its other letters, with whether a letter follows
+/// another one directly.
 fn atoms(text: &str) -> Vec<(String, bool)> {
     let mut out: Vec<(String, bool)> = Vec::new();
     let mut before = ' ';
@@ -364,7 +357,6 @@ proptest! {
         }
         fixture.assert_sound();
         fixture.assert_answers();
-        // Folds until nothing is left, which must take a bounded number of steps.
         let max_steps = 2000 + 40 * ops.len();
         let steps = (0..max_steps).take_while(|_| fixture.fold_step(&sizes).unwrap()).count();
         prop_assert!(steps < max_steps);

@@ -1,10 +1,9 @@
 //! Tests the listing paths after every short history of two emails.
 //!
-//! - The histories are all sequences of up to three changes, or of as many as
-//!   `RESTANTE_EXHAUSTIVE` says. The two emails are in one thread or in two, either one is the
-//!   newer, and they are in the Inbox, in the Trash or in both.
+//! - The histories are all sequences of up to three changes, or of as many as `RESTANTE_EXHAUSTIVE`
+//!   says.
 //! - Every listing exists from the start, so all changes must be the minimum, from every past state
-//!   and up to every email. Counts, threads and /changes are compared, too.
+//!   and up to every email.
 
 use std::sync::Arc;
 
@@ -32,7 +31,6 @@ fn short_histories_of_two_threads_have_minimal_changes() {
     check_short_histories(false, 0);
 }
 
-/// Checks all short histories of two emails, of which the one with the index `newer` is the newer.
 fn check_short_histories(same_thread: bool, newer: usize) {
     let mut changes: Vec<PlacementChange> = Vec::new();
     for email in 0..2 {
@@ -87,7 +85,6 @@ fn check_short_histories(same_thread: bool, newer: usize) {
     assert!(checked > 5_000, "{checked}");
 }
 
-/// Returns the orders other than newest first that listings have, each with `collapseThreads`.
 fn sorts() -> Vec<(bool, Vec<Comparator>)> {
     let flagged = || by(SortProperty::HasKeyword("$flagged".into()), false);
     let unseen = by(SortProperty::HasKeyword("$seen".into()), true);
@@ -108,8 +105,7 @@ type PlacementChange = (usize, Option<(&'static [u32], &'static str)>);
 
 const INBOX: &[u32] = &[1];
 
-/// Whether the last change of a history is possible: the first email is created first, a destroyed
-/// email does not change again, and each change changes something.
+/// Whether the last change of a history is possible, and changes something.
 fn is_possible(history: &[PlacementChange]) -> bool {
     let Some(((email, placement), earlier)) = history.split_last() else { return true };
     let previous = earlier.iter().rev().find(|(other, _)| other == email).map(|(_, at)| *at);
@@ -149,8 +145,8 @@ fn apply(
     }
 }
 
-/// Checks that the chosen access path gives the right results, and the minimum of changes from
-/// every past state, up to each email and without `upToId`.
+/// Checks the results and the minimum of changes of the chosen access path, from every past state,
+/// up to each email and without `upToId`.
 fn check_minimal(driver: &TestDriver, spec: &QuerySpec) {
     let (snapshot, secrets) = (driver.store.snapshot(), driver.store.secrets());
     let new = driver.now.list(spec);

@@ -1,5 +1,4 @@
-//! Merges the emails of several listings in one order, without duplicates. Each listing is read
-//! only as far as the merge is read.
+//! Merges the emails of several listings in one order, without duplicates.
 
 use std::collections::VecDeque;
 
@@ -9,7 +8,6 @@ use crate::query::sort::Direction;
 use crate::query::walk::scan::{MAX_READ_BATCH, MIN_READ_BATCH, read_page};
 use crate::store::{Error, Snapshot};
 
-/// The smallest number of rows that is read of one listing at once.
 const MIN_LISTING_BATCH: usize = 8;
 
 /// A merged walk over the rows of complete listings in a range.
@@ -22,16 +20,13 @@ pub(in crate::query) struct Merge<'v> {
     pub(super) direction: Direction,
 }
 
-/// One of the merged listings.
 #[derive(Debug)]
 struct SourceListing {
     listing: Listing,
-    /// Rows that were read and not yet merged.
     read: VecDeque<(EmailId, ThreadId)>,
-    /// Where reading continues: after this email, or (`Some(None)`) at the beginning; `None` if all
-    /// is read.
+    /// Reading continues after this email, or (`Some(None)`) at the beginning; `None` if all is
+    /// read.
     upto: Option<Option<EmailId>>,
-    /// The number of rows of the next read. It grows.
     step: usize,
 }
 
@@ -57,8 +52,7 @@ impl<'v> Merge<'v> {
         self.direction
     }
 
-    /// Returns the next email of the range, once even if it is in several of the listings, or
-    /// `None` at the end.
+    /// Returns the next email of the range, once even if it is in several of the listings.
     pub(in crate::query) fn next(&mut self) -> Result<Option<(EmailId, ThreadId)>, Error> {
         let most = (MAX_READ_BATCH / self.listings.len().max(1)).max(MIN_LISTING_BATCH);
         let mut first: Option<(EmailId, ThreadId)> = None;

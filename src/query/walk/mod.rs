@@ -1,5 +1,5 @@
-//! The walk over the emails from which a query takes its results, as the plan says. Each email
-//! comes once, newest or oldest first.
+//! The walk over the emails from which a query takes its results. Each email comes once, newest or
+//! oldest first.
 
 mod merge;
 pub(super) mod scan;
@@ -15,10 +15,8 @@ use crate::store::Snapshot;
 use scan::EmailScan;
 use search::SearchWalk;
 
-/// A source of emails.
 #[derive(Debug)]
 pub(super) enum EmailWalk<'v> {
-    /// Emails that the filter must decide.
     Scan(EmailScan<'v>),
     /// Hits of the search index that the filter must decide.
     Search(SearchWalk<'v>),
@@ -27,7 +25,6 @@ pub(super) enum EmailWalk<'v> {
 }
 
 impl<'v> EmailWalk<'v> {
-    /// Returns the walk for a plan.
     pub(super) fn of(plan: &QueryPlan, snapshot: &'v Snapshot<'v>, spec: &QuerySpec) -> Self {
         let account = spec.account;
         let (range, direction) = (plan.range, plan.direction);
@@ -61,7 +58,6 @@ impl<'v> EmailWalk<'v> {
         })
     }
 
-    /// Returns the order of the emails.
     pub(super) fn direction(&self) -> Direction {
         match self {
             Self::Scan(scan) => scan.direction(),

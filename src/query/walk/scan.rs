@@ -2,7 +2,7 @@
 //! duplicates.
 //!
 //! The walk contains every match (of a collapsed listing, every match that is shown), and other
-//! emails too: the caller decides each email by the whole filter.
+//! emails too.
 
 use std::collections::VecDeque;
 
@@ -13,8 +13,7 @@ use crate::query::sort::Direction;
 use crate::query::walk::merge::Merge;
 use crate::store::{Error, Snapshot};
 
-/// The number of emails that is read at once at first. It grows to `MAX_READ_BATCH`, since a first
-/// page needs few.
+/// The number of emails that is read at once at first. It grows, since a first page needs few.
 pub(super) const MIN_READ_BATCH: usize = 64;
 pub(super) const MAX_READ_BATCH: usize = 256;
 
@@ -25,11 +24,9 @@ pub(in crate::query) struct EmailScan<'v> {
     from: ScanSource<'v>,
     range: IdRange,
     direction: Direction,
-    /// Emails that were read and not yet returned.
     read: VecDeque<(EmailId, EmailMetadata)>,
-    /// The number of emails of the next read. It grows.
+    /// The number of emails of the next read.
     step: usize,
-    /// Counts the rows that are read.
     reads: Allowance,
 }
 
@@ -42,7 +39,6 @@ enum ScanSource<'v> {
 }
 
 impl<'v> EmailScan<'v> {
-    /// Returns a walk over all mail.
     pub(in crate::query) fn all_mail(
         snapshot: &'v Snapshot<'v>,
         account: AccountId,
@@ -52,7 +48,6 @@ impl<'v> EmailScan<'v> {
         Self::new(snapshot, account, ScanSource::All(range.begin(direction)), range, direction)
     }
 
-    /// Returns a walk over the emails of listings.
     pub(in crate::query) fn of_listings(merge: Merge<'v>) -> Self {
         let (snapshot, account, range, direction) =
             (merge.snapshot, merge.account, merge.range, merge.direction);
@@ -78,7 +73,6 @@ impl<'v> EmailScan<'v> {
         }
     }
 
-    /// Counts the rows that are read in `reads`.
     pub(in crate::query) fn counting(self, reads: Allowance) -> Self {
         Self { reads, ..self }
     }
@@ -87,7 +81,6 @@ impl<'v> EmailScan<'v> {
         self.direction
     }
 
-    /// Returns the next live email of the range, or `None` at the end.
     pub(in crate::query) fn next_email(
         &mut self,
     ) -> Result<Option<(EmailId, EmailMetadata)>, Error> {
@@ -105,7 +98,7 @@ impl<'v> EmailScan<'v> {
         }
     }
 
-    /// Reads the next emails. Returns `false` if there are no more.
+    /// Returns `false` if there are no more emails.
     fn read_more(&mut self) -> Result<bool, Error> {
         let is_more = match &mut self.from {
             ScanSource::Listings(merge) => {
@@ -145,7 +138,7 @@ impl<'v> EmailScan<'v> {
 }
 
 /// Reads the next emails of a listing after the email `behind` in a direction, or from the
-/// beginning if that is `None`. Fewer than `limit` are the last.
+/// beginning. Fewer than `limit` are the last.
 pub(in crate::query) fn read_page(
     snapshot: &Snapshot<'_>,
     account: AccountId,

@@ -1,5 +1,4 @@
-//! The walk over the hits of the search index, newest first, without duplicates. Lookups in the
-//! store are batched, because one multi-get costs less than many single gets.
+//! The walk over the hits of the search index, newest first. Lookups in the store are batched.
 
 use std::collections::HashSet;
 
@@ -10,7 +9,7 @@ use crate::query::matching::evaluate::Matcher;
 use crate::query::{Allowance, Error, QueryOptions, QuerySpec};
 use crate::store::Snapshot;
 
-/// The highest number of hits in a batch. Batches grow to it when few hits are results.
+/// The highest number to which batches grow.
 const MAX_SEARCH_BATCH: usize = 256;
 
 #[derive(Debug)]
@@ -26,34 +25,29 @@ pub(in crate::query) struct SearchWalk<'v> {
     /// The smallest size of the next batch. It doubles with each batch, up to `MAX_SEARCH_BATCH`.
     step: usize,
     /// In the last batch taken from the listing, how many of 1,000 emails were hits; and in the
-    /// last batch taken from the index, how many of 1,000 hits were in the listing. The next batch
-    /// comes from the source with the higher share, which wastes fewer lookups.
+    /// last one from the index, how many of 1,000 hits were in the listing. The next batch comes
+    /// from the source with the higher share.
     listing_hits_per_thousand: usize,
     index_hits_per_thousand: usize,
 }
 
-/// Returns how many thousandths of `all` are `some`.
 fn per_thousand(some: usize, all: usize) -> usize {
     some.saturating_mul(1000).checked_div(all).unwrap_or(0)
 }
 
-/// Returns the smallest id after `id`.
 fn next_id(id: EmailId) -> Option<EmailId> {
     id.0.checked_add(1).map(EmailId)
 }
 
-/// An email that may match, with what was fetched of it.
 #[derive(Debug)]
 pub(in crate::query) struct Hit {
     pub(in crate::query) id: EmailId,
     pub(in crate::query) metadata: EmailMetadata,
     pub(in crate::query) fetched: FetchedEmail,
-    /// Whether the email is known to match.
     pub(in crate::query) is_certain: bool,
 }
 
 impl<'v> SearchWalk<'v> {
-    /// Returns a walk over the hits in all mail, or in a complete listing.
     pub(in crate::query) fn new(
         snapshot: &'v Snapshot<'v>,
         spec: &QuerySpec,
@@ -76,9 +70,8 @@ impl<'v> SearchWalk<'v> {
     }
 
     /// Returns the next batch of hits, which may be empty, or `None` at the end. `room` is the
-    /// number of results still wanted. `shown` are the threads that have a result already, if one
-    /// result for each thread is enough; their hits are left out. Hits that are known not to match
-    /// without reading the message are left out, too.
+    /// number of results still wanted. `shown` are the threads of which no further hit is wanted.
+    /// Hits that are known not to match without reading the message are left out.
     pub(in crate::query) fn hits(
         &mut self,
         matcher: &Matcher,
@@ -115,8 +108,7 @@ impl<'v> SearchWalk<'v> {
             if known == Some(false) {
                 continue;
             }
-            // If one result for each thread is enough, of each thread only the first hit is
-            // prefetched.
+            // Of each thread only the first hit is prefetched, if one result is enough.
             if (shown.is_none() || threads_with_hit.insert(metadata.thread)) && known.is_none() {
                 unread.push(hits.len());
             }
@@ -126,7 +118,6 @@ impl<'v> SearchWalk<'v> {
         Ok(Some(hits))
     }
 
-    /// Takes a batch from the search index, and keeps the hits that are in the listing.
     fn of_index(
         &mut self,
         listing: Option<Listing>,
@@ -159,7 +150,6 @@ impl<'v> SearchWalk<'v> {
         Ok(answers)
     }
 
-    /// Takes a batch from the listing, and keeps the emails that are hits.
     fn of_listing(
         &mut self,
         listing: Listing,
@@ -193,7 +183,7 @@ impl<'v> SearchWalk<'v> {
     }
 
     /// Prefetches the messages of the hits at these indexes, as far as `prefetch_bytes` goes, and
-    /// charges their bytes. The others are read when the filter needs them.
+    /// charges their bytes.
     fn read(&self, hits: &mut [Hit], unread: &[usize], reads: &Allowance) -> Result<(), Error> {
         let (mut left, mut blobs): (u64, Vec<(usize, BlobHash)>) =
             (self.options.prefetch_bytes, Vec::new());

@@ -9,7 +9,6 @@ use super::*;
 use crate::message::content::content;
 
 impl Finder {
-    /// Returns the snippet of a message that is in no store.
     fn of_raw(&self, raw: &[u8]) -> Snippet {
         let message = Message::parse(raw);
         let subject =
@@ -93,7 +92,6 @@ fn words_and_phrases_that_match_are_marked() {
         ("-", "a - b", None),
         ("", "anything", None),
     ] {
-        // The subject of an email is in normalization form C.
         let composed = expected.map(|expected| expected.nfc().collect::<String>());
         assert_eq!(subject(term, given), composed, "{term} in {given}");
         assert_eq!(body(term, given).as_deref(), expected, "{term} in {given}");
@@ -125,8 +123,6 @@ fn hostile_text_is_escaped() {
         body("lunch", "a\u{1b}[2J\u{0} lunch \t\r\n\r\n b").as_deref(),
         Some("a [2J <mark>lunch</mark> b")
     );
-    // Markup in a subject is text, and a lone surrogate in an encoded word does not prevent a
-    // match.
     assert_eq!(subject("mark", "<mark>"), Some("&lt;<mark>mark</mark>&gt;".into()));
     let with_surrogate = subject("lunch", "=?utf-16be?b?2AA=?= lunch").unwrap();
     assert_eq!(marks(&with_surrogate), ["lunch"]);
@@ -189,7 +185,6 @@ fn snippet_of_a_long_text_shows_the_match_and_is_bounded() {
     // A character with many combining marks does not hide the match.
     let found = body("lunch", &format!("e{} lunch", "\u{301}".repeat(500))).unwrap();
     assert_eq!(marks(&found), ["lunch"]);
-    // A subject is shown whole, up to its own bound (RFC 8621 §5).
     let whole = "word ".repeat(200) + "lunch";
     assert_eq!(plain(&subject("lunch", &whole).unwrap()), whole);
     let huge = subject("lunch", &format!("{} lunch", "word ".repeat(5000))).unwrap();
@@ -205,7 +200,6 @@ proptest! {
             prop_assert!(!marks(html).is_empty());
             plain(html);
         }
-        // There is a snippet whenever the text has a match.
         let search_term = SearchTerm::new(&term, tokens::BODY, &Secrets::default());
         let head = "Content-Type: text/plain; charset=utf-8\r\n\
                     Content-Transfer-Encoding: 8bit\r\n\r\n";

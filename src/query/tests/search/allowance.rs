@@ -16,7 +16,6 @@ fn searches_share_an_allowance_of_bytes_to_read() {
     }
     let snapshot = store.snapshot();
     let header = Condition::Header { name: "X-A".into(), text: Some("b".into()) };
-    // A condition on the header is charged only for the bytes of the header.
     for (condition, bytes) in [(Condition::Body("lunch".into()), 20_000), (header, 2000)] {
         let reads = Allowance::new(bytes, u64::MAX);
         let spec =
@@ -52,7 +51,6 @@ fn header_of_a_long_message_is_charged_without_its_body() {
     let run = |request: &Query| {
         query(&snapshot, store.secrets(), request).map(|found| found.answer.ids.len())
     };
-    // 20 headers have about 500 bytes, the first frames of the messages 2.6 MB.
     let affordable = request(header(), 2000, 1000);
     assert_eq!(
         (run(&affordable), run(&request(header(), 200, 1000))),
@@ -66,8 +64,7 @@ fn header_of_a_long_message_is_charged_without_its_body() {
     assert_eq!(run(&affordable), Err(QueryError::TooMuchWalked));
 }
 
-/// The first page of a query reads few emails and says that changes can be calculated, but the
-/// changes must read every hit.
+/// The first page of a query reads few emails, but the changes must read every hit.
 #[test]
 fn changes_that_read_too_much_cannot_be_calculated() {
     let store = open(&Arc::new(FaultyEngine::new(MemoryEngine::new())));

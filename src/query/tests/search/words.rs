@@ -1,10 +1,9 @@
-//! Tests which parts of a message searches find, before and after folding: scripts without spaces,
-//! HTML, header fields, addresses and attachments.
+//! Tests which parts of a message searches find, before and after folding.
 
 use super::*;
 
-/// Files the messages, and checks the searches before and after folding. Each search has the
-/// indexes of the messages that it must find.
+/// Files the messages, and checks the searches before and after folding. Each search names the
+/// indexes of the messages to find.
 fn assert_found(raws: &[&str], searches: &[(Filter, &[usize])]) {
     let fixture = Fixture::new();
     let ids: Vec<EmailId> =
