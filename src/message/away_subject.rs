@@ -1,19 +1,12 @@
 //! Recognises out-of-office replies by their subject, where nothing else marks them.
 //!
-//! - Exchange writes a phrase and a colon before the subject of the answered message, in the
-//!   language of the mailbox. Older versions use other phrases.
-//! - Gmail writes the subject that the owner chose, ` Re: `, and the subject of the answered
-//!   message.
-//! - Notes writes `AUTO: `, who is away, and when they return.
-//!
-//! Only the beginning of a subject counts, so that people can mention these words in theirs. The
-//! caller asks only about messages that answer another.
+//! Only the beginning of a subject counts, so that people can mention these words in theirs.
 
 use super::header::folded;
 
-/// Phrases before the colon, in the form of [`folded`].
+/// Phrases of Exchange and others before a colon, or of Gmail before ` Re: `; in the form of
+/// [`folded`].
 const PHRASES: [&str; 67] = [
-    // Exchange and Outlook, current versions.
     "automatic reply",
     "automatische antwort",
     "réponse automatique",
@@ -54,7 +47,6 @@ const PHRASES: [&str; 67] = [
     "자동 응답",
     "رد تلقائي",
     "תשובה אוטומטית",
-    // Exchange before 2010, other programs, and what owners write.
     "out of office",
     "out of the office",
     "out of office autoreply",
@@ -84,7 +76,7 @@ const PHRASES: [&str; 67] = [
     "poissa",
 ];
 
-/// Phrases of Notes between the name and the day of return.
+/// Phrases of Notes, after `AUTO: ` and a name.
 const NOTES: [&str; 6] = [
     "is out of the office",
     "ist ausser haus",
@@ -95,7 +87,7 @@ const NOTES: [&str; 6] = [
 ];
 
 /// Whether a decoded subject (RFC 2047) begins like that of an out-of-office reply. A `Re: ` before
-/// the phrase is not skipped, so such a subject does not.
+/// the phrase is not skipped.
 pub(super) fn is_away(subject: &str) -> bool {
     let subject = subject.trim_start();
     let folded = folded(subject);

@@ -1,15 +1,11 @@
 //! Builds a message from its fields and parts, for `Email/set` (RFC 8621 §4.6).
 //!
-//! - A built message reads back as it was given.
 //! - Lines end in CRLF. Header lines are ASCII, except addresses, which may be UTF-8 (RFC 6532
 //!   §3.2).
-//! - Bodies are 7-bit or encoded as such. A message within the message must not be encoded (RFC
-//!   2046 §5.2.1) and may stay 8-bit.
-//! - A control character in a value is refused, so that no value of a client begins another field:
-//!   by `EncodedField::new`, and for the values of a part by `PartDraft::check`, which the caller
-//!   must call for each part. `build` checks nothing.
-//!
-//! The caller checks the rules of RFC 8621 for an email, and sets the date and the id.
+//! - Bodies are 7-bit or encoded as such. A message within the message may stay 8-bit, since it
+//!   must not be encoded (RFC 2046 §5.2.1).
+//! - `build` checks nothing. `EncodedField::new` refuses control characters, and so does
+//!   `PartDraft::check`, which the caller must call for each part.
 
 mod field;
 mod part;
@@ -18,7 +14,6 @@ mod word;
 pub use field::{BadFieldValue, EncodedField, FieldValue};
 pub use part::{PartContent, PartDraft};
 
-/// A message to be built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageTree {
     /// The header, without the fields that describe the body.

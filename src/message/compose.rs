@@ -1,10 +1,9 @@
-//! Builds the messages that this server writes itself: replies, notifications and reports. Only
-//! this file uses the mail-builder library.
+//! Builds the messages that this server writes itself: replies, notifications and reports.
 //!
-//! - No value can begin a header field: CR, LF, NUL and all other controls are removed from every
-//!   value, and message ids are filtered.
-//! - The message is in CRLF lines of ASCII. A report that returns an original of 8 bits is 8-bit.
-//! - The caller chooses the date and the message id.
+//! - No value can begin a header field: control characters are removed, and message ids are
+//!   filtered.
+//! - The message is in CRLF lines of ASCII, except that a report that returns an 8-bit original is
+//!   8-bit.
 
 use mail_builder::MessageBuilder;
 use mail_builder::headers::HeaderType;
@@ -23,7 +22,6 @@ use super::line::one_line;
 use crate::model;
 use crate::model::{EmailAddress, UtcMillis};
 
-/// A message to be built.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Draft {
     pub from: EmailAddress,
@@ -33,14 +31,13 @@ pub struct Draft {
     pub date: UtcMillis,
     /// Without angle brackets.
     pub message_id: String,
-    /// The ids of In-Reply-To, as those of References without angle brackets. Invalid ids are left
+    /// The ids of In-Reply-To and `references` are without angle brackets. Invalid ones are left
     /// out.
     pub in_reply_to: Vec<String>,
     pub references: Vec<String>,
-    /// Additional header fields, with ASCII values.
+    /// With ASCII values.
     pub fields: Vec<(&'static str, &'static str)>,
     pub text: String,
-    /// The HTML alternative of the text.
     pub html: Option<String>,
     /// The language of the text and the HTML (RFC 3282).
     pub language: Option<String>,
@@ -49,10 +46,8 @@ pub struct Draft {
     pub entity: Option<String>,
 }
 
-/// Longest subject in bytes.
 const MAX_SUBJECT_BYTES: usize = 400;
 
-/// Returns the bytes of the message.
 #[must_use]
 pub fn build(draft: &Draft) -> Vec<u8> {
     let mut builder = MessageBuilder::new()
@@ -84,11 +79,9 @@ pub fn build(draft: &Draft) -> Vec<u8> {
     if let (Some(html), None) = (&draft.html, &draft.entity) {
         builder = builder.html_body(crlf_lines(html));
     }
-    // Writing to a Vec cannot fail.
     builder.write_to_vec().unwrap_or_default()
 }
 
-/// Parses a MIME entity and encodes it so that every relay accepts it.
 fn entity_part(text: &str) -> MimePart<'static> {
     let (fields, content) = entity(&crlf_lines(text));
     let part = MimePart::raw(content);
@@ -102,17 +95,14 @@ fn is_tag(tag: &str) -> bool {
         && tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// A report to be built (RFC 6522).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReportDraft {
     pub from: EmailAddress,
-    /// The recipients; at least one.
     pub to: Vec<EmailAddress>,
     pub subject: String,
     pub date: UtcMillis,
     /// Without angle brackets.
     pub message_id: String,
-    /// The text for people.
     pub text: String,
     pub kind: ReportKind,
     /// The part for programs: CRLF lines, each value on one line.
@@ -120,17 +110,14 @@ pub struct ReportDraft {
     pub original: Original,
 }
 
-/// How much of the original message is returned with a report.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Original {
     #[default]
     Nothing,
     Header(String),
-    /// The whole message, byte for byte.
     Whole(Vec<u8>),
 }
 
-/// The event that a report describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReportKind {
     /// The delivery of a message (RFC 3464).
@@ -140,12 +127,11 @@ pub enum ReportKind {
     Disposition,
 }
 
-/// Returns the bytes of a report: a `multipart/report` of the text, the status and what is returned
-/// of the original.
+/// Returns the bytes of a report: a `multipart/report` of the text, the status and the original.
 #[must_use]
 pub fn report(report: &ReportDraft) -> Vec<u8> {
-    // A status that is not ASCII has media types of its own, which may be encoded, so that it
-    // passes servers without 8BITMIME (RFC 6533 §3 and 4).
+    // A status that is not ASCII may be encoded, so that it passes servers without 8BITMIME (RFC
+    // 6533 §3 and 4).
     let (name, plain, global) = match report.kind {
         ReportKind::Delivery => {
             ("delivery-status", "message/delivery-status", "message/global-delivery-status")
@@ -172,8 +158,8 @@ pub fn report(report: &ReportDraft) -> Vec<u8> {
                 if header.is_ascii() { "text/rfc822-headers" } else { "message/global-headers" };
             parts.push(MimePart::new(kind, header.into_bytes()));
         }
-        // A message with an ASCII header is a `message/rfc822`, which must not be encoded (RFC 2046
-        // §5.2.1); any other is a `message/global`, which may be (RFC 6532 §3.7).
+        // A `message/rfc822` must not be encoded (RFC 2046 §5.2.1); a `message/global` may be (RFC
+        // 6532 §3.7).
         Original::Whole(raw) if raw.get(..body_offset(raw)).is_some_and(<[u8]>::is_ascii) => {
             encoding = if raw.is_ascii() { "7bit" } else { "8bit" };
             parts.push(MimePart::new("message/rfc822", raw.clone()).transfer_encoding(encoding));
@@ -199,8 +185,7 @@ fn person(person: &EmailAddress) -> Address<'static> {
     Address::new_address(name, addr_spec(&person.email))
 }
 
-/// Returns an address as it is written between angle brackets. A valid address comes back unchanged
-/// from a parser, with the blanks of a quoted local part. An invalid one loses blanks and brackets.
+/// Returns an address for angle brackets. A valid one keeps the blanks of a quoted local part.
 fn addr_spec(email: &str) -> String {
     match model::Address::parse(email) {
         Ok(address) => address.to_string(),

@@ -1,12 +1,11 @@
-//! Reads from the header what a list of emails shows (RFC 8621 §4.1), so that it can be stored with
-//! the email.
+//! Reads from the header what a list of emails shows (RFC 8621 §4.1), for storing it with the
+//! email.
 
 use super::header::{Field, Header};
 use super::parse::{self, Message};
 use super::refs::message_ids;
 use crate::model::{EmailAddress, EmailContent, limits};
 
-/// The fields whose values are stored.
 const STORED_FIELDS: [&str; 11] = [
     "From",
     "To",
@@ -21,8 +20,8 @@ const STORED_FIELDS: [&str; 11] = [
     "Date",
 ];
 
-/// Returns the content of a message. If a field that must not be repeated (RFC 5322 §3.6) is
-/// repeated, its last occurrence counts, as for every header property of JMAP (RFC 8621 §4.1.2).
+/// Returns the content of a message. The last occurrence of a repeated field counts (RFC 8621
+/// §4.1.2).
 #[must_use]
 pub fn content(message: &Message<'_>) -> EmailContent {
     let mut content = EmailContent {
@@ -37,7 +36,6 @@ pub fn content(message: &Message<'_>) -> EmailContent {
     content
 }
 
-/// The last occurrence of each field that the content is read from. No other field is parsed.
 fn last_fields<'a>(header: &Header<'a>) -> impl Iterator<Item = Field<'a>> + use<'a> {
     let mut last = [None; STORED_FIELDS.len()];
     for field in header.fields() {

@@ -1,15 +1,13 @@
-//! Parses dates that real mail has and that no current grammar allows: asctime, hyphens, two-digit
-//! years, named zones (RFC 5322 §4.3 and earlier). `parse::date` calls it where the library fails.
-//!
-//! A value must hold a day, the name of a month, a year and a time, and be a date of the calendar.
+//! Parses dates that current grammars do not allow: asctime, hyphens, two-digit years, named zones
+//! (RFC 5322 §4.3 and earlier).
 
 use crate::model::{SentAt, UtcMillis, limits};
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-/// Parses a date word by word. A missing or unknown zone counts as UTC (RFC 5322 §4.3). Other words
-/// that mean nothing in a date are ignored.
+/// Parses a date word by word. A missing or unknown zone counts as UTC (RFC 5322 §4.3). Unknown
+/// words are ignored.
 pub(super) fn parse_obsolete(value: &[u8]) -> Option<SentAt> {
     let text = String::from_utf8_lossy(value.get(..limits::MAX_DATE_BYTES).unwrap_or(value));
     let text = text.split('(').next().unwrap_or_default();
@@ -69,8 +67,7 @@ fn begins_with_month(word: &str, name: &str) -> bool {
     word.get(..3).is_some_and(|start| start.eq_ignore_ascii_case(name))
 }
 
-/// Completes a year: two digits below 50 count from 2000, other years of two or three digits from
-/// 1900 (RFC 5322 §4.3).
+/// Completes a year of two or three digits (RFC 5322 §4.3).
 fn complete_year(number: i64, digits: usize) -> Option<i64> {
     match digits {
         2 if number < 50 => number.checked_add(2000),
@@ -110,8 +107,7 @@ fn zone_offset(word: &str) -> Option<i16> {
     hours.checked_mul(60)
 }
 
-/// Returns the days since 1970-01-01 in the Gregorian calendar, counted in years that begin in
-/// March.
+/// Returns the days since 1970-01-01 in the Gregorian calendar, by years that begin in March.
 fn days_since_1970(year: i64, month: u8, day: u8) -> Option<i64> {
     let year = if month <= 2 { year.checked_sub(1)? } else { year };
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));

@@ -1,20 +1,13 @@
-//! Decodes the content of a part (RFC 2045 §6.7, §6.8; uuencode), whole or piece by piece, so that
-//! a large attachment needs little memory.
+//! Decodes the content of a part (RFC 2045 §6.7, §6.8; uuencode), whole or piece by piece.
 //!
-//! - The result does not depend on how the content is cut into pieces. It is never longer than the
+//! - The result does not depend on how the content is cut into pieces, and is not longer than the
 //!   content.
-//! - Broken encodings are decoded as far as possible: bytes outside the base64 alphabet are
-//!   skipped, invalid escapes stay as written.
-//! - Base64 ends at its padding. Further lines are decoded only as long as each is valid base64
-//!   itself, since some programs encode line by line. The rest (such as a footer of a mailing list)
-//!   is dropped.
+//! - Broken encodings are decoded as far as possible.
+//! - Base64 ends at its padding. Further lines are decoded as long as each is valid base64 itself,
+//!   since some programs encode line by line.
 //! - A bare CR in quoted-printable is a line break.
-//! - Of a uuencoded content, only the lines between `begin` and `end` are decoded. Without `begin`
-//!   it is returned as it is.
-//!
-//! Memory: a line of quoted-printable is held until it can be cut without changing its meaning,
-//! which depends on what follows white space and escapes. A part that is one line of white space is
-//! held whole; everything else in 64 KiB.
+//! - A line of quoted-printable is held until it can be cut without changing its meaning, which
+//!   depends on what follows white space and escapes. A line of white space is held whole.
 
 mod uu;
 
@@ -22,23 +15,19 @@ use std::borrow::Cow;
 
 use encodify::{base64, qp};
 
-/// Longest line of quoted-printable, in bytes, that is held before it is cut.
+/// Longest line of quoted-printable that is held, unless it cannot be cut.
 const MAX_HELD_LINE_BYTES: usize = 64 * 1024;
-/// Longest line after the padding, in bytes, that can be base64.
+/// Longest line after the padding that can be base64.
 const MAX_TAIL_BYTES: usize = 1000;
-/// Bytes decoded at a time when only the decoded length is needed.
 const DECODE_CHUNK: usize = 64 * 1024;
 
-/// The number of 7bit, 8bit and binary in `PartOffsets`: the content is not encoded.
+/// The numbers of encodings in `PartOffsets`. This one is 7bit, 8bit and binary.
 pub const IDENTITY: u8 = 0;
-/// The number of the encoding quoted-printable in `PartOffsets`.
 pub const QUOTED_PRINTABLE: u8 = 1;
-/// The number of the encoding base64 in `PartOffsets`.
 pub const BASE64: u8 = 2;
-/// The number of uuencode in `PartOffsets`.
 pub const UUENCODE: u8 = 3;
 
-/// Decodes a whole content. Returns also whether any of it was broken.
+/// Decodes a whole content. Also returns whether any of it was broken.
 #[must_use]
 pub fn decode(encoding: u8, bytes: &[u8]) -> (Cow<'_, [u8]>, bool) {
     match encoding {
@@ -56,7 +45,6 @@ pub fn decode(encoding: u8, bytes: &[u8]) -> (Cow<'_, [u8]>, bool) {
     }
 }
 
-/// Returns the length of a content after decoding, in bytes.
 #[must_use]
 pub fn decoded_len(encoding: u8, bytes: &[u8]) -> usize {
     let fast_length = match encoding {
@@ -82,8 +70,8 @@ pub fn decoded_len(encoding: u8, bytes: &[u8]) -> usize {
     })
 }
 
-/// Decodes the beginning of a content: at least `wanted` bytes, or all of a shorter one. Returns
-/// also whether this is the whole content.
+/// Decodes the beginning of a content: at least `wanted` bytes, or all of a shorter one. Also
+/// returns whether this is the whole content.
 #[must_use]
 pub fn decode_prefix(encoding: u8, bytes: &[u8], wanted: usize) -> (Cow<'_, [u8]>, bool) {
     if bytes.len() <= DECODE_CHUNK {
@@ -103,7 +91,6 @@ pub fn decode_prefix(encoding: u8, bytes: &[u8], wanted: usize) -> (Cow<'_, [u8]
     (Cow::Owned(out), true)
 }
 
-/// Decodes the content of one part, piece by piece.
 #[derive(Debug)]
 pub struct Decoder {
     state: DecoderState,
@@ -118,7 +105,6 @@ enum DecoderState {
     Uu(uu::Uu),
 }
 
-/// The bytes of quoted-printable that cannot be decoded yet.
 #[derive(Debug, Default)]
 struct QuotedPrintable {
     line: Vec<u8>,
@@ -146,7 +132,6 @@ enum Tail {
 }
 
 impl Decoder {
-    /// Makes a decoder for an encoding of `PartOffsets`.
     #[must_use]
     pub fn new(encoding: u8) -> Self {
         let state = match encoding {
@@ -160,7 +145,6 @@ impl Decoder {
         Self { state, is_broken: false }
     }
 
-    /// Decodes a piece, and appends what can be decoded so far.
     pub fn feed(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         match &mut self.state {
             DecoderState::Plain => out.extend_from_slice(piece),
@@ -175,7 +159,7 @@ impl Decoder {
         }
     }
 
-    /// Appends the rest after the last piece. Returns whether any of the content was broken.
+    /// Appends the rest. Returns whether any of the content was broken.
     pub fn finish(self, out: &mut Vec<u8>) -> bool {
         self.is_broken
             | match self.state {
@@ -191,7 +175,7 @@ impl Decoder {
 }
 
 impl QuotedPrintable {
-    /// Adds a piece. A CR without an LF after it becomes an LF.
+    /// A CR without an LF after it becomes an LF.
     fn push(&mut self, piece: &[u8]) {
         for line in piece.split_inclusive(|byte| *byte == b'\r') {
             let (rest, is_return) =
@@ -243,7 +227,6 @@ impl QuotedPrintable {
 }
 
 impl Base64 {
-    /// Decodes a piece. Returns whether anything that is not base64 was skipped.
     fn feed(&mut self, piece: &[u8], out: &mut Vec<u8>) -> bool {
         let (mut rest, mut is_broken) = (piece, false);
         while !rest.is_empty() {

@@ -1,13 +1,10 @@
-//! Encodes quoted-printable (RFC 2045 §6.7); `decode` reads it.
-//!
-//! The `encodify` library has an encoder too, but it takes a bare LF for a line end. Here every
-//! byte must decode to itself.
+//! Encodes quoted-printable (RFC 2045 §6.7). The encoder of `encodify` takes a bare LF for a line
+//! end; here every byte decodes to itself.
 
-/// Longest line in bytes, without the `=` of a soft line break.
+/// Without the `=` of a soft line break.
 const MAX_LINE_BYTES: usize = 75;
 
-/// Appends the bytes as quoted-printable. Only CRLF is kept as a line end; a bare CR or LF is
-/// escaped.
+/// Appends the bytes as quoted-printable. Only CRLF is kept as a line end.
 pub(super) fn quoted_printable(body: &[u8], out: &mut Vec<u8>) {
     let mut rest = body;
     let mut width = 0usize;
@@ -39,7 +36,6 @@ pub(super) fn quoted_printable(body: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends `=` and the two hexadecimal digits of a byte.
 pub(super) fn escape(byte: u8, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or(b'0');

@@ -2,8 +2,8 @@
 //! it. The result has the fields that describe the body (RFC 2045 §9), and lines of ASCII.
 //!
 //! - A part that names no encoding and needs one becomes quoted-printable.
-//! - A message within the entity is left as it is (RFC 2046 §5.2.1). If the content then still has
-//!   bytes that are not ASCII, it is declared as 8-bit.
+//! - A message within the entity is left as it is (RFC 2046 §5.2.1). If the content then is not
+//!   ASCII, it is declared as 8-bit.
 
 use super::encode::quoted_printable;
 use super::header::{body_offset, fields};
@@ -11,20 +11,17 @@ use super::line::one_line;
 use super::parse::Message;
 use crate::model::PartOffsets;
 
-/// Longest field in bytes that is copied; longer ones are dropped.
+/// Longer fields are dropped.
 const MAX_FIELD_BYTES: usize = 900;
-/// Longest line in bytes (RFC 5322 §2.1.1).
 const MAX_LINE_BYTES: usize = 998;
-/// The media type of an entity that names none.
 const DEFAULT_TYPE: &str = "text/plain; charset=utf-8";
 
-/// Returns the Content fields, each once and on one line, always with a type and an encoding; and
-/// the content. `text` is in CRLF lines without controls.
+/// Returns the Content fields, each once and on one line, with a type and an encoding; and the
+/// content. `text` is in CRLF lines without controls.
 #[must_use]
 pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
     let is_content_field =
         |name: &str| name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("Content-"));
-    // A text that does not begin with a header is content.
     let has_header =
         fields(text.as_bytes()).any(|field| is_content_field(&String::from_utf8_lossy(field.name)));
     let whole = encoded(&if has_header {
@@ -68,7 +65,6 @@ pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
     (kept_fields, content)
 }
 
-/// Returns the entity with every part encoded that needs it.
 fn encoded(text: &str) -> String {
     let parts = Message::parse(text.as_bytes()).parts();
     let is_within = |inner: &PartOffsets, outer: &PartOffsets| {
@@ -119,7 +115,6 @@ fn is_message(header: &str) -> bool {
     })
 }
 
-/// Breaks lines that are longer than `MAX_LINE_BYTES`.
 fn folded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut column = 0usize;

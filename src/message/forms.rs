@@ -1,10 +1,8 @@
 //! Evaluates header fields in the forms of JMAP (RFC 8621 §4.1.2), and parses the names of the
-//! properties that ask for them (§4.1.3): `header:Name:asForm:all`.
+//! properties that ask for them (§4.1.3).
 //!
-//! - A form is allowed for the fields that the RFC names for it, and for every field that neither
-//!   RFC 5322 nor RFC 2369 defines.
-//! - Of a repeated field the last occurrence counts, unless the property ends in `:all`.
-//! - Bodies are not read.
+//! A form is allowed for the fields that the RFC names for it, and for fields that neither RFC 5322
+//! nor RFC 2369 defines.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,10 +12,8 @@ use super::parse::{self, Group};
 use super::refs;
 use crate::model::{EmailAddress, SentAt, limits};
 
-/// Longest name of a property, in bytes.
 const MAX_NAME_BYTES: usize = 998;
 
-/// One of the forms in which a property shows a field (RFC 8621 §4.1.2.1 to §4.1.2.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Form {
     Raw,
@@ -60,8 +56,7 @@ const URL_FIELDS: [&str; 6] =
     ["List-Help", "List-Unsubscribe", "List-Subscribe", "List-Post", "List-Owner", "List-Archive"];
 const RAW_FIELDS: [&str; 2] = ["Return-Path", "Received"];
 
-/// Whether a field of this name must have a value: its grammar does not allow an empty one (RFC
-/// 5322 §3.6).
+/// Whether the grammar of this field does not allow an empty value (RFC 5322 §3.6).
 #[must_use]
 pub fn needs_value(name: &str) -> bool {
     [&ADDRESS_FIELDS[..], &ID_FIELDS, &DATE_FIELDS, &URL_FIELDS]
@@ -70,7 +65,6 @@ pub fn needs_value(name: &str) -> bool {
 }
 
 impl Form {
-    /// Whether a client may ask for a field of this name in this form.
     #[must_use]
     pub fn allows(self, name: &str) -> bool {
         let is_in = |names: &[&str]| names.iter().any(|one| one.eq_ignore_ascii_case(name));
@@ -95,7 +89,6 @@ impl Form {
             .any(|names| is_in(names))
     }
 
-    /// Returns the value of a field in this form.
     #[must_use]
     pub fn evaluate(self, field: &Field<'_>) -> FormValue {
         let non_empty = |list: Vec<String>| Some(list).filter(|list| !list.is_empty());
@@ -111,13 +104,12 @@ impl Form {
     }
 }
 
-/// The value of a field in one of the forms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FormValue {
     Text(String),
     Addresses(Vec<EmailAddress>),
     Groups(Vec<Group>),
-    /// The value of `MessageIds` and `Urls`. `None` if the field has no id or URL.
+    /// Of `MessageIds` and `Urls`. `None` if the field has no id or URL.
     Strings(Option<Vec<String>>),
     /// `None` if the field has no valid date.
     Date(Option<SentAt>),
@@ -132,8 +124,8 @@ pub fn raw(field: &Field<'_>) -> String {
     String::from_utf8_lossy(value).replace('\0', "")
 }
 
-/// The URLs in angle brackets, outside of comments and quoted strings (RFC 2369 §2). A value
-/// without brackets is returned whole if it can be a URL.
+/// The URLs in angle brackets, outside of comments (RFC 2369 §2). A value without brackets is
+/// returned whole if it can be a URL.
 fn urls(field: &Field<'_>) -> Vec<String> {
     let text = parse::text(field.readable().as_bytes());
     let (mut out, mut open, mut depth) = (Vec::new(), None::<String>, 0usize);
@@ -177,7 +169,6 @@ pub struct HeaderProperty {
     pub all: bool,
 }
 
-/// The reason why a name of a property is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadHeaderProperty {
     #[error("not of the form header:Name:asForm:all")]
@@ -219,7 +210,6 @@ impl FromStr for HeaderProperty {
     }
 }
 
-/// Whether a text is a valid name of a header field (RFC 5322 §3.6.8).
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| matches!(byte, 33..=126) && byte != b':')
@@ -234,17 +224,14 @@ impl fmt::Display for HeaderProperty {
     }
 }
 
-/// The value of a property.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PropertyValue {
-    /// The last field of the name, `None` if there is none.
+    /// The last field of the name.
     Last(Option<FormValue>),
-    /// All fields of the name, in order.
     All(Vec<FormValue>),
 }
 
 impl HeaderProperty {
-    /// Returns the value of this property in a header.
     #[must_use]
     pub fn evaluate<'a>(&self, header: impl Iterator<Item = Field<'a>>) -> PropertyValue {
         let named = header.filter(|field| field.is(&self.name));

@@ -1,9 +1,7 @@
-//! Reads the top-level header of a message field by field, as tolerantly as real mail needs. All
-//! code that looks for a header field looks for it here, so that each name is treated alike.
+//! Reads the top-level header of a message field by field, as tolerantly as real mail needs.
 //!
-//! - A field is a name of printable bytes, a colon, and everything up to a line end that no blank
-//!   or tab follows (RFC 5322 §2.2). Lines end in CRLF or LF.
-//! - A line that is no field is skipped, also an mbox `From ` line. An empty line ends the header.
+//! - Lines end in CRLF or LF. An empty line ends the header.
+//! - A line that is no field is skipped, also an mbox `From ` line.
 //! - A byte order mark, blank lines and `From ` lines before the header are skipped (`start`).
 //! - Fields are looked for in the first `limits::MAX_HEADER_BYTES`.
 
@@ -20,7 +18,7 @@ use crate::model::limits;
 pub use field::Field;
 pub use index::{Header, IncomingMessage};
 
-/// Fields of which every message has at least one.
+/// A header is recognised by one of these.
 const COMMON_FIELDS: [&str; 10] = [
     "From",
     "Date",
@@ -41,15 +39,13 @@ pub fn fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {
 }
 
 /// The fields above the first line that is no field (an mbox `From ` line at the beginning does not
-/// count). Such a line ends the header for a mail server, but not for `fields`: so these fields are
-/// no more than the header that the sending server saw.
+/// count). A mail server may end the header at such a line, so these are no more than it saw.
 pub fn leading_fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {
     let rest = if raw.starts_with(b"From ") { split_line(raw).1 } else { raw };
     Fields { strict: true, ..Fields::of(rest) }
 }
 
-/// Whether the bytes look like a message: they begin with a header that has one of the common
-/// fields.
+/// Whether the bytes begin with a header that has one of the common fields.
 #[must_use]
 pub fn is_message(raw: &[u8]) -> bool {
     let (first, _) = split_line(trimmed(raw));
@@ -57,8 +53,8 @@ pub fn is_message(raw: &[u8]) -> bool {
 }
 
 /// Returns where the header begins: after a byte order mark, blank lines and `From ` lines of
-/// mailbox files (quoted or not), if a header with one of the common fields follows them. Otherwise
-/// 0: the message begins with its body, or with a line that is skipped.
+/// mailbox files (quoted or not), if a header with one of the common fields follows them; otherwise
+/// 0.
 #[must_use]
 pub fn start(raw: &[u8]) -> usize {
     if raw.first().is_some_and(|first| first.is_ascii_alphanumeric() && *first != b'F') {
@@ -83,7 +79,6 @@ pub fn start(raw: &[u8]) -> usize {
     }
 }
 
-/// Returns the message from the beginning of its header.
 #[must_use]
 pub fn trimmed(raw: &[u8]) -> &[u8] {
     raw.get(start(raw)..).unwrap_or(raw)
@@ -98,15 +93,13 @@ fn is_mailbox_line(line: &[u8]) -> bool {
     line.get(quotes..).is_some_and(|line| line.starts_with(b"From "))
 }
 
-/// Returns where the body begins: after the empty line, or at the end.
 #[must_use]
 pub fn body_offset(raw: &[u8]) -> usize {
     let start = start(raw);
     start.saturating_add(part_body_offset(raw.get(start..).unwrap_or_default()))
 }
 
-/// Returns where the body of a part begins. The header of a part may be empty: then the part begins
-/// with an empty line.
+/// Returns where the body of a part, whose header may be empty, begins.
 #[must_use]
 pub fn part_body_offset(raw: &[u8]) -> usize {
     #[cfg(test)]
@@ -122,8 +115,7 @@ pub fn part_body_offset(raw: &[u8]) -> usize {
     raw.len().saturating_sub(rest.len())
 }
 
-/// Whether the beginning of a message holds the whole header, or `limits::MAX_HEADER_BYTES`, after
-/// which no field is looked for.
+/// Whether the beginning of a message holds the whole header, or `limits::MAX_HEADER_BYTES`.
 #[must_use]
 pub fn has_whole_header(beginning: &[u8]) -> bool {
     let blank =
@@ -134,7 +126,7 @@ pub fn has_whole_header(beginning: &[u8]) -> bool {
 }
 
 /// Returns the message without the fields of these names, and without what stands before the
-/// header: a blank line there would make the whole header part of the text for a receiver.
+/// header: a receiver would take a blank line there for the end of the header.
 #[must_use]
 pub fn without_fields<'a>(raw: &'a [u8], names: &[&str]) -> Cow<'a, [u8]> {
     let raw = trimmed(raw);
@@ -167,7 +159,6 @@ pub fn without_fields<'a>(raw: &'a [u8], names: &[&str]) -> Cow<'a, [u8]> {
 /// Lines that are no field are included.
 struct FoldedLines<'a> {
     rest: &'a [u8],
-    /// How many more lines may be read.
     left: usize,
 }
 
@@ -191,7 +182,6 @@ impl<'a> FoldedLines<'a> {
         } else if self.rest.is_empty() && read == raw.len() {
             read
         } else {
-            // The header is longer than the bounds.
             part_body_offset(raw)
         }
     }
@@ -207,7 +197,6 @@ impl<'a> Iterator for FoldedLines<'a> {
             return None;
         }
         self.left = self.left.saturating_sub(1);
-        // Folded lines continue the line before them, also one that is no field.
         while after.first().is_some_and(|byte| matches!(byte, b' ' | b'\t')) {
             let (line, next) = split_line(after);
             if is_blank(line)
@@ -228,7 +217,6 @@ struct Fields<'a> {
     lines: FoldedLines<'a>,
     /// The charset of the body. Set when the first value that is not UTF-8 is found.
     declared: Option<Option<CharsetCodec>>,
-    /// Whether a line that is no field ends the header.
     strict: bool,
 }
 
@@ -275,8 +263,8 @@ fn field(whole: &[u8]) -> Option<Field<'_>> {
     is_name.then(|| Field::new(name, value.get(1..).unwrap_or_default()))
 }
 
-/// Whether mail servers take a line for a field too: only blanks and tabs, and no line end, stand
-/// between the name and the colon.
+/// Whether mail servers take a line for a field too: only blanks and tabs stand between the name
+/// and the colon.
 fn is_strict(line: &[u8], field: &Field<'_>) -> bool {
     let colon = line.len().saturating_sub(field.value.len().saturating_add(1));
     line.get(field.name.len()..colon)
@@ -312,7 +300,6 @@ pub fn folded(text: &str) -> String {
     folded.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The first field of this name.
 #[must_use]
 pub fn first<'a>(raw: &'a [u8], name: &str) -> Option<Field<'a>> {
     fields(raw).find(|field| field.is(name))

@@ -5,7 +5,7 @@ use super::header::{Field, Header};
 use crate::model::limits;
 
 /// Returns language tags in lower case, the most wanted first; `*` stands for any language. A tag
-/// that `Accept-Language` gives the weight 0 is left out, even if `Content-Language` has it.
+/// to which `Accept-Language` gives the weight 0 is left out.
 #[must_use]
 pub fn languages(header: &Header<'_>) -> Vec<String> {
     let (mut accepted, mut written) = (Vec::new(), Vec::new());
@@ -18,7 +18,6 @@ pub fn languages(header: &Header<'_>) -> Vec<String> {
         accepted.truncate(limits::MAX_LANGUAGES);
         written.truncate(limits::MAX_LANGUAGES);
     }
-    // The sort is stable, so tags of equal weight keep their order.
     accepted.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
     let unwanted: Vec<String> =
         accepted.iter().filter(|(_, weight)| *weight == 0).map(|(tag, _)| tag.clone()).collect();
@@ -31,7 +30,6 @@ pub fn languages(header: &Header<'_>) -> Vec<String> {
     out
 }
 
-/// The language tags of a field, each with its weight in thousandths.
 fn weighted_tags(field: &Field<'_>) -> Vec<(String, u16)> {
     let value = field.without_comments().to_ascii_lowercase();
     let parse_item = |item: &str| {

@@ -1,4 +1,4 @@
-//! Puts texts on one line, for values of header fields and for rows that people read.
+//! Puts texts on one line.
 
 use std::borrow::Cow;
 
@@ -18,12 +18,10 @@ pub fn one_line(text: &str) -> String {
     out
 }
 
-/// The words of a text, which controls and white space separate.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty())
 }
 
-/// Returns the text in NFC.
 pub(super) fn composed(text: &str) -> Cow<'_, str> {
     if text.is_ascii() { Cow::Borrowed(text) } else { Cow::Owned(text.nfc().collect()) }
 }

@@ -1,8 +1,8 @@
 //! Reads and writes RFC 5322 messages, without I/O.
 //!
 //! - No message is refused. What cannot be understood is left out of what is derived from the
-//!   message; its bytes stay as they are.
-//! - Every list that is read from a message is bounded (`model::limits`).
+//!   message.
+//! - Lists that are read from a message are bounded (`model::limits`).
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 mod aggregate;

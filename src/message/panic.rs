@@ -2,8 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs a parser on a message from outside. Returns `None`, and logs an error, if the parser
-/// panics. `what` names the input in the log.
+/// Runs a parser on a message from outside. If the parser panics, returns `None` and logs an error,
+/// in which `what` names the input.
 pub fn catch_parser_panic<T>(what: &str, parse: impl FnOnce() -> T) -> Option<T> {
     let result = catch_unwind(AssertUnwindSafe(parse));
     if result.is_err() {

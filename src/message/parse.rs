@@ -1,9 +1,7 @@
-//! Parses messages with the mail-parser library. Only this directory uses the library.
+//! Parses messages with the mail-parser library.
 //!
-//! - The library finds the parts of a message, and reads the fields that decide what a part is.
-//! - Header fields, transfer encodings, charsets and names are read here.
-//! - The library is given no more of a header than is needed (`library`), and parses only MIME
-//!   fields.
+//! The library finds the parts of a message, and reads the fields that decide what a part is.
+//! Header fields, transfer encodings, charsets and names are read here.
 
 mod address;
 mod charset;
@@ -32,8 +30,7 @@ pub use structure::{Part, Structure};
 pub(super) use value::readable;
 pub use value::{addresses, date, groups, media, text};
 
-/// Bytes of text from which a preview is made. More than a preview holds, since white space is
-/// dropped.
+/// Bytes of text from which a preview is made.
 const PREVIEW_BYTES: usize = 4096;
 /// Bytes of text for a second try, if mark-up left too little.
 const PREVIEW_BYTES_HTML: usize = 128 * 1024;
@@ -45,25 +42,21 @@ pub struct Message<'a> {
     library: LibraryMessage<'a>,
 }
 
-/// An attachment: a part that is not the text to read (RFC 8621 §4.1.4 `attachments`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attachment {
-    /// The file name.
     pub name: Option<String>,
-    /// The media type in lower case.
+    /// In lower case.
     pub media_type: String,
-    /// The size after decoding, in bytes.
+    /// After decoding, in bytes.
     pub size: usize,
 }
 
 impl<'a> Message<'a> {
-    /// Parses a message.
     #[must_use]
     pub fn parse(raw: &'a [u8]) -> Self {
         Self::with_header(Header::split(raw))
     }
 
-    /// Parses a message whose header is split already.
     #[must_use]
     pub fn with_header(header: Header<'a>) -> Self {
         let library = LibraryMessage::parse(&header);
@@ -75,7 +68,6 @@ impl<'a> Message<'a> {
         self.header.raw()
     }
 
-    /// The top-level header.
     #[must_use]
     pub fn header(&self) -> &Header<'a> {
         &self.header
@@ -130,9 +122,9 @@ impl<'a> Message<'a> {
         self.library.parsed().is_none_or(|message| message.root().parts().next().is_none())
     }
 
-    /// Returns the parts of one of the lists of RFC 8621 §4.1.4: the list of the library, or, if
-    /// the message has an invalid media type, that of `structure`. The two lists differ only then:
-    /// the library does not take such a part for text, as RFC 2045 §5.2 asks.
+    /// Returns the parts of one of the lists of RFC 8621 §4.1.4: the list of the library, or that
+    /// of `structure` if the message has an invalid media type, which the library does not take for
+    /// text.
     fn listed<'m>(
         &'m self,
         library_list: impl Fn(MessageRef<'m>) -> Box<dyn Iterator<Item = MessagePart<'m>> + 'm>,
@@ -153,8 +145,7 @@ impl<'a> Message<'a> {
         numbers.filter_map(|number| parts.get(usize::try_from(number).ok()?).copied()).collect()
     }
 
-    /// Returns the beginning of the text with white space collapsed, at most
-    /// `limits::MAX_PREVIEW_CHARS` (RFC 8621 §4.1.4 preview).
+    /// Returns the beginning of the text with white space collapsed (RFC 8621 §4.1.4).
     #[must_use]
     pub fn preview(&self) -> String {
         let preview = self.preview_within(PREVIEW_BYTES);
@@ -173,8 +164,7 @@ impl<'a> Message<'a> {
         out
     }
 
-    /// Whether there is an attachment other than inline parts of the HTML (RFC 8621 §4.1.4
-    /// hasAttachment).
+    /// Whether there is an attachment other than inline parts (RFC 8621 §4.1.4).
     #[must_use]
     pub fn has_attachment(&self) -> bool {
         let parts =
@@ -184,7 +174,6 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Returns the attachments (RFC 8621 §4.1.4 attachments).
     #[must_use]
     pub fn attachments(&self) -> Vec<Attachment> {
         let parts =
@@ -224,13 +213,11 @@ impl<'a> Message<'a> {
             .collect()
     }
 
-    /// The content of a part, still encoded.
     fn content(&self, part: &MessagePart<'_>) -> &'a [u8] {
         let (_, body, end) = self.library.offsets(part);
         self.raw().get(body..end).unwrap_or_default()
     }
 
-    /// Returns the transfer encoding of a part as a number of `PartOffsets`.
     fn transfer_encoding(&self, part: &MessagePart<'_>) -> u8 {
         match part.encoding() {
             mail_parser::Encoding::QuotedPrintable => decode::QUOTED_PRINTABLE,
@@ -290,7 +277,6 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Returns the beginning of the text of a text part, at most `max` bytes.
     fn text_prefix(&self, part: &MessagePart<'_>, max: usize) -> Option<String> {
         if !part.is_text() && !structure::media_type(part).starts_with("text/") {
             return None;
@@ -326,7 +312,6 @@ fn coding(part: &MessagePart<'_>) -> (CharsetCodec, bool) {
     }
 }
 
-/// Returns the charset that the value of a Content-Type field names.
 pub(super) fn charset_of(value: &[u8]) -> Option<CharsetCodec> {
     CharsetCodec::of_label(&params::parameter(&readable(value, None), "charset")?)
 }
@@ -341,7 +326,6 @@ fn whole_characters(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Appends words with single spaces, until `out` has this number of characters.
 fn join(out: &mut String, text: &str, chars: usize) {
     let mut left = chars.saturating_sub(out.chars().count());
     for word in words(text) {

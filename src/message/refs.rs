@@ -9,8 +9,7 @@ use crate::model::{Secrets, ThreadKey, limits};
 
 /// Returns the ids in the value of a field, in order, without angle brackets.
 ///
-/// - Of more than `limits::MAX_FIELD_ADDRESSES` ids, the first and the last are returned. In a
-///   value longer than `limits::MAX_FIELD_BYTES`, the ids in the middle are not read.
+/// - Of too many ids, or in too long a value, those in the middle are left out.
 /// - Text outside of `<...>` is skipped. A value without any bracket counts as an id if it is one
 ///   word with an `@`.
 /// - Blanks are removed, except in quotes.
@@ -61,9 +60,9 @@ fn unquoted_id(text: &str) -> Option<(String, &str)> {
     Some((id.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect(), behind))
 }
 
-/// Reads an id in angle brackets that has a quoted string (RFC 5322 §4.5.4 obs-id-left), which may
-/// hold blanks and brackets. If the quotes do not close, this uses up one of the attempts: the next
-/// attempt may walk over the same bytes again.
+/// As `unquoted_id`, for an id with a quoted string (RFC 5322 §4.5.4 obs-id-left), which may hold
+/// blanks and brackets. If the quotes do not close, this uses up one of the attempts, since the
+/// next may walk over the same bytes again.
 fn quoted_id<'t>(text: &'t str, attempts: &mut usize) -> Option<(String, &'t str)> {
     let near = text.get(..text.floor_char_boundary(2 * limits::MAX_MESSAGE_ID_BYTES))?;
     if *attempts == 0 || !near.split('>').next()?.contains('"') {
@@ -87,8 +86,8 @@ fn quoted_id<'t>(text: &'t str, attempts: &mut usize) -> Option<(String, &'t str
     None
 }
 
-/// Returns all ids of Message-ID, In-Reply-To and References, each once; of a long list the first
-/// and the last. The number of ids is up to the sender, so the work for each does not grow with it.
+/// Returns the ids of Message-ID, In-Reply-To and References, each once; of a long list the first
+/// and the last.
 #[must_use]
 pub fn ids(header: &Header<'_>) -> Vec<String> {
     let mut all = Ends::new(limits::MAX_THREADING_IDS);
@@ -104,7 +103,7 @@ pub fn ids(header: &Header<'_>) -> Vec<String> {
     all.finish()
 }
 
-/// The first and the last items of a list of any length, at most `max` in all.
+/// The first and the last items of a list, at most `max` in all.
 struct Ends {
     half: usize,
     first: Vec<String>,
@@ -137,8 +136,7 @@ impl Ends {
     }
 }
 
-/// Returns a key for each id together with the subject: 16 bytes of the keyed hash of the id, then
-/// 16 bytes of that of the stripped subject.
+/// Returns a key for each id together with the subject: 16 bytes of the keyed hash of each.
 #[must_use]
 pub fn thread_keys(ids: &[String], subject: &str, secrets: &Secrets) -> Vec<ThreadKey> {
     let subject = keyed(&secrets.threads, b"subject", thread_subject(subject).as_bytes());

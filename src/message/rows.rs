@@ -1,5 +1,4 @@
-//! Makes the database rows of a message. Delivery, import, drafts and repair all make them here, so
-//! that the same message has the same rows however it came into the store.
+//! Makes the database rows of a message, the same however it came into the store.
 
 use super::content::content;
 use super::panic::catch_parser_panic;
@@ -8,30 +7,26 @@ use super::refs::{self, thread_keys};
 use super::tokens::tokens;
 use crate::model::{BlobHash, MessageRows, Secrets};
 
-/// Parses a message once and makes its rows. A panic of a parser goes on to the caller, unlike in
-/// `rows_of_any`.
+/// Parses a message and makes its rows. A panic of a parser goes on to the caller.
 #[must_use]
 pub fn rows(raw: &[u8], secrets: &Secrets) -> MessageRows {
     rows_of(&Message::parse(raw), secrets)
 }
 
-/// Returns the rows of a message, or `rows_without_content` if a parser panics. For callers that
-/// must have rows of every message, such as a repair.
+/// Returns the rows of a message, or `rows_without_content` if a parser panics.
 #[must_use]
 pub fn rows_of_any(raw: &[u8], secrets: &Secrets) -> MessageRows {
     catch_parser_panic("a message", || rows(raw, secrets))
         .unwrap_or_else(|| rows_without_content(raw))
 }
 
-/// Returns rows that hold only the hash and the size of a message, which is not parsed: no content,
-/// no search tokens, no thread keys.
+/// Returns rows that hold only the hash and the size of a message.
 #[must_use]
 pub fn rows_without_content(raw: &[u8]) -> MessageRows {
     let blob = BlobHash(*blake3::hash(raw).as_bytes());
     MessageRows { blob, size: raw.len() as u64, ..MessageRows::default() }
 }
 
-/// Makes the rows of a message that is parsed already.
 #[must_use]
 pub fn rows_of(message: &Message<'_>, secrets: &Secrets) -> MessageRows {
     let raw = message.raw();

@@ -1,16 +1,15 @@
 //! Converts a message to seven-bit text for a server without 8BITMIME (RFC 6152 §3, RFC 2045 §6):
 //! the bodies of its parts become quoted-printable, and the rest stays as it is.
 //!
-//! A message cannot be converted without a change of meaning if a header holds bytes that are not
-//! ASCII (RFC 6532), or if such bytes are signed (RFC 1847 §2.1). It is not converted either if its
-//! MIME structure is invalid or beyond the limits, or if a part with such bytes names base64 or an
-//! unknown encoding.
+//! A message is not converted if bytes that are not ASCII are in a header (RFC 6532), are signed
+//! (RFC 1847 §2.1), or are in a part with base64 or an unknown encoding; or if its structure is
+//! invalid or beyond the limits.
 
 use super::encode::{escape, quoted_printable};
 use super::header::{Field, fields, part_body_offset, trimmed};
 use crate::model::limits;
 
-/// Returns the message as seven-bit text, or `None` if it cannot be converted.
+/// Returns `None` if the message cannot be converted.
 #[must_use]
 pub fn to_seven_bit(raw: &[u8]) -> Option<Vec<u8>> {
     if raw.is_ascii() {
@@ -21,7 +20,6 @@ pub fn to_seven_bit(raw: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Writes the header and the body of a part or of the whole message.
 fn write_entity(raw: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
     if raw.is_ascii() {
         out.extend_from_slice(raw);
@@ -54,8 +52,7 @@ fn write_entity(raw: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
             write_header(header, "quoted-printable", out);
             quoted_printable(body, out);
         }
-        // The content is declared as encoded, so any bytes that are not ASCII can only stand for
-        // themselves.
+        // Bytes that are not ASCII can only stand for themselves here.
         "quoted-printable" => {
             out.extend_from_slice(header);
             for byte in body {
@@ -71,15 +68,14 @@ fn write_entity(raw: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Writes the header with this transfer encoding in place of the one it names, or added to it.
+/// Writes the header with this transfer encoding.
 fn write_header(header: &[u8], encoding: &str, out: &mut Vec<u8>) {
     let is_encoding = |field: &Field<'_>| field.is("Content-Transfer-Encoding");
     let encoding_field = format!("Content-Transfer-Encoding: {encoding}\r\n");
     let mut rest = header;
     let mut is_written = false;
     while let Some(field) = fields(rest).next() {
-        // The value of a field is a slice of `rest`; its end is where the rest of the header
-        // begins.
+        // The value of a field is a slice of `rest`.
         let end = (field.value.as_ptr() as usize)
             .saturating_add(field.value.len())
             .saturating_sub(rest.as_ptr() as usize);
@@ -107,7 +103,6 @@ fn write_header(header: &[u8], encoding: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the boundary parameter of a media type (RFC 2046 §5.1.1).
 fn boundary(value: &str) -> Option<String> {
     let lower = value.to_ascii_lowercase();
     let mut search_from = 0usize;
@@ -127,7 +122,6 @@ fn boundary(value: &str) -> Option<String> {
     None
 }
 
-/// Writes the parts of a multipart body, and the text between them.
 fn parts(body: &[u8], boundary: &str, depth: usize, out: &mut Vec<u8>) -> Option<()> {
     let delimiter = [b"--", boundary.as_bytes()].concat();
     let (mut rest, mut part, mut count) = (body, body, 0usize);

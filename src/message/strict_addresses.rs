@@ -1,5 +1,4 @@
-//! Reads the addresses of a field strictly by RFC 5322 §3.4. Tests check with it what is written,
-//! which the tolerant parser would not.
+//! Reads the addresses of a field strictly by RFC 5322 §3.4, for tests.
 
 use super::header::first;
 use crate::model::Address;

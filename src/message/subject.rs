@@ -3,9 +3,8 @@
 use caseless::default_case_fold_str;
 use unicode_normalization::UnicodeNormalization;
 
-/// Returns the subject without text in square brackets, without leading words before a colon, and
-/// without white space. NFKC and case folding come first, so that `Ré :`, a fullwidth colon and
-/// `回复：` are removed too.
+/// Returns the subject in NFKC and case-folded, without text in square brackets, leading words
+/// before a colon, and white space.
 #[must_use]
 pub fn thread_subject(subject: &str) -> String {
     let folded: String =
@@ -14,7 +13,7 @@ pub fn thread_subject(subject: &str) -> String {
     let mut rest = plain.as_str();
     loop {
         match rest.trim_start().split_once(':') {
-            // A leading word has no white space inside; some mailers put a blank before the colon.
+            // Some mailers put a blank before the colon.
             Some((word, after)) if !word.trim_end().contains(char::is_whitespace) => rest = after,
             _ => break,
         }
@@ -22,12 +21,8 @@ pub fn thread_subject(subject: &str) -> String {
     rest.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-/// Returns the base subject (RFC 5256 §2.1): without `Re:`, `Fw:`, `Fwd:` and blobs in square
-/// brackets before it, without `(fwd)` after it, and taken out of `[Fwd: ...]`. It is in NFKC with
-/// single spaces, in its own case. The work grows linearly with the text.
-///
-/// Only the English leaders of that grammar are removed. Those of other languages stay, unlike in
-/// [`thread_subject`].
+/// Returns the base subject (RFC 5256 §2.1), in NFKC with single spaces, in its own case. Leaders
+/// of other languages than English stay, unlike in [`thread_subject`].
 #[must_use]
 pub fn base_subject(subject: &str) -> String {
     let wide: String = subject.nfkc().collect();
@@ -43,7 +38,7 @@ pub fn base_subject(subject: &str) -> String {
     }
 }
 
-/// Step 2 of RFC 5256 §2.1: removes every `subj-trailer`.
+/// Step 2 of RFC 5256 §2.1.
 fn without_trailers(mut rest: &str) -> &str {
     loop {
         rest = rest.trim_end();
@@ -55,12 +50,11 @@ fn without_trailers(mut rest: &str) -> &str {
     }
 }
 
-/// Steps 3 to 5: removes every `subj-leader`, and every `subj-blob` after which something is left.
+/// Steps 3 to 5.
 fn without_leaders(mut rest: &str) -> &str {
     loop {
         rest = rest.trim_start();
-        // One walk over the blobs serves both rules, so that a million of them in a row take linear
-        // time.
+        // One walk over the blobs serves both rules, so that many of them take linear time.
         let mut after_last_blob = rest;
         let mut ahead = rest;
         while let Some(next) = after_blob(ahead) {
@@ -79,7 +73,6 @@ fn without_leaders(mut rest: &str) -> &str {
     }
 }
 
-/// The text after a `subj-blob`.
 fn after_blob(text: &str) -> Option<&str> {
     let inner = text.strip_prefix('[')?;
     let end = inner.find(['[', ']'])?;
@@ -87,14 +80,12 @@ fn after_blob(text: &str) -> Option<&str> {
     behind.strip_prefix(']').map(str::trim_start)
 }
 
-/// The text after a `subj-refwd`.
 fn after_reply(text: &str) -> Option<&str> {
     let word =
         ["re", "fwd", "fw"].into_iter().find_map(|word| after_word(text, word))?.trim_start();
     after_blob(word).unwrap_or(word).strip_prefix(':')
 }
 
-/// The text after a word of ASCII, in any case.
 fn after_word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let (head, tail) = text.split_at_checked(word.len())?;
     head.eq_ignore_ascii_case(word).then_some(tail)

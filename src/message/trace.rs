@@ -5,8 +5,8 @@ use super::header::Header;
 use super::line::without_controls;
 use crate::model::{Address, Envelope, Recipient, UtcMillis};
 
-/// Returns the trace prefix for one recipient: Return-Path, Delivered-To and Received, in CRLF
-/// lines. `id` is what Received gives as this server's id of the delivery, `at` its date.
+/// Returns the trace prefix for one recipient: Return-Path, Delivered-To and Received. `id` is what
+/// Received gives as this server's id of the delivery.
 ///
 /// No value that the client sent can begin another field: control characters are dropped, and long
 /// values are cut.
@@ -45,18 +45,16 @@ pub fn prefix(
     .into_bytes()
 }
 
-/// The longest address in a field, in bytes: enough for the longest local part with every character
-/// quoted, and short enough to stand on one line with the name of the field (RFC 5322 §2.1.1).
+/// The longest address in a field: enough for the longest local part with every character quoted,
+/// and short enough for one line (RFC 5322 §2.1.1).
 const MAX_ADDRESS_BYTES: usize = 900;
 
-/// Returns an address without control characters, cut to `MAX_ADDRESS_BYTES`.
 fn address_text(value: &str) -> String {
     let text = without_controls(value);
     text.get(..text.floor_char_boundary(MAX_ADDRESS_BYTES)).unwrap_or_default().to_owned()
 }
 
-/// Returns a value as one word of at most `max` characters, without blanks, brackets, semicolons,
-/// backslashes, quotes and control characters; `unknown` if nothing is left.
+/// Returns a value as one word of at most `max` characters; `unknown` if nothing is left.
 fn word(value: &str, max: usize) -> String {
     let word: String = value
         .chars()
@@ -66,7 +64,7 @@ fn word(value: &str, max: usize) -> String {
     if word.is_empty() { "unknown".into() } else { word }
 }
 
-/// Returns how many servers the message passed, counted by its Received fields (RFC 5321 §6.3).
+/// Returns how many servers the message passed (RFC 5321 §6.3).
 #[must_use]
 pub fn received_count(header: &Header<'_>) -> usize {
     header.fields().filter(|field| field.is("Received")).count()

@@ -1,40 +1,39 @@
 //! Encodes one header field from a value in one of the forms of RFC 8621 §4.1.2.
 //!
 //! - The result is ASCII, except for internationalized email addresses, and ends with CRLF.
-//! - Lines are folded to 78 bytes where possible. Only the raw form is written as it is given.
-//! - No value can add another field: line ends are refused, except folds in the raw form.
+//! - Lines are folded where possible. Only the raw form is written as it is given.
+//! - Line ends in a value are refused, except folds in the raw form.
 
 use super::word::{self, MAX_WORD_BYTES};
 use crate::message::forms::is_name;
 use crate::message::parse::Group;
 use crate::model::{EmailAddress, SentAt, limits};
 
-/// Longest line in bytes, without its CRLF (RFC 5322 §2.1.1).
+/// Without CRLF (RFC 5322 §2.1.1).
 const MAX_LINE_BYTES: usize = 998;
-/// Longest name of a field in bytes. The name and `: ` fit into a folded line.
+/// The name and `: ` fit into a folded line.
 const MAX_NAME_BYTES: usize = 76;
 
 /// The value of a field, in one of the forms of RFC 8621 §4.1.2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldValue {
-    /// The text after the colon, with the blank that usually follows it: ASCII, folded by the
-    /// client with LF or CRLF.
+    /// The text after the colon, with the blank that usually follows it. ASCII, folded with LF or
+    /// CRLF.
     Raw(String),
     Text(String),
     Addresses(Vec<EmailAddress>),
     Groups(Vec<Group>),
-    /// The ids without angle brackets.
+    /// Without angle brackets.
     MessageIds(Vec<String>),
     Date(SentAt),
     Urls(Vec<String>),
 }
 
-/// Says why a field cannot be encoded. The client reads the text.
+/// Says why a field cannot be encoded, for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadFieldValue(pub &'static str);
 
-/// A header field as bytes of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodedField {
     name: String,
@@ -42,8 +41,6 @@ pub struct EncodedField {
 }
 
 impl EncodedField {
-    /// Encodes a field.
-    ///
     /// # Errors
     /// `BadFieldValue` if the name is no name of a field or longer than 76 bytes, or if the value
     /// breaks a rule of its form.
@@ -51,7 +48,6 @@ impl EncodedField {
         if !is_name(name) || name.len() > MAX_NAME_BYTES {
             return Err(BadFieldValue("not a name of a header field"));
         }
-        // The value begins after the name and `: `.
         let column = name.len().saturating_add(2);
         let text = match value {
             FieldValue::Raw(value) => return Self::raw(name, value),
@@ -64,8 +60,8 @@ impl EncodedField {
             FieldValue::Urls(urls) => {
                 word::join_items(&in_angle_brackets(urls, &is_url, "not a URL")?, ",", column)
             }
-            // RFC 5322 requires four digits for the year, and programs that read a smaller year
-            // take it for an abbreviation.
+            // RFC 5322 requires four digits for the year, and programs may take a smaller one for
+            // an abbreviation.
             FieldValue::Date(date) if date.rfc3339().get(..4).is_none_or(|year| year < "1900") => {
                 return Err(BadFieldValue(
                     "the year of a date in a header field must not be before 1900 (RFC 5322 §3.3)",
@@ -77,8 +73,7 @@ impl EncodedField {
         Ok(Self { name: name.to_owned(), bytes })
     }
 
-    /// Encodes a field in the raw form: the value is checked, and not changed but for its line
-    /// ends.
+    /// Encodes a field in the raw form.
     fn raw(name: &str, value: &str) -> Result<Self, BadFieldValue> {
         let value = value.replace("\r\n", "\n");
         let mut lines = value.split('\n');
@@ -108,28 +103,26 @@ impl EncodedField {
         Ok(Self { name: name.to_owned(), bytes: bytes.into_bytes() })
     }
 
-    /// Whether `name` is the name of the field. Case does not count.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name)
     }
 
-    /// Returns the bytes of the field with the CRLF at its end.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// Encodes a text: unchanged if it is ASCII whose words fit into a line, else as encoded words.
-/// `column` is the number of bytes before the text in its line.
+/// Encodes a text that begins at `column`: unchanged if it is ASCII whose words fit into a line,
+/// else as encoded words.
 fn text(text: &str, column: usize) -> Result<String, BadFieldValue> {
     if text.chars().any(|c| c.is_control() && c != '\t') {
         return Err(BadFieldValue("a control character is not allowed"));
     }
     let blank = |c: char| matches!(c, ' ' | '\t');
-    // A line can be broken only before a run of blanks, so the run and the word after it, which
-    // stay in one line, must be short together.
+    // A line can be broken only before a run of blanks, so the run and the word after it stay in
+    // one line.
     let is_blank = |byte: u8| matches!(byte, b' ' | b'\t');
     let mut pieces = text.as_bytes().chunk_by(|one, next| is_blank(*one) || !is_blank(*next));
     let has_short_pieces = pieces.all(|piece| piece.len() <= MAX_WORD_BYTES);
@@ -148,7 +141,6 @@ fn addresses(addresses: &[EmailAddress]) -> Result<Vec<String>, BadFieldValue> {
     addresses.iter().map(address).collect()
 }
 
-/// Encodes an address with its display name, as `name <email>`.
 fn address(address: &EmailAddress) -> Result<String, BadFieldValue> {
     let (name, email) = (address.name.as_deref().unwrap_or_default(), address.email.as_str());
     if name.chars().any(|c| c.is_control() && c != '\t') || email.chars().any(char::is_control) {
@@ -162,7 +154,6 @@ fn address(address: &EmailAddress) -> Result<String, BadFieldValue> {
     {
         return Err(BadFieldValue("not an email address"));
     }
-    // Any other address needs angle brackets.
     let is_bare = email.contains('@')
         && email.chars().all(|c| {
             !c.is_ascii() || c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.@".contains(c)
@@ -185,8 +176,8 @@ fn address(address: &EmailAddress) -> Result<String, BadFieldValue> {
     })
 }
 
-/// Encodes groups, one item for each: `name: address, address;`. The addresses of a group without
-/// a name become items of their own.
+/// Encodes each group as `name: address, address;`. The addresses of a group without a name become
+/// items of their own.
 fn groups(groups: &[Group]) -> Result<Vec<String>, BadFieldValue> {
     let count = groups
         .iter()
@@ -204,14 +195,12 @@ fn groups(groups: &[Group]) -> Result<Vec<String>, BadFieldValue> {
         if name.trim().is_empty() || name.chars().any(char::is_control) {
             return Err(BadFieldValue("not a name of a group"));
         }
-        // The members begin on a line of their own, after a blank.
         let members = word::join_items(&addresses, ",", 1);
         items.push(format!("{}:\r\n {members};", word::phrase(name)));
     }
     Ok(items)
 }
 
-/// Puts each item into angle brackets. `problem` is the error if one is not valid.
 fn in_angle_brackets(
     items: &[String],
     is_valid: &dyn Fn(&str) -> bool,

@@ -7,36 +7,28 @@ use super::field::{BadFieldValue, EncodedField};
 use super::word;
 use crate::message::encode::quoted_printable;
 
-/// Longest line in bytes (RFC 5322 §2.1.1).
 const MAX_LINE_BYTES: usize = 998;
-/// Longest line of base64 in bytes (RFC 2045 §6.8).
 const BASE64_LINE_BYTES: usize = 76;
-/// Longest media type, name of a parameter or language tag, in bytes.
 const MAX_TOKEN_BYTES: usize = 127;
 
-/// A part to be built.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PartDraft {
     /// The media type without parameters, in lower case.
     pub media_type: String,
     /// Parameters of Content-Type, without `boundary` and `name`.
     pub params: Vec<(String, String)>,
-    /// The file name.
     pub name: Option<String>,
     pub disposition: Option<String>,
     /// Parameters of Content-Disposition, without `filename`.
     pub disposition_params: Vec<(String, String)>,
-    /// Content-ID, without angle brackets.
+    /// Without angle brackets.
     pub cid: Option<String>,
-    /// The tags of Content-Language.
     pub language: Vec<String>,
-    /// The URI of Content-Location.
     pub location: Option<String>,
     pub fields: Vec<EncodedField>,
     pub content: PartContent,
 }
 
-/// The content of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartContent {
     /// UTF-8. In text and messages, lines end in LF and are written with CRLF.
@@ -52,7 +44,7 @@ impl Default for PartContent {
 }
 
 impl PartDraft {
-    /// Checks whether the values of this part can be written. Its children are not checked.
+    /// Checks whether the values of this part, but not of its children, can be written.
     ///
     /// # Errors
     /// `BadFieldValue`, and the property of RFC 8621 §4.1.4 that has the bad value.
@@ -81,8 +73,7 @@ impl PartDraft {
             ),
             ("type", params(&self.params)),
             ("type", multipart == matches!(self.content, PartContent::Parts(_))),
-            // A message is never encoded (RFC 2045 §6.4), so its lines must be short enough to be
-            // sent.
+            // A message is not encoded (RFC 2045 §6.4), so its lines must be short enough.
             (
                 "partId",
                 !self.is_message()
@@ -107,7 +98,6 @@ impl PartDraft {
         }
     }
 
-    /// Whether an embedded message makes this part 8-bit.
     fn is_eight_bit(&self) -> bool {
         match &self.content {
             PartContent::Parts(parts) => parts.iter().any(Self::is_eight_bit),
@@ -133,7 +123,6 @@ pub(super) fn write(part: &PartDraft, seed: &str, out: &mut Vec<u8>) {
     for (name, value) in &part.params {
         header.push_str(&word::parameter(name, value));
     }
-    // Other types have no charset, or define their own.
     if part.is_text() && matches!(part.content, PartContent::Text(_)) {
         header.push_str(&word::parameter("charset", "utf-8"));
     }
@@ -201,7 +190,7 @@ fn free_boundary(part: &PartDraft, seed: &str) -> String {
     }
 }
 
-/// The nesting depth below a part. It makes the boundaries of nested multiparts different.
+/// Makes the boundaries of nested multiparts different.
 fn depth(part: &PartDraft) -> usize {
     match &part.content {
         PartContent::Parts(parts) => parts.iter().map(depth).max().unwrap_or(0).saturating_add(1),
@@ -217,7 +206,6 @@ fn has_text(part: &PartDraft, boundary: &[u8]) -> bool {
     }
 }
 
-/// Returns the transfer encoding, and the content in it.
 fn encoded_content(part: &PartDraft) -> (&'static str, Vec<u8>) {
     match &part.content {
         PartContent::Parts(_) => (if part.is_eight_bit() { "8bit" } else { "7bit" }, Vec::new()),
@@ -238,7 +226,6 @@ fn encoded_content(part: &PartDraft) -> (&'static str, Vec<u8>) {
     }
 }
 
-/// Returns a text in lines that end in CRLF.
 fn crlf_lines(text: &str) -> Vec<u8> {
     text.replace("\r\n", "\n").replace('\n', "\r\n").into_bytes()
 }

@@ -3,17 +3,16 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Longest line in bytes, if it can be folded (RFC 5322 §2.1.1).
+/// Longest line, if it can be folded (RFC 5322 §2.1.1).
 pub(super) const FOLDED_LINE_BYTES: usize = 78;
-/// Longest word in bytes that is written unencoded, with the blanks before it.
+/// Longest word that is written unencoded, with the blanks before it.
 pub(super) const MAX_WORD_BYTES: usize = 900;
-/// Longest text of an encoded word in bytes: 75 (RFC 2047 §2) without `=?utf-8?q?` and `?=`.
+/// 75 bytes (RFC 2047 §2) without `=?utf-8?q?` and `?=`.
 const ENCODED_WORD_BYTES: usize = 63;
-/// Room in bytes for the first encoded word of a field, however long the name of the field.
+/// Room for the first encoded word of a field, however long the name of the field.
 const FIRST_ENCODED_WORD_BYTES: usize = 16;
-/// Column in which a display name begins, at most, as a rule.
+/// The column in which a display name is assumed to begin.
 const MAX_NAME_COLUMN: usize = 12;
-/// Longest section of a parameter in bytes (RFC 2231 §3).
 const MAX_SECTION_BYTES: usize = 60;
 
 /// Returns the text as encoded words, one a line. The first begins at `column`.
@@ -74,7 +73,6 @@ fn q_encoded(byte: u8) -> String {
     q_char(byte).map_or_else(|| format!("={byte:02X}"), String::from)
 }
 
-/// Writes a display name (RFC 5322 §3.2.5): unchanged, quoted or encoded.
 pub(super) fn phrase(name: &str) -> String {
     let atom = |word: &str| {
         !word.is_empty()
@@ -94,13 +92,11 @@ pub(super) fn phrase(name: &str) -> String {
     }
 }
 
-/// Writes a quoted string (RFC 5322 §3.2.4).
 pub(super) fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Folds a text that begins at `column`: breaks lines before its blanks, so that they are short
-/// where possible. The text must not begin with a blank.
+/// Folds a text that begins at `column`, at its blanks. It must not begin with one.
 pub(super) fn fold(text: &str, column: usize) -> String {
     let (mut out, mut column, mut rest) = (String::with_capacity(text.len()), column, text);
     let blank = |c: char| matches!(c, ' ' | '\t');
@@ -123,8 +119,7 @@ pub(super) fn fold(text: &str, column: usize) -> String {
     out
 }
 
-/// Joins items with a separator and a blank, and breaks lines there. The first item begins at
-/// `column`.
+/// Joins items, the first at `column`, with a separator and a blank or a new line.
 pub(super) fn join_items(items: &[String], separator: &str, column: usize) -> String {
     let (mut out, mut column) = (String::new(), column);
     for (at, item) in items.iter().enumerate() {

@@ -1,12 +1,10 @@
-//! Decodes uuencode (`Content-Transfer-Encoding: x-uuencode`): lines between `begin 644 name` and
-//! `end`. Each line begins with the number of its bytes, and has four characters for each three
-//! bytes.
+//! Decodes uuencode (`Content-Transfer-Encoding: x-uuencode`). Without `begin`, the content is
+//! returned as it is.
 
 use crate::model::limits;
 
-/// Longest line in bytes; longer lines are cut.
+/// Longer lines are cut.
 const MAX_LINE_BYTES: usize = 200;
-/// Longest line in bytes after decoding.
 const MAX_DECODED_LINE: usize = 63;
 
 #[derive(Debug, Default)]
@@ -23,7 +21,6 @@ enum UuState {
     Before,
     Inside,
     After,
-    /// There is no `begin`: the content is returned as it is.
     Plain,
 }
 
@@ -54,8 +51,7 @@ impl Uu {
         }
     }
 
-    /// Appends the rest. Returns whether `begin` or `end` is missing, or a line has another length
-    /// than it names.
+    /// Appends the rest. Returns whether `begin` or `end` is missing, or a line is broken.
     pub(super) fn finish(mut self, out: &mut Vec<u8>) -> bool {
         match self.state {
             UuState::Before => {
@@ -68,7 +64,6 @@ impl Uu {
         self.is_broken || self.state != UuState::After
     }
 
-    /// Decodes the held line.
     fn decode_line(&mut self, out: &mut Vec<u8>) {
         let held = std::mem::take(&mut self.held);
         let line = held.strip_suffix(b"\n").unwrap_or(&held);
@@ -96,12 +91,10 @@ impl Uu {
     }
 }
 
-/// The six bits that a character stands for.
 fn bits(symbol: u8) -> u8 {
     symbol.wrapping_sub(b' ') & 63
 }
 
-/// The last line of bytes that end in a line end.
 fn last_line(bytes: &[u8]) -> &[u8] {
     let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     let start = memchr::memrchr(b'\n', line).map_or(0, |at| at.saturating_add(1));

@@ -5,12 +5,10 @@ use std::borrow::Cow;
 use crate::message::line::{composed, one_line};
 use crate::message::parse::{self, CharsetCodec};
 
-/// One field of a header, with the bytes of its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// The name as written.
     pub name: &'a [u8],
-    /// The bytes after the colon, to the end of the last folded line, line end included.
+    /// The bytes after the colon, with the line end.
     pub value: &'a [u8],
     /// The charset that the header names for the body; set only if the value is not UTF-8.
     pub(super) declared: Option<CharsetCodec>,
@@ -24,26 +22,23 @@ impl<'a> Field<'a> {
     }
 
     /// Returns the unfolded value, up to `limits::MAX_FIELD_BYTES`. Bytes that are not UTF-8 are
-    /// decoded from the charset that the header names for the body, or else from windows-1252.
+    /// decoded from the charset of the body, or else from windows-1252.
     #[must_use]
     pub fn readable(&self) -> Cow<'a, str> {
         parse::readable(self.value, self.declared)
     }
 
-    /// Whether the field has this name, in any case.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name.as_bytes())
     }
 
-    /// Returns the unfolded value without white space at its ends.
     #[must_use]
     pub fn unfolded(&self) -> String {
         self.readable().trim().to_owned()
     }
 
-    /// Returns the value without comments (RFC 5322 §3.2.2), which may nest and hold quoted pairs.
-    /// Parentheses in a quoted string are kept.
+    /// Returns the value without comments (RFC 5322 §3.2.2).
     #[must_use]
     pub fn without_comments(&self) -> String {
         let text = self.unfolded();

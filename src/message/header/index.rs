@@ -1,8 +1,5 @@
-//! Splits the header of a message once into its fields.
-//!
-//! A delivery reads every header field through a [`Header`], so that it walks over the bytes once.
-//! The index borrows nothing, so that it can be stored with the message that it describes
-//! ([`IncomingMessage`]).
+//! Splits the header of a message once into its fields. The index borrows nothing, so that it can
+//! be stored with its message ([`IncomingMessage`]).
 
 use std::borrow::Cow;
 
@@ -10,28 +7,24 @@ use super::{Field, FoldedLines, start};
 use crate::message::panic::catch_parser_panic;
 use crate::message::parse::{self, CharsetCodec};
 
-/// The fields of the top-level header of a message, in order, and where its body begins.
 #[derive(Debug, Clone)]
 pub struct Header<'a> {
     raw: &'a [u8],
-    /// Where the header begins in `raw`.
     start: usize,
     index: Cow<'a, HeaderIndex>,
 }
 
-/// The offsets of the fields of a header, counted from the beginning of the header.
+/// Offsets from the beginning of the header.
 #[derive(Debug, Clone, Default)]
 struct HeaderIndex {
     fields: Vec<FieldRange>,
     /// How many fields stand above the first line that a mail server does not take for a field.
     leading: usize,
-    /// Where the body begins.
     body: usize,
     /// The charset that the header names for the body; set only if some value is not UTF-8.
     declared: Option<CharsetCodec>,
 }
 
-/// The offsets of a field: the name is `name..name_end`, the value `value..value_end`.
 #[derive(Debug, Clone, Copy)]
 struct FieldRange {
     name: u32,
@@ -42,7 +35,6 @@ struct FieldRange {
 }
 
 impl<'a> Header<'a> {
-    /// Splits the header of a message.
     #[must_use]
     pub fn split(raw: &'a [u8]) -> Self {
         let start = start(raw);
@@ -53,43 +45,36 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// The whole message, from its first byte.
     #[must_use]
     pub fn raw(&self) -> &'a [u8] {
         self.raw
     }
 
-    /// Returns where the header begins in the message, as `header::start` does.
     pub(in crate::message) fn start(&self) -> usize {
         self.start
     }
 
-    /// Returns where the body begins: after the empty line, or at the end.
     #[must_use]
     pub fn body_offset(&self) -> usize {
         self.start.saturating_add(self.index.body)
     }
 
-    /// The message from the beginning of its header.
     #[must_use]
     pub fn trimmed(&self) -> &'a [u8] {
         self.raw.get(self.start..).unwrap_or_default()
     }
 
-    /// The fields, in order.
     pub fn fields(&self) -> impl DoubleEndedIterator<Item = Field<'a>> + '_ {
         let header = self.trimmed();
         self.index.fields.iter().map(move |range| range.field(header, self.index.declared))
     }
 
-    /// The first field of this name.
     #[must_use]
     pub fn first(&self, name: &str) -> Option<Field<'a>> {
         self.fields().find(|field| field.is(name))
     }
 
-    /// The fields above the first line that is no field (an mbox `From ` line at the beginning does
-    /// not count), as `header::leading_fields` finds them.
+    /// The fields that `header::leading_fields` finds.
     pub fn leading_fields(&self) -> impl Iterator<Item = Field<'a>> + '_ {
         // If the server saw the header begin elsewhere, the fields are read again.
         let is_as_received = self.start == 0 && !self.raw.starts_with(b"From ");
@@ -100,7 +85,6 @@ impl<'a> Header<'a> {
 }
 
 impl HeaderIndex {
-    /// Splits bytes that begin with a header.
     fn of(raw: &[u8]) -> Self {
         let mut lines = FoldedLines::of(raw);
         let whole = lines.rest;
@@ -130,8 +114,7 @@ impl HeaderIndex {
 }
 
 impl FieldRange {
-    /// The offsets of a field in a line that begins at `begin`. They are below
-    /// `limits::MAX_HEADER_BYTES`.
+    /// The offsets are below `limits::MAX_HEADER_BYTES`, so they fit.
     fn of(begin: usize, line: &[u8], field: &Field<'_>) -> Self {
         let at = |offset: usize| u32::try_from(begin.saturating_add(offset)).unwrap_or(u32::MAX);
         Self {
@@ -176,19 +159,17 @@ impl IncomingMessage {
         Self { bytes, start, index }
     }
 
-    /// The size of the message in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The header of the message as received.
     #[must_use]
     pub fn header(&self) -> Header<'_> {
         Header { raw: &self.bytes, start: self.start, index: Cow::Borrowed(&self.index) }
     }
 
-    /// The header of the message without the bytes before its header.
+    /// The header of the message without the bytes before it.
     #[must_use]
     pub fn trimmed_header(&self) -> Header<'_> {
         Header { raw: self.header().trimmed(), start: 0, index: Cow::Borrowed(&self.index) }

@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 
 thread_local! {
-    /// The beginning of the header whose walks are counted, and their number so far.
+    /// The beginning of the header whose walks are counted, and their number.
     static COUNTED: RefCell<Option<(Vec<u8>, usize)>> = const { RefCell::new(None) };
 }
 
-/// Runs `work` on this thread. Returns its result, and how often it walked over a header that
-/// begins with `beginning`.
+/// Returns the result of `work` on this thread, and how often it walked over a header that begins
+/// with `beginning`.
 pub(crate) fn count<T>(beginning: &[u8], work: impl FnOnce() -> T) -> (T, usize) {
     COUNTED.with_borrow_mut(|counted| *counted = Some((beginning.to_vec(), 0)));
     let done = work();
@@ -16,7 +16,6 @@ pub(crate) fn count<T>(beginning: &[u8], work: impl FnOnce() -> T) -> (T, usize)
     (done, walks)
 }
 
-/// Counts one walk over a header.
 pub(super) fn note(header: &[u8]) {
     COUNTED.with_borrow_mut(|counted| {
         if let Some((beginning, walks)) = counted

@@ -1,19 +1,16 @@
 //! Parses lists of addresses in header fields (RFC 5322 §3.4 and §4.4), with the results of RFC
 //! 8621 §4.1.2.3.
 //!
-//! - The name is the phrase before the address, with its blanks collapsed; if there is none, the
-//!   comment directly after the address.
-//! - Encoded words are decoded in names and comments, never in an address (RFC 2047 §5).
-//! - A source route (`<@relay:a@b>`), comments and blanks within an address are dropped. A local
-//!   part is quoted if it must be.
+//! - The name is the phrase before the address; if there is none, the comment directly after it.
+//! - Encoded words are decoded in names and comments, not in an address (RFC 2047 §5).
+//! - A source route (`<@relay:a@b>`), comments and blanks within an address are dropped.
 //! - Without angle brackets, a single word is an address, even without `@`; several words are a
 //!   name.
 //! - If the comma between two mailboxes is missing, both are read: words before an address are its
 //!   name, except for comments directly after the address before it.
 //! - `a@x on behalf of b@y`, as Outlook writes it, is one mailbox: the last address, with the whole
 //!   text as its name.
-//! - Nothing is refused. Unclosed quotes and brackets end with the value, an open `<` with its list
-//!   item.
+//! - Nothing is refused.
 
 mod delimited;
 
@@ -27,7 +24,6 @@ use crate::model::{Address, EmailAddress, limits};
 /// Bytes after an encoded word in which the `@` of an address is looked for.
 const MAX_ADDRESS_BYTES: usize = 600;
 
-/// The words between the address of the sender and that of the person for whom it is sent.
 const ON_BEHALF_OF: [&[&str]; 7] = [
     &["on", "behalf", "of"],
     &["im", "auftrag", "von"],
@@ -41,12 +37,11 @@ const ON_BEHALF_OF: [&[&str]; 7] = [
 /// A group of addresses (RFC 8621 §4.1.2.4), or a run of addresses outside of any group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Group {
-    /// The name of the group; `None` outside of groups.
+    /// `None` outside of groups.
     pub name: Option<String>,
     pub addresses: Vec<EmailAddress>,
 }
 
-/// A piece of a list item.
 enum AddressPiece<'v> {
     Word(Cow<'v, str>),
     Encoded(EncodedWord),
@@ -58,7 +53,6 @@ enum AddressPiece<'v> {
 /// The pieces of one list item, each with whether a blank or a comment stands before it.
 type AddressItem<'v> = Vec<(AddressPiece<'v>, bool)>;
 
-/// Parses a list in one pass.
 struct ListParser<'v> {
     rest: &'v str,
     item: AddressItem<'v>,
@@ -68,7 +62,6 @@ struct ListParser<'v> {
     left: usize,
 }
 
-/// Parses the groups of an unfolded and bounded value.
 pub(super) fn groups(value: &str) -> Vec<Group> {
     let mut list = ListParser {
         rest: value,
@@ -122,7 +115,6 @@ impl<'v> ListParser<'v> {
                 self.rest = rest;
                 self.push(AddressPiece::Angle(angle), is_apart);
             }
-            // A closing bracket without an opening one is skipped.
             '>' | ')' => self.rest = after,
             _ => self.word(text, is_apart),
         }
@@ -135,7 +127,7 @@ impl<'v> ListParser<'v> {
             return self.push(AddressPiece::Encoded(word), is_apart);
         }
         let mut end = word_end(text);
-        // An address literal instead of a domain has colons (RFC 5321 §4.1.3).
+        // An address literal has colons (RFC 5321 §4.1.3).
         let open = text
             .get(..end)
             .and_then(|word| word.find("@[").or_else(|| word.starts_with('[').then_some(0)));
@@ -183,8 +175,8 @@ impl<'v> ListParser<'v> {
     }
 }
 
-/// Parses the encoded word at the beginning of a word, with its length. Within an address there is
-/// none (RFC 2047 §5).
+/// Parses the encoded word at the beginning of a word, and returns its length. An address has none
+/// (RFC 2047 §5).
 fn encoded_word(text: &str) -> Option<(EncodedWord, usize)> {
     let found = EncodedWord::first(text).or_else(|| {
         let found = EncodedWord::lenient(text)?;
@@ -199,7 +191,6 @@ fn encoded_word(text: &str) -> Option<(EncodedWord, usize)> {
     (!is_within).then_some((word, length))
 }
 
-/// Returns the end of a word that has no encoded words and no literals.
 fn word_end(text: &str) -> usize {
     text.find(|c| is_blank(c) || ",;:\"(<>)".contains(c)).unwrap_or(text.len())
 }
@@ -248,8 +239,7 @@ fn on_behalf_of(item: &[(AddressPiece<'_>, bool)]) -> Option<(usize, usize)> {
     Some(((first..last).find_map(ends_at)?, last))
 }
 
-/// Returns the mailbox of an `on behalf of` item. `words_end` is the index after these words,
-/// `address` that of the last address.
+/// Returns the mailbox of an `on behalf of` item; the indexes are those of `on_behalf_of`.
 fn on_behalf(item: AddressItem<'_>, words_end: usize, address: usize) -> Option<EmailAddress> {
     let item: AddressItem<'_> = item
         .into_iter()
@@ -302,7 +292,6 @@ fn mailboxes(
         let (one, after) = rest
             .split_at_checked(at.saturating_add(1).saturating_add(own_length))
             .unwrap_or((rest, &[]));
-        // An address that repeats the one before it, without a name, is not added.
         let is_new = |person: &EmailAddress| {
             person.name.is_some() || people.last().is_none_or(|last| last.email != person.email)
         };
@@ -317,7 +306,6 @@ fn is_comment(piece: &AddressPiece<'_>) -> bool {
     matches!(piece, AddressPiece::Comment(_))
 }
 
-/// Whether a word is certainly an address, and not part of a name.
 fn is_whole_address(piece: &AddressPiece<'_>) -> bool {
     let AddressPiece::Word(word) = piece else { return false };
     let parts = word.split_once('@');
@@ -411,7 +399,6 @@ fn append_run(run: &mut Vec<&EncodedWord>, is_apart: bool, out: &mut String) {
     run.clear();
 }
 
-/// Returns the address in the text between angle brackets, or in a word.
 fn addr_spec(text: &str) -> String {
     let text = text.trim_start_matches(|c| is_blank(c) || c == '<');
     let text = if text.starts_with('@') {

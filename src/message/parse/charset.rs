@@ -1,11 +1,9 @@
 //! Decodes bytes in a charset to text (RFC 2045 §5.1, RFC 2047 §2).
 //!
 //! - The library decodes the single-byte, Unicode and EUC charsets. `asian` and `pages` are for
-//!   those that the library does not know or turns into one U+FFFD: all of ISO-2022, HZ, Johab and
-//!   the code pages of DOS. ISO-2022-JP is decoded there too, since two escapes in a row are no
-//!   error.
-//! - `us-ascii`, and a text that names no charset, is read as UTF-8 if it is valid UTF-8, and else
-//!   as windows-1252. Bytes outside ASCII in such a text are still reported as a problem.
+//!   those that it does not know or decodes badly.
+//! - `us-ascii`, and a text that names no charset, is read as UTF-8 if it is valid, and else as
+//!   windows-1252. Bytes outside ASCII in such a text are still reported as a problem.
 
 mod asian;
 mod pages;
@@ -14,23 +12,19 @@ use std::borrow::Cow;
 
 use mail_parser::Charset;
 
-/// Longest name of a charset in bytes.
 const MAX_LABEL_BYTES: usize = 64;
 
-/// A charset that text can be decoded from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::message) enum CharsetCodec {
     /// `us-ascii`, or no charset at all.
     Ascii,
-    /// A charset that the library decodes.
     Library(Charset),
-    /// The ISO-2022 family: escapes say which character sets are used.
     Iso2022,
     /// The charset of RFC 1843.
     Hz,
     /// The charset of KS X 1001 annex 3.
     Johab,
-    /// A code page: ASCII below 80 (hex), and these characters from there on.
+    /// ASCII below 80 (hex), and these characters from there on.
     Page(&'static str),
 }
 
@@ -64,7 +58,6 @@ const PAGES: [(&str, &str); 13] = [
 ];
 
 impl CharsetCodec {
-    /// Returns the charset of a name, or `None` if it is unknown.
     pub(in crate::message) fn of_label(label: &str) -> Option<Self> {
         let label = label.trim().trim_matches(['"', '\'']).trim();
         if label.len() > MAX_LABEL_BYTES {
@@ -105,8 +98,7 @@ impl CharsetCodec {
         })
     }
 
-    /// Whether the meaning of a byte depends on those before it, so that each encoded word must be
-    /// decoded by itself.
+    /// Whether the meaning of a byte depends on those before it.
     pub(super) fn is_stateful(self) -> bool {
         matches!(self, Self::Iso2022 | Self::Hz | Self::Library(Charset::Utf7 | Charset::Utf16))
     }
@@ -124,8 +116,7 @@ impl CharsetCodec {
     }
 }
 
-/// Decodes bytes of no declared charset: UTF-8 if they are valid, or else windows-1252. Returns
-/// also whether they are not ASCII.
+/// Decodes bytes of no declared charset. Also returns whether they are not ASCII.
 pub(in crate::message) fn guessed(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (Cow::Borrowed(text), !text.is_ascii()),
@@ -133,9 +124,8 @@ pub(in crate::message) fn guessed(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     }
 }
 
-/// Decodes the bytes of a header field: as UTF-8 if they are valid, since hardly any other text is
-/// so by chance; else as the charset that the header names for the body, if all bytes belong to it;
-/// else as windows-1252.
+/// Decodes the bytes of a header field: as UTF-8 if they are valid; else as the charset that the
+/// header names for the body, if all bytes belong to it; else as windows-1252.
 pub(in crate::message) fn of_header(bytes: &[u8], declared: Option<CharsetCodec>) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);

@@ -1,12 +1,11 @@
 //! Decodes encoded words (RFC 2047).
 //!
 //! - In a text, an encoded word stands alone between blanks (`words`, RFC 2047 §5 (1)). In quoted
-//!   strings and file names, where the RFC allows none but programs write them, it may touch other
-//!   text (`anywhere`).
-//! - In names, Q text may hold blanks and question marks, as many programs write them (`lenient`).
+//!   strings and file names, where programs write them against the RFC, it may touch other text
+//!   (`anywhere`).
 //! - Blanks between two encoded words are dropped (§6.2).
-//! - Neighbours in one charset are decoded together, since a character may be split between them.
-//!   In a stateful charset each is decoded by itself, since each begins in the initial state (§3).
+//! - Neighbours in one charset are decoded together, since a character may be split between them;
+//!   in a stateful charset each by itself (§3).
 //! - A word that is invalid, or in an unknown charset, stays as written.
 
 use std::borrow::{Borrow, Cow};
@@ -15,17 +14,15 @@ use super::charset::CharsetCodec;
 use crate::message::decode;
 use crate::model::hex::hex_byte;
 
-/// Bytes in which the end of an encoded word with blanks or question marks is looked for.
 const MAX_LENIENT_BYTES: usize = 998;
 
-/// The decoded bytes of an encoded word, and their charset.
 pub(super) struct EncodedWord {
     coding: CharsetCodec,
     bytes: Vec<u8>,
 }
 
 impl EncodedWord {
-    /// Parses a whole word (RFC 2047 §2). It may be longer than the 75 bytes of the RFC.
+    /// Parses a whole word (RFC 2047 §2), which may be longer than the RFC allows.
     pub(super) fn read(word: &str) -> Option<Self> {
         let (found, length) = Self::first(word)?;
         (length == word.len()).then_some(found)
@@ -39,8 +36,7 @@ impl EncodedWord {
         found.filter(|_| rest.starts_with('='))
     }
 
-    /// Parses the encoded word at the beginning of a name, where Q text may hold blanks and
-    /// question marks. No other encoded word may begin in it.
+    /// As `first`, for names, where Q text may hold blanks and question marks.
     pub(super) fn lenient(text: &str) -> Option<(Self, usize)> {
         let lenient = || {
             let (label, encoding, from) = opening(text)?;
@@ -74,13 +70,11 @@ impl EncodedWord {
     }
 }
 
-/// Returns the charset and the encoding of an encoded word, and the rest.
 fn opening(text: &str) -> Option<(&str, &str, &str)> {
     let mut pieces = text.strip_prefix("=?")?.splitn(3, '?');
     Some((pieces.next()?, pieces.next()?, pieces.next()?))
 }
 
-/// Decodes words that follow each other, and appends their text.
 pub(super) fn append<W: Borrow<EncodedWord>>(run: &[W], out: &mut String) {
     let run: Vec<&EncodedWord> = run.iter().map(Borrow::borrow).collect();
     for neighbours in
@@ -96,7 +90,6 @@ pub(super) fn append<W: Borrow<EncodedWord>>(run: &[W], out: &mut String) {
     }
 }
 
-/// Decodes encoded words that stand alone between blanks.
 pub(super) fn words(text: &str) -> Cow<'_, str> {
     if !text.contains("=?") {
         return Cow::Borrowed(text);
@@ -122,7 +115,6 @@ pub(super) fn words(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Decodes encoded words anywhere in a text.
 pub(super) fn anywhere(text: &str) -> Cow<'_, str> {
     if !text.contains("=?") {
         return Cow::Borrowed(text);
@@ -155,7 +147,6 @@ fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t')
 }
 
-/// Returns the blanks before a word, the word, and the rest.
 fn step(text: &str) -> (&str, &str, &str) {
     let start = text.find(|c| !is_blank(c)).unwrap_or(text.len());
     let (before, text) = text.split_at(start);

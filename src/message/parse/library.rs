@@ -3,10 +3,9 @@
 //!
 //! The library is given the message as it is, except:
 //! - The bytes before the header are left out.
-//! - A header that is too large, or that the library would end elsewhere than `header::body_offset`
-//!   does, is replaced by its MIME fields.
-//! - The rest after very many lines that look like header fields is left out, since each such line
-//!   may belong to the header of a part.
+//! - A header that is too large, or that the library would end elsewhere, is replaced by its MIME
+//!   fields.
+//! - The rest after `limits::MAX_PART_FIELDS` lines that look like header fields is left out.
 
 use std::sync::LazyLock;
 
@@ -15,10 +14,10 @@ use mail_parser::{HeaderForm, HeaderName, MessageParser, MessagePart};
 use crate::message::header::Header;
 use crate::model::limits;
 
-/// Longest body, in bytes, that cannot have `limits::MAX_PART_FIELDS` lines with a field.
+/// A shorter body cannot have `limits::MAX_PART_FIELDS` lines with a field.
 const UNCOUNTED_BODY_BYTES: usize = 3 * limits::MAX_PART_FIELDS;
 
-/// The fields that the library must not parse: it may need thirty times their size.
+/// Parsing these may need thirty times their size.
 const UNPARSED_FIELDS: [HeaderName<'static>; 33] = [
     HeaderName::Subject,
     HeaderName::Comments,
@@ -55,17 +54,13 @@ const UNPARSED_FIELDS: [HeaderName<'static>; 33] = [
     HeaderName::Received,
 ];
 
-/// A message as the library parsed it.
 #[derive(Debug)]
 pub(super) struct LibraryMessage<'a> {
     parsed: Option<mail_parser::Message<'a>>,
-    /// Where the header begins in the message.
     header: usize,
     /// Where the body begins: in the bytes given to the library, and in the message.
     bodies: (usize, usize),
-    /// Where the bytes given to the library end, and where the message ends.
     ends: (usize, usize),
-    /// Whether the library was given another header than that of the message.
     is_replaced: bool,
 }
 
@@ -112,7 +107,6 @@ impl<'a> LibraryMessage<'a> {
         self.parsed.as_ref()
     }
 
-    /// Whether the header of a part is the top-level header of the message.
     pub(super) fn has_top_header(&self, part: &MessagePart<'_>) -> bool {
         part.id() == 0 && !self.is_replaced
     }

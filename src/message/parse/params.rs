@@ -1,9 +1,6 @@
-//! Decodes parameters of Content-Type and Content-Disposition (RFC 2045 §5.1): in sections and in
-//! any charset (RFC 2231 §3 and §4), and with encoded words, which no RFC allows here but many
-//! programs write.
-//!
-//! The library reads these fields too, and decides by them what a part is. This file reads the file
-//! names and charsets that the library does not decode.
+//! Decodes parameters of Content-Type and Content-Disposition (RFC 2045 §5.1) that the library does
+//! not: in sections and in any charset (RFC 2231 §3 and §4), and with encoded words, which no RFC
+//! allows here.
 
 use crate::model::limits;
 use std::collections::BTreeMap;
@@ -12,7 +9,6 @@ use super::charset::{self, CharsetCodec};
 use super::encoded::anywhere;
 use crate::model::hex::hex_byte;
 
-/// One section of the value of a parameter.
 struct Section {
     is_encoded: bool,
     value: String,
@@ -62,7 +58,7 @@ pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
         return None;
     }
     let text = coding.map_or_else(|| charset::guessed(&bytes).0, |coding| coding.decode(&bytes).0);
-    // Some programs use both RFCs, and cut encoded words into sections.
+    // Some programs cut encoded words into sections.
     let is_encoded = sections.values().any(|section| section.is_encoded);
     Some(if is_encoded { text.into_owned() } else { anywhere(&text).into_owned() })
 }
@@ -85,7 +81,6 @@ fn percent_decode(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Iterates over the parameters of a field, as written but without quotes.
 struct FieldParameters<'f> {
     rest: &'f str,
 }

@@ -1,12 +1,10 @@
 //! Builds the MIME structure of a message for JMAP (RFC 8621 §4.1.4): a tree of parts, and which of
 //! them are the text, the HTML and the attachments.
 //!
-//! - The number of a part is its index among all parts of the message, multiparts included, as in
-//!   `EmailContent::parts`. The whole message is 0.
-//! - Parts beyond `limits::MAX_MIME_PARTS` are not shown.
-//! - An embedded message is a part like any other, and is not opened.
-//! - An invalid multipart is text (RFC 2045 §5.2). One that is nested too deep to be opened is
-//!   `application/octet-stream` (RFC 2046 §4): so both have a content, and no children.
+//! - The number of a part is its index among all parts of the message, multiparts included.
+//! - Parts beyond `limits::MAX_MIME_PARTS` are not shown. An embedded message is not opened.
+//! - An invalid multipart is text (RFC 2045 §5.2). One that is nested too deep is
+//!   `application/octet-stream` (RFC 2046 §4).
 
 use std::borrow::Cow;
 
@@ -17,31 +15,28 @@ use crate::message::decode;
 use crate::message::header::Field;
 use crate::model::limits;
 
-/// One part of a message (RFC 8621 §4.1.4 `EmailBodyPart`).
+/// RFC 8621 §4.1.4 `EmailBodyPart`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Part<'a> {
     pub number: u32,
     /// Whether the part has children, and no content of its own.
     pub is_multipart: bool,
-    /// The header, the empty line included.
+    /// With the empty line.
     pub header: &'a [u8],
-    /// The size of the content after transfer decoding, in bytes; 0 for a multipart.
+    /// After transfer decoding, in bytes; 0 for a multipart.
     pub size: usize,
-    /// The file name: from Content-Disposition (RFC 2231), or else from Content-Type (RFC 2047).
     pub name: Option<String>,
-    /// The media type in lower case. If none can be read, `text/plain`, or `message/rfc822` in a
-    /// digest (RFC 2046 §5.1.5).
+    /// In lower case. If none can be read, `text/plain`, or `message/rfc822` in a digest (RFC 2046
+    /// §5.1.5).
     pub media_type: String,
-    /// The charset; `us-ascii` for a text that names none.
+    /// For a text that names none, `us-ascii`.
     pub charset: Option<String>,
-    /// The disposition in lower case.
+    /// In lower case.
     pub disposition: Option<String>,
-    /// The Content-ID without angle brackets.
+    /// Without angle brackets.
     pub cid: Option<String>,
     pub language: Option<Vec<String>>,
-    /// The URI of Content-Location, unfolded.
     pub location: Option<String>,
-    /// The parts of a multipart.
     pub children: Vec<Part<'a>>,
 }
 
@@ -53,7 +48,6 @@ impl<'a> Part<'a> {
         self.media_type.starts_with("text/")
     }
 
-    /// Returns this part and all its descendants, in order.
     #[must_use]
     pub fn flat(&self) -> Vec<&Part<'a>> {
         let mut all = vec![self];
@@ -68,26 +62,22 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The parts of a message. The lists hold numbers of parts, in order.
+/// The lists hold numbers of parts, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Structure<'a> {
     pub root: Part<'a>,
-    /// The parts to show to a client that wants text.
     pub text: Vec<u32>,
-    /// The parts to show to a client that wants HTML.
     pub html: Vec<u32>,
-    /// The parts to offer as attachments.
     pub attachments: Vec<u32>,
 }
 
 /// The text of a part (RFC 8621 §4.1.4 `EmailBodyValue`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BodyValue {
-    /// The text; lines end in LF.
+    /// Lines end in LF.
     pub value: String,
     /// Whether the transfer encoding or the charset is broken or unknown.
     pub is_encoding_problem: bool,
-    /// Whether the text was cut.
     pub is_truncated: bool,
 }
 
@@ -116,9 +106,8 @@ impl Message<'_> {
         Structure { text: lists.text, html: lists.html, attachments: lists.attachments, root }
     }
 
-    /// Returns the text of a part, cut to at most `max` bytes (0 means no limit), between
-    /// characters and not within an HTML tag. `None` if the part does not exist or is not
-    /// `text/*`.
+    /// Returns the text of a part, cut to at most `max` bytes (0 means no limit), not within a
+    /// character or an HTML tag. `None` if the part does not exist or is not `text/*`.
     #[must_use]
     pub fn body_value(&self, number: u32, max: usize) -> Option<BodyValue> {
         let (media_type, (text, is_encoding_problem)) = if self.is_body_only() && number == 0 {
@@ -150,8 +139,7 @@ impl Message<'_> {
             .map(|part| decode::decode(self.transfer_encoding(&part), self.content(&part)).0)
     }
 
-    /// Returns the whole text of a part, and whether its transfer encoding or charset is broken or
-    /// unknown.
+    /// Returns the whole text, and whether its encoding or charset is broken or unknown.
     fn text(&self, part: &MessagePart<'_>) -> (Cow<'_, str>, bool) {
         let encoding = self.transfer_encoding(part);
         let (coding, is_known) = coding(part);
@@ -178,7 +166,6 @@ impl Message<'_> {
     }
 }
 
-/// Makes lines end in LF: CRs before an LF are dropped.
 fn lf_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -212,7 +199,6 @@ impl PartIds {
 }
 
 impl Message<'_> {
-    /// Makes a part with its descendants. The parser bounds their depth.
     fn part(&self, part: &MessagePart<'_>, number: u32, ids: &PartIds) -> Part<'_> {
         let media_type = media_type(part);
         let charset = part.content_type().and_then(|kind| kind.attribute("charset")).map(tidy);
@@ -282,21 +268,19 @@ fn languages(field: &Field<'_>) -> Option<Vec<String>> {
     Some(tags.collect::<Vec<_>>()).filter(|tags| !tags.is_empty())
 }
 
-/// Returns a URI without the blanks that folding added.
 fn location(field: &Field<'_>) -> Option<String> {
     let uri: String =
         field.unfolded().chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
     Some(uri).filter(|uri| !uri.is_empty())
 }
 
-/// Which of the two lists still take parts. In RFC 8621 §4.1.4, a list that takes none is null.
+/// A list that takes no parts is null in RFC 8621 §4.1.4.
 #[derive(Clone, Copy)]
 struct OpenLists {
     text: bool,
     html: bool,
 }
 
-/// The three lists of parts, made by the procedure of RFC 8621 §4.1.4.
 #[derive(Default)]
 struct Lists {
     text: Vec<u32>,
@@ -353,9 +337,7 @@ impl Lists {
     }
 }
 
-/// Whether a part belongs to the body and is no attachment (`isInline` in RFC 8621 §4.1.4): it is
-/// not marked as an attachment, and its type can be shown. In a related multipart, only the first
-/// part belongs to the body; elsewhere, a text with a file name must be the first part.
+/// Whether a part belongs to the body and is no attachment (`isInline` in RFC 8621 §4.1.4).
 fn is_inline(part: &Part<'_>, is_first: bool, multipart: &str) -> bool {
     part.disposition.as_deref() != Some("attachment")
         && (matches!(part.media_type.as_str(), "text/plain" | "text/html") || part.is_media())

@@ -1,10 +1,6 @@
 //! Returns the `alt` and `title` attributes of HTML, which are searched together with its text (RFC
-//! 8621 §4.4.1).
-//!
-//! - The head, scripts, styles and comments are skipped.
-//! - The work is linear in the length of the HTML.
+//! 8621 §4.4.1), in linear time.
 
-/// Elements whose content is not shown.
 const INVISIBLE_ELEMENTS: [&str; 3] = ["head", "script", "style"];
 
 /// Returns the values with entities decoded, as long as they have at most `max` bytes in all.
@@ -40,8 +36,7 @@ pub(super) fn titles(html: &str, max: usize) -> Vec<String> {
     out
 }
 
-/// Parses the next attribute of a tag: its name, its value, and the rest. `None` at the end of the
-/// tag.
+/// Parses the next attribute of a tag: its name, its value, and the rest.
 fn attribute(text: &str) -> Option<(&str, &str, &str)> {
     let text = text.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '/');
     let end = text
@@ -63,7 +58,6 @@ fn attribute(text: &str) -> Option<(&str, &str, &str)> {
     Some((name, value, after))
 }
 
-/// Returns the text after the end tag of an element, or nothing if there is no end tag.
 fn after_end<'a>(text: &'a str, name: &str) -> &'a str {
     let mut rest = text;
     while let Some((_, after)) = rest.split_once("</") {

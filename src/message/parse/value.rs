@@ -1,8 +1,7 @@
 //! Parses values of header fields: text, addresses, dates. Each function takes the bytes after the
 //! colon, folded or not.
 //!
-//! No result holds a control character, except for tabs in a text: so none can begin a header
-//! field.
+//! No result holds a control character, except for tabs in a text.
 
 use std::borrow::Cow;
 
@@ -17,20 +16,18 @@ use crate::model::{EmailAddress, SentAt, UtcMillis, limits};
 /// Bytes before the bound in which a place to cut is looked for.
 const CUT_SEARCH_BYTES: usize = 4096;
 
-/// Returns the addresses of a value, with groups flattened.
 #[must_use]
 pub fn addresses(value: &[u8]) -> Vec<EmailAddress> {
     groups(value).into_iter().flat_map(|group| group.addresses).collect()
 }
 
-/// Returns the addresses of a value in their groups, at most `limits::MAX_FIELD_ADDRESSES` in all.
+/// At most `limits::MAX_FIELD_ADDRESSES` addresses and groups in all.
 #[must_use]
 pub fn groups(value: &[u8]) -> Vec<Group> {
     address::groups(&readable(value, None))
 }
 
-/// Returns a value as text (RFC 8621 §4.1.2.2): unfolded, without leading blanks, encoded words
-/// decoded where RFC 2047 allows them, in NFC. Controls other than tabs are dropped.
+/// Returns a value as text (RFC 8621 §4.1.2.2), without controls other than tabs.
 #[must_use]
 pub fn text(value: &[u8]) -> String {
     let text = readable(value, None);
@@ -39,9 +36,8 @@ pub fn text(value: &[u8]) -> String {
     if text.is_ascii() { clean.collect() } else { clean.nfc().collect() }
 }
 
-/// Decodes a value to characters: unfolded (RFC 5322 §2.2.3: line ends are dropped, the blanks
-/// after them stay), up to `limits::MAX_FIELD_BYTES`. Bytes that are not UTF-8 are in the declared
-/// charset, or in windows-1252.
+/// Decodes a value to characters: unfolded (RFC 5322 §2.2.3), up to `limits::MAX_FIELD_BYTES`.
+/// Bytes that are not UTF-8 are in the declared charset, or in windows-1252.
 pub(in crate::message) fn readable(value: &[u8], declared: Option<CharsetCodec>) -> Cow<'_, str> {
     let value = bounded(value);
     if !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
@@ -52,8 +48,8 @@ pub(in crate::message) fn readable(value: &[u8], declared: Option<CharsetCodec>)
     Cow::Owned(charset::of_header(&unfolded, declared).into_owned())
 }
 
-/// Returns the beginning of a value that is parsed. A longer value is cut after an item or a word,
-/// if one ends near the bound.
+/// Returns the beginning of a value that is parsed, cut after an item or a word if one ends near
+/// the bound.
 fn bounded(value: &[u8]) -> &[u8] {
     let Some(cut) = value.get(..limits::MAX_FIELD_BYTES).filter(|cut| cut.len() < value.len())
     else {
@@ -81,8 +77,7 @@ pub fn media(value: &[u8]) -> Option<(String, Vec<(String, String)>)> {
     Some((tidy(&name).to_lowercase(), params))
 }
 
-/// Returns the value of a Date field; `None` if it is no date of the calendar. `date` reads the
-/// forms that the library refuses (asctime, no seconds with a named zone, hyphens).
+/// Returns the value of a Date field; `None` if it is no date of the calendar.
 #[must_use]
 pub fn date(value: &[u8]) -> Option<SentAt> {
     let value = bounded(value);
@@ -101,7 +96,7 @@ pub fn date(value: &[u8]) -> Option<SentAt> {
     Some(SentAt { at: UtcMillis(date.to_timestamp().checked_mul(1000)?), offset_minutes })
 }
 
-/// Cleans a name or an address: without controls, in NFC, without white space at its ends.
+/// Returns a name or an address without controls, in NFC, trimmed.
 pub(super) fn tidy(text: &str) -> String {
     let spaced = text.chars().map(|c| if c == '\t' { ' ' } else { c }).filter(|c| !c.is_control());
     let tidy: String = if text.is_ascii() { spaced.collect() } else { spaced.nfc().collect() };

@@ -3,35 +3,31 @@
 use super::{Field, address, groups, value};
 use crate::model::{Address, DeliveryState, ReturnedKind, ReturnedRecipient, ReturnedReport};
 
-/// The part of a delivery status notification for programs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeliveryReport {
-    /// The value of Original-Envelope-Id.
     pub envid: Option<String>,
     /// At least one.
     pub recipients: Vec<DeliveryRecipient>,
 }
 
-/// What a notification says about one recipient (RFC 3464 §2.3).
+/// RFC 3464 §2.3.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryRecipient {
-    /// Original-Recipient, if it is a mail address.
+    /// If it is a mail address.
     pub original: Option<Address>,
     /// Final-Recipient, if it is a mail address.
     pub last: Option<Address>,
     pub action: DeliveryAction,
     /// The enhanced status code (RFC 3463).
     pub status: [u16; 3],
-    /// The SMTP reply in Diagnostic-Code.
     pub smtp: Option<String>,
 }
 
-/// The outcome for a recipient (RFC 3464 §2.3.3).
+/// RFC 3464 §2.3.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryAction {
     /// Delivery failed for good.
     Failed,
-    /// Delivery has not succeeded yet.
     Delayed,
     Delivered,
     /// The message went to a system that sends no such reports.
@@ -56,7 +52,7 @@ impl DeliveryAction {
     }
 }
 
-/// Parses the part for programs; `None` if no recipient can be read.
+/// `None` if no recipient can be read.
 pub(super) fn parse(bytes: &[u8]) -> Option<DeliveryReport> {
     let mut groups = groups(bytes).into_iter();
     let message = groups.next()?;
@@ -86,7 +82,6 @@ fn recipient(group: &[Field<'_>]) -> Option<DeliveryRecipient> {
     })
 }
 
-/// Parses an enhanced status code (RFC 3463 §2).
 fn status(value: &str) -> Option<[u16; 3]> {
     let mut parts = value.split_whitespace().next()?.split('.');
     let mut next = |max_digits: usize| {
@@ -99,7 +94,7 @@ fn status(value: &str) -> Option<[u16; 3]> {
 
 impl DeliveryRecipient {
     /// Returns whether the message was delivered or failed, with the SMTP reply that says so (RFC
-    /// 8621 §7). `None` for other outcomes.
+    /// 8621 §7).
     fn delivery_state(&self) -> Option<(DeliveryState, String)> {
         let (state, code) = match self.action {
             DeliveryAction::Delivered => (DeliveryState::Yes, 250),
@@ -127,7 +122,6 @@ impl DeliveryRecipient {
 }
 
 impl DeliveryReport {
-    /// Returns what the notification tells the submission of its original message.
     pub(super) fn to_returned_report(&self, original_id: Option<String>) -> ReturnedReport {
         let recipients = self.recipients.iter().map(|recipient| ReturnedRecipient {
             addresses: recipient.original.iter().chain(&recipient.last).cloned().collect(),

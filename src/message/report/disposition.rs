@@ -1,71 +1,58 @@
-//! Parses and writes disposition notifications (RFC 8098 §3): what a recipient, or a program in
-//! place of the recipient, did with a message.
+//! Parses and writes disposition notifications (RFC 8098 §3).
 
 use super::{Field, MAX_VALUE_BYTES, address, groups, value};
 use crate::message::line::{one_line, without_controls};
 use crate::message::refs::message_ids;
 use crate::model::{DeliveryState, ReturnedKind, ReturnedRecipient, ReturnedReport};
 
-/// How many extension fields, and how many error texts, are read.
+/// The most extension fields, and the most error texts, that are read.
 const MAX_VALUES: usize = 50;
 
-/// The part of a disposition notification for programs (RFC 8098 §3.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DispositionReport {
-    /// The value of Reporting-UA.
     pub reporting_ua: Option<String>,
-    /// The value of MDN-Gateway.
     pub gateway: Option<String>,
-    /// Original-Recipient: the type, a semicolon, the address.
+    /// The type, a semicolon, the address.
     pub original_recipient: Option<String>,
-    /// Final-Recipient, in the same form.
+    /// In the same form.
     pub final_recipient: String,
-    /// Original-Message-ID, in its angle brackets.
+    /// In its angle brackets.
     pub original_message_id: Option<String>,
     pub action: ActionMode,
     pub sending: SendingMode,
     pub kind: DispositionType,
-    /// The texts of the Error fields. If there are any, the modifier `error` is written.
+    /// The texts of the Error fields.
     pub errors: Vec<String>,
     /// Fields that RFC 8098 does not define, each name once.
     pub extensions: Vec<(String, String)>,
 }
 
-/// Whether a person disposed of the message (RFC 8098 §3.2.6.1).
+/// RFC 8098 §3.2.6.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionMode {
-    /// The user acted.
     Manual,
-    /// A program acted without the user.
     Automatic,
 }
 
-/// Whether a person allowed the notification (RFC 8098 §3.2.6.1).
+/// RFC 8098 §3.2.6.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendingMode {
-    /// The user allowed this notification.
     Manual,
-    /// The notification was sent without asking the user.
     Automatic,
 }
 
-/// What happened to the message (RFC 8098 §3.2.6.2).
+/// RFC 8098 §3.2.6.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DispositionType {
-    /// Deleted, seen or unseen.
     Deleted,
-    /// Sent on to another place.
     Dispatched,
-    /// Shown to a person who reads the mail of the recipient.
     Displayed,
-    /// Handled in some way without being shown.
     Processed,
 }
 
 impl ActionMode {
     pub const ALL: [Self; 2] = [Self::Manual, Self::Automatic];
 
-    /// Returns the name in lower case (RFC 9007 §2).
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -78,7 +65,6 @@ impl ActionMode {
 impl SendingMode {
     pub const ALL: [Self; 2] = [Self::Manual, Self::Automatic];
 
-    /// Returns the name in lower case (RFC 9007 §2).
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -98,7 +84,6 @@ impl SendingMode {
 impl DispositionType {
     pub const ALL: [Self; 4] = [Self::Deleted, Self::Dispatched, Self::Displayed, Self::Processed];
 
-    /// Returns the name in lower case (RFC 9007 §2).
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -120,8 +105,7 @@ const DEFINED_FIELDS: [&str; 6] = [
     "Disposition",
 ];
 
-/// Whether a field of this name can be an extension (RFC 8098 §3.3): a valid name of a field (RFC
-/// 5322 §3.6.8) that RFC 8098 does not define.
+/// Whether a field of this name can be an extension (RFC 8098 §3.3).
 #[must_use]
 pub fn is_extension(name: &str) -> bool {
     let is_name = (1..=76).contains(&name.len())
@@ -131,8 +115,7 @@ pub fn is_extension(name: &str) -> bool {
         && !DEFINED_FIELDS.iter().any(|defined| defined.eq_ignore_ascii_case(name))
 }
 
-/// Parses the part for programs; `None` if a required field is missing or has a value that RFC 8098
-/// does not define.
+/// `None` if a required field is missing or has a value that RFC 8098 does not define.
 pub(super) fn parse(bytes: &[u8]) -> Option<DispositionReport> {
     let group = groups(bytes).into_iter().next()?;
     let field_value = |name: &str| super::first_field(&group, name).map(Field::without_comments);
@@ -164,7 +147,6 @@ pub(super) fn parse(bytes: &[u8]) -> Option<DispositionReport> {
     })
 }
 
-/// Returns `type; address` with one space between them.
 fn typed_address(text: &str) -> Option<String> {
     let (kind, address) = text.split_once(';')?;
     let (kind, address) = (value(kind)?, value(address)?);
@@ -217,7 +199,6 @@ impl DispositionReport {
         out
     }
 
-    /// Returns what the notification tells the submission of its original message.
     pub(super) fn to_returned_report(&self, original_id: Option<String>) -> ReturnedReport {
         let message_id = self
             .original_message_id

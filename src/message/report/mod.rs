@@ -1,12 +1,9 @@
-//! Parses reports about a message (RFC 6522): about its delivery (RFC 3464), or about what a
-//! recipient did with it (RFC 8098).
+//! Parses reports about a message (RFC 6522, RFC 6533): about its delivery (RFC 3464), or about
+//! what a recipient did with it (RFC 8098).
 //!
-//! - A report is a `multipart/report` with a part that programs read, also in the forms of RFC
-//!   6533.
-//! - Anybody can write a report: nothing in it is trusted. Every list and every text is bounded,
-//!   and every value is one line without controls.
+//! - Anybody can write a report. Lists and texts are bounded, and values are one line without
+//!   controls.
 //! - A message that lacks a required field, or has an unknown keyword in one, is no report.
-//! - Addresses of other types than mail stay text.
 
 mod delivery;
 mod disposition;
@@ -21,14 +18,11 @@ use super::parse::{Message, Part};
 use super::refs::message_ids;
 use crate::model::{Address, ReturnedReport, limits};
 
-/// Longest text for people, in bytes.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
-/// Longest value in bytes.
 pub const MAX_VALUE_BYTES: usize = 900;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// The text for people.
     pub text: Option<String>,
     /// Whether the whole original was returned, and not only its header.
     pub has_original: bool,
@@ -37,7 +31,6 @@ pub struct Report {
     pub content: ReportContent,
 }
 
-/// The part of a report for programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReportContent {
     /// About the delivery of a message (RFC 3464).
@@ -46,7 +39,6 @@ pub enum ReportContent {
     Disposition(DispositionReport),
 }
 
-/// Whether the Content-Type of a header names a report. Only the header is read.
 #[must_use]
 pub fn claims_to_be_report(header: &Header<'_>) -> bool {
     let content_type =
@@ -56,7 +48,6 @@ pub fn claims_to_be_report(header: &Header<'_>) -> bool {
     })
 }
 
-/// Parses a message as a report; `None` if it is none.
 #[must_use]
 pub fn report(message: &Message<'_>) -> Option<Report> {
     if !claims_to_be_report(message.header()) {
@@ -108,7 +99,6 @@ impl Report {
     }
 }
 
-/// Decodes at most the first `max` bytes of a part.
 fn content(message: &Message<'_>, part: &Part<'_>, max: usize) -> Vec<u8> {
     let offset = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
     let parts = message.parts();
@@ -121,7 +111,7 @@ fn content(message: &Message<'_>, part: &Part<'_>, max: usize) -> Vec<u8> {
     out
 }
 
-/// Returns the text of the first part for people: its plain text, or else the text of its HTML.
+/// Returns the text for people: the plain text of a part, or else the text of its HTML.
 fn text(message: &Message<'_>, shown: &[u32], part: &Part<'_>) -> Option<String> {
     let descendants = part.flat();
     if let Some(plain) = descendants.iter().find(|part| part.media_type == "text/plain") {
@@ -155,7 +145,6 @@ fn groups(bytes: &[u8]) -> Vec<Vec<Field<'_>>> {
     }
 }
 
-/// The first field of this name in a group.
 fn first_field<'g, 'a>(group: &'g [Field<'a>], name: &str) -> Option<&'g Field<'a>> {
     group.iter().find(|field| field.is(name))
 }
@@ -182,8 +171,7 @@ pub fn address(text: &str) -> Option<Address> {
     }
 }
 
-/// Decodes `\x{3A9}`, which stands for the character of that number (RFC 6533 §3,
-/// utf-8-addr-unitext).
+/// Decodes `\x{3A9}` (RFC 6533 §3, utf-8-addr-unitext).
 fn unitext(text: &str) -> Option<String> {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, after)) = rest.split_once("\\x{") {

@@ -1,5 +1,4 @@
-//! Reads the parts of an address list that have delimiters: quoted strings, comments, and addresses
-//! in angle brackets.
+//! Reads quoted strings, comments, and addresses in angle brackets.
 
 use crate::message::parse::encoded;
 
@@ -37,8 +36,8 @@ pub(super) fn comment(text: &str) -> (String, &str) {
     (encoded::words(&out).into_owned(), chars.as_str())
 }
 
-/// Reads the text in angle brackets after the opening one. Returns it and the rest. If another `<`
-/// or the end of the value comes before the closing bracket, the text ends with the list item.
+/// Reads the text after an opening angle bracket. Returns it and the rest. If the bracket is not
+/// closed, the text ends with the list item.
 pub(super) fn angle(text: &str) -> (&str, &str) {
     let text = text.trim_start_matches(|c| is_blank(c) || c == '<');
     let (mut separator, mut is_quoted, mut is_escaped) = (None, false, false);
@@ -58,7 +57,6 @@ pub(super) fn angle(text: &str) -> (&str, &str) {
     split(separator.unwrap_or(text.len()))
 }
 
-/// Whether a character is a blank of RFC 5234 (WSP).
 pub(super) fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t')
 }

@@ -1,6 +1,5 @@
-//! Decodes the charsets that switch between character sets by escapes (ISO 2022: RFC 1468, RFC
-//! 1554, RFC 1557, RFC 1922; HZ: RFC 1843), and Johab. Each pair of bytes is decoded in the EUC
-//! form of its set, which the library knows.
+//! Decodes the ISO 2022 charsets (RFC 1468, RFC 1554, RFC 1557, RFC 1922), HZ (RFC 1843) and Johab.
+//! Each pair of bytes is decoded in the EUC form of its set, which the library knows.
 
 use std::borrow::Cow;
 
@@ -24,7 +23,6 @@ enum CharacterSet {
     Chinese,
     /// The set KS X 1001.
     Korean,
-    /// A set of pairs that is not supported.
     Unknown,
     /// The upper half of ISO 8859-1 or 8859-7, for one character.
     Latin,
@@ -63,7 +61,6 @@ enum ShiftState {
     Single,
 }
 
-/// The text decoded so far, with pairs of one set that are not decoded yet.
 struct DecodedText {
     text: String,
     pairs: Vec<u8>,
@@ -132,7 +129,6 @@ impl DecodedText {
     }
 }
 
-/// Decodes any charset of the ISO-2022 family. A text begins in ASCII.
 pub(super) fn iso_2022(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     let mut out = DecodedText::new(bytes.len());
     let (mut usual, mut shifted, mut single, mut is_shifted) =
@@ -177,7 +173,6 @@ pub(super) fn iso_2022(bytes: &[u8]) -> (Cow<'_, str>, bool) {
             (0x21..=0x5f, CharacterSet::Katakana) => out.push(katakana(*byte)),
             (b'\\', CharacterSet::Roman) => out.push('\u{a5}'),
             (b'~', CharacterSet::Roman) => out.push('\u{203e}'),
-            // Every set has the controls and the blank.
             (0..=0x20, _)
             | (
                 _,
@@ -206,7 +201,7 @@ fn katakana(byte: u8) -> char {
     char::from_u32(0xff40_u32.saturating_add(u32::from(byte))).unwrap_or(REPLACEMENT)
 }
 
-/// Decodes HZ: `~{` begins pairs of GB 2312; `~}` or the end of the line ends them.
+/// `~{` begins pairs of GB 2312; `~}` or the end of the line ends them.
 pub(super) fn hz(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     let (mut out, mut rest, mut in_pairs) = (DecodedText::new(bytes.len()), bytes, false);
     while let Some((byte, after)) = rest.split_first() {
@@ -237,8 +232,8 @@ pub(super) fn hz(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     out.finish()
 }
 
-/// Tables for the five bits of each part of a Johab syllable (the initial consonant, the vowel, the
-/// final consonant): the index of the part in the order of Unicode plus one, or 0 for none.
+/// For the five bits of each part of a Johab syllable: the index of the part in the order of
+/// Unicode plus one, or 0 for none.
 const INITIAL_INDEX: [u8; 32] = [
     0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 0, 0, 0, 0, 0, 0, 0,
     0, 0, 0, 0,
@@ -275,7 +270,6 @@ pub(super) fn johab(bytes: &[u8]) -> (Cow<'_, str>, bool) {
             out.push_pair(CharacterSet::Korean, row, column);
         } else {
             out.push_broken();
-            // An ASCII byte that cannot belong to the pair stands for itself.
             if *second < 0x31 {
                 continue;
             }

@@ -1,5 +1,5 @@
-//! The upper halves of code pages of DOS: the characters of the bytes 80 to FF (hex). U+FFFD stands
-//! for an undefined byte. Python's `codecs` has the same tables.
+//! The upper halves of code pages of DOS, from byte 80 (hex) on. U+FFFD stands for an undefined
+//! byte. Python's `codecs` has the same tables.
 
 pub(super) const CP437: &str = "\
     ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜ¢£¥₧ƒáíóúñÑªº¿⌐¬½¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫\
