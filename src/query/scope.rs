@@ -25,7 +25,6 @@ impl FromIterator<MailboxUid> for Scope {
     }
 }
 
-/// An email that changed since a state, or entered or left the scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScopedChange {
     /// The last change of the email, or the change by which it left the scope.
@@ -38,7 +37,6 @@ pub struct ScopedChange {
     pub(super) email: EmailMetadata,
 }
 
-/// The changes within a scope, by email.
 pub type ScopedChanges = BTreeMap<EmailId, ScopedChange>;
 
 impl Scope {
@@ -160,7 +158,6 @@ struct ScopeMove {
     was: bool,
     came: BTreeSet<MailboxUid>,
     left: BTreeSet<MailboxUid>,
-    /// When the email last left a mailbox.
     at: ModSeq,
 }
 

@@ -14,7 +14,6 @@ use super::told::told_key;
 use crate::message::auto::AutoReplyFacts;
 use crate::model::{Address, Audience, Circle, Identity, ToldKey, ToldLifetime, UtcMillis};
 
-/// The site's settings of the responder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Further local parts of senders that count as machines, in lower case.
@@ -38,7 +37,7 @@ impl Default for Settings {
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
     pub now: UtcMillis,
-    /// The envelope sender; `None` is `<>`.
+    /// `None` is `<>`.
     pub sender: Option<&'a Address>,
     /// The envelope recipient as given, which the directory resolved to the account.
     pub recipient: &'a Address,
@@ -59,7 +58,6 @@ pub struct Input<'a> {
     pub nonce: u64,
 }
 
-/// Looks up the account's addresses, and what the account remembers about a sender.
 pub trait AccountLookup {
     type Error;
 
@@ -118,16 +116,12 @@ impl Silence {
     }
 }
 
-/// The sender who gets a reply, and the key of the told row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addressee<'a> {
-    /// The envelope sender.
     pub sender: &'a Address,
     pub told: ToldKey,
 }
 
-/// Decides whether a message is answered.
-///
 /// # Errors
 /// Returns the errors of `lookup.told` and `lookup.knows`. If `lookup.is_own` fails, the address
 /// counts as the owner's, and the message is not answered.

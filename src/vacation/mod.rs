@@ -2,7 +2,7 @@
 //! 5230).
 //!
 //! - Pure: the caller supplies the facts and stores the result.
-//! - The reply goes to the envelope sender, with a null envelope sender.
+//! - The reply goes to the envelope sender.
 //!
 //! `consider` is the entry point.
 

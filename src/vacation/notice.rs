@@ -15,23 +15,22 @@ use crate::model::{
     VacationResponse, keyword,
 };
 
-/// Days between two replies to one sender if the script does not say (RFC 5230 §4.1).
+/// The days if the script does not say (RFC 5230 §4.1).
 const DEFAULT_DAYS: u64 = 7;
 /// The most days between two replies (RFC 5230 §4.1).
 const MAX_DAYS: u64 = 365;
 const DAY_SECONDS: u64 = 24 * 3600;
-/// How many addresses of one action are used. The others are ignored.
+/// The most addresses of one action that are used.
 const MAX_ADDRESSES: usize = 1000;
 
-/// What one sender is told, and under which conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice<'a> {
     pub handle: Handle<'a>,
     pub memory: ToldLifetime,
     /// More addresses that count as the owner's (RFC 5230 §4.5).
     pub addresses: Cow<'a, [Address]>,
-    /// The reply's From, if the directory resolves it to the account. Otherwise, and with `None`,
-    /// `reply` chooses an address of the account.
+    /// The reply's From, if the directory resolves it to the account. Otherwise `reply` chooses
+    /// one.
     pub from: Option<EmailAddress>,
     pub reply_to: Option<EmailAddress>,
     /// `None`: the subject is made from that of the answered message.
@@ -55,14 +54,11 @@ pub enum ReplyBody<'a> {
     Entity(&'a str),
 }
 
-/// The conditions of the account's own response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms<'a> {
-    /// The absence that is under way, or the reason why there is none, with a detail.
+    /// The absence, or the reason why there is none, with a detail.
     pub absence: Result<CurrentAbsence, (NoReplyReason, String)>,
-    /// Who is never answered.
     pub except: &'a [ExcludedSender],
-    /// Who is answered.
     pub audience: Audience,
     pub circle: Circle,
 }
@@ -80,7 +76,6 @@ pub struct Fcc {
     pub keywords: Vec<String>,
 }
 
-/// A `vacation` action of a Sieve script.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Script {
     pub handle: Option<String>,
@@ -106,11 +101,9 @@ pub struct ScriptArguments {
     pub reason: String,
 }
 
-/// How long a sender who was told is not told again.
 #[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Period {
-    /// The script does not say.
     #[default]
     Unset,
     /// `:days`: at least one.
@@ -210,8 +203,7 @@ impl<'a> Notice<'a> {
         identity.is_me(address) || self.lists_address(identity, address)
     }
 
-    /// Whether an address is one of `addresses`. The From of a reply needs the directory's consent
-    /// besides.
+    /// Whether an address is one of `addresses`.
     #[must_use]
     pub fn lists_address(&self, identity: &Identity, address: &Address) -> bool {
         let canonical = identity.canonical(address);
@@ -220,7 +212,6 @@ impl<'a> Notice<'a> {
 }
 
 impl Fcc {
-    /// A copy in Sent, marked as seen.
     fn to_sent() -> Self {
         Self {
             mailbox: "Sent".into(),
@@ -232,7 +223,6 @@ impl Fcc {
 }
 
 impl Script {
-    /// Hashes the arguments that make two actions without a handle the same.
     fn hash_arguments(&self) -> [u8; 32] {
         let mut hasher =
             blake3::Hasher::new_derive_key("restante 2026-11 vacation: arguments of an action");

@@ -16,7 +16,7 @@ const MAX_TRACKED_KEYS: usize = 100_000;
 
 #[derive(Debug, Default)]
 pub struct RateLimiter {
-    /// The number of the current half hour, counted from the beginning of monotonic time.
+    /// The half hour, counted from the beginning of monotonic time.
     slot: u64,
     current: HashMap<RateKey, u32>,
     previous: HashMap<RateKey, u32>,
@@ -51,8 +51,6 @@ impl Default for RateLimits {
 }
 
 impl RateLimiter {
-    /// Counts a reply of `account` to an address in `domain`.
-    ///
     /// # Errors
     /// A text that names the limit that is reached. Nothing is counted then.
     pub fn charge(
@@ -140,7 +138,6 @@ mod tests {
         assert!(rate.charge(at(31), AccountId(1), "a.example", &limits).is_err());
         rate.refund(&last);
         let late = rate.charge(at(32), AccountId(1), "a.example", &limits).unwrap();
-        // After a long time the count is forgotten anyway, and a refund has no effect.
         assert!(rate.charge(at(200), AccountId(1), "a.example", &limits).is_ok());
         rate.refund(&late);
         assert!(rate.charge(at(201), AccountId(1), "a.example", &limits).is_err());

@@ -19,7 +19,6 @@ pub struct VacationReply {
     /// Without angle brackets.
     pub message_id: String,
     pub message: Vec<u8>,
-    /// Where a copy of the reply is filed, if anywhere.
     pub fcc: Option<Fcc>,
     /// From this time on the reply is not sent any more.
     pub until: Option<UtcMillis>,

@@ -12,7 +12,6 @@ use crate::message::compose::{Draft, build};
 use crate::message::line::one_line;
 use crate::model::{Address, EmailAddress, EmailId, Identity, ThreadId, UtcMillis};
 
-/// A message that arrived during the absence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
     /// The email, which may be destroyed by now.
@@ -24,7 +23,6 @@ pub struct Arrival {
     pub from: EmailAddress,
     pub subject: String,
     pub unread: bool,
-    /// The reason of `Verdict::Silent`; `None` if the message was answered.
     pub no_reply_reason: Option<String>,
 }
 
@@ -54,12 +52,10 @@ pub struct Correspondent {
     pub threads: Vec<Topic>,
 }
 
-/// The messages of one thread from one correspondent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topic {
     /// `None` for all messages of the correspondent that are destroyed: their threads are unknown.
     pub thread: Option<ThreadId>,
-    /// The subject of the newest message.
     pub subject: String,
     /// The newest first.
     pub emails: Vec<EmailId>,
@@ -75,7 +71,6 @@ const MAX_THREADS: usize = 2000;
 /// The most characters of a subject or a name that are shown.
 const MAX_LINE_CHARS: usize = 120;
 
-/// The reasons that mark a message as automatic.
 const AUTOMATIC_REASONS: [NoReplyReason; 9] = [
     NoReplyReason::NullSender,
     NoReplyReason::SystemSender,
@@ -187,7 +182,6 @@ impl AbsenceReport {
         out
     }
 
-    /// Returns the report as an HTML document. Times are as in `text`.
     #[must_use]
     pub fn html(&self, zone: Option<&str>) -> String {
         let title = escape_html(&self.title());
@@ -225,8 +219,8 @@ impl AbsenceReport {
         out
     }
 
-    /// Composes the report as a message from the owner to the owner. `id` becomes part of the
-    /// Message-ID, so it must differ between the absences of an owner.
+    /// Composes the report as a message from the owner to the owner. `id` must differ between the
+    /// absences of an owner.
     #[must_use]
     pub fn message(&self, identity: &Identity, now: UtcMillis, id: &str) -> Vec<u8> {
         let owner =
@@ -267,7 +261,6 @@ impl AbsenceReport {
     }
 }
 
-/// The heading of each group, and whether the group has the machines.
 const HEADINGS: [(&str, bool); 2] = [("People", false), ("Lists and automatic mail", true)];
 
 impl Correspondent {

@@ -19,7 +19,6 @@ pub fn sender_key(sender: &Address) -> String {
     }
 }
 
-/// As `unfolded_layers`, each folded.
 pub(super) fn layers(sender: &Address) -> impl Iterator<Item = Address> {
     unfolded_layers(sender).map(|address| address.folded())
 }
@@ -147,8 +146,8 @@ const LIST_MANAGER_TAGS: [(&str, bool); 7] = [
 
 const BOUNCE_LABELS: [&str; 3] = ["bounce", "bounces", "bounced"];
 
-/// Says by which rule the sender is a machine; `None` if none applies. `site_names` are further
-/// local parts of machines, in lower case.
+/// Says by which rule the sender is a machine. `site_names` are further local parts of machines, in
+/// lower case.
 pub(super) fn system_sender(sender: &Address, site_names: &[String]) -> Option<String> {
     let sender = sender.folded();
     let local = sender.local();

@@ -96,7 +96,6 @@ mod tests {
     #[test]
     fn recurring_day_lasts_from_midnight_to_midnight_in_the_owners_zone() {
         let fridays = response_on(&["friday"]);
-        // Thursday in UTC is Friday in Berlin already.
         let wanted = absence_between("2026-11-19T23:00:00Z", "2026-11-20T23:00:00Z");
         assert_eq!(absence_in_berlin(&fridays, "2026-11-19T23:00:00Z"), wanted);
         assert_eq!(absence_in_berlin(&fridays, "2026-11-20T22:59:59Z"), wanted);
@@ -107,7 +106,6 @@ mod tests {
 
     #[test]
     fn day_on_which_clocks_change_has_23_or_25_hours() {
-        // Sunday, 25 October 2026, has 25 hours. Sunday, 28 March 2027, has 23.
         let sundays = response_on(&["sun"]);
         assert_eq!(
             absence_in_berlin(&sundays, "2026-10-25T12:00:00Z"),

@@ -14,7 +14,6 @@ use crate::store::Snapshot;
 /// Reading this many bytes of a message counts as reading one row.
 const ROW_BYTES: usize = 1024;
 
-/// What all candidates of a query share.
 #[derive(Debug)]
 pub(in crate::query) struct CandidateSource<'v> {
     pub(in crate::query) snapshot: &'v Snapshot<'v>,
@@ -101,7 +100,6 @@ impl<'v> CandidateSource<'v> {
         (start <= from && found.is_none_or(|found| found >= from)).then_some(found)
     }
 
-    /// Records the first email at or after `from` that an alternative may match.
     pub(in crate::query) fn remember_next(
         &mut self,
         alternative: usize,
@@ -119,7 +117,6 @@ impl<'v> CandidateSource<'v> {
 #[derive(Debug, Default)]
 pub(in crate::query) struct FetchedEmail {
     content: Option<Option<(Vec<u8>, EmailContent)>>,
-    /// The message as received.
     pub(in crate::query) received: Option<Option<Vec<u8>>>,
     header: Option<Option<Vec<u8>>>,
     index_answer: Option<IndexAnswer>,

@@ -1,8 +1,7 @@
 //! Decides whether an email matches a filter (RFC 8621 §4.4.1).
 //!
-//! - A condition is true, false or not known. For a live email whose message may be read and is not
-//!   missing, every condition is known. For the past (`Moment::Ever`) only conditions on immutable
-//!   properties are known.
+//! - A condition is true, false or not known, such as when the message may not be read. For the
+//!   past (`Moment::Ever`) only conditions on immutable properties are known.
 //! - A text is looked up in the search index first. The index can tell that an email does not have
 //!   the text, and leads a walk past emails that cannot match (`Matcher::next`).
 
@@ -17,7 +16,6 @@ use crate::query::search::term::{SearchTerm, WORD_FIELDS, pieces};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::query) enum Moment {
-    /// The time of the snapshot.
     Now,
     /// Any time since the email was created.
     Ever,
@@ -29,7 +27,6 @@ pub(in crate::query) struct Matcher {
     tables: FilterTables,
 }
 
-/// What the nodes of a filter refer to by number.
 #[derive(Debug, Default)]
 struct FilterTables {
     terms: Vec<SearchTerm>,
@@ -231,7 +228,6 @@ impl Node {
         }
     }
 
-    /// Returns a rank by what must be fetched.
     fn cost(&self) -> u8 {
         match self {
             Self::And(parts) | Self::Or(parts, _) | Self::Not(parts) => {

@@ -96,9 +96,7 @@ pub struct QueryPlan {
     /// A listing that is not maintained or not complete, and would answer the query.
     pub wanted_listing: Option<(MailboxUid, ListingFilter)>,
     pub used_listings: Vec<(MailboxUid, ListingFilter)>,
-    /// The other paths, with the reasons.
     pub rejected: Vec<(&'static str, String)>,
-    /// The ids that emails in the time span of the filter can have.
     pub(super) range: IdRange,
     /// The order in which the path walks emails: that of the results if a walk can give it
     /// (`sort::direction`), and newest first otherwise.
@@ -106,7 +104,6 @@ pub struct QueryPlan {
     /// The maintained listing that the path reads, of `Pinned` the one of every email.
     pub(super) listing: Option<MaintainedListing>,
     pub(super) pin_listing: Option<MaintainedListing>,
-    /// The mailboxes whose listings are merged.
     pub(super) among: Vec<MailboxUid>,
 }
 

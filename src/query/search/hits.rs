@@ -16,7 +16,6 @@ use crate::store::{Error, Fold, Ordinals, Postings, Snapshot};
 
 const MAX_SCAN_HITS: usize = 64;
 
-/// An iterator over the emails that may contain a search term.
 #[derive(Debug)]
 pub(in crate::query) struct Hits<'v> {
     snapshot: &'v Snapshot<'v>,
@@ -149,7 +148,6 @@ enum HitSource<'v> {
         /// rows.
         left: u64,
         ahead: VecDeque<EmailId>,
-        /// The number of hits that the next scan collects.
         batch: usize,
     },
     Fold {
@@ -209,7 +207,6 @@ impl<'v> HitSource<'v> {
     }
 }
 
-/// The hits of a search term in a fold, by its pieces.
 #[derive(Debug)]
 struct FoldWalk<'v>(Vec<PieceWalk<'v>>);
 

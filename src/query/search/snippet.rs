@@ -22,7 +22,6 @@ use crate::store::Snapshot;
 
 /// The most bytes of an excerpt before the first match.
 const MAX_LEAD_BYTES: usize = 72;
-/// The most marked matches of one piece.
 const MAX_MATCHES: usize = 1000;
 /// The most combining marks that are added to the last character of a match.
 const MAX_COMBINING_MARKS: usize = 8;
@@ -31,9 +30,7 @@ const CLOSE: &str = "</mark>";
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Snippet {
-    /// The subject, if it has a match.
     pub subject: Option<String>,
-    /// An excerpt of the text, if the text has a match.
     pub preview: Option<String>,
 }
 
@@ -130,7 +127,6 @@ fn matches(text: &str, pieces: &[TermPiece]) -> Vec<Range<usize>> {
     each_word(text, |found| {
         if let Some(word) = sought.get(found.word) {
             let places = places.entry(word).or_default();
-            // A word in a text without spaces may be reported twice.
             if places.last().is_none_or(|(at, _)| *at != found.position) {
                 places.push((found.position, found.start..found.end));
             }
@@ -202,7 +198,6 @@ fn mark_matches(text: &str, found: &[Range<usize>], max_bytes: usize) -> String 
     part(found.first().map_or(0, |first| excerpt_start(text, first.start))).out
 }
 
-/// Returns where an excerpt with its first match at `first` begins.
 fn excerpt_start(text: &str, first: usize) -> usize {
     let before = text.get(..first).unwrap_or_default();
     let mut bytes = 0usize;
@@ -218,7 +213,6 @@ fn excerpt_start(text: &str, first: usize) -> usize {
         .map_or(first, |(start, _)| start)
 }
 
-/// The number of bytes with which a character is written.
 fn width(c: char) -> usize {
     escape(c).map_or(c.len_utf8(), str::len)
 }

@@ -41,10 +41,8 @@ pub struct SearchTerm {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::query) struct TermPiece {
     pub(in crate::query) phrase: Vec<PhraseWord>,
-    /// The fields of the phrase.
     pub(in crate::query) fields: u16,
     pub(in crate::query) texts: Vec<TextPattern>,
-    /// The fields of the texts.
     pub(in crate::query) text_fields: u16,
     /// Whether every email of a fold without delivery addresses, as an earlier version made them,
     /// is a hit.
@@ -69,7 +67,6 @@ pub(in crate::query) struct TextPattern {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::query) enum TextRemainder {
-    /// Any text, or nothing.
     Anything,
     Nothing,
     /// A text, not empty, that contains each of these.

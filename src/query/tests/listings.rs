@@ -278,12 +278,10 @@ proptest! {
     }
 }
 
-/// Makes a listing completely.
 pub(super) fn make_listing(driver: &mut TestDriver, uid: MailboxUid, filter: ListingFilter) {
     driver.apply(&Op::ExtendListing { uid, filter, limit: 1000 });
 }
 
-/// Returns a query of a mailbox, or of all mail for `uid` 0, in the default order.
 pub(super) fn simple_query(uid: u32, filter: ListingFilter, collapse: bool) -> ListingQuery {
     let uid = (uid > 0).then_some(MailboxUid(uid));
     ListingQuery {

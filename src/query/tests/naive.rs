@@ -160,9 +160,7 @@ impl NaiveMail {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct NaiveAccount {
     pub(super) mails: Vec<NaiveMail>,
-    /// The last change of each email that ever existed.
     pub(super) changed: BTreeMap<EmailId, ModSeq>,
-    /// The thread of each pair of message id and folded subject.
     refs: BTreeMap<(u8, &'static str), ThreadId>,
     last_thread: u64,
 }
@@ -273,7 +271,6 @@ impl NaiveAccount {
             found.reverse();
         }
         for comparator in spec.sort.iter().rev() {
-            // Each sort is stable, so sorting by the first comparator last gives it precedence.
             found.sort_by(|one, other| {
                 let order = self.key(comparator, one).cmp(&self.key(comparator, other));
                 if comparator.ascending { order } else { order.reverse() }

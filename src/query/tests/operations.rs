@@ -33,7 +33,6 @@ pub(super) enum Op {
         changes: Vec<(usize, Option<EmailPlacement>)>,
         queued: bool,
     },
-    /// Creates a second email of the same message.
     Copy {
         which: usize,
         mailboxes: BTreeSet<MailboxUid>,
@@ -52,7 +51,6 @@ pub(super) enum Op {
         filter: ListingFilter,
         limit: usize,
     },
-    /// Drops a listing, at most `limit` rows of it.
     DropListing {
         uid: MailboxUid,
         filter: ListingFilter,

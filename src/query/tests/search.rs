@@ -219,8 +219,6 @@ fn terms() -> Vec<(&'static str, u16)> {
     out
 }
 
-/// Returns the ASCII words of a text and each of its other letters, with whether a letter follows
-/// another one directly.
 fn atoms(text: &str) -> Vec<(String, bool)> {
     let mut out: Vec<(String, bool)> = Vec::new();
     let mut before = ' ';

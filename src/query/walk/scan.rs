@@ -25,7 +25,6 @@ pub(in crate::query) struct EmailScan<'v> {
     range: IdRange,
     direction: Direction,
     read: VecDeque<(EmailId, EmailMetadata)>,
-    /// The number of emails of the next read.
     step: usize,
     reads: Allowance,
 }

@@ -9,7 +9,6 @@ use crate::query::matching::evaluate::Matcher;
 use crate::query::{Allowance, Error, QueryOptions, QuerySpec};
 use crate::store::Snapshot;
 
-/// The highest number to which batches grow.
 const MAX_SEARCH_BATCH: usize = 256;
 
 #[derive(Debug)]
@@ -20,7 +19,6 @@ pub(in crate::query) struct SearchWalk<'v> {
     /// The listing that contains every match; `None` for all mail.
     listing: Option<Listing>,
     range: IdRange,
-    /// The id at which the walk continues; `None` at the end.
     from: Option<EmailId>,
     /// The smallest size of the next batch. It doubles with each batch, up to `MAX_SEARCH_BATCH`.
     step: usize,
