@@ -1,14 +1,9 @@
 //! Looks up for the vacation responder whether a sender was told, and whether the owner has written
 //! to the sender.
 //!
-//! - The second is found by the search tokens of the owner's mail. Nothing is stored for it.
-//! - An email counts as written by the owner if it was not delivered (it has no trace prefix), is
-//!   not a draft, and is in Sent or from an address of the owner. So no sender becomes known by
-//!   sending mail under any name.
-//! - Replies of the responder do not count.
-//! - At most `MAX_EMAILS_EXAMINED` emails that name the sender are examined, of each form of the
-//!   sender's address. If only others are by the owner, the sender is not known.
-
+//! The second is found by the search tokens of the owner's mail; nothing is stored for it. An email
+//! counts as written by the owner if it was not delivered (it has no trace prefix), is not a draft
+//! or a reply of the responder, and is in Sent or from an address of the owner.
 use super::OwnAddresses;
 use crate::model::{
     AccountId, Address, EmailAddress, Identity, Role, ToldKey, ToldLifetime, UtcMillis, field,
@@ -17,7 +12,7 @@ use crate::model::{
 use crate::store::{Error, Snapshot};
 use crate::vacation::{AccountLookup, is_own_id, plain_in_domain};
 
-/// How many emails that name the sender are examined.
+/// How many emails that name the sender are examined for each form of the sender's address.
 const MAX_EMAILS_EXAMINED: usize = 1000;
 
 /// One account at one time.
@@ -26,7 +21,6 @@ pub struct AccountSnapshot<'a> {
     pub snapshot: &'a Snapshot<'a>,
     pub account: AccountId,
     pub identity: &'a Identity,
-    /// The addresses that resolve to the account.
     pub own: &'a OwnAddresses,
     pub now: UtcMillis,
     /// The key by which the Message-IDs of replies are recognised.
@@ -44,7 +38,7 @@ impl AccountLookup for AccountSnapshot<'_> {
         self.snapshot.last_told(self.account, key, memory, self.now)
     }
 
-    /// A tag that does not change the domain (BATV, VERP) is ignored. An address within a tag of
+    /// Ignores a tag that leaves the domain as it is (BATV, VERP). An address within a tag of
     /// another domain (SRS) is the sender's own claim, and does not count.
     fn knows(&self, sender: &Address) -> Result<bool, Error> {
         let (folded, plain) = (sender.folded(), plain_in_domain(sender));

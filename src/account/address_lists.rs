@@ -2,10 +2,8 @@
 //! notices a lost address row.
 //!
 //! - The row of an address and the list in the account's row are changed in one commit.
-//! - Account rows that an earlier version wrote have no list. They get one at the next start of the
-//!   service, or by the next change of the account.
-//! - `change_lock` is held from the first read to the write. `complete_address_lists` takes it; the
-//!   callers of the other functions hold it already.
+//! - Account rows that an earlier version wrote may have no list.
+//! - Except for `complete_address_lists`, the caller holds `change_lock`.
 //! - A `key` is the key of an address row: the stored form of an address, or `@domain` for a
 //!   catch-all.
 
@@ -18,8 +16,7 @@ use crate::store::{Error, Ticket};
 
 impl Directory {
     /// Writes the list of addresses into each account row that has none. Returns how many rows it
-    /// completed. Skips accounts that are being repaired, and those whose row is damaged: the next
-    /// start tries them again.
+    /// completed. Skips accounts that are being repaired, and those whose row is damaged.
     ///
     /// # Errors
     /// If the store cannot be read or written.
@@ -54,8 +51,8 @@ impl Directory {
         tickets.into_iter().try_for_each(Ticket::wait_blocking).map(|()| completed)
     }
 
-    /// Returns the keys of the aliases and catch-alls of an account: from the list in its row, or
-    /// if the row has no list, from the address rows.
+    /// Returns the keys of the aliases and catch-alls of an account: from its row, or if that has
+    /// no list, from the address rows.
     ///
     /// # Errors
     /// `NotFound` if there is no such account; others if the store cannot be read.
@@ -73,8 +70,8 @@ impl Directory {
         Ok(rows.filter_map(|(address, row)| leads_here(row).then_some(address)).collect())
     }
 
-    /// Gives an address to an account. `row` is its address row: an alias or a catch-all of the
-    /// account. A lost or damaged address row is replaced, unless it may belong to another account.
+    /// Gives an address to an account. A lost or damaged address row is replaced, unless it may
+    /// belong to another account.
     ///
     /// # Errors
     /// Those of `check_key_is_free`; `NotFound` if there is no such account; others if the store
@@ -112,7 +109,7 @@ impl Directory {
     }
 
     /// Writes or deletes (`None`) an address row, and changes the list in the account's row, in one
-    /// commit. If the account's row has no list, the list begins with `current`.
+    /// commit. A missing list begins with `current`.
     fn write_address(
         &self,
         account: AccountId,
@@ -120,7 +117,7 @@ impl Directory {
         row: Option<&AddressRow>,
         current: &BTreeSet<String>,
     ) -> Result<(), Error> {
-        // The closure runs once for the site, which has the address rows, and once for the account.
+        // The closure runs once for each of the two accounts; the site has the address rows.
         let ticket = self.0.store.commit_together(&[AccountId::SITE, account], |txn| {
             if txn.account() == AccountId::SITE {
                 txn.set_address(key, row);

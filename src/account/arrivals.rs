@@ -4,9 +4,8 @@ use crate::model::{AccountId, Decision, EmailAddress, UtcMillis, Verdict, limits
 use crate::store::{Error, Snapshot};
 use crate::vacation::{AbsenceReport, Arrival};
 
-/// Makes the report of what arrived from `began` on (`None`: as far back as the log goes) and
-/// before `ended` (`None`: until now). It has at most `limits::MAX_LISTED_ROWS` messages, the
-/// newest ones; `AbsenceReport::cut` tells whether there are more.
+/// Makes the report of what arrived from `began` on and before `ended`; `None` is no bound. It has
+/// at most `limits::MAX_LISTED_ROWS` messages, the newest ones.
 ///
 /// # Errors
 /// If the store cannot be read.
@@ -35,8 +34,6 @@ pub fn report(
     Ok(AbsenceReport::of(&arrivals?, (began, ended), has_more))
 }
 
-/// Adds to a decision what the list shows of its email. A purged email has neither thread nor
-/// subject.
 fn arrival(
     snapshot: &Snapshot<'_>,
     account: AccountId,

@@ -1,14 +1,11 @@
 //! Changes the directory: creates, edits and removes accounts, addresses and alias domains.
 //!
-//! - Each function returns when its change is durable. It waits for the disk, so an asynchronous
-//!   task must not call it.
-//! - Changes are made one at a time (`change_lock`).
-//! - A name belongs to one account: no other account has it as a name or an address, and it does
-//!   not have the form of an account id.
-//! - An account is created by one write, with its mailboxes and addresses.
-//! - An account is removed in steps. First its row becomes inactive and loses the primary address.
-//!   Then the rows of its addresses are deleted, then what others share with it, then all else.
-//!   What a crash leaves gets no mail, and the next removal goes on.
+//! - The functions that change something wait until it is durable on disk, so an asynchronous task
+//!   must not call them.
+//! - No two accounts have the same name, and no name is an address of another account or has the
+//!   form of an account id.
+//! - An account is removed in steps, and what is left after a crash gets no mail: first its row
+//!   becomes inactive, then its addresses, shares and all else are deleted.
 
 use super::Directory;
 use crate::model::{AccountId, AccountRow, Address, AddressRow, Role};
@@ -17,11 +14,9 @@ use crate::store::{Error, NewMailbox, Txn};
 /// An account to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewAccount {
-    /// The primary address.
     pub address: Address,
     /// The name for commands and logins. `None` is the address.
     pub name: Option<String>,
-    /// The owner's name.
     pub display_name: Option<String>,
     /// How many bytes the account may hold; `None` for no limit.
     pub quota_bytes: Option<u64>,
@@ -29,18 +24,15 @@ pub struct NewAccount {
     pub quota_emails: Option<u64>,
     /// The time zone (IANA name). `None` is the site's.
     pub zone: Option<String>,
-    /// Whether mail to `user+Mailbox@` is filed into that mailbox.
     pub detail_files: bool,
     /// The Unix user who may manage the account.
     pub unix_user: Option<String>,
     pub aliases: Vec<Address>,
-    /// Whether the account gets all standard mailboxes, or only the Inbox. `None` is the site's
-    /// setting.
+    /// Whether to create all standard mailboxes, or only the Inbox. `None` is the site's setting.
     pub all_mailboxes: Option<bool>,
 }
 
 impl NewAccount {
-    /// Returns an account with nothing but an address.
     #[cfg(any(test, feature = "internals"))]
     #[must_use]
     pub fn at(address: Address) -> Self {
@@ -73,7 +65,7 @@ const STANDARD_MAILBOXES: [(&str, Role); 6] = [
 const ERASE_CHUNK: usize = 5_000;
 
 impl Directory {
-    /// Creates an account with its mailboxes and addresses.
+    /// Creates an account with its mailboxes and addresses in one commit.
     ///
     /// # Errors
     /// `Conflict` if an address or the name is taken; others if the store fails.
@@ -138,8 +130,8 @@ impl Directory {
         Ok(account)
     }
 
-    /// Lists the accounts with their addresses, the primary address first, by id. Accounts whose
-    /// rows are damaged are left out.
+    /// Lists the accounts by id, each with its addresses, the primary one first. Leaves out
+    /// accounts whose rows are damaged.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -154,7 +146,7 @@ impl Directory {
 
     /// Changes an account's row. Returns what `edit` returns.
     ///
-    /// - `edit` may be called several times, so it must have no other effect.
+    /// - `edit` may be called several times.
     /// - It sees `addresses` as `None`, and what it sets there is ignored.
     /// - It must not change `primary`: the address rows would not follow.
     ///
@@ -181,8 +173,6 @@ impl Directory {
         })
     }
 
-    /// Adds an alias to an account.
-    ///
     /// # Errors
     /// `Conflict` if the address is taken, `NotFound` if there is no such account; others if the
     /// store fails.
@@ -194,7 +184,7 @@ impl Directory {
         self.claim_address(account, &alias.to_string(), &AddressRow::Alias(account))
     }
 
-    /// Adds a catch-all: the account gets the mail for every address of a domain that nobody has.
+    /// Gives an account the mail for every address of a domain that nobody has.
     ///
     /// # Errors
     /// The same as `add_alias`.
@@ -207,11 +197,11 @@ impl Directory {
     }
 
     /// Makes a domain an alias of another. An alias domain has no addresses of its own, and no
-    /// domain is an alias of it, so that one look-up is enough.
+    /// domain is an alias of it.
     ///
     /// # Errors
-    /// `Conflict` if the domain is an alias already, or if the rule above would be broken; others
-    /// if the store fails.
+    /// `Conflict` if the domain is an alias already, if the rule above would be broken, or if an
+    /// account's name would resolve to another account; others if the store fails.
     pub fn add_alias_domain(&self, alias: &str, real: &str) -> Result<(), Error> {
         let fold = crate::model::address::fold_domain;
         let (alias, real) = (fold(alias), fold(real));
@@ -266,7 +256,7 @@ impl Directory {
         Ok(domains)
     }
 
-    /// Refuses an address in an alias domain, which would never be looked up.
+    /// Refuses an address in an alias domain.
     fn check_real_domain(&self, address: &Address) -> Result<(), Error> {
         match self.cache()?.alias_domains.iter().find(|(alias, _)| alias == address.domain()) {
             Some((alias, real)) => {
@@ -293,8 +283,6 @@ impl Directory {
         })
     }
 
-    /// Removes a catch-all of an account.
-    ///
     /// # Errors
     /// The same as `remove_alias`.
     pub fn remove_catch_all(&self, account: AccountId, domain: &str) -> Result<(), Error> {
@@ -306,8 +294,6 @@ impl Directory {
         })
     }
 
-    /// Removes an alias domain.
-    ///
     /// # Errors
     /// `NotFound` if it is none; others if the store fails.
     pub fn remove_alias_domain(&self, alias: &str) -> Result<(), Error> {
@@ -342,7 +328,7 @@ impl Directory {
         self.commit(account, |txn| {
             let row = txn.snapshot().account(account)?;
             if let Some(row) = row {
-                // Without a primary address, lost address rows of the account are not written anew.
+                // With a primary address, a repair could write its lost row anew.
                 txn.set_account(&AccountRow {
                     active: false,
                     primary: Address::from_parts("", ""),
@@ -369,8 +355,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Refuses a new name that any account, even the renamed one, has as its name or an address.
-    /// Also refuses a blank name and one that has the form of an account id.
+    /// Refuses a new name that any account, even the renamed one, has as its name or an address, a
+    /// blank one, and one that has the form of an account id.
     fn check_name_is_free(&self, name: &str) -> Result<(), Error> {
         if name.trim().is_empty() {
             return Err(Error::Conflict("an account needs a name".into()));
@@ -407,7 +393,6 @@ impl Directory {
         }
     }
 
-    /// Whether an address is the name of an account.
     fn is_name(&self, row: &AccountRow, address: &Address) -> bool {
         let settings = self.settings().get();
         Address::parse(&row.name).is_ok_and(|name| settings.stored_form(&name) == *address)
@@ -438,7 +423,6 @@ impl Directory {
         Ok(())
     }
 
-    /// Commits a change of the site's rows, and waits until it is durable.
     fn commit_site<T>(
         &self,
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
@@ -446,7 +430,6 @@ impl Directory {
         self.commit(AccountId::SITE, change)
     }
 
-    /// Commits a change of an account, and waits until it is durable.
     fn commit<T>(
         &self,
         account: AccountId,

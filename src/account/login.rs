@@ -1,16 +1,11 @@
-//! Logs users in by a password, stored as an Argon2id PHC string, or by a token, stored as a hash
-//! of its 32 random bytes.
+//! Logs users in by a password, stored as an Argon2id PHC string, or by a token, stored as a hash.
 //!
-//! - Hashing a password takes tens of milliseconds and 19 MiB on purpose. So [`Logins::verify`]
-//!   must run on a thread that may wait, and a few at once. A password that was right is remembered
-//!   for some minutes under a keyed hash ([`cache`]).
+//! - Hashing a password is slow, so [`Logins::verify`] must run on a thread that may block. A
+//!   password that was right is remembered for some minutes under a keyed hash ([`cache`]).
 //! - Failures are counted by source and by account ([`failures`]).
-//! - Every failed login computes the same number of hashes: as many as the account with the most
-//!   passwords has. So an unknown name, an account without passwords and one with many cannot be
-//!   told apart by time.
-//! - A password or token that is removed is refused from the next check on.
-//! - An inactive account refuses mail, but its owner can still log in. To lock a user out, all
-//!   passwords and tokens are removed.
+//! - A wrong password, an unknown name and an account without passwords cost the same number of
+//!   hashes, so time does not tell them apart.
+//! - The owner of an inactive account can still log in.
 
 mod cache;
 mod failures;
@@ -33,19 +28,16 @@ use crate::model::{AccountId, Clock, UtcMillis, limits};
 use crate::store::Error;
 use cache::LoginCache;
 
-/// A password that is empty or too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a password has 1 to 1024 bytes")]
 pub struct BadPassword;
 
 const MAX_PASSWORD_BYTES: usize = 1024;
-/// The context of the hash of a token.
 const TOKEN_CONTEXT: &str = "restante 2026 access token";
-/// The context of the hash that names a password or a token.
 const CREDENTIAL_CONTEXT: &str = "restante 2026 name of a credential";
-/// The beginning of a token's text, by which a leaked token can be recognised.
+/// The beginning of a token's text, by which people recognise a leaked token.
 const TOKEN_PREFIX: &str = "restante_";
-/// A PHC string that is hashed in place of a missing one, and that logs nobody in.
+/// Hashed in place of a missing PHC string.
 static NOBODY: LazyLock<String> = LazyLock::new(|| hash_password("nobody's").unwrap_or_default());
 
 /// Returns the PHC string of a password, with a random salt.
@@ -60,7 +52,7 @@ pub fn hash_password(password: &str) -> Result<String, BadPassword> {
     hash.map(|hash| hash.to_string()).map_err(|_| BadPassword)
 }
 
-/// Whether a password is the one of a PHC string. An invalid string matches no password.
+/// Whether a password is the one of a PHC string; `false` for an invalid string.
 #[must_use]
 pub fn verify_password(password: &str, phc: &str) -> bool {
     password.len() <= MAX_PASSWORD_BYTES
@@ -69,8 +61,7 @@ pub fn verify_password(password: &str, phc: &str) -> bool {
         })
 }
 
-/// Converts a password to NFC (RFC 8265 §4.2.2), because some clients send `é` as one character and
-/// others as two.
+/// Converts a password to NFC (RFC 8265 §4.2.2).
 fn normalize(password: &str) -> std::borrow::Cow<'_, str> {
     if is_nfc_quick(password.chars()) == IsNormalized::Yes {
         password.into()
@@ -79,7 +70,7 @@ fn normalize(password: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// Makes a token. Returns its text, which is shown once, and its hash, which is stored.
+/// Makes a token. Returns its text and the hash to be stored.
 ///
 /// # Errors
 /// If the machine has no randomness.
@@ -92,18 +83,15 @@ pub fn new_token() -> Result<(String, [u8; 32]), Error> {
     Ok((text, hash))
 }
 
-/// Returns the hash of a token's text that is stored.
 #[must_use]
 pub fn token_hash(text: &str) -> [u8; 32] {
     blake3::derive_key(TOKEN_CONTEXT, text.as_bytes())
 }
 
-/// Returns the credential name of a password with this PHC string.
 fn password_credential(phc: &str) -> String {
     credential_name("password", &blake3::derive_key(CREDENTIAL_CONTEXT, phc.as_bytes()))
 }
 
-/// Returns the credential name of a token with this hash.
 fn token_credential(hash: &[u8; 32]) -> String {
     credential_name("token", &blake3::derive_key(CREDENTIAL_CONTEXT, hash))
 }
@@ -117,13 +105,13 @@ fn credential_name(kind: &str, digest: &[u8; 32]) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
     pub account: AccountId,
-    /// The name of the password or token that was used. It reveals nothing secret.
+    /// The name of the password or token that was used. It is not secret.
     pub credential: String,
 }
 
 impl Directory {
-    /// Returns when the token with this credential name expires. `None` if it never does, if it is
-    /// a password, or if there is none.
+    /// Returns when the token with this credential name expires. `None` if it never does or is no
+    /// token of the account.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -156,7 +144,6 @@ impl Directory {
     }
 }
 
-/// Checks logins. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Logins(Arc<Inner>);
 
@@ -166,13 +153,10 @@ struct Inner {
     clock: Arc<dyn Clock>,
     cache: LoginCache,
     failures: Failures,
-    /// How many hashes of passwords were computed.
     hashes: AtomicU64,
 }
 
 impl Logins {
-    /// Checks logins to the accounts of a directory.
-    ///
     /// # Errors
     /// If the machine has no randomness.
     pub fn new(directory: Directory, clock: Arc<dyn Clock>) -> Result<Self, Error> {
@@ -186,9 +170,8 @@ impl Logins {
         })))
     }
 
-    /// Logs in with a password that was verified within the last minutes. `name` is the name or an
-    /// address of the account. `None` if the password is not in the cache, right or wrong: the
-    /// caller then tries `verify`. Costs no password hash.
+    /// Logs in with a password that is in the cache. `name` is the name or an address of the
+    /// account. `None` if it is not there, right or wrong: the caller then tries `verify`.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -201,8 +184,8 @@ impl Logins {
     }
 
     /// Logs in with a password. `name` is the name or an address of the account. `None` if there is
-    /// no such account or the password is wrong. Takes long, so it must run on a thread that may
-    /// wait. The caller counts failures (`attempt`).
+    /// no such account or the password is wrong. Blocks for long. Does not count failures
+    /// (`attempt`).
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -210,7 +193,6 @@ impl Logins {
         let account = self.0.directory.find_account(name)?;
         let passwords = account.as_ref().map_or(&[][..], |(_, row)| &row.passwords);
         let rounds = self.0.directory.max_passwords()?.clamp(1, limits::MAX_PASSWORDS);
-        // Missing passwords cost a hash, too, and match nothing.
         let existing = passwords.iter().take(limits::MAX_PASSWORDS).map(|(_, phc)| Some(phc));
         let missing = std::iter::repeat_n(None, rounds.saturating_sub(passwords.len()));
         let matching = existing.chain(missing).find(|phc| self.password_matches(password, *phc));
@@ -221,21 +203,19 @@ impl Logins {
         Ok(Some(Login { account: *account, credential: password_credential(phc) }))
     }
 
-    /// Hashes a password, and returns whether it is the one of a PHC string. Without a string it is
-    /// hashed all the same, and matches nothing.
+    /// Hashes a password even without a PHC string, which then matches nothing.
     fn password_matches(&self, password: &str, phc: Option<&String>) -> bool {
         self.0.hashes.fetch_add(1, Ordering::Relaxed);
         verify_password(password, phc.unwrap_or(&NOBODY)) && phc.is_some()
     }
 
-    /// Returns how many password hashes were computed.
     #[cfg(test)]
     #[must_use]
     pub fn hashes(&self) -> u64 {
         self.0.hashes.load(Ordering::Relaxed)
     }
 
-    /// Logs in with a token that has not expired. `None` if there is none with this text.
+    /// Logs in with a token. `None` if it has expired or there is none with this text.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -245,15 +225,15 @@ impl Logins {
         Ok(account.map(|account| Login { account, credential: token_credential(&hash) }))
     }
 
-    /// Whether a connected user may stay: the password or token of the login still exists and
-    /// has not expired. `false` also if the directory cannot be read.
+    /// Whether the password or token of a login still exists and has not expired. `false` also if
+    /// the directory cannot be read.
     #[must_use]
     pub fn is_valid(&self, account: AccountId, credential: &str) -> bool {
         self.0.directory.is_valid(account, credential, self.0.clock.now()).unwrap_or(false)
     }
 
-    /// Begins an attempt to log in to an account from a source. The attempt counts as a failure
-    /// until `LoginAttempt::cancel_charge` or `LoginAttempt::withdraw`.
+    /// Begins an attempt to log in. It counts as a failure until `LoginAttempt::cancel_charge` or
+    /// `LoginAttempt::withdraw`.
     ///
     /// # Errors
     /// `TooManyFailures` says how long the client must wait first.
@@ -266,8 +246,7 @@ impl Logins {
         self.0.failures.attempt(source, account, name, self.0.clock.steady())
     }
 
-    /// Counts a login with a token that nobody has as a failure of its source. No account is
-    /// charged, because none is known.
+    /// Counts a token that nobody has as a failure of its source.
     ///
     /// # Errors
     /// `TooManyFailures` says how long the client must wait first.

@@ -1,14 +1,11 @@
 //! The directory: the accounts, the addresses that resolve to them, and their logins.
 //!
-//! - The domain of an address is first replaced by the real one if it is an alias domain. Then the
-//!   address resolves to an account by itself, without its detail (`user+detail`), or by the
-//!   catch-all of its domain, in this order.
-//! - The whole directory is held in memory, and read anew after a change is durable. So RCPT costs
-//!   one look-up.
+//! - An alias domain is first replaced by the real one. Then the address resolves to an account by
+//!   itself, without its detail (`user+detail`), or by the catch-all of its domain, in this order.
+//! - The whole directory is held in memory, and read anew after a change is durable.
 //! - A row is lost if it is missing and another row names it: the row of an account names its
 //!   addresses, and the row of an address its account.
-//! - A damaged or lost row is logged once. Only addresses that may resolve through it are affected:
-//!   they get a temporary error, never "nobody has that address".
+//! - For an address that may resolve through a damaged or lost row there is an error, not `None`.
 
 mod acquaintance;
 mod address_lists;
@@ -35,7 +32,6 @@ use crate::store::{DirectoryRows, Error, Store};
 pub struct Settings {
     /// Separates user and detail. `None` disables details.
     pub delimiter: Option<char>,
-    /// Whether the case of local parts counts.
     pub case_sensitive: bool,
     /// Where mail for `<Postmaster>` without a domain goes (RFC 5321 §4.5.1).
     pub postmaster: Option<Address>,
@@ -58,7 +54,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns the form in which an address is stored and looked up.
+    /// Returns the form in which an address is stored.
     fn stored_form(&self, address: &Address) -> Address {
         if self.case_sensitive {
             Address::from_parts(
@@ -76,15 +72,15 @@ impl Settings {
 pub struct ResolvedAddress {
     pub account: AccountId,
     pub row: AccountRow,
-    /// The address that matched, in its stored form, without detail and in its real domain. If a
-    /// catch-all matched, the address that was looked up, with its detail.
+    /// The address that matched, in its stored form and real domain. It has no detail, except if a
+    /// catch-all matched.
     pub address: Address,
     /// What follows the delimiter, in stored form; `None` if the address matched as a whole or by a
     /// catch-all.
     pub detail: Option<String>,
 }
 
-/// The addresses that resolve to one account at one time. The account may send from them.
+/// The addresses that resolve to one account at one time.
 #[derive(Debug, Clone)]
 pub struct OwnAddresses {
     account: AccountId,
@@ -105,33 +101,31 @@ struct Inner {
     /// Held by each change of the directory from its first read to its last commit, so that a name
     /// that was free stays free.
     change_lock: Mutex<()>,
-    /// The texts of the damage that was logged.
+    /// The damage that was logged, as text.
     reported: Mutex<HashSet<String>>,
 }
 
-/// The directory in memory.
 #[derive(Debug, Default)]
 struct DirectoryCache {
     /// By address in its stored form, `@domain` of a catch-all, or `@@domain` of an alias domain.
     addresses: HashMap<String, AddressRow>,
     accounts: HashMap<AccountId, AccountRow>,
-    /// The primary address and the aliases of each account, the primary address first.
+    /// The primary address comes first.
     addresses_by_account: HashMap<AccountId, Vec<Address>>,
-    /// The catch-alls of each account, as `@domain`.
+    /// Each as `@domain`.
     catch_alls: HashMap<AccountId, Vec<String>>,
-    /// Pairs of alias domain and real domain.
+    /// As (alias, real).
     alias_domains: Vec<(String, String)>,
-    /// By the hash of the token: its account, and when it expires.
+    /// By the hash of the token.
     tokens: HashMap<[u8; 32], (AccountId, Option<UtcMillis>)>,
-    /// The number of passwords of the account that has the most.
+    /// Of the account that has the most.
     max_passwords: usize,
-    /// The errors of rows that are damaged or lost, by the keys of `accounts` and `addresses`.
+    /// The errors of damaged or lost rows, by the keys of `accounts` and `addresses`.
     damaged_accounts: BTreeMap<AccountId, Error>,
     damaged_addresses: BTreeMap<String, Error>,
 }
 
 impl Directory {
-    /// Opens the directory of a store.
     #[must_use]
     pub fn new(store: Store, settings: Settings) -> Self {
         let cache: Arc<RwLock<Option<Arc<DirectoryCache>>>> = Arc::default();
@@ -150,13 +144,12 @@ impl Directory {
         }))
     }
 
-    /// Returns the settings. They may be replaced at any time, and apply from the next look-up on.
+    /// The settings may be replaced at any time. They apply from the next look-up on.
     #[must_use]
     pub fn settings(&self) -> &LiveValue<Settings> {
         &self.0.settings
     }
 
-    /// Returns the directory in memory, read anew if it changed since.
     fn cache(&self) -> Result<Arc<DirectoryCache>, Error> {
         if let Some(cache) = self.0.cache.read().clone() {
             return Ok(cache);
@@ -183,8 +176,6 @@ impl Directory {
         *reported = damage;
     }
 
-    /// Whether there is no account at all.
-    ///
     /// # Errors
     /// If the store cannot be read.
     pub fn is_empty(&self) -> Result<bool, Error> {
@@ -192,8 +183,7 @@ impl Directory {
         Ok(cache.accounts.is_empty() && cache.damaged_accounts.is_empty())
     }
 
-    /// Resolves an address to an account; `None` if nobody has it. Whether the account is active is
-    /// not checked.
+    /// Resolves an address to an account, active or not; `None` if nobody has it.
     ///
     /// # Errors
     /// `Corrupt` if a row that decides this is damaged or lost; others if the store cannot be read.
@@ -206,16 +196,14 @@ impl Directory {
         Ok(row.map(|row| ResolvedAddress { account, row, address, detail }))
     }
 
-    /// Returns the addresses that resolve to an account now.
-    ///
     /// # Errors
     /// If the store cannot be read.
     pub fn own_addresses(&self, account: AccountId) -> Result<OwnAddresses, Error> {
         Ok(OwnAddresses { account, cache: self.cache()?, settings: self.0.settings.get() })
     }
 
-    /// Returns the accounts that are mapped to a Unix user, in no order. Accounts whose rows are
-    /// damaged are left out.
+    /// Returns the accounts that are mapped to a Unix user, in no order, without those whose rows
+    /// are damaged.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -226,8 +214,8 @@ impl Directory {
         Ok(accounts.map(|(id, row)| (*id, row.clone())).collect())
     }
 
-    /// Returns the account that the token with this hash logs in to. `None` if there is no such
-    /// token, or if it has expired at `now`.
+    /// Returns the account that the token with this hash logs in to; `None` if the token is unknown
+    /// or has expired.
     ///
     /// # Errors
     /// `Corrupt` if the token may belong to an account whose row is damaged or lost; others if the
@@ -252,8 +240,7 @@ impl Directory {
         Ok(self.cache()?.max_passwords)
     }
 
-    /// Returns the identity of an account. Its addresses are in their stored form, which keeps the
-    /// case of local parts if that counts, so that each resolves to the account.
+    /// Returns the identity of an account. Its addresses are in their stored form.
     ///
     /// # Errors
     /// `NotFound` if there is no such account; others if the store cannot be read.
@@ -279,13 +266,12 @@ impl Directory {
         Ok(self.cache()?.catch_alls.get(&account).cloned().unwrap_or_default())
     }
 
-    /// Returns what `find_account` finds. Where damage stops `find_account`, an id is returned
-    /// unchecked, and an address is looked up in the row of the address, else in the lists of
-    /// addresses that the accounts' own rows hold.
+    /// Does the same as `find_account`. Where damage stops `find_account`, returns an id unchecked,
+    /// and looks an address up in its row, else in the lists of the accounts' rows.
     ///
     /// # Errors
-    /// `Corrupt` if the account may have a damaged or lost row and is found only by its id; others
-    /// if the store cannot be read.
+    /// `Corrupt` if damage stopped `find_account` and nothing was found; others if the store cannot
+    /// be read.
     pub fn find_damaged_account(&self, name: &str) -> Result<Option<AccountId>, Error> {
         let damage = match self.find_account(name) {
             Err(damage @ Error::Corrupt { .. }) => damage,
@@ -307,8 +293,7 @@ impl Directory {
     }
 
     /// Finds an account by its id, its name, its primary address or an alias; addresses also in an
-    /// alias domain. A catch-all or an address with a detail finds nothing, so that a mistyped
-    /// address never names another account.
+    /// alias domain. Catch-alls and details are not considered.
     ///
     /// # Errors
     /// `Corrupt` if `name` may belong to an account whose row is damaged or lost; others if the
@@ -351,14 +336,13 @@ impl OwnAddresses {
         Ok(resolved.is_some_and(|(account, ..)| account == self.account))
     }
 
-    /// Whether the row of an address is damaged or lost. Its detail and alias domains are not
-    /// considered.
+    /// Whether the row of exactly this address is damaged or lost.
     #[must_use]
     pub fn is_damaged(&self, address: &Address) -> bool {
         self.cache.row(&self.settings.stored_form(address).to_string()).is_err()
     }
 
-    /// Whether the account has the catch-all of a domain, given in folded form.
+    /// Whether the account has the catch-all of a domain in folded form.
     ///
     /// # Errors
     /// `Corrupt` if the row of the catch-all is damaged or lost.
@@ -420,7 +404,6 @@ impl DirectoryCache {
         self.damaged_accounts.values().chain(self.damaged_addresses.values())
     }
 
-    /// Returns the row of an account, or an error if it is damaged or lost.
     fn account(&self, account: AccountId) -> Result<Option<&AccountRow>, Error> {
         match self.damaged_accounts.get(&account) {
             Some(damage) => Err(damage.clone()),
@@ -428,7 +411,6 @@ impl DirectoryCache {
         }
     }
 
-    /// Returns the row of a key of `addresses`, or an error if it is damaged or lost.
     fn row(&self, address: &str) -> Result<Option<&AddressRow>, Error> {
         match self.damaged_addresses.get(address) {
             Some(damage) => Err(damage.clone()),
@@ -475,7 +457,7 @@ impl DirectoryCache {
         Ok(account(&format!("@{}", real.domain()))?.map(|id| (id, real, None)))
     }
 
-    /// Returns an address in its stored form with an alias domain replaced by the real one.
+    /// Replaces an alias domain by the real one. The address is in its stored form.
     fn in_real_domain(&self, address: Address) -> Result<Address, Error> {
         if let Some(damage) = self.damaged_addresses.get(&format!("@@{}", address.domain())) {
             return Err(damage.clone());

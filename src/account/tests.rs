@@ -270,7 +270,6 @@ fn failed_login_costs_the_same_work_for_every_account() {
     // The hash that replaces a missing password logs nobody in.
     assert_eq!(work("none@example.org", "nobody's"), 16);
     assert_eq!(work("no address", "nobody's"), 16);
-    // Each password of an account logs in.
     for (name, password) in [("one", "one 0"), ("many", "many 15"), ("inactive", "inactive 1")] {
         assert!(
             logins.verify(&format!("{name}@example.org"), password).unwrap().is_some(),
@@ -376,7 +375,7 @@ fn of_several_accounts_added_at_once_one_gets_the_name() {
     assert_eq!(directory.0.store.check().unwrap(), []);
 }
 
-/// An account is created by one write, so after a failure it can be added again.
+/// After a failure it can be added again.
 #[test]
 fn account_that_could_not_be_created_leaves_nothing() {
     let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));

@@ -1,13 +1,11 @@
 //! Bounds the work and the memory of one request, over all its calls.
 //!
-//! - Each call has its own bounds (objects, ids, texts), but a small request can hold
-//!   `limits::MAX_REQUEST_CALLS` calls. What adds up over the calls is therefore counted here:
-//!   bytes read, bytes stored, rows walked, and bytes of the answers. The bytes of an answer are
-//!   those that it takes in memory, as `json::weight` estimates them.
-//! - Reading is charged before it is done, so a refusal costs nothing. Only the header of a
-//!   message, whose size is not known before, is charged afterwards (`email::message_head`).
-//! - The answer under construction is counted while it grows. `dispatch` sets that count back
-//!   before each call and charges the finished answer.
+//! - What adds up over the calls is counted: bytes read, bytes stored, rows walked, and bytes of
+//!   the answers in memory, as `json::weight` estimates them.
+//! - Reads are charged before they are done, so a refusal costs nothing. `email::message_head`,
+//!   which does not know the size before, charges afterwards.
+//! - The answer under construction is counted while it grows. `dispatch` resets that count before
+//!   each call and charges the finished answer.
 //! - Clones of a `Budget` are the same budget.
 
 use std::sync::Arc;
@@ -25,11 +23,10 @@ const READS_TOO_LARGE: &str =
 const ANSWERS_TOO_LARGE: &str =
     "the answers to the request are too large together: ask for less at a time";
 
-/// The error text for a request that begins a walk over emails after it has walked over too many.
+/// Refuses a walk over emails when the request has walked over too many.
 pub(super) const TOO_MANY_EMAILS: &str =
     "the request reads too many emails: ask for less at a time";
 
-/// What a request may still read, store and answer.
 #[derive(Debug, Clone)]
 pub struct Budget(Arc<RemainingBudget>);
 
@@ -41,9 +38,7 @@ struct RemainingBudget {
     storable: AtomicU64,
     /// Bytes that further answers may take.
     answer: AtomicUsize,
-    /// Bytes of the answer under construction.
     answer_so_far: AtomicUsize,
-    /// The bytes of messages, and the number of rows of emails, that searches may read.
     searches: Allowance,
 }
 
@@ -58,14 +53,13 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Returns the budget for an administrator's request over the control socket. Messages may be
-    /// read and stored without a bound, because the command line restores thousands by one call.
-    /// The service holds only one of them in memory at a time.
+    /// Returns the budget of an administrator's request. Reading and storing messages is not
+    /// bounded, because the command line restores thousands by one call.
     pub(super) fn for_administrator() -> Self {
         Self::with(u64::MAX, u64::MAX, limits::MAX_ADMINISTRATOR_ANSWER_BYTES)
     }
 
-    /// Returns a budget of bytes to be read, of bytes to be stored, and of bytes of answers.
+    /// All numbers are bytes.
     pub(super) fn with(readable: u64, storable: u64, answer: usize) -> Self {
         Self(Arc::new(RemainingBudget {
             readable: readable.into(),
@@ -79,7 +73,6 @@ impl Budget {
         }))
     }
 
-    /// Returns the default budget with other limits for searches.
     #[cfg(test)]
     pub(super) fn with_searches(bytes: u64, rows: u64) -> Self {
         Self(Arc::new(RemainingBudget {
@@ -103,9 +96,9 @@ impl Budget {
         left.map(drop).map_err(|_| MethodError::RequestTooLarge(READS_TOO_LARGE))
     }
 
-    /// Charges bytes that are about to be stored. After a refusal, or when nothing is left, every
-    /// further charge is refused, even one of 0 bytes: building a message that is then refused
-    /// costs as much as storing it, so a caller can ask with 0 before it builds one.
+    /// Charges bytes that are about to be stored. Once a charge was refused or nothing is left,
+    /// every further charge is refused, even one of 0 bytes, with which a caller asks before it
+    /// builds a message.
     ///
     /// # Errors
     /// `RateLimit` if the request would store more than it may.
@@ -123,8 +116,6 @@ impl Budget {
         )))
     }
 
-    /// Checks that the answer under construction may grow by a number of bytes.
-    ///
     /// # Errors
     /// `RequestTooLarge` if it may not.
     pub(super) fn check_answer_room(&self, bytes: usize) -> Result<(), MethodError> {
@@ -136,15 +127,13 @@ impl Budget {
         }
     }
 
-    /// Counts an object that becomes part of the answer under construction.
-    ///
     /// # Errors
     /// `RequestTooLarge` if the answer may not grow so much.
     pub(super) fn add_to_answer(&self, object: &Value) -> Result<(), MethodError> {
         self.add_bytes_to_answer(weight(object))
     }
 
-    /// Counts the bytes of an object before the object is made.
+    /// Counts an object before it is made.
     ///
     /// # Errors
     /// `RequestTooLarge` if the answer may not grow so much.
@@ -154,13 +143,12 @@ impl Budget {
         Ok(())
     }
 
-    /// Sets the count of the answer under construction back to zero.
     pub(super) fn begin_answer(&self) {
         self.0.answer_so_far.store(0, Ordering::Relaxed);
     }
 
-    /// Charges a finished answer. The answer to a call that may have changed something is not
-    /// refused: if it is larger than what is left, it takes all that is left.
+    /// Charges a finished answer. If it must not be refused and is larger than what is left, it
+    /// takes all that is left.
     ///
     /// # Errors
     /// `RequestTooLarge` if the answer is too large and may be refused.
@@ -178,7 +166,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Checks that another walk over emails may begin. The walk counts its rows in
+    /// Checks that another walk over emails may begin. It counts its rows in
     /// [`Self::search_allowance`].
     ///
     /// # Errors
@@ -187,7 +175,6 @@ impl Budget {
         self.0.searches.begin_walk().map_err(|_| MethodError::RequestTooLarge(TOO_MANY_EMAILS))
     }
 
-    /// Returns what the searches of the request may still read.
     pub(super) fn search_allowance(&self) -> Allowance {
         self.0.searches.clone()
     }

@@ -1,5 +1,5 @@
-//! The context of a method call: the caller, the accounts that the caller may use, and the services
-//! of the site.
+//! What a method works with: the caller, the accounts that the caller may use, and the services of
+//! the site.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,14 +20,13 @@ use crate::wire::jmap::MethodError;
 use crate::wire::jmap::admin::AccountRef;
 use crate::wire::smtp::Reply;
 
-/// The user or the account that makes a request. `user` and `account` are never both set. With
-/// neither, the caller has no account.
+/// Who makes a request. `user` and `account` are not both set; with neither, the caller has no
+/// account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Caller {
-    /// The name of the Unix user, for a request over the control socket. `None` also if that user
-    /// has no name.
+    /// The Unix user at the control socket, if that user has a name.
     pub user: Option<String>,
-    /// The account that logged in with its password or a token. It is never an administrator.
+    /// The account that logged in with a password or a token.
     pub account: Option<AccountId>,
     /// The name of the password or token that was used (`account::Login`). Push subscriptions
     /// belong to it (RFC 8620 §7.2).
@@ -36,36 +35,28 @@ pub struct Caller {
     pub admin: bool,
 }
 
-/// Delivers a message as LMTP would, given the sender, the recipients and the bytes. Returns one
-/// reply for each recipient.
+/// Delivers a message (sender, recipients, bytes) as LMTP would, with one reply for each recipient.
 pub type DeliverFn =
     dyn Fn(Option<Address>, Vec<Address>, Vec<u8>) -> Vec<(Address, Reply)> + Send + Sync;
 
-/// What a method works with: the caller, the services of the site, and the budget of the request.
 #[derive(Clone)]
 pub struct Context {
     pub store: Store,
     pub directory: Directory,
-    /// The site's vacation settings.
     pub vacation: vacation::Settings,
     /// How long a destroyed email can be restored.
     pub restore_period: Duration,
     pub deliver: Arc<DeliverFn>,
-    /// Runs checks, repairs and backups in the background.
     pub jobs: Jobs,
-    /// When push subscriptions were created in the last hour.
+    /// When push subscriptions were created lately.
     pub subscription_times: SubscriptionTimes,
-    /// The error of the relay, while nothing can be sent.
     pub relay: LiveValue<Option<RelayTrouble>>,
-    /// The limits on uploads: size, media types and rates.
     pub uploads: Arc<UploadSettings>,
-    /// How much each user has uploaded lately.
     pub upload_rates: UploadRates,
     pub caller: Caller,
-    /// What the service's URLs begin with, as the caller reached the service: for example
-    /// `https://mail.example.org`.
+    /// The service's URL as the caller reached it, for example `https://mail.example.org`.
     pub base_url: Arc<str>,
-    /// What the request may still read, store and answer. `run` gives each request its own budget.
+    /// Each request has its own.
     pub budget: Budget,
 }
 
@@ -76,8 +67,6 @@ impl fmt::Debug for Context {
 }
 
 impl Context {
-    /// Refuses a caller who may not manage the site.
-    ///
     /// # Errors
     /// `Forbidden`.
     pub(super) fn require_admin(&self) -> Result<(), MethodError> {
@@ -90,9 +79,8 @@ impl Context {
         }
     }
 
-    /// Finds the account that `accountId` names by its id, or `account` by its name or an address.
-    /// The caller must be its owner or an administrator. With neither argument, returns the
-    /// caller's own account.
+    /// Finds the account that `accountId` names by its id, or `account` by its name or an address;
+    /// without both, the caller's own. The caller must be its owner or an administrator.
     ///
     /// # Errors
     /// `InvalidArguments` for both arguments, or for neither if the caller does not have exactly
@@ -114,8 +102,7 @@ impl Context {
         }
     }
 
-    /// Asks upkeep to make the listings that would have made a query faster, and to keep those that
-    /// the query used. `requests` returns the requests for the current time.
+    /// Asks upkeep to make or keep listings. `requests` returns the requests for the current time.
     pub(super) fn request_listings(
         &self,
         account: AccountId,
@@ -147,7 +134,7 @@ impl Context {
     }
 
     /// Returns the caller's own accounts, by id: the one that logged in, or those that are mapped
-    /// to the caller's Unix user.
+    /// to the Unix user.
     ///
     /// # Errors
     /// Those of reading.
@@ -166,8 +153,7 @@ impl Context {
     }
 
     /// Returns the caller's own accounts, then those in which a mailbox is shared with the caller.
-    /// Being an administrator adds none. A shared account whose row is damaged or lost is left out
-    /// until a repair, so that the caller can still use the others.
+    /// Leaves out a shared account whose row is damaged or lost. Being an administrator adds none.
     ///
     /// # Errors
     /// Those of reading.
@@ -193,8 +179,6 @@ impl Context {
         Ok(all)
     }
 
-    /// Returns the account that logged in, or the only one that is mapped to the caller's Unix
-    /// user.
     fn only_account(&self) -> Result<(AccountId, AccountRow), MethodError> {
         if let Some(account) = self.caller.account {
             return self.managed_account(&account.to_string());
@@ -230,7 +214,7 @@ impl Context {
         };
         match found {
             Some((id, row)) if self.caller.admin || is_own(id, &row) => Ok((id, row)),
-            // A caller who logged in must not learn which other accounts exist (RFC 8620 §3.6.2).
+            // RFC 8620 §3.6.2: the error must not tell which other accounts exist.
             _ if self.caller.account.is_some() => Err(MethodError::AccountNotFound),
             Some(_) | None if !self.caller.admin => Err(MethodError::Forbidden(
                 "you may manage only the account that is mapped to your Unix user".into(),
@@ -240,7 +224,6 @@ impl Context {
     }
 }
 
-/// An account that a method works with, and whether the caller is a guest in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     pub id: AccountId,
@@ -250,24 +233,21 @@ pub struct Account {
     pub guest: Option<AccountId>,
 }
 
-/// Objects by creation id, in order of the ids.
+/// By creation id.
 pub(super) type NamedObjects = Vec<(String, Map<String, Value>)>;
 
-/// Removes repeated texts: keeps the first of each, in order.
+/// Keeps the first of each text, in order.
 pub(super) fn distinct(texts: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     texts.into_iter().filter(|text| seen.insert(text.clone())).collect()
 }
 
-/// Parses an address.
-///
 /// # Errors
 /// `InvalidArguments`.
 pub(super) fn parse_address(text: &str) -> Result<Address, MethodError> {
     Address::parse(text).map_err(|error| MethodError::InvalidArguments(format!("{text}: {error}")))
 }
 
-/// Returns a date as a `UTCDate`, or null.
 pub(super) fn date_or_null(at: Option<UtcMillis>) -> Value {
     at.map_or(Value::Null, |at| at.rfc3339().into())
 }

@@ -1,31 +1,30 @@
-//! Creation ids (RFC 8620 §3.3, §5.3): `#name` stands for the id of the object that the same call,
-//! or an earlier one, created under this name.
+//! Creation ids (RFC 8620 §3.3, §5.3): `#name` stands for the id of the object that was created
+//! under this name.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// The ids that creation ids stand for, over all calls of one request.
+/// For all calls of one request.
 #[derive(Debug, Default)]
 pub(super) struct CreationIds(RefCell<BTreeMap<String, String>>);
 
 impl CreationIds {
-    /// Starts with the ids that the client passes on from earlier requests.
+    /// Starts with the ids that the client passed on from earlier requests.
     pub(super) fn new(given: Option<&Map<String, Value>>) -> Self {
         let given = given.into_iter().flatten();
         let ids = given.filter_map(|(name, id)| Some((name.clone(), id.as_str()?.to_owned())));
         Self(RefCell::new(ids.collect()))
     }
 
-    /// Records the id of an object that was created. If a name is used again, it stands for the
-    /// last object.
+    /// Records the id of a new object. If a name is used again, it stands for the last object.
     pub(super) fn note(&self, name: &str, id: &str) {
         self.0.borrow_mut().insert(name.to_owned(), id.to_owned());
     }
 
-    /// Returns the id that `#name` stands for, or `None` if the name is unknown. Any other id is
-    /// returned unchanged.
+    /// Returns the id that `#name` stands for, or `None` if the name is unknown. Other ids stay as
+    /// they are.
     pub(super) fn resolve(&self, id: &str) -> Option<String> {
         match id.strip_prefix('#') {
             Some(name) => self.0.borrow().get(name).cloned(),
@@ -33,7 +32,6 @@ impl CreationIds {
         }
     }
 
-    /// Returns the ids so far, for [`Self::restore`].
     pub(super) fn checkpoint(&self) -> BTreeMap<String, String> {
         self.0.borrow().clone()
     }
@@ -43,7 +41,6 @@ impl CreationIds {
         self.0.borrow_mut().clone_from(checkpoint);
     }
 
-    /// Returns all ids, for the response.
     pub(super) fn all(&self) -> Map<String, Value> {
         self.0.borrow().iter().map(|(name, id)| (name.clone(), id.clone().into())).collect()
     }

@@ -12,14 +12,12 @@ use super::registry;
 use super::session::session_state;
 use crate::wire::jmap::{Invocation, MethodError, Request, Response, reference};
 
-/// Returns the names of all methods, and whether each only reads.
+/// The second value says whether the method only reads.
 #[cfg(test)]
 pub(super) fn names() -> impl Iterator<Item = (&'static str, bool)> {
     registry::all().map(|method| (method.name, method.only_reads))
 }
 
-/// Answers a request, within one budget for all its calls.
-///
 /// # Errors
 /// Those of reading the state of the session. Errors of a method are in the response.
 pub fn run(context: &Context, request: Request) -> Result<Response, MethodError> {
@@ -27,8 +25,6 @@ pub fn run(context: &Context, request: Request) -> Result<Response, MethodError>
     run_within(context, budget, request)
 }
 
-/// Answers a request within the given budget.
-///
 /// # Errors
 /// As `run`.
 pub(super) fn run_within(
@@ -80,8 +76,7 @@ pub(super) fn run_within(
     })
 }
 
-/// Runs one method and charges its answer to the budget. Returns the answer, and the call that
-/// follows, if any.
+/// Runs one method and charges its answer. Returns the answer, and the call that follows, if any.
 fn answer(
     context: &Context,
     method: &RegisteredMethod,

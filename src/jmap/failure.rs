@@ -1,7 +1,6 @@
-//! Converts errors of the store and of queries into errors of one object, or of the whole call.
-//!
-//! `?` does the conversion. The result type of a function says what it can refuse: `MethodError`
-//! the call, `SetError` one object, `SetFailure` either.
+//! Converts errors of the store and of queries into errors of one object, or of the whole call. The
+//! result type of a function says what it can refuse: `MethodError` the call, `SetError` one
+//! object, `SetFailure` either.
 
 use super::budget::TOO_MANY_EMAILS;
 use crate::model::AccountId;
@@ -9,9 +8,7 @@ use crate::query;
 use crate::store::{Error, Store, Txn};
 use crate::wire::jmap::{MethodError, SetError};
 
-/// Why an object is not created, changed or destroyed, or why the whole call fails.
-///
-/// Within a commit, `E` is the store's error, which ends the commit.
+/// The error of one object, or of the whole call. Within a commit `E` is the store's error.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SetFailure<E = MethodError> {
     Object(SetError),
@@ -19,10 +16,7 @@ pub(super) enum SetFailure<E = MethodError> {
 }
 
 impl<E> SetFailure<E> {
-    /// Returns the error of the object.
-    ///
-    /// # Errors
-    /// The error of the call, if it is one.
+    /// Returns the error of the object, or as `Err` that of the call.
     pub(super) fn object(self) -> Result<SetError, E> {
         match self {
             Self::Object(error) => Ok(error),
@@ -31,15 +25,10 @@ impl<E> SetFailure<E> {
     }
 }
 
-/// The outcome for one object within a commit.
 pub(super) type TxnResult<T> = Result<T, SetFailure<Error>>;
 
 /// Runs a commit that changes one object, and waits until it is durable. `change` may be run more
-/// than once; only what its last run wrote is committed.
-///
-/// # Errors
-/// Those of the commit, or the refusal of the object. A refusal does not undo what `change` wrote
-/// before, so `change` must refuse before it writes.
+/// than once. It must refuse before it writes: a refusal does not undo what it wrote.
 pub(super) fn commit_object<T>(
     store: &Store,
     account: AccountId,
@@ -119,7 +108,6 @@ impl From<&Error> for MethodError {
 }
 
 impl From<serde_json::Error> for MethodError {
-    /// Reports a part of an answer that JSON cannot represent.
     fn from(error: serde_json::Error) -> Self {
         Self::ServerFail(error.to_string())
     }

@@ -2,12 +2,10 @@
 //! visible to the guest, changed, or are no longer visible; and mailboxes whose counts may differ.
 //!
 //! - Changes follow from the emails that the guest could see then and can see now (`query::Scope`),
-//!   never from rows that count all mail.
-//! - Changes can be calculated only while no share in the account changes, be it that of another
+//!   not from rows that count all mail.
+//! - They can be calculated only while no share in the account changes, not even that of another
 //!   guest.
-//! - Changes of emails and threads are reported all at once. If there are more than the client
-//!   asked for, they cannot be calculated.
-//! - For a guest, threads and mailboxes change whenever emails do, so the state of emails is part
+//! - Changes of emails and threads are reported all at once, or cannot be calculated.
 //!   of the states of all three.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,11 +18,8 @@ use crate::query::{Scope, ScopedChanges};
 use crate::store::{AccountStateRow, Changes, ClientState, Error, Snapshot};
 use crate::wire::jmap::MethodError;
 
-/// Returns the modseq of the newest change of a type, as the owner or a guest sees it.
-///
-/// For a guest, a thread changes when emails of it become visible or invisible, and the unread
-/// threads of a mailbox change with emails of other mailboxes. In the account, both are changes of
-/// emails alone.
+/// Returns the modseq of the newest change of a type. For a guest, a change of an email may change
+/// which threads are visible, and the unread threads of any mailbox.
 pub(super) fn newest_change(state: &AccountStateRow, is_guest: bool, data: DataType) -> ModSeq {
     match data {
         DataType::Thread if is_guest => state.high_mark(DataType::Email),
@@ -35,10 +30,7 @@ pub(super) fn newest_change(state: &AccountStateRow, is_guest: bool, data: DataT
     }
 }
 
-/// Returns the newest state of a type as the caller sees it, as a state string.
-///
-/// # Errors
-/// Those of reading.
+/// Returns the newest state of a type as the caller sees it.
 pub(super) fn newest_visible_state(
     context: &Context,
     snapshot: &Snapshot<'_>,
@@ -49,10 +41,7 @@ pub(super) fn newest_visible_state(
     Ok(state(&context.store, newest_change(&now, account.guest.is_some(), data)))
 }
 
-/// Returns the changes of emails for a guest; `None` if they cannot be calculated.
-///
-/// # Errors
-/// Those of reading.
+/// Returns `None` if the changes cannot be calculated.
 pub(super) fn email_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,
@@ -67,10 +56,7 @@ pub(super) fn email_changes(
     Ok(Some(changes).filter(|all| from.base == from.mark && count(all) <= max_changes))
 }
 
-/// Returns the changes of threads for a guest; `None` if they cannot be calculated.
-///
-/// # Errors
-/// Those of reading.
+/// Returns `None` if the changes cannot be calculated.
 pub(super) fn thread_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,
@@ -83,7 +69,7 @@ pub(super) fn thread_changes(
     let mut changes = no_changes(snapshot, account, from)?;
     let appeared_or_left = changed.values().filter(|email| email.was_visible != email.is_visible);
     let threads: BTreeSet<ThreadId> = appeared_or_left.map(|email| email.thread).collect();
-    // The rows of a thread no longer list an email that was visible and is purged.
+    // An email that was visible and is purged is no longer in the rows of its thread.
     let had_visible: BTreeSet<ThreadId> =
         changed.values().filter(|email| email.was_visible).map(|email| email.thread).collect();
     for thread in threads {
@@ -105,16 +91,11 @@ pub(super) fn thread_changes(
     Ok(Some(changes).filter(|all| from.base == from.mark && count(all) <= max_changes))
 }
 
-/// Returns the changes of mailboxes for a guest; `None` if they cannot be calculated. The caller
-/// has checked that the tree of mailboxes did not change
-/// (`VisibleMailboxes::is_tree_unchanged_since`), so mailboxes are only updated, never created or
-/// destroyed.
+/// Returns the mailboxes whose counts may differ; `None` if they cannot be calculated. The caller
+/// has checked that the tree is unchanged, so mailboxes are only updated.
 ///
-/// A mailbox is reported if its counts may differ: an email changed that the guest sees or saw in
-/// the mailbox, or an email of a thread of which the guest sees an email in the mailbox.
-///
-/// # Errors
-/// Those of reading.
+/// A mailbox is reported if an email changed that the guest sees or saw in it, or an email of a
+/// thread of which the guest sees an email in it.
 pub(super) fn mailbox_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,
@@ -173,7 +154,6 @@ fn no_changes<Id>(
     })
 }
 
-/// Adds an object that was visible to the guest, is visible, or both.
 fn add_change<Id>(changes: &mut Changes<Id>, id: Id, was_visible: bool, is_visible: bool) {
     match (was_visible, is_visible) {
         (false, true) => changes.created.push(id),

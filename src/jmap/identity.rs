@@ -1,10 +1,10 @@
 //! Identity (RFC 8621 §6): the addresses from which a user sends.
 //!
-//! - The service gives an account one identity for each of its addresses. Users can create more.
-//! - Each read first brings the given identities up to date with the account (`model::sender`), so
-//!   that a change of the account changes the state of identities.
-//! - An identity has an address from which the account may send: one of its own, or `*@domain` for
-//!   a domain whose addresses all lead to the account.
+//! - The service gives an account one identity for each of its addresses, up to a limit. Users can
+//!   create more.
+//! - Each read first brings the given identities up to date with the account (`model::sender`).
+//! - An identity has an address from which the account may send, or `*@domain` if the account has
+//!   the catch-all of the domain.
 
 use serde_json::{Map, Value};
 
@@ -35,7 +35,6 @@ properties! {
     }
 }
 
-/// The longest name, in bytes.
 const MAX_NAME_BYTES: usize = 1024;
 
 impl ObjectType for SenderIdentity {
@@ -125,9 +124,8 @@ impl SetObjects for SenderIdentity {
     }
 }
 
-/// Brings the identities that the service gives an account up to date with its addresses, and waits
-/// until they are durable. Writes nothing if they are up to date. An identity whose address has a
-/// damaged or lost row stays: the repair may restore the address.
+/// Brings the identities that the service gives an account up to date with its addresses. An
+/// identity whose address has a damaged or lost row stays: a repair may restore the address.
 pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), MethodError> {
     let identity = context.directory.identity(account.id)?;
     let own = context.directory.own_addresses(account.id)?;
@@ -136,8 +134,7 @@ pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), Method
     let from_account = stored.iter().filter(|(_, identity)| identity.default_name.is_some());
     let from_account =
         from_account.filter_map(|(_, identity)| Address::parse(&identity.email).ok());
-    // The damaged addresses come first, because only a limited number of addresses have an
-    // identity.
+    // The damaged addresses come first, because the number of given identities is limited.
     let mut addresses: Vec<Address> =
         from_account.filter(|address| own.is_damaged(address)).collect();
     addresses.extend(identity.addresses);
@@ -150,7 +147,7 @@ pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), Method
     Ok(ticket.wait_blocking()?)
 }
 
-/// The addresses from which an account may send: exactly those that the directory assigns to it.
+/// The addresses from which an account may send: those that resolve to it.
 pub(super) struct SenderAddresses {
     identity: Identity,
     own: OwnAddresses,
@@ -165,8 +162,7 @@ impl SenderAddresses {
         })
     }
 
-    /// Returns whether the account may send from an address. If all addresses of a domain lead to
-    /// the account, those that the directory gives to other accounts are excluded.
+    /// Whether the account may send from an address.
     ///
     /// # Errors
     /// `ServerFail` if the row of the directory that decides is damaged or lost.
@@ -174,18 +170,13 @@ impl SenderAddresses {
         self.own.has(address).map_err(|error| SetError::ServerFail(error.to_string()))
     }
 
-    /// Returns whether the account may still send from the address of an identity. The account's
-    /// addresses may have changed since the identity was created.
-    ///
-    /// # Errors
-    /// As `may_send_from`.
+    /// Whether the account may still send from the address of an identity.
     pub(super) fn may_use(&self, identity: &SenderIdentity) -> Result<bool, SetError> {
         self.may_have_identity(&identity.email)
     }
 
-    /// Returns whether an address is the address of an identity, or one with a detail or an alias
-    /// domain that means the same. An identity for `*@domain` has all addresses of the domain (RFC
-    /// 8621 §6).
+    /// Whether an address is that of an identity, with or without a detail or an alias domain. An
+    /// identity for `*@domain` has all addresses of the domain (RFC 8621 §6).
     pub(super) fn belongs_to(&self, identity: &SenderIdentity, address: &Address) -> bool {
         let address = self.identity.canonical(address);
         if let Some(domain) = identity.email.strip_prefix("*@") {
@@ -199,8 +190,7 @@ impl SenderAddresses {
         own == address || self.identity.delimiter.is_some_and(base)
     }
 
-    /// Returns whether an identity may have an address; `*@domain` if all addresses of the domain
-    /// lead to the account.
+    /// Whether an identity may have an address; `*@domain` requires the catch-all of the domain.
     fn may_have_identity(&self, email: &str) -> Result<bool, SetError> {
         match email.strip_prefix("*@") {
             Some(domain) => self
@@ -228,7 +218,6 @@ fn object(id: ObjectId, identity: &SenderIdentity, properties: &[IdentityPropert
     })
 }
 
-/// Reads an identity that a client wants to create.
 fn read(
     senders: &SenderAddresses,
     properties: &Map<String, Value>,
@@ -239,7 +228,7 @@ fn read(
         .and_then(Value::as_str)
         .unwrap_or_default()
         .clone_into(&mut identity.email);
-    // A more specific error takes the place of `invalidProperties` (RFC 8620 §5.3).
+    // RFC 8620 §5.3: a more specific error takes the place of `invalidProperties`.
     if !identity.email.is_empty() && !senders.may_have_identity(&identity.email)? {
         return Err(SetError::other("forbiddenFrom", "the account may not send from this address"));
     }
@@ -265,7 +254,7 @@ fn patched(id: ObjectId, old: &SenderIdentity, patch: &Value) -> Result<SenderId
     Ok(new)
 }
 
-/// Sets one property that may be changed; null stands for its default (RFC 8621 §6).
+/// Null stands for the default (RFC 8621 §6).
 fn apply(identity: &mut SenderIdentity, property: &str, value: &Value) -> Result<(), SetError> {
     let invalid = |what: &str| SetError::property(property, what);
     let text = || match value {

@@ -1,8 +1,5 @@
-//! Jobs: a check, a repair or a backup that an administrator starts, and asks about later.
-//!
-//! - One job runs at a time, on its own thread. No request waits for it, and it goes on when the
-//!   connection that started it ends.
-//! - Its result can be fetched until the next job starts.
+//! Jobs: a check, a repair or a backup that an administrator starts, and asks about later. One runs
+//! at a time, on its own thread. Its result can be fetched until the next one starts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +12,6 @@ use crate::store::{Error, Store};
 use crate::wire::jmap::MethodError;
 use crate::wire::jmap::admin::store::{JobGetAnswer, JobRef, JobResult, JobStage, StoreProgress};
 
-/// The job that is running, or the last one.
 #[derive(Debug, Clone, Default)]
 pub struct Jobs(Arc<Inner>);
 
@@ -36,25 +32,23 @@ struct JobSlot {
 }
 
 impl Default for JobSlot {
-    /// The slot before the first job, whose id is 1.
     fn default() -> Self {
         Self { id: 0, what: "", progress: JobStage::Begun {}, result: None }
     }
 }
 
-/// Reports the progress of a running job.
 #[derive(Debug, Clone)]
 pub struct JobProgress(Arc<Inner>);
 
 impl JobProgress {
-    /// Reports how far the job is. Returns whether the job is to go on.
+    /// Returns whether the job is to go on.
     #[must_use]
     pub fn report(&self, progress: JobStage) -> bool {
         self.0.slot.lock().progress = progress;
         !self.0.stop.load(Ordering::Relaxed)
     }
 
-    /// Reports how far a check or a repair is. Returns whether the job is to go on.
+    /// Returns whether the job is to go on.
     #[must_use]
     pub fn report_store(&self, at: &Progress) -> bool {
         self.report(JobStage::Store(at.into()))
@@ -75,8 +69,6 @@ impl From<&Progress> for StoreProgress {
 }
 
 impl Jobs {
-    /// Starts a job on its own thread.
-    ///
     /// # Errors
     /// `Conflict` while another job is running.
     pub fn start(
@@ -96,7 +88,7 @@ impl Jobs {
         self.0.stop.store(false, Ordering::Relaxed);
         let thread = std::thread::Builder::new().name(what.into()).spawn(move || {
             let progress = JobProgress(Arc::clone(&inner));
-            // Without a result, a job that panicked would look as if it were running forever.
+            // Without a result, a job that panicked would seem to run forever.
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&progress)));
             let result = result.unwrap_or_else(|_| {
                 Err(Error::Io("the job ended because of a bug in the program: see the log".into()))
@@ -116,11 +108,10 @@ impl Jobs {
         Ok(JobRef { job: id })
     }
 
-    /// Returns the progress and, once it has ended, the result of a job.
+    /// Returns the progress of a job, and the result of one that has ended.
     ///
     /// # Errors
-    /// `NotFound` if another job has started since, or there was no such job; the error with which
-    /// the job failed.
+    /// `NotFound` if it is not the last job that was started; the error with which the job failed.
     pub fn get(&self, job: JobRef) -> Result<JobGetAnswer, MethodError> {
         let slot = self.0.slot.lock();
         if job.job == 0 || slot.id != job.job {
@@ -131,8 +122,8 @@ impl Jobs {
         Ok(JobGetAnswer { what: slot.what.to_owned(), done, progress, result })
     }
 
-    /// Asks a running job to stop after its present step, and waits up to `timeout` until it has.
-    /// The changes that the job has made stay. A job that starts afterwards is not stopped.
+    /// Asks a running job to stop after its present step, and waits up to `timeout` for that. What
+    /// the job has changed stays.
     pub fn stop(&self, timeout: Duration) {
         self.0.stop.store(true, Ordering::Relaxed);
         let mut slot = self.0.slot.lock();
@@ -142,8 +133,8 @@ impl Jobs {
         }
     }
 
-    /// Resumes the repairs that an earlier run of the service did not finish. Returns the number of
-    /// accounts that they concern.
+    /// Resumes the repairs that an earlier run of the service did not finish. Returns how many
+    /// accounts they concern.
     ///
     /// # Errors
     /// Those of reading.

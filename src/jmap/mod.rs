@@ -1,10 +1,9 @@
-//! JMAP methods over the store (RFC 8620, RFC 8621), and the vendor methods that the command
-//! line uses.
+//! JMAP methods over the store (RFC 8620, RFC 8621), and the vendor methods that the command line
+//! uses.
 //!
-//! - `dispatch` runs the calls of a request, one after another.
+//! - `dispatch` runs the calls of a request.
 //! - `context` has the caller, the accounts that the caller may use, and the services of the site.
-//! - `standard` has what all object types share: /get, /changes, /query, /queryChanges and /set.
-//! - Each object type has a module of its own.
+//! - `standard` has what the object types share: /get, /changes, /query, /queryChanges and /set.
 
 pub mod admin;
 mod blob;

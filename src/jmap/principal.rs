@@ -1,11 +1,10 @@
 //! Principal (RFC 9670 §2): the users with whom the caller can share mailboxes.
 //!
-//! - Each account is a principal, with the id of the account. A user finds all visible principals
-//!   in the user's own account.
-//! - A user sees the accounts that have an address in one of the user's own domains, and
-//!   those that share a mailbox with the user. An administrator sees all.
-//! - Principals cannot be changed over JMAP, and no history of changes is stored: the state is a
-//!   digest of all visible principals.
+//! - Each account is a principal, with the id of the account.
+//! - A user sees the accounts that have an address in one of the user's own domains, and those that
+//!   share a mailbox with the user. An administrator sees all.
+//! - Principals cannot be changed over JMAP. No history is stored: the state is a digest of all
+//!   visible principals.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -73,8 +72,7 @@ impl GetObjects for Principal {
     }
 }
 
-/// The history of principals is not stored (RFC 9670 §2.2): /changes can only say that nothing
-/// changed.
+/// The history of principals is not stored (RFC 9670 §2.2): only an unchanged state is answered.
 impl ObjectChanges for Principal {
     fn changes(
         principals: &VisiblePrincipals,
@@ -93,7 +91,7 @@ impl ObjectChanges for Principal {
     }
 }
 
-/// Principal/set. It refuses every change: only the administrator changes accounts.
+/// Principal/set. Refuses every change.
 pub(super) struct PrincipalSet;
 
 impl Method for PrincipalSet {
@@ -118,7 +116,7 @@ impl Method for PrincipalSet {
     }
 }
 
-/// A property of the `FilterCondition` (RFC 9670 §2.4.1).
+/// RFC 9670 §2.4.1.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum PrincipalCondition {
@@ -180,8 +178,7 @@ impl Principal {
     }
 }
 
-/// The principals that the caller may see, in ascending order of their ids, and the accounts that
-/// the caller may use.
+/// The principals that the caller may see, by id, and the accounts that the caller may use.
 pub(super) struct VisiblePrincipals {
     all: Vec<Principal>,
     accessible: Vec<Account>,
@@ -213,7 +210,6 @@ impl VisiblePrincipals {
         self.all.iter().any(|principal| principal.id.to_string() == id)
     }
 
-    /// Returns the account of a principal, if the caller may use it.
     fn account(&self, principal: &Principal) -> Option<&Account> {
         self.accessible.iter().find(|account| account.id == principal.id)
     }
@@ -267,17 +263,12 @@ impl VisiblePrincipals {
     }
 }
 
-/// Returns the domains of an account's addresses.
 fn domains(primary: &Address, addresses: &[Address]) -> BTreeSet<String> {
     addresses.iter().chain([primary]).map(|address| address.folded().domain().to_owned()).collect()
 }
 
-/// Returns whether the owner of the account `own` may see another account, and so share a mailbox
-/// with it. False also if the other account does not exist. True for every account that exists if
-/// the caller is an administrator.
-///
-/// # Errors
-/// Those of reading.
+/// Whether the owner of the account `own`, or an administrator as caller, may see another account,
+/// and so share a mailbox with it. False if that does not exist.
 pub(in crate::jmap) fn may_share_with(
     context: &Context,
     own: AccountId,

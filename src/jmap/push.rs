@@ -1,8 +1,7 @@
-//! Makes the `StateChange` objects that are pushed to clients (RFC 8620 §7): the new states of the
-//! types that changed, by account.
+//! Makes the `StateChange` objects that are pushed to clients (RFC 8620 §7).
 //!
-//! - All types of an account share one sequence of changes. One modseq therefore says which changes
-//!   of an account a client knows, and one object reports all changes since then.
+//! - The types of an account share one sequence of changes, so one modseq says which changes of an
+//!   account a client knows.
 //! - `EmailDelivery` is one of the types (RFC 8621 §1.5). `Quota` is reported when the emails
 //!   change that use it (RFC 9425 §5).
 
@@ -29,21 +28,16 @@ const PUSHED_TYPES: [(&str, DataType); 8] = [
     ("ShareNotification", DataType::ShareNotification),
 ];
 
-/// The types of which a guest is notified in a shared account. A guest is notified of changes in
-/// any mailbox of the account, since the account has one sequence of changes, but sees only what
-/// was shared.
+/// The types of which a guest is notified, whichever mailbox of the account changed.
 const GUEST_TYPES: [DataType; 3] = [DataType::Email, DataType::Thread, DataType::Mailbox];
 
-/// An account whose changes are pushed to a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObservedAccount {
     pub account: AccountId,
-    /// Whether the client is a guest in the account.
     pub shared: bool,
 }
 
 impl ObservedAccount {
-    /// An account whose changes are pushed to its owner.
     #[must_use]
     pub fn of_owner(account: AccountId) -> Self {
         Self { account, shared: false }
@@ -64,9 +58,6 @@ pub struct PushState {
 }
 
 impl PushState {
-    /// Returns the newest change of each of these accounts.
-    ///
-    /// # Errors
     /// Those of reading.
     pub fn now(store: &Store, accounts: &[ObservedAccount]) -> Result<Self, Error> {
         let snapshot = store.snapshot();
@@ -79,9 +70,8 @@ impl PushState {
         })
     }
 
-    /// Parses the text form of a client (see `text`), for these accounts. An account that the text
-    /// does not name starts at 0, and so do all if the text has another epoch. `None` if the text
-    /// is malformed.
+    /// Parses the text that `text` returned for a client; `None` if it is malformed. An account
+    /// that the text does not name starts at 0, and so do all if the text has another epoch.
     #[must_use]
     pub fn parse(text: &str, store: &Store, accounts: &[ObservedAccount]) -> Option<Self> {
         let mut parts = text.split('.');
@@ -101,7 +91,7 @@ impl PushState {
         Some(Self { epoch: store.epoch(), marks: accounts.iter().map(known_mark).collect() })
     }
 
-    /// Replaces the accounts. An added account starts at 0, so its states are reported next.
+    /// Replaces the accounts. An added one starts at 0, so its states are reported next.
     pub fn set_accounts(&mut self, accounts: &[ObservedAccount]) {
         let mark = |one: &ObservedAccount| (*one, self.marks.get(one).copied().unwrap_or_default());
         self.marks = accounts.iter().map(mark).collect();
@@ -114,7 +104,7 @@ impl PushState {
         }
     }
 
-    /// Returns the text form, for `Last-Event-ID` and `pushState`.
+    /// The text form, for `Last-Event-ID` and `pushState`.
     #[must_use]
     pub fn text(&self) -> String {
         let marks = self.marks.iter().map(|(one, mark)| format!(".{}-{:x}", one.account, mark.0));
@@ -122,8 +112,8 @@ impl PushState {
     }
 
     /// Returns the changes since the last call as a `StateChange`, and moves the marks to the
-    /// newest change of each account. With `types`, only these types are reported; changes of
-    /// others are not reported later. `None` if there is nothing to report.
+    /// newest changes. Changes of types that are not in `types` are skipped for good. `None` if
+    /// there is nothing to report.
     ///
     /// # Errors
     /// Those of reading.
@@ -136,7 +126,8 @@ impl PushState {
         let mut changed = Map::new();
         for (ObservedAccount { account, shared }, mark) in &mut self.marks {
             let now = snapshot.account_state(*account)?;
-            // After a restore of the store, the client may know changes that never happened.
+            // After a restore of the store, the client may know changes that the store does not
+            // have.
             let since = if *mark > now.modseq { ModSeq(0) } else { *mark };
             let is_requested =
                 |name: &str| types.is_none_or(|types| types.iter().any(|one| one == name));
@@ -207,7 +198,7 @@ mod tests {
                 "{text}"
             );
         }
-        // A text of another store, or with changes that never happened: everything is reported.
+        // A text of another store, or with unknown changes: everything is reported.
         for text in [
             format!("{:x}.{ann}-ff", store.epoch() ^ 1),
             format!("{:x}.{ann}-ffffff", store.epoch()),

@@ -1,8 +1,6 @@
-//! Quota (RFC 9425): how many bytes and emails an account may hold, and how many it holds.
-//!
-//! - A quota exists if the account has the limit.
-//! - Quotas are computed from the account's rows. Their state string has all their values, so the
-//!   changes since any state can be calculated.
+//! Quota (RFC 9425): how many bytes and emails an account may hold, and how many it holds. A quota
+//! exists if the account has the limit. The state string has all values, so the changes since any
+//! state can be calculated.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -37,7 +35,6 @@ properties! {
     }
 }
 
-/// One quota: what it counts, how much is used, and the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Quota {
     id: &'static str,
@@ -57,14 +54,12 @@ impl Quota {
             QuotaProperty::Scope => "account".into(),
             QuotaProperty::Name => self.name.into(),
             QuotaProperty::Types => ["Email"].into_iter().collect(),
-            // The warning comes at nine tenths, before mail is refused.
             QuotaProperty::WarnLimit => self.limit.saturating_sub(self.limit / 10).into(),
             QuotaProperty::SoftLimit | QuotaProperty::Description => Value::Null,
         })
     }
 }
 
-/// The quotas of an account, read from one snapshot.
 pub(super) struct AccountQuotas(Vec<Quota>);
 
 impl AccountQuotas {
@@ -84,7 +79,7 @@ impl AccountQuotas {
         Self(all.into_iter().flatten().collect())
     }
 
-    /// Returns the state string: `q`, then `-id.used.limit` of each quota, in hexadecimal.
+    /// `q`, then `-id.used.limit` of each quota, in hexadecimal.
     fn state(&self) -> String {
         self.0.iter().fold("q".to_owned(), |mut out, quota| {
             let _ = write!(out, "-{}.{:x}.{:x}", quota.id, quota.used, quota.limit);
@@ -92,8 +87,7 @@ impl AccountQuotas {
         })
     }
 
-    /// Parses a state string; `None` if it is malformed. `resource` and `name` of the quotas are
-    /// left empty.
+    /// Returns `None` if the text is malformed. `resource` and `name` of the quotas are left empty.
     fn parse_state(state: &str) -> Option<Vec<Quota>> {
         let read = |one: &str| {
             let mut parts = one.split('.');
@@ -107,7 +101,7 @@ impl AccountQuotas {
     }
 }
 
-/// Returns the state string of an account's quotas; `None` if the account has no quota.
+/// Returns `None` if the account has no quota.
 pub(super) fn state(state: &AccountStateRow, row: &AccountRow) -> Option<String> {
     let now = AccountQuotas::from_rows(state, row);
     (!now.0.is_empty()).then(|| now.state())
@@ -145,7 +139,6 @@ impl GetObjects for Quota {
     }
 }
 
-/// The quotas that were created, updated and destroyed since a state.
 struct QuotaChanges {
     created: Vec<&'static str>,
     updated: Vec<&'static str>,
@@ -205,7 +198,7 @@ impl ObjectChanges for Quota {
     }
 }
 
-/// A property of the `FilterCondition` (RFC 9425 §4.4).
+/// RFC 9425 §4.4.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum QuotaCondition {

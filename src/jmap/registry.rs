@@ -1,7 +1,4 @@
-//! The list of all methods: their names, the capabilities that a request must use to call them, and
-//! whether they only read.
-//!
-//! Only `dispatch` uses the registry.
+//! The list of all methods.
 
 use super::admin;
 use super::blob::{BlobCopy, BlobGet, BlobLookup, BlobUpload};
@@ -104,12 +101,10 @@ const fn changes(
     RegisteredMethod { name, capability, second_capability: None, only_reads: false, handler }
 }
 
-/// Returns all methods, standard and vendor.
 pub(super) fn all() -> impl Iterator<Item = &'static RegisteredMethod> {
     METHODS.iter().chain(admin::METHODS)
 }
 
-/// Finds a method by its name.
 pub(super) fn find(name: &str) -> Option<&'static RegisteredMethod> {
     all().find(|method| method.name == name)
 }

@@ -1,13 +1,12 @@
 //! What the caller may see and do in an account (RFC 8621 §2 `myRights`, RFC 9670).
 //!
-//! - The owner may do everything that the rows of the mailboxes allow.
-//! - A guest may use the mailboxes that the owner shared, each with its own rights.
-//! - A guest sees an email if it is in at least one mailbox that the guest may read.
-//! - Such an email shows only the mailboxes that the guest may read.
-//! - An answer to a guest neither contains nor counts anything that the guest does not see.
+//! - The owner may do everything that the rows of the mailboxes allow; a guest, what the owner
+//!   shared.
+//! - A guest sees an email if it is in a mailbox that the guest may read, and of its mailboxes only
+//!   those.
 //! - A right that RFC 8621 §2 requires in "all mailboxes" of an email (maySetSeen, maySetKeywords)
 //!   is also required in those that the guest does not see.
-//! - Rights are read in the same snapshot, or the same commit, as the objects that they protect.
+//! - Rights are read in the snapshot or commit of the objects that they protect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,30 +19,22 @@ use crate::query::Scope;
 use crate::store::{Error, Snapshot};
 use crate::wire::jmap::SetError;
 
-/// The keyword that a guest needs `maySetSeen` to set.
 const SEEN: &str = "$seen";
 
-/// What the caller may do in each mailbox of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Rights {
-    /// The caller owns the account, or is an administrator, and has every right.
+    /// Also an administrator.
     Owner,
-    /// The caller has the rights that the owner shared.
     Guest(SharedMailboxes),
 }
 
-/// The mailboxes of an account that are shared with a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SharedMailboxes {
-    /// The rights, as bits of [`Right`], of each mailbox in which the guest has any.
+    /// By mailbox, as bits of [`Right`], without those of 0.
     rights: BTreeMap<MailboxUid, u16>,
 }
 
 impl Rights {
-    /// Reads the rights of the caller in an account.
-    ///
-    /// # Errors
-    /// Those of reading.
     pub(super) fn in_account(snapshot: &Snapshot<'_>, account: &Account) -> Result<Self, Error> {
         let Some(guest) = account.guest else { return Ok(Self::Owner) };
         let mut shared = SharedMailboxes { rights: BTreeMap::new() };
@@ -56,7 +47,6 @@ impl Rights {
         Ok(Self::Guest(shared))
     }
 
-    /// Returns whether the caller has a right in a mailbox.
     pub(super) fn may(&self, uid: MailboxUid, right: Right) -> bool {
         match self {
             Self::Owner => true,
@@ -66,19 +56,16 @@ impl Rights {
         }
     }
 
-    /// Returns whether the caller may read a mailbox.
     pub(super) fn may_read(&self, uid: MailboxUid) -> bool {
         self.may(uid, Right::ReadItems)
     }
 
-    /// Returns the mailboxes that a guest may read, perhaps none; `None` for the owner, who may
-    /// read all.
+    /// Returns the mailboxes that a guest may read; `None` for the owner, who may read all.
     pub(super) fn scope(&self) -> Option<Scope> {
         let Self::Guest(shared) = self else { return None };
         Some(shared.rights.keys().copied().filter(|uid| self.may_read(*uid)).collect())
     }
 
-    /// Returns whether the caller has any right in a mailbox, and so may know that it exists.
     pub(super) fn has_any_right(&self, uid: MailboxUid) -> bool {
         match self {
             Self::Owner => true,
@@ -86,7 +73,6 @@ impl Rights {
         }
     }
 
-    /// Returns whether the caller may read an email.
     pub(super) fn may_read_email(&self, email: &EmailMetadata) -> bool {
         match self {
             Self::Owner => true,
@@ -104,10 +90,6 @@ impl Rights {
         Some(EmailMetadata { mailboxes, ..email })
     }
 
-    /// Checks that the caller has a right in each of these mailboxes.
-    ///
-    /// # Errors
-    /// `Forbidden`.
     pub(super) fn require<'m>(
         &self,
         mailboxes: impl IntoIterator<Item = &'m MailboxUid>,
@@ -124,12 +106,8 @@ impl Rights {
         }
     }
 
-    /// Checks that the caller may change an email so that it has these mailboxes and keywords, and
-    /// no others. `mailboxes` includes the ones that the caller may not read
-    /// ([`Self::unreadable_mailboxes`]).
-    ///
-    /// # Errors
-    /// `Forbidden`.
+    /// Checks that the caller may give an email these mailboxes and keywords, and no others.
+    /// `mailboxes` includes those that the caller may not read ([`Self::unreadable_mailboxes`]).
     pub(super) fn require_for_change(
         &self,
         email: &EmailMetadata,
@@ -148,19 +126,14 @@ impl Rights {
         Ok(())
     }
 
-    /// Returns the mailboxes of an email that the caller may not read. An update by the caller
-    /// leaves the email in them.
+    /// An update by the caller leaves the email in these.
     pub(super) fn unreadable_mailboxes(&self, email: &EmailMetadata) -> BTreeSet<MailboxUid> {
         email.mailboxes.iter().copied().filter(|uid| !self.may_read(*uid)).collect()
     }
 }
 
-/// Returns whether the rights of all guests in the account have been the same since a change. If
-/// so, the changes that the caller sees follow from the changes of the objects alone. Always true
-/// for the owner. For a guest it is false also if only the rights of another guest changed.
-///
-/// # Errors
-/// Those of reading.
+/// Whether the rights of all guests in the account, even of others, have been the same since a
+/// change. Always true for the owner.
 pub(super) fn same_access_since(
     snapshot: &Snapshot<'_>,
     account: &Account,
@@ -173,7 +146,7 @@ pub(super) fn same_access_since(
     }
 }
 
-/// Returns rights as a `MailboxRights` object (RFC 8621 §2).
+/// RFC 8621 §2.
 pub(super) fn rights_object(bits: u16) -> Map<String, Value> {
     Right::all().map(|right| (right.name().to_owned(), (bits & right.bit() != 0).into())).collect()
 }

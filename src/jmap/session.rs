@@ -1,12 +1,8 @@
-//! Makes the Session resource: the capabilities of the server with the limits that it enforces, and
-//! the accounts that the caller may use (RFC 8620 §2, RFC 8621 §1.3).
+//! Makes the Session resource (RFC 8620 §2, RFC 8621 §1.3).
 //!
-//! - The session lists every capability that a request may use. A capability without details is an
-//!   empty object.
-//! - The state of a session is a digest of everything that can differ between callers or change
-//!   over time, so it can be returned with every response without making a session. `state_of`
-//!   covers the program, the base URL, the upload settings and the accounts. If a new member of the
-//!   session depends on anything else, add that to `state_of`.
+//! The state of a session is a digest of what can differ between callers or change over time, so it
+//! can be returned with every response without making a session. If a new member of the session
+//! depends on anything that `state_of` does not cover, add that there.
 
 use std::sync::LazyLock;
 
@@ -24,14 +20,9 @@ use crate::wire::jmap::{
     VACATION, WEBSOCKET,
 };
 
-/// All capabilities of the server.
 pub const CAPABILITIES: &[&str] =
     &[CORE, MAIL, SUBMISSION, VACATION, MDN, QUOTA, BLOB, PRINCIPALS, WEBSOCKET, ADMIN];
 
-/// Returns the caller's session.
-///
-/// # Errors
-/// Those of reading.
 pub fn session(context: &Context) -> Result<SessionObject, MethodError> {
     let accounts = context.accessible_accounts()?;
     Ok(SessionObject {
@@ -46,17 +37,12 @@ pub fn session(context: &Context) -> Result<SessionObject, MethodError> {
     })
 }
 
-/// Returns the state of the caller's session, as `session` gives it.
-///
-/// # Errors
-/// Those of reading.
 pub(super) fn session_state(context: &Context) -> Result<SessionState, MethodError> {
     Ok(state_of(context, &context.accessible_accounts()?))
 }
 
-/// Returns a number that changes whenever any other member of the session changes, except the
-/// unread totals of inboxes. It is the same after a restart, and in every process over the same
-/// store and configuration.
+/// Returns a number that changes with any other member of the session, except the unread totals of
+/// inboxes. It is the same after a restart.
 fn state_of(context: &Context, accounts: &[Account]) -> SessionState {
     let mut digest = blake3::Hasher::new();
     digest.update(&*CONSTANT_PART).update(&context.uploads.max.to_be_bytes());
@@ -75,9 +61,7 @@ fn state_of(context: &Context, accounts: &[Account]) -> SessionState {
     SessionState(u64::from_be_bytes(number))
 }
 
-/// A digest of the members that are the same in all sessions while the program runs: capabilities,
-/// limits, the paths of the URLs and the names of members. It may differ between versions of the
-/// program.
+/// A digest of the members that are the same in all sessions while the program runs.
 static CONSTANT_PART: LazyLock<[u8; 32]> = LazyLock::new(|| {
     let uploads = UploadSettings { max: 0, ..UploadSettings::default() };
     let row = AccountRow::new(String::new(), Address::from_parts("", ""), UtcMillis(0));
@@ -93,7 +77,7 @@ static CONSTANT_PART: LazyLock<[u8; 32]> = LazyLock::new(|| {
     *blake3::hash(session.json().to_string().as_bytes()).as_bytes()
 });
 
-/// Returns the name of the account that logged in, or of the Unix user.
+/// The account that logged in, or the Unix user.
 fn username<'a>(context: &'a Context, accounts: &'a [Account]) -> &'a str {
     match (&context.caller.account, &context.caller.user) {
         (Some(_), _) => accounts.first().map(|account| account.row.name.as_str()),
@@ -102,8 +86,7 @@ fn username<'a>(context: &'a Context, accounts: &'a [Account]) -> &'a str {
     .unwrap_or_default()
 }
 
-/// Returns the entry of an account; with the unread totals of the inbox if it is the caller's own
-/// account.
+/// Adds the unread totals of the inbox if the account is the caller's own.
 fn entry_with_unread(context: &Context, account: &Account) -> Result<SessionAccount, MethodError> {
     let mut entry = entry(account, &context.uploads);
     if account.guest.is_none() {
@@ -113,7 +96,7 @@ fn entry_with_unread(context: &Context, account: &Account) -> Result<SessionAcco
     Ok(entry)
 }
 
-/// Returns the unread totals of an account's inbox, which clients show next to the account's name.
+/// Returns the unread totals of an account's inbox.
 fn unread(snapshot: &Snapshot<'_>, account: AccountId) -> Result<Value, Error> {
     let counts = inbox_counts(snapshot, account)?;
     Ok(json!({
@@ -131,9 +114,8 @@ pub(super) fn inbox_counts(
     Ok(snapshot.mailbox(account, inbox)?.unwrap_or_default().counts)
 }
 
-/// Returns the entry of an account, without unread totals. A shared account is not read-only,
-/// because guests may always choose their subscriptions; the rights of each mailbox say what else
-/// they may do.
+/// Leaves out the unread totals. A shared account is not read-only, because guests may choose their
+/// subscriptions.
 pub(super) fn entry(account: &Account, uploads: &UploadSettings) -> SessionAccount {
     SessionAccount {
         id: account.id.to_string(),
@@ -148,7 +130,6 @@ pub(super) fn entry(account: &Account, uploads: &UploadSettings) -> SessionAccou
     }
 }
 
-/// Returns the capabilities of the server, each with its details.
 fn server_capabilities(base: &str, uploads: &UploadSettings) -> Vec<Capability> {
     CAPABILITIES.iter().map(|name| (*name, server_capability(name, base, uploads))).collect()
 }
@@ -174,7 +155,7 @@ fn server_capability(name: &str, base: &str, uploads: &UploadSettings) -> Value 
     }
 }
 
-/// The properties that Email/query can sort by (RFC 8621 §4.4.2).
+/// RFC 8621 §4.4.2.
 const SORT_OPTIONS: [&str; 9] = [
     "receivedAt",
     "sentAt",
@@ -187,14 +168,12 @@ const SORT_OPTIONS: [&str; 9] = [
     "someInThreadHaveKeyword",
 ];
 
-/// The capabilities that accounts can have: those of the server, and the one that names the owner.
 static ACCOUNT_CAPABILITIES: LazyLock<Vec<&'static str>> =
     LazyLock::new(|| CAPABILITIES.iter().copied().chain([PRINCIPALS_OWNER]).collect());
 /// The capabilities of an account that is shared with the caller.
 const GUEST_CAPABILITIES: [&str; 3] = [MAIL, BLOB, PRINCIPALS_OWNER];
 
-/// Returns a capability of an account with its details; `None` if the account does not have the
-/// capability.
+/// Returns `None` if the account does not have the capability.
 fn account_capability(
     name: &'static str,
     account: &Account,

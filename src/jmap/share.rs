@@ -3,9 +3,8 @@
 //!
 //! - A notification is created in the account of each user whose rights changed, after the change
 //!   is durable. If the service stops in between, the notification is lost.
-//! - A user has at most one notification for each mailbox. A later change replaces the
-//!   earlier one; if both together change nothing, no notification is left.
-//! - A user has at most `limits::MAX_SHARE_NOTIFICATIONS`; the oldest beyond that are deleted.
+//! - A user has at most one notification for each mailbox, and at most
+//!   `limits::MAX_SHARE_NOTIFICATIONS`.
 
 use std::collections::BTreeSet;
 
@@ -39,9 +38,8 @@ properties! {
     }
 }
 
-/// Creates the notifications for changes of shares in an account, for all users but the caller. The
-/// changes must be durable. A notification that cannot be stored is only logged. Waits for the
-/// disk.
+/// Creates the notifications for durable changes of shares in an account, for all users but the
+/// caller. Logs a notification that cannot be stored. Waits for the disk.
 pub(super) fn notify(context: &Context, account: AccountId, changes: Vec<ShareChange>) {
     let by = changed_by(context);
     for change in changes {
@@ -184,8 +182,7 @@ fn unchangeable() -> SetError {
     SetError::Forbidden("share notifications can only be destroyed".into())
 }
 
-/// A property of the `FilterCondition` (RFC 9670 §3.6.1). All notifications are before and after a
-/// date that is null.
+/// RFC 9670 §3.6.1. All notifications are before and after a date that is null.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum ShareNotificationCondition {

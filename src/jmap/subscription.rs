@@ -1,9 +1,8 @@
 //! `PushSubscription` (RFC 8620 §7.2): a URL to which a client wants changes to be sent.
 //!
 //! - A subscription belongs to a user, and to the password or token with which it was created: no
-//!   other credential sees it, and it ends with that credential. It has no account id and no state.
-//! - Only a verification code is sent to a URL until the client gives the code back. A user can
-//!   create few subscriptions in an hour. So users cannot flood others with requests (§8.6).
+//!   other credential sees it, and it ends with that. It has no account id and no state.
+//! - Only a verification code is sent to a URL until the client gives the code back (§8.6).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -40,7 +39,7 @@ properties! {
 }
 
 impl PushSubscriptionProperty {
-    /// Returns whether the property is never returned to clients (RFC 8620 §7.2.1).
+    /// RFC 8620 §7.2.1: clients never get these.
     fn is_secret(self) -> bool {
         matches!(self, Self::Url | Self::Keys)
     }
@@ -50,16 +49,15 @@ impl PushSubscriptionProperty {
     }
 }
 
-/// How long a subscription lives without being renewed (§7.2: at least 48 hours, better a week). A
-/// subscription that was created with an expiring token lives as long as the token instead.
+/// How long a subscription lives without being renewed (§7.2), unless it was created with an
+/// expiring token: then it may live as long as the token.
 const MAX_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
 const MAX_URL_BYTES: usize = 2048;
 /// The longest device id, and the longest name of a type.
 const MAX_DEVICE_ID_BYTES: usize = 255;
 const MAX_TYPES: usize = 64;
 
-/// Returns the account to which the caller's subscriptions belong: the one that logged in, or the
-/// first one that is mapped to the caller's Unix user.
+/// Returns the account to which the caller's subscriptions belong: the first of the caller's own.
 fn owner(context: &Context) -> Result<Account, MethodError> {
     let own = context.own_accounts()?.into_iter().next();
     let (id, row) =
@@ -67,7 +65,7 @@ fn owner(context: &Context) -> Result<Account, MethodError> {
     Ok(Account { id, row, guest: None })
 }
 
-/// The subscriptions that the caller made with the password or token of this call.
+/// Those that the caller made with the password or token of this call.
 pub(super) struct OwnSubscriptions(Vec<(ObjectId, PushSubscription)>);
 
 impl ObjectType for PushSubscription {
@@ -83,7 +81,6 @@ impl ObjectType for PushSubscription {
         Ok(OwnSubscriptions(all))
     }
 
-    /// Subscriptions have no state.
     fn state(_: &OwnSubscriptions) -> Result<String, MethodError> {
         Ok(String::new())
     }
@@ -120,7 +117,7 @@ pub(super) struct PushGetArgs {
     properties: Option<Vec<PushSubscriptionProperty>>,
 }
 
-/// The answer of PushSubscription/get, which has no account id and no state.
+/// It has no account id and no state.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PushGetAnswer {
@@ -170,7 +167,6 @@ pub(super) struct PushSetArgs {
     /// Objects by creation id.
     #[serde(default)]
     create: BTreeMap<String, JsonObject>,
-    /// Patches by id.
     #[serde(default)]
     update: BTreeMap<String, JsonObject>,
     #[serde(default)]
@@ -247,7 +243,7 @@ fn set(
     Ok(done.into_members())
 }
 
-/// Returns the properties of a new subscription that the client did not give.
+/// Returns the properties that the client did not give.
 fn properties_not_given(id: ObjectId, one: &PushSubscription, given: &JsonObject) -> JsonObject {
     let defaults = [PushSubscriptionProperty::Keys, PushSubscriptionProperty::Types];
     let mut properties = vec![PushSubscriptionProperty::Id, PushSubscriptionProperty::Expires];
@@ -255,7 +251,6 @@ fn properties_not_given(id: ObjectId, one: &PushSubscription, given: &JsonObject
     object(id, one, &properties)
 }
 
-/// Makes a verification code that nobody can guess.
 fn new_code() -> Result<String, Error> {
     let mut random = [0; 24];
     getrandom::fill(&mut random)
@@ -263,7 +258,7 @@ fn new_code() -> Result<String, Error> {
     Ok(URL_SAFE_NO_PAD.encode(random))
 }
 
-/// Finds a subscription that the caller created with this credential and that has not expired.
+/// Finds a subscription of this credential that has not expired.
 fn find_own(
     txn: &Txn<'_>,
     account: AccountId,
@@ -278,7 +273,7 @@ fn find_own(
         .map(|one| (id, one)))
 }
 
-/// Reads a subscription that a client wants to create. It expires at `latest` at the latest.
+/// Reads a new subscription. It expires at `latest` at the latest.
 fn read_new(
     properties: &JsonObject,
     now: UtcMillis,
@@ -389,7 +384,7 @@ fn patched(
     Ok(one)
 }
 
-/// Reads a URL that begins with `https://` (§7.2) and has a host.
+/// The URL must begin with `https://` (§7.2) and have a host.
 fn url(value: &Value) -> Result<String, SetError> {
     let text = value.as_str().filter(|text| text.len() <= MAX_URL_BYTES).unwrap_or_default();
     let host = text
@@ -404,8 +399,8 @@ fn url(value: &Value) -> Result<String, SetError> {
     }
 }
 
-/// Reads the keys: `p256dh`, an uncompressed point of P-256, and `auth`, 16 bytes, both in
-/// base64url (RFC 8291 §2.1, §3.2).
+/// Reads `p256dh`, an uncompressed point of P-256, and `auth`, 16 bytes, both in base64url (RFC
+/// 8291 §2.1, §3.2).
 fn keys(value: &Value) -> Result<Option<PushKeys>, SetError> {
     if value.is_null() {
         return Ok(None);

@@ -1,5 +1,4 @@
-//! Limits how many push subscriptions a user creates in an hour, so that users cannot flood others
-//! with requests (RFC 8620 §8.6).
+//! Limits how many push subscriptions a user creates in an hour (RFC 8620 §8.6).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,18 +9,15 @@ use parking_lot::Mutex;
 use crate::model::{AccountId, MonotonicMillis};
 use crate::wire::jmap::SetError;
 
-/// How many subscriptions a user may create in an hour.
 pub(super) const MAX_CREATED_PER_HOUR: usize = 60;
 pub(super) const HOUR: Duration = Duration::from_secs(3600);
 
-/// When each user's subscriptions of the last hour were created, including those that are already
-/// destroyed. Clones share the times.
+/// By user, when the subscriptions of the last hour were created. Clones share the times.
 #[derive(Debug, Clone, Default)]
 pub struct SubscriptionTimes(Arc<Mutex<BTreeMap<AccountId, VecDeque<MonotonicMillis>>>>);
 
 impl SubscriptionTimes {
-    /// Records that a user creates a subscription. It counts even if the subscription is not stored
-    /// afterwards.
+    /// Counts a subscription that a user creates, even if it is not stored afterwards.
     ///
     /// # Errors
     /// `RateLimit` if the user has created as many as allowed.

@@ -249,7 +249,6 @@ fn result_reference_reads_an_earlier_answer() {
     assert_eq!(answer["methodResponses"][2][1]["type"], "invalidResultReference");
 }
 
-/// Returns the id of Ann's account.
 pub(super) fn account_of(context: &Context) -> String {
     context.directory.find_account("ann@example.org").unwrap().unwrap().0.to_string()
 }
@@ -355,8 +354,7 @@ fn invalid_mail_query_gets_its_error_type() {
     assert_eq!(error(&context, "Mail/query", &json!({"accountId": "a0000000"})), "accountNotFound");
 }
 
-/// Files messages with these subjects into Ann's Inbox. Returns the ids of the account and the
-/// emails.
+/// Returns the ids of Ann's account and the emails.
 pub(super) fn filed(context: &Context, subjects: &[&str]) -> (String, Vec<String>) {
     let (ann, _) = context.directory.find_account("ann@example.org").unwrap().unwrap();
     let ids = subjects.iter().map(|subject| {

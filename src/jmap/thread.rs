@@ -15,7 +15,7 @@ use crate::wire::jmap::json::members;
 use crate::wire::jmap::{ADMIN, JsonObject, MethodError, Property as _, properties};
 
 properties! {
-    /// The last three are a vendor extension, for requests that use the vendor capability.
+    /// The last three are a vendor extension.
     pub(super) enum ThreadProperty {
         Id = "id",
         EmailIds = "emailIds",
@@ -34,11 +34,8 @@ impl ThreadProperty {
     }
 }
 
-/// Returns the summary of a thread for a list: the number of unread emails, and the newest email.
-/// `emails` are the emails of the thread, newest first.
-///
-/// # Errors
-/// Those of the store.
+/// Returns the number of unread emails, and the newest email of a thread, given its emails, newest
+/// first.
 pub(super) fn summary(
     snapshot: &Snapshot<'_>,
     account: AccountId,
@@ -54,10 +51,8 @@ pub(super) fn summary(
     })
 }
 
-/// The object type Thread.
 pub(super) struct ThreadObjects;
 
-/// Reads the threads of an account from one snapshot, as the caller sees them.
 pub(super) struct ThreadReader<'a> {
     context: &'a Context,
     account: &'a Account,
@@ -118,7 +113,7 @@ impl GetObjects for ThreadObjects {
         }
         object.insert("id".into(), id.to_string().into());
         if properties.contains(&ThreadProperty::EmailIds) {
-            // Oldest first (RFC 8621 §3).
+            // RFC 8621 §3.
             object.insert("emailIds".into(), emails.iter().rev().map(EmailId::to_string).collect());
         }
         Ok(Some(object))
@@ -142,8 +137,8 @@ impl ObjectChanges for ThreadObjects {
 }
 
 impl ThreadReader<'_> {
-    /// The threads that a guest sees, in the order of their creation; at most one more than a /get
-    /// may return.
+    /// Returns the threads that a guest sees, in the order of their creation; at most one more than
+    /// a /get may return.
     fn visible_to_guest(&self) -> Result<Vec<ThreadId>, MethodError> {
         let collapse = true;
         let newest =

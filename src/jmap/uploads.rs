@@ -1,11 +1,10 @@
 //! Limits uploads over the upload URL, Blob/upload and Blob/copy.
 //!
-//! - A site refuses some media types, and uploads beyond a size. The upload URL and Blob/upload
-//!   check both; Blob/copy, which copies what is already stored, checks neither.
-//! - Each user has a rate: a number of uploads and a number of bytes in a minute. It bounds all
-//!   three, except for administrators. A user may use all of it at once. The size of an upload is
-//!   known only when it is complete, so the last upload may exceed the rate; the next one must then
-//!   wait longer.
+//! - The upload URL and Blob/upload refuse some media types, and uploads beyond a size. Blob/copy
+//!   does not.
+//! - Each user but an administrator has a rate: a number of uploads and of bytes in a minute. Since
+//!   the size of an upload is known only when it is complete, the last one may exceed the rate; the
+//!   next one must then wait longer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,16 +15,15 @@ use parking_lot::Mutex;
 use crate::model::clock::Stopwatch;
 use crate::model::{AccountId, limits};
 
-/// The limits on uploads that a site sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UploadSettings {
-    /// Media types that are refused, in lower case; `video/*` stands for all video types.
+    /// In lower case; `video/*` stands for all video types.
     pub refused_types: Vec<String>,
     /// The size of the largest upload, in bytes.
     pub max: u64,
-    /// Number of uploads of a user in a minute.
+    /// Of one user.
     pub per_minute: u32,
-    /// Bytes of uploads of a user in a minute.
+    /// Of one user.
     pub bytes_per_minute: u64,
 }
 
@@ -41,7 +39,6 @@ impl Default for UploadSettings {
 }
 
 impl UploadSettings {
-    /// Returns whether the site refuses a media type.
     #[must_use]
     pub fn refuses(&self, media_type: &str) -> bool {
         let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -52,7 +49,7 @@ impl UploadSettings {
     }
 }
 
-/// How much each user has uploaded lately. Clones share the counts.
+/// Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct UploadRates(Arc<UploadRateState>);
 
@@ -62,15 +59,14 @@ struct UploadRateState {
     users: Mutex<HashMap<AccountId, UploadUsage>>,
 }
 
-/// The rate of one user. Each upload costs a part of a minute, and so does each byte; these are the
-/// times at which all of the cost has passed.
+/// The times at which the cost of the uploads, and of their bytes, has passed.
 #[derive(Debug, Clone, Copy, Default)]
 struct UploadUsage {
     uploads: Duration,
     bytes: Duration,
 }
 
-/// The user has uploaded too much lately, and must wait for this long.
+/// The user must wait for this long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many uploads in a minute")]
 pub struct UploadRateExceeded(pub Duration);
@@ -86,8 +82,6 @@ impl Default for UploadRates {
 }
 
 impl UploadRates {
-    /// Counts an upload of a user.
-    ///
     /// # Errors
     /// `UploadRateExceeded` if the user must wait first.
     pub fn begin(
@@ -98,7 +92,6 @@ impl UploadRates {
         self.begin_at(self.0.clock.elapsed(), user, settings)
     }
 
-    /// Counts the bytes of an upload of a user.
     pub fn add_bytes(&self, user: AccountId, bytes: u64, settings: &UploadSettings) {
         self.add_bytes_at(self.0.clock.elapsed(), user, bytes, settings);
     }

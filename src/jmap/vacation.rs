@@ -1,6 +1,4 @@
-//! VacationResponse/get and /set with the properties of RFC 8621 §8; and, under the vendor
-//! capability, Vacation/get and /set: the same object with the vendor's properties, too
-//! (`properties`).
+//! VacationResponse/get and /set (RFC 8621 §8), and the same object with the vendor's properties.
 
 mod properties;
 
@@ -22,13 +20,13 @@ use crate::wire::jmap::admin::vacation::{SINGLETON, VacationProperty};
 use crate::wire::jmap::json::members;
 use crate::wire::jmap::{JsonObject, MethodError, Patch, Property as _, SetError};
 
-/// The vacation response of an account: with all properties, or only with those of RFC 8621 §8.
+/// The vacation response, with all properties or only with those of RFC 8621 §8.
 pub(super) struct VacationObject<const WITH_VENDOR_PROPERTIES: bool>;
 
 pub(super) type StandardVacation = VacationObject<false>;
 pub(super) type VendorVacation = VacationObject<true>;
 
-/// The id of a vacation: `singleton`.
+/// Stands for the id `singleton`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct VacationId;
 
@@ -96,8 +94,7 @@ impl<const WITH_VENDOR_PROPERTIES: bool> SetObjects for VacationObject<WITH_VEND
         Err(SetError::Singleton.into())
     }
 
-    /// Reads the response in the commit that changes it, so that of two concurrent changes neither
-    /// is lost.
+    /// Reads the response in the commit that changes it, so that no concurrent change is lost.
     fn update(
         txn: &mut Txn<'_>,
         own: &OwnAddresses,

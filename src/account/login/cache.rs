@@ -1,9 +1,8 @@
-//! Remembers for some minutes which passwords were right, so that not every request of a client
-//! costs a password hash.
+//! Remembers for some minutes which passwords were right, so that not every request costs a
+//! password hash.
 //!
-//! - Only a hash of the PHC string and the password is held, keyed with a secret of this process.
-//!   No password can be read from the memory later.
-//! - Callers look up only PHC strings that the account has now, so a password that was changed or
+//! - An entry is a hash of the PHC string and the password, keyed with a secret of this process.
+//! - The caller looks up PHC strings that the account has now.
 //!   removed no longer matches.
 
 use std::collections::HashMap;
@@ -14,15 +13,14 @@ use parking_lot::Mutex;
 use crate::model::MonotonicMillis;
 use crate::store::Error;
 
-/// How long a password is remembered after it was last hashed. A use does not prolong it.
+/// How long a password is remembered after it was hashed. A use does not prolong it.
 const CACHE_LIFETIME: Duration = Duration::from_secs(300);
-/// How many passwords are remembered.
 const MAX_CACHED: usize = 10_000;
 
 #[derive(Debug)]
 pub(super) struct LoginCache {
     key: [u8; 32],
-    /// The time at which each digest expires.
+    /// When each digest expires.
     expiries: Mutex<HashMap<[u8; 32], MonotonicMillis>>,
 }
 
@@ -34,7 +32,7 @@ impl LoginCache {
         Ok(Self { key, expiries: Mutex::default() })
     }
 
-    /// Returns the key of an entry. The length keeps the two texts apart.
+    /// Returns the key of an entry. The length separates the two texts.
     fn digest(&self, phc: &str, password: &str) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(&(phc.len() as u64).to_be_bytes());
@@ -43,13 +41,12 @@ impl LoginCache {
         *hasher.finalize().as_bytes()
     }
 
-    /// Whether the password was verified with this PHC string within `CACHE_LIFETIME`.
     pub(super) fn contains(&self, phc: &str, password: &str, now: MonotonicMillis) -> bool {
         let digest = self.digest(phc, password);
         self.expiries.lock().get(&digest).is_some_and(|expiry| now < *expiry)
     }
 
-    /// Remembers a password that was just verified with this PHC string, unless the cache is full.
+    /// Adds a password, unless the cache is full.
     pub(super) fn put(&self, phc: &str, password: &str, now: MonotonicMillis) {
         let digest = self.digest(phc, password);
         let mut entries = self.expiries.lock();

@@ -1,16 +1,11 @@
 //! Limits failed logins by source and by account. Each failure costs some time; a source or an
 //! account that owes more than a number of failures must wait.
 //!
-//! - One source has few guesses, and all sources together have few guesses at one account.
-//! - Strangers cannot lock an owner out. A source from which an account was logged in to before is
-//!   counted separately for that account: failures from other sources, or at other accounts, do not
-//!   count there.
-//! - A cached password and a token are checked before, and never have to wait.
-//! - Memory is bounded. Beyond the bound, new sources are not counted; the few threads that hash
-//!   passwords still slow them down.
-//! - Nothing is stored. After a restart no failure is owed, and each source is new to its accounts.
-//! - Waits are measured by monotonic time, so setting the clock does not change them.
-//! - While strangers guess at an account, its owner at a new source must wait, too, because before
+//! - A source from which an account was logged in to before is counted separately for that account,
+//!   so that guesses from elsewhere do not lock the owner out. At a new source the owner may have
+//!   to wait.
+//! - Memory is bounded. Beyond the bound, new sources are not counted.
+//! - Nothing is stored on disk.
 //!   the hash nothing tells the two apart. A token helps there.
 
 use std::collections::HashMap;
@@ -23,12 +18,12 @@ use parking_lot::Mutex;
 
 use crate::model::{AccountId, MonotonicMillis};
 
-/// The source of a login: an IPv4 address, the /64 network of an IPv6 address, or this machine.
+/// An IPv4 address, the /64 network of an IPv6 address, or this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LoginSource(Option<IpAddr>);
 
 impl LoginSource {
-    /// A client on this machine, by a Unix socket.
+    /// A client on a Unix socket.
     pub const LOCAL: Self = Self(None);
 }
 
@@ -43,7 +38,7 @@ impl From<IpAddr> for LoginSource {
     }
 }
 
-/// The client must wait for this time before the next attempt.
+/// The time to wait before the next attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many logins that failed")]
 pub struct TooManyFailures(pub Duration);
@@ -52,8 +47,7 @@ pub struct TooManyFailures(pub Duration);
 const SOURCE_FAILURES: (i64, Duration) = (20, Duration::from_secs(15));
 /// How many failures one account may owe, from all sources, and the time that each costs.
 const ACCOUNT_FAILURES: (i64, Duration) = (100, Duration::from_secs(6));
-/// How many failures one account and a source that logged in to it before may owe, and the time
-/// that each costs.
+/// The same for an account and a source that logged in to it before.
 const OWN_SOURCE_FAILURES: (i64, Duration) = SOURCE_FAILURES;
 /// How many sources, and how many accounts, are counted.
 const MAX_TRACKED_KEYS: usize = 65_536;
@@ -62,20 +56,19 @@ const MAX_OWN_SOURCES: usize = 32;
 /// How long a source is remembered after its last successful login.
 const OWN_SOURCE_LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// The recent failures.
 #[derive(Debug, Default)]
 pub struct Failures {
     sources: Mutex<Penalties<LoginSource>>,
     accounts: Mutex<Penalties<LoginTarget>>,
     own_sources: Mutex<Penalties<(AccountId, LoginSource)>>,
-    /// The sources of successful logins to each account, and the time of the last one.
+    /// For each account the sources of successful logins, with the time of the last one.
     successes: Mutex<HashMap<AccountId, Vec<(LoginSource, MonotonicMillis)>>>,
 }
 
-/// When each source, or account, has paid for its failures.
+/// When each key has paid for its failures.
 type Penalties<K> = HashMap<K, MonotonicMillis>;
 
-/// The account that a client tries to log in to, or the hash of a name that nobody has.
+/// An account, or the hash of a name that nobody has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum LoginTarget {
     Account(AccountId),
@@ -89,16 +82,14 @@ pub struct LoginAttempt<'a> {
     failures: &'a Failures,
     source: LoginSource,
     target: LoginTarget,
-    /// Whether the source logged in to the account before.
+    /// Whether the source recently logged in to the account.
     is_own_source: bool,
-    /// When the attempt began.
     now: MonotonicMillis,
 }
 
 impl Failures {
     /// Begins an attempt, and charges it as a failure. `account` is `None` if nobody has the name;
-    /// the name is then counted like an account. All invalid tokens are counted under the empty
-    /// name.
+    /// the name is then counted like an account.
     ///
     /// # Errors
     /// `TooManyFailures` if the source or the account must wait first. Then nothing is charged.
@@ -126,14 +117,14 @@ impl Failures {
             return Ok(attempt(true));
         }
         charge(&mut self.sources.lock(), source, SOURCE_FAILURES, now)?;
-        // The caller hashes no password now, so this is no guess of the source.
+        // No password is hashed now, so this is no guess of the source.
         charge(&mut self.accounts.lock(), target, ACCOUNT_FAILURES, now).inspect_err(|_| {
             refund(&mut self.sources.lock(), &source, SOURCE_FAILURES);
         })?;
         Ok(attempt(false))
     }
 
-    /// Charges a source with a failure that concerns no account: a token that nobody has.
+    /// Charges a source with a failure that concerns no account.
     ///
     /// # Errors
     /// `TooManyFailures` if the source must wait first.
@@ -145,14 +136,12 @@ impl Failures {
         charge(&mut self.sources.lock(), source, SOURCE_FAILURES, now)
     }
 
-    /// Whether this source logged in to the account recently.
     fn is_own_source(&self, account: AccountId, source: LoginSource, now: MonotonicMillis) -> bool {
         let successes = self.successes.lock();
         let sources = successes.get(&account).map_or(&[][..], Vec::as_slice);
         sources.iter().any(|(own, last)| *own == source && now < last.after(OWN_SOURCE_LIFETIME))
     }
 
-    /// Notes a successful login to an account from a source.
     fn record_success(&self, account: AccountId, source: LoginSource, now: MonotonicMillis) {
         let mut successes = self.successes.lock();
         let sources = successes.entry(account).or_default();
@@ -166,8 +155,7 @@ impl Failures {
 }
 
 impl LoginAttempt<'_> {
-    /// Notes that the login succeeded, and refunds the charge. Does nothing for a name that nobody
-    /// has.
+    /// Notes that the login succeeded, and refunds the charge. Does nothing if nobody has the name.
     pub fn cancel_charge(self) {
         let LoginTarget::Account(account) = self.target else { return };
         let (failures, source, now) = (self.failures, self.source, self.now);
@@ -175,8 +163,7 @@ impl LoginAttempt<'_> {
         failures.record_success(account, source, now);
     }
 
-    /// Refunds the charge of an attempt whose password was not checked. It is neither a failure nor
-    /// a success.
+    /// Refunds the charge of an attempt whose password was not checked.
     pub fn withdraw(self) {
         let failures = self.failures;
         match self.target {
@@ -192,10 +179,10 @@ impl LoginAttempt<'_> {
     }
 }
 
-/// Charges `key` with one failure. If all entries are in use, a new key is not charged.
+/// Charges `key` with one failure, unless all entries are in use.
 ///
 /// # Errors
-/// `TooManyFailures` if the key would owe more than `burst` failures. Then nothing is charged.
+/// If the key would owe more than `burst` failures. Then nothing is charged.
 fn charge<K: Eq + std::hash::Hash>(
     penalties: &mut Penalties<K>,
     key: K,
@@ -218,7 +205,6 @@ fn charge<K: Eq + std::hash::Hash>(
     Ok(())
 }
 
-/// Takes one charge back.
 fn refund<K: Eq + std::hash::Hash>(
     penalties: &mut Penalties<K>,
     key: &K,

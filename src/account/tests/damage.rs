@@ -82,7 +82,7 @@ impl Fixture {
         done.unrepaired_count
     }
 
-    /// To whom an address resolves: an account, "nobody" (550), or "later" (451).
+    /// An account, "nobody" (550), or "later" (451).
     fn mail(&self, to: &str) -> &'static str {
         match self.directory.resolve(&address(to)) {
             Ok(Some(found)) if found.account == self.ann => "ann",
@@ -389,7 +389,7 @@ fn damage_is_logged_once_until_it_is_repaired() {
     assert_eq!((fixture.mail("lee@example.org"), reported()), ("ann", 0));
 }
 
-/// A check reads the table of addresses a fixed number of times, however many accounts there are.
+/// A check reads the table of addresses a fixed number of times.
 #[test]
 fn check_reads_the_addresses_in_one_pass() {
     let rows = |accounts: usize| {

@@ -146,8 +146,7 @@ fn set_if_given<T>(field: &mut T, given: Option<T>) {
     }
 }
 
-/// Returns the name of a time zone. An unknown name is refused, so that no other zone is used
-/// silently.
+/// Refuses an unknown time zone.
 fn checked_zone(zone: Option<String>) -> Result<Option<String>, MethodError> {
     match zone.as_deref().filter(|name| clock::zone(name).is_none()) {
         Some(name) => Err(MethodError::InvalidArguments(format!(
@@ -194,7 +193,7 @@ impl AdminMethod for AccountAlias {
     }
 }
 
-/// Returns the domain in the argument `key`, or refuses a text that is not a domain.
+/// Refuses a text in the argument `key` that is not a domain.
 fn checked_domain<'a>(key: &str, text: &'a str) -> Result<&'a str, MethodError> {
     if domain_is_well_formed(text) && !text.starts_with('[') {
         Ok(text)
@@ -238,8 +237,7 @@ impl AdminMethod for AccountAliasDomains {
     }
 }
 
-/// Returns the account whose passwords and tokens are to be changed. A caller who logged in with
-/// such a secret may not do this: a thief of one secret could create more.
+/// Refuses a caller who logged in with a password or token: a thief of one could create more.
 fn account_of_secrets(
     context: &Context,
     account_ref: &AccountRef,

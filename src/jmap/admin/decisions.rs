@@ -21,16 +21,15 @@ use crate::wire::jmap::admin::decisions::{
 };
 use crate::wire::jmap::{MethodError, With, from_base64};
 
-/// Selects decisions of the log.
 #[derive(Debug, Default)]
 struct DecisionFilter {
     since: Option<UtcMillis>,
     until: Option<UtcMillis>,
     /// If set, only decisions to reply (true), or only decisions not to reply (false).
     answered: Option<bool>,
-    /// Only decisions not to reply, for this reason.
+    /// A code as in `is_reason`.
     reason: Option<String>,
-    /// Only senders whose address contains this text, in lower case.
+    /// A part of the sender's address, in lower case.
     sender: Option<String>,
 }
 
@@ -46,8 +45,8 @@ impl DecisionFilter {
         Ok(Self { since, until, answered, reason, sender: sender.map(|text| text.to_lowercase()) })
     }
 
-    /// Returns whether a decision is selected. `since` is not checked here: the caller goes from
-    /// the newest decision to the oldest, and stops there.
+    /// Does not check `since`: the caller goes from the newest decision to the oldest, and stops
+    /// there.
     fn matches(&self, decision: &Decision) -> bool {
         let answered = matches!(decision.verdict, Verdict::Answered(_));
         let reason = match &decision.verdict {
@@ -79,7 +78,6 @@ fn date(at: Option<UtcMillis>) -> Option<String> {
 }
 
 impl AdminMethod for VacationReport {
-    /// Reports the messages that arrived in the last absence, or in the given time.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<VacationReportArguments>,
@@ -89,7 +87,7 @@ impl AdminMethod for VacationReport {
         let response = snapshot.vacation(account)?;
         let zone = context.directory.identity(account)?.zone;
         let (began, ended) = response.span();
-        // An end in the future has not ended the absence yet.
+        // An end in the future does not end the absence yet.
         let ended = ended.filter(|ended| *ended <= context.store.clock().now());
         let (since, until) = (parse_date("since", args.since)?, parse_date("until", args.until)?);
         let ended = if since.is_some() { until } else { until.or(ended) };
@@ -163,8 +161,7 @@ impl AdminMethod for DecisionList {
     }
 }
 
-/// Returns whether a text is the code of a reason for no reply: of a rule, or of a failure to send
-/// the reply.
+/// Whether `code` names a rule against a reply, or a failure to send one.
 fn is_reason(code: &str) -> bool {
     NoReplyReason::ALL.iter().any(|reason| reason.code() == code)
         || [NO_SMTPUTF8, NOT_SENT].contains(&code)
@@ -187,8 +184,8 @@ fn decision_facts(decision: Decision) -> DecisionFacts {
 }
 
 impl AdminMethod for VacationTest {
-    /// Returns the reply that a message would get now, or the reason for none, if its sender is not
-    /// forged and it is not filed in Junk. Nothing is stored or sent.
+    /// Returns the reply that a message would get now, or the reason for none. Assumes that its
+    /// sender is not forged and that it is not filed in Junk.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<VacationTestArguments>,

@@ -13,8 +13,7 @@ use crate::wire::jmap::admin::mail::{
 use crate::wire::jmap::{MethodError, With};
 
 impl AdminMethod for MailIndex {
-    /// Returns a page of the emails of an account, newest first; and its mailboxes, each with the
-    /// path from the top or from the Inbox.
+    /// Returns a page of the emails, newest first, and all mailboxes with their paths.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<MailIndexArguments>,
@@ -44,8 +43,8 @@ impl AdminMethod for MailIndex {
     }
 }
 
-/// Returns the names on the path to a mailbox, and whether the path begins at the Inbox. The path
-/// is cut off if damaged rows form a cycle.
+/// Returns the names on the path to a mailbox, and whether the path begins at the Inbox. A cycle,
+/// which damaged rows may form, is cut off.
 fn path(all: &BTreeMap<MailboxUid, Mailbox>, mailbox: &Mailbox) -> (bool, Vec<String>) {
     let (mut names, mut current) = (Vec::new(), Some(mailbox));
     while let Some(mailbox) = current.filter(|_| names.len() <= all.len()) {

@@ -1,6 +1,6 @@
 //! The vendor methods that move, flag, destroy, restore and purge emails.
 //!
-//! The answer has an outcome for each email: if one is refused, the others are still changed.
+//! The answer has an outcome for each email.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,10 +20,9 @@ use crate::wire::jmap::admin::mail::{
 use crate::wire::jmap::admin::{ObjectError, OfAccount};
 use crate::wire::jmap::{MethodError, With};
 
-/// How many emails one commit changes.
 const EMAILS_PER_COMMIT: usize = 64;
 
-/// The outcome for each email, by id.
+/// By the id that the client sent.
 struct Outcomes<T> {
     done: BTreeMap<String, T>,
     refused: BTreeMap<String, ObjectError>,
@@ -48,7 +47,7 @@ fn refusal(error: Error) -> ObjectError {
     MethodError::from(error).into()
 }
 
-/// Parses the ids that a client sent. Returns each text once, and `None` for one that is no id.
+/// Returns each text once, with `None` if it is no id.
 fn parse_ids(ids: Vec<String>) -> Result<Vec<(String, Option<EmailId>)>, MethodError> {
     let texts: BTreeSet<String> = ids.into_iter().collect();
     if texts.is_empty() || texts.len() > limits::MAX_LISTED_ROWS {
@@ -73,7 +72,7 @@ fn change_each<T>(
             let change_one = |(_, id): &(String, Option<EmailId>)| match id
                 .map_or(Err(Error::NotFound("email")), |id| change(txn, id))
             {
-                // `change` returns these errors before it writes anything.
+                // The changes return these errors before they write anything.
                 Err(error @ (Error::NotFound(_) | Error::Conflict(_) | Error::Quota)) => {
                     Ok(Err(error))
                 }
@@ -108,7 +107,6 @@ impl AdminMethod for MailDestroy {
 }
 
 impl AdminMethod for MailDestroyed {
-    /// Lists the emails that can be restored.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<MailDestroyedArguments>,
@@ -133,7 +131,7 @@ impl AdminMethod for MailDestroyed {
 }
 
 impl AdminMethod for MailRestore {
-    /// Restores each email in its own commit. Its message is parsed again, before the account is
+    /// Restores each email in a commit of its own. The message is parsed before the account is
     /// locked.
     fn call(
         &Call { context, .. }: &Call<'_>,
@@ -169,7 +167,7 @@ fn restore_one(context: &Context, account: AccountId, id: EmailId) -> Result<Ema
 }
 
 impl AdminMethod for MailPurge {
-    /// Removes destroyed emails for good before their time.
+    /// Purges destroyed emails early.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<MailPurgeArguments>,

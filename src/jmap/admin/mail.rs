@@ -44,8 +44,7 @@ impl AdminMethod for MailList {
     }
 }
 
-/// Returns the number of rows for a limit: 50 without one. A limit beyond `MAX_LISTED_ROWS` is
-/// refused.
+/// Returns the number of rows for the argument `limit`.
 pub(super) fn row_count(limit: Option<u64>) -> Result<usize, MethodError> {
     match limit.map(usize::try_from) {
         None => Ok(50),
@@ -57,14 +56,12 @@ pub(super) fn row_count(limit: Option<u64>) -> Result<usize, MethodError> {
     }
 }
 
-/// Reads an argument that is an email id.
 pub(super) fn email_id(name: &str, text: Option<&str>) -> Result<Option<EmailId>, MethodError> {
     let id = text.map(str::parse).transpose();
     id.map_err(|_| MethodError::InvalidArguments(format!("{name}: an email id is expected")))
 }
 
-/// Returns the row of an email in a list. In a list of threads, the row has the facts of the
-/// thread, too.
+/// Returns the row of an email in a list. In a list of threads it has the facts of the thread, too.
 pub(super) fn row(
     snapshot: &Snapshot<'_>,
     account: AccountId,
@@ -101,7 +98,7 @@ fn describe(
     Ok(facts(id, thread, email, content))
 }
 
-/// Returns the facts of an email or of a tombstone.
+/// The email may be a tombstone.
 pub(super) fn facts(
     id: EmailId,
     thread: ThreadId,
@@ -126,7 +123,7 @@ pub(super) fn facts(
     }
 }
 
-/// Charges a message that is about to be read and returned in base64.
+/// Charges a message that will be read and returned in base64.
 pub(super) fn charge_message(context: &Context, size: u64) -> Result<(), MethodError> {
     let encoded = size.div_ceil(3).saturating_mul(4);
     context.budget.add_bytes_to_answer(usize::try_from(encoded).unwrap_or(usize::MAX))?;

@@ -18,10 +18,8 @@ use crate::wire::jmap::admin::mailboxes::{
 use crate::wire::jmap::admin::{AccountRef, OfAccount};
 use crate::wire::jmap::{MethodError, With};
 
-/// How many emails one commit removes from a mailbox.
 const EMAILS_PER_COMMIT: usize = 64;
 
-/// Finds a mailbox by its path, role or id.
 pub(super) fn find(
     context: &Context,
     account: AccountId,
@@ -65,7 +63,7 @@ impl AdminMethod for MailboxList {
 
 fn path(all: &[(MailboxUid, Mailbox)], mailbox: &Mailbox) -> String {
     let (mut path, mut parent) = (mailbox.name.clone(), mailbox.parent);
-    // The loop ends even if damaged rows form a cycle.
+    // Ends even if damaged rows form a cycle.
     for _ in 0..all.len() {
         let Some((_, ancestor)) =
             parent.and_then(|uid| all.iter().find(|(other, _)| *other == uid))
@@ -78,7 +76,6 @@ fn path(all: &[(MailboxUid, Mailbox)], mailbox: &Mailbox) -> String {
     path
 }
 
-/// Returns the facts of a mailbox. Shares are given by the names of accounts and rights.
 fn describe(
     context: &Context,
     all: &[(MailboxUid, Mailbox)],
@@ -113,8 +110,7 @@ pub(super) fn totals(counts: MailboxCounts) -> MailboxTotals {
     MailboxTotals { total_emails, unread_emails, total_threads, unread_threads }
 }
 
-/// Runs a commit that changes a mailbox. Notifies the users whose rights changed, and returns the
-/// mailbox.
+/// Changes a mailbox, and notifies the users whose rights changed.
 fn commit_change(
     context: &Context,
     account: AccountId,
@@ -130,8 +126,7 @@ fn commit_change(
     describe(context, &all, uid, &mailbox)
 }
 
-/// Reads the name of a role. `None` if no name is given; `Some(None)` for "", which stands for no
-/// role.
+/// Reads the name of a role. `None` if no name is given; `Some(None)` for "".
 fn role(name: Option<&str>) -> Result<Option<Option<Role>>, MethodError> {
     let Some(name) = name else { return Ok(None) };
     if name.is_empty() {
@@ -209,8 +204,8 @@ impl AdminMethod for MailboxChange {
     }
 }
 
-/// Reads `shareWith`: the names of accounts, each with null or the names of its rights, separated
-/// by commas. Returns the rights by account; 0 ends a share.
+/// Reads `shareWith`: by the name of an account, null or the names of its rights, separated by
+/// commas. Returns 0 for a share that ends.
 fn shares(
     context: &Context,
     account: AccountId,
@@ -221,8 +216,8 @@ fn shares(
     let mut shares = BTreeMap::new();
     for (name, rights) in requested {
         let found = context.directory.find_account(name)?;
-        // To a caller who may not see an account, the answer is the same as if the account did not
-        // exist.
+        // The answer does not tell a caller whether there is an account that the caller may not
+        // see.
         let no_account = || invalid(format!("there is no account {name} to share with"));
         let (with, _) = found.filter(|(id, _)| *id != account).ok_or_else(no_account)?;
         let may_share = mailbox.shares.contains_key(&with)
@@ -253,9 +248,8 @@ fn set_attributes(row: &mut Mailbox, attributes: &BTreeMap<String, Option<String
 }
 
 impl AdminMethod for MailboxRemove {
-    /// Destroys a mailbox. With `emails`, its emails are first removed in steps, and those in no
-    /// other mailbox are destroyed. If the service stops in between, the mailbox stays with fewer
-    /// emails.
+    /// Destroys a mailbox. With `emails`, its emails are first removed in several commits, and
+    /// those in no other mailbox are destroyed.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<MailboxRemoveArguments>,
@@ -264,7 +258,6 @@ impl AdminMethod for MailboxRemove {
         let (uid, mailbox) = find(context, account, &args.mailbox)?;
         let mut emails = 0;
         if args.emails {
-            // A mailbox that cannot be destroyed is refused before emails are removed.
             let all = context.store.snapshot().mailboxes(account)?;
             if mailbox.role == Some(Role::Inbox)
                 || all.iter().any(|(_, other)| other.parent == Some(uid))

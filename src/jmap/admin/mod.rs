@@ -43,9 +43,8 @@ use crate::wire::jmap::admin::store::{JobGet, StoreBackup, StoreCheck, StoreRepa
 use crate::wire::jmap::admin::vacation::{VacationGet, VacationSet};
 use crate::wire::jmap::{ADMIN, MethodArguments as _, MethodError};
 
-/// The implementation of a vendor method.
 trait AdminMethod: VendorMethod {
-    /// Whether only administrators may call the method, and not also the owner of the account.
+    /// Whether only administrators may call the method.
     const ADMIN_ONLY: bool = false;
 
     fn call(call: &Call<'_>, args: Self::Args) -> Result<Self::Answer, MethodError>;
@@ -65,8 +64,7 @@ const fn changes<M: AdminMethod>() -> RegisteredMethod {
     RegisteredMethod { only_reads: false, ..reads::<M>() }
 }
 
-/// Reads the arguments, runs the method, and converts its answer to JSON. Unknown arguments are
-/// ignored.
+/// Ignores unknown arguments.
 fn run<M: AdminMethod>(
     call: &Call<'_>,
     _: &str,
@@ -78,7 +76,6 @@ fn run<M: AdminMethod>(
     Ok(serde_json::to_value(M::call(call, M::Args::take(&mut arguments)?)?)?)
 }
 
-/// Charges one row of a list to the answer, and returns the row.
 fn charge_row<T: Serialize>(context: &Context, row: T) -> Result<T, MethodError> {
     context.budget.add_to_answer(&serde_json::to_value(&row)?)?;
     Ok(row)

@@ -1,5 +1,5 @@
-//! Mail/query: Email/query (RFC 8621 §4.4) with the rows of a list for the emails found; or the
-//! query plan without running it.
+//! Mail/query: Email/query (RFC 8621 §4.4) with the rows of the emails found, or only the query
+//! plan.
 
 use super::{AdminMethod, charge_row, mail, mailboxes};
 use crate::jmap::context::Context;
@@ -19,7 +19,6 @@ use crate::wire::jmap::admin::mail::{
 use crate::wire::jmap::arguments::Nullable;
 use crate::wire::jmap::{MethodError, With};
 
-/// How many emails an answer has if no limit is given.
 const DEFAULT_LIMIT: u64 = 50;
 
 impl AdminMethod for MailQuery {
@@ -87,7 +86,6 @@ fn query_spec(
     })
 }
 
-/// Returns the row of an email in a list, with snippets if `finder` is given.
 fn row(
     context: &Context,
     snapshot: &Snapshot<'_>,

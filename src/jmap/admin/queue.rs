@@ -1,4 +1,4 @@
-//! The vendor methods that list and show queued actions, and retry, hold, release and remove them.
+//! The vendor methods for queued actions.
 
 use super::mail::charge_message;
 use super::{AdminMethod, charge_row};
@@ -19,15 +19,13 @@ use crate::wire::jmap::admin::queue::{
 use crate::wire::jmap::admin::{AccountRef, EmptyArguments, OfAccount};
 use crate::wire::jmap::{MethodError, With, to_base64};
 
-/// How many actions are read or changed at once.
 const ACTIONS_PER_COMMIT: usize = 256;
 
-/// Selects queued actions.
 struct QueueFilter {
     kind: Option<ActionKind>,
     state: Option<ActionState>,
     domain: Option<String>,
-    /// Only actions that were queued at this time or before.
+    /// The latest time of queueing.
     until: Option<UtcMillis>,
 }
 
@@ -65,7 +63,8 @@ impl QueueFilter {
     }
 }
 
-/// Returns the named account; without a name, all accounts, for an administrator.
+/// Returns the named account, or without a name all accounts, for which it requires an
+/// administrator.
 fn accounts(
     context: &Context,
     account_ref: &AccountRef,
@@ -79,8 +78,8 @@ fn accounts(
     Ok(all.into_iter().map(|(id, row, _)| (id, row.name)).collect())
 }
 
-/// Passes the actions that match a filter to `each`, in batches that are not empty and are each
-/// read from a new snapshot. `each` returns whether to go on.
+/// Passes the actions that match a filter to `each`, in batches that are each read from a new
+/// snapshot. `each` returns whether to go on.
 fn walk(
     context: &Context,
     account: AccountId,
@@ -134,12 +133,11 @@ impl AdminMethod for QueueList {
     }
 }
 
-/// Returns why the whole queue is held, if it is: its rows are damaged, or the store was restored.
+/// Returns why the whole queue is held, if it is.
 pub(super) fn hold_reason(context: &Context) -> Result<Option<String>, MethodError> {
     Ok(context.store.snapshot().queue_mark()?.and_then(|mark| mark.held))
 }
 
-/// Returns the error of the relay, if it does not work, and when it is tried again.
 pub(super) fn relay_outage(context: &Context) -> Option<RelayOutage> {
     let (current, clock) = (context.relay.get(), context.store.clock());
     let trouble = current.as_ref().as_ref()?;
@@ -274,9 +272,9 @@ fn update(
     txn.update_action(read, &changed.map_err(|why| Error::Conflict(why.into()))?)
 }
 
-/// Changes the action with the given `id`, or with `all` every action of the selection. Actions of
-/// a selection that cannot be changed stay as they are and are counted as `unchanged`. Actions that
-/// were being sent are counted as `under_way`, too: their messages may have gone out.
+/// Changes the action `id`, or with `all` every action of the selection. Actions of a selection
+/// that cannot be changed are counted as `unchanged`. Actions that were being sent are counted as
+/// `under_way`, too: their messages may have gone out.
 fn change(
     context: &Context,
     With(account_ref, With(selection, QueueTarget { id, all })): QueueChangeArguments,
@@ -304,8 +302,7 @@ fn change(
             let done = context.store.commit(account, |txn| {
                 let mut counts = QueueChangeAnswer { changed: 0, unchanged: 0, under_way: 0 };
                 for listed in &actions {
-                    // The action may have been removed since it was read, or together with an
-                    // earlier one of this loop.
+                    // The action may have been removed since it was read, or with an earlier one.
                     let action = match txn.action(listed.id) {
                         Err(Error::NotFound(_)) => continue,
                         action => action?,
@@ -340,9 +337,8 @@ impl AdminMethod for QueueAcceptLoss {
     }
 }
 
-/// Accepts a damaged or restored queue as it is, and lets sending go on. Recounts the actions and
-/// writes their wake-ups again. If the store was restored, replies are dropped, because they may
-/// have been sent since the backup was made.
+/// Accepts a damaged or restored queue as it is, and lets sending go on. If the store was restored,
+/// replies are dropped, because they may have been sent since the backup.
 fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> {
     let epoch = context.store.epoch();
     let mark = context.store.snapshot().queue_mark()?;
@@ -373,8 +369,7 @@ fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> 
                             dropped += 1;
                         }
                     } else {
-                        // The action stays as it is. Updating it writes its wake-up again, and
-                        // removes the text that it is held.
+                        // Writes the wake-up again, and removes the text that the action is held.
                         let is_other_error = action.last_error.as_deref() != Some(HELD);
                         let last_error = action.last_error.clone().filter(|_| is_other_error);
                         txn.update_action(&action, &Action { last_error, ..action.clone() })?;
@@ -398,7 +393,6 @@ fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> 
     Ok(QueueAcceptLossAnswer { accepted: reason, dropped, kept })
 }
 
-/// Waits until a commit is durable, and returns its value.
 fn durable<T>(done: Result<(T, crate::store::Ticket), Error>) -> Result<T, MethodError> {
     let (value, ticket) = done?;
     ticket.wait_blocking()?;

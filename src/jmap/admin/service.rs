@@ -1,4 +1,4 @@
-//! Service/status: the version, the counts and the health of the service.
+//! Service/status: the version, counts and health of the service.
 
 use super::{AdminMethod, queue};
 use crate::jmap::method::Call;

@@ -1,5 +1,4 @@
-//! The vendor methods that check, repair and back up the store. Each starts a job; Job/get returns
-//! its progress and result.
+//! The vendor methods that check, repair and back up the store. Each starts a job.
 
 use std::path::PathBuf;
 
@@ -36,7 +35,6 @@ impl AdminMethod for StoreCheck {
     }
 }
 
-/// Returns the findings of a check.
 #[must_use]
 pub fn check_findings(found: &CheckReport) -> CheckFindings {
     CheckFindings {
@@ -78,7 +76,6 @@ impl AdminMethod for StoreRepair {
     }
 }
 
-/// Finds a repair scope by its name.
 #[must_use]
 pub fn scope_of(name: &str) -> Option<RepairScope> {
     match name {
@@ -89,7 +86,6 @@ pub fn scope_of(name: &str) -> Option<RepairScope> {
     }
 }
 
-/// Returns the outcome of a repair.
 #[must_use]
 pub fn repair_outcome(done: &RepairReport) -> RepairOutcome {
     let ids = |accounts: &[AccountId]| accounts.iter().map(ToString::to_string).collect();
@@ -125,7 +121,6 @@ impl AdminMethod for StoreBackup {
     }
 }
 
-/// Returns the facts of a finished backup.
 #[must_use]
 pub fn backup_facts(made: &Backup) -> BackupFacts {
     let Backup { id, at, bytes, files, written } = *made;

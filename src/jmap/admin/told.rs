@@ -1,5 +1,5 @@
-//! The vendor methods for told senders: those who were sent a reply by the account's response, in
-//! its current generation, or by its scripts.
+//! The vendor methods for senders who were sent a reply, by the current generation of the account's
+//! response or by its scripts.
 
 use super::{AdminMethod, charge_row};
 use crate::jmap::context::parse_address;
@@ -40,8 +40,7 @@ impl AdminMethod for ToldList {
 }
 
 impl AdminMethod for ToldForget {
-    /// Forgets senders who were told by the response, so that they get a reply again. Those who
-    /// were told by a script stay told.
+    /// Forgets senders who were told by the response. Those who were told by a script stay told.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<ToldForgetArguments>,

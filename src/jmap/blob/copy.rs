@@ -11,7 +11,6 @@ use crate::model::{AccountId, BlobBase, BlobId, limits};
 use crate::store::Error;
 use crate::wire::jmap::{Answer, JsonObject, MethodError, SetError};
 
-/// The media type of a blob whose type is unknown.
 pub(super) const DEFAULT_MEDIA_TYPE: &str = "application/octet-stream";
 
 pub(in crate::jmap) struct BlobCopy;
@@ -29,9 +28,9 @@ pub(in crate::jmap) struct BlobCopyArgs {
 pub(in crate::jmap) struct BlobCopyAnswer {
     from_account_id: String,
     account_id: String,
-    /// New blob ids by old ids.
+    /// By old id.
     copied: Option<BTreeMap<String, String>>,
-    /// Errors by id.
+    /// By old id.
     not_copied: Option<JsonObject>,
 }
 
@@ -102,9 +101,8 @@ fn copy(
         }
     };
     let user = context.uploader(to);
-    // The bytes of an upload are already stored, so they are not read. If somebody else changes the
-    // row of these bytes meanwhile, the commit is tried again; after three tries, the blob counts
-    // as not found.
+    // The bytes of an upload are already stored, so they are not read. If their row changes
+    // meanwhile, the commit is tried again.
     for _ in 0..3 {
         let max_bytes = limits::MAX_UPLOADED_BYTES;
         let (_, ticket) =
@@ -117,7 +115,6 @@ fn copy(
     Err(SetError::NotFound.into())
 }
 
-/// Returns the error for a blob that does not exist.
 pub(super) fn not_found(id: &str) -> SetError {
     SetError::BlobNotFound(vec![id.to_owned()])
 }

@@ -1,8 +1,4 @@
-//! Blob management (RFC 9404).
-//!
-//! - Blob/upload stores bytes that are put together from texts and other blobs.
-//! - Blob/get returns parts of blobs and their digests.
-//! - Blob/lookup returns the emails, threads and mailboxes that contain a blob.
+//! Blob management (RFC 9404): Blob/upload, Blob/get and Blob/lookup.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,13 +19,13 @@ use crate::wire::http::media_type;
 use crate::wire::jmap::json::members;
 use crate::wire::jmap::{Answer, JsonObject, MethodError, Property as _, SetError, properties};
 
-/// How many sources one upload may have (RFC 9404 §3.1 maxDataSources: at least 64).
+/// RFC 9404 §3.1 maxDataSources.
 pub(in crate::jmap) const MAX_DATA_SOURCES: usize = 64;
-/// The types that Blob/lookup supports (RFC 9404 §3.1 supportedTypeNames).
+/// RFC 9404 §3.1 supportedTypeNames.
 pub(in crate::jmap) const LOOKUP_TYPES: [&str; 3] = ["Email", "Thread", "Mailbox"];
-/// How many bytes of blobs one Blob/get returns.
+/// How many bytes of blobs one Blob/get returns at most.
 const MAX_DATA_BYTES: u64 = 16 * 1024 * 1024;
-/// How many emails Blob/lookup returns for one blob.
+/// How many emails Blob/lookup returns at most for one blob.
 const MAX_EMAILS_WITH_BLOB: usize = 1000;
 
 properties! {
@@ -46,7 +42,7 @@ properties! {
     }
 }
 
-/// Returns the supported digest algorithms (RFC 9404 §3.1 supportedDigestAlgorithms).
+/// RFC 9404 §3.1 supportedDigestAlgorithms.
 pub(in crate::jmap) fn digest_algorithms() -> Vec<&'static str> {
     BlobProperty::ALL
         .iter()
@@ -61,7 +57,6 @@ pub(in crate::jmap) struct BlobUpload;
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) struct BlobUploadArgs {
     account_id: String,
-    /// Objects by creation id.
     #[serde(default)]
     create: BTreeMap<String, JsonObject>,
 }
@@ -98,7 +93,7 @@ fn upload(
     let mut done = SetResponse::default();
     let mut has_created = false;
     // An upload may refer to another one of the same call, in any order. Each round makes those
-    // that refer to no upload that is still waiting.
+    // that refer to none that is still waiting.
     loop {
         let names: BTreeSet<String> = waiting.keys().cloned().collect();
         let (ready, rest): (BTreeMap<_, _>, BTreeMap<_, _>) = waiting
@@ -124,7 +119,6 @@ fn upload(
     Ok(done)
 }
 
-/// Returns whether an upload refers to another one that is still waiting.
 fn refers_to_waiting(object: &JsonObject, names: &BTreeSet<String>, own: &str) -> bool {
     let sources = object.get("data").and_then(Value::as_array).into_iter().flatten();
     let mut ids = sources.filter_map(|source| source.get("blobId")?.as_str()?.strip_prefix('#'));
@@ -171,12 +165,12 @@ fn create(
 }
 
 /// Returns the size of the largest blob that Blob/upload makes, in bytes (RFC 9404 §3.1
-/// maxSizeBlobSet): the limit of uploads, but no more than fits into memory.
+/// maxSizeBlobSet).
 pub(in crate::jmap) fn max_blob_set(max_upload: u64) -> u64 {
     max_upload.min(limits::MAX_UPLOAD_BYTES)
 }
 
-/// Appends the bytes of a source: a text, base64, or a range of a blob.
+/// A source is a text, base64, or a range of a blob.
 fn append(
     call: &Call<'_>,
     account: &Account,
@@ -205,7 +199,7 @@ fn append(
             let size = context.blob_size(&blob)?;
             let offset = number("offset")?.unwrap_or(0);
             let end = number("length")?.map_or(Some(size), |length| offset.checked_add(length));
-            // RFC 9404 §4.1: a range that goes beyond the blob is refused.
+            // RFC 9404 §4.1.
             let end = end.filter(|end| offset <= *end && *end <= size);
             let end = end.ok_or_else(|| invalid("the range is not within the blob"))?;
             if end - offset > limits::MAX_UPLOAD_BYTES {
@@ -234,10 +228,8 @@ pub(in crate::jmap) struct BlobGetArgs {
     account_id: String,
     ids: Vec<String>,
     properties: Option<BTreeSet<BlobProperty>>,
-    /// Where the returned bytes begin.
     #[serde(default)]
     offset: u64,
-    /// How many bytes are returned at most.
     length: Option<u64>,
 }
 
@@ -300,7 +292,7 @@ impl Method for BlobGet {
                     .ok_or(MethodError::RequestTooLarge("more bytes than one call returns"))?;
                 let bytes = context.blob_range(blob, offset..end.min(size).max(offset))?;
                 add_data(&mut object, &bytes, &properties);
-                // RFC 9404 §4.2: the range goes beyond the end of the blob.
+                // RFC 9404 §4.2.
                 if end > size || offset > size {
                     object.insert("isTruncated".into(), true.into());
                 }
@@ -313,7 +305,6 @@ impl Method for BlobGet {
     }
 }
 
-/// Adds bytes to an object, in the forms that the properties name.
 fn add_data(object: &mut JsonObject, bytes: &[u8], properties: &BTreeSet<BlobProperty>) {
     use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512};
     let text = std::str::from_utf8(bytes);
@@ -338,7 +329,7 @@ fn add_data(object: &mut JsonObject, bytes: &[u8], properties: &BTreeSet<BlobPro
     }
 }
 
-/// Returns the digest of bytes, in base64.
+/// Returns the digest in base64.
 fn digest(algorithm: &'static aws_lc_rs::digest::Algorithm, bytes: &[u8]) -> Value {
     STANDARD.encode(aws_lc_rs::digest::digest(algorithm, bytes)).into()
 }
@@ -392,7 +383,7 @@ impl Method for BlobLookup {
     }
 }
 
-/// The ids of the objects that contain a blob, of those that the caller sees.
+/// The objects that contain a blob, and that the caller sees.
 #[derive(Default)]
 struct Holders {
     emails: BTreeSet<String>,
@@ -401,7 +392,6 @@ struct Holders {
 }
 
 impl Holders {
-    /// Returns the ids of one type of `LOOKUP_TYPES`.
     fn ids(&self, name: &str) -> &BTreeSet<String> {
         match name {
             "Email" => &self.emails,
@@ -411,7 +401,7 @@ impl Holders {
     }
 }
 
-/// Returns the objects that contain a blob. Counts the emails that it reads in the budget.
+/// Counts the emails that it reads in the budget.
 fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders, Error> {
     let snapshot = context.store.snapshot();
     let rights = Rights::in_account(&snapshot, account)?;
@@ -439,10 +429,7 @@ fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders,
     Ok(holders)
 }
 
-/// Returns the ids of a call, each once.
-///
-/// # Errors
-/// `RequestTooLarge`.
+/// Returns the ids of a call, each once, or `RequestTooLarge`.
 fn distinct_ids(ids: Vec<String>) -> Result<Vec<String>, MethodError> {
     let ids = distinct(ids);
     if ids.len() > limits::MAX_OBJECTS_IN_GET {

@@ -1,14 +1,12 @@
 //! Finds, reads and stores blobs: bytes with an id (RFC 8620 §6).
 //!
-//! - A blob is found only in an account that has it, by a caller who may read an email with it
-//!   there. An upload is found only by its uploader.
-//! - A blob id says where the bytes are (`model::BlobId`). They are read in pieces, so an
-//!   attachment of any size needs little memory.
-//! - To find a part of an upload, or of a message within a message, the message is parsed once. It
-//!   is not held in memory while the client reads the part (`memory_to_find_blob` says how
-//!   much memory it takes to find the part).
-//! - Bytes that a method reads are charged to the request (`budget`) before they are read. A
-//!   download (`net::http`) is charged only for what must be read to find the blob.
+//! - A blob is found by a caller who may read an email with it in that account. An upload is found
+//!   by its uploader.
+//! - A blob id says where the bytes are (`model::BlobId`). They are read in pieces.
+//! - To find a part of an upload, or of a message within a message, the whole message is read and
+//!   parsed.
+//! - Bytes that a method reads are charged to the request (`budget`) before they are read. For a
+//!   download (`net::http`), only what must be read to find the blob is charged.
 
 mod copy;
 mod management;
@@ -32,16 +30,14 @@ use crate::wire::jmap::MethodError;
 /// How many bytes are read from the store at once: one frame of a message.
 const READ_CHUNK: u64 = 128 * 1024;
 
-/// A blob that was found.
 #[derive(Debug, Clone)]
 pub struct Blob {
     location: BlobLocation,
-    /// The media type that the uploader gave; `None` for any blob but an upload.
     media_type: Option<String>,
 }
 
-/// Where the bytes of a blob are. `window` does not include its end, and counts bytes before they
-/// are decoded. `encoding` is that of `PartOffsets`; 0 is none.
+/// Where the bytes of a blob are. `window` counts bytes before they are decoded. `encoding` is that
+/// of `PartOffsets`; 0 is none.
 #[derive(Debug, Clone)]
 enum BlobLocation {
     /// The bytes of `window` in an email or an upload.
@@ -58,14 +54,14 @@ enum BlobSource {
 }
 
 impl Context {
-    /// Returns the user to whom uploads into an account belong: the account that logged in or, over
-    /// the control socket, the account itself.
+    /// Returns the user to whom uploads into an account belong: the account that logged in or,
+    /// without one, the account itself.
     #[must_use]
     pub fn uploader(&self, account: AccountId) -> AccountId {
         self.caller.account.unwrap_or(account)
     }
 
-    /// Counts an upload into an account. Administrators may upload at any rate.
+    /// Counts an upload into an account, except by an administrator.
     ///
     /// # Errors
     /// `UploadRateExceeded` if the uploader must wait first.
@@ -77,24 +73,23 @@ impl Context {
         }
     }
 
-    /// Counts the bytes of an upload.
+    /// Counts the bytes of an upload, except by an administrator.
     pub fn count_uploaded_bytes(&self, account: AccountId, bytes: usize) {
         if !self.caller.admin {
             self.upload_rates.add_bytes(self.uploader(account), bytes as u64, &self.uploads);
         }
     }
 
-    /// Finds a blob in an account; `None` if there is no such blob for the caller. What must be
-    /// read to find it is charged to the request.
+    /// Finds a blob in an account; `None` if there is none for the caller. Charges what it must
+    /// read.
     ///
     /// # Errors
-    /// Those of reading; `RequestTooLarge` if the request may not read so much.
+    /// `RequestTooLarge` if the request may not read so much; those of reading.
     pub fn blob(&self, account: &Account, id: &BlobId) -> Result<Option<Blob>, MethodError> {
         Blob::find(self, account, id)
     }
 
-    /// Returns how many bytes of memory it takes to find a blob: the size of the largest message
-    /// that is parsed for it.
+    /// Returns the size of the largest message that must be parsed to find a blob, in bytes.
     ///
     /// # Errors
     /// Those of reading.
@@ -124,8 +119,7 @@ impl Context {
         }
     }
 
-    /// Reads all bytes of the blob with the id that a client wrote; `None` if there is no such blob
-    /// for the caller.
+    /// Reads the blob with the id that a client wrote; `None` if there is none for the caller.
     ///
     /// # Errors
     /// As `blob`.
@@ -135,13 +129,11 @@ impl Context {
         id: &str,
     ) -> Result<Option<Vec<u8>>, MethodError> {
         match id.parse::<BlobId>() {
-            // The users of the bytes check the size.
             Ok(id) => self.blob_bytes(account, &id, u64::MAX),
             Err(_) => Ok(None),
         }
     }
 
-    /// Returns whether there is a blob for the caller with the id that a client wrote.
     ///
     /// # Errors
     /// As `blob`.
@@ -152,7 +144,7 @@ impl Context {
         }
     }
 
-    /// Reads a range of a blob, as far as the blob goes, and charges it to the request.
+    /// Reads a range of a blob, as far as the blob goes.
     ///
     /// # Errors
     /// As `blob`.
@@ -165,8 +157,7 @@ impl Context {
         Ok(bytes)
     }
 
-    /// Returns the size of a blob in bytes. An encoded part must be read to be counted, which is
-    /// charged to the request.
+    /// Returns the size of a blob in bytes. An encoded part is read for that.
     ///
     /// # Errors
     /// As `blob`.
@@ -177,12 +168,12 @@ impl Context {
         Ok(blob.size(&self.store)?)
     }
 
-    /// Stores bytes as an upload, and waits until it is durable. This blocks the thread, so it must
-    /// not run in an asynchronous task.
+    /// Stores bytes as an upload, and waits until it is durable. Deletes older uploads of the user
+    /// to make room.
     ///
     /// # Errors
     /// `Quota` if `raw` alone is more than a user may have uploaded; `Conflict` if the media type
-    /// is malformed; those of the store. Older uploads of the user make room: they are deleted.
+    /// is malformed; those of the store.
     pub fn keep_upload(
         &self,
         account: AccountId,
@@ -234,7 +225,7 @@ impl Blob {
                 let found =
                     usize::try_from(*first).ok().and_then(|number| content.parts.get(number));
                 let Some(part) = found else { return Ok(None) };
-                // Offsets count from the raw message; the trace prefix stands before it.
+                // Offsets count from the raw message, after the trace prefix.
                 let window = within_window(&(prefix.len() as u64..row.size), part);
                 Ok(Some((Self::stored(account, at, window, part.encoding), rest)))
             }
@@ -251,8 +242,7 @@ impl Blob {
         Self { location: BlobLocation::Stored { account, at, window, encoding }, media_type: None }
     }
 
-    /// Finds the part of a message to which the steps lead. Each message on the way is read, parsed
-    /// and dropped: the part is later read from where it is stored, and decoded while it is read.
+    /// Finds the part of a message to which the steps lead. Parses each message on the way.
     fn within(self, context: &Context, steps: &[u32]) -> Result<Option<Self>, MethodError> {
         let mut blob = self;
         for step in steps {
@@ -300,13 +290,11 @@ impl Blob {
         }
     }
 
-    /// Returns the media type that the uploader gave, for an upload.
     #[must_use]
     pub fn media_type(&self) -> Option<&str> {
         self.media_type.as_deref()
     }
 
-    /// Returns the size in bytes. An encoded part is read to count its bytes.
     ///
     /// # Errors
     /// Those of reading.
@@ -341,12 +329,10 @@ impl Blob {
         Ok(Some(all))
     }
 
-    /// Returns a reader for a range of the blob. If the range goes beyond the end, the reader ends
-    /// with the blob.
+    /// Returns a reader for a range of the blob, as far as the blob goes.
     #[must_use]
     pub fn reader(self, range: Range<u64>) -> BlobReader {
         let left = range.end.saturating_sub(range.start);
-        // Without an encoding, reading can start in the middle.
         let from = |window: &Range<u64>, encoding: u8| {
             let skip = if encoding == 0 { 0 } else { range.start };
             let at =
@@ -382,8 +368,7 @@ fn within_window(message: &Range<u64>, part: &PartOffsets) -> Range<u64> {
     at(part.body)..at(part.end)
 }
 
-/// Reads a blob in pieces. Each piece is read from a new snapshot, so that a slow client does not
-/// keep a snapshot open.
+/// Reads a blob in pieces, each from a new snapshot, so that a slow client keeps none open.
 #[derive(Debug)]
 pub struct BlobReader {
     source: ReaderSource,
@@ -395,19 +380,18 @@ pub struct BlobReader {
     left: u64,
 }
 
-/// The source of the bytes, before they are decoded.
 #[derive(Debug)]
 enum ReaderSource {
     /// The bytes between `at` and `end` of an email or an upload. With `whole_pieces`, each read is
-    /// of [`READ_CHUNK`] bytes, because encoded bytes are more than `left` says.
+    /// of [`READ_CHUNK`] bytes, because `left` does not count encoded bytes.
     Stored { account: AccountId, stored: BlobSource, at: u64, end: u64, whole_pieces: bool },
     /// The decoded bytes of another reader.
     Within(Box<BlobReader>),
 }
 
 impl BlobReader {
-    /// Returns the next piece, which is never empty; `None` at the end, and after an error. May
-    /// wait for the disk.
+    /// Returns the next piece, which is not empty; `None` at the end, and after an error. May wait
+    /// for the disk.
     ///
     /// # Errors
     /// `NotFound` if the blob was destroyed meanwhile; those of reading.

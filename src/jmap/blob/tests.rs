@@ -289,7 +289,7 @@ fn blob_lookup_finds_emails_threads_and_mailboxes() {
     assert_eq!(error(&context, "Blob/lookup", &unknown), "unknownDataType");
 }
 
-/// A part of an upload is read from the store in pieces: the upload is not held in memory.
+/// An upload is not held in memory.
 #[test]
 fn parts_of_uploads_are_streamed_at_any_nesting() {
     let context = context();

@@ -12,7 +12,6 @@ use crate::store::Snapshot;
 use crate::wire::jmap::standard::UpdatedProperties;
 use crate::wire::jmap::{JsonObject, MethodError, Property as _};
 
-/// Reads the mailboxes of an account from one snapshot.
 pub(in crate::jmap) struct MailboxReader<'a> {
     pub(super) context: &'a Context,
     pub(super) account: &'a Account,
@@ -22,7 +21,6 @@ pub(in crate::jmap) struct MailboxReader<'a> {
 }
 
 impl MailboxReader<'_> {
-    /// The mailboxes that the caller sees.
     pub(super) fn visible(&self) -> Result<&VisibleMailboxes, MethodError> {
         if let Some(visible) = self.visible.get() {
             return Ok(visible);

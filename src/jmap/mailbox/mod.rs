@@ -1,9 +1,8 @@
 //! The methods of Mailbox (RFC 8621 §2), and the mailboxes of an account as the caller sees them.
 //!
-//! - The owner sees every mailbox. A guest sees those in which the guest has any right, and the
-//!   names of their ancestors.
-//! - A guest gets the guest's own rights and subscriptions, and counts unread threads only among
-//!   the emails that the guest may read.
+//! - A guest sees the mailboxes in which the guest has any right, and the names of their ancestors.
+//! - A guest gets the guest's own rights and subscriptions, and the unread threads among the emails
+//!   that the guest may read.
 
 mod get;
 mod query;
@@ -47,13 +46,11 @@ properties! {
 }
 
 impl MailboxProperty {
-    /// The counts, which change with every email.
     const COUNTS: [Self; 4] =
         [Self::TotalEmails, Self::UnreadEmails, Self::TotalThreads, Self::UnreadThreads];
 
     /// The properties that a request may ask for. Those of a capability require that the request
-    /// uses it (RFC 9670 §4). Attributes are what the owner chose for a mailbox, such as its color;
-    /// a guest has none.
+    /// uses it (RFC 9670 §4).
     fn available(call: &Call<'_>) -> Vec<Self> {
         let is_available = |property: &Self| match property {
             Self::ShareWith => call.uses(PRINCIPALS),
@@ -64,7 +61,6 @@ impl MailboxProperty {
     }
 }
 
-/// The mailboxes of an account as the caller sees them.
 pub(super) struct VisibleMailboxes(BTreeMap<MailboxUid, Mailbox>);
 
 impl VisibleMailboxes {
@@ -76,13 +72,11 @@ impl VisibleMailboxes {
         Ok(Self(visible_to_guest(all, account.id, guest, &subscribed)))
     }
 
-    /// Counts the unread threads for a guest, for whom `read` leaves them 0: the email that makes a
-    /// thread unread may be one that the guest does not see. Does nothing for the owner, whose rows
-    /// have the number.
+    /// Counts the unread threads for a guest, for whom `read` leaves them 0. Does nothing for the
+    /// owner.
     ///
-    /// This reads emails: call it only for an answer that contains the number, and never while the
-    /// account is locked. The rows are charged to the request. The result also says which listings
-    /// the count used or would have used.
+    /// This reads emails, so it must not run while the account is locked. The rows are charged to
+    /// the request. The result also says which listings the count used or would have used.
     ///
     /// # Errors
     /// `requestTooLarge` if the request has walked over too many emails; errors of the store.
@@ -109,10 +103,8 @@ impl VisibleMailboxes {
         Ok(unread)
     }
 
-    /// Returns whether the tree that the caller sees has been the same since a state, except for
-    /// counts. The store has no history of the tree of a guest, so the tree counts as unchanged
-    /// only if no mailbox and no share changed. For the owner the answer is always true, because
-    /// the store has the changes of the owner's tree.
+    /// Whether no mailbox and no share that a guest sees changed since a state, except for counts.
+    /// The store has no history of the tree of a guest. For the owner the answer is `true`.
     fn is_tree_unchanged_since(
         &self,
         snapshot: &Snapshot<'_>,
@@ -124,7 +116,7 @@ impl VisibleMailboxes {
         Ok(is_unchanged && same_access_since(snapshot, account, since)?)
     }
 
-    /// Reads one mailbox as the caller sees it. Unread threads are not counted for a guest.
+    /// Does not count unread threads for a guest.
     fn read_one(
         snapshot: &Snapshot<'_>,
         account: &Account,
@@ -142,8 +134,7 @@ impl VisibleMailboxes {
         Some((uid, self.0.get(&uid)?))
     }
 
-    /// The ancestors of a mailbox, the nearest first. The number is bounded, in case damaged rows
-    /// form a cycle.
+    /// The ancestors of a mailbox, the nearest first. Ends even if damaged rows form a cycle.
     fn ancestors<'s>(
         &'s self,
         mailbox: &'s Mailbox,
@@ -156,9 +147,8 @@ impl VisibleMailboxes {
     }
 }
 
-/// The mailboxes that a guest may know of, with the guest's rights and subscriptions: those in
-/// which the guest has any right, and their ancestors, so that the tree has the same shape for
-/// everybody. A guest sees the name of an ancestor without rights, but no role and no counts.
+/// Returns the mailboxes in which a guest has any right, with the guest's rights and subscriptions,
+/// and their ancestors. An ancestor without rights has no role and no counts.
 fn visible_to_guest(
     all: BTreeMap<MailboxUid, Mailbox>,
     owner: AccountId,
@@ -174,8 +164,7 @@ fn visible_to_guest(
     }
     let as_guest = |(uid, row): (MailboxUid, Mailbox)| {
         let rights = row.rights_of(owner, guest);
-        // The stored number of unread threads includes emails that the guest does not see;
-        // `VisibleMailboxes::count_unread_threads` counts the others.
+        // `VisibleMailboxes::count_unread_threads` counts the emails that the guest sees.
         let counts = if rights & Right::ReadItems.bit() == 0 {
             MailboxCounts::default()
         } else {
@@ -189,7 +178,6 @@ fn visible_to_guest(
     all.into_iter().filter(|(uid, _)| visible.contains(uid)).map(as_guest).collect()
 }
 
-/// Returns the given properties of a mailbox as a JMAP object.
 fn object(uid: MailboxUid, mailbox: &Mailbox, properties: &[MailboxProperty]) -> JsonObject {
     object_of(properties, |property| value(uid, mailbox, *property))
 }
@@ -222,7 +210,7 @@ fn value(uid: MailboxUid, mailbox: &Mailbox, property: MailboxProperty) -> Value
     }
 }
 
-/// The caller's rights in a mailbox. Nobody may destroy the inbox.
+/// Nobody may destroy the inbox.
 fn caller_rights(mailbox: &Mailbox) -> u16 {
     if mailbox.role == Some(Role::Inbox) {
         mailbox.rights & !Right::Delete.bit()

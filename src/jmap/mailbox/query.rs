@@ -13,7 +13,7 @@ use crate::query::Collation;
 use crate::store::ClientState;
 use crate::wire::jmap::MethodError;
 
-/// A filter condition (RFC 8621 §2.3).
+/// RFC 8621 §2.3.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) enum MailboxCondition {
@@ -32,9 +32,8 @@ pub(in crate::jmap) enum MailboxSortProperty {
     ParentId,
 }
 
-/// The arguments that Mailbox/query has in addition to those of RFC 8620 §5.5. RFC 8621 §2.4 does
-/// not list them for Mailbox/queryChanges, but without them the changes of a query that used them
-/// could not be calculated.
+/// The further arguments of Mailbox/query. RFC 8621 §2.4 does not list them for
+/// Mailbox/queryChanges, but they are needed there, too.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) struct MailboxTreeArgs {
@@ -79,7 +78,7 @@ fn affected_ids(
         reader.snapshot.mailbox_changes(account.id, ClientState::at(since), usize::MAX)?;
     let Some(changes) = changes else { return Ok(None) };
     let mut destroyed = changes.changes.destroyed;
-    // No share changed since that state, so a guest saw none of the destroyed mailboxes.
+    // No share changed since, so a guest saw none of the destroyed mailboxes.
     destroyed.retain(|_| account.guest.is_none());
     let mut ids: BTreeSet<String> = destroyed.iter().map(ToString::to_string).collect();
     let changed = |mailbox: &Mailbox| mailbox.updated_not_counts > since;
@@ -90,7 +89,7 @@ fn affected_ids(
     Ok(Some(ids))
 }
 
-/// Returns the ids of all matching mailboxes, sorted.
+/// Sorted as the query asks.
 fn results(visible: &VisibleMailboxes, query: &ObjectQuery<Mailbox>) -> Vec<String> {
     let MailboxTreeArgs { sort_as_tree, filter_as_tree } = query.extra_args;
     let (filter, order) = (&query.filter, &query.sort);
@@ -104,8 +103,7 @@ fn results(visible: &VisibleMailboxes, query: &ObjectQuery<Mailbox>) -> Vec<Stri
     });
     found.sort_by_cached_key(|(uid, mailbox)| {
         let own = SiblingPosition { uid: *uid, mailbox, order };
-        // With `sortAsTree` the key is the path from the top: a parent sorts before its children,
-        // and a whole subtree before the next sibling.
+        // With `sortAsTree` the key is the path from the top.
         let mut path = vec![own];
         if sort_as_tree {
             path.extend(visible.ancestors(mailbox).map(|(uid, mailbox)| SiblingPosition {

@@ -1,12 +1,8 @@
-//! Mailbox/set (RFC 8621 §2.5): carries out the operations of a call in an order in which they
-//! succeed.
+//! Mailbox/set (RFC 8621 §2.5).
 //!
-//! - The objects of a call may depend on each other: a mailbox is created under one that the same
-//!   call creates, takes the name or role that another gives up, or can only be destroyed after its
-//!   children. An operation that fails is therefore tried again after the others, until a round
-//!   makes no progress.
-//! - Updates that are valid only together, such as two mailboxes that swap their names, are then
-//!   tried together.
+//! - The operations of a call may depend on each other. One that fails is tried again after the
+//!   others, until a round makes no progress. Updates that are valid only together, such as two
+//!   mailboxes that swap their names, are then tried together.
 //! - All this is one commit. Mailboxes that are destroyed with their emails
 //!   (`onDestroyRemoveEmails`) follow in commits of their own, and an error there concerns only the
 //!   mailbox.
@@ -36,7 +32,6 @@ use remove::remove_with_emails;
 
 pub(in crate::jmap) struct MailboxSet;
 
-/// The argument that Mailbox/set has in addition to those of RFC 8620 §5.3.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) struct MailboxSetArgs {
@@ -60,7 +55,6 @@ fn set(call: &Call<'_>, args: SetArgs, remove_emails: bool) -> Result<SetAnswer,
     let unread_threads = guest_unread_threads(context, &account, &set)?;
     let checkpoint = call.created.checkpoint();
     let committed = context.store.commit(account.id, |txn| {
-        // The commit may be run again.
         call.created.restore(&checkpoint);
         let before = newest_change(txn.state(), account.guest.is_some(), DataType::Mailbox);
         if !set.is_in_state(context, before) {
@@ -91,9 +85,8 @@ fn set(call: &Call<'_>, args: SetArgs, remove_emails: bool) -> Result<SetAnswer,
     Ok(work.response.into_answer(context, &account, states))
 }
 
-/// Counts the unread threads that a guest sees, if an update contains `unreadThreads`: a client may
-/// send back a value that the server set (RFC 8620 §5.3). They are counted before the account is
-/// locked, so that deliveries do not wait.
+/// Counts the unread threads that a guest sees, if an update contains `unreadThreads`, before the
+/// account is locked. A client may send back a value that the server set (RFC 8620 §5.3).
 fn guest_unread_threads(
     context: &Context,
     account: &Account,
@@ -113,7 +106,6 @@ fn guest_unread_threads(
     Ok(BTreeMap::new())
 }
 
-/// The creation, update or destruction of one mailbox, as the client asked for it.
 #[derive(Clone, Copy)]
 enum MailboxOperation<'s> {
     Create(&'s str, &'s Map<String, Value>),
@@ -121,14 +113,13 @@ enum MailboxOperation<'s> {
     Destroy(&'s str),
 }
 
-/// One call of Mailbox/set while it is carried out.
 pub(super) struct MailboxSetCall<'a> {
     pub(super) call: &'a Call<'a>,
     pub(super) account: &'a Account,
     response: SetResponse,
-    /// The mailboxes that were created or updated.
+    /// Those that were created or updated.
     changed: Vec<MailboxUid>,
-    /// The result of [`guest_unread_threads`].
+    /// What [`guest_unread_threads`] returned.
     unread_threads: BTreeMap<MailboxUid, u64>,
 }
 
@@ -247,8 +238,6 @@ impl MailboxSetCall<'_> {
         }
     }
 
-    /// Returns the mailbox that an id or a creation id stands for. The creation id may be from this
-    /// call.
     fn resolve(&self, id: &str) -> Result<MailboxUid, SetError> {
         self.call.created.resolve(id).and_then(|id| id.parse().ok()).ok_or(SetError::NotFound)
     }
@@ -260,13 +249,10 @@ impl MailboxSetCall<'_> {
     }
 }
 
-/// Why an operation failed.
 pub(super) enum OperationError {
-    /// The operation is refused.
     Object(SetError),
-    /// The mailbox that is to be destroyed has emails in it.
+    /// A mailbox that is to be destroyed has emails.
     HasEmails(MailboxUid),
-    /// The whole call fails.
     Call(Error),
 }
 
@@ -280,8 +266,8 @@ fn mailbox_has_email() -> SetError {
     SetError::other("mailboxHasEmail", "it has emails in it")
 }
 
-/// Moves from `failed` to `to_empty` each mailbox that could not be destroyed only because of its
-/// children, if all of these are in `to_empty`. A parent comes after its children.
+/// Moves from `failed` to `to_empty` each mailbox that is to be destroyed and whose children are
+/// all in `to_empty`. A parent comes after its children.
 fn move_emptied_parents(
     all: &[(MailboxUid, Mailbox)],
     failed: &mut Vec<(MailboxOperation<'_>, SetError)>,
@@ -305,8 +291,7 @@ fn move_emptied_parents(
     }
 }
 
-/// Converts an error of the store about the mailbox `uid`. `may_know` says whether the caller may
-/// learn the id of another mailbox.
+/// `may_know` says whether the caller may learn the id of another mailbox.
 fn operation_error(
     error: Error,
     uid: MailboxUid,

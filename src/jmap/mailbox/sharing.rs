@@ -14,10 +14,6 @@ use crate::store::Txn;
 use crate::wire::jmap::{Property as _, SetError};
 
 impl MailboxSetCall<'_> {
-    /// Checks that a guest may destroy a mailbox, and the emails in it.
-    ///
-    /// # Errors
-    /// `notFound`, `forbidden`; errors of the store.
     pub(super) fn require_destroy_right(
         &self,
         txn: &Txn<'_>,
@@ -41,10 +37,6 @@ impl MailboxSetCall<'_> {
         }
     }
 
-    /// Checks that the caller may change a property of a mailbox.
-    ///
-    /// # Errors
-    /// `forbidden`.
     pub(super) fn require_property_right(
         &self,
         visible: &Mailbox,
@@ -61,8 +53,8 @@ impl MailboxSetCall<'_> {
         if may { Ok(()) } else { Err(forbidden(&format!("change {property}"))) }
     }
 
-    /// Returns the parent of a mailbox that a guest creates or moves, after proving that the guest
-    /// may create children in it.
+    /// Returns the parent of a mailbox that a guest creates or moves, if the guest may create
+    /// children in it.
     ///
     /// # Errors
     /// `invalidProperties`, `forbidden`; errors of the store.
@@ -85,8 +77,7 @@ impl MailboxSetCall<'_> {
         Ok(stored)
     }
 
-    /// Reads `shareWith` (RFC 9670 §4): the rights of each principal. A principal without any right
-    /// is left out.
+    /// Reads `shareWith` (RFC 9670 §4), without the principals that have no right.
     ///
     /// # Errors
     /// `invalidProperties`; `serverFail` if the caller's account cannot be read.

@@ -1,9 +1,6 @@
 //! Message disposition notifications (MDN, RFC 9007): the owner notifies the sender of a message,
-//! for example that it was displayed, and reads the notifications of others.
-//!
-//! - `object` reads the MDN object that a client gives, `send` puts the notification into the
-//!   outbox, and `parse` reads a received notification.
-//! - `outbox::mdn` reads the request of the sender, and says when it must not be answered.
+//! for example that it was displayed, and reads the notifications of others. `outbox::mdn` says
+//! when a request must not be answered.
 
 mod object;
 mod parse;
@@ -19,7 +16,7 @@ use super::method::Call;
 use crate::message::report::DispositionReport;
 use crate::wire::jmap::MethodError;
 
-/// Returns the account with this id, of which the caller must not be a guest.
+/// Returns an account in which the caller is not a guest.
 ///
 /// # Errors
 /// `InvalidArguments` if there is no such account (RFC 9007 §2.1, §2.2).
@@ -32,7 +29,7 @@ fn managed_account(call: &Call<'_>, id: &str) -> Result<Account, MethodError> {
     })
 }
 
-/// Returns a `Disposition` object (RFC 9007 §2).
+/// RFC 9007 §2.
 fn disposition(report: &DispositionReport) -> Value {
     json!({
         "actionMode": report.action.name(),

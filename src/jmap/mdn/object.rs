@@ -9,12 +9,9 @@ use crate::message::report::{
 use crate::model::limits;
 use crate::wire::jmap::SetError;
 
-/// How many extension fields one MDN may have.
 const MAX_EXTENSIONS: usize = 50;
-/// Properties that only the server sets.
 const SERVER_SET: [&str; 4] = ["mdnGateway", "originalRecipient", "originalMessageId", "error"];
 
-/// The properties of an MDN that a client wants to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MdnObject {
     /// `forEmailId`: an id or a creation id.
@@ -31,8 +28,6 @@ pub(super) struct MdnObject {
 }
 
 impl MdnObject {
-    /// Reads an MDN.
-    ///
     /// # Errors
     /// `InvalidProperties` with all invalid properties; `TooLarge`.
     pub(super) fn read(object: &Map<String, Value>) -> Result<Self, SetError> {
@@ -110,7 +105,6 @@ impl MdnObject {
     }
 }
 
-/// Properties that the client may set.
 const PROPERTIES: [&str; 8] = [
     "forEmailId",
     "subject",
@@ -130,7 +124,7 @@ fn is_line(text: &str) -> bool {
     !text.trim().is_empty() && text.len() <= MAX_VALUE_BYTES && !text.chars().any(char::is_control)
 }
 
-/// Reads one of several words, which are case-sensitive (RFC 9007 §2).
+/// The words are case-sensitive (RFC 9007 §2).
 fn word<T: Copy>(
     object: &Map<String, Value>,
     name: &str,
@@ -145,7 +139,7 @@ fn word<T: Copy>(
     })
 }
 
-/// Reads the extension fields (RFC 8098 §3.3).
+/// RFC 8098 §3.3.
 fn extensions(given: Option<&Value>) -> Result<Vec<(String, String)>, SetError> {
     let Some(given) = given else { return Ok(Vec::new()) };
     let invalid = || {

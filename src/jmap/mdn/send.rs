@@ -1,8 +1,8 @@
 //! MDN/send (RFC 9007 §2.1): queues notifications about emails.
 //!
-//! - One commit queues a notification and sets the keyword `$mdnsent` of its email. So at most one
-//!   notification is sent for a message, also with concurrent requests or after a crash.
-//! - All other changes of the email are made by an Email/set that follows the call.
+//! - One commit queues a notification and sets the keyword `$mdnsent` of its email, which forbids a
+//!   second one.
+//! - An Email/set that follows the call makes the other changes of the email.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,6 @@ use crate::store::Error;
 use crate::wire::jmap::json::{members, or_null};
 use crate::wire::jmap::{Answer, JsonObject, MethodError, SetError};
 
-/// How many bytes of a message are read to find its header.
 const MAX_HEADER_BYTES: u64 = 256 * 1024;
 
 pub(in crate::jmap) struct MdnSend;
@@ -37,7 +36,7 @@ pub(in crate::jmap) struct MdnSend;
 pub(in crate::jmap) struct MdnSendArgs {
     account_id: String,
     identity_id: Option<String>,
-    /// MDNs by creation id.
+    /// By creation id.
     send: Option<BTreeMap<String, JsonObject>>,
     /// Patches of the emails, by `#` and the creation id of the MDN.
     #[serde(default)]
@@ -50,7 +49,7 @@ pub(in crate::jmap) struct MdnSendAnswer {
     account_id: String,
     /// The properties that the client did not give, by creation id.
     sent: Option<JsonObject>,
-    /// Errors by creation id.
+    /// By creation id.
     not_sent: Option<JsonObject>,
 }
 
@@ -108,8 +107,6 @@ fn send(call: &Call<'_>, args: &MdnSendArgs) -> Result<MdnSendAnswer, MethodErro
     Ok(MdnSendAnswer { account_id, sent: none_if_empty(sent), not_sent: none_if_empty(not_sent) })
 }
 
-/// Returns the identity with this id.
-///
 /// # Errors
 /// `InvalidArguments` if there is no such identity.
 fn identity(call: &Call<'_>, account: &Account, id: &str) -> Result<SenderIdentity, MethodError> {
@@ -121,8 +118,8 @@ fn identity(call: &Call<'_>, account: &Account, id: &str) -> Result<SenderIdenti
     })
 }
 
-/// Checks that each MDN has a patch that sets the keyword `$mdnsent`, and that no other patches are
-/// given (RFC 9007 §2.1).
+/// Checks that there is a patch for each MDN and for nothing else, and that it sets the keyword
+/// `$mdnsent` (RFC 9007 §2.1).
 fn require_sent_keyword(
     mdns: &BTreeMap<String, JsonObject>,
     patches: &BTreeMap<String, JsonObject>,
@@ -145,7 +142,6 @@ fn require_sent_keyword(
     }
 }
 
-/// Sends notifications from one account, by one identity.
 struct MdnSender<'a> {
     call: &'a Call<'a>,
     account: &'a Account,
@@ -154,8 +150,8 @@ struct MdnSender<'a> {
 }
 
 impl MdnSender<'_> {
-    /// Sends a notification. Returns the email that it is about, and the properties that the client
-    /// did not give.
+    /// Returns the email that the notification is about, and the properties that the client did not
+    /// give.
     fn send(&mut self, given: &JsonObject) -> Result<(EmailId, JsonObject), SetFailure> {
         let mdn = MdnObject::read(given)?;
         let id = self.call.created.resolve(&mdn.email).and_then(|id| id.parse::<EmailId>().ok());
@@ -175,8 +171,6 @@ impl MdnSender<'_> {
         Ok((id, not_given))
     }
 
-    /// Returns an email, and the sender's request for a notification.
-    ///
     /// # Errors
     /// `notFound` if there is no such email or no such request (RFC 9007 §2.1).
     fn email_and_request(&self, id: EmailId) -> Result<(EmailMetadata, MdnRequest), SetFailure> {
@@ -197,8 +191,8 @@ impl MdnSender<'_> {
     }
 
     /// Returns the address for which the notification is sent: the one that the client names, or
-    /// the address of the identity. For an identity `*@domain`, it is the address of that domain to
-    /// which the message was sent.
+    /// that of the identity. For an identity `*@domain`, it is the address of that domain to which
+    /// the message was sent.
     ///
     /// # Errors
     /// `forbiddenFrom` if the address is not the account's; `invalidProperties` if there is none.
@@ -242,7 +236,6 @@ impl MdnSender<'_> {
         ))
     }
 
-    /// Reads the message as it was received.
     fn original(&mut self, email: &EmailMetadata) -> Result<Vec<u8>, SetFailure> {
         if email.size > limits::MAX_MESSAGE_BYTES {
             return Err(too_large().into());
@@ -252,13 +245,13 @@ impl MdnSender<'_> {
         Ok(raw.ok_or(SetError::NotFound)?)
     }
 
-    /// Queues the notification and sets the keyword, in one commit.
+    /// In one commit.
     fn queue(&mut self, id: EmailId, draft: MdnDraft) -> Result<(), SetFailure> {
         let (context, account) = (self.call.context, self.account);
         let (message_id, _) = email::new_message_id(account).map_err(SetFailure::Call)?;
         let recipients = draft.to.iter().filter_map(|to| Address::parse(&to.email).ok()).collect();
         let now = context.store.clock().now();
-        // The client names the reporting program, so the name of the server is not used.
+        // The client names the reporting program.
         let raw =
             compose_notification(draft, &Reporter { hostname: "", message_id: &message_id, now });
         if raw.len() as u64 > limits::MAX_MESSAGE_BYTES {
@@ -281,7 +274,7 @@ impl MdnSender<'_> {
             }
             let mut keywords = email.keywords;
             keywords.insert(keyword::MDN_SENT.into());
-            // A failure of the whole commit, so that the notification is not queued either.
+            // This fails the whole commit, so that the notification is not queued either.
             txn.update_email(id, email.mailboxes, keywords).map(drop).map_err(SetFailure::Call)
         })
     }
@@ -301,7 +294,6 @@ fn too_large() -> SetError {
     SetError::TooLarge(format!("the message is larger than {} bytes", limits::MAX_MESSAGE_BYTES))
 }
 
-/// Makes the notification that the client asks for.
 fn draft(
     mdn: &MdnObject,
     request: &MdnRequest,
@@ -353,7 +345,6 @@ fn draft(
 /// RFC 8098 §2.1: a notification does not prove that anybody read the message.
 const GUARANTEE: &str = "This is no guarantee that it has been read or understood.";
 
-/// Returns a title and a phrase for a disposition, for the readers of a notification.
 fn describe(kind: DispositionType) -> (&'static str, &'static str) {
     match kind {
         DispositionType::Deleted => ("Deleted", "has been deleted"),
@@ -363,7 +354,6 @@ fn describe(kind: DispositionType) -> (&'static str, &'static str) {
     }
 }
 
-/// Returns the properties of the MDN that the client did not give.
 fn properties_not_given(
     given: &JsonObject,
     mdn: &MdnObject,

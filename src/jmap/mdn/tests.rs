@@ -41,8 +41,7 @@ impl Fixture {
         self.account.parse().unwrap()
     }
 
-    /// Files a message into Ann's inbox, as if it was delivered from this envelope sender. Returns
-    /// the id of the email.
+    /// Files a message into Ann's inbox, as if it was delivered from this envelope sender.
     fn deliver(&self, from: &str, raw: &str) -> String {
         let raw = raw.replace('\n', "\r\n").into_bytes();
         let prefix = format!("Return-Path: <{from}>\r\n");
@@ -63,7 +62,7 @@ impl Fixture {
         made.pop().unwrap().1.unwrap().0.to_string()
     }
 
-    /// Runs one call. Returns all its answers.
+    /// Returns all answers of one call.
     fn run(&self, using: &[&str], name: &str, mut arguments: Value) -> Value {
         arguments["accountId"] = self.account.clone().into();
         let request = json!({"using": using, "methodCalls": [[name, arguments, "c"]]});
@@ -72,7 +71,6 @@ impl Fixture {
         run(&self.context, request).unwrap().json()["methodResponses"].clone()
     }
 
-    /// Runs one call within a budget. Returns all its answers.
     fn within(&self, budget: Budget, call: &Value) -> Value {
         let request = json!({"using": CAPABILITIES, "methodCalls": [call]});
         let request =

@@ -8,10 +8,10 @@ pub(in crate::jmap) fn to_json(addresses: &[EmailAddress]) -> Value {
     addresses.iter().map(|address| json!({"name": address.name, "email": address.email})).collect()
 }
 
-/// Reads up to `max` addresses; `None` for null. More than `max`, an invalid address, or a member
-/// other than `name` and `email` is an error.
+/// Reads up to `max` addresses; `None` for null.
 ///
 /// # Errors
+/// A text that says what is expected.
 /// A text that says what is expected.
 pub(in crate::jmap) fn read(
     value: &Value,

@@ -15,21 +15,17 @@ use crate::wire::jmap::MethodError;
 use crate::wire::jmap::arguments::short;
 use crate::wire::jmap::standard::SortComparator;
 
-/// Reads a filter over conditions of a type. Without a filter everything matches.
-///
-/// `C` is an enum: each variant is a property of the `FilterCondition`, with its value.
+/// Reads a filter over conditions of a type. `C` is an enum: each variant is a property of the
+/// `FilterCondition`, with its value.
 ///
 /// # Errors
-/// `InvalidArguments`; `UnsupportedFilter` for a condition that the type does not have, or a filter
-/// beyond the bounds.
+/// Those of `FilterTree::read`.
 pub(super) fn filter<C: DeserializeOwned>(
     given: Option<&Value>,
 ) -> Result<FilterTree<C>, MethodError> {
     FilterTree::read(given, |name, value| condition(name, value).map(Some))
 }
 
-/// Reads one condition of a type.
-///
 /// # Errors
 /// `UnsupportedFilter` if the type has no condition of this name; `InvalidArguments`.
 pub(in crate::jmap) fn condition<C: DeserializeOwned>(
@@ -46,8 +42,7 @@ pub(in crate::jmap) fn condition<C: DeserializeOwned>(
     })
 }
 
-/// Reads a sort. `P` is an enum of the properties by which the type can be sorted. Without a sort
-/// there are no comparators.
+/// Reads a sort. `P` is an enum of the properties by which the type can be sorted.
 ///
 /// # Errors
 /// `UnsupportedSort` for any other property or collation, or a sort beyond the bounds;
@@ -77,7 +72,6 @@ pub(in crate::jmap) fn sort_by<P: DeserializeOwned>(
     given.into_iter().map(read).collect()
 }
 
-/// Why a condition cannot be read.
 #[derive(Debug, thiserror::Error)]
 enum ConditionError {
     #[error("no such condition")]

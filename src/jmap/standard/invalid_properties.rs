@@ -4,7 +4,7 @@
 use crate::model::limits;
 use crate::wire::jmap::SetError;
 
-/// The invalid properties that were found so far, and the reason for the first.
+/// The invalid properties so far, and the reason for the first.
 #[derive(Debug, Default)]
 pub(in crate::jmap) struct InvalidProperties {
     properties: Vec<String>,
@@ -24,8 +24,7 @@ impl InvalidProperties {
         }
     }
 
-    /// Returns the value of a successful result. For an `InvalidProperties` error, adds its
-    /// properties and returns `None`.
+    /// Returns the value. For an `InvalidProperties` error, adds its properties and returns `None`.
     ///
     /// # Errors
     /// Any other error.
@@ -48,9 +47,6 @@ impl InvalidProperties {
     }
 
     /// Returns the collected error, if any.
-    ///
-    /// # Errors
-    /// `InvalidProperties` if a property was added.
     pub(in crate::jmap) fn finish(self) -> Result<(), SetError> {
         match self.why {
             Some(why) => Err(SetError::InvalidProperties(self.properties, why)),

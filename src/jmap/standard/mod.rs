@@ -1,7 +1,5 @@
 //! The standard methods over any object type (RFC 8620 §5): /get, /changes, /set, /query and
-//! /queryChanges, with their arguments, bounds, states and answers.
-//!
-//! Each object type defines its own properties, and what it means to change one.
+//! /queryChanges. Each object type defines its properties, and what it means to change one.
 
 pub(super) mod email_addresses;
 mod filter;

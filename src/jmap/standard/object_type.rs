@@ -1,7 +1,7 @@
 //! Object types, and /get and /changes over them (RFC 8620 §5.1, §5.2).
 //!
-//! - A type defines what a call reads (`Reader`) and the value of each property. It implements one
-//!   trait for each method that it has.
+//! A type defines what a call reads (`Reader`) and the value of each property, in one trait for
+//! each method that it has.
 //! - The methods here read the arguments, check the bounds, charge the budget, and make the answer.
 
 use std::fmt::Display;
@@ -27,11 +27,9 @@ pub(in crate::jmap) trait ObjectType {
     /// Reads the objects for one call, from one snapshot and with the rights of the caller.
     type Reader<'a>;
 
-    /// Whether guests may call the methods of this type, and not only the owner of the account.
+    /// Whether guests may call the methods of this type.
     const GUESTS: bool = false;
 
-    /// Returns the account in which a method of this type is called.
-    ///
     /// # Errors
     /// `AccountNotFound`; `AccountNotSupportedByMethod` if the caller is a guest and guests may not
     /// call the method.
@@ -41,16 +39,14 @@ pub(in crate::jmap) trait ObjectType {
 
     fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<Self::Reader<'a>, MethodError>;
 
-    /// Returns the state of the type in the reader's snapshot.
     fn state(reader: &Self::Reader<'_>) -> Result<String, MethodError>;
 }
 
-/// A type that has /get.
 pub(in crate::jmap) trait GetObjects: ObjectType {
-    /// Returns the properties that a request may ask for. They are the default, too.
+    /// The properties that a request may ask for. They are the default, too.
     fn properties(call: &Call<'_>) -> Vec<Self::Property>;
 
-    /// Reads ahead what the objects need; `ids` are the ones that the client named, if any.
+    /// Reads ahead what the objects need. `ids` are those that the client named, if any.
     fn prepare(
         _: &mut Self::Reader<'_>,
         _ids: Option<&[String]>,
@@ -59,11 +55,10 @@ pub(in crate::jmap) trait GetObjects: ObjectType {
         Ok(())
     }
 
-    /// Returns the ids of all objects. It may stop after one more than /get may return, since the
-    /// call is then refused.
+    /// Returns the ids of all objects, or of one more than /get may return.
     fn ids(reader: &Self::Reader<'_>) -> Result<Vec<Self::Id>, MethodError>;
 
-    /// Returns these properties of an object; `None` if the caller sees no such object.
+    /// Returns `None` if the caller sees no such object.
     fn object(
         reader: &Self::Reader<'_>,
         id: &Self::Id,
@@ -71,7 +66,6 @@ pub(in crate::jmap) trait GetObjects: ObjectType {
     ) -> Result<Option<JsonObject>, MethodError>;
 }
 
-/// Makes an object of these properties, with the values that `value` returns.
 pub(in crate::jmap) fn object_of<P: Property>(
     properties: &[P],
     mut value: impl FnMut(&P) -> Value,
@@ -79,7 +73,6 @@ pub(in crate::jmap) fn object_of<P: Property>(
     properties.iter().map(|property| (property.name().to_owned(), value(property))).collect()
 }
 
-/// /get of a type.
 pub(in crate::jmap) struct GetMethod<T>(PhantomData<T>);
 
 impl<T: GetObjects> Method for GetMethod<T> {
@@ -92,8 +85,6 @@ impl<T: GetObjects> Method for GetMethod<T> {
     }
 }
 
-/// Returns the answer of /get in an account that the caller may use.
-///
 /// # Errors
 /// `InvalidArguments` for a property of a capability that the request does not use,
 /// `RequestTooLarge`, and those of reading.
@@ -154,7 +145,7 @@ pub(in crate::jmap) fn requested_ids(
     }
 }
 
-/// Returns the properties to report, each once: `id` and the named ones, or all that are available.
+/// Returns each property once: `id` and the named ones, or all that are available.
 fn requested_properties<P: Property>(
     available: Vec<P>,
     named: Option<Vec<P>>,
@@ -173,9 +164,8 @@ fn requested_properties<P: Property>(
     Ok(properties)
 }
 
-/// A type that has /changes.
 pub(in crate::jmap) trait ObjectChanges: ObjectType {
-    /// Returns the changes since a state, up to `max_changes` ids; `None` if they cannot be
+    /// Returns up to `max_changes` ids that changed since a state; `None` if that cannot be
     /// calculated.
     fn changes(
         reader: &Self::Reader<'_>,
@@ -184,7 +174,6 @@ pub(in crate::jmap) trait ObjectChanges: ObjectType {
     ) -> Result<Option<ChangedObjects<Self::Id>>, MethodError>;
 }
 
-/// The changes of a type since a state.
 #[derive(Debug)]
 pub(in crate::jmap) struct ChangedObjects<Id> {
     pub(in crate::jmap) created: Vec<Id>,
@@ -192,13 +181,12 @@ pub(in crate::jmap) struct ChangedObjects<Id> {
     pub(in crate::jmap) destroyed: Vec<Id>,
     /// The state of the client once it has these changes.
     pub(in crate::jmap) state: String,
-    /// Whether there are more changes after that state.
+    /// Whether there are changes after that state.
     pub(in crate::jmap) more: bool,
     pub(in crate::jmap) updated_properties: UpdatedProperties,
 }
 
 impl<Id> ChangedObjects<Id> {
-    /// Converts the changes that the store calculated.
     pub(in crate::jmap) fn from_store(store: &Store, changes: store::Changes<Id>) -> Self {
         Self {
             created: changes.created,
@@ -211,15 +199,12 @@ impl<Id> ChangedObjects<Id> {
     }
 }
 
-/// Parses a state string of a client.
-///
 /// # Errors
 /// `CannotCalculateChanges` for a state that this store did not give.
 pub(in crate::jmap) fn parse_state(store: &Store, since: &str) -> Result<ClientState, MethodError> {
     state::parse(store, since).ok_or(MethodError::CannotCalculateChanges)
 }
 
-/// /changes of a type.
 pub(in crate::jmap) struct ChangesMethod<T>(PhantomData<T>);
 
 impl<T: ObjectChanges> Method for ChangesMethod<T> {

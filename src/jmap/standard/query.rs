@@ -1,5 +1,4 @@
-//! Filters and comparators of /query (RFC 8620 §5.5), over the conditions and properties of any
-//! type.
+//! Filters and comparators of /query (RFC 8620 §5.5) over any type.
 
 use std::cmp::Ordering;
 
@@ -10,7 +9,6 @@ use crate::model::limits;
 use crate::query::Collation;
 use crate::wire::jmap::MethodError;
 
-/// A filter over conditions of a type.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::jmap) enum FilterTree<C> {
     And(Vec<FilterTree<C>>),
@@ -20,9 +18,8 @@ pub(in crate::jmap) enum FilterTree<C> {
 }
 
 impl<C> FilterTree<C> {
-    /// Reads a filter. Without a filter everything matches. An object matches a `FilterCondition`
-    /// if it matches all its properties. `condition` reads one property, and returns `None` to
-    /// ignore it.
+    /// Reads a filter; `None` matches everything. An object matches a `FilterCondition` if it
+    /// matches all its properties. `condition` reads one property, and returns `None` to ignore it.
     ///
     /// # Errors
     /// `InvalidArguments`; `UnsupportedFilter` for an unknown condition, or a filter beyond the
@@ -75,13 +72,12 @@ impl<C> FilterTree<C> {
             "AND" => Self::And,
             "OR" => Self::Or,
             "NOT" => Self::Not,
-            // RFC 8620 §5.5 has no other operators.
             _ => return Err(expected("operator", "AND, OR or NOT")),
         };
         let parts = members.get("conditions").and_then(Value::as_array);
         let parts = parts.ok_or_else(|| expected("conditions", "an array"))?;
         let depth = depth.checked_sub(1).ok_or_else(|| too_large("is too deep"))?;
-        // An operator without conditions counts as one condition: so operators are bounded, too.
+        // So operators are bounded, too.
         if parts.is_empty() {
             take(room)?;
         }
@@ -92,7 +88,7 @@ impl<C> FilterTree<C> {
             .map(combine)
     }
 
-    /// Returns whether an object matches; `matches` decides for one condition.
+    /// Whether an object matches; `matches` decides for one condition.
     pub(in crate::jmap) fn holds(&self, matches: &impl Fn(&C) -> bool) -> bool {
         match self {
             Self::And(parts) => parts.iter().all(|part| part.holds(matches)),
@@ -103,7 +99,7 @@ impl<C> FilterTree<C> {
     }
 }
 
-/// A comparator (RFC 8620 §5.5).
+/// RFC 8620 §5.5.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::jmap) struct PropertyComparator<P> {
     pub(in crate::jmap) property: P,

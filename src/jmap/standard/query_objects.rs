@@ -1,7 +1,5 @@
-//! /query and /queryChanges (RFC 8620 §5.5, §5.6) for types of which an account has few objects.
-//!
-//! All objects are read, those that match are sorted, and a section of them is returned. Accounts
-//! have too many emails for this: the room `query` searches them.
+//! /query and /queryChanges (RFC 8620 §5.5, §5.6) for types of which an account has few objects:
+//! all of them are read, those that match are sorted, and a section of them is returned.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -21,36 +19,32 @@ use crate::wire::jmap::standard::{
 };
 use crate::wire::jmap::{MethodArguments, MethodError, With};
 
-/// A type that has /query.
 pub(in crate::jmap) trait QueryObjects: ObjectType {
-    /// An enum with a variant for each property of a `FilterCondition`.
+    /// Has a variant for each property of a `FilterCondition`.
     type Condition: DeserializeOwned;
-    /// An enum of the properties by which the type can be sorted.
+    /// The properties by which the type can be sorted.
     type Sort: DeserializeOwned;
-    /// The arguments of the type in addition to the standard ones; [`NoArguments`] if there are
-    /// none.
+    /// [`NoArguments`] if there are none but the standard ones.
     type ExtraArgs: MethodArguments;
 
-    /// Whether /queryChanges can calculate anything.
     const CAN_CALCULATE_CHANGES: bool = true;
 
-    /// Returns the ids of all objects that match, in the order of the sort. Objects that are equal
-    /// by the sort must be ordered in a fixed way, such as by id: /queryChanges relies on it that
-    /// objects which did not change keep their order among each other.
+    /// Returns the ids of all objects that match, sorted. /queryChanges requires that objects which
+    /// did not change keep their order among each other, so objects that are equal by the sort need
+    /// a fixed order.
     fn results(
         reader: &Self::Reader<'_>,
         query: &ObjectQuery<Self>,
     ) -> Result<Vec<String>, MethodError>;
 
-    /// Returns the ids of all objects that may have entered the results since a state, left them,
-    /// or moved within them; `None` if that cannot be calculated. It may return more ids than that.
+    /// Returns at least the ids of all objects that may have entered the results since a state,
+    /// left them, or moved within them; `None` if that cannot be calculated.
     fn changed_ids(
         reader: &Self::Reader<'_>,
         since: &str,
     ) -> Result<Option<BTreeSet<String>>, MethodError>;
 }
 
-/// The filter, the sort and the extra arguments of a query.
 pub(in crate::jmap) struct ObjectQuery<T: QueryObjects + ?Sized> {
     pub(in crate::jmap) filter: FilterTree<T::Condition>,
     pub(in crate::jmap) sort: Vec<PropertyComparator<T::Sort>>,
@@ -76,11 +70,9 @@ impl<T: QueryObjects> ObjectQuery<T> {
     }
 }
 
-/// The extra arguments of a method that has only the standard arguments.
 #[derive(Debug, serde::Deserialize)]
 pub(in crate::jmap) struct NoArguments {}
 
-/// /query of a type.
 pub(in crate::jmap) struct QueryMethod<T>(PhantomData<T>);
 
 impl<T: QueryObjects> Method for QueryMethod<T> {
@@ -125,7 +117,6 @@ impl<T: QueryObjects> Method for QueryMethod<T> {
     }
 }
 
-/// /queryChanges of a type.
 pub(in crate::jmap) struct QueryChangesMethod<T>(PhantomData<T>);
 
 impl<T: QueryObjects> Method for QueryChangesMethod<T> {

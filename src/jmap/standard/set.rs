@@ -12,23 +12,22 @@ use crate::wire::jmap::json::{members, or_null};
 use crate::wire::jmap::standard::{SetAnswer, SetArgs};
 use crate::wire::jmap::{JsonObject, MethodError, SetError};
 
-/// What a /set asks for, checked. Creation ids of earlier calls are resolved in the ids of `update`
-/// and `destroy`; one of an object that this call creates is left as `#` and its name.
+/// What a /set asks for. In the ids of `update` and `destroy`, creation ids of earlier calls are
+/// resolved; one of an object that this call creates is left as `#` and its name.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::jmap) struct SetArguments {
     if_in_state: Option<String>,
-    /// New objects, by creation id.
     pub(in crate::jmap) create: NamedObjects,
-    /// Patches by id. Objects that the same call destroys are left out.
+    /// By id, without the objects that the same call destroys.
     pub(in crate::jmap) update: Vec<(String, Value)>,
-    /// Ids, each once.
+    /// Each id once.
     pub(in crate::jmap) destroy: Vec<String>,
     /// The changes that are refused already.
     pub(in crate::jmap) done: SetResponse,
 }
 
 impl SetArguments {
-    /// Reads the arguments. Refuses updates of objects that the same call destroys.
+    /// Refuses updates of objects that the same call destroys.
     ///
     /// # Errors
     /// `RequestTooLarge`.
@@ -54,11 +53,10 @@ impl SetArguments {
     }
 
     /// Runs all changes in one commit, and waits until it is durable. The answer must report every
-    /// change of the commit. Returns the outcome of each object, the states before and after,
-    /// and what `change` returned.
+    /// change of the commit. Returns the outcomes, the states, and what `change` returned.
     ///
-    /// `change` may be run more than once, each time with a response that has only the refusals of
-    /// `read`. It must first restore the creation ids (`CreationIds::restore`).
+    /// `change` may be run more than once, each time with the response of `read`. It must first
+    /// restore the creation ids (`CreationIds::restore`).
     ///
     /// # Errors
     /// `StateMismatch`, and those of the commit.
@@ -83,19 +81,18 @@ impl SetArguments {
         result.ok_or(MethodError::StateMismatch)
     }
 
-    /// Returns whether `ifInState` allows the change, given the newest change of the type. Must be
-    /// called in the commit that makes the change.
+    /// Whether `ifInState` allows the change, given the newest change of the type. Must be called
+    /// in the commit that makes the change.
     pub(in crate::jmap) fn is_in_state(&self, context: &Context, now: ModSeq) -> bool {
         self.allows_state(&state(&context.store, now))
     }
 
-    /// Returns whether `ifInState` allows the change, given the state string of the type.
+    /// The same with the state string of the type.
     pub(in crate::jmap) fn allows_state(&self, state: &str) -> bool {
         self.if_in_state.as_ref().is_none_or(|expected| expected == state)
     }
 }
 
-/// The outcome for each object of a /set.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(in crate::jmap) struct SetResponse {
     created: Map<String, Value>,
@@ -107,8 +104,6 @@ pub(in crate::jmap) struct SetResponse {
 }
 
 impl SetResponse {
-    /// Records whether an object was created.
-    ///
     /// # Errors
     /// The error of the call, if `outcome` has one.
     pub(in crate::jmap) fn create<E>(
@@ -124,8 +119,6 @@ impl SetResponse {
         Ok(())
     }
 
-    /// Records whether an object was updated.
-    ///
     /// # Errors
     /// The error of the call, if `outcome` has one.
     pub(in crate::jmap) fn update<E>(
@@ -140,8 +133,6 @@ impl SetResponse {
         Ok(())
     }
 
-    /// Records whether an object was destroyed.
-    ///
     /// # Errors
     /// The error of the call, if `outcome` has one.
     pub(in crate::jmap) fn destroy<E>(
@@ -156,8 +147,7 @@ impl SetResponse {
         Ok(())
     }
 
-    /// Records a created object; `object` has its `id` and the properties that the client did not
-    /// set.
+    /// `object` has the `id` and the properties that the client did not set.
     pub(in crate::jmap) fn created(
         &mut self,
         ids: &CreationIds,
@@ -170,7 +160,7 @@ impl SetResponse {
         self.created.insert(name.into(), Value::Object(object));
     }
 
-    /// Records an updated object; `other_changes` has the properties that changed beyond the patch.
+    /// `other_changes` has the properties that changed beyond the patch.
     pub(in crate::jmap) fn updated(&mut self, id: &str, other_changes: Map<String, Value>) {
         let value =
             if other_changes.is_empty() { Value::Null } else { Value::Object(other_changes) };
@@ -193,8 +183,7 @@ impl SetResponse {
         self.not_destroyed.insert(id.into(), error.object());
     }
 
-    /// Returns the answer of a /set without account and states. An empty list is null (RFC 8620
-    /// §5.3).
+    /// Returns the answer of a /set without account and states.
     pub(in crate::jmap) fn into_members(self) -> Map<String, Value> {
         let destroyed = if self.destroyed.is_empty() { Value::Null } else { self.destroyed.into() };
         members(json!({
@@ -207,13 +196,11 @@ impl SetResponse {
         }))
     }
 
-    /// Returns what was created and what was not, for a method that does nothing else. Empty is
-    /// `None`.
+    /// Returns what was created and what was not, for a method that does nothing else.
     pub(in crate::jmap) fn into_creations(self) -> (Option<JsonObject>, Option<JsonObject>) {
         (none_if_empty(self.created), none_if_empty(self.not_created))
     }
 
-    /// Returns the answer of a /set, with its states.
     pub(in crate::jmap) fn into_answer(
         self,
         context: &Context,
@@ -224,7 +211,7 @@ impl SetResponse {
         self.into_answer_between(account, text(states.old), text(states.new))
     }
 
-    /// Returns the answer of a /set between two state strings.
+    /// Makes the answer from two state strings.
     pub(in crate::jmap) fn into_answer_between(
         self,
         account: &Account,
@@ -245,21 +232,20 @@ impl SetResponse {
     }
 }
 
-/// Returns `None` for an empty object: it is null in an answer (RFC 8620 §5.3).
+/// An empty object is null in an answer (RFC 8620 §5.3).
 fn none_if_empty(members: JsonObject) -> Option<JsonObject> {
     Some(members).filter(|members| !members.is_empty())
 }
 
 /// The states before and after a /set that may take several commits.
 ///
-/// Between the two states lie only changes that the answer reports. If somebody else made a change
-/// in between, or a commit changed objects that the answer does not name, the new state stays
-/// before that change, and the client learns of it by /changes.
+/// Between the two states lie only changes that the answer reports. If there is any other change,
+/// the new state stays before that, and the client learns of it by /changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::jmap) struct SetStates {
     old: ModSeq,
     new: ModSeq,
-    /// Whether `new` is still followed only by changes that the answer reports.
+    /// Whether only reported changes followed `new` so far.
     is_contiguous: bool,
 }
 

@@ -14,29 +14,26 @@ use crate::store::Txn;
 use crate::wire::jmap::standard::{SetAnswer, SetArgs};
 use crate::wire::jmap::{JsonObject, MethodError, SetError};
 
-/// A type that has /set, and whose objects are changed in one commit.
-///
 /// - The objects are created first, then updated, then destroyed.
 /// - `create`, `update` and `destroy` refuse an object before they write anything: a refusal does
 ///   not undo what was written. With `SetFailure::Call`, the whole commit fails.
-/// - They may be run more than once, because the commit may.
+/// - They may be run more than once.
 pub(in crate::jmap) trait SetObjects: ObjectType {
-    /// The type whose state changes.
     const DATA: DataType;
     /// What the changes need besides the rows of the account.
     type Prepared;
 
-    /// Reads what the changes need, before the account is locked.
+    /// Runs before the account is locked.
     fn prepare(call: &Call<'_>, account: &Account) -> Result<Self::Prepared, MethodError>;
 
-    /// Creates an object. Returns its `id` and the properties that the client did not set.
+    /// Returns the `id` and the properties that the client did not set.
     fn create(
         txn: &mut Txn<'_>,
         prepared: &Self::Prepared,
         given: &JsonObject,
     ) -> TxnResult<JsonObject>;
 
-    /// Changes an object. Returns the properties that changed beyond the patch.
+    /// Returns the properties that changed beyond the patch.
     fn update(
         txn: &mut Txn<'_>,
         prepared: &Self::Prepared,
@@ -47,7 +44,6 @@ pub(in crate::jmap) trait SetObjects: ObjectType {
     fn destroy(txn: &mut Txn<'_>, prepared: &Self::Prepared, id: Self::Id) -> TxnResult<()>;
 }
 
-/// /set of a type.
 pub(in crate::jmap) struct SetMethod<T>(PhantomData<T>);
 
 impl<T: SetObjects> Method for SetMethod<T> {
@@ -60,7 +56,7 @@ impl<T: SetObjects> Method for SetMethod<T> {
     }
 }
 
-/// Runs a /set in an account that the caller may use, and returns its answer.
+/// Runs a /set in an account that the caller may use.
 ///
 /// # Errors
 /// `RequestTooLarge`, `StateMismatch`, and those of the commit.
@@ -71,7 +67,6 @@ pub(in crate::jmap) fn set_in<T: SetObjects>(
 ) -> Result<SetAnswer, MethodError> {
     let set = SetArguments::read(call.created, args)?;
     let prepared = T::prepare(call, account)?;
-    // An id that does not parse names no object.
     let parse = |id: &str| id.parse::<T::Id>().map_err(|_| SetError::NotFound);
     let checkpoint = call.created.checkpoint();
     let (done, states, ()) = set.commit_each(call.context, account, T::DATA, |txn, done| {

@@ -1,21 +1,18 @@
 //! State strings (RFC 8620 §5.1): the store's epoch and the modseq of the newest change of a type.
 //!
-//! - The form is `epoch-mark`, in hexadecimal.
-//! - A client that is still catching up has `epoch-mark-base`. One that was given only some of the
-//!   mailboxes that one change affected has `epoch-mark-base-last` (`store::ClientState`).
-//! - A store that was restored from a backup has another epoch, so states that were given between
-//!   the backup and the restore are refused.
+//! The form is `epoch-mark`, in hexadecimal. A client that is still catching up has
+//! `epoch-mark-base`. One that was given only some of the mailboxes that one change affected has
+//! `epoch-mark-base-last` (`store::ClientState`).
 
 use crate::model::{AccountId, DataType, ModSeq};
 use crate::store::{ClientState, Snapshot, Store};
 use crate::wire::jmap::MethodError;
 
-/// Returns the state string of a modseq.
 pub(in crate::jmap) fn state(store: &Store, mark: ModSeq) -> String {
     format!("{:x}-{:x}", store.epoch(), mark.0)
 }
 
-/// Returns the state string of a client that has perhaps not received all changes yet.
+/// Returns the state string of a client that may not have all changes yet.
 pub(in crate::jmap) fn catching_up_state(store: &Store, since: ClientState) -> String {
     if since.mark == since.base && since.last == u32::MAX {
         return state(store, since.mark);
@@ -24,7 +21,6 @@ pub(in crate::jmap) fn catching_up_state(store: &Store, since: ClientState) -> S
     format!("{:x}-{:x}-{:x}{last}", store.epoch(), since.mark.0, since.base.0)
 }
 
-/// Returns the newest state of a type, as a state string.
 pub(in crate::jmap) fn newest_state(
     store: &Store,
     snapshot: &Snapshot<'_>,
@@ -34,7 +30,7 @@ pub(in crate::jmap) fn newest_state(
     Ok(state(store, snapshot.state(account, data)?))
 }
 
-/// Parses a state string; `None` if this store did not give it.
+/// Returns `None` if this store did not give the state.
 pub(in crate::jmap) fn parse(store: &Store, text: &str) -> Option<ClientState> {
     let mut parts = text
         .split('-')

@@ -1,5 +1,5 @@
-//! Reads the JMAP objects that stand in the table `objects`, one row each (`store::Object`):
-//! identities, submissions and share notifications.
+//! Reads the JMAP objects that are `store::Object`: identities, submissions and share
+//! notifications.
 
 use std::collections::BTreeSet;
 
@@ -40,8 +40,8 @@ impl<'a> StoredReader<'a> {
         Ok(self.snapshot.object::<T>(self.account.id, id)?)
     }
 
-    /// Returns the first `max_changes` objects that changed since a state; `None` if the changes
-    /// cannot be calculated.
+    /// Returns up to `max_changes` objects that changed since a state; `None` if that cannot be
+    /// calculated.
     pub(in crate::jmap) fn changes<T: Object>(
         &self,
         since: &str,
@@ -56,8 +56,8 @@ impl<'a> StoredReader<'a> {
         Ok(changes.map(|changes| ChangedObjects::from_store(store, changes)))
     }
 
-    /// Returns the ids of all objects that were created, changed or destroyed since a state; `None`
-    /// if the changes cannot be calculated.
+    /// Returns the ids of all objects that changed since a state; `None` if that cannot be
+    /// calculated.
     pub(in crate::jmap) fn changed_ids<T: Object>(
         &self,
         since: &str,

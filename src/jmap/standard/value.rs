@@ -1,5 +1,5 @@
-//! Reads JSON values as the types of RFC 8620 §1. The functions take the name of the argument or
-//! property, and their errors begin with it.
+//! Reads JSON values as the types of RFC 8620 §1. Errors begin with the name of the argument or
+//! property.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -9,7 +9,7 @@ use crate::model::UtcMillis;
 use crate::wire::jmap::MethodError;
 use crate::wire::jmap::json::MAX_SAFE_INTEGER;
 
-/// Returns the error for a value of the wrong type: `what` says what is expected in its place.
+/// `what` says what is expected instead.
 pub(in crate::jmap) fn expected(name: &str, what: &str) -> MethodError {
     MethodError::InvalidArguments(format!("{name}: {what} is expected"))
 }
@@ -39,8 +39,7 @@ pub(in crate::jmap) fn utc_date(name: &str, value: &Value) -> Result<UtcMillis, 
     at.ok_or_else(|| expected(name, "a UTCDate such as 2026-12-24T09:00:00Z"))
 }
 
-/// A `UTCDate` for arguments that serde reads, such as conditions of a filter. Its error does not
-/// name the argument.
+/// A `UTCDate` that serde reads. Its error does not name the argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::jmap) struct UtcDate(pub(in crate::jmap) UtcMillis);
 

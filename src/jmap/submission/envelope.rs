@@ -1,5 +1,4 @@
-//! Checks whether a message may be sent, and finds the envelope with which it is sent (RFC 8621 §7,
-//! §7.5, §9.6).
+//! Checks whether a message may be sent, and with which envelope (RFC 8621 §7, §7.5, §9.6).
 
 use std::collections::BTreeSet;
 
@@ -11,7 +10,6 @@ use crate::model::{Address, EmailAddress, EmailContent, EnvelopeAddress, SenderI
 use crate::outbox::submission::{BadEnvelope, derive_envelope};
 use crate::wire::jmap::SetError;
 
-/// The sender and the recipients.
 pub(super) type SubmissionEnvelope = (EnvelopeAddress, Vec<EnvelopeAddress>);
 
 /// The fields that a message has at most once (RFC 5322 §3.6), with their JMAP properties.
@@ -29,10 +27,7 @@ const UNIQUE_FIELDS: [(&str, &str); 11] = [
     ("Subject", "subject"),
 ];
 
-/// Refuses a message that is too large to be sent.
-///
-/// # Errors
-/// `tooLarge` with `maxSize`.
+/// Returns `tooLarge` with `maxSize` for a message that is too large to be sent.
 pub(super) fn check_size(bytes: u64, max: u64) -> Result<(), SetError> {
     if bytes <= max {
         return Ok(());
@@ -74,7 +69,7 @@ pub(super) fn checked_envelope(
             &format!("{} is no longer an address of the account", identity.email),
         ));
     }
-    // All authors are addresses of the account: this was checked above.
+    // That all authors are addresses of the account was checked above.
     let is_own =
         |email: &str| address(email).is_some_and(|address| senders.belongs_to(identity, &address));
     let Some(own) = content.from.iter().find(|from| is_own(&from.email)) else {
@@ -103,8 +98,8 @@ pub(super) fn checked_envelope(
     Ok((from, to))
 }
 
-/// Checks that the header of a message is valid (RFC 5322 §3.6). If the envelope is made from the
-/// header, making it checks the recipients, and they are not checked here.
+/// Checks that the header of a message is valid (RFC 5322 §3.6). Without an envelope, the
+/// recipients are checked when it is made from the header.
 fn check_message(raw: &[u8], content: &EmailContent, has_envelope: bool) -> Result<(), SetError> {
     if !limits::all_fields_are_seen(raw.get(..body_offset(raw)).unwrap_or(raw)) {
         return Err(invalid(&["headers"], "the header is too large to be checked"));
@@ -157,11 +152,9 @@ fn invalid(properties: &[&str], description: &str) -> SetError {
     SetError::Other("invalidEmail", more)
 }
 
-/// Returns whether a field may name anybody but the `known_authors` that our parser found. Another
-/// program may take such an address for the author (`<a@x> <b@x>`).
-///
-/// Comments, quoted strings and encoded words name nobody. Any other word with an `@` counts, even
-/// if it is not an address.
+/// Whether a field may name anybody but the `known_authors` that our parser found. Another program
+/// may take such an address for the author (`<a@x> <b@x>`). Any word with an `@` counts that is no
+/// comment, quoted string or encoded word.
 fn names_others(field: &Field<'_>, known_authors: &[EmailAddress]) -> bool {
     if field.value.len() > limits::MAX_FIELD_BYTES {
         return true;
@@ -197,7 +190,7 @@ fn names_others(field: &Field<'_>, known_authors: &[EmailAddress]) -> bool {
             .any(|(word, _)| !folded(word).is_ok_and(|one| authors.contains(&one)))
 }
 
-/// Reads an `Envelope` object (RFC 8621 §7).
+/// RFC 8621 §7.
 fn read(value: &Value) -> Result<SubmissionEnvelope, SetError> {
     let expected = |path: &str, what: &str| SetError::property(path, format!("{what} is expected"));
     let members = value.as_object().ok_or_else(|| expected("envelope", "an object"))?;
@@ -243,7 +236,6 @@ fn path(value: &Value) -> Option<EnvelopeAddress> {
         .then_some(EnvelopeAddress { email, parameters })
 }
 
-/// Returns the JMAP error for an invalid envelope.
 pub(super) fn envelope_error(error: BadEnvelope) -> SetError {
     let with = |kind, name: &str, value: Value| {
         let mut more = Map::new();

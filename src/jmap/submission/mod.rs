@@ -1,4 +1,4 @@
-//! `EmailSubmission` (RFC 8621 §7): the messages that a user sends. The outbox carries them.
+//! `EmailSubmission` (RFC 8621 §7): the messages that a user sends.
 
 mod envelope;
 mod get;

@@ -1,10 +1,8 @@
 //! EmailSubmission/set (RFC 8621 §7.5): sends an email by creating a submission for it.
 //!
-//! - One commit stores a submission and the action that carries it: a submission that the answer
-//!   reports as created is in the queue.
-//! - The email's message is sent without its Bcc fields.
-//! - The emails of successful submissions can be updated or destroyed with the call. An Email/set
-//!   that follows the call does this.
+//! - One commit stores a submission and the action that carries it.
+//! - The message is sent without its Bcc fields.
+//! - An Email/set that follows the call updates or destroys the emails of successful submissions.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -33,7 +31,6 @@ use crate::wire::jmap::{JsonObject, MethodError, Patch, SetError, With};
 
 pub(in crate::jmap) struct SubmissionSet;
 
-/// The changes of the emails whose submissions succeed.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) struct OnSuccessArgs {
@@ -64,7 +61,6 @@ fn set(
     on_success.check_count()?;
     identity::refresh(context, &account)?;
     let senders = SenderAddresses::read(context, &account)?;
-    // The emails are read before the account is locked.
     let mut prepared = Vec::with_capacity(set.create.len());
     for (name, properties) in &set.create {
         let submission = match prepare(call, &account, &senders, properties) {
@@ -77,7 +73,6 @@ fn set(
     let (done, states, emails) =
         set.commit_each(context, &account, DataType::EmailSubmission, |txn, done| {
             call.created.restore(&checkpoint);
-            // The emails of the submissions that were created, updated or destroyed.
             let mut emails: BTreeMap<String, EmailId> = BTreeMap::new();
             for (name, new) in &prepared {
                 let new = new.as_ref().map_err(|error| SetFailure::Object(error.clone()));
@@ -107,7 +102,7 @@ fn set(
     Ok(done.into_answer(context, &account, states))
 }
 
-/// Returns the properties of a new submission that the client cannot know.
+/// Returns the properties that the client cannot know.
 fn properties_not_given(id: ObjectId, submission: &EmailSubmission) -> JsonObject {
     let is_known = |property: &SubmissionProperty| {
         matches!(property, SubmissionProperty::IdentityId | SubmissionProperty::EmailId)
@@ -122,11 +117,10 @@ struct NewSubmission {
     submission: EmailSubmission,
     order: SubmissionOrder,
     message_id: String,
-    /// The message that is sent.
     blob: BlobHash,
     /// The bytes of the message, if it is not stored yet.
     bytes: Option<Vec<u8>>,
-    /// Whether the whole queue is held. If so, the submission says so from the start.
+    /// Whether the whole queue is held.
     is_held: bool,
 }
 
@@ -167,8 +161,7 @@ fn prepare(
     for name in properties.keys().filter(|name| !settable(name) && !is_no_time(name)) {
         problems.add(name, "this property cannot be set");
     }
-    // A submission starts as pending. The client meli sends `final`, which is accepted; the answer
-    // says `pending`.
+    // The client meli sends `final`. The answer says `pending`.
     let statuses = [UndoStatus::Pending, UndoStatus::Final].map(UndoStatus::name);
     let status = properties.get("undoStatus").filter(|status| !status.is_null());
     if status.is_some_and(|status| !statuses.iter().any(|accepted| status == accepted)) {
@@ -236,7 +229,7 @@ fn prepare(
     Ok(NewSubmission { submission, order, message_id, blob, bytes, is_held })
 }
 
-/// Updates a submission: it can only be canceled. Returns its email.
+/// Cancels a submission, the only change that is allowed. Returns its email.
 fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> TxnResult<EmailId> {
     let id: ObjectId = id.parse().map_err(|_| SetError::NotFound)?;
     let found = txn.snapshot().object::<EmailSubmission>(txn.account(), id)?;
@@ -267,14 +260,13 @@ fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> TxnResult<EmailId> {
     Ok(submission.email)
 }
 
-/// Destroys a submission. The message is still sent (RFC 8621 §7.5). Returns its email.
+/// Destroys a submission, whose message is still sent (RFC 8621 §7.5). Returns its email.
 fn destroy(txn: &mut Txn<'_>, id: &str) -> TxnResult<EmailId> {
     let id = id.parse().map_err(|_| SetError::NotFound)?;
     Ok(txn.destroy_object::<EmailSubmission>(id)?.email)
 }
 
 impl OnSuccessArgs {
-    /// Refuses more emails than one call may change.
     fn check_count(&self) -> Result<(), MethodError> {
         if self.on_success_update_email.len() + self.on_success_destroy_email.len()
             > limits::MAX_OBJECTS_IN_SET

@@ -37,7 +37,6 @@ impl Fixture {
         self.account.parse().unwrap()
     }
 
-    /// Files a message into Ann's inbox. Returns the id of the email.
     fn file(&self, raw: &str) -> String {
         let raw = raw.replace('\n', "\r\n").into_bytes();
         let message = EncodedMessage::new(&rows(&raw, self.context.store.secrets()));

@@ -12,7 +12,7 @@ use crate::jmap::{CAPABILITIES, Caller, Context, run};
 use crate::model::limits;
 use crate::wire::jmap::parse;
 
-/// Runs the calls as one request, with the given budget or the default one. Returns the answers.
+/// Runs the calls as one request, with the given budget or the default one.
 fn ask(context: &Context, budget: Option<Budget>, calls: &Value) -> Vec<Value> {
     let request = json!({"using": CAPABILITIES, "methodCalls": calls});
     let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
@@ -384,8 +384,7 @@ fn header_properties_read_only_the_header() {
     assert_eq!(ask(&ids[1], &properties, 1000)[1]["type"], "requestTooLarge");
 }
 
-/// A guest may see few of the emails that have a blob, so those that are read count, and not those
-/// that are returned.
+/// Those that are read count, and not those that are returned.
 #[test]
 fn emails_that_blob_lookup_reads_count_towards_the_walks() {
     let context = context();
@@ -409,8 +408,7 @@ fn emails_that_blob_lookup_reads_count_towards_the_walks() {
     assert_eq!((answered(1), answered(3), answered(4), answered(1000)), (1, 1, 2, 8));
 }
 
-/// The rows of all walks of a request count together. No walk begins after too many rows, but a
-/// walk that has begun is finished.
+/// No walk begins after too many rows, but a walk that has begun is finished.
 #[test]
 fn walks_of_all_calls_together_are_bounded() {
     let context = context();

@@ -67,14 +67,12 @@ struct WatchedAccount {
 }
 
 impl WatchedAccount {
-    /// Calls a method as the others.
     fn ask(&self, name: &str, arguments: Value) -> (String, Value) {
         let mut arguments = arguments;
         arguments["accountId"] = self.account.clone().into();
         call(&self.context, name, &arguments)
     }
 
-    /// Calls a method as the client.
     fn ask_as_client(&self, name: &str, mut arguments: Value) -> (String, Value) {
         arguments["accountId"] = self.account.clone().into();
         call(&self.client, name, &arguments)
@@ -85,7 +83,7 @@ impl WatchedAccount {
         answer["ids"].as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect()
     }
 
-    /// Makes a change, if it is possible.
+    /// Does nothing if the change is impossible.
     fn apply(&self, change: &ForeignChange) {
         let (emails, boxes) = (self.ids("Email/query"), self.ids("Mailbox/query"));
         let email = |at: usize| emails.get(at % emails.len().max(1)).cloned();
@@ -145,7 +143,6 @@ impl WatchedAccount {
     }
 }
 
-/// The properties of each type that the client holds.
 const KINDS: [(&str, &[&str]); 3] = [
     (
         "Mailbox",
@@ -180,8 +177,7 @@ fn queries() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What the client holds: the objects and the state of each type, and the list and the state of
-/// each query.
+/// The objects and the state of each type, and the list and the state of each query.
 struct ModelClient {
     objects: BTreeMap<&'static str, (BTreeMap<String, Value>, Value)>,
     lists: Vec<(Vec<Value>, Value)>,

@@ -25,7 +25,6 @@ mod rights;
 mod threads;
 mod twin_tests;
 
-/// Ann, who shares mailboxes with Bob, and the emails in them.
 pub(super) struct SharingFixture {
     pub(super) context: Context,
     pub(super) ann: String,

@@ -1,5 +1,4 @@
-//! Reads and writes the properties of a vacation response: those of RFC 8621 §8, and the vendor's,
-//! which `docs/admin-api.md` describes.
+//! Reads and writes the properties of a vacation response (`docs/admin-api.md`).
 
 use serde_json::Value;
 
@@ -16,20 +15,16 @@ use crate::wire::jmap::admin::vacation::{
 };
 use crate::wire::jmap::{Property as _, SetError};
 
-/// The error text for any other property.
 pub(super) const UNKNOWN: &str = "there is no such property, or it cannot be set";
 
 /// How many addresses, exceptions or domains one response may have each.
 const MAX_ADDRESSES: usize = 1000;
 const MAX_VARIANTS: usize = 32;
 const MAX_DAYS: usize = 64;
-/// The longest text, in bytes.
 const MAX_TEXT_BYTES: usize = 256 * 1024;
-/// The longest language tag, in bytes.
 const MAX_TAG_BYTES: usize = 35;
 
 impl VacationProperty {
-    /// The properties of RFC 8621 §8.
     pub(super) const STANDARD: [Self; 7] = [
         Self::Id,
         Self::IsEnabled,
@@ -41,7 +36,6 @@ impl VacationProperty {
     ];
 }
 
-/// Returns all properties of a response.
 pub(super) fn all_properties(response: &VacationResponse) -> VacationFacts {
     let date = |at: Option<UtcMillis>| Some(at.map(UtcMillis::rfc3339));
     VacationFacts {
@@ -88,8 +82,7 @@ fn texts(all: &[impl ToString]) -> Vec<String> {
     all.iter().map(ToString::to_string).collect()
 }
 
-/// Sets one property. The From of the replies must be one of the account's `own` addresses, or
-/// null.
+/// Sets one property. The From of the replies must be one of the account's `own` addresses.
 ///
 /// # Errors
 /// `InvalidProperties`; `ServerFail` if the directory cannot tell to whom an address belongs.
@@ -167,7 +160,6 @@ fn named_value<T>(
     value.as_str().and_then(read).ok_or_else(|| format!("{names} is expected"))
 }
 
-/// Reads an array of up to `max` texts.
 fn all<T, E: ToString>(
     value: &Value,
     max: usize,

@@ -1,6 +1,5 @@
 //! Renders the properties of Email/get and Email/parse that are read from a message: `header:`
-//! properties, `bodyStructure`, the lists of parts (`textBody`, `htmlBody`, `attachments`), and
-//! `bodyValues` (RFC 8621 §4.1.3, §4.1.4).
+//! properties, the parts and their values (RFC 8621 §4.1.3, §4.1.4).
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -23,7 +22,7 @@ use crate::wire::jmap::primitive::UnsignedInt;
 use crate::wire::jmap::{MethodError, names};
 
 names! {
-    /// The properties of a body part (RFC 8621 §4.1.4).
+    /// RFC 8621 §4.1.4.
     enum PartField {
         PartId = "partId",
         BlobId = "blobId",
@@ -40,7 +39,7 @@ names! {
     }
 }
 
-/// The properties of a body part that are returned by default (RFC 8621 §4.2).
+/// RFC 8621 §4.2.
 const DEFAULT_FIELDS: [PartField; 10] = [
     PartField::PartId,
     PartField::BlobId,
@@ -54,7 +53,6 @@ const DEFAULT_FIELDS: [PartField; 10] = [
     PartField::Location,
 ];
 
-/// Any property of a body part.
 #[derive(Debug)]
 enum PartProperty {
     Field(PartField),
@@ -72,7 +70,7 @@ impl<'de> Deserialize<'de> for PartProperty {
     }
 }
 
-/// The arguments about the body that Email/get and Email/parse have (RFC 8621 §4.2, §4.9).
+/// The arguments of Email/get and Email/parse about the body (RFC 8621 §4.2, §4.9).
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) struct BodyArgs {
@@ -86,8 +84,7 @@ pub(in crate::jmap) struct BodyArgs {
     max_body_value_bytes: Option<UnsignedInt>,
 }
 
-/// Adds properties that are read from messages to the objects of an answer, as the arguments of the
-/// call ask for them.
+/// Adds the properties that are read from messages to the objects of an answer.
 #[derive(Debug)]
 pub(in crate::jmap::email) struct MessageRenderer {
     fields: Vec<PartField>,
@@ -97,26 +94,20 @@ pub(in crate::jmap::email) struct MessageRenderer {
     fetch_all: bool,
     /// Zero for no limit.
     max_value_bytes: usize,
-    /// The size in bytes of the object under construction. The caller charges the finished object
-    /// to the budget.
+    /// The size in bytes of the object under construction. The caller charges the finished object.
     object_bytes: Cell<usize>,
     budget: Budget,
 }
 
-/// A message with its trace prefix, as an email shows them.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::jmap::email) struct TracedMessage<'m> {
-    /// The trace prefix.
     pub(in crate::jmap::email) prefix: &'m [u8],
-    /// The message as received.
     pub(in crate::jmap::email) raw: &'m [u8],
-    /// The blob id of the message, from which the blob ids of its parts are made.
+    /// The blob id of the message, from which those of its parts are made.
     pub(in crate::jmap::email) blob: &'m BlobId,
 }
 
 impl MessageRenderer {
-    /// Returns a renderer for the arguments of a call.
-    ///
     /// # Errors
     /// `requestTooLarge` for more `header:` properties than one call may ask for.
     pub(in crate::jmap::email) fn new(
@@ -146,7 +137,6 @@ impl MessageRenderer {
         Ok(renderer)
     }
 
-    /// Returns a renderer for a call without arguments about the body.
     pub(in crate::jmap::email) fn with_defaults(context: &Context) -> Self {
         Self {
             fields: DEFAULT_FIELDS.to_vec(),
@@ -161,7 +151,7 @@ impl MessageRenderer {
     }
 
     /// Adds the size of a value to that of the object under construction, and checks that the
-    /// answer has room for the object. A small request can ask for a far larger object.
+    /// answer has room for it.
     fn count(&self, value: &Value) -> Result<(), MethodError> {
         self.object_bytes.set(self.object_bytes.get().saturating_add(weight(value)));
         self.budget.check_answer_room(self.object_bytes.get())
@@ -223,7 +213,6 @@ impl MessageRenderer {
         })
     }
 
-    /// Returns `bodyValues`: the texts of the parts that the arguments ask for.
     fn body_values(
         &self,
         message: &Message<'_>,
@@ -253,8 +242,8 @@ impl MessageRenderer {
         Ok(Value::Object(values))
     }
 
-    /// Returns an `EmailBodyPart`. With `deep`, as in `bodyStructure`, a multipart includes
-    /// `subParts`, even if the client did not ask for them: without them there is no structure.
+    /// Returns an `EmailBodyPart`. With `deep`, as in `bodyStructure`, a multipart has `subParts`
+    /// even if the client did not ask for them.
     fn part(
         &self,
         part: &Part<'_>,
@@ -282,7 +271,6 @@ impl MessageRenderer {
                 PartField::Language => json!(part.language),
                 PartField::Location => json!(part.location),
                 PartField::Headers => email_headers(header.clone(), &|value| self.count(value))?,
-                // The sub-parts replace it below, if `deep` asks for them.
                 PartField::SubParts => Value::Null,
             };
             object.insert(field.as_str().to_owned(), value);
@@ -298,7 +286,6 @@ impl MessageRenderer {
     }
 }
 
-/// Returns the parts of a structure that have these numbers, in the order of `numbers`.
 fn parts_by_number<'s, 'm>(
     structure: &'s Structure<'m>,
     numbers: &'s [u32],
@@ -307,7 +294,7 @@ fn parts_by_number<'s, 'm>(
     numbers.iter().filter_map(move |number| all.iter().find(|part| part.number == *number).copied())
 }
 
-/// The fields of a trace prefix and then of a header. The header is read up to
+/// The fields of a trace prefix and then of a header, which is read up to
 /// `limits::MAX_HEADER_BYTES`.
 #[derive(Clone)]
 pub(in crate::jmap::email) struct JoinedFields<'m> {
@@ -355,7 +342,6 @@ mod tests {
         assert_eq!(render(b"Subject: x\r\n\r\n1234567"), Ok(()));
         let long = format!("Subject: x\r\n\r\n{}", "x".repeat(1000));
         assert!(matches!(render(long.as_bytes()), Err(MethodError::RequestTooLarge(_))));
-        // A refused value takes nothing from the budget.
         assert_eq!(render(b"Subject: x\r\n\r\n123"), Ok(()));
     }
 }

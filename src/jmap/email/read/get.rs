@@ -1,8 +1,7 @@
 //! Email/get and Email/changes (RFC 8621 §4.2, §4.3).
 //!
-//! - A property that a row has is taken from the row. A message is read only for the other
-//!   properties, and only once.
-//! - Only the header is read if no property of the body is requested.
+//! Properties that a row has are taken from the row. The message is read once for the others: only
+//! its header, if no property of the body is requested.
 
 use serde_json::Value;
 
@@ -22,11 +21,9 @@ use crate::store::Snapshot;
 use crate::wire::jmap::standard::{GetAnswer, GetArgs};
 use crate::wire::jmap::{JsonObject, MethodError, Property as _, With};
 
-/// The number of emails whose rows are read by one lookup: that costs less than one lookup for
-/// each, and bounds the rows that are in memory together.
+/// How many emails' rows are read by one lookup.
 const EMAILS_PER_READ: usize = 64;
 
-/// Reads the emails of an account from one snapshot, as the caller sees them.
 pub(in crate::jmap) struct EmailReader<'a> {
     context: &'a Context,
     account: &'a Account,
@@ -65,8 +62,8 @@ impl ObjectChanges for EmailMetadata {
     }
 }
 
-/// Email/get. It is not a `GetMethod`, because it has further arguments and reads the rows of many
-/// emails at once.
+/// Email/get. Not a `GetMethod`: it has further arguments, and reads the rows of many emails at
+/// once.
 pub(in crate::jmap) struct EmailGet;
 
 impl Method for EmailGet {
@@ -130,10 +127,7 @@ impl Method for EmailGet {
 }
 
 /// Returns the newest emails that the caller sees, newest first; with `collapse`, only the newest
-/// of each thread. There is at most one more than a /get may return.
-///
-/// # Errors
-/// Those of the query.
+/// of each thread. Returns at most one more than a /get may.
 pub(in crate::jmap) fn newest_emails(
     context: &Context,
     snapshot: &Snapshot<'_>,
@@ -147,8 +141,8 @@ pub(in crate::jmap) fn newest_emails(
     Ok(result?.answer.ids)
 }
 
-/// Reads the beginning of a message up to the end of the header, or up to
-/// `limits::MAX_HEADER_BYTES`, and charges it to the request. `None` if there is no such message.
+/// Reads the beginning of a message, at least its header or `limits::MAX_HEADER_BYTES`, and charges
+/// it to the request. `None` if there is no such message.
 ///
 /// # Errors
 /// `requestTooLarge` if the request has read too much; errors of the store.
@@ -162,7 +156,7 @@ pub(in crate::jmap) fn message_head(
     Ok(head)
 }
 
-/// Builds the JMAP objects of emails for the caller.
+/// Builds the objects of emails as the caller sees them.
 #[derive(Clone, Copy)]
 pub(in crate::jmap::email) struct EmailDisplay<'a> {
     pub(in crate::jmap::email) context: &'a Context,
@@ -171,8 +165,7 @@ pub(in crate::jmap::email) struct EmailDisplay<'a> {
     pub(in crate::jmap::email) rights: &'a Rights,
 }
 
-/// The rows of an email that the caller sees. Trace prefix and content are there if they were
-/// needed.
+/// The rows of an email, with the trace prefix and content if they were needed.
 type VisibleRows = (EmailMetadata, Option<(Vec<u8>, EmailContent)>);
 
 impl EmailDisplay<'_> {
@@ -195,7 +188,6 @@ impl EmailDisplay<'_> {
         Ok(emails.into_iter().map(|email| Some((email?, contents.next().flatten()))).collect())
     }
 
-    /// Reads one email and returns its object; `None` if the caller does not see the email.
     pub(in crate::jmap::email) fn read_one(
         &self,
         id: EmailId,
@@ -205,7 +197,6 @@ impl EmailDisplay<'_> {
         rows.map(|rows| self.object(id, rows, (properties, renderer))).transpose()
     }
 
-    /// Returns the object of an email whose rows were read.
     fn object(
         &self,
         id: EmailId,

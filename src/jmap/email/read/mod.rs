@@ -1,5 +1,5 @@
-//! The methods that read emails, Email/get, Email/changes and Email/parse, with the properties and
-//! body parts that they return (RFC 8621 §4.1, §4.2, §4.3, §4.9).
+//! The methods that read emails: Email/get, Email/changes and Email/parse (RFC 8621 §4.2, §4.3,
+//! §4.9).
 
 pub(in crate::jmap::email) mod body;
 pub(in crate::jmap::email) mod get;

@@ -33,8 +33,7 @@ pub(in crate::jmap) struct ParseAnswer {
 }
 
 impl Answer for ParseAnswer {
-    /// Moves the parsed objects, which may be large, instead of serializing a copy. An empty member
-    /// is null.
+    /// Moves the parsed objects, which may be large. An empty member is null.
     fn into_value(self) -> serde_json::Result<Value> {
         let ids = |ids: Vec<String>| if ids.is_empty() { Value::Null } else { ids.into() };
         let mut answer = JsonObject::new();
@@ -82,7 +81,6 @@ impl Method for EmailParse {
     }
 }
 
-/// Returns the object of a message. A property that only a stored email has is null.
 fn object(
     properties: &RequestedProperties,
     renderer: &MessageRenderer,

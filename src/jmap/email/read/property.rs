@@ -1,5 +1,4 @@
-//! The properties of an email (RFC 8621 §4.1), sorted by where they are read: the metadata row, the
-//! content row, or the message itself.
+//! The properties of an email (RFC 8621 §4.1), by where they are read.
 
 use std::str::FromStr;
 
@@ -14,7 +13,7 @@ use crate::model::{BlobId, EmailAddress, EmailContent, EmailId, EmailMetadata, S
 use crate::wire::jmap::{JsonObject, MethodError, Property, names};
 
 names! {
-    /// The properties in the metadata row.
+    /// In the metadata row.
     pub(in crate::jmap) enum MetadataProperty {
         Id = "id",
         BlobId = "blobId",
@@ -27,7 +26,7 @@ names! {
 }
 
 names! {
-    /// The properties in the content row.
+    /// In the content row.
     pub(in crate::jmap) enum ContentProperty {
         MessageId = "messageId",
         InReplyTo = "inReplyTo",
@@ -46,7 +45,7 @@ names! {
 }
 
 names! {
-    /// The properties that only the message has.
+    /// In the message alone.
     pub(in crate::jmap) enum MessageProperty {
         Headers = "headers",
         BodyStructure = "bodyStructure",
@@ -57,7 +56,7 @@ names! {
     }
 }
 
-/// The properties of the message that are returned by default (RFC 8621 §4.2, §4.9).
+/// RFC 8621 §4.2, §4.9.
 const DEFAULT_MESSAGE_PROPERTIES: [MessageProperty; 4] = [
     MessageProperty::BodyValues,
     MessageProperty::TextBody,
@@ -72,7 +71,6 @@ pub(in crate::jmap) struct NamedHeader {
     property: HeaderProperty,
 }
 
-/// Any property of an email.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::jmap) enum EmailProperty {
     Metadata(MetadataProperty),
@@ -82,7 +80,6 @@ pub(in crate::jmap) enum EmailProperty {
 }
 
 impl NamedHeader {
-    /// Whether a property name is of the form `header:…`.
     pub(in crate::jmap::email) fn matches_name(name: &str) -> bool {
         name.starts_with("header:")
     }
@@ -133,7 +130,6 @@ impl Property for EmailProperty {
     }
 }
 
-/// The properties that a client asked for, each once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::jmap::email) struct RequestedProperties {
     pub(in crate::jmap::email) metadata: Vec<MetadataProperty>,
@@ -162,24 +158,23 @@ impl RequestedProperties {
         Ok(requested)
     }
 
-    /// The default properties of Email/get (RFC 8621 §4.2).
+    /// RFC 8621 §4.2.
     pub(in crate::jmap::email) fn get_defaults() -> Self {
         Self { metadata: MetadataProperty::ALL.to_vec(), ..Self::parse_defaults() }
     }
 
-    /// The default properties of Email/parse (RFC 8621 §4.9).
+    /// RFC 8621 §4.9.
     pub(in crate::jmap::email) fn parse_defaults() -> Self {
         let (content, message) =
             (ContentProperty::ALL.to_vec(), DEFAULT_MESSAGE_PROPERTIES.to_vec());
         Self { content, message, ..Self::default() }
     }
 
-    /// The requested properties that only the message has, except `header:` properties.
+    /// Does not include the `header:` properties.
     pub(in crate::jmap::email) fn message_properties(&self) -> &[MessageProperty] {
         &self.message
     }
 
-    /// Whether the content row must be read.
     pub(in crate::jmap::email) fn needs_content(&self) -> bool {
         !self.content.is_empty()
     }
@@ -189,12 +184,10 @@ impl RequestedProperties {
         !self.message.is_empty() || !self.headers.is_empty()
     }
 
-    /// Whether the whole message must be read, and not only its header.
     pub(in crate::jmap::email) fn needs_body(&self) -> bool {
         self.message.iter().any(|property| *property != MessageProperty::Headers)
     }
 
-    /// Adds the requested properties of the metadata row to `object`.
     pub(in crate::jmap::email) fn add_metadata(
         &self,
         id: EmailId,
@@ -217,7 +210,6 @@ impl RequestedProperties {
         }
     }
 
-    /// Adds the requested properties of the content row to `object`.
     pub(in crate::jmap::email) fn add_content(
         &self,
         mut content: EmailContent,
@@ -226,8 +218,8 @@ impl RequestedProperties {
         let ids = |ids: &mut Vec<String>| {
             if ids.is_empty() { Value::Null } else { std::mem::take(ids).into() }
         };
-        // A bit of `empty_fields` says that a field exists and has no address. Such a field is an
-        // empty list; a missing field is null.
+        // A bit of `empty_fields` says that a field has no address, which is an empty list. A
+        // missing field is null.
         let empty_fields = content.empty_fields;
         let addresses = |bit: u8, all: &mut Vec<EmailAddress>| {
             if all.is_empty() && empty_fields >> bit & 1 == 0 {
@@ -256,10 +248,6 @@ impl RequestedProperties {
         }
     }
 
-    /// Adds the requested `header:` properties and `headers` to `object`.
-    ///
-    /// # Errors
-    /// Those of `check`.
     pub(in crate::jmap::email) fn add_header_values<'f>(
         &self,
         header: &(impl Iterator<Item = Field<'f>> + Clone),
@@ -277,15 +265,12 @@ impl RequestedProperties {
     }
 }
 
-/// Adds a property unless the list has it.
 pub(in crate::jmap::email) fn add_unique<P: PartialEq>(properties: &mut Vec<P>, property: P) {
     if !properties.contains(&property) {
         properties.push(property);
     }
 }
 
-/// Adds a `header:` property unless the list has it.
-///
 /// # Errors
 /// `requestTooLarge` for more `header:` properties than one call may ask for.
 pub(in crate::jmap::email) fn add_unique_header(
@@ -301,13 +286,9 @@ pub(in crate::jmap::email) fn add_unique_header(
     Ok(())
 }
 
-/// Called with each value before it becomes part of the answer. An error ends the method call.
+/// Checks a value before it becomes part of the answer. An error ends the method call.
 pub(in crate::jmap::email) type ValueCheck<'a> = dyn Fn(&Value) -> Result<(), MethodError> + 'a;
 
-/// Adds the values of `header:…` properties to `object`.
-///
-/// # Errors
-/// Those of `check`.
 pub(in crate::jmap::email) fn add_header_properties<'f>(
     headers: &[NamedHeader],
     header: &(impl Iterator<Item = Field<'f>> + Clone),
@@ -325,10 +306,7 @@ pub(in crate::jmap::email) fn add_header_properties<'f>(
     Ok(())
 }
 
-/// Returns the fields of a header as `EmailHeader[]` (RFC 8621 §4.1.3).
-///
-/// # Errors
-/// Those of `check`.
+/// Returns `EmailHeader[]` (RFC 8621 §4.1.3).
 pub(in crate::jmap::email) fn email_headers<'f>(
     header: impl Iterator<Item = Field<'f>>,
     check: &ValueCheck<'_>,
@@ -367,7 +345,7 @@ fn addresses_json(addresses: Vec<EmailAddress>) -> Value {
     addresses.into_iter().map(address_json).collect()
 }
 
-/// Returns a set as JMAP writes it: `{name: true}`.
+/// Returns `{name: true}`.
 pub(in crate::jmap::email) fn json_set(names: impl Iterator<Item = String>) -> Value {
     Value::Object(names.map(|name| (name, Value::Bool(true))).collect())
 }

@@ -1,9 +1,9 @@
 //! Reads the filter of Email/query (RFC 8621 §4.4.1) into the `Filter` of room `query`.
 //!
-//! - A condition whose value is null is ignored: some clients send every condition they know.
-//! - A mailbox that does not exist holds no email; naming it is no error.
-//! - An invalid keyword is `unsupportedFilter`.
-//! - Every filter that is returned has passed `Filter::validate`.
+//! - A condition whose value is null is ignored, because some clients send every condition they
+//!   know.
+//! - It is no error to name a mailbox that does not exist.
+//! - The filters have passed `Filter::validate`.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -45,8 +45,8 @@ enum EmailCondition {
     AttachmentType(String),
 }
 
-/// Reads the filter of a call. The conditions of the vendor extension require that the request uses
-/// the vendor capability (RFC 8620 §1.8).
+/// Reads the filter of a call. The vendor extension requires that the request uses the vendor
+/// capability (RFC 8620 §1.8).
 ///
 /// # Errors
 /// `invalidArguments`, `unsupportedFilter`.
@@ -74,7 +74,7 @@ fn uses_extension(filter: &Filter) -> bool {
     }
 }
 
-/// Reads a filter from JSON. Without one, every email matches.
+/// `None` gives a filter that matches every email.
 ///
 /// # Errors
 /// `invalidArguments`, `unsupportedFilter`.
@@ -105,7 +105,6 @@ fn filter_of_condition(condition: EmailCondition) -> Result<Filter, MethodError>
     Ok(Filter::Is(match condition {
         EmailCondition::InMailbox(Id(id)) => match id.parse() {
             Ok(uid) => Condition::InMailbox(uid),
-            // An OR of nothing matches no email.
             Err(_) => return Ok(Filter::Or(Vec::new())),
         },
         EmailCondition::InMailboxOtherThan(ids) => {
@@ -143,21 +142,19 @@ fn filter_of_condition(condition: EmailCondition) -> Result<Filter, MethodError>
 /// Returns a keyword in its normal form (RFC 8621 §4.1.1).
 ///
 /// # Errors
-/// A description of the problem, if `word` is not a valid keyword. `name` is the property that
-/// holds the keyword.
+/// A description of the problem. `name` is the property that holds the keyword.
 pub(in crate::jmap::email) fn normal_keyword(name: &str, word: &str) -> Result<String, String> {
     keyword::normalize(word)
         .ok_or_else(|| format!("{name}: {} is not a valid keyword", short(word)))
 }
 
-/// Reads the `header` condition: the name of a field, and optionally a text that its value
-/// contains.
+/// Reads the name of a field, and optionally a text that its value contains.
 fn header_condition(texts: Vec<String>) -> Result<Condition, MethodError> {
     let mut texts = texts.into_iter();
     let (Some(name), text, None) = (texts.next(), texts.next(), texts.next()) else {
         return Err(expected("header", "an array of one or two texts"));
     };
-    // RFC 5322 §2.2: printable ASCII except the colon.
+    // RFC 5322 §2.2.
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':') {
         return Err(expected("header", "the name of a header field"));
     }

@@ -1,5 +1,4 @@
-//! The methods that search: Email/query, Email/queryChanges and SearchSnippet/get (RFC 8621 §4.4,
-//! §4.5, §5).
+//! Email/query, Email/queryChanges and SearchSnippet/get (RFC 8621 §4.4, §4.5, §5).
 
 pub mod filter;
 pub mod query;

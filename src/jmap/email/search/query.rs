@@ -1,5 +1,4 @@
-//! Email/query and Email/queryChanges (RFC 8621 §4.4, §4.5): converts arguments and answers for
-//! room `query`, which does the work.
+//! Email/query and Email/queryChanges (RFC 8621 §4.4, §4.5), over the room `query`.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -19,7 +18,7 @@ use crate::wire::jmap::standard::{
 };
 use crate::wire::jmap::{MethodError, With};
 
-/// The argument that both methods have in addition to those of RFC 8620 (RFC 8621 §4.4.3).
+/// RFC 8621 §4.4.3.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) struct CollapseArgs {
@@ -60,7 +59,7 @@ impl<'a> SectionArgs<'a> {
         Self { position, anchor: args.anchor.as_deref(), anchor_offset, limit }
     }
 
-    /// Returns the section, which has at most `max_results` results.
+    /// Returns the section, with at most `max_results` results.
     ///
     /// # Errors
     /// `invalidArguments`; `anchorNotFound` for an anchor that cannot be the id of an email.
@@ -70,7 +69,6 @@ impl<'a> SectionArgs<'a> {
                 return Err(expected(name, "a whole number"));
             }
         }
-        // The position is ignored if there is an anchor.
         let start = match self.anchor {
             None => Start::Position(self.position),
             Some(anchor) if is_id(anchor) => {
@@ -131,7 +129,7 @@ impl Method for EmailQueryChanges {
         let query = QueryChanges {
             spec,
             since: parse_state(&context.store, &args.since_query_state)?.mark,
-            // An id that cannot be that of an email is not in the results, so it is no bound.
+            // An id that is not that of an email is not in the results, so it is no bound.
             up_to: args.up_to_id.and_then(|id| id.parse().ok()),
             max_changes: args.max_changes.map(|max| usize::try_from(max).unwrap_or(usize::MAX)),
             total: args.calculate_total,

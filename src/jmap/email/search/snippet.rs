@@ -57,7 +57,7 @@ impl Method for SnippetGet {
             scope: rights.scope(),
             ..QuerySpec::default()
         };
-        // A filter that Email/query refuses is refused here too.
+        // Refuses what Email/query refuses.
         explain(&snapshot, &spec)?;
         let finder = Finder::new(&spec.filter, context.store.secrets());
         let is_visible = |id| -> Result<bool, MethodError> {

@@ -23,8 +23,6 @@ enum EmailSort {
     SomeInThreadHaveKeyword,
 }
 
-/// Reads a sort from JSON.
-///
 /// # Errors
 /// `invalidArguments`, `unsupportedSort`.
 #[cfg(any(test, feature = "internals"))]
@@ -38,8 +36,6 @@ pub fn parse_sort(value: &serde_json::Value) -> Result<Vec<Comparator>, MethodEr
     })?)
 }
 
-/// Converts the sort of a call.
-///
 /// # Errors
 /// `invalidArguments`, `unsupportedSort`.
 pub(in crate::jmap) fn comparators(

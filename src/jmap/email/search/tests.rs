@@ -95,7 +95,6 @@ fn conditions_are_combined_by_operators() {
         assert_eq!(filter(&json!({"operator": name, "conditions": parts})), Ok(wanted));
     }
     assert_eq!(filter(&json!({"operator": "OR", "conditions": []})), Ok(Filter::Or(Vec::new())));
-    // A mailbox that does not exist is no error: it holds no email.
     assert_eq!(filter(&json!({"inMailbox": "no-such_box"})), Ok(Filter::Or(Vec::new())));
 }
 

@@ -2,8 +2,8 @@
 //!
 //! - A call makes several commits. `ifInState` is checked in the first one, and the states of the
 //!   answer span all of them.
-//! - Each new message is a commit of its own, so that no lock is held while the next is read.
-//! - After the first commit an error no longer fails the call, but only the objects of its commit.
+//! - Each new message is a commit of its own.
+//! - After the first commit an error fails only the objects of its commit.
 
 use std::collections::BTreeSet;
 
@@ -21,16 +21,13 @@ use crate::query::Scope;
 use crate::store::{EncodedMessage, Error, NewEmail, Snapshot, Ticket, Txn};
 use crate::wire::jmap::{MethodError, SetError};
 
-/// The commits of a call, and the states before and after them.
 #[derive(Debug, Default)]
 pub(in crate::jmap::email) struct Commits {
-    /// `None` before the first commit.
     states: Option<SetStates>,
 }
 
 impl Commits {
-    /// Begins a commit in the state `now`. Returns false if it is the first commit and the state is
-    /// not the expected one.
+    /// Returns false if this is the first commit and `now` is not the expected state.
     fn begin(&mut self, now: ModSeq, is_expected: impl Fn(ModSeq) -> bool) -> bool {
         match &mut self.states {
             Some(states) => states.before(now),
@@ -40,8 +37,8 @@ impl Commits {
         true
     }
 
-    /// Runs one commit, and waits until it is durable. `commit` gets a function that its
-    /// transaction must call first. If that function returns `None`, the transaction must change
+    /// Runs one commit, and waits until it is durable. The transaction must first call the function
+    /// that `commit` gets, and change nothing if that returns `None`.
     /// nothing.
     ///
     /// # Errors
@@ -57,7 +54,6 @@ impl Commits {
         let (is_first, before) = (self.states.is_none(), self.states);
         let mut has_begun = true;
         let result = commit(&mut |txn| {
-            // The commit may be run again.
             self.states = before;
             let now = txn.state().high_mark(DataType::Email);
             has_begun = self.begin(now, &is_expected);
@@ -80,20 +76,20 @@ impl Commits {
         }
     }
 
-    /// Records the state `now` after a commit. Must be called after each `run` that succeeded, with
-    /// the state that its transaction ended in. `None`, if it changed nothing, has no effect.
+    /// Records the state in which the transaction of a successful `run` ended; `None` if it changed
+    /// nothing.
     pub(in crate::jmap::email) fn end(&mut self, now: Option<ModSeq>) {
         if let (Some(states), Some(now)) = (&mut self.states, now) {
             states.after(now, true);
         }
     }
 
-    /// Returns the states before and after all commits. Without a commit, both are the present
-    /// state.
+    /// Returns the states before and after all commits; without a commit, the present state for
+    /// both.
     ///
     /// # Errors
-    /// `stateMismatch` if there was no commit and the present state is not the expected one; errors
-    /// of the store.
+    /// `stateMismatch` without a commit, if the present state is not the expected one; errors of
+    /// the store.
     pub(in crate::jmap::email) fn into_states(
         self,
         snapshot: &Snapshot<'_>,
@@ -108,10 +104,8 @@ impl Commits {
     }
 
     /// Turns an error of the call into one of the object if there was a commit: an error of the
-    /// call would tell the client that nothing was changed (RFC 8620 §3.6.2).
-    ///
-    /// A method that creates emails must pass every failure of an email through this, because it
-    /// also reads before `run`.
+    /// call would tell the client that nothing was changed (RFC 8620 §3.6.2). Errors from before
+    /// `run` need this, too.
     pub(in crate::jmap::email) fn object_failure(&self, failure: SetFailure) -> SetFailure {
         match failure {
             SetFailure::Call(error) if self.states.is_some() => {
@@ -122,22 +116,19 @@ impl Commits {
     }
 }
 
-/// A message that becomes an email.
 #[derive(Debug)]
 pub(in crate::jmap::email) struct NewMessage<'m> {
     pub(in crate::jmap::email) raw: &'m [u8],
-    /// The trace prefix.
     pub(in crate::jmap::email) prefix: &'m [u8],
     pub(in crate::jmap::email) filing: &'m Filing,
-    /// The keywords if `filing` has none.
+    /// Used if `filing` has none.
     pub(in crate::jmap::email) keywords: BTreeSet<String>,
-    /// The time of receipt if `filing` has none.
+    /// Used if `filing` has none.
     pub(in crate::jmap::email) received_at: UtcMillis,
-    /// Whether the message is refused if the caller sees an email with the same message.
+    /// Whether to refuse the message if the caller sees an email with the same bytes.
     pub(in crate::jmap::email) refuse_duplicate: bool,
 }
 
-/// An email that was created from a message.
 #[derive(Debug)]
 pub(in crate::jmap::email) struct FiledEmail {
     pub(in crate::jmap::email) id: EmailId,
@@ -157,9 +148,8 @@ impl FiledEmail {
         object
     }
 
-    /// Returns the properties of `object`, with `receivedAt` if it is not the time that the client
-    /// sent. That is so if the client sent none, or a time before 1970, or a fraction of a second:
-    /// neither of the last two is stored.
+    /// Returns `object`, with `receivedAt` if the client sent none or another time than the stored
+    /// one, which is not before 1970 and has no fraction of a second.
     pub(in crate::jmap::email) fn object_with_date(&self, filing: &Filing) -> Map<String, Value> {
         let mut object = self.object();
         let received_at = date_or_null(Some(self.received_at));
@@ -170,8 +160,8 @@ impl FiledEmail {
         object
     }
 
-    /// Returns the properties of `object`, with `receivedAt` only if the client sent another time:
-    /// the answers of RFC 8621 §4.7 and §4.8 do not include a time that the client left out.
+    /// Returns `object`, with `receivedAt` only if the client sent a time that is stored otherwise
+    /// (RFC 8621 §4.7, §4.8).
     pub(in crate::jmap::email) fn object_with_changed_date(
         &self,
         filing: &Filing,
@@ -180,8 +170,6 @@ impl FiledEmail {
     }
 }
 
-/// Creates an email from a message, in a commit of its own.
-///
 /// # Errors
 /// The error of the object if the message is refused, or an error of the call.
 pub(in crate::jmap::email) fn file_message(

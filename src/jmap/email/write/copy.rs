@@ -1,5 +1,4 @@
-//! Email/copy (RFC 8621 §4.7, RFC 8620 §5.4): copies emails from another account, and makes the
-//! implicit Email/set call that destroys the originals.
+//! Email/copy (RFC 8621 §4.7, RFC 8620 §5.4).
 
 use serde_json::Value;
 
@@ -77,8 +76,7 @@ impl Method for EmailCopy {
     }
 }
 
-/// Copies one email. Returns the id of the original, and the properties of the copy that the client
-/// does not know.
+/// Returns the id of the original, and the properties of the copy that the client does not know.
 fn copy_email(
     call: &Call<'_>,
     (from, account): (&Account, &Account),

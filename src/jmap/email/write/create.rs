@@ -1,5 +1,4 @@
-//! Builds the message of an email that a client creates (RFC 8621 §4.6), and checks the properties
-//! that describe it.
+//! Builds the message of an email that a client creates (RFC 8621 §4.6).
 
 mod part;
 mod value;
@@ -19,8 +18,7 @@ use crate::model::{SentAt, UtcMillis, limits};
 use crate::wire::jmap::{MethodError, SetError};
 use part::PartBuilder;
 
-/// The properties that stand for a header field, with the name and form of the field (RFC 8621
-/// §4.1.3).
+/// The properties that stand for a header field, with its name and form (RFC 8621 §4.1.3).
 const HEADER_PROPERTIES: [(&str, &str, Form); 11] = [
     ("messageId", "Message-ID", Form::MessageIds),
     ("inReplyTo", "In-Reply-To", Form::MessageIds),
@@ -34,11 +32,10 @@ const HEADER_PROPERTIES: [(&str, &str, Form); 11] = [
     ("subject", "Subject", Form::Text),
     ("sentAt", "Date", Form::Date),
 ];
-/// The properties that describe the body.
 const BODY_PROPERTIES: [&str; 5] =
     ["bodyStructure", "bodyValues", "textBody", "htmlBody", "attachments"];
 
-/// The header fields that the properties of an object set. None may be set twice (RFC 8621 §4.6).
+/// No field may be set twice (RFC 8621 §4.6).
 #[derive(Debug, Default)]
 struct HeaderFields {
     names: BTreeSet<String>,
@@ -50,12 +47,12 @@ impl HeaderFields {
         self.names.contains(&name.to_ascii_lowercase())
     }
 
-    /// Records that a field is set. Returns false if it was set before.
+    /// Returns false if the field was set before.
     fn claim(&mut self, name: &str) -> bool {
         self.names.insert(name.to_ascii_lowercase())
     }
 
-    /// Sets the fields that a property makes, or adds a problem of the property at `path`.
+    /// Sets the fields that a property makes, or adds a problem at `path`.
     fn set(
         &mut self,
         property: &HeaderProperty,
@@ -74,8 +71,7 @@ impl HeaderFields {
     }
 }
 
-/// Builds the message of an object in `create` of Email/set. `problems` holds the invalid
-/// properties that were found so far.
+/// Builds the message of an object in `create` of Email/set. `problems` holds those found so far.
 ///
 /// # Errors
 /// `invalidProperties`, `blobNotFound`, `tooLarge`; an error of the call if a blob cannot be read.
@@ -110,7 +106,7 @@ pub(in crate::jmap::email) fn build_message(
     let body = parts.body()?;
     let (missing_blobs, total_bytes, blob_bytes) =
         (std::mem::take(&mut parts.missing_blobs), parts.total_bytes, parts.blob_bytes);
-    // A more specific error takes precedence over `invalidProperties` (RFC 8620 §5.3).
+    // RFC 8620 §5.3: a more specific error takes precedence over `invalidProperties`.
     if !missing_blobs.is_empty() {
         return Err(SetError::BlobNotFound(missing_blobs).into());
     }
@@ -156,8 +152,8 @@ fn is_content_field(name: &str) -> bool {
     name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("Content-"))
 }
 
-/// Returns a new Message-ID in the domain of an account, and a seed for MIME boundaries. Both are
-/// random and cannot be guessed.
+/// Returns a new Message-ID in the domain of an account, and a seed for MIME boundaries, both
+/// random.
 ///
 /// # Errors
 /// `serverUnavailable` if the system gives no random bytes.
@@ -170,8 +166,7 @@ pub(in crate::jmap) fn new_message_id(account: &Account) -> Result<(String, Stri
     Ok((format!("{id}@{}", domain(account)), seed.to_owned()))
 }
 
-/// Returns the domain of the account's primary address, within which a Message-ID must be unique
-/// (RFC 5322 §3.6.4).
+/// Returns the domain in which a Message-ID must be unique (RFC 5322 §3.6.4).
 fn domain(account: &Account) -> String {
     let primary = account.row.primary.to_string();
     let domain = primary.rsplit('@').next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Reads the properties that a client may set on every email that it creates, imports or copies:
-//! mailboxes, keywords and the time of receipt (RFC 8621 §4.1.1, §4.6 to §4.8).
+//! The mailboxes, keywords and time of receipt that a client sets on a new email (RFC 8621 §4.1.1,
+//! §4.6 to §4.8).
 
 use std::collections::BTreeSet;
 
@@ -15,10 +15,8 @@ use crate::model::{MailboxUid, UtcMillis, keyword, limits};
 use crate::store::Snapshot;
 use crate::wire::jmap::SetError;
 
-/// The properties that make up a filing.
 pub(in crate::jmap::email) const PROPERTIES: [&str; 3] = ["mailboxIds", "keywords", "receivedAt"];
 
-/// The mailboxes, the keywords and the time of receipt of a new email.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::jmap::email) struct Filing {
     /// There is at least one.
@@ -56,8 +54,8 @@ impl Filing {
         Ok((id, filing))
     }
 
-    /// Reads the filing of an object that may have other properties. The result is meaningful only
-    /// if no problem was added.
+    /// Reads the filing of an object that may have other properties. The result holds only if no
+    /// problem was added.
     ///
     /// # Errors
     /// `tooManyKeywords`.
@@ -81,7 +79,7 @@ impl Filing {
     }
 }
 
-/// Returns the members of a set as JMAP writes it: `{name: true}`.
+/// The set is written as `{name: true}`.
 fn set_members<'v>(property: &str, value: &'v Value) -> Result<Vec<&'v String>, SetError> {
     let invalid = || SetError::property(property, "an object is expected whose values are true");
     let members = value.as_object().ok_or_else(invalid)?;
@@ -92,8 +90,7 @@ fn set_members<'v>(property: &str, value: &'v Value) -> Result<Vec<&'v String>, 
     }
 }
 
-/// Reads `mailboxIds`, which must not be empty, and resolves creation ids. `require_mailboxes`
-/// checks that the mailboxes exist.
+/// Resolves creation ids. Does not check that the mailboxes exist (`require_mailboxes`).
 pub(in crate::jmap::email) fn mailboxes(
     ids: &CreationIds,
     value: &Value,
@@ -115,7 +112,7 @@ pub(in crate::jmap::email) fn mailboxes(
     }
 }
 
-/// Reads `keywords`, and returns them in normal form.
+/// Returns the keywords in normal form.
 ///
 /// # Errors
 /// `invalidProperties`, `tooManyKeywords`.
@@ -140,7 +137,7 @@ pub(in crate::jmap::email) fn keywords(value: &Value) -> Result<BTreeSet<String>
     Ok(found)
 }
 
-/// Checks that mailboxes exist and that the caller may know that they do.
+/// Checks that mailboxes exist and that the caller has a right in them.
 ///
 /// # Errors
 /// `invalidProperties`; errors of the store.

@@ -20,7 +20,7 @@ use crate::wire::jmap::{Answer, JsonObject, MethodError, SetError};
 pub(in crate::jmap) struct EmailImportArgs {
     account_id: String,
     if_in_state: Option<String>,
-    /// The emails to create, by creation id.
+    /// By creation id.
     emails: BTreeMap<String, JsonObject>,
 }
 
@@ -80,7 +80,7 @@ fn import_email(
     context.budget.charge_stored(0)?;
     let blob = call.created.resolve(blob).unwrap_or_default();
     let raw = context.bytes_by_id(account, &blob)?;
-    // RFC 8621 §4.8: the error for a missing blob is `invalidProperties`, not `blobNotFound`.
+    // RFC 8621 §4.8: the error is `invalidProperties`, not `blobNotFound`.
     let raw = raw.ok_or_else(|| SetError::property("blobId", "there is no such blob"))?;
     if raw.len() as u64 > limits::MAX_MESSAGE_BYTES {
         return Err(
@@ -107,7 +107,7 @@ fn import_email(
     Ok(email.object_with_changed_date(&filing))
 }
 
-/// Returns the time in the topmost Received field, which is the newest.
+/// Returns the time in the topmost Received field.
 fn newest_received_time(raw: &[u8]) -> Option<UtcMillis> {
     let field = first(raw, "Received")?;
     let at = field.value.iter().rposition(|byte| *byte == b';')?;

@@ -1,5 +1,4 @@
-//! Email/set (RFC 8621 §4.6). Each email that is created is a commit of its own; many updates or
-//! destructions share one.
+//! Email/set (RFC 8621 §4.6).
 
 use std::collections::BTreeSet;
 
@@ -27,7 +26,6 @@ use crate::store::{Snapshot, Txn};
 use crate::wire::jmap::standard::{SetAnswer, SetArgs};
 use crate::wire::jmap::{MethodError, Patch, SetError};
 
-/// The number of emails that are changed in one commit.
 const EMAILS_PER_COMMIT: usize = 64;
 
 pub(in crate::jmap) struct EmailSet;
@@ -55,7 +53,6 @@ fn set(
         let created = create_email(call, account, &mut commits, is_expected, object);
         response.create(ids, name, created.map_err(|error| commits.object_failure(error)))?;
     }
-    // An email that this call created may be updated or destroyed by its creation id.
     let updates: Vec<(String, &Value)> =
         set.update.iter().map(|(id, patch)| (call.resolve_id(id.clone()), patch)).collect();
     let destroys: Vec<String> = set.destroy.iter().map(|id| call.resolve_id(id.clone())).collect();
@@ -84,7 +81,7 @@ fn set(
     Ok(response.into_answer(context, account, states))
 }
 
-/// Creates an email, and returns the properties that the client does not know.
+/// Returns the properties that the client does not know.
 fn create_email(
     call: &Call<'_>,
     account: &Account,
@@ -124,7 +121,7 @@ fn create_email(
         derived.into_iter().filter(|property| !is_given(property)).map(EmailProperty::Content);
     let derived = RequestedProperties::new(derived).map_err(SetFailure::Call)?;
     derived.add_content(content, &mut server_set);
-    // A Date field has whole seconds, so a fraction that the client sent is lost.
+    // A Date field has whole seconds.
     let given_date = object.get("sentAt").and_then(Value::as_str).and_then(SentAt::parse_rfc3339);
     if given_date.is_some() && given_date != sent_at {
         server_set.insert("sentAt".into(), sent_at.map(SentAt::rfc3339).into());
@@ -143,8 +140,8 @@ struct EmailSetCall<'a> {
 
 impl EmailSetCall<'_> {
     /// Runs `change` for each object, [`EMAILS_PER_COMMIT`] of them in one commit, and passes the
-    /// outcomes to `record` once the commit is durable. An object that is refused does not affect
-    /// the others, so `change` must refuse it before it writes. `change` may be run more than once.
+    /// outcomes to `record`. `change` may be run more than once, and must refuse an object before
+    /// it writes.
     fn change_each<O, T>(
         &self,
         commits: &mut Commits,
@@ -202,7 +199,7 @@ impl EmailSetCall<'_> {
         Ok(txn.destroy_email(id)?)
     }
 
-    /// Updates an email, and returns the properties that got another value than the client sent.
+    /// Returns the properties that got another value than the client sent.
     fn update(&self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> TxnResult<Map<String, Value>> {
         let id: EmailId = id.parse().map_err(|_| SetError::NotFound)?;
         let rights = Rights::in_account(&txn.snapshot(), self.account)?;
@@ -222,7 +219,7 @@ impl EmailSetCall<'_> {
         Ok(update.server_set)
     }
 
-    /// Replaces the creation ids of mailboxes in the pointers of a patch.
+    /// Resolves the creation ids of mailboxes in the pointers of a patch.
     fn resolve_mailbox_ids(&self, patch: &Value) -> Value {
         let Some(members) = patch.as_object() else {
             return patch.clone();
@@ -237,8 +234,8 @@ impl EmailSetCall<'_> {
         Value::Object(members.iter().map(|(name, value)| (pointer(name), value.clone())).collect())
     }
 
-    /// Returns the mailboxes and keywords that an email has after a patch. A patch may contain a
-    /// property that cannot change, if it has its present value (RFC 8620 §5.3).
+    /// Returns the mailboxes and keywords that an email has after a patch, which may contain other
+    /// properties with their present values (RFC 8620 §5.3).
     fn plan_update(
         &self,
         snapshot: &Snapshot<'_>,
@@ -278,8 +275,7 @@ impl EmailSetCall<'_> {
         if !changed.is_empty() {
             return Err(SetError::InvalidProperties(changed, "it cannot be changed".into()));
         }
-        // Null resets keywords to the default, which is none (RFC 8620 §5.3). It is refused for
-        // mailboxes: an email must have one.
+        // Null resets keywords to none (RFC 8620 §5.3), and is refused for mailboxes.
         let empty = Value::Object(Map::new());
         let given = new.get("keywords").filter(|keywords| !keywords.is_null()).unwrap_or(&empty);
         let keywords = filing::keywords(given)?;
@@ -294,7 +290,6 @@ impl EmailSetCall<'_> {
     }
 }
 
-/// The mailboxes and keywords of an email after an update.
 struct EmailUpdate {
     mailboxes: BTreeSet<MailboxUid>,
     keywords: BTreeSet<String>,

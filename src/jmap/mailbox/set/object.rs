@@ -1,5 +1,4 @@
-//! Creates and updates one mailbox: reads the properties that the client sent, checks the rights of
-//! the caller, and writes the row.
+//! Creates and updates one mailbox.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +15,6 @@ use crate::model::{AccountId, Mailbox, MailboxUid, Role};
 use crate::store::{Error, NewMailbox, Txn};
 use crate::wire::jmap::{ADMIN, MethodError, PRINCIPALS, Patch, Property as _, SetError};
 
-/// The new content of a mailbox.
 pub(super) struct MailboxUpdate {
     pub(super) uid: MailboxUid,
     pub(super) row: Mailbox,
@@ -34,7 +32,7 @@ impl MailboxSetCall<'_> {
         name: &str,
         properties: &Map<String, Value>,
     ) -> Result<(), OperationError> {
-        // The creator is subscribed by default (RFC 8621 §2 isSubscribed).
+        // RFC 8621 §2: the creator is subscribed by default.
         let mut row =
             Mailbox { subscribed: true, rights: Right::Rename.bit(), ..Mailbox::default() };
         let mut problems = InvalidProperties::default();
@@ -66,8 +64,6 @@ impl MailboxSetCall<'_> {
         txn.subscribe(uid, user, subscribed).map_err(OperationError::Call)?;
         let mailbox = VisibleMailboxes::read_one(&txn.snapshot(), self.account, uid)
             .map_err(OperationError::Call)?;
-        // The answer has every property that the client did not send or that has another value,
-        // such as a normalized name.
         let available = MailboxProperty::available(self.call);
         let mut server_set = mailbox.map(|row| object(uid, &row, &available)).unwrap_or_default();
         server_set.retain(|property, value| properties.get(property) != Some(value));
@@ -159,11 +155,10 @@ impl MailboxSetCall<'_> {
         Ok(MailboxUpdate { uid, row, subscription, server_set })
     }
 
-    /// Sets one property of `row` to a value that the client sent.
     fn apply(&self, row: &mut Mailbox, property: &str, value: &Value) -> Result<(), SetError> {
         let invalid = |error: MethodError| SetError::property(property, description(error));
         match MailboxProperty::from_name(property) {
-            // Net-Unicode is in NFC (RFC 5198 §3).
+            // RFC 5198 §3: Net-Unicode is in NFC.
             Some(MailboxProperty::Name) => {
                 row.name = text("name", value).map_err(invalid)?.nfc().collect();
             }
@@ -182,11 +177,11 @@ impl MailboxSetCall<'_> {
                 row.role =
                     Some(role.ok_or_else(|| SetError::property("role", "there is no such role"))?);
             }
-            // Null sets the default value (RFC 8620 §5.3).
+            // Null sets the default (RFC 8620 §5.3).
             Some(MailboxProperty::SortOrder) if value.is_null() => row.sort_order = 0,
             Some(MailboxProperty::SortOrder) => {
                 let order = unsigned("sortOrder", value).map_err(invalid)?;
-                // RFC 8621 §2: in the range 0 <= sortOrder < 2^31.
+                // RFC 8621 §2.
                 let order = u32::try_from(order).ok().filter(|order| *order < 1 << 31);
                 row.sort_order = order
                     .ok_or_else(|| SetError::property("sortOrder", "less than 2^31 is expected"))?;
@@ -206,7 +201,7 @@ impl MailboxSetCall<'_> {
     }
 }
 
-/// Reads the attributes of a mailbox: texts by name. Null stands for no attributes.
+/// Reads texts by name. Null stands for none.
 fn attributes(value: &Value) -> Result<BTreeMap<String, String>, SetError> {
     let invalid =
         || SetError::property(MailboxProperty::Attributes.name(), "an object of texts is expected");

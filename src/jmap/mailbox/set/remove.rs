@@ -8,12 +8,11 @@ use crate::model::{DataType, MailboxUid};
 use crate::store::{Error, MailboxFault, ShareChange};
 use crate::wire::jmap::SetError;
 
-/// The number of emails that are taken out of a mailbox in one commit.
 const EMAILS_PER_COMMIT: usize = 64;
 
 /// Empties and destroys mailboxes. An email that is in no other mailbox is destroyed. If the
-/// process stops in between, a mailbox remains with fewer emails. Records the outcome of each
-/// mailbox in `work`, and returns the shares that ended.
+/// process stops in between, a mailbox remains with fewer emails. Records the outcomes in `work`,
+/// and returns the shares that ended.
 pub(super) fn remove_with_emails(
     context: &Context,
     account: &Account,
@@ -42,8 +41,8 @@ pub(super) fn remove_with_emails(
                 if !has_more {
                     txn.destroy_mailbox(uid)?;
                 }
-                // The threads of these emails may change the counts of other mailboxes, which the
-                // answer does not name: the client must learn of them by /changes.
+                // The threads of these emails may change the counts of mailboxes that the answer
+                // does not name: the client must learn of them by /changes.
                 states.after(
                     newest_change(txn.state(), account.guest.is_some(), DataType::Mailbox),
                     false,

@@ -26,7 +26,6 @@ const TOPICS: usize = 2;
 /// The beginning of hour 0, in milliseconds.
 const EPOCH: i64 = 1_795_000_000_000;
 
-/// The content of a message.
 #[derive(Debug, Clone)]
 struct TestMessage {
     /// An index of `WORDS`.
@@ -90,7 +89,6 @@ enum PrivateChange {
     },
 }
 
-/// A query for emails by the guest.
 #[derive(Debug, Clone)]
 struct GuestQuery {
     filter: Value,
@@ -106,12 +104,10 @@ struct TwinAccount {
     /// Plans, Trash, Inbox and Hidden. The first `open` of them are shared with the guest.
     boxes: Vec<MailboxUid>,
     open: usize,
-    /// The emails that are shared, or may be.
     shared: Vec<EmailId>,
     /// The indexes in `shared` of the emails that changes may hit: those that are neither destroyed
     /// nor the first of a topic.
     live: Vec<usize>,
-    /// The emails that are never shared.
     hidden: Vec<EmailId>,
     /// Those of `hidden` that are not destroyed.
     live_hidden: Vec<EmailId>,
@@ -358,8 +354,8 @@ impl TwinAccount {
         }
     }
 
-    /// Calls a method as the guest, and checks that the answer contains no id of an unshared email.
-    /// Returns the answer with names for ids, and the answer itself.
+    /// Returns the answer with names for ids, and the answer itself. Checks that it contains no id
+    /// of an unshared email.
     fn ask(&self, name: &str, mut arguments: Value) -> (Value, Value) {
         arguments["accountId"] = self.bed.ann.clone().into();
         let (kind, answer) = call(&self.bed.asks(&self.bed.bob), name, &arguments);
@@ -401,7 +397,7 @@ impl TwinAccount {
         self.states.push(states);
     }
 
-    /// Makes all calls of the guest. Returns each call with its answer.
+    /// Returns each call with its answer.
     fn answers(&self, queries: &[GuestQuery]) -> Vec<(String, Value)> {
         let mut answers = Vec::new();
         let mut ask = |name: &str, arguments: Value| {

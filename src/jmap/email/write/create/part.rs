@@ -1,7 +1,7 @@
 //! Builds the body of an email that a client creates, from `bodyStructure`, or from `textBody`,
 //! `htmlBody` and `attachments`.
 //!
-//! RFC 8621 §4.6 leaves it to the server how the latter three are arranged:
+//! RFC 8621 §4.6 leaves the arrangement of the latter three to the server:
 //!
 //! - The text and the HTML become a multipart/alternative.
 //! - An attachment with a Content-ID becomes a multipart/related with the HTML (RFC 2387), unless
@@ -21,25 +21,23 @@ use crate::message::parse::media;
 use crate::model::limits;
 use crate::wire::jmap::MethodError;
 
-/// The depth of a body that is created. It is half of what is read, so that a message in which this
-/// one is embedded can be read, too.
+/// The depth of a body that is created: half of what is read, so that a message in which this one
+/// is embedded can be read, too.
 const MAX_PART_DEPTH: usize = limits::MAX_MIME_DEPTH / 2;
 
-/// Builds the parts of one object in `create`.
 pub(super) struct PartBuilder<'a> {
     context: &'a Context,
     account: &'a Account,
     object: &'a Map<String, Value>,
     header: &'a HeaderFields,
     problems: &'a mut InvalidProperties,
-    /// The texts of `bodyValues`, by part id.
+    /// By part id.
     values: BTreeMap<&'a str, &'a str>,
     part_count: usize,
-    /// The blobs that do not exist.
     pub(super) missing_blobs: Vec<String>,
-    /// The size of all contents in bytes.
+    /// Of all contents.
     pub(super) total_bytes: u64,
-    /// The size of the contents that are blobs, in bytes.
+    /// Of the contents that are blobs.
     pub(super) blob_bytes: u64,
 }
 
@@ -68,7 +66,7 @@ impl<'a> PartBuilder<'a> {
         parts
     }
 
-    /// Returns the value of a property of the object; `None` if it is missing or null.
+    /// Returns `None` for null, too.
     fn property(&self, name: &str) -> Option<&'a Value> {
         self.object.get(name).filter(|value| !value.is_null())
     }
@@ -99,10 +97,7 @@ impl<'a> PartBuilder<'a> {
         }
     }
 
-    /// Builds the body. Problems with the properties, and missing blobs, are collected.
-    ///
-    /// # Errors
-    /// Those of reading a blob.
+    /// Builds the body, and collects invalid properties and missing blobs.
     pub(super) fn body(&mut self) -> Result<PartDraft, MethodError> {
         let lists = ["textBody", "htmlBody", "attachments"];
         if let Some(structure) = self.property("bodyStructure") {
@@ -140,7 +135,6 @@ impl<'a> PartBuilder<'a> {
         json.as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// Builds the part of a list that must have exactly one part, of the given type.
     fn single_part(
         &mut self,
         name: &str,
@@ -159,8 +153,8 @@ impl<'a> PartBuilder<'a> {
         Ok(Some(part))
     }
 
-    /// Builds a part and the parts within. `default_type` is the type of a part that has none; if
-    /// it is empty, the default follows from the content.
+    /// Builds a part and the parts within. With an empty `default_type`, the default follows from
+    /// the content.
     fn part(
         &mut self,
         json: &'a Value,
@@ -183,7 +177,6 @@ impl<'a> PartBuilder<'a> {
             let path = format!("{path}/{name}");
             match name.as_str() {
                 "partId" | "blobId" | "subParts" => {}
-                // The size of a blob is ignored.
                 "size" if object.get("partId").is_none_or(Value::is_null) && value.is_u64() => {}
                 "charset" if object.get("partId").is_some_and(|id| !id.is_null()) => {
                     self.problems.add(path, "the server chooses it for a part with a partId");
@@ -242,7 +235,6 @@ impl<'a> PartBuilder<'a> {
         value.as_str().map(str::to_owned)
     }
 
-    /// Sets the header field that a `header:` property of a part names.
     fn header_field(
         &mut self,
         name: &str,
@@ -264,7 +256,7 @@ impl<'a> PartBuilder<'a> {
                 self.problems.add(path, "the email has this header field already");
             }
             Ok(property) => {
-                // These two are parsed, because they are merged with other properties of the part.
+                // These two are merged with other properties of the part.
                 let parsed_name = ["Content-Type", "Content-Disposition"]
                     .iter()
                     .find(|own| property.name.eq_ignore_ascii_case(own));
@@ -292,7 +284,6 @@ impl<'a> PartBuilder<'a> {
         }
     }
 
-    /// Reads the content of a part: a text of `bodyValues`, a blob, or the parts within.
     fn content(
         &mut self,
         object: &'a Map<String, Value>,
@@ -324,8 +315,7 @@ impl<'a> PartBuilder<'a> {
                     self.problems.add(format!("{path}/blobId"), "an id is expected");
                     return Ok(empty);
                 };
-                // If the email is refused anyway, blobs are no longer read: only missing ones are
-                // noted.
+                // If the email is refused anyway, only missing blobs are noted.
                 if self.blob_bytes > limits::MAX_ATTACHMENTS_BYTES || !self.problems.is_empty() {
                     if !self.context.has_blob(self.account, id)? {
                         self.add_missing_blob(id);
@@ -340,7 +330,6 @@ impl<'a> PartBuilder<'a> {
                 self.blob_bytes += bytes.len() as u64;
                 Ok(PartContent::Bytes(bytes))
             }
-            // A multipart without parts.
             (None, None, None) if is_multipart(object) => Ok(PartContent::Parts(Vec::new())),
             _ => {
                 self.problems.add(
@@ -360,11 +349,9 @@ fn is_multipart(object: &Map<String, Value>) -> bool {
         .is_some_and(|media_type| media_type.to_ascii_lowercase().starts_with("multipart/"))
 }
 
-/// The value of a header field before its parameters, and the parameters.
+/// The value before its parameters, and the parameters.
 type ParsedField = (String, Vec<(String, String)>);
 
-/// The type, disposition and header fields of a part as its properties and its `header:` properties
-/// declare them.
 #[derive(Default)]
 struct PartProperties {
     media_type: Option<String>,
@@ -375,7 +362,7 @@ struct PartProperties {
 }
 
 impl PartProperties {
-    /// Writes the declarations to a part, and adds a problem for each that contradicts another.
+    /// Adds a problem for each declaration that contradicts another.
     fn apply(
         self,
         part: &mut PartDraft,
@@ -440,9 +427,8 @@ impl PartProperties {
 }
 
 /// Gives a disposition to each part that has a name but no disposition, because a reader that
-/// follows RFC 2183 looks for the name only in the disposition. RFC 8621 §4.1.4 would treat the
-/// part without a disposition in the same way. `multipart` is the subtype of the parent, and
-/// `is_first` says whether the part is its first child.
+/// follows RFC 2183 looks for the name there. The disposition is what RFC 8621 §4.1.4 would make of
+/// the part. `multipart` is the subtype of the parent.
 fn set_missing_dispositions(part: &mut PartDraft, multipart: &str, is_first: bool) {
     let media_type = part.media_type.as_str();
     let is_media = ["image/", "audio/", "video/"].iter().any(|top| media_type.starts_with(top));
@@ -470,7 +456,6 @@ fn multipart(subtype: &str, parts: Vec<PartDraft>) -> PartDraft {
     }
 }
 
-/// Arranges the text, the HTML and the attachments, as the head of this file says.
 fn arrange(text: Option<PartDraft>, html: Option<PartDraft>, files: Vec<PartDraft>) -> PartDraft {
     let belongs_to_html =
         |file: &PartDraft| file.cid.is_some() && file.disposition.as_deref() != Some("attachment");

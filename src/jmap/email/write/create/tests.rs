@@ -38,7 +38,7 @@ impl Fixture {
         answer
     }
 
-    /// Creates an email. Returns the object in `created`, or the error in `notCreated`.
+    /// Returns the object in `created`, or the error in `notCreated`.
     fn create(&self, mut email: Value) -> Result<Map<String, Value>, Value> {
         if email.get("mailboxIds").is_none() {
             email["mailboxIds"] = json!({&self.inbox: true});
@@ -50,7 +50,6 @@ impl Fixture {
         }
     }
 
-    /// Creates an email, and returns what Email/get shows of it.
     fn shown(&self, email: Value, ask: &Value) -> Value {
         let id = self.create(email).unwrap()["id"].clone();
         let mut arguments = json!({"ids": [id], "fetchAllBodyValues": true});
@@ -58,7 +57,7 @@ impl Fixture {
         self.call("Email/get", arguments)["list"][0].clone()
     }
 
-    /// Creates an invalid email, and returns the properties that the error names.
+    /// Returns the properties that the error names.
     fn refused(&self, email: &Value) -> String {
         let error = self.create(email.clone()).map_err(|error| error.to_string()).unwrap_err();
         let error: Value = serde_json::from_str(&error).unwrap();
@@ -73,7 +72,6 @@ impl Fixture {
         names.join(" ")
     }
 
-    /// Creates an email, and returns its message.
     fn raw(&self, email: Value) -> String {
         let id = self.create(email).unwrap()["blobId"].as_str().unwrap().parse().unwrap();
         let account = self.context.accessible_account(self.account.parse().unwrap()).unwrap();

@@ -27,8 +27,8 @@ pub(super) fn encode_fields(
     Ok(fields?.into_iter().flatten().collect())
 }
 
-/// Returns the field of one value; `None` for an empty list, or an empty raw value of such a field,
-/// because RFC 5322 §3.6 does not allow a field of addresses, ids or URLs that has none.
+/// Returns `None` for an empty list, or an empty raw value of a field that needs one (RFC 5322
+/// §3.6).
 fn encode_field(
     property: &HeaderProperty,
     json: &Value,
