@@ -15,8 +15,8 @@ use crate::model::{AccountId, AccountRow, AddressRow};
 use crate::store::{Error, Ticket};
 
 impl Directory {
-    /// Writes the list of addresses into each account row that has none. Returns how many rows it
-    /// completed. Skips accounts that are being repaired, and those whose row is damaged.
+    /// Writes the list of addresses into each account row that has none, and returns their number.
+    /// Skips accounts that are being repaired or damaged.
     ///
     /// # Errors
     /// If the store cannot be read or written.
@@ -70,8 +70,7 @@ impl Directory {
         Ok(rows.filter_map(|(address, row)| leads_here(row).then_some(address)).collect())
     }
 
-    /// Gives an address to an account. A lost or damaged address row is replaced, unless it may
-    /// belong to another account.
+    /// A lost or damaged address row is replaced, unless it may belong to another account.
     ///
     /// # Errors
     /// Those of `check_key_is_free`; `NotFound` if there is no such account; others if the store
@@ -87,8 +86,8 @@ impl Directory {
         self.write_address(account, key, Some(row), &addresses)
     }
 
-    /// Takes an address away from an account. If the address row is readable, `check` must allow
-    /// it. If the row is lost or damaged, the list in the account's row must contain the address.
+    /// If the address row is readable, `check` must allow this. If it is lost or damaged, the list
+    /// in the account's row must contain the address.
     ///
     /// # Errors
     /// `NotFound` if nobody has the address, or there is no such account; `Corrupt` if the address
@@ -117,7 +116,7 @@ impl Directory {
         row: Option<&AddressRow>,
         current: &BTreeSet<String>,
     ) -> Result<(), Error> {
-        // The closure runs once for each of the two accounts; the site has the address rows.
+        // The closure runs once for each account; the site has the address rows.
         let ticket = self.0.store.commit_together(&[AccountId::SITE, account], |txn| {
             if txn.account() == AccountId::SITE {
                 txn.set_address(key, row);

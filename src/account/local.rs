@@ -11,24 +11,22 @@ use super::Directory;
 use crate::model::{AccountId, AccountRow, Address, AddressRow, Role};
 use crate::store::{Error, NewMailbox, Txn};
 
-/// An account to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewAccount {
     pub address: Address,
-    /// The name for commands and logins. `None` is the address.
+    /// For commands and logins. `None` is the address.
     pub name: Option<String>,
     pub display_name: Option<String>,
-    /// How many bytes the account may hold; `None` for no limit.
+    /// `None` for no limit.
     pub quota_bytes: Option<u64>,
-    /// How many emails the account may hold; `None` for no limit.
+    /// `None` for no limit.
     pub quota_emails: Option<u64>,
-    /// The time zone (IANA name). `None` is the site's.
+    /// An IANA name. `None` is the site's.
     pub zone: Option<String>,
     pub detail_files: bool,
-    /// The Unix user who may manage the account.
     pub unix_user: Option<String>,
     pub aliases: Vec<Address>,
-    /// Whether to create all standard mailboxes, or only the Inbox. `None` is the site's setting.
+    /// `Some(false)` creates only the Inbox. `None` is the site's setting.
     pub all_mailboxes: Option<bool>,
 }
 
@@ -51,7 +49,6 @@ impl NewAccount {
     }
 }
 
-/// The standard mailboxes, the Inbox first.
 const STANDARD_MAILBOXES: [(&str, Role); 6] = [
     ("Inbox", Role::Inbox),
     ("Drafts", Role::Drafts),
@@ -61,7 +58,6 @@ const STANDARD_MAILBOXES: [(&str, Role); 6] = [
     ("Archive", Role::Archive),
 ];
 
-/// How many rows one step of the removal of an account removes at most.
 const ERASE_CHUNK: usize = 5_000;
 
 impl Directory {
@@ -146,9 +142,8 @@ impl Directory {
 
     /// Changes an account's row. Returns what `edit` returns.
     ///
-    /// - `edit` may be called several times.
+    /// - `edit` may be called several times. It must not change `primary`.
     /// - It sees `addresses` as `None`, and what it sets there is ignored.
-    /// - It must not change `primary`: the address rows would not follow.
     ///
     /// # Errors
     /// `NotFound` if there is no such account, `Conflict` if its new name is taken, even if it is
@@ -256,7 +251,6 @@ impl Directory {
         Ok(domains)
     }
 
-    /// Refuses an address in an alias domain.
     fn check_real_domain(&self, address: &Address) -> Result<(), Error> {
         match self.cache()?.alias_domains.iter().find(|(alias, _)| alias == address.domain()) {
             Some((alias, real)) => {
@@ -266,7 +260,7 @@ impl Directory {
         }
     }
 
-    /// Removes an alias of an account. A primary address is removed only with its account.
+    /// A primary address is removed only with its account.
     ///
     /// # Errors
     /// `NotFound` if nobody has the address or there is no such account, `Conflict` if the address
@@ -310,8 +304,8 @@ impl Directory {
         })
     }
 
-    /// Removes an account with all its mail, in steps. What is left after a crash is removed by the
-    /// next call.
+    /// Removes an account with all its mail. What is left after a crash is removed by the next
+    /// call.
     ///
     /// # Errors
     /// `NotFound` if there is no such account; others if the store fails.
@@ -323,7 +317,6 @@ impl Directory {
         self.erase(account)
     }
 
-    /// Removes all rows of an account, and the addresses that resolve to it.
     fn erase(&self, account: AccountId) -> Result<(), Error> {
         self.commit(account, |txn| {
             let row = txn.snapshot().account(account)?;
@@ -355,8 +348,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Refuses a new name that any account, even the renamed one, has as its name or an address, a
-    /// blank one, and one that has the form of an account id.
+    /// Refuses a new name that any account has as its name or an address, even the renamed one.
     fn check_name_is_free(&self, name: &str) -> Result<(), Error> {
         if name.trim().is_empty() {
             return Err(Error::Conflict("an account needs a name".into()));
@@ -375,7 +367,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Refuses an address that is taken, or that is the name of another account than this one.
+    /// Refuses an address that is taken, or the name of another account.
     fn check_address_is_free(
         &self,
         account: Option<AccountId>,
@@ -398,7 +390,7 @@ impl Directory {
         Address::parse(&row.name).is_ok_and(|name| settings.stored_form(&name) == *address)
     }
 
-    /// Refuses an alias domain if the name of an account is an address in it that would resolve to
+    /// Refuses an alias domain if an account's name is an address in it that would resolve to
     /// another account.
     fn check_names_in_alias_domain(&self, alias: &str, real: &str) -> Result<(), Error> {
         let (snapshot, settings) = (self.0.store.snapshot(), self.settings().get());

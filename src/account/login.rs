@@ -52,7 +52,7 @@ pub fn hash_password(password: &str) -> Result<String, BadPassword> {
     hash.map(|hash| hash.to_string()).map_err(|_| BadPassword)
 }
 
-/// Whether a password is the one of a PHC string; `false` for an invalid string.
+/// An invalid string matches no password.
 #[must_use]
 pub fn verify_password(password: &str, phc: &str) -> bool {
     password.len() <= MAX_PASSWORD_BYTES
@@ -101,17 +101,15 @@ fn credential_name(kind: &str, digest: &[u8; 32]) -> String {
     format!("{kind} {}", hex(first))
 }
 
-/// A successful login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
     pub account: AccountId,
-    /// The name of the password or token that was used. It is not secret.
+    /// Names the password or token that was used. It is not secret.
     pub credential: String,
 }
 
 impl Directory {
-    /// Returns when the token with this credential name expires. `None` if it never does or is no
-    /// token of the account.
+    /// Returns when a token expires. `None` if it never does or is no token of the account.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -170,8 +168,8 @@ impl Logins {
         })))
     }
 
-    /// Logs in with a password that is in the cache. `name` is the name or an address of the
-    /// account. `None` if it is not there, right or wrong: the caller then tries `verify`.
+    /// Logs in with a cached password. `None` if it is not in the cache, right or wrong: the caller
+    /// then tries `verify`. `name` is the name or an address of the account.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -183,9 +181,8 @@ impl Logins {
         Ok(cached.map(|(_, phc)| Login { account, credential: password_credential(phc) }))
     }
 
-    /// Logs in with a password. `name` is the name or an address of the account. `None` if there is
-    /// no such account or the password is wrong. Blocks for long. Does not count failures
-    /// (`attempt`).
+    /// Logs in with a password. `None` if there is no such account or the password is wrong. Blocks
+    /// for long. Does not count failures (`attempt`).
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -215,7 +212,7 @@ impl Logins {
         self.0.hashes.load(Ordering::Relaxed)
     }
 
-    /// Logs in with a token. `None` if it has expired or there is none with this text.
+    /// Returns `None` if the token is unknown or has expired.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -225,8 +222,8 @@ impl Logins {
         Ok(account.map(|account| Login { account, credential: token_credential(&hash) }))
     }
 
-    /// Whether the password or token of a login still exists and has not expired. `false` also if
-    /// the directory cannot be read.
+    /// Whether the password or token of a login is still valid. `false` also if the directory
+    /// cannot be read.
     #[must_use]
     pub fn is_valid(&self, account: AccountId, credential: &str) -> bool {
         self.0.directory.is_valid(account, credential, self.0.clock.now()).unwrap_or(false)

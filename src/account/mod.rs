@@ -27,13 +27,12 @@ use login::{token_hash, verify_password};
 use crate::model::{AccountId, AccountRow, Address, AddressRow, Identity, LiveValue, UtcMillis};
 use crate::store::{DirectoryRows, Error, Store};
 
-/// The site's settings of addresses and new accounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Separates user and detail. `None` disables details.
+    /// `None` disables details.
     pub delimiter: Option<char>,
     pub case_sensitive: bool,
-    /// Where mail for `<Postmaster>` without a domain goes (RFC 5321 §4.5.1).
+    /// RFC 5321 §4.5.1: where mail for `<Postmaster>` without a domain goes.
     pub postmaster: Option<Address>,
     /// Whether a new account gets all standard mailboxes, or only the Inbox.
     pub all_mailboxes: bool,
@@ -54,7 +53,6 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns the form in which an address is stored.
     fn stored_form(&self, address: &Address) -> Address {
         if self.case_sensitive {
             Address::from_parts(
@@ -67,7 +65,6 @@ impl Settings {
     }
 }
 
-/// The account to which an address resolves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedAddress {
     pub account: AccountId,
@@ -75,12 +72,10 @@ pub struct ResolvedAddress {
     /// The address that matched, in its stored form and real domain. It has no detail, except if a
     /// catch-all matched.
     pub address: Address,
-    /// What follows the delimiter, in stored form; `None` if the address matched as a whole or by a
-    /// catch-all.
+    /// In stored form; `None` if the address matched as a whole or by a catch-all.
     pub detail: Option<String>,
 }
 
-/// The addresses that resolve to one account at one time.
 #[derive(Debug, Clone)]
 pub struct OwnAddresses {
     account: AccountId,
@@ -88,7 +83,6 @@ pub struct OwnAddresses {
     settings: Arc<Settings>,
 }
 
-/// The accounts and addresses of a site.
 #[derive(Debug, Clone)]
 pub struct Directory(Arc<Inner>);
 
@@ -101,7 +95,6 @@ struct Inner {
     /// Held by each change of the directory from its first read to its last commit, so that a name
     /// that was free stays free.
     change_lock: Mutex<()>,
-    /// The damage that was logged, as text.
     reported: Mutex<HashSet<String>>,
 }
 
@@ -118,7 +111,6 @@ struct DirectoryCache {
     alias_domains: Vec<(String, String)>,
     /// By the hash of the token.
     tokens: HashMap<[u8; 32], (AccountId, Option<UtcMillis>)>,
-    /// Of the account that has the most.
     max_passwords: usize,
     /// The errors of damaged or lost rows, by the keys of `accounts` and `addresses`.
     damaged_accounts: BTreeMap<AccountId, Error>,
@@ -144,7 +136,7 @@ impl Directory {
         }))
     }
 
-    /// The settings may be replaced at any time. They apply from the next look-up on.
+    /// Changes of the settings apply from the next look-up on.
     #[must_use]
     pub fn settings(&self) -> &LiveValue<Settings> {
         &self.0.settings
@@ -202,8 +194,7 @@ impl Directory {
         Ok(OwnAddresses { account, cache: self.cache()?, settings: self.0.settings.get() })
     }
 
-    /// Returns the accounts that are mapped to a Unix user, in no order, without those whose rows
-    /// are damaged.
+    /// Returns the accounts of a Unix user, in no order, without those whose rows are damaged.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -232,8 +223,6 @@ impl Directory {
         Ok(expires.is_none_or(|expires| now < expires).then_some(*account))
     }
 
-    /// Returns the number of passwords of the account that has the most.
-    ///
     /// # Errors
     /// If the store cannot be read.
     pub fn max_passwords(&self) -> Result<usize, Error> {
@@ -326,8 +315,7 @@ impl Directory {
 }
 
 impl OwnAddresses {
-    /// Whether `address` resolves to the account: by itself, without its detail, through an alias
-    /// domain, or by a catch-all.
+    /// Whether `address` resolves to the account.
     ///
     /// # Errors
     /// `Corrupt` if a row that decides this is damaged or lost.
@@ -342,7 +330,7 @@ impl OwnAddresses {
         self.cache.row(&self.settings.stored_form(address).to_string()).is_err()
     }
 
-    /// Whether the account has the catch-all of a domain in folded form.
+    /// The domain is in folded form.
     ///
     /// # Errors
     /// `Corrupt` if the row of the catch-all is damaged or lost.
@@ -418,14 +406,13 @@ impl DirectoryCache {
         }
     }
 
-    /// Returns `None` if the rows of all accounts are readable, else an error: what was looked up
-    /// may be in an unreadable row.
+    /// Returns an error if the row of any account is unreadable: it may have what was looked up.
     fn unless_damaged<T>(&self) -> Result<Option<T>, Error> {
         self.damaged_accounts.values().next().map_or(Ok(None), |damage| Err(damage.clone()))
     }
 
-    /// Resolves an address. Returns the account, the address that matched, and the detail. A
-    /// damaged row of a more exact match is an error, because mail must not go to a less exact one.
+    /// Returns the account, the address that matched, and the detail. A damaged row of a more exact
+    /// match is an error: mail must not go to a less exact one.
     fn lookup(
         &self,
         settings: &Settings,

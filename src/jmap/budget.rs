@@ -23,7 +23,6 @@ const READS_TOO_LARGE: &str =
 const ANSWERS_TOO_LARGE: &str =
     "the answers to the request are too large together: ask for less at a time";
 
-/// Refuses a walk over emails when the request has walked over too many.
 pub(super) const TOO_MANY_EMAILS: &str =
     "the request reads too many emails: ask for less at a time";
 

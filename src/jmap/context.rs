@@ -67,8 +67,6 @@ impl fmt::Debug for Context {
 }
 
 impl Context {
-    /// # Errors
-    /// `Forbidden`.
     pub(super) fn require_admin(&self) -> Result<(), MethodError> {
         if self.caller.admin {
             Ok(())
@@ -242,8 +240,6 @@ pub(super) fn distinct(texts: impl IntoIterator<Item = String>) -> Vec<String> {
     texts.into_iter().filter(|text| seen.insert(text.clone())).collect()
 }
 
-/// # Errors
-/// `InvalidArguments`.
 pub(super) fn parse_address(text: &str) -> Result<Address, MethodError> {
     Address::parse(text).map_err(|error| MethodError::InvalidArguments(format!("{text}: {error}")))
 }

@@ -25,8 +25,6 @@ pub fn run(context: &Context, request: Request) -> Result<Response, MethodError>
     run_within(context, budget, request)
 }
 
-/// # Errors
-/// As `run`.
 pub(super) fn run_within(
     context: &Context,
     budget: Budget,

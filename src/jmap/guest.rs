@@ -6,7 +6,6 @@
 //! - They can be calculated only while no share in the account changes, not even that of another
 //!   guest.
 //! - Changes of emails and threads are reported all at once, or cannot be calculated.
-//!   of the states of all three.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -87,7 +87,7 @@ pub(super) struct RegisteredMethod {
     /// RFC 9007 §2.1.
     pub(super) second_capability: Option<&'static str>,
     /// Whether the method makes no changes that its answer must report, so that a large answer may
-    /// be refused. True for Identity/get, too.
+    /// be refused. True for Identity/get, which may add identities.
     pub(super) only_reads: bool,
     pub(super) handler: Handler,
 }

@@ -3,7 +3,6 @@
 //!
 //! - An entry is a hash of the PHC string and the password, keyed with a secret of this process.
 //! - The caller looks up PHC strings that the account has now.
-//!   removed no longer matches.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -6,7 +6,6 @@
 //!   to wait.
 //! - Memory is bounded. Beyond the bound, new sources are not counted.
 //! - Nothing is stored on disk.
-//!   the hash nothing tells the two apart. A token helps there.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;

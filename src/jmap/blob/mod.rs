@@ -120,9 +120,6 @@ impl Context {
     }
 
     /// Reads the blob with the id that a client wrote; `None` if there is none for the caller.
-    ///
-    /// # Errors
-    /// As `blob`.
     pub(super) fn bytes_by_id(
         &self,
         account: &Account,
@@ -134,9 +131,6 @@ impl Context {
         }
     }
 
-    ///
-    /// # Errors
-    /// As `blob`.
     pub(super) fn has_blob(&self, account: &Account, id: &str) -> Result<bool, MethodError> {
         match id.parse::<BlobId>() {
             Ok(id) => self.blob(account, &id).map(|blob| blob.is_some()),
@@ -145,9 +139,6 @@ impl Context {
     }
 
     /// Reads a range of a blob, as far as the blob goes.
-    ///
-    /// # Errors
-    /// As `blob`.
     pub(super) fn blob_range(&self, blob: Blob, range: Range<u64>) -> Result<Vec<u8>, MethodError> {
         self.budget.charge_read(blob.cost(&range))?;
         let (mut reader, mut bytes) = (blob.reader(range), Vec::new());
@@ -158,9 +149,6 @@ impl Context {
     }
 
     /// Returns the size of a blob in bytes. An encoded part is read for that.
-    ///
-    /// # Errors
-    /// As `blob`.
     pub(super) fn blob_size(&self, blob: &Blob) -> Result<u64, MethodError> {
         if blob.is_encoded() {
             self.budget.charge_read(blob.cost(&(0..u64::MAX)))?;
@@ -295,7 +283,6 @@ impl Blob {
         self.media_type.as_deref()
     }
 
-    ///
     /// # Errors
     /// Those of reading.
     pub fn size(&self, store: &Store) -> Result<u64, Error> {

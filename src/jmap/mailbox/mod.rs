@@ -103,8 +103,8 @@ impl VisibleMailboxes {
         Ok(unread)
     }
 
-    /// Whether no mailbox and no share that a guest sees changed since a state, except for counts.
-    /// The store has no history of the tree of a guest. For the owner the answer is `true`.
+    /// Whether no share, and no mailbox that the caller sees, changed since a state, except for
+    /// counts. The store has no history of the tree of a guest. Always true for the owner.
     fn is_tree_unchanged_since(
         &self,
         snapshot: &Snapshot<'_>,

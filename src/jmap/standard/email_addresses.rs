@@ -12,7 +12,6 @@ pub(in crate::jmap) fn to_json(addresses: &[EmailAddress]) -> Value {
 ///
 /// # Errors
 /// A text that says what is expected.
-/// A text that says what is expected.
 pub(in crate::jmap) fn read(
     value: &Value,
     max: usize,

@@ -28,9 +28,6 @@ pub(in crate::jmap) struct SetArguments {
 
 impl SetArguments {
     /// Refuses updates of objects that the same call destroys.
-    ///
-    /// # Errors
-    /// `RequestTooLarge`.
     pub(in crate::jmap) fn read(ids: &CreationIds, args: SetArgs) -> Result<Self, MethodError> {
         let SetArgs { if_in_state, create, update, destroy, .. } = args;
         let resolved = |id: String| ids.resolve(&id).unwrap_or(id);
@@ -104,8 +101,6 @@ pub(in crate::jmap) struct SetResponse {
 }
 
 impl SetResponse {
-    /// # Errors
-    /// The error of the call, if `outcome` has one.
     pub(in crate::jmap) fn create<E>(
         &mut self,
         ids: &CreationIds,
@@ -119,8 +114,6 @@ impl SetResponse {
         Ok(())
     }
 
-    /// # Errors
-    /// The error of the call, if `outcome` has one.
     pub(in crate::jmap) fn update<E>(
         &mut self,
         id: &str,
@@ -133,8 +126,6 @@ impl SetResponse {
         Ok(())
     }
 
-    /// # Errors
-    /// The error of the call, if `outcome` has one.
     pub(in crate::jmap) fn destroy<E>(
         &mut self,
         id: &str,

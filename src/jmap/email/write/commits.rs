@@ -39,7 +39,6 @@ impl Commits {
 
     /// Runs one commit, and waits until it is durable. The transaction must first call the function
     /// that `commit` gets, and change nothing if that returns `None`.
-    /// nothing.
     ///
     /// # Errors
     /// `stateMismatch` or another error of the call in the first commit; in a later one, an error
