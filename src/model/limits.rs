@@ -19,7 +19,6 @@ pub const MAX_MESSAGE_BYTES: u64 = 50 * 1024 * 1024;
 /// Of an email that is created (RFC 8621 §1.3.1 maxSizeAttachmentsPerEmail). In base64 they leave
 /// room for a text in the largest message.
 pub const MAX_ATTACHMENTS_BYTES: u64 = 36 * 1024 * 1024;
-/// Larger bodies are collected in a file.
 pub const MAX_BODY_BYTES_IN_MEMORY: usize = 256 * 1024;
 /// Bytes of messages that are being received, over all connections.
 pub const MAX_MESSAGE_BYTES_IN_FLIGHT: u64 = 256 * 1024 * 1024;
@@ -34,7 +33,6 @@ pub const MAX_KEYWORDS: usize = 100;
 pub const MAX_MAILBOX_NAME_BYTES: usize = 255;
 /// Of longer lists the first and the last ids take part in threading.
 pub const MAX_THREADING_IDS: usize = 60;
-/// A longer id is ignored.
 pub const MAX_MESSAGE_ID_BYTES: usize = 998;
 /// Of a larger header the MIME parser gets the MIME fields only.
 pub const MAX_PARSED_HEADER_BYTES: usize = 1024 * 1024;
@@ -62,15 +60,12 @@ pub const MAX_PREAMBLE_BYTES: usize = 4096;
 /// Lines that look like header fields, in all parts of a message together. After them no more parts
 /// are searched for.
 pub const MAX_PART_FIELDS: usize = 500_000;
-/// Addresses that are stored of one header field.
 pub const MAX_FIELD_ADDRESSES: usize = 1000;
 /// RFC 8621 §4.1.4.
 pub const MAX_PREVIEW_CHARS: usize = 256;
 /// Occurrences of words (not distinct words) of one email, those of the header first.
 pub const MAX_INDEXED_WORDS: usize = 50_000;
-/// Bytes of text that are searched for words in one email.
 pub const MAX_INDEXED_BYTES: usize = 4 * 1024 * 1024;
-/// MIME parts whose offsets are stored.
 pub const MAX_MIME_PARTS: usize = 1000;
 /// Bytes of a body that are searched for the attachment of an aggregate report (DMARC, SMTP TLS).
 pub const MAX_REPORT_SEARCH_BYTES: usize = 64 * 1024;
@@ -86,7 +81,6 @@ pub const MAX_REPORT_ORIGINAL_BYTES: usize = 64 * 1024;
 pub const MAX_REPORT_GROUP_FIELDS: usize = 200;
 pub const MAX_LANGUAGES: usize = 32;
 pub const MAX_LANGUAGE_TAG_BYTES: usize = 35;
-/// Bytes that are searched for `begin`.
 pub const MAX_UUENCODE_PREAMBLE_BYTES: usize = 64 * 1024;
 pub const MAX_DATE_BYTES: usize = 200;
 /// In one value of message ids. Later quotes are read as other characters.
@@ -94,13 +88,9 @@ pub const MAX_UNCLOSED_QUOTES: usize = 10;
 /// Sections of one parameter, and parameters of one field.
 pub const MAX_PARAMETER_SECTIONS: usize = 1000;
 pub const MAX_ADDRESS_LITERAL_BYTES: usize = 255;
-/// Signatures and seals of one message.
 pub const MAX_SIGNATURES: usize = 60;
-/// Bytes of one signature or seal.
 pub const MAX_SIGNATURE_BYTES: usize = 8 * 1024;
-/// Signatures are not verified if the header has more fields.
 pub const MAX_VERIFIED_FIELDS: usize = 1000;
-/// Signatures are not verified if the header has more bytes.
 pub const MAX_VERIFIED_HEADER_BYTES: usize = 256 * 1024;
 /// Of one Authentication-Results field.
 pub const MAX_RESULT_CLAUSES: usize = 100;
@@ -122,7 +112,6 @@ pub const MAX_TOLD_SENDERS: usize = 10_000;
 /// How long a delivery is remembered, so that its retry is answered and not repeated.
 pub const DELIVERY_RETENTION: Duration = Duration::from_secs(14 * 24 * 3600);
 pub const DECISION_RETENTION: Duration = Duration::from_secs(90 * 24 * 3600);
-/// How long a destroyed email can be restored.
 pub const DESTROYED_EMAIL_RETENTION: Duration = Duration::from_secs(60 * 24 * 3600);
 /// As long as the history of emails, so that a client can catch up with both or neither.
 pub const LISTING_HISTORY_RETENTION: Duration = Duration::from_secs(60 * 24 * 3600);
@@ -132,7 +121,7 @@ pub const UNUSED_LISTING_RETENTION: Duration = Duration::from_secs(30 * 24 * 360
 pub const TOLD_RETENTION: Duration = Duration::from_secs(90 * 24 * 3600);
 /// How long a message id leads to its thread after it was last seen.
 pub const THREAD_REF_RETENTION: Duration = Duration::from_secs(730 * 24 * 3600);
-/// From the last reference on. Longer than any commit takes.
+/// Begins when the last reference is gone. Longer than any commit takes.
 pub const UNREFERENCED_MESSAGE_RETENTION: Duration = Duration::from_secs(24 * 3600);
 /// For uploads from which no object was created (RFC 8620 §6: at least an hour).
 pub const UPLOAD_RETENTION: Duration = Duration::from_secs(24 * 3600);
@@ -151,7 +140,6 @@ pub const MAX_ADDRESS_IDENTITIES: usize = 100;
 pub const MAX_SUBMISSIONS: usize = 5000;
 /// Of each kind that a submission lists (RFC 8621 §7 dsnBlobIds, mdnBlobIds).
 pub const MAX_SUBMISSION_REPORTS: usize = 100;
-/// How long a submission is remembered after it was settled.
 pub const SUBMISSION_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 /// RFC 8621 §1.3.2 maxDelayedSend, RFC 4865 §4.
 pub const MAX_DELAYED_SEND: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -160,7 +148,6 @@ pub const MAX_SHARE_NOTIFICATIONS: usize = 500;
 /// Of a user (RFC 8620 §7.2).
 pub const MAX_PUSH_SUBSCRIPTIONS: usize = 32;
 pub const MAX_CONCURRENT_PUSHES_PER_USER: usize = 8;
-/// Bytes of a stored identity, submission or push subscription.
 pub const MAX_OBJECT_BYTES: usize = 256 * 1024;
 pub const UPKEEP_INTERVAL: Duration = Duration::from_secs(3600);
 pub const REPLY_LIFETIME: Duration = Duration::from_secs(24 * 3600);
@@ -175,7 +162,6 @@ pub const MAX_POSTPONED_ACTIONS: usize = 16_384;
 pub const MAX_PASSWORDS: usize = 16;
 /// Of an account.
 pub const MAX_TOKENS: usize = 64;
-/// Of the name of a password or a token.
 pub const MAX_SECRET_NAME_BYTES: usize = 128;
 /// Of an account, with those that are kept for the owner to see. There may be as many reports in
 /// addition, because each report is about another action or a delivery.
@@ -194,7 +180,6 @@ pub const MAX_UPLOADS_PER_MINUTE: u32 = 1000;
 pub const MAX_UPLOADED_BYTES_PER_MINUTE: u64 = 1024 * 1024 * 1024;
 /// Of an account.
 pub const MAX_CONCURRENT_DOWNLOADS: usize = 16;
-/// Event streams and WebSocket connections of an account.
 pub const MAX_EVENT_STREAMS: usize = 100;
 /// With idle connections and event streams.
 pub const MAX_HTTP_CONNECTIONS: usize = 2000;
@@ -213,9 +198,7 @@ pub const MAX_REQUEST_BYTES_IN_FLIGHT: u64 = 256 * 1024 * 1024;
 pub const MAX_REQUEST_BYTES_IN_FLIGHT_PER_ACCOUNT: u64 = 64 * 1024 * 1024;
 /// Not counted of each request, so that large requests do not cause ordinary ones to be refused.
 pub const FREE_REQUEST_BYTES: u64 = 64 * 1024;
-/// For the whole body of a request.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(300);
-/// For a whole upload.
 pub const UPLOAD_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Uploads and appended messages that may arrive at once, in files; or the size of the largest
 /// upload, if that is more.
@@ -228,7 +211,6 @@ pub const MIN_BODY_PACE_BYTES: usize = 120 * 1024;
 /// How long an HTTP connection may be without a request, and how long the head of a request may
 /// take.
 pub const HTTP_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long an HTTP client may read nothing while a response waits.
 pub const HTTP_WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// What a client must read of a response, or all that is left of it, in each `HTTP_WRITE_TIMEOUT`
 /// while the response waits.
@@ -244,7 +226,6 @@ pub const MAX_REQUEST_CALLS: usize = 64;
 /// What the result references of one call may bring in (RFC 8620 §3.7). A call can refer to the
 /// previous one several times, so a small request could double with each call.
 pub const MAX_REFERENCED_BYTES: usize = 1024 * 1024;
-/// Emails, decisions or other rows of one answer to the command line.
 pub const MAX_LISTED_ROWS: usize = 10_000;
 pub const MAX_JSON_DEPTH: usize = 64;
 /// Each value needs about ten times the memory of its shortest text.
@@ -276,7 +257,6 @@ pub const MAX_ADMINISTRATOR_ANSWER_BYTES: usize = 1024 * 1024 * 1024;
 pub const MAX_HEADER_BYTES: usize = 4 * 1024 * 1024;
 /// `header:` properties of one call. Each is a search in the header.
 pub const MAX_HEADER_PROPERTIES: usize = 250;
-/// Invalid properties that one `SetError` names.
 pub const MAX_NAMED_PROPERTIES: usize = 100;
 /// Of one /changes call (RFC 8620 §5.2).
 pub const MAX_CHANGES: usize = 10_000;
@@ -304,7 +284,6 @@ pub const MAX_FILTER_DEPTH: usize = 16;
 pub const MAX_FILTER_CONDITIONS: usize = 1000;
 pub const MAX_FILTER_TEXT_BYTES: usize = 1024;
 pub const MAX_SORT_COMPARATORS: usize = 16;
-/// The rest of the text is ignored.
 pub const MAX_SORT_KEY_BYTES: usize = 256;
 /// Changes of emails, or of a listing, that one queryChanges reads. If there are more, the client
 /// must query again.
@@ -318,7 +297,6 @@ pub const MAX_SNIPPET_BYTES: usize = 255;
 /// Longer than any that a person writes (RFC 8621 §5 asks for the whole subject).
 pub const MAX_SNIPPET_SUBJECT_BYTES: usize = 4096;
 
-/// Of the block cache.
 pub const MIN_STORE_CACHE_BYTES: u64 = 8 << 20;
 /// For rows that are not in a table file yet.
 pub const MIN_STORE_WRITE_BUFFER_BYTES: u64 = 16 << 20;

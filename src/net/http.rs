@@ -76,8 +76,7 @@ pub struct ControlSettings {
     /// Unix users who may manage every account, besides root and the service's own user; a name
     /// with a leading `@` is a group.
     pub administrators: Vec<String>,
-    /// In bytes, for an administrator, whose request may contain a message. Other requests are
-    /// bounded by `limits::MAX_REQUEST_BYTES`.
+    /// The largest request of an administrator, in bytes; it may contain a message.
     pub max_request: usize,
     /// The largest message that is imported, in bytes.
     pub max_message: u64,
@@ -96,7 +95,6 @@ pub struct Backend {
     pub settings: LiveValue<ControlSettings>,
     pub http: LiveValue<HttpSettings>,
     pub jobs: Jobs,
-    /// For the rate limit.
     subscription_times: SubscriptionTimes,
     /// Why nothing is sent, while the relay has failed.
     pub relay: LiveValue<Option<RelayTrouble>>,
@@ -109,9 +107,7 @@ pub struct Backend {
     upload_bytes: InFlight,
     /// For complete uploads that are being stored, which does not depend on the client's speed.
     storing_memory: ByteSemaphore,
-    /// For messages that are being sent to clients.
     outgoing_memory: ByteSemaphore,
-    /// Bounds the requests of each caller.
     requests: ConcurrencyLimit,
     uploads: ConcurrencyLimit,
     upload_rates: UploadRates,
@@ -148,7 +144,6 @@ impl ByteSemaphore {
 const KIB: usize = 1024;
 /// For uploads and imported messages that are being stored, with their copies.
 const MAX_STORING_KIB: u32 = 256 * 1024;
-/// For messages that are being sent to clients.
 const MAX_OUTGOING_KIB: u32 = 128 * 1024;
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -345,7 +345,6 @@ mod tests {
             );
             drop(bound);
         }
-        // If the socket cannot be given to the group, no socket is left behind.
         let refused = BoundListener::bind(&listen, &named("no-such-group")).await.unwrap_err();
         assert!(refused.to_string().contains("no group no-such-group"), "{refused}");
         assert!(!path.exists());

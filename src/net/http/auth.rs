@@ -226,7 +226,6 @@ mod tests {
     #[test]
     fn login_that_was_not_checked_is_not_counted_as_a_failure() {
         let backend = backend();
-        // No permit to hash a password can be had.
         backend.hashing.close();
         let (name, password) = ("ann@example.org".to_owned(), "s3cret".to_owned());
         let status = || {

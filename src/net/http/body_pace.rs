@@ -108,7 +108,6 @@ mod tests {
     #[tokio::test]
     async fn reading_a_slow_body_fails() {
         assert_eq!(read(vec![(0, 5), (0, 5)], 60_000).await, Ok(10));
-        // Each window counts alone: many bytes in one window do not help in the next.
         assert_eq!(read(vec![(50, 20); 12], 60_000).await, Ok(240));
         assert_eq!(
             read(vec![(0, 1_000_000), (50, 1), (60_000, 1)], 600_000).await,

@@ -41,12 +41,12 @@ impl Predicate for LongJson {
     }
 }
 
-/// For br and gzip.
+/// Compresses with br and gzip.
 pub(super) fn layer() -> CompressionLayer<LongJson> {
     CompressionLayer::new().compress_when(LongJson)
 }
 
-/// For zstd. Must be within the other layer.
+/// Compresses with zstd. This layer must be within the other one.
 pub(super) async fn zstd(request: Request, next: Next) -> Response<Body> {
     let accepted =
         request.headers().get_all(ACCEPT_ENCODING).iter().filter_map(|field| field.to_str().ok());

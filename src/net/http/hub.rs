@@ -102,7 +102,6 @@ mod tests {
         };
         directory.update(ann, |row| row.active = false).unwrap();
         assert!(wakes(&one) && wakes(&both) && !wakes(&other));
-        // A change before the next wait is not missed.
         directory.update(ann, |row| row.active = true).unwrap();
         assert!(wakes(&one));
         drop((one, both));

@@ -142,7 +142,6 @@ mod tests {
         let reservation = |account: &str| in_flight.reservation(account.into(), bounds);
         let (mut one, mut other) = (reservation("ann"), reservation("ann"));
         assert_eq!((one.grow(70), other.grow(11)), (Ok(()), Err(CapacityError::Account)));
-        // The free bytes are not counted, and can be reserved in several steps.
         assert_eq!(
             (other.grow(7), other.grow(3), other.grow(1)),
             (Ok(()), Ok(()), Err(CapacityError::Account))
@@ -153,7 +152,6 @@ mod tests {
             (Err(CapacityError::All), Ok(()), Ok(()))
         );
         assert_eq!((bob.grow(41), bob.grow(1)), (Ok(()), Err(CapacityError::All)));
-        // Memory that was taken out of a reservation stays reserved.
         let taken = one.take();
         assert_eq!((one.grow(10), one.grow(1)), (Ok(()), Err(CapacityError::Account)));
         drop(taken);

@@ -22,7 +22,6 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// Of the type `about:blank`.
     pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         let title = status.canonical_reason().unwrap_or_default();
         let body = json!({

@@ -26,7 +26,7 @@ use crate::net::stop::StopSignal;
 pub struct HttpSettings {
     /// TLS of TCP listeners; `None`: not encrypted.
     pub tls: Option<Arc<rustls::ServerConfig>>,
-    /// Without a slash at the end. `None`: made from the client's Host field.
+    /// The base of URLs, without a slash at the end. `None`: made from the client's Host field.
     pub url: Option<String>,
     pub proxies: Proxies,
     pub origins: AllowedOrigins,

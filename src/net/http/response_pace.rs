@@ -85,12 +85,10 @@ mod tests {
         pace.chunk_requested(at(59));
         pace.chunk_sent(each, at(59));
         assert!(!pace.is_slow(at(118), WINDOW) && pace.is_slow(at(119), WINDOW));
-        // The time in which the next chunk is produced does not count.
         pace.chunk_requested(at(118));
         assert!(!pace.is_slow(at(1000), WINDOW));
         pace.chunk_sent(each, at(1000));
         assert!(!pace.is_slow(at(1000), WINDOW) && pace.is_slow(at(1001), WINDOW));
-        // A client that has read everything so far begins a new window.
         pace.chunk_requested(at(1000));
         pace.restart();
         pace.chunk_sent(each, at(2000));

@@ -3,17 +3,6 @@
 //! - The id of an upload is its hash, so uploading the same bytes again returns the same blob.
 //! - An upload is collected in a file; all files of an account are bounded. Memory is taken only
 //!   while the complete upload is stored, so a slow client does not delay others.
-//!
-//! | Status | When |
-//! |---|---|
-//! | 400 | `X-JMAP-AccountId` does not name the account of the URL; the media type is invalid |
-//! | 404 | there is no such account |
-//! | 408 | the client sends too slowly |
-//! | 413 | the upload is larger than maxSizeUpload, or than the room that the user has left |
-//! | 415 | the site refuses this media type; the body is a form |
-//! | 429, with Retry-After | maxConcurrentUpload is exceeded; too many uploads in a minute |
-//! | 503, with Retry-After | too many bytes of all users are being received or stored |
-//! | 507 | the disk is full |
 
 use std::sync::Arc;
 

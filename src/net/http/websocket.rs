@@ -422,7 +422,6 @@ mod tests {
         let slow = |meter: &mut MessageMeter, seconds, is_reading| {
             meter.is_slow(begun + Duration::from_secs(seconds), pace, is_reading)
         };
-        // No message was begun.
         assert!(!slow(&mut meter, 0, true) && !slow(&mut meter, 1000, true));
         meter.count_received(50).unwrap();
         assert!(!slow(&mut meter, 1010, true) && !slow(&mut meter, 1019, true));
@@ -430,15 +429,12 @@ mod tests {
         assert!(!slow(&mut meter, 1020, true), "fast enough");
         assert!(!slow(&mut meter, 1029, true));
         assert!(slow(&mut meter, 1030, true), "the rest did not come");
-        // Time in which the socket is not read does not count.
         assert!(!slow(&mut meter, 1050, false) && !slow(&mut meter, 1051, true));
-        // Time in which the service sends does not count, either.
         assert!(!slow(&mut meter, 1059, true));
         meter.pause_reading(Duration::from_secs(600));
         assert!(!slow(&mut meter, 1659, true) && slow(&mut meter, 1660, true));
         drop(meter.take_message_reservation());
         assert!(!slow(&mut meter, 2000, true) && !slow(&mut meter, 3000, true));
-        // A ping is not part of a message.
         meter.count_received(8).unwrap();
         meter.discount_received(8);
         assert!(!slow(&mut meter, 4000, true) && !slow(&mut meter, 5000, true));

@@ -86,7 +86,6 @@ mod tests {
         let mut near = WriteTimeout::new(near, Duration::from_millis(50));
         near.write_all(&[0; 16]).await.unwrap();
         assert_eq!(near.write_all(&[0; 1]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        // A peer that reads on in time gets everything.
         let (near, far_again) = duplex(16);
         drop(std::mem::replace(&mut far, far_again));
         let mut near = WriteTimeout::new(near, Duration::from_secs(5));

@@ -8,7 +8,6 @@ use crate::model::{Envelope, Recipient};
 use crate::net::listen::{Access, ListenAddress};
 use crate::net::stop::{Switch, switch};
 
-/// Accepts every message and keeps its bytes.
 #[derive(Default)]
 struct RecordingService(parking_lot::Mutex<Vec<Vec<u8>>>);
 

@@ -35,7 +35,7 @@ use target::{PushResult, send};
 const MIN_PUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// Doubles with each retry.
 const FIRST_RETRY_PAUSE: Duration = Duration::from_secs(30);
-/// Even if the push server asks for more.
+/// The longest wait, even if the push server asks for a longer one.
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(3600);
 /// After the last retry the changes are given up.
 const MAX_TRIES: u32 = 8;
@@ -43,7 +43,7 @@ const MAX_CONCURRENT_PUSHES: usize = 64;
 /// How often a subscription without changes is read: it may have expired.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// With the first change of each account that was not processed.
+/// Each account with its first change that was not processed.
 #[derive(Debug, Default)]
 struct ChangedAccounts {
     accounts: Mutex<HashMap<AccountId, ModSeq>>,

@@ -268,13 +268,11 @@ mod tests {
             assert!(!is_internal(text.parse().unwrap()), "{text}");
         }
         let at = |text: &str| SocketAddr::new(text.parse().unwrap(), 443);
-        // One internal address is enough to refuse a name.
         let none = |_| false;
         assert!(pick_address([at("8.8.8.8"), at("127.0.0.1")].into_iter(), false, none).is_err());
         assert_eq!(pick_address([at("8.8.8.8")].into_iter(), false, none), Ok(at("8.8.8.8")));
         assert_eq!(pick_address([at("127.0.0.1")].into_iter(), true, none), Ok(at("127.0.0.1")));
         assert!(pick_address(std::iter::empty(), true, none).is_err());
-        // Public addresses of this machine are refused, too.
         let own = |address: IpAddr| address == at("8.8.4.4").ip();
         assert!(pick_address([at("8.8.8.8"), at("8.8.4.4")].into_iter(), false, own).is_err());
         assert_eq!(pick_address([at("8.8.4.4")].into_iter(), true, own), Ok(at("8.8.4.4")));
@@ -285,7 +283,6 @@ mod tests {
         for own in ["127.0.0.1", "127.3.2.1", "::ffff:127.0.0.1"] {
             assert!(is_own(own.parse().unwrap()), "{own}");
         }
-        // The local address of an outgoing connection belongs to this machine.
         let out = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
             socket.connect("8.8.8.8:9")?;
             socket.local_addr()
@@ -310,7 +307,6 @@ mod tests {
         let retried = result(429, wait);
         assert!(matches!(retried, PushResult::Later(_, Some(after)) if Some(after) == wait));
         assert!(matches!(result(503, None), PushResult::Later(_, None)));
-        // Redirects are not followed.
         assert!(matches!(
             (result(301, None), result(400, None)),
             (PushResult::Refused(_), PushResult::Refused(_))

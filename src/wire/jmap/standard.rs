@@ -184,7 +184,7 @@ impl Answer for CopyAnswer {}
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", remote = "Self")]
 pub struct SortComparator {
-    /// Only for emails it may be left out, if there is a keyword.
+    /// May be left out only for emails, if there is a keyword.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub property: Option<String>,
     /// `None` is ascending.
@@ -255,7 +255,7 @@ pub struct QueryResponse {
     pub position: u64,
     pub ids: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Of all results, if `calculate_total` is set.
+    /// The number of all results, if `calculate_total` is set.
     pub total: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// The limit that was applied, if it is not the client's.
@@ -304,7 +304,7 @@ pub struct QueryChangesResponse {
     /// index.
     pub added: Vec<AddedItem>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Of all results, if `calculate_total` is set.
+    /// The number of all results, if `calculate_total` is set.
     pub total: Option<u64>,
 }
 

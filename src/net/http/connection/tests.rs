@@ -13,7 +13,6 @@ use crate::net::stop::{Switch, switch};
 /// Far longer than any of these connections may be idle.
 const LONG: Duration = Duration::from_secs(20);
 
-/// Starts a listener on a Unix socket. It serves until the switch is dropped.
 async fn listen(router: Router, idle: Duration) -> (TempDir, Switch) {
     listen_with(router, Timeouts { idle, unread: LONG }).await
 }
@@ -38,7 +37,6 @@ async fn connect(dir: &Path) -> UnixStream {
     UnixStream::connect(dir.join("s")).await.unwrap()
 }
 
-/// Reads until the server closes the connection.
 async fn read_all(stream: &mut UnixStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     timeout(LONG, stream.read_to_end(&mut bytes)).await.expect("the connection stays open").ok();
@@ -56,7 +54,6 @@ async fn closes_connections_without_a_request() {
         stream.write_all(sent).await.unwrap();
         read_all(&mut stream).await;
     }
-    // A connection is also closed after a response.
     let mut stream = connect(dir.path()).await;
     stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
     assert!(read_all(&mut stream).await.ends_with(b"here"));
@@ -131,13 +128,11 @@ fn no_user_can_use_up_the_connections_of_the_control_socket() {
         0,
     )));
     let permit_of = |uid| permit(Peer::Unix(Some(User { uid, gid: 0 })));
-    // One user has a limit, and may connect again when a connection ends.
     let mut of_one_user: Vec<_> =
         (0..limits::MAX_CONTROL_CONNECTIONS_PER_USER).map(|_| permit_of(70_000).unwrap()).collect();
     assert!(permit_of(70_000).is_none() && permit_of(70_001).is_some());
     of_one_user.pop();
     assert!(permit_of(70_000).is_some());
-    // Many users together have a limit; root is not affected by it.
     let of_others: Vec<_> = (70_001..).map_while(permit_of).collect();
     assert!(of_others.len() < limits::MAX_CONTROL_CONNECTIONS, "{}", of_others.len());
     assert!(permit_of(80_000).is_none() && permit(Peer::Unix(None)).is_none());

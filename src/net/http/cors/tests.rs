@@ -9,7 +9,6 @@ fn settings(url: Option<&str>, all: bool) -> HttpSettings {
     HttpSettings { url: url.map(str::to_owned), origins, ..HttpSettings::default() }
 }
 
-/// Whether a request to `mail.example.org` is refused.
 fn is_refused(
     settings: &HttpSettings,
     is_tls: bool,

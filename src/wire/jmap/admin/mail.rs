@@ -132,7 +132,7 @@ pub struct MailQueryArguments {
     pub calculate_total: bool,
     #[serde(default)]
     pub snippets: bool,
-    /// Only the query plan is returned.
+    /// Whether to return only the query plan.
     #[serde(default)]
     pub explain: bool,
 }

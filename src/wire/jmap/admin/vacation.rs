@@ -70,7 +70,7 @@ pub struct VacationGetAnswer {
 #[serde(rename_all = "camelCase")]
 pub struct VacationSetArguments {
     pub if_in_state: Option<String>,
-    /// Each is refused.
+    /// No object can be created: each is refused.
     #[serde(default)]
     pub create: BTreeMap<String, JsonObject>,
     /// Patches by id.
