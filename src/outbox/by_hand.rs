@@ -1,15 +1,13 @@
-//! The changes that a person may make to a queued action: try it now, hold it, release it.
-//!
-//! Each function returns the changed action, which the caller stores (`jmap::admin`).
+//! The changes that a person may make to a queued action: try it now, hold it, release it. Each
+//! function returns the changed action; nothing is stored here.
 
 use super::kind::rules;
 use crate::model::{Action, ActionState, RecipientState, UtcMillis};
 
 const UNDER_WAY: &str = "it is under way just now, and may already have been sent";
 
-/// Makes an action due now and urgent, also one that was held, or that failed and was kept. If the
-/// whole action had failed, its failed recipients are tried again. If the lifetime is over, a new
-/// one begins, except for a reply.
+/// Makes an action due now and urgent. If the whole action had failed, its failed recipients are
+/// tried again. If the lifetime is over, a new one begins, except for a reply.
 ///
 /// # Errors
 /// Why the action cannot be tried now, for people.
@@ -39,8 +37,8 @@ pub fn retry_action(action: &Action, now: UtcMillis) -> Result<Action, &'static 
     Ok(retried)
 }
 
-/// Holds an action: it is not tried until it is released. An action that is held already stays so.
-/// The time has no part in it; it is there so that the three functions have one signature.
+/// Holds an action: it is not tried until it is released. The time is unused; it gives the three
+/// functions one signature.
 ///
 /// # Errors
 /// Why the action cannot be held, for people.
@@ -73,7 +71,7 @@ pub fn release_action(action: &Action, now: UtcMillis) -> Result<Action, &'stati
     })
 }
 
-/// Begins a new lifetime if the old one is over. A reply stays expired: it would come too late.
+/// A reply stays expired: it would come too late.
 fn renew_lifetime(action: &Action, now: UtcMillis) -> Action {
     let rules = rules(action.kind);
     let expires = if rules.at_most_once || now < action.expires {

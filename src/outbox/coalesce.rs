@@ -1,10 +1,9 @@
-//! Computes the key by which an equal action is found in the queue, so that it is queued once.
+//! Computes the key by which an equal action is found in the queue.
 
 use crate::model::{ActionKind, Address};
 
-/// Returns a digest that is equal for equal actions: of the kind, the sender, the recipients in any
-/// order, and `about`. Each part is preceded by its length, so that different parts never give the
-/// same input.
+/// Returns a digest of the kind, the sender, the recipients in any order, and `about`. Each part is
+/// preceded by its length, so that different parts never give the same input.
 #[must_use]
 pub fn coalescing_key(
     kind: ActionKind,

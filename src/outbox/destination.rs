@@ -3,10 +3,10 @@
 //! - After each refusal a destination rests, longer each time. Then one action probes it; the
 //!   others go on only when a probe gets through.
 //! - All of this is in memory, and is learned anew after a restart.
-//! - Rests are measured by monotonic time: setting the clock does not change them.
-//! - The number of destinations is bounded. At the bound, the one whose rest ends (or ended) first
-//!   is forgotten, which costs one attempt. The refusals of single recipients are counted for as
-//!   many domains; at that bound, all these counts begin anew.
+//! - Rests are measured by monotonic time.
+//! - The number of destinations is bounded. At the bound, the one whose rest ends first is
+//!   forgotten. The refusals of single recipients are counted for as many domains; at that bound,
+//!   all these counts begin anew.
 
 use std::collections::BTreeMap;
 
@@ -16,41 +16,32 @@ use crate::model::MonotonicMillis;
 /// A digest of a domain's folded name (`store::domain_digest`).
 pub type DomainDigest = [u8; 8];
 
-/// How many destinations are remembered.
 const MAX_DESTINATIONS: usize = 4096;
-/// The refusals of single recipients in a row after which the whole domain rests.
 const RECIPIENT_REFUSALS_BEFORE_REST: u32 = 5;
 
-/// Whether an action may be sent to a destination now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendPermission {
     Go,
-    /// The destination refused before, and another action is probing the destination. Its result
-    /// decides.
+    /// Another action is probing the destination. Its result decides.
     Probing,
-    /// The destination rests until this time.
     NotBefore(MonotonicMillis),
 }
 
-/// The refusals of one destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Trouble {
-    /// How often the destination refused in a row; 0 if it works.
+    /// Refusals in a row; 0 if the destination works.
     failures: u32,
-    /// The end of the rest after the last refusal.
     until: MonotonicMillis,
-    /// Whether an action is under way that was sent as a probe.
     is_probed: bool,
 }
 
 impl Trouble {
-    /// Whether the destination works.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.failures == 0
     }
 
-    /// Whether an action may be sent. If the destination refused before, this action is the probe.
+    /// If the destination refused before, this action is the probe.
     #[must_use]
     pub fn permission(&self, now: MonotonicMillis) -> SendPermission {
         if self.failures == 0 {
@@ -64,13 +55,13 @@ impl Trouble {
         }
     }
 
-    /// Notes that an action is sent, which is a probe if the destination refused before.
+    /// Notes that an action is sent: a probe if the destination refused before.
     pub fn begin_probe(&mut self) {
         self.is_probed = self.failures > 0;
     }
 
-    /// Notes a refusal, or that the destination could not be reached. Of several actions that were
-    /// under way when the trouble began, only the first counts.
+    /// Notes a refusal, or that the destination could not be reached. Refusals during a rest, by
+    /// actions that were under way when it began, do not count.
     pub fn record_refusal(&mut self, now: MonotonicMillis, pace: &RetrySchedule, jitter: u8) {
         if now < self.until {
             return;
@@ -80,29 +71,26 @@ impl Trouble {
         self.is_probed = false;
     }
 
-    /// Notes that the probe ended. What it learned, if anything, is recorded afterwards.
+    /// Notes that the probe ended.
     pub fn cancel_probe(&mut self) {
         self.is_probed = false;
     }
 }
 
-/// All destinations that refuse.
 #[derive(Debug, Default)]
 pub struct Destinations {
     troubles: BTreeMap<DomainDigest, Trouble>,
-    /// How many refusals of single recipients a domain gave in a row.
+    /// Refusals of single recipients in a row.
     recipient_refusals: BTreeMap<DomainDigest, u32>,
 }
 
 impl Destinations {
-    /// Whether an action may be sent to a domain. The caller notes with `begin_probe` that it is
-    /// sent.
+    /// Whether an action may be sent to a domain. If it is, call `begin_probe`.
     #[must_use]
     pub fn permission(&self, domain: DomainDigest, now: MonotonicMillis) -> SendPermission {
         self.troubles.get(&domain).map_or(SendPermission::Go, |trouble| trouble.permission(now))
     }
 
-    /// Notes that an action is sent to a domain.
     pub fn begin_probe(&mut self, domain: DomainDigest) {
         if let Some(trouble) = self.troubles.get_mut(&domain) {
             trouble.begin_probe();
@@ -128,8 +116,8 @@ impl Destinations {
         self.troubles.entry(domain).or_default().record_refusal(now, pace, jitter);
     }
 
-    /// Notes that a domain refused one recipient temporarily. `RECIPIENT_REFUSALS_BEFORE_REST` such
-    /// refusals in a row count as a refusal of the whole domain.
+    /// Notes that a domain refused one recipient temporarily. `RECIPIENT_REFUSALS_BEFORE_REST` of
+    /// these in a row count as a refusal of the domain.
     pub fn record_recipient_refusal(
         &mut self,
         domain: DomainDigest,
@@ -151,14 +139,13 @@ impl Destinations {
         }
     }
 
-    /// Notes that a domain works: it accepted a message or refused it for good.
+    /// Notes that a domain accepted a message or refused it for good.
     pub fn record_success(&mut self, domain: DomainDigest) {
         self.troubles.remove(&domain);
         self.recipient_refusals.remove(&domain);
     }
 
-    /// Notes that the probe of a domain ended. What it learned, if anything, is recorded
-    /// afterwards.
+    /// Notes that the probe of a domain ended.
     pub fn cancel_probe(&mut self, domain: DomainDigest) {
         if let Some(trouble) = self.troubles.get_mut(&domain) {
             trouble.cancel_probe();

@@ -1,15 +1,9 @@
 //! Composes delivery status notifications (RFC 3464, RFC 6533).
 //!
-//! - `compose_delivered` reports a success. The caller passes only recipients for which the sender
-//!   asked for it with NOTIFY=SUCCESS (RFC 3461 §4.1). Once LMTP announces DSN, Postfix leaves this
-//!   report to the delivery agent.
-//! - `compose_failed` reports the recipients of an action that were given up, unless the sender
-//!   wants no report.
-//! - `compose_rejected` reports a message that a script refuses. It does not look at NOTIFY.
-//! - A report is sent from `<>` to the envelope sender. All three return `None` if there is no
-//!   sender, or no recipient to report.
-//! - `raw` is the message that is reported. Only its header is returned, never its body.
-//! - The caller queues the action in the commit that causes the report.
+//! - A report is sent from `<>` to the envelope sender. There is none without a sender, or without
+//!   a recipient to report.
+//! - Only the header of the message (`raw`) is returned, never its body.
+//! - Queue the action in the commit that causes the report.
 
 use super::kind::NewAction;
 use super::report::{
@@ -23,17 +17,16 @@ use crate::model::{
     RecipientState, Target,
 };
 
-/// One recipient of a report.
 struct DsnRecipient<'a> {
     original: Option<&'a OriginalRecipient>,
     address: &'a Address,
     action: &'static str,
     status: [u8; 3],
-    /// The relay's answer, or the script's reason.
     diagnostic: Option<&'a str>,
 }
 
-/// Reports to the envelope sender that a message was delivered to these recipients.
+/// Reports to the envelope sender that a message was delivered to these recipients, for which the
+/// sender asked for it with NOTIFY=SUCCESS (RFC 3461 §4.1).
 #[must_use]
 pub fn compose_delivered(
     envelope: &Envelope,
@@ -63,10 +56,8 @@ pub fn compose_delivered(
     )
 }
 
-/// Reports to the sender of an action which of these recipients were given up. The caller passes
-/// those that no earlier report named. Recipients about which the sender wants no report are left
-/// out, and all of them if the kind of the action has no reports. Returns `None` if no recipient is
-/// left.
+/// Reports to the sender of an action which of these recipients were given up. Pass those that no
+/// earlier report named. Recipients about which the sender wants no report are left out.
 #[must_use]
 pub fn compose_failed(
     action: &Action,
@@ -101,8 +92,8 @@ pub fn compose_failed(
     )
 }
 
-/// Reports to the envelope sender that a script refuses a message for a recipient after the server
-/// accepted the message (RFC 5429 §2.1, `ereject`).
+/// Reports to the envelope sender that a script refuses a message that was accepted (RFC 5429 §2.1,
+/// `ereject`). NOTIFY has no influence.
 #[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 #[must_use]
 pub fn compose_rejected(
@@ -134,8 +125,7 @@ pub fn compose_rejected(
     )
 }
 
-/// Composes a report about these recipients. `email` is the email that the report is about, if
-/// there is one.
+/// Composes a report about these recipients. `email` is the email that it is about.
 fn compose(
     to: &Address,
     envid: Option<&str>,
@@ -265,8 +255,7 @@ mod tests {
         );
     }
 
-    /// RFC 3461 §4.1 and 6.1: no report with NOTIFY=NEVER, or NOTIFY without FAILURE. RFC 5321
-    /// §4.5.5: none to `<>`.
+    /// RFC 3461 §4.1, §6.1; RFC 5321 §4.5.5.
     #[test]
     fn failure_is_reported_unless_the_sender_asked_for_no_report() {
         let target = |name: &str, notify| Target {
@@ -310,8 +299,7 @@ mod tests {
         );
     }
 
-    /// RFC 6533 §3: an address that is not ASCII has a type of its own, and the report is
-    /// ASCII.
+    /// RFC 6533 §3.
     #[test]
     fn report_of_a_non_ascii_address_is_ascii() {
         let recipient = Recipient::plain(Address::from_parts("jürgen", "bücher.example"));

@@ -1,11 +1,8 @@
 //! The rules of each kind of action, and a type for each kind of message that becomes an action.
 //!
-//! The caller fills in the type, makes the action with `into_action`, and queues it in the commit
-//! that causes it:
-//!
-//! - A receipt is queued with `Txn::queue_message`, which also stores its message.
-//! - A submission is queued with `Txn::submit`, which also creates the `EmailSubmission`.
-//! - All others are queued with `Txn::queue_action`.
+//! Queue the action in the commit that causes it: a receipt with `Txn::queue_message`, which also
+//! stores its message; a submission with `Txn::submit`, which also creates the `EmailSubmission`;
+//! others with `Txn::queue_action`.
 
 use std::time::Duration;
 
@@ -15,27 +12,25 @@ use crate::model::{
     ToldKey, UtcMillis, limits,
 };
 
-/// An action that is ready to be queued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewAction {
     /// Its id is assigned when it is queued.
     pub action: Action,
-    /// The bytes to store with the action: the message, or if the action names a blob, what goes
-    /// on top of the blob's message.
+    /// The bytes to store with the action: the message, or if the action names a blob, what goes on
+    /// top of the blob's message.
     pub bytes: Vec<u8>,
 }
 
-/// The rules by which actions of a kind are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
     /// Whether an action that may have been sent counts as sent. If not, it is sent again.
     pub at_most_once: bool,
-    /// How long an action is tried, from the time when it is first due.
+    /// How long an action is tried, from when it is first due.
     pub lifetime: Duration,
-    /// Whether the sender, if there is one, gets a report of recipients that were not reached (RFC
-    /// 5321 §6.1).
+    /// Whether the sender, if any, gets a report of recipients that were not reached (RFC 5321
+    /// §6.1).
     pub bounces: bool,
-    /// Whether a finished action is kept for a while, so that its owner can see the result.
+    /// Whether a finished action is kept for a while for its owner.
     pub is_kept: bool,
 }
 
@@ -57,44 +52,38 @@ pub fn rules(kind: ActionKind) -> Rules {
     }
 }
 
-/// A vacation reply (RFC 3834): from `<>` to one recipient. Nobody gets a report about it.
+/// A vacation reply (RFC 3834), from `<>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplyAction {
     /// The envelope sender of the answered message.
     pub recipient: Address,
-    /// The answered email.
     pub email: EmailId,
-    /// The key of the told row of the recipient, if one was written.
     pub told: Option<ToldKey>,
-    /// The reply expires at this time, or at the end of its lifetime if that is earlier.
+    /// The reply expires then, or at the end of its lifetime if that is earlier.
     pub until: Option<UtcMillis>,
     /// Without angle brackets.
     pub message_id: String,
     pub message: Vec<u8>,
 }
 
-/// A message that a script redirects (RFC 5228 §4.2), unchanged and under its own Message-ID.
+/// A message that a script redirects (RFC 5228 §4.2), unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedirectAction {
-    /// The envelope sender; `None` is `<>`.
+    /// `None` is `<>`.
     pub sender: Option<Address>,
     pub recipients: Vec<Address>,
-    /// The email, if the message was also filed.
     pub email: Option<EmailId>,
-    /// The Message-ID of the message, for the log.
     pub message_id: String,
     /// Trace fields to put on top of the message.
     pub prefix: Vec<u8>,
     pub blob: BlobHash,
 }
 
-/// A message by this server that nobody shall answer: from `<>` to one recipient.
+/// A message by this server, from `<>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoticeAction {
-    /// `Notify`, `Reject` or `Report`.
     pub kind: ActionKind,
     pub recipient: Address,
-    /// The email that the notice is about.
     pub email: Option<EmailId>,
     /// Without angle brackets.
     pub message_id: String,
@@ -104,39 +93,35 @@ pub struct NoticeAction {
     pub about: Option<Vec<u8>>,
 }
 
-/// A disposition notification that the owner agreed to send (RFC 9007): from `<>` to those whom
-/// the sender of the email named.
+/// A disposition notification that the owner agreed to send (RFC 9007), from `<>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceiptAction {
-    /// The recipients, at least one.
+    /// At least one.
     pub recipients: Vec<Address>,
     /// The email that the notification is about.
     pub email: EmailId,
     /// Without angle brackets.
     pub message_id: String,
-    /// The whole message of the notification.
+    /// The message of the notification.
     pub blob: BlobHash,
 }
 
 /// A message that the owner sends (RFC 8621 §7).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubmissionAction {
-    /// The envelope sender; `None` is `<>`.
+    /// `None` is `<>`.
     pub sender: Option<Address>,
-    /// The recipients, at least one, each with its DSN parameters.
     pub recipients: Vec<Target>,
     /// RET= (RFC 3461 §4.3).
     pub ret: Option<DsnReturn>,
     /// ENVID= (RFC 3461 §4.4).
     pub envid: Option<String>,
-    /// The email that is sent.
     pub email: EmailId,
-    /// The message is not sent before this time, and can be cancelled until then. `None` or a time
-    /// in the past: it is due now.
+    /// The message is not sent before this time. `None` or a time in the past: it is due now.
     pub not_before: Option<UtcMillis>,
     /// The submission that must be sent before this one.
     pub after: Option<ActionId>,
-    /// The Message-ID of the email, without angle brackets.
+    /// Without angle brackets.
     pub message_id: String,
     /// Bytes to put on top of the message.
     pub prefix: Vec<u8>,
@@ -176,7 +161,6 @@ fn new_action(
 }
 
 impl ReplyAction {
-    /// Makes the action.
     #[must_use]
     pub fn into_action(self, now: UtcMillis) -> NewAction {
         let action = new_action(
@@ -193,8 +177,8 @@ impl ReplyAction {
 
 #[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 impl RedirectAction {
-    /// Makes the action. Until it is sent or given up, the same message from the same sender to the
-    /// same recipients is not queued again.
+    /// Until the action is sent or given up, the same message from the same sender to the same
+    /// recipients is not queued again.
     #[must_use]
     pub fn into_action(self, now: UtcMillis) -> NewAction {
         let duplicate_key = coalescing_key(
@@ -213,7 +197,6 @@ impl RedirectAction {
 }
 
 impl NoticeAction {
-    /// Makes the action.
     #[must_use]
     pub fn into_action(self, now: UtcMillis) -> NewAction {
         let about = self.about.as_deref();
@@ -234,8 +217,7 @@ impl NoticeAction {
 }
 
 impl ReceiptAction {
-    /// Makes the action, which has no bytes besides the blob. Nobody gets a report if the
-    /// notification does not arrive (RFC 8098 §3).
+    /// The action has no bytes besides the blob, and nobody gets a report about it (RFC 8098 §3).
     #[must_use]
     pub fn into_action(self, now: UtcMillis) -> Action {
         let recipients = self.recipients.into_iter().map(Target::without_reports).collect();
@@ -245,7 +227,7 @@ impl ReceiptAction {
 }
 
 impl SubmissionAction {
-    /// Makes the action. It is urgent, because a person waits for it.
+    /// The action is urgent, because a person waits for it.
     #[must_use]
     pub fn into_action(self, now: UtcMillis) -> NewAction {
         let action = new_action(ActionKind::Submission, self.recipients, self.message_id, now);

@@ -1,12 +1,7 @@
 //! Message disposition notifications (RFC 8098): they report what a recipient, or a program for the
 //! recipient, did with a message.
 //!
-//! - They are sent from `<>`, and never to `<>`.
-//! - `MdnRequest` reads what the sender of a message asked for, and says whether it may be
-//!   answered.
-//! - `compose_notification` composes one that the owner agreed to send (RFC 9007).
-//! - `compose_rejection` composes the one that Sieve's `reject` sends if the message was accepted
-//!   before (RFC 5429 §2.2), with the disposition "deleted".
+//! They are sent from `<>`, and never to `<>`.
 
 use super::kind::NewAction;
 use super::report::{
@@ -24,7 +19,6 @@ use crate::model::{ActionKind, Address, EmailAddress, EmailId, Envelope, Recipie
 /// A request that names more addresses than this is not answered.
 const MAX_NOTIFIED: usize = 10;
 
-/// What the header of a message asks for (RFC 8098 §2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MdnRequest {
     /// Disposition-Notification-To: at least one address, without duplicates; at most one more than
@@ -80,19 +74,17 @@ impl MdnRequest {
         })
     }
 
-    /// The addresses that the header names as recipients.
+    /// The recipients in the header.
     #[must_use]
     pub fn destinations(&self) -> &[Address] {
         &self.facts.destinations
     }
 
-    /// Says why the request must not be answered; `None` if it may be. `sending` says whether the
-    /// owner was asked (`Manual`) or not (`Automatic`).
+    /// Says why the request must not be answered (RFC 8098 §2.1, §2.2); `None` if it may be.
+    /// `sending` says whether the owner was asked (`Manual`) or not (`Automatic`).
     ///
-    /// A report is never answered, nor a request with an option that must be understood (RFC 8098
-    /// §2.1, §2.2). If the owner was not asked, only a request for one address that is the envelope
-    /// sender is answered, and not one in mail of lists and machines, as with any other automatic
-    /// answer (RFC 3834 §2).
+    /// If not, only a request for one address that is the envelope sender is answered, and not one
+    /// in mail of lists and machines (RFC 3834 §2).
     #[must_use]
     pub fn reason_not_to_send(&self, sending: SendingMode) -> Option<String> {
         if self.facts.report.is_some() {
@@ -123,7 +115,7 @@ impl MdnRequest {
     }
 }
 
-/// Whether two addresses are equal. The case of the local part counts (RFC 8098 §2.1).
+/// The case of the local part counts (RFC 8098 §2.1).
 fn is_same_address(one: &Address, other: &Address) -> bool {
     one.local() == other.local() && fold_domain(one.domain()) == fold_domain(other.domain())
 }
@@ -142,7 +134,7 @@ fn parse_recipient(field: &Field<'_>) -> Option<String> {
     (!kind.is_empty() && !address.is_empty()).then(|| format!("{kind}; {address}"))
 }
 
-/// The attributes that say `required`: `attribute = importance, value, ...; ...` (RFC 8098 §2.2).
+/// The attributes that say `required` (RFC 8098 §2.2).
 fn required_attributes(field: &Field<'_>) -> Vec<String> {
     let options = one_line(&field.without_comments());
     let parameters = options.split(';').filter_map(|parameter| parameter.split_once('='));
@@ -155,21 +147,17 @@ fn required_attributes(field: &Field<'_>) -> Vec<String> {
     required.map(|(attribute, _)| attribute.trim().chars().take(80).collect()).collect()
 }
 
-/// A notification that the owner agreed to send.
+/// A notification that the owner agreed to send (RFC 9007).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MdnDraft {
     pub from: EmailAddress,
     pub to: Vec<EmailAddress>,
     pub subject: String,
-    /// The part for people.
     pub text: String,
-    /// The part for programs.
     pub disposition: DispositionReport,
-    /// The original message, if it is to be returned.
     pub original: Option<Vec<u8>>,
 }
 
-/// Composes a notification that the owner agreed to send.
 #[must_use]
 pub fn compose_notification(draft: MdnDraft, reporter: &Reporter<'_>) -> Vec<u8> {
     report(&ReportDraft {
@@ -185,8 +173,9 @@ pub fn compose_notification(draft: MdnDraft, reporter: &Reporter<'_>) -> Vec<u8>
     })
 }
 
-/// Composes the notification that a message was refused for one recipient; `None` if there is no
-/// envelope sender. `own` is the address by which the sender knew the recipient.
+/// Composes the notification that Sieve's `reject` sends if the message was accepted before (RFC
+/// 5429 §2.2); `None` if there is no envelope sender. `own` is the address by which the sender knew
+/// the recipient.
 #[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 #[must_use]
 pub fn compose_rejection(

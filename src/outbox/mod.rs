@@ -1,27 +1,19 @@
-//! The rules of sending: what an action is, when it is due, and what follows an attempt. Pure:
-//! the room `queue` carries actions out.
+//! The rules of sending: what an action is, when it is due, and what follows an attempt. No I/O.
 //!
 //! - An action is stored before it is carried out, in the commit that causes it.
-//! - A reply is sent at most once. The attempt is recorded durably before the message goes out, and
+//! - A reply is sent at most once: the attempt is recorded durably before the message goes out, and
 //!   a recorded attempt without a result counts as sent.
-//! - Every other kind is sent at least once, under one Message-ID, and again only if an answer of
-//!   the relay was lost. These attempts are recorded, too, so that a message that may have been
-//!   sent is neither held nor taken back.
-//! - After a temporary failure the action waits, longer each time. Its dependants, the actions that
-//!   may be sent only after it (`Action::after`), wait too.
+//! - Every other kind is sent at least once, under one Message-ID. These attempts are recorded,
+//!   too, so that a message that may have been sent is neither held nor taken back.
+//! - After a temporary failure the action waits, longer each time, and so do its dependants
+//!   (`Action::after`).
 //! - After a permanent failure the action and its dependants are removed, and the sender gets a
 //!   report if the kind says so. A submission is kept for its owner.
-//! - If only the form of the message was refused (8-bit), it is converted and sent again.
 //! - A reply that fails for good loses its told row, unless the recipient's address itself is bad.
 //!   So one failure does not silence a person for the whole vacation.
-//! - Mail of one account to one address goes in the order in which it was queued; no action waits
-//!   longer than an hour for this.
-//! - A due time further ahead than the schedule ever sets was written before the clock was set
-//!   back; it is corrected.
 //! - A failure that does not concern the message (connection, TLS, authentication) is temporary,
 //!   whatever the first digit of the reply code.
-//! - A destination (the domain of a recipient, or the relay) that refuses mail rests. Then one
-//!   action at a time is tried, until one gets through.
+//! - A destination (the domain of a recipient, or the relay) that refuses mail rests.
 
 pub mod by_hand;
 mod coalesce;
@@ -47,8 +39,8 @@ pub use schedule::{
     clamp_times, expire, is_delayed, next_step, order_deadline, recover,
 };
 
-/// The `deliveryStatus` of a submission while the whole queue is held. It names no reason, which
-/// concerns only the administrator.
+/// The `deliveryStatus` of a submission while the queue is held. The reason concerns only the
+/// administrator.
 pub const HELD: &str = "451 4.3.2 nothing is sent at this site until its administrator has looked \
                         at the queue: it waits";
 

@@ -1,25 +1,21 @@
 //! Classifies the answers of the relay (RFC 5321 §4.2, enhanced codes of RFC 3463).
 //!
-//! Only this file decides whether a refusal is temporary, permanent, or avoidable by another form
-//! of the message, and whether it concerns the relay, the destination, the recipient or the
-//! message.
+//! A refusal is temporary, permanent, or avoidable by another form of the message, and concerns the
+//! relay, the destination, the recipient or the message.
 
 use super::schedule::{AttemptOutcome, RefusalScope};
 
-/// The command that was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SmtpStage {
     Sender,
     /// RCPT, with the number of recipients of the same message that were accepted before.
     Recipient(usize),
     Data,
-    /// The message, after its final dot.
     End,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelayAnswer {
-    /// The reply code of three digits.
     pub code: u16,
     /// The enhanced code; zeros if the answer has none.
     pub status: [u8; 3],
@@ -27,12 +23,10 @@ pub struct RelayAnswer {
     pub text: String,
 }
 
-/// How many characters of an answer's text are stored.
 const MAX_TEXT_CHARS: usize = 200;
 
 impl RelayAnswer {
-    /// Returns the answer as one line of bounded length, without control characters: codes and
-    /// text.
+    /// Returns codes and text as one line of bounded length, without control characters.
     #[must_use]
     pub fn line(&self) -> String {
         let text: String = self
@@ -48,7 +42,7 @@ impl RelayAnswer {
         }
     }
 
-    /// The enhanced code, or if there is none, the general one for the reply code.
+    /// The enhanced code, or else the general one for the reply code.
     fn status_or_default(&self) -> [u8; 3] {
         match self.status {
             [0, ..] => [if self.code >= 500 { 5 } else { 4 }, 0, 0],
@@ -57,9 +51,8 @@ impl RelayAnswer {
     }
 }
 
-/// Returns what an answer means for the recipients that it is about. The caller handles 354, the
-/// expected answer to DATA: here it makes no sense, as any other code below 200, from 300 to 399,
-/// or from 600 on.
+/// Returns what an answer means for the recipients that it is about. 354, the expected answer to
+/// DATA, must be handled before: here it makes no sense.
 #[must_use]
 pub fn classify(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
     let (text, [_, subject, detail]) = (answer.line(), answer.status);
@@ -69,7 +62,7 @@ pub fn classify(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
     if concerns_relay(answer) {
         return AttemptOutcome::Temporary { text, scope: RefusalScope::Relay };
     }
-    // RFC 6531 §3.5, and the registry of RFC 3463: the relay permits no non-ASCII addresses.
+    // RFC 6531 §3.5: the relay permits no non-ASCII addresses.
     if matches!(answer.code, 550 | 553 | 554) && (subject, detail) == (6, 7) {
         return AttemptOutcome::NoSmtpUtf8;
     }
@@ -79,9 +72,8 @@ pub fn classify(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
         return AttemptOutcome::TooMany;
     }
     match answer.code {
-        // "Conversion required but not supported", "media not supported" (RFC 3463 §3.7). A RCPT
-        // can be refused so, too: MAIL said BODY=8BITMIME (RFC 6152 §3), and the next hop, which
-        // the recipient decides, may lack it.
+        // RFC 3463 §3.7. A RCPT can be refused so, too: MAIL said BODY=8BITMIME (RFC 6152 §3), and
+        // the next hop may lack it.
         500..600 if matches!((subject, detail), (6, 1 | 3)) => AttemptOutcome::EightBit(text),
         500..600 => AttemptOutcome::Permanent { status: answer.status_or_default(), text },
         400..500 => AttemptOutcome::Temporary { text, scope: scope(stage, answer.status) },
@@ -92,27 +84,24 @@ pub fn classify(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
     }
 }
 
-/// Whether an answer concerns every message alike, whatever its first digit: the relay closes the
-/// connection (421), or refuses for want of TLS or authentication (RFC 3207 §4, RFC 4954 §6).
+/// Whether an answer concerns every message alike: the relay closes the connection, or refuses for
+/// want of TLS or authentication (RFC 3207 §4, RFC 4954 §6).
 fn concerns_relay(answer: &RelayAnswer) -> bool {
     matches!(answer.code, 421 | 432 | 454 | 530 | 534 | 535 | 538) || answer.status == [5, 7, 0]
 }
 
 /// Whether an answer is "too many recipients" (RFC 3463 §3.6), or 552 in its place (RFC 5321
-/// §4.5.3.1.10). Then the accepted recipients get the message now, and the others with the next
-/// transaction. If none was accepted, the number cannot be the reason.
+/// §4.5.3.1.10). If none was accepted, the number cannot be the reason.
 fn is_too_many(answer: &RelayAnswer, accepted: usize) -> bool {
     let has_status = matches!(answer.status, [4 | 5, 5, 3]);
     let [class, ..] = answer.status;
     accepted > 0 && (has_status || (class == 0 && matches!(answer.code, 452 | 552)))
 }
 
-/// What a temporary refusal concerns.
 fn scope(stage: SmtpStage, status: [u8; 3]) -> RefusalScope {
     match (stage, status) {
-        // The relay itself has no room, or no time.
         (SmtpStage::Sender, [_, 3, _]) => RefusalScope::Relay,
-        // The destination's system, the network to it, or its name fails (RFC 3463 §3.2, 3.4, 3.5).
+        // RFC 3463 §3.2, 3.4, 3.5: the destination's system, the network to it, or its name fails.
         (SmtpStage::Recipient(_), [_, 3 | 4, _] | [_, 1, 2 | 8]) => RefusalScope::Destination,
         (SmtpStage::Recipient(_), _) => RefusalScope::Recipient,
         _ => RefusalScope::Message,

@@ -1,6 +1,4 @@
-//! The parts that delivery and disposition reports share (RFC 3464, RFC 8098): who reports, how
-//! recipients are named, and how much of the original message is returned. Each report is sent from
-//! `<>` to one recipient.
+//! The parts that delivery and disposition reports share (RFC 3464, RFC 8098).
 
 use super::kind::{NewAction, NoticeAction};
 use crate::message::compose::{ReportDraft, report};
@@ -11,13 +9,11 @@ use crate::model::{ActionKind, Address, EmailId, OriginalRecipient, UtcMillis};
 /// The most bytes of the original message's header that a report returns.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
 
-/// The server that reports, and the date and Message-ID of the report.
 #[derive(Debug, Clone, Copy)]
 pub struct Reporter<'a> {
     pub hostname: &'a str,
-    /// The Message-ID of the report, without angle brackets.
+    /// Without angle brackets.
     pub message_id: &'a str,
-    /// The date of the report.
     pub now: UtcMillis,
 }
 
@@ -27,13 +23,12 @@ pub(super) fn returned_header(raw: &[u8]) -> &[u8] {
     raw.get(..header::body_offset(raw).min(MAX_HEADER_BYTES)).unwrap_or_default()
 }
 
-/// The value of Original-Recipient: type and address, as the sender gave them (RFC 3464 §2.3.1).
+/// The value of Original-Recipient (RFC 3464 §2.3.1).
 pub(super) fn original_recipient(original: &OriginalRecipient) -> String {
     format!("{}; {}", one_line(&original.kind), without_controls(&original.address))
 }
 
-/// The value of Final-Recipient: the type of an address, and the address (RFC 3464 §2.3.2, RFC 6533
-/// §3).
+/// The value of Final-Recipient (RFC 3464 §2.3.2, RFC 6533 §3).
 #[must_use]
 pub fn address_with_type(address: &Address) -> String {
     let address = without_controls(&address.to_string());
@@ -41,8 +36,8 @@ pub fn address_with_type(address: &Address) -> String {
     format!("{kind}; {address}")
 }
 
-/// Composes a report, and returns the action that sends it to `to`. `email` is the email that the
-/// report is about, if there is one.
+/// Composes a report, and returns the action that sends it to `to`. `email` is the email that it is
+/// about.
 pub(super) fn report_action(
     kind: ActionKind,
     to: &Address,

@@ -1,10 +1,4 @@
-//! Decides what follows an attempt: done, again later, or given up.
-//!
-//! - `next_step` goes from the outcome for each recipient to the next state of the action. Nothing
-//!   is stored here: `queue::record` does that.
-//! - `recover` does so for an attempt that a crash left without a result, `expire` for an action
-//!   whose lifetime is over.
-//! - `clamp_times` corrects due times that were written before the clock was set back.
+//! Decides what follows an attempt: done, again later, or given up. Nothing is stored here.
 
 use std::time::Duration;
 
@@ -19,63 +13,52 @@ pub enum AttemptOutcome {
     /// The message went out, but no answer came: it may have been sent. Says what happened.
     Unknown(String),
     Temporary {
-        /// The relay's answer, or the error.
         text: String,
         scope: RefusalScope,
     },
     Permanent {
-        /// The enhanced status (RFC 3463).
         status: [u8; 3],
-        /// The relay's answer.
         text: String,
     },
     /// Permanent: an address is not ASCII, and the relay lacks SMTPUTF8 (RFC 6531 §3.5).
     NoSmtpUtf8,
     /// The relay refused 8-bit bytes, with this answer. The message is sent again as 7-bit text.
     EightBit(String),
-    /// The relay takes no more recipients in one transaction. This one goes with the next.
+    /// The relay takes no more recipients in one transaction.
     TooMany,
 }
 
-/// What a temporary refusal concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusalScope {
     /// The relay, or the connection to it: all messages alike.
     Relay,
-    /// The recipient's domain.
     Destination,
     Recipient,
     Message,
 }
 
-/// What follows an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextStep {
     pub step: ActionStep,
     /// Recipients that this step gives up, for the report to the sender.
     pub failed: Vec<Target>,
-    /// For the log, if the action was not simply sent.
     pub note: Option<String>,
     /// Set if the action is over, failed, and reached nobody.
     pub unsent: Option<UnsentAction>,
 }
 
-/// What becomes of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ActionStep {
     /// The action counts as sent to at least one recipient, and is removed. Its dependants may be
     /// sent.
     Done,
-    /// The action reached nobody and is removed, with its dependants.
     Dropped,
-    /// The action waits for another attempt; this is its new row.
     Again(Box<Action>),
-    /// The action is over, and kept for its owner; this is its new row. It failed (state `Failed`)
-    /// if any recipient was not reached, and was sent (`Sent`) otherwise.
+    /// The action is over, and kept for its owner. It failed (`Failed`) if any recipient was not
+    /// reached, and was sent (`Sent`) otherwise.
     Kept(Box<Action>),
 }
 
-/// Why an action reached nobody.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnsentAction {
     /// The code of the reason in the owner's log.
@@ -85,20 +68,15 @@ pub struct UnsentAction {
     pub forget_told: bool,
 }
 
-/// The reason of an action to an address that is not ASCII, if the relay lacks SMTPUTF8.
 pub const NO_SMTPUTF8: &str = "no-smtputf8";
-/// The reason of any other action that was not sent: the relay refused it for good, its time was
-/// up, or it was removed from the queue.
+/// The reason of any other action that was not sent, also of one that was removed from the queue.
 pub const NOT_SENT: &str = "not-sent";
 
-/// How long an action waits between attempts, and how long sent submissions are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetrySchedule {
-    /// The wait after the first failure. It doubles with each failure.
+    /// It doubles with each failure.
     pub first: Duration,
-    /// The longest wait, before jitter is added.
     pub longest: Duration,
-    /// How long a submission that was sent is kept for its owner.
     pub keep_sent: Duration,
 }
 
@@ -113,8 +91,8 @@ impl Default for RetrySchedule {
 }
 
 impl RetrySchedule {
-    /// Returns the wait after a failure. `failures` is how many came before this one: with 0, the
-    /// wait is `first`. `jitter` makes it longer, by a quarter at 255.
+    /// Returns the wait after a failure. `failures` is how many came before this one. `jitter`
+    /// makes it longer, by a quarter at 255.
     #[must_use]
     pub fn delay(&self, failures: u32, jitter: u8) -> Duration {
         let factor = 1u32.checked_shl(failures.min(20)).unwrap_or(u32::MAX);
@@ -129,8 +107,7 @@ const NO_UTF8: &str = "the address is not ASCII, and the relay lacks SMTPUTF8";
 /// Decides what follows an attempt.
 ///
 /// `outcomes` are those of the recipients that wait, in order. Recipients beyond the last outcome
-/// were not tried. `jitter` is that of `RetrySchedule::delay`. `Action::attempts`
-/// rises only if there was an error, or no progress.
+/// were not tried. `Action::attempts` rises only if there was an error, or no progress.
 #[must_use]
 pub fn next_step(
     action: &Action,
@@ -140,12 +117,11 @@ pub fn next_step(
     jitter: u8,
 ) -> NextStep {
     let rules = rules(action.kind);
-    // A time further ahead than any that is ever set was written while the clock was wrong.
+    // A later time was written while the clock was wrong.
     let expires = action.expires.min(now.after(rules.lifetime));
     let mut after = Action { state: ActionState::Waiting, expires, ..action.clone() };
     let (mut failed, mut note, mut error) = (Vec::new(), None, None);
-    // If the relay settled a recipient, or the message is converted, the next attempt follows at
-    // once. `NoSmtpUtf8`, and `EightBit` after the conversion, are no progress.
+    // `NoSmtpUtf8`, and `EightBit` after the conversion, are no progress.
     let (mut has_progress, mut is_converted) = (false, false);
     let tried = outcomes.len();
     let mut outcomes = outcomes.into_iter();
@@ -172,7 +148,6 @@ pub fn next_step(
                 has_progress = true;
                 fail(target, &mut failed, status, text);
             }
-            // Every message to this address would fail in the same way.
             AttemptOutcome::NoSmtpUtf8 => fail(target, &mut failed, [5, 6, 7], NO_UTF8.into()),
         }
     }
@@ -181,8 +156,8 @@ pub fn next_step(
         return finish(action, after, failed, note, now, pace);
     }
     let due = match &error {
-        // Nothing failed, so the rest goes at once. This comes to an end because each such attempt
-        // settles a recipient, or converts the message (once).
+        // This comes to an end because each such attempt settles a recipient, or converts the
+        // message (once).
         None if has_progress || is_converted => now,
         _ => now.after(pace.delay(action.attempts, jitter)),
     };
@@ -210,7 +185,6 @@ pub fn next_step(
     NextStep { step: ActionStep::Again(Box::new(after)), failed, note, unsent: None }
 }
 
-/// Decides what becomes of an action whose lifetime is over.
 #[must_use]
 pub fn expire(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> NextStep {
     let last = action.last_error.clone().unwrap_or_else(|| "never tried".into());
@@ -238,8 +212,7 @@ pub fn is_delayed(action: &Action) -> bool {
     action.kind == ActionKind::Submission && action.attempts == 0 && is_chosen
 }
 
-/// Returns the time until which an action waits for earlier actions to the same address, at most:
-/// `MAX_ORDER_WAIT` after it was first due, but no later than it expires.
+/// Returns until when an action waits for earlier actions to the same address, at most.
 #[must_use]
 pub fn order_deadline(action: &Action, now: UtcMillis) -> UtcMillis {
     let first_due = action.created.max(action.expires.before(rules(action.kind).lifetime)).min(now);
@@ -274,13 +247,11 @@ fn give_up(
     finish(action, after, failed, note, now, pace)
 }
 
-/// Gives a recipient up, and adds it to `failed`.
 fn fail(target: &mut Target, failed: &mut Vec<Target>, status: [u8; 3], text: String) {
     target.state = RecipientState::Failed { status, text };
     failed.push(target.clone());
 }
 
-/// Ends an action of which no recipient waits any more.
 fn finish(
     action: &Action,
     after: Action,
@@ -301,7 +272,7 @@ fn finish(
             UnsentAction {
                 reason: if needs_utf8 { NO_SMTPUTF8 } else { NOT_SENT },
                 detail: text.clone(),
-                // 5.1.x: the recipient's address itself is bad (RFC 3463 §3.2).
+                // RFC 3463 §3.2: the recipient's address itself is bad.
                 forget_told: !needs_utf8 && (*class, *subject) != (5, 1),
             }
         });
@@ -327,8 +298,7 @@ fn finish(
     NextStep { step, failed, note, unsent }
 }
 
-/// Whether a failure of a recipient is not reported: there is no sender, the kind has no reports,
-/// or the sender asked for none (RFC 3461 §4.1).
+/// Whether a failure of a recipient is not reported (RFC 3461 §4.1).
 #[must_use]
 pub fn wants_no_report(action: &Action, target: &Target) -> bool {
     let asked_for_none = target

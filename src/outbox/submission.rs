@@ -1,9 +1,8 @@
 //! Reads the envelope that a JMAP client gives, or derives it from the message (RFC 8621 §7, §7.5).
 //!
-//! - The parameters are those of the supported extensions: DSN (RFC 3461), FUTURERELEASE (RFC
-//!   4865), 8BITMIME, SIZE and SMTPUTF8. The last three are checked and ignored, because the queue
-//!   sets them by what the message is.
-//! - Names of parameters match in any case. Values are not encoded as xtext.
+//! - The parameters are those of DSN (RFC 3461), FUTURERELEASE (RFC 4865), 8BITMIME, SIZE and
+//!   SMTPUTF8. The last three are checked and ignored: the queue sets them by what the message is.
+//! - Values are not encoded as xtext.
 //! - Without an ENVID, the Message-ID is used, so that a report without any part of the message
 //!   still names it (`model::EmailSubmission::matches_report`).
 //! - Whether the account may send as the sender is not checked here.
@@ -20,39 +19,36 @@ use crate::model::{
 /// The most digits of HOLDFOR (RFC 4865 §4.2).
 const MAX_HOLDFOR_DIGITS: usize = 9;
 
-/// A checked envelope, and when its message is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubmissionOrder {
-    /// MAIL FROM; `None` is `<>`.
+    /// `None` is `<>`.
     pub sender: Option<Address>,
-    /// RCPT TO, without duplicates.
     pub recipients: Vec<Target>,
     /// RET= (RFC 3461 §4.3).
     pub ret: Option<DsnReturn>,
     /// ENVID= (RFC 3461 §4.4).
     pub envid: Option<String>,
-    /// The message is not sent before this time, which is not in the past.
+    /// Not in the past.
     pub send_at: UtcMillis,
 }
 
-/// Why an envelope is refused, with the error of JMAP that says so.
+/// Why an envelope is refused, by the errors of JMAP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BadEnvelope {
     /// `invalidProperties`: the path of the property, and why it is invalid.
     Property(String, String),
     NoRecipients,
-    /// `tooManyRecipients`: there are more than this number.
+    /// `tooManyRecipients`: the limit.
     TooMany(usize),
     /// `invalidRecipients`: the addresses that cannot be parsed.
     Recipients(Vec<String>),
 }
 
-/// Checks an envelope: addresses, parameters, at most `max_recipients` recipients, and a delay of
-/// at most `max_delay` (`maxDelayedSend`). Of two recipients with the same folded address, the
-/// first is kept, with its parameters.
+/// Checks an envelope, with at most `max_recipients` recipients and a delay of at most `max_delay`
+/// (`maxDelayedSend`). Of two recipients with the same folded address, the first is kept.
 ///
 /// # Errors
-/// If the envelope is invalid: says how.
+/// If the envelope is invalid.
 pub fn parse_envelope(
     mail_from: &EnvelopeAddress,
     rcpt_to: &[EnvelopeAddress],
@@ -97,9 +93,8 @@ pub fn parse_envelope(
     if invalid.is_empty() { Ok(order) } else { Err(BadEnvelope::Recipients(invalid)) }
 }
 
-/// Derives the envelope from the header if the client gave none (RFC 8621 §7): from the address in
-/// Sender, else in From; to every address in To, Cc and Bcc, without duplicates. `parse_envelope`
-/// checks the result, which may have invalid addresses or no recipient.
+/// Derives the envelope from the header (RFC 8621 §7): from Sender, else From, to every address in
+/// To, Cc and Bcc, without duplicates. `parse_envelope` must check the result.
 ///
 /// # Errors
 /// `Property` if Sender (or From) is not exactly one address.
@@ -129,8 +124,7 @@ pub fn derive_envelope(
 }
 
 impl SubmissionOrder {
-    /// Makes the action. `message` is the message to send, from which Bcc was removed
-    /// (`message::header::without_fields`).
+    /// `message` is the message without Bcc.
     #[must_use]
     pub fn into_action(
         self,
@@ -201,7 +195,6 @@ impl SubmissionOrder {
                     self.hold_until(at, now, max_delay).ok_or_else(|| invalid(TOO_LATE))?;
                     is_held = true;
                 }
-                // Checked and ignored: the queue sets these by what the message is.
                 ("BODY", Some(value))
                     if ["7BIT", "8BITMIME"].iter().any(|body| value.eq_ignore_ascii_case(body)) => {
                 }
@@ -217,8 +210,7 @@ impl SubmissionOrder {
         Ok(())
     }
 
-    /// Sets the time of sending. Returns `None` if it is too far ahead. A time in the past means
-    /// now.
+    /// Returns `None` if the time is too far ahead. A time in the past means now.
     fn hold_until(&mut self, at: UtcMillis, now: UtcMillis, max_delay: Duration) -> Option<()> {
         self.send_at = at.max(now);
         (at <= now.after(max_delay)).then_some(())
@@ -263,10 +255,10 @@ fn parse_recipient(
 }
 
 /// Parameters by name in capitals: the path within the submission, as a JSON pointer without the
-/// first `/`, and the value, if there is one.
+/// first `/`, and the value.
 type EnvelopeParameters<'a> = BTreeMap<String, (String, Option<&'a str>)>;
 
-/// Returns the parameters of an address. `property` is the path of the address in the envelope.
+/// `property` is the path of the address in the envelope.
 fn parameters<'a>(
     address: &'a EnvelopeAddress,
     property: &str,

@@ -90,7 +90,6 @@ fn answers_are_classified_by_code_status_and_stage() {
     let table: &[(SmtpStage, u16, [u8; 3], &str)] = &[
         (End, 250, [2, 0, 0], "sent"),
         (Recipient(0), 251, [0; 3], "sent"),
-        // A refusal that concerns every message is temporary, whatever its first digit.
         (Sender, 421, [4, 3, 2], relay),
         (End, 421, [0; 3], relay),
         (Sender, 530, [5, 7, 0], relay),
@@ -100,14 +99,12 @@ fn answers_are_classified_by_code_status_and_stage() {
         (Sender, 454, [4, 7, 0], relay),
         (Sender, 452, [4, 3, 1], relay),
         (Sender, 451, [4, 7, 1], "message"),
-        // The recipient.
         (Recipient(0), 450, [4, 2, 1], "recipient"),
         (Recipient(0), 451, [4, 7, 1], "recipient"),
         (Recipient(0), 450, [0; 3], "recipient"),
         (Recipient(0), 550, [5, 1, 1], "permanent"),
         (Recipient(0), 554, [0; 3], "permanent"),
         (Recipient(0), 553, [5, 6, 7], "utf8"),
-        // The recipient's domain.
         (Recipient(0), 450, [4, 1, 2], "destination"),
         (Recipient(0), 451, [4, 4, 1], "destination"),
         (Recipient(0), 451, [4, 3, 0], "destination"),
@@ -119,7 +116,6 @@ fn answers_are_classified_by_code_status_and_stage() {
         (Recipient(0), 452, [4, 5, 3], "recipient"),
         (Recipient(3), 452, [4, 2, 2], "recipient"),
         (Recipient(3), 552, [5, 2, 2], "permanent"),
-        // The message.
         (End, 451, [4, 3, 0], "message"),
         (Data, 451, [0; 3], "message"),
         (End, 554, [5, 6, 0], "permanent"),
@@ -131,7 +127,6 @@ fn answers_are_classified_by_code_status_and_stage() {
         (Recipient(0), 550, [5, 6, 0], "permanent"),
         (End, 552, [5, 3, 4], "permanent"),
         (End, 550, [5, 6, 7], "utf8"),
-        // No answer at all.
         (End, 354, [0; 3], "message"),
         (Sender, 0, [0; 3], "message"),
         (Sender, 999, [9, 9, 9], "message"),
@@ -272,7 +267,6 @@ fn each_recipient_has_its_own_outcome() {
     assert_eq!(recipients, [("d", true), ("a", false), ("b", false), ("c", true)]);
     assert_eq!((next.failed.len(), next.unsent.is_none(), waiting.attempts), (1, true, 1));
     assert!(waiting.due > UtcMillis(0));
-    // If nothing was refused, the rest goes at once.
     let next = step_after(&redirect, vec![sent(), sent()]);
     assert_eq!((waiting_action(&next).due, waiting_action(&next).attempts), (UtcMillis(0), 0));
     let next = step_after(&redirect, vec![sent(), sent(), sent(), permanent([5, 1, 1])]);
@@ -293,7 +287,6 @@ fn refused_8_bit_message_is_converted_once() {
 fn submission_is_kept_when_sent_and_when_failed() {
     let submission = action(ActionKind::Submission, &["a", "b"]);
     assert!(submission.urgent);
-    // It stays urgent after a temporary refusal.
     assert!(waiting_action(&step_after(&submission, vec![temporary("x"), temporary("x")])).urgent);
     let ActionStep::Kept(kept) = step_after(&submission, vec![sent(), sent()]).step else {
         panic!()
@@ -417,7 +410,6 @@ proptest! {
                     prop_assert!(next_action.due < next_action.expires);
                     prop_assert!(next_action.recipients.iter().any(Target::waits));
                     prop_assert_eq!(next_action.recipients.len(), people);
-                    // Time passes, also if the rest goes at once.
                     at = next_action.due.after(Duration::from_millis(1));
                     current = *next_action;
                 }

@@ -112,7 +112,7 @@ fn request_has_original_recipient_message_id_and_subject() {
     );
 }
 
-/// RFC 2046 §5.2.1: message/rfc822 is not encoded. RFC 6532 §3.7: message/global may be.
+/// RFC 2046 §5.2.1, RFC 6532 §3.7.
 #[test]
 fn returned_original_is_unchanged() {
     let disposition = DispositionReport {
@@ -152,7 +152,6 @@ fn returned_original_is_unchanged() {
         let third = structure.root.children.get(2).unwrap();
         assert_eq!(Some(third.media_type.as_str()), kind);
         assert_eq!(message.decoded(third.number).unwrap().as_ref(), original.as_bytes());
-        // The notification can be converted for a relay that takes only 7-bit text.
         let seven = to_seven_bit(&raw).unwrap();
         assert!(seven.is_ascii() && read(&Message::parse(&seven)).is_some());
         let names: Vec<String> =
