@@ -2,17 +2,14 @@
 //! 7208 §2.4), and its HELO.
 //!
 //! These sources are used, in this order:
-//! 1. XFORWARD or XCLIENT of a trusted peer, with which Postfix reports the client of its own
-//!    smtpd.
-//! 2. The topmost Received field, which the server that hands over wrote itself, then those below
-//!    it whose `by` the site trusts. Postfix writes `from HELO (name [address]) by ...`, and allows
-//!    no blank, bracket or comment in HELO.
+//! 1. XFORWARD or XCLIENT of a trusted peer.
+//! 2. The topmost Received field, which the server that hands over wrote itself, then those below it
+//!    whose `by` the site trusts. Postfix writes `from HELO (name [address]) by ...`, and allows no
+//!    blank, bracket or comment in HELO.
 //!
 //! An internal address (loopback, private, link-local) means that the message passed a filter or
-//! relay of the site: it is skipped, and the next source is used. Fields that no trusted server
-//! wrote are not used. A message of a local program (`sendmail`) has no client, and SPF says
-//! nothing about it. A user who submits a message from outside is a client like any other, logged
-//! in or not.
+//! relay of the site: the next source is used. A message of a local program (`sendmail`) has no
+//! client.
 
 use std::net::IpAddr;
 
@@ -23,7 +20,6 @@ use crate::model::Envelope;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SpfClient {
     pub(super) address: IpAddr,
-    /// `unknown` if the HELO is not known.
     pub(super) helo: String,
 }
 
@@ -43,8 +39,8 @@ pub(super) fn client(
     let clients = own_fields(header, ids)
         .filter(|field| field.is("Received"))
         .map(|field| received_from(&field));
-    // A field without a client ends the search: a local program submitted the message there, or
-    // the field cannot be read.
+    // A field without a client ends the search: a local program submitted the message there, or the
+    // field cannot be read.
     clients.map_while(|client| client).find(|client| is_outside(client.address))
 }
 
@@ -59,8 +55,8 @@ fn received_from(field: &Field<'_>) -> Option<SpfClient> {
     from.eq_ignore_ascii_case("from").then(|| SpfClient { address, helo: helo.to_owned() })
 }
 
-/// Parses an address with or without `IPv6:` before it (RFC 5321 §4.1.3). An IPv4-mapped address
-/// becomes IPv4.
+/// Parses an address with or without `IPv6:` (RFC 5321 §4.1.3). An IPv4-mapped address becomes
+/// IPv4.
 fn address(text: &str) -> Option<IpAddr> {
     let untagged = text
         .get(..5)
@@ -70,7 +66,6 @@ fn address(text: &str) -> Option<IpAddr> {
     untagged.parse::<IpAddr>().ok().map(|address| address.to_canonical())
 }
 
-/// Whether an address is not an internal one.
 fn is_outside(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {
@@ -133,10 +128,8 @@ mod tests {
             assert_eq!(client_of(addr, &top("192.0.2.7")), outside, "{addr:?}");
         }
         assert_eq!(client_of(None, &top("IPv6:2001:db8::7")).unwrap().0, "2001:db8::7");
-        // The message passed a filter of the site.
         let through = format!("{}\r\n{}", top("127.0.0.1"), top("192.0.2.7"));
         assert_eq!(client_of(None, &through), outside);
-        // The field below was written by a server that the site does not name.
         let strange = format!(
             "{}\r\n{}",
             top("127.0.0.1"),

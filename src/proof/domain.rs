@@ -3,35 +3,31 @@
 //! - Case, A-labels or U-labels, and a dot at the end make no difference.
 //! - An empty domain equals no domain, not even another empty one.
 //! - Two domains belong to one organisation if they have the same organisational domain (RFC 7489
-//!   §3.2), as relaxed alignment requires (§3.1). The organisational domain is the public suffix
-//!   with one more label. A public suffix, a domain of one label, and an IP address, with or
-//!   without brackets, are organisations of their own.
-//! - The public suffix list is compiled into the program (`psl`), with its private part, so that
-//!   two customers of one provider are two organisations.
+//!   §3.1, §3.2). A public suffix, a domain of one label, and an IP address are organisations of
+//!   their own.
+//! - The public suffix list (`psl`) includes its private part, so that two customers of one
+//!   provider are two organisations.
 
 use std::net::IpAddr;
 
 use crate::model::address::fold_domain;
 
-/// Returns a domain in lower-case A-labels, without a dot at the end. Domains are compared in this
-/// form.
+/// Returns a domain in lower-case A-labels, without a dot at the end, to compare it.
 pub(super) fn normalize(domain: &str) -> String {
     fold_domain(domain.strip_suffix('.').unwrap_or(domain))
 }
 
-/// Whether two domains are equal.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
     let (one, other) = (normalize(one), normalize(other));
     !one.is_empty() && one == other
 }
 
-/// Whether two domains belong to the same organisation.
 pub(super) fn is_same_organisation(one: &str, other: &str) -> bool {
     let (one, other) = (normalize(one), normalize(other));
     !one.is_empty() && organisational_domain(&one) == organisational_domain(&other)
 }
 
-/// Returns the organisational domain of a normalized domain.
+/// `domain` must be normalized.
 fn organisational_domain(domain: &str) -> &str {
     if domain.starts_with('[') || domain.parse::<IpAddr>().is_ok() {
         return domain;

@@ -1,12 +1,10 @@
 //! Decides from the results of SPF, DKIM and DMARC whether the envelope sender is a forger.
 //!
-//! - The envelope sender is judged, since a reply goes there, whatever From says. So a pass of
-//!   DMARC (about From) or of DKIM (about the signer) counts only if it names the organisation of
-//!   the sender. SPF counts only if it is about the sender, and not about HELO (RFC 7208 §2.3) or
-//!   another address.
-//! - An error, temporary or permanent, is no failure: nobody is a forger because a name server is
-//!   down. It does not hide the failure of another method, except that a signature of the sender's
-//!   organisation that cannot be verified for now (`dkim=temperror`) hides a failure of SPF.
+//! - A reply goes to the envelope sender, whatever From says. So a pass of DMARC (about From) or of
+//!   DKIM (about the signer) counts only if it names the organisation of the sender. SPF counts
+//!   only if it is about the sender, and not about HELO (RFC 7208 §2.3) or another address.
+//! - An error, temporary or permanent, is no failure. A signature of the sender's organisation that
+//!   cannot be verified for now (`dkim=temperror`) hides a failure of SPF.
 //!
 //! | policy | who is a forger |
 //! |---|---|
@@ -18,7 +16,6 @@ use super::domain::{is_same, is_same_organisation};
 use super::results::MethodResult;
 use crate::model::Address;
 
-/// The results that make a sender a forger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
     Off,
@@ -29,7 +26,6 @@ pub enum Policy {
     Strict,
 }
 
-/// Returns why `sender` is a forger, or `None` if it is not.
 pub(super) fn judge(results: &[MethodResult], sender: &Address, policy: Policy) -> Option<String> {
     if policy == Policy::Off {
         return None;
@@ -67,25 +63,24 @@ fn is_aligned_pass(result: &MethodResult, sender: &Address) -> bool {
 }
 
 /// Whether a result is a signature of the organisation of the sender that cannot be verified for
-/// now. A signature that names no domain may be of anybody, so it does not count.
+/// now. A signature that names no domain may be of anybody.
 fn is_unverified_signature(result: &MethodResult, sender: &Address) -> bool {
     result.is("dkim", "temperror") && names_organisation(result, &["header.d", "header.i"], sender)
 }
 
-/// Whether these properties of a result name the organisation of the sender, and no other.
 fn names_organisation(result: &MethodResult, properties: &[&str], sender: &Address) -> bool {
     let mut domains =
         properties.iter().flat_map(|name| result.values(name)).map(domain_of).peekable();
     domains.peek().is_some() && domains.all(|domain| is_same_organisation(domain, sender.domain()))
 }
 
-/// Whether a result is a failure of SPF. RFC 5451 called it `hardfail`.
+/// RFC 5451 called the result `hardfail`.
 fn fails_spf(result: &MethodResult) -> bool {
     result.is("spf", "fail") || result.is("spf", "hardfail")
 }
 
-/// Whether a result of SPF is about the envelope sender: all its `smtp.mailfrom` name the sender's
-/// domain. Without any, it is unless it is about HELO.
+/// Whether a result of SPF is about the envelope sender. Without `smtp.mailfrom`, it is unless it
+/// is about HELO.
 fn is_about(result: &MethodResult, sender: &Address) -> bool {
     let mut domains = result.values("smtp.mailfrom").map(domain_of).peekable();
     if domains.peek().is_none() {
@@ -94,13 +89,12 @@ fn is_about(result: &MethodResult, sender: &Address) -> bool {
     domains.all(|domain| is_same(domain, sender.domain()))
 }
 
-/// Returns the domain of an address, or a domain itself.
 fn domain_of(value: &str) -> &str {
     let unbracketed = value.trim_start_matches('<').trim_end_matches('>');
     unbracketed.rsplit('@').next().unwrap_or(unbracketed)
 }
 
-/// Describes a result for the owner, in at most 200 characters, followed by `suffix`.
+/// Describes a result for the owner.
 fn reason(result: &MethodResult, property: &str, suffix: &str) -> String {
     let value = result
         .values(property)

@@ -1,12 +1,8 @@
 //! Decides whether the envelope sender of a message is forged, and signs what this server sends.
 //!
-//! - `results` reads what a trusted server before this one found (RFC 8601). That is believed.
-//! - `verify` verifies the message here, if no trusted server wrote results and the site wants it.
-//! - `judge` decides by the policy of the site whether the results show that the envelope sender is
-//!   forged. The envelope sender is judged, and not the From field, since a reply goes there.
-//! - `sign` makes DKIM signatures.
-//!
-//! Only this room uses the mail-auth library.
+//! - Results of a trusted server before this one (RFC 8601) are believed.
+//! - If there are none, and the site wants it, the message is verified here.
+//! - The envelope sender is judged, and not the From field, since a reply goes there.
 
 mod client;
 mod domain;
@@ -24,21 +20,18 @@ use std::sync::Arc;
 use crate::message::header::Header;
 use crate::model::{Address, Envelope};
 
-/// Whose results are trusted, and which results show that a sender is forged.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// The servers whose Authentication-Results fields are trusted, by their authserv-ids (RFC 8601
-    /// §2.5). Empty: no such field is trusted.
+    /// §2.5).
     pub authserv_ids: Vec<String>,
     pub policy: Policy,
-    /// Verifies each message that has no result of SPF, DKIM or DMARC by a trusted server. `None`:
-    /// nothing is verified here, and if there is no authserv-id either, no sender counts as forged.
+    /// Verifies messages that have no result of SPF, DKIM or DMARC by a trusted server.
     pub verifier: Option<Arc<Verifier>>,
 }
 
-/// Returns why the envelope sender is forged according to the results of trusted servers in the
-/// header, or `None` if it is not. Also `None` without an envelope sender, with `Policy::Off`, and
-/// if no server is trusted. Nothing is verified here: `examine` does that, too.
+/// Returns why the envelope sender is forged according to the results of trusted servers. `None` if
+/// it is not, without an envelope sender, and with `Policy::Off`.
 #[must_use]
 pub fn forgery_reason(
     header: &Header<'_>,
@@ -53,8 +46,8 @@ pub fn forgery_reason(
 }
 
 /// Returns why the envelope sender counts as forged, or `None` if it does not, if there is none, or
-/// with `Policy::Off`. Results of trusted servers decide. If they say nothing about SPF, DKIM or
-/// DMARC, the verifier asks name servers, for at most `VerifySettings::timeout`.
+/// with `Policy::Off`. If trusted servers say nothing about SPF, DKIM or DMARC, the verifier asks
+/// name servers, for at most `VerifySettings::timeout`.
 pub async fn examine(
     header: &Header<'_>,
     envelope: &Envelope,

@@ -7,35 +7,31 @@
 //! ```
 //!
 //! - A field counts if its authserv-id is configured, and if it stands above the first Received
-//!   field that is not of the site. The topmost Received field is of Postfix; a further one is of
-//!   the site if its `by` names a configured authserv-id. Fields below may be by the sender, and
-//!   are not read.
+//!   field that is not of the site: fields below may be by the sender. The topmost Received field
+//!   is of Postfix; a further one is of the site if its `by` names a configured authserv-id.
 //! - The border, the server of the site that accepts mail from outside, must remove fields with the
-//!   site's authserv-ids from incoming mail (RFC 8601 §5).
-//! - The border removes them by a regular expression, which knows no comments, quoted strings,
-//!   quoted pairs, or other spellings of a domain. So a field counts only if its authserv-id comes
-//!   first and is spelt as configured, except for case: a field that the border misses is never
-//!   trusted. Nor does a field count below a line that is no header field, because for the border
-//!   the header ended there.
+//!   site's authserv-ids from incoming mail (RFC 8601 §5). It does so by a regular expression,
+//!   which knows no comments, quoted strings, quoted pairs, or other spellings of a domain. So a
+//!   field counts only if its authserv-id comes first and is spelt as configured, except for case.
+//!   Nor does a field count below a line that is no header field: for the border the header ended
+//!   there.
 //! - A field or a method of a version other than 1 is ignored (§2.2, §2.7).
 //! - A clause that cannot be parsed is ignored, up to the next semicolon outside of comments and
 //!   quoted strings. An unclosed comment or quoted string takes the rest of the field.
-//! - Real mail has unquoted values that should be quoted (`header.b=a/b+c`,
-//!   `smtp.remote-ip=2001:db8::1`), and words without a ptype (`action=none`). Both are parsed, and
-//!   the words are ignored.
+//! - Real mail has unquoted values that should be quoted (`header.b=a/b+c`), which are parsed, and
+//!   words without a ptype (`action=none`), which are ignored.
 
 use super::domain;
 use crate::message::header::{Field, Header};
 use crate::model::limits;
 
-/// The result of one method.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct MethodResult {
     /// In lower case.
     pub(super) method: String,
     /// In lower case.
     pub(super) result: String,
-    /// The value of `reason=`, for people. Nothing is decided by it.
+    /// The value of `reason=`.
     pub(super) reason: Option<String>,
     /// Each `ptype.property` in lower case, with its value without quotes, in order. A property may
     /// occur several times.
@@ -43,7 +39,6 @@ pub(super) struct MethodResult {
 }
 
 impl MethodResult {
-    /// Makes the result of a verification by this server.
     pub(super) fn of(method: &str, result: &str, properties: &[(&str, &str)]) -> Self {
         Self {
             method: method.into(),
@@ -56,12 +51,11 @@ impl MethodResult {
         }
     }
 
-    /// Whether this is the given result of the given method.
     pub(super) fn is(&self, method: &str, result: &str) -> bool {
         self.method == method && self.result == result
     }
 
-    /// Returns the values of a property, which is named in lower case.
+    /// `name` is in lower case.
     pub(super) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.properties
             .iter()
@@ -90,7 +84,7 @@ pub(super) fn trusted_results(header: &Header<'_>, ids: &[String]) -> Vec<Method
     results
 }
 
-/// Whether the raw value of a field begins with this word, after only blanks and line ends.
+/// Whether the raw value of a field begins with this word, after blanks and line ends.
 fn begins_with(value: &[u8], word: &str) -> bool {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     let start = value
@@ -103,8 +97,8 @@ fn begins_with(value: &[u8], word: &str) -> bool {
         && rest.first().is_none_or(|next| blank(next) || b";(".contains(next))
 }
 
-/// Returns the fields above the first Received field that is not of the site. The Received fields
-/// of the site are among them. `ids` are the configured authserv-ids.
+/// Returns the fields above the first Received field that is not of the site. `ids` are the
+/// configured authserv-ids.
 pub(super) fn own_fields<'a>(
     header: &'a Header<'_>,
     ids: &'a [String],
@@ -123,7 +117,7 @@ pub(super) fn own_fields<'a>(
 }
 
 /// Returns the server that wrote a Received field: `[from NAME] by NAME ...` (RFC 5321 §4.4). A
-/// client whose HELO name is `by` is not mistaken for the server.
+/// HELO name `by` is not mistaken for the keyword.
 fn received_by(field: &Field<'_>) -> Option<String> {
     let value = field.without_comments();
     let mut words = value.split([' ', '\t', ';']).filter(|word| !word.is_empty());
@@ -137,11 +131,9 @@ fn received_by(field: &Field<'_>) -> Option<String> {
     words.next().map(str::to_owned)
 }
 
-/// A parsed Authentication-Results field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Payload {
     pub(super) authserv_id: String,
-    /// The results of the clauses, in their order.
     pub(super) results: Vec<MethodResult>,
 }
 
@@ -172,7 +164,6 @@ impl Payload {
     }
 }
 
-/// Whether a version is missing or 1.
 fn is_version_one(version: &str) -> bool {
     version.is_empty() || version.trim_start_matches('0') == "1"
 }
@@ -184,8 +175,8 @@ struct ResultsParser<'a> {
 }
 
 impl<'a> ResultsParser<'a> {
-    /// Parses `resinfo` after its semicolon. Words that are no property are skipped. Properties
-    /// beyond `limits::MAX_RESULT_PROPERTIES` are left in the rest.
+    /// Parses `resinfo` after its semicolon. Properties beyond `limits::MAX_RESULT_PROPERTIES` are
+    /// left in the rest.
     fn resinfo(&mut self) -> Option<MethodResult> {
         self.skip_cfws()?;
         let method = self.keyword()?.to_ascii_lowercase();
@@ -249,7 +240,6 @@ impl<'a> ResultsParser<'a> {
         Some(())
     }
 
-    /// Skips a word without meaning.
     fn skip_word(&mut self) -> Option<()> {
         if self.at_clause_end() || self.rest.starts_with([' ', '\t', '(']) {
             return Some(());
@@ -263,15 +253,15 @@ impl<'a> ResultsParser<'a> {
         Some(())
     }
 
-    /// Parses `Keyword` of RFC 5321 §4.1.2, also with `_`, which real mail has.
+    /// `Keyword` of RFC 5321 §4.1.2, also with `_`, which real mail has.
     fn keyword(&mut self) -> Option<&'a str> {
         Some(self.take_while(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_'))
             .filter(|word| !word.is_empty())
     }
 
     /// Parses `value` and `pvalue`: a quoted string, which a domain may follow, or everything up to
-    /// a blank, a comment or a semicolon. An unclosed quoted string gives `None`, and the rest
-    /// is then empty.
+    /// a blank, a comment or a semicolon. An unclosed quoted string gives `None`, and takes the
+    /// rest.
     fn value(&mut self) -> Option<String> {
         let mut value = String::new();
         if self.eat('"') {
@@ -292,7 +282,7 @@ impl<'a> ResultsParser<'a> {
         Some(value)
     }
 
-    /// Skips `[CFWS]`. An unclosed comment gives `None`, and the rest is then empty.
+    /// Skips `[CFWS]`. An unclosed comment gives `None`, and takes the rest.
     fn skip_cfws(&mut self) -> Option<()> {
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t']);
@@ -303,7 +293,7 @@ impl<'a> ResultsParser<'a> {
         }
     }
 
-    /// Skips a `comment` of RFC 5322 §3.2.2, with nested ones.
+    /// RFC 5322 §3.2.2: comments nest.
     fn skip_comment(&mut self) -> Option<()> {
         let mut depth = 0usize;
         let mut chars = std::mem::take(&mut self.rest).chars();
@@ -344,7 +334,6 @@ impl<'a> ResultsParser<'a> {
         rest.is_some()
     }
 
-    /// Takes the characters up to the first for which `is` does not hold.
     fn take_while(&mut self, is: impl Fn(char) -> bool) -> &'a str {
         let end = self.rest.find(|c| !is(c)).unwrap_or(self.rest.len());
         let (taken, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));

@@ -1,10 +1,10 @@
 //! Signs outgoing mail with DKIM (RFC 6376; Ed25519 by RFC 8463), for the domain of From.
 //!
-//! - A domain may have several keys. Each makes a signature of its own over the same message: so
-//!   verifiers that know only RSA are served as well as those that know Ed25519, and a key can be
-//!   changed while two of them are in the zone.
-//! - Fields that readers see or programs use are signed (RFC 6376 §5.4.1), each once more than it
-//!   occurs, also if it is absent: adding a second From or a Subject breaks the signature (§8.15).
+//! - Each key of a domain makes a signature of its own: so verifiers that know only RSA are served
+//!   as well as those that know Ed25519, and a key can be changed while two of them are in the
+//!   zone.
+//! - Each signed field is signed once more than it occurs: adding a second From or a Subject breaks
+//!   the signature (RFC 6376 §5.4.1, §8.15).
 //! - Not signed are the fields that servers on the way change (Received, Return-Path), and the
 //!   length of the body, which would let others append to it (§8.2).
 //! - Both canonicalisations are relaxed.
@@ -28,7 +28,6 @@ use crate::message::header::{body_offset, fields};
 use crate::message::parse::addresses;
 use crate::model::limits;
 
-/// The signed fields, each once more than it occurs.
 const SIGNED_FIELDS: [&str; 13] = [
     "From",
     "Reply-To",
@@ -45,15 +44,14 @@ const SIGNED_FIELDS: [&str; 13] = [
     "Auto-Submitted",
 ];
 
-/// Shortest accepted RSA key in bytes. Verifiers must accept 1024 bits and more (RFC 8301 §3.2).
+/// Shortest accepted RSA key. Verifiers must accept 1024 bits (RFC 8301 §3.2).
 const MIN_RSA_KEY_BYTES: usize = 128;
 
-/// The signature algorithm of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     /// `rsa-sha256`: every verifier knows it.
     Rsa,
-    /// `ed25519-sha256` (RFC 8463): short and fast, but some verifiers do not know it.
+    /// `ed25519-sha256` (RFC 8463), which some verifiers do not know.
     Ed25519,
 }
 
@@ -66,10 +64,10 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// Generates a private key in PEM (PKCS #8). `bits` is used for RSA: 2048, 3072 or 4096.
+/// Generates a private key in PEM (PKCS #8). `bits` is for RSA.
 ///
 /// # Errors
-/// A text, if `bits` has another value or the system has no randomness.
+/// If RSA keys of `bits` are not made, or the system has no randomness.
 pub fn generate(algorithm: Algorithm, bits: u32) -> Result<String, String> {
     let failed = |_| "the key could not be generated".to_owned();
     let der = match algorithm {
@@ -92,12 +90,11 @@ pub fn generate(algorithm: Algorithm, bits: u32) -> Result<String, String> {
     Ok(format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n")))
 }
 
-/// A signing key of a domain.
 pub struct SigningKey {
     domain: String,
     selector: String,
     algorithm: Algorithm,
-    /// The public key as in the DNS record: RSA in the form of X.509, Ed25519 raw.
+    /// As in the DNS record: RSA in the form of X.509, Ed25519 raw.
     public: Vec<u8>,
     signer: DkimSigner<DkimKey, Ready>,
 }
@@ -106,7 +103,7 @@ impl SigningKey {
     /// Parses a key from PEM: PKCS #8, or PKCS #1 for RSA.
     ///
     /// # Errors
-    /// A text that says why the key is not accepted.
+    /// Why the key is not accepted.
     pub fn new(domain: &str, selector: &str, pem: &[u8]) -> Result<Self, String> {
         let (domain, selector) = (normalize(domain), normalize(selector));
         let der = PrivateKeyDer::from_pem_slice(pem)
@@ -139,7 +136,6 @@ impl SigningKey {
         Ok(Self { domain, selector, algorithm, public, signer })
     }
 
-    /// Returns the domain in lower-case A-labels.
     #[must_use]
     pub fn domain(&self) -> &str {
         &self.domain
@@ -155,13 +151,13 @@ impl SigningKey {
         self.algorithm
     }
 
-    /// Returns the name of the DNS record (RFC 6376 §3.6.2.1), without the dot of the root.
+    /// The name of the DNS record (RFC 6376 §3.6.2.1), without the dot of the root.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}._domainkey.{}", self.selector, self.domain)
     }
 
-    /// Returns the text of the DNS record (§3.6.1).
+    /// The text of the DNS record (RFC 6376 §3.6.1).
     #[must_use]
     pub fn record(&self) -> String {
         format!("v=DKIM1; k={}; p={}", self.algorithm, STANDARD.encode(&self.public))
@@ -176,14 +172,12 @@ impl fmt::Debug for SigningKey {
 
 /// Encodes an `RSAPublicKey` as `SubjectPublicKeyInfo` (RFC 5280 §4.1), the usual form in DNS.
 fn subject_public_key_info(public: &[u8]) -> Vec<u8> {
-    // The OBJECT IDENTIFIER rsaEncryption, and NULL.
     const RSA_ENCRYPTION: [u8; 13] =
         [0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
     let bits = [&[0], public].concat();
     der(0x30, &[der(0x30, &RSA_ENCRYPTION), der(0x03, &bits)].concat())
 }
 
-/// Encodes a value of DER: tag, length, content.
 fn der(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len().to_be_bytes();
     let length_bytes: Vec<u8> = length.into_iter().skip_while(|byte| *byte == 0).collect();
@@ -200,20 +194,17 @@ fn der(tag: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The reason why a message could not be signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{selector}._domainkey.{domain}: {problem}")]
 pub struct SignError {
-    /// The domain of the key that failed.
     pub domain: String,
     pub selector: String,
     pub problem: String,
 }
 
-/// Signs mail of the domains that have keys.
 #[derive(Debug, Default)]
 pub struct Signer {
-    /// The keys by domain, in lower-case A-labels.
+    /// By domain in lower-case A-labels.
     keys: BTreeMap<String, Vec<SigningKey>>,
 }
 
@@ -237,18 +228,17 @@ impl Signer {
         signer
     }
 
-    /// Returns all keys, by domain.
     pub fn keys(&self) -> impl Iterator<Item = &SigningKey> {
         self.keys.values().flatten()
     }
 
     /// Returns the DKIM-Signature fields to put above a message, one for each key of the domain of
-    /// From; of several authors, the first one whose domain has keys. `None` if that domain has no
-    /// key, if there is not exactly one From, or if the header has more fields than are read, since
+    /// From; of several authors, the first one whose domain has keys. `None` if there is no such
+    /// key, if there is not exactly one From, or if the header has more fields than are read:
     /// another From may be among them.
     ///
     /// # Errors
-    /// `SignError` of the first key that could not sign. Then there is no signature at all.
+    /// `SignError` of the first key that could not sign.
     pub fn sign(&self, message: &[u8]) -> Result<Option<Vec<u8>>, SignError> {
         if !limits::all_fields_are_seen(message.get(..body_offset(message)).unwrap_or(message)) {
             return Ok(None);

@@ -1,5 +1,4 @@
-//! Test tools of this room: a DNS zone that a name server on loopback serves, and mail that is
-//! signed for it.
+//! Test tools: a DNS zone that a name server on loopback serves, and mail that is signed for it.
 
 use std::time::Duration;
 
@@ -14,7 +13,6 @@ use crate::model::{Address, Envelope};
 #[path = "../../tests/it/dns.rs"]
 mod dns;
 
-/// A DNS zone and its server.
 pub(super) struct Zone {
     pub(super) dns: dns::Dns,
 }
@@ -52,7 +50,6 @@ impl Zone {
     }
 }
 
-/// A received message with its envelope.
 pub(super) struct TestMessage {
     pub(super) raw: Vec<u8>,
     pub(super) envelope: Envelope,

@@ -1,21 +1,16 @@
 //! Verifies messages with SPF (RFC 7208), DKIM (RFC 6376), DMARC (RFC 9989) and ARC (RFC 8617),
 //! using mail-auth and its resolver.
 //!
-//! The results have the form of Authentication-Results, so that `judge` decides about both alike.
-//!
-//! - The time is bounded, whatever name servers do. SPF and each DKIM key (`keys`) have half of it
-//!   in parallel, then DMARC and ARC have a quarter each. A result that comes too late is
-//!   `temperror` of its method, and hides no result of another: the signer and the sender choose
-//!   which name servers are asked.
+//! - The time is bounded, whatever name servers do. A result that comes too late is `temperror` of
+//!   its method, and hides no result of another: the signer and the sender choose which name
+//!   servers are asked.
 //! - The work is bounded, whatever the message is. A header that is too large, or has too many
-//!   signatures, counts as not signed (`policy`). A panic of the library is not held against the
-//!   message.
-//! - Without a client (`client`), there is no result of SPF, and DMARC does not fail if a pass of
-//!   SPF is possible.
+//!   signatures, counts as not signed. A panic of the library is not held against the message.
+//! - Without a client, there is no result of SPF, and DMARC does not fail if a pass of SPF is
+//!   possible.
 //! - ARC is checked only after a failure. A valid chain (RFC 8617 §5.2) says only that its last
 //!   sealer had the message as it is now. So all sealers, from the one whose results are used up to
-//!   the last, must be trusted, and those results must suffice by themselves: a pass for the
-//!   envelope sender, and no failure.
+//!   the last, must be trusted, and those results must suffice by themselves.
 
 mod keys;
 
@@ -49,33 +44,31 @@ use crate::message::header::Header;
 use crate::model::{Address, limits};
 use keys::KeyRecords;
 
-/// SPF, and each DKIM key in parallel, have half of the time of a message.
+/// For SPF, and each DKIM key in parallel.
 const SPF_TIME_DIVISOR: u32 = 2;
-/// DMARC, and ARC after it, have a quarter of the time each.
+/// For DMARC, and ARC after it.
 const DMARC_TIME_DIVISOR: u32 = 4;
-/// One query to a name server has an eighth of the time, and is sent twice: less than half in all,
-/// so that SPF goes on after a name without an answer (RFC 7208 §5.5).
+/// For one query, which is sent twice: less than half in all, so that SPF goes on after a name
+/// without an answer (RFC 7208 §5.5).
 const DNS_TIME_DIVISOR: u32 = 8;
 
-/// The settings of a site for verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifySettings {
-    /// The name servers. If empty, those of `/etc/resolv.conf`.
+    /// If empty, those of `/etc/resolv.conf`.
     pub nameservers: Vec<SocketAddr>,
     /// Time limit for all queries about one message.
     pub timeout: Duration,
-    /// How many answers of name servers are cached, each for its time to live.
+    /// How many answers of name servers are cached.
     pub cache: u64,
     /// Domains whose ARC seals are trusted. If empty, ARC is not checked.
     pub sealers: Vec<String>,
-    /// The name of this server, for the macros of SPF records (RFC 7208 §7.3).
+    /// For the macros of SPF records (RFC 7208 §7.3).
     pub hostname: String,
 }
 
-/// Verifies messages. It has its own DNS cache.
 pub struct Verifier {
     settings: VerifySettings,
-    /// Made on first use, since it needs a runtime. If that fails, the next message tries again.
+    /// Made on first use, since it needs a runtime.
     resolver: OnceLock<MessageAuthenticator>,
 }
 
@@ -86,14 +79,13 @@ impl std::fmt::Debug for Verifier {
 }
 
 impl Verifier {
-    /// Makes a verifier. No query is sent yet.
     #[must_use]
     pub fn new(settings: VerifySettings) -> Self {
         Self { settings, resolver: OnceLock::new() }
     }
 
-    /// Verifies a message, and returns why the results make the sender a forger, or `None` if they
-    /// do not. Without a resolver there are no results, and only `Policy::Strict` finds a forger.
+    /// Verifies a message, and returns why the results make the sender a forger. Without a resolver
+    /// there are no results, and only `Policy::Strict` finds a forger.
     pub(super) async fn forgery_reason(
         &self,
         header: &Header<'_>,
@@ -113,7 +105,6 @@ impl Verifier {
             .await
     }
 
-    /// Returns the resolver. `make` makes it if no earlier call could.
     fn resolver_or_make(
         &self,
         make: impl FnOnce(&VerifySettings) -> Result<MessageAuthenticator, String>,
@@ -121,7 +112,6 @@ impl Verifier {
         if let Some(resolver) = self.resolver.get() {
             return Ok(resolver);
         }
-        // Of two that are made at once, one is dropped.
         let resolver = make(&self.settings)?;
         Ok(self.resolver.get_or_init(|| resolver))
     }
@@ -140,7 +130,7 @@ pub(super) fn make_resolver(settings: &VerifySettings) -> Result<MessageAuthenti
         });
         (ResolverConfig::from_parts(None, Vec::new(), servers.collect()), ResolverOpts::default())
     };
-    // Names in mail are fully qualified, so no search list and no hosts file is used.
+    // Names in mail are fully qualified: no search list, no hosts file.
     let config = ResolverConfig::from_parts(None, Vec::new(), config.name_servers().to_vec());
     options.use_hosts_file = ResolveHosts::Never;
     options.cache_size = settings.cache;
@@ -149,7 +139,6 @@ pub(super) fn make_resolver(settings: &VerifySettings) -> Result<MessageAuthenti
     MessageAuthenticator::new(config, options).map_err(|error| error.to_string())
 }
 
-/// The verification of one message.
 struct Verification<'a> {
     resolver: &'a MessageAuthenticator,
     settings: &'a VerifySettings,
@@ -199,8 +188,8 @@ impl Verification<'_> {
         if self.is_healed(message).await { None } else { Some(failure) }
     }
 
-    /// Runs a method within its share of the time: `timeout / divisor`. Returns `None` if it takes
-    /// longer, or if the library panics.
+    /// Runs a method for at most `timeout / divisor`. Returns `None` if it takes longer, or if the
+    /// library panics.
     async fn within<T>(
         &self,
         method: &str,
@@ -215,7 +204,7 @@ impl Verification<'_> {
         result
     }
 
-    /// Checks SPF of the envelope sender; `None` without a client.
+    /// `None` without a client.
     async fn spf(&self, sender: &Address) -> Option<SpfOutput> {
         let client = self.client?;
         let (address, host) = (sender.to_string(), &self.settings.hostname);
@@ -225,13 +214,13 @@ impl Verification<'_> {
         Some(output.unwrap_or_else(|| unknown_spf(sender)))
     }
 
-    /// Looks up the keys of the signatures; `None` without a message, or if the library panics.
+    /// `None` without a message, or if the library panics.
     async fn keys(&self, message: Option<&AuthenticatedMessage<'_>>) -> Option<KeyRecords> {
         let time_limit = self.settings.timeout / SPF_TIME_DIVISOR;
         catch_panic(Box::pin(KeyRecords::look_up(message?, self.resolver, time_limit))).await
     }
 
-    /// Checks DMARC of the From domain. Returns `temperror` if that takes too long.
+    /// Returns `temperror` if DMARC takes too long.
     async fn dmarc(
         &self,
         message: &AuthenticatedMessage<'_>,
@@ -256,8 +245,7 @@ impl Verification<'_> {
         MethodResult::of("dmarc", result, &[("header.from", output.domain())])
     }
 
-    /// Whether a chain of trusted seals says that the message passed before it was forwarded, so
-    /// that its failure here does not count.
+    /// Whether a chain of trusted seals says that the message passed before it was forwarded.
     async fn is_healed(&self, message: &AuthenticatedMessage<'_>) -> bool {
         let is_trusted =
             |name: &str| self.settings.sealers.iter().any(|sealer| domain::is_same(sealer, name));
@@ -282,13 +270,13 @@ impl Verification<'_> {
     }
 }
 
-/// The result of SPF that DMARC gets if SPF is unknown: a pass is possible.
+/// What DMARC gets if SPF is unknown: a pass is possible.
 fn unknown_spf(sender: &Address) -> SpfOutput {
     SpfOutput::new(sender.domain().into()).with_result(SpfResult::TempError)
 }
 
-/// Returns the results that count: none with SHA-1, which proves nothing any more (RFC 8301 §3.1).
-/// A valid signature passes, whatever an ATPS record says about another domain.
+/// Returns the results that count: none with SHA-1 (RFC 8301 §3.1). A valid signature passes,
+/// whatever an ATPS record says about another domain.
 fn trustworthy<'x>(outputs: &'x [DkimOutput<'x>]) -> Vec<DkimOutput<'x>> {
     let is_strong = |output: &&DkimOutput<'_>| {
         output.signature().is_none_or(|signature| signature.a != Algorithm::RsaSha1)
@@ -302,8 +290,7 @@ fn trustworthy<'x>(outputs: &'x [DkimOutput<'x>]) -> Vec<DkimOutput<'x>> {
     outputs.iter().filter(is_strong).map(without_atps).collect()
 }
 
-/// Reads the results in an ARC-Authentication-Results field: `i=N; authserv-id; ...` (RFC 8617
-/// §4.1.1).
+/// Reads an ARC-Authentication-Results field: `i=N; authserv-id; ...` (RFC 8617 §4.1.1).
 fn sealed_results(value: &[u8]) -> Vec<MethodResult> {
     let text: String =
         String::from_utf8_lossy(value).chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
@@ -346,9 +333,8 @@ fn exceeds_limits(header: &Header<'_>) -> bool {
     header.body_offset() > limits::MAX_VERIFIED_HEADER_BYTES
 }
 
-/// Parses a message that begins with its header, and hashes its body, which takes time for a large
-/// one: on a runtime with several threads, other tasks go on meanwhile. `None` if it cannot be
-/// parsed.
+/// Parses a message that begins with its header, and hashes its body: for a large one outside of
+/// the async tasks, if the runtime has several threads.
 fn parse(raw: &[u8]) -> Option<AuthenticatedMessage<'_>> {
     let parse_raw = || AuthenticatedMessage::parse(raw);
     let is_multi_thread = Handle::try_current()
@@ -360,7 +346,7 @@ fn parse(raw: &[u8]) -> Option<AuthenticatedMessage<'_>> {
     }
 }
 
-/// Awaits a future; `None` if it panics.
+/// `None` if the future panics.
 async fn catch_panic<T>(work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {

@@ -1,4 +1,4 @@
-//! Tests the policies with a table of results. The sender is always bob@mail.example.net.
+//! The sender is always bob@mail.example.net.
 
 use super::super::results::Payload;
 use super::*;

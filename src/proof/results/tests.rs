@@ -1,6 +1,3 @@
-//! Tests the grammar with the examples of RFC 8601, with fields of real mail, and with fields that
-//! only look like results.
-
 use proptest::prelude::*;
 
 use super::*;
@@ -121,7 +118,7 @@ fn malformed_results_are_ignored() {
             "{value}: {results:?}"
         );
     }
-    // An invalid field, or one of an unknown version (RFC 8601 §2.2).
+    // RFC 8601 §2.2.
     for value in [
         "",
         ";",

@@ -16,7 +16,7 @@ fn key(domain: &str, selector: &str, algorithm: Algorithm) -> SigningKey {
     SigningKey::new(domain, selector, generate(algorithm, 2048).unwrap().as_bytes()).unwrap()
 }
 
-/// A signer with both keys, made once since an RSA key takes long.
+/// Made once, since an RSA key takes long.
 static SIGNER_OF_BOTH: LazyLock<Signer> = LazyLock::new(signer_of_both);
 
 fn signer_of_both() -> Signer {
@@ -26,7 +26,6 @@ fn signer_of_both() -> Signer {
     ])
 }
 
-/// Verifies each signature of a message with mail-auth.
 async fn verify(zone: &Zone, message: &[u8]) -> Vec<bool> {
     let resolver = zone.resolver();
     let message = AuthenticatedMessage::parse(message).unwrap();
@@ -95,7 +94,6 @@ fn mail_is_signed_if_from_has_a_domain_with_a_key() {
         let message = format!("{from}\r\nTo: b@example.net\r\n\r\nx\r\n");
         assert_eq!(signer.sign(message.as_bytes()).unwrap().is_some(), signed, "{from}");
     }
-    // Another From may come after the last line that is read.
     for (lines, signed) in
         [(limits::MAX_HEADER_FIELDS - 3, true), (limits::MAX_HEADER_FIELDS, false)]
     {

@@ -1,15 +1,11 @@
 //! Verifies the DKIM signatures of a message, with a separate time limit for each key.
 //!
 //! mail-auth looks up one key after another, so one silent name server would use up the time of all
-//! signatures. Here mail-auth runs twice, and never asks DNS itself. In the first run every key is
+//! signatures. Here mail-auth runs twice, and asks no DNS itself. In the first run every key is
 //! temporarily unknown, and the signatures that fail for this reason show which keys are needed.
 //! The second run gets the records that were found from [`KeyRecords`].
 //!
-//! - All keys are looked up at the same time, each for at most `time_limit`. A key without an
-//!   answer by then is a temporary error of the signatures that need it.
-//! - If a panic of the library ends one lookup, the others go on.
-//! - ATPS records (RFC 6541) and addresses for failure reports (RFC 6651) are not looked up, since
-//!   nothing uses them.
+//! ATPS records (RFC 6541) and addresses for failure reports (RFC 6651) are not looked up.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -25,12 +21,11 @@ use mail_auth::{
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// The DKIM keys by their DNS names, in the form in which mail-auth writes the names.
+/// By DNS name, in the form in which mail-auth writes the names.
 #[derive(Default)]
 pub(super) struct KeyRecords(HashMap<Box<str>, TxtRecord>);
 
 impl KeyRecords {
-    /// Looks up the keys of those signatures that could be valid.
     pub(super) async fn look_up(
         message: &AuthenticatedMessage<'_>,
         resolver: &MessageAuthenticator,
@@ -70,7 +65,6 @@ impl KeyRecords {
         keys
     }
 
-    /// Returns the result of each signature with these keys, without DNS lookups.
     pub(super) async fn verify<'x>(
         &'x self,
         message: &'x AuthenticatedMessage<'x>,
@@ -80,12 +74,11 @@ impl KeyRecords {
     }
 }
 
-/// Whether a signature failed only because its key is not known.
 fn needs_key(result: &DkimResult) -> bool {
     matches!(result, DkimResult::TempError(_))
 }
 
-/// Returns what stands for a key about which no name server has answered: a temporary error.
+/// What stands for a key without an answer.
 fn unanswered() -> TxtRecord {
     TxtRecord::Error(Error::Dns(DnsError::Resolver("no answer".into())))
 }

@@ -16,7 +16,6 @@ use crate::proof::sign::{Algorithm, Signer, SigningKey, generate};
 use crate::proof::tests::{TestMessage, Zone};
 use crate::proof::{Settings, examine};
 
-/// Whether the sender is a forger, by fail-only and by strict.
 async fn is_forger(zone: &Zone, mail: &TestMessage) -> [bool; 2] {
     mail.forgery_reasons(&zone.settings()).await.map(|reason| reason.is_some())
 }
@@ -102,7 +101,6 @@ async fn spf_client_is_read_from_received_without_xforward() {
 #[tokio::test]
 async fn aligned_signature_outweighs_failed_spf() {
     let zone = Zone::new();
-    // SPF fails, so DKIM decides.
     zone.dns.txt("mail.example.net", "v=spf1 -all");
     let signer = zone.signer("example.net", "s");
     let signed = || TestMessage::from("bob@example.net").signed(&signer);
@@ -115,13 +113,11 @@ async fn aligned_signature_outweighs_failed_spf() {
     ] {
         assert_eq!(is_forger(&zone, &signed().replaced(from, to)).await, FORGER, "{from}");
     }
-    // A signature of another organisation says nothing about the envelope sender.
     let other = zone.signer("example.com", "s");
     assert_eq!(
         is_forger(&zone, &TestMessage::from("eve@example.com").signed(&other)).await,
         FORGER
     );
-    // Several signatures, one of them by the sender.
     let two = TestMessage::from("bob@example.net")
         .signed(&signer)
         .replaced("\r\nFrom: ", "\r\nX: y\r\nFrom: ");
@@ -175,7 +171,6 @@ async fn dmarc_failure_makes_a_forger() {
         .txt("mail.strict.example", "v=spf1 ip4:192.0.2.0/24 -all")
         .txt("bank.example", "v=spf1 -all")
         .txt("_dmarc.bank.example", "v=DMARC1; p=reject");
-    // SPF passes with relaxed alignment.
     assert_eq!(is_forger(&zone, &TestMessage::from("bob@example.net")).await, PASSES);
     assert_eq!(is_forger(&zone, &TestMessage::from("bob@news.example.net")).await, PASSES);
     // Strict alignment fails, whatever passed.
@@ -197,7 +192,6 @@ async fn dmarc_failure_makes_a_forger() {
         is_forger(&zone, &TestMessage::from("bob@example.net").with_client(None)).await,
         UNPROVED
     );
-    // The name server of the organisation fails.
     let trouble = TestMessage::from("bob@servfail.example");
     zone.dns.txt("_dmarc.x.example", "v=DMARC1; p=none");
     assert_eq!(is_forger(&zone, &trouble).await, PASSES, "SPF of the sender passed");
@@ -216,7 +210,6 @@ async fn silent_name_servers_are_timed_out_and_prove_nothing() {
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     assert_eq!(reasons[0], None);
     assert!(reasons[1].is_some());
-    // There is no name server at the address.
     let no_server =
         VerifySettings { nameservers: vec!["127.0.0.1:1".parse().unwrap()], ..settings };
     assert_eq!(
