@@ -1,9 +1,9 @@
 //! Files a message of an import.
 //!
-//! - Filing the same message again adds nothing, at any time and also concurrently. Two messages
-//!   are the same if they have the same bytes and the same date of receipt.
-//! - That is looked up in `blob_refs` under the account's lock. So no record of imported messages
-//!   is needed, and a message that the owner has destroyed is filed again by another import.
+//! - Filing the same message again adds nothing, also concurrently. Two messages are the same if
+//!   they have the same bytes and the same date of receipt.
+//! - That is looked up in `blob_refs` under the account's lock, and not recorded anywhere else: a
+//!   message that the owner has destroyed is filed again by another import.
 //! - A message in two folders becomes one email in two mailboxes (RFC 8621 §4.1.1), with the
 //!   keywords of both.
 
@@ -15,37 +15,33 @@ use crate::model::{
 };
 use crate::store::{EncodedMessage, Error, NewEmail, Snapshot, Store, Ticket, Txn};
 
-/// How many milliseconds later an email may be dated if its own millisecond has no free id.
+/// How much later an email may be dated if its own millisecond has no free id.
 const MAX_ID_SHIFT_MS: i64 = 64;
 
-/// A message to file.
 #[derive(Debug, Clone)]
 pub struct AppendRequest<'a> {
     pub raw: &'a [u8],
     pub mailbox: MailboxUid,
-    /// The keywords in normal form, at most `limits::MAX_KEYWORDS`.
+    /// In normal form, at most `limits::MAX_KEYWORDS`.
     pub keywords: BTreeSet<String>,
-    /// The date of receipt, which decides whether an email is the same.
+    /// The date of receipt.
     pub received_at: UtcMillis,
     /// The id of the exported email, if an export wrote the message. Its blob may be another one,
     /// because an export includes the trace prefix.
     pub known_as: Option<EmailId>,
 }
 
-/// What `append` did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendOutcome {
-    /// The email was created.
     Added,
     /// The email existed and was added to this mailbox. The keywords were added to its own, up to
     /// `limits::MAX_KEYWORDS` of both.
     Joined,
-    /// The email existed in this mailbox; nothing was changed, nor any keyword added.
+    /// The email existed in this mailbox; nothing was changed.
     There,
 }
 
 impl AppendOutcome {
-    /// Returns the name in responses.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,7 +52,6 @@ impl AppendOutcome {
     }
 }
 
-/// The email of a filed message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AppendedEmail {
     pub email: EmailId,
@@ -76,7 +71,7 @@ pub fn append(
     new: &AppendRequest<'_>,
 ) -> Result<(AppendedEmail, Ticket), Error> {
     let hash = BlobHash(*blake3::hash(new.raw).as_bytes());
-    // A message that exists need not be parsed. That is checked again under the lock.
+    // A message that exists need not be parsed.
     if find_in_mailbox(&store.snapshot(), account, new, &hash)?.is_some() {
         let (found, ticket) =
             store.commit(account, |txn| find_in_mailbox(&txn.snapshot(), account, new, &hash))?;
@@ -92,7 +87,6 @@ pub fn append(
     Ok((done, ticket))
 }
 
-/// Finds the email if it is in the mailbox already.
 fn find_in_mailbox(
     snapshot: &Snapshot<'_>,
     account: AccountId,

@@ -1,12 +1,10 @@
-//! Reads from a message when it was received: from the Received field that the last server wrote
-//! (RFC 5321 §4.4), or from Date (RFC 5322 §3.6.1).
+//! Reads from a message when it was received (RFC 5321 §4.4) or sent (RFC 5322 §3.6.1).
 
 use crate::message::header;
 use crate::message::parse::date;
 use crate::model::UtcMillis;
 
-/// Returns the date of the first Received field, which the last server wrote; `None` if there is no
-/// such field, or no plausible date in it.
+/// Returns the date of the first Received field, which the last server wrote, if it is plausible.
 #[must_use]
 pub fn received(raw: &[u8]) -> Option<UtcMillis> {
     let field = header::first(raw, "Received")?.without_comments();
@@ -14,14 +12,13 @@ pub fn received(raw: &[u8]) -> Option<UtcMillis> {
     plausible(date(at.as_bytes())?.at)
 }
 
-/// Returns the date of the Date field, which the sender wrote; `None` as in `received`.
+/// Returns the date of the Date field, if it is plausible.
 #[must_use]
 pub fn sent(raw: &[u8]) -> Option<UtcMillis> {
     plausible(date(header::first(raw, "Date")?.value)?.at)
 }
 
-/// Returns a date if its year is from 1970 to 9999; the very beginning of 1970, which is 0, is left
-/// out. Other dates are errors of the sender.
+/// Returns a date if its year is from 1970 to 9999. 0 is left out.
 #[must_use]
 pub fn plausible(at: UtcMillis) -> Option<UtcMillis> {
     (1..=253_402_300_799_999).contains(&at.0).then_some(at)

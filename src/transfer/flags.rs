@@ -2,9 +2,8 @@
 //! `dovecot-keywords`, and the fields Status, X-Status, X-Keywords, X-Mozilla-Status and
 //! X-Mozilla-Keys of mbox files.
 //!
-//! One flag (`T` in Maildir, `D` in Status and X-Status, the bit 8 in X-Mozilla-Status) says that a
-//! message is deleted but not expunged. JMAP hides such messages (RFC 8621 §4.1.1), so this flag
-//! becomes `MessageFlags::deleted` and no keyword, and the caller decides about the message.
+//! The flag for a message that is deleted but not expunged becomes no keyword, because JMAP hides
+//! such messages (RFC 8621 §4.1.1).
 
 use std::collections::BTreeSet;
 
@@ -12,23 +11,19 @@ use crate::message::header;
 use crate::model::keyword::{self, ANSWERED, DRAFT, FLAGGED, FORWARDED, SEEN};
 use crate::model::limits;
 
-/// How many keywords of a folder can have a letter: `a` to `z`.
+/// `a` to `z`.
 const MAX_LETTERS: usize = 26;
-/// How many bytes of a `dovecot-keywords` file are read.
 pub const MAX_KEYWORDS_FILE_BYTES: usize = 64 * 1024;
 
-/// The letters that Maildir defines, in their order, and their keywords.
 const MAILDIR: [(u8, &str); 5] =
     [(b'D', DRAFT), (b'F', FLAGGED), (b'P', FORWARDED), (b'R', ANSWERED), (b'S', SEEN)];
 
-/// The flags of a message in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MessageFlags {
-    /// The keywords in normal form, at most `limits::MAX_KEYWORDS`.
+    /// In normal form, at most `limits::MAX_KEYWORDS`.
     pub keywords: BTreeSet<String>,
-    /// Whether the message has more keywords than that, so that some were left out.
+    /// Whether some keywords were left out.
     pub is_cut: bool,
-    /// Whether the message is marked as deleted.
     pub deleted: bool,
 }
 
@@ -58,16 +53,15 @@ impl MessageFlags {
     }
 }
 
-/// The keywords of the letters `a` to `z` of a Maildir folder, which Dovecot stores in
-/// `dovecot-keywords`.
+/// The keywords of the letters `a` to `z` of a Maildir folder (Dovecot's `dovecot-keywords`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Letters(
-    /// The keyword of each letter, from `a` on; `None` for a letter that is not used. Normal form.
+    /// In normal form, from `a` on; `None` for a letter that is not used.
     Vec<Option<String>>,
 );
 
 impl Letters {
-    /// Reads a `dovecot-keywords` file: one line for each letter, with its number from 0 and its
+    /// Reads a `dovecot-keywords` file: a line for each letter, with its number from 0 and its
     /// keyword. Lines of another form are ignored.
     #[must_use]
     pub fn parse(file: &[u8]) -> Self {
@@ -90,7 +84,6 @@ impl Letters {
         letters
     }
 
-    /// Returns the content of a `dovecot-keywords` file.
     #[must_use]
     pub fn write(&self) -> String {
         let known = self.0.iter().enumerate();
@@ -99,8 +92,7 @@ impl Letters {
             .collect()
     }
 
-    /// Gives each keyword that has no letter the next one after the last of the folder, up to `z`;
-    /// the other keywords get none (`cover`). An unused letter between used ones stays unused.
+    /// Gives each keyword that has no letter the next one after the last of the folder, up to `z`.
     /// Returns whether a letter was assigned, so that the file must be written.
     pub fn assign(&mut self, keywords: &BTreeSet<String>) -> bool {
         let count_before = self.0.len();
@@ -113,7 +105,7 @@ impl Letters {
         self.0.len() != count_before
     }
 
-    /// Returns the letters of keywords, in order. Keywords without a letter are left out.
+    /// Returns the letters of keywords. Keywords without a letter are left out.
     #[must_use]
     pub fn letters(&self, keywords: &BTreeSet<String>) -> String {
         let flags = MAILDIR
@@ -126,7 +118,6 @@ impl Letters {
         flags.chain(known.map(|(_, letter)| letter)).collect()
     }
 
-    /// Whether each of `keywords` has a letter.
     #[must_use]
     pub fn cover(&self, keywords: &BTreeSet<String>) -> bool {
         keywords.iter().all(|name| {
@@ -134,7 +125,7 @@ impl Letters {
         })
     }
 
-    /// Returns the flags of letters. Unknown letters are ignored.
+    /// Unknown letters are ignored.
     #[must_use]
     pub fn flags(&self, letters: &[u8]) -> MessageFlags {
         let mut flags = MessageFlags::default();
@@ -158,8 +149,7 @@ fn has_maildir_letter(name: &str) -> bool {
     MAILDIR.iter().any(|(_, known)| *known == name)
 }
 
-/// Returns the fields for keywords in an mbox file, with LF line endings: Status and X-Status, as
-/// mutt and Dovecot write them, and X-Keywords if there are other keywords.
+/// Returns the fields for keywords in an mbox file, with LF line endings.
 #[must_use]
 pub fn mbox_fields(keywords: &BTreeSet<String>) -> String {
     let seen = if keywords.contains(SEEN) { "RO" } else { "O" };
@@ -177,7 +167,7 @@ pub fn mbox_fields(keywords: &BTreeSet<String>) -> String {
     format!("Status: {seen}\nX-Status: {letters}\n{words}")
 }
 
-/// Adds to `flags` what a field says, if it is one of the fields with flags. Returns whether it is.
+/// Adds to `flags` what a field says. Returns whether it is a field with flags.
 pub(super) fn read_mbox_field(flags: &mut MessageFlags, field: &header::Field<'_>) -> bool {
     let is = |name| field.is(name);
     if !(is("Status")

@@ -3,12 +3,11 @@
 //! - A name that is written is a single component of a path: it has no `/`, no NUL and no control
 //!   characters, is neither `.` nor `..`, and fits into 255 bytes. No other mailbox of the account
 //!   has the same name.
-//! - A name that would be too long is cut, and ends in `~` and a hash. The path and the role of
-//!   every mailbox are in a card, a small file in JSON, so that they can be restored exactly.
+//! - A name that would be too long is cut, and ends in `~` and a hash. Path and role of a mailbox
+//!   are also in a card, a small file in JSON, so that they can be restored exactly.
 //! - Names that are read may have any bytes.
 //! - In a Maildir++ all folders are in one: `.Lists.rust`, in modified UTF-7. The Inbox is the
-//!   Maildir itself. A `.`, `/`, `\` or `~` in a name is written as `\` and two hex digits
-//!   (Dovecot's listescape).
+//!   Maildir itself. The escape is `\` and two hex digits (Dovecot's listescape).
 //! - In trees, folders are in folders, and the escape is `%` and two hex digits.
 
 use serde_json::{Value, json};
@@ -18,16 +17,14 @@ use super::utf7;
 use crate::model::hex::hex_byte;
 use crate::model::{Role, limits};
 
-/// The most bytes of a name: 255, less room for the extensions that an export appends, such as
-/// `.mbox.part`.
+/// 255, less room for the extensions that an export appends, such as `.mbox.part`.
 const MAX_NAME_BYTES: usize = 220;
-/// The name of the Inbox, in upper or lower case (RFC 9051 §5.1).
+/// In upper or lower case (RFC 9051 §5.1).
 const INBOX: &str = "inbox";
-/// A card must be shorter than this, in bytes.
 pub const MAX_CARD_BYTES: usize = 64 * 1024;
 
 /// The path of a mailbox from the top or from the Inbox. The Inbox itself is the empty path from
-/// the Inbox. The empty path from the top is no mailbox: it is only a start for `join`.
+/// the Inbox. The empty path from the top is no mailbox.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MailboxPath {
     /// Whether the mailbox is the Inbox, or below it.
@@ -42,14 +39,14 @@ impl MailboxPath {
         Self { inbox: true, names: Vec::new() }
     }
 
-    /// Makes a path of names, the outermost first, which may be that of the Inbox.
+    /// `names` are the outermost first, which may be that of the Inbox.
     #[must_use]
     pub fn of(names: Vec<String>) -> Self {
         let inbox = names.first().is_some_and(|name| name.eq_ignore_ascii_case(INBOX));
         Self { inbox, names: names.into_iter().skip(usize::from(inbox)).collect() }
     }
 
-    /// Appends another path to this one. The Inbox of the other path becomes this mailbox.
+    /// The Inbox of the other path becomes this mailbox.
     #[must_use]
     pub fn join(&self, below: &Self) -> Self {
         Self { inbox: self.inbox, names: self.names.iter().chain(&below.names).cloned().collect() }
@@ -75,7 +72,7 @@ impl MailboxPath {
         (!self.names.is_empty()).then(|| cut(&whole, self))
     }
 
-    /// Reads the name of a Maildir++ folder, which begins with a dot; `None` if it is not valid.
+    /// Reads the name of a Maildir++ folder, with its first dot.
     #[must_use]
     pub fn of_maildir(folder: &[u8]) -> Option<Self> {
         let names = folder.strip_prefix(b".")?.split(|byte| *byte == b'.');
@@ -106,14 +103,13 @@ impl MailboxPath {
         head.into_iter().chain(names).collect()
     }
 
-    /// Reads the names of folders in a tree; `None` if one is not valid.
     #[must_use]
     pub fn of_tree(folders: &[Vec<u8>]) -> Option<Self> {
         let names = folders.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         Self::unescaped(&names.collect::<Vec<String>>(), '%')
     }
 
-    /// Reads escaped names. A name that was escaped is not that of the Inbox.
+    /// A name that was escaped is not that of the Inbox.
     fn unescaped(written: &[String], mark: char) -> Option<Self> {
         let inbox = written.first().is_some_and(|name| name.eq_ignore_ascii_case(INBOX));
         let names =
@@ -121,7 +117,7 @@ impl MailboxPath {
         names.collect::<Option<Vec<String>>>().map(|names| Self { inbox, names })
     }
 
-    /// Returns the card of the mailbox, from which path and role can be restored exactly.
+    /// Returns the card, from which path and role can be restored exactly.
     #[must_use]
     pub fn card(&self, role: Option<Role>) -> String {
         json!({"inbox": self.inbox, "mailbox": self.names, "role": role.map(Role::name)})
@@ -129,7 +125,6 @@ impl MailboxPath {
             + "\n"
     }
 
-    /// Reads path and role from a card; `None` if it is not valid.
     #[must_use]
     pub fn of_card(bytes: &[u8]) -> Option<(Self, Option<Role>)> {
         let bytes = bytes.get(..MAX_CARD_BYTES).map_or(bytes, |_| &[]);
@@ -149,8 +144,7 @@ impl MailboxPath {
     }
 }
 
-/// Converts a name to one that a mailbox can have: in NFC, without control characters. `None` if it
-/// is empty or too long.
+/// Converts a name to one that a mailbox can have, in NFC.
 fn valid_name(name: &str) -> Option<String> {
     let name: String = name.nfc().map(|c| if c.is_control() { '_' } else { c }).collect();
     (1..=limits::MAX_MAILBOX_NAME_BYTES).contains(&name.len()).then_some(name)
@@ -165,7 +159,7 @@ fn escape(name: &str, mark: char, first: bool, special: impl Fn(char) -> bool) -
             Ok(byte) if byte.is_ascii() && (special(c) || (first && at == 0)) => {
                 out.push_str(&format!("{mark}{byte:02x}"));
             }
-            // Two digits are not enough for control characters beyond ASCII. No mailbox has them.
+            // Two digits are not enough for control characters beyond ASCII.
             _ if c.is_control() => out.push('_'),
             _ => out.push(c),
         }
@@ -173,8 +167,7 @@ fn escape(name: &str, mark: char, first: bool, special: impl Fn(char) -> bool) -
     out
 }
 
-/// Replaces escapes with their characters. A mark without two hex digits of a printable character
-/// is unchanged.
+/// Replaces escapes. A mark without two hex digits of a printable character is unchanged.
 fn unescape(text: &str, mark: char) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -279,7 +272,6 @@ mod tests {
         }
     }
 
-    /// Whether a name is a single component of a path.
     fn is_safe(name: &str) -> bool {
         let fits = (1..=255 - ".mbox.part".len()).contains(&name.len());
         fits && name != "."

@@ -1,23 +1,22 @@
 //! A file of keywords that have no place in the names of message files: all keywords of .eml files,
 //! and those of a Maildir file that has a keyword without a letter.
 //!
-//! - It is in the same folder and has lines `NAME<tab>keyword keyword`.
-//! - Lines are only appended. The last line about a name counts, and a line without LF does not, so
-//!   an interrupted export leaves a valid file.
+//! It is in the same folder and has lines `NAME<tab>keyword keyword`. Lines are only appended: the
+//! last line about a name counts. A line without LF does not, so an interrupted export leaves a
+//! valid file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::keyword;
 
-/// The most bytes of a ledger that are read.
 pub const MAX_LEDGER_BYTES: u64 = 256 * 1024 * 1024;
 
-/// The keywords of each file, in normal form, by its name.
+/// By file name, in normal form.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ledger(BTreeMap<Vec<u8>, BTreeSet<String>>);
 
 impl Ledger {
-    /// Reads a ledger. Lines of another form are ignored.
+    /// Lines of another form are ignored.
     #[must_use]
     pub fn parse(file: &[u8]) -> Self {
         let mut ledger = Self::default();
@@ -35,14 +34,13 @@ impl Ledger {
         ledger
     }
 
-    /// Returns the line for a file. The name must have neither a tab nor an LF.
+    /// The name must have neither a tab nor an LF.
     #[must_use]
     pub fn line(name: &str, keywords: &BTreeSet<String>) -> String {
         let words: Vec<&str> = keywords.iter().map(String::as_str).collect();
         format!("{name}\t{}\n", words.join(" "))
     }
 
-    /// Returns the keywords of a file; `None` if there is no line for it.
     #[must_use]
     pub fn of(&self, name: &[u8]) -> Option<&BTreeSet<String>> {
         self.0.get(name)

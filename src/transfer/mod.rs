@@ -1,14 +1,7 @@
 //! The formats of imports and exports: Maildir++, mbox, and trees of .eml files.
 //!
-//! - `append` files an imported message: it adds no trace fields, runs no spam filter and sends no
-//!   vacation reply.
-//! - `folder` and `name` convert paths of mailboxes to names of folders, and emails to names of
-//!   files, and back; `utf7` has the encoding of Maildir++. A name that is written has no `/`. A
-//!   name that is read may have any bytes.
-//! - `flags` converts keywords to the flags of each format, and back. `ledger` is the file with the
-//!   keywords that have no flag.
-//! - `mbox` reads and writes mbox files. `date` reads the date of receipt from a message.
 //! - A message that is exported and imported again has the same bytes, date and keywords.
+//! - An imported message gets no trace fields, passes no spam filter and causes no vacation reply.
 //! - Nothing here opens a file: callers pass bytes, or readers and writers of `std::io`.
 #![warn(clippy::indexing_slicing)]
 
@@ -28,9 +21,9 @@ pub use folder::MailboxPath;
 
 use std::borrow::Cow;
 
-/// Restores the CRLF line ends (RFC 5322 §2.3) of a message from a file of another program, which
-/// may have stored LF. A message without any CRLF gets CRLF for each LF; DKIM signatures are over
-/// that form. A message with a CRLF anywhere is not changed, because its other LFs are its own.
+/// Restores the CRLF line ends (RFC 5322 §2.3) of a message from a file of another program. A
+/// message without any CRLF gets CRLF for each LF. A message with a CRLF anywhere is not changed:
+/// its other LFs are its own.
 #[must_use]
 pub fn normalize_line_ends(bytes: &[u8]) -> Cow<'_, [u8]> {
     let crlf = memchr::memmem::find(bytes, b"\r\n").is_some();

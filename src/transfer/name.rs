@@ -1,30 +1,27 @@
 //! Writes and reads the names of message files: Maildir and .eml.
 //!
 //! The name of an exported file contains the id of the email, and so its date to the millisecond.
-//! An import takes the bytes of a file with an id as they are, and converts the line ends of any
-//! other file (`normalize_line_ends`).
 
 use std::collections::BTreeSet;
 
 use super::flags::{Letters, MessageFlags};
 use crate::model::{EmailId, UtcMillis};
 
-/// What the name of an exported Maildir file has in place of a host name.
+/// In place of a host name.
 const HOST: &str = "restante";
-/// The last millisecond of the year 9999: a later year does not have the four digits of RFC 3339.
+/// The last millisecond of the year 9999: RFC 3339 has four digits.
 const MAX_DATE: UtcMillis = UtcMillis(253_402_300_799_999);
 
-/// Returns the unique part of the name of an exported Maildir file: time, id, and the size, which
-/// Dovecot reads.
+/// Returns the unique part of the name of a Maildir file: time, id, and the size, which Dovecot
+/// reads.
 #[must_use]
 pub fn maildir(id: EmailId, size: u64) -> String {
     format!("{}.{id}.{HOST},S={size}", id.received_at().0.div_euclid(1000))
 }
 
-/// The parts of the name of a Maildir file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MaildirName<'a> {
-    /// The unique part, before the colon. It does not change when the flags do.
+    /// The unique part, before the colon.
     pub base: &'a [u8],
     /// The letters of the flags, after `:2,`.
     pub letters: &'a [u8],
@@ -33,7 +30,6 @@ pub struct MaildirName<'a> {
 }
 
 impl<'a> MaildirName<'a> {
-    /// Splits a name, which may have any bytes.
     #[must_use]
     pub fn of(name: &'a [u8]) -> Self {
         let at = memchr::memchr(b':', name).unwrap_or(name.len());
@@ -49,20 +45,17 @@ impl<'a> MaildirName<'a> {
         Self { base, letters: info.strip_prefix(b":2,").unwrap_or_default(), id }
     }
 
-    /// Returns the flags of the letters; none for a file in `new`, which has no letters.
     #[must_use]
     pub fn flags(&self, letters: &Letters) -> MessageFlags {
         letters.flags(self.letters)
     }
 }
 
-/// Returns the name of a Maildir file: the unique part `base`, and the letters of the keywords.
 #[must_use]
 pub fn with_letters(base: &str, keywords: &BTreeSet<String>, letters: &Letters) -> String {
     format!("{base}:2,{}", letters.letters(keywords))
 }
 
-/// Returns the name of an exported .eml file.
 #[must_use]
 pub fn eml(id: EmailId) -> String {
     let stamp: String =
@@ -70,7 +63,7 @@ pub fn eml(id: EmailId) -> String {
     format!("{stamp}-{id}.eml")
 }
 
-/// Returns the id of the email in an .eml file, if an export wrote the file.
+/// Returns the id of the email, if an export wrote the file.
 #[must_use]
 pub fn of_eml(name: &[u8]) -> Option<EmailId> {
     let name = std::str::from_utf8(name).ok()?;
@@ -78,7 +71,7 @@ pub fn of_eml(name: &[u8]) -> Option<EmailId> {
     parse_id(id).filter(|id| eml(*id) == name)
 }
 
-/// Parses an id that an export may have written: its year is at most 9999.
+/// Parses an id that an export may have written.
 pub(super) fn parse_id(text: &str) -> Option<EmailId> {
     text.parse::<EmailId>().ok().filter(|id| id.received_at() <= MAX_DATE)
 }
@@ -116,7 +109,6 @@ mod tests {
         for stamp in ["20261122T090000Z", "20261121T090000", "2", ""] {
             assert_eq!(of_eml(format!("{stamp}-{id}.eml").as_bytes()), None, "{stamp:?}");
         }
-        // The year of this id has five digits.
         let far = EmailId(0).to_string();
         assert_eq!(MaildirName::of(format!("1.{far}.restante").as_bytes()).id, None);
     }

@@ -52,7 +52,6 @@ fn new(raw: &[u8], mailbox: MailboxUid) -> AppendRequest<'_> {
     AppendRequest { raw, mailbox, keywords: BTreeSet::new(), received_at: AT, known_as: None }
 }
 
-/// Keywords of an email are bounded also where those of two folders come together.
 #[test]
 fn joined_email_has_no_more_keywords_than_the_limit() {
     let (store, one, two) = store();
@@ -91,7 +90,6 @@ fn appending_the_same_message_again_adds_nothing() {
         (email.mailboxes, email.keywords),
         (BTreeSet::from([one, two]), set("$seen $flagged"))
     );
-    // Another date or other bytes make another email.
     let later =
         put(&store, &AppendRequest { received_at: UtcMillis(AT.0 + 1000), ..new(raw, one) })
             .unwrap();
@@ -99,7 +97,6 @@ fn appending_the_same_message_again_adds_nothing() {
     assert_eq!((later.outcome, other.outcome), (AppendOutcome::Added, AppendOutcome::Added));
     assert_eq!(put(&store, &new(b"z", one)), Err(Error::Quota));
     assert_eq!(put(&store, &new(raw, MailboxUid(99))), Err(Error::NotFound("mailbox")));
-    // A destroyed email is created again.
     store.commit(ANN, |txn| txn.destroy_email(first.email)).unwrap().1.wait_blocking().unwrap();
     let back = put(&store, &new(raw, one)).unwrap();
     assert!(back.outcome == AppendOutcome::Added && back.email != first.email);
@@ -183,7 +180,6 @@ fn an_email_before_1970_is_found_again() {
 #[test]
 fn lf_becomes_crlf_in_files_of_unix_programs() {
     assert_eq!(&*normalize_line_ends(b"a\nb\n\nc"), b"a\r\nb\r\n\r\nc");
-    // A message with a CRLF is not changed.
     assert_eq!(&*normalize_line_ends(b"a\r\nb\nc"), b"a\r\nb\nc");
     assert_eq!(&*normalize_line_ends(b"a\rb"), b"a\rb");
 }

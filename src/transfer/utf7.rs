@@ -1,7 +1,4 @@
 //! Modified UTF-7, the encoding of mailbox names in IMAP and in Maildir++ (RFC 3501 §5.1.3).
-//!
-//! Printable ASCII is unchanged, `&` becomes `&-`, and other text becomes UTF-16 in base64, with
-//! `,` in place of `/`, between `&` and `-`.
 
 use base64::Engine as _;
 use base64::alphabet::IMAP_MUTF7;
@@ -9,7 +6,6 @@ use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(&IMAP_MUTF7, NO_PAD);
 
-/// Encodes a name in modified UTF-7.
 #[must_use]
 pub fn encode(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
@@ -37,7 +33,6 @@ pub fn encode(name: &str) -> String {
     out
 }
 
-/// Decodes modified UTF-7; `None` if the text is not valid.
 #[must_use]
 pub fn decode(text: &[u8]) -> Option<String> {
     let mut out = String::with_capacity(text.len());
@@ -75,7 +70,6 @@ mod tests {
 
     #[test]
     fn names_are_encoded_as_in_rfc_3501() {
-        // The example of RFC 3501 §5.1.3, and names of real servers.
         for (name, text) in [
             ("~peter/mail/台北/日本語", "~peter/mail/&U,BTFw-/&ZeVnLIqe-"),
             ("Entwürfe", "Entw&APw-rfe"),

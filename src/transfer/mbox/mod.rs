@@ -29,10 +29,9 @@ pub use read::MboxMessage;
 pub use read::{MboxEntry, MboxReader};
 pub use write::write;
 
-/// The name of the last field that an export adds to a message.
 const MARK_FIELD: &str = "X-Restante";
 
-/// Whether a line, without the `>` before it, begins with `From `.
+/// Whether a line begins with any number of `>` and `From `.
 fn is_from(line: &[u8]) -> bool {
     let quotes = line.iter().take_while(|byte| **byte == b'>').count();
     line.get(quotes..).is_some_and(|rest| rest.starts_with(b"From "))

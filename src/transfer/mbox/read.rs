@@ -10,57 +10,46 @@ use crate::transfer::flags::{MessageFlags, read_mbox_field};
 use crate::transfer::name::parse_id;
 use crate::transfer::{lf_to_crlf, normalize_line_ends};
 
-/// The most bytes of a `From ` line that are read.
 const MAX_FROM_LINE_BYTES: usize = 1024;
 /// The subject of a first message in which Dovecot, Pine and Cyclone keep data of their own.
 const INTERNAL: &str = "DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA";
 
-/// An entry of an mbox file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MboxEntry {
     Mail(Box<MboxMessage>),
-    /// A message that exceeds the limit; it begins at this offset of the file.
+    /// The offset in the file of a message that exceeds the limit.
     TooLarge(u64),
-    /// Data of a mail program, which is no message.
     Internal,
 }
 
-/// A message of an mbox file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MboxMessage {
     pub bytes: Vec<u8>,
     pub flags: MessageFlags,
-    /// The date of the `From ` line, if it has a plausible one.
     pub from_date: Option<UtcMillis>,
-    /// The email, if an export wrote the message.
     pub id: Option<EmailId>,
     /// Whether the message is complete: an exported one has its whole size, another one ends with
     /// an empty line.
     pub whole: bool,
     /// Whether an interrupted export wrote only some of the added fields.
     pub begun: bool,
-    /// The offset of the `From ` line in the file.
     pub at: u64,
     /// The offset of the next message, or of the end of the file.
     pub end: u64,
 }
 
-/// Reads an mbox file.
 #[derive(Debug)]
 pub struct MboxReader<R> {
     input: R,
-    /// The most bytes of a message.
     max_bytes: usize,
-    /// The offset up to which the file was read.
     at: u64,
     /// The next `From ` line, if it was read already, and its offset.
     next: Option<(Vec<u8>, u64)>,
-    /// Whether the beginning of the file was read.
     is_started: bool,
 }
 
 impl<R: BufRead> MboxReader<R> {
-    /// Reads a file whose messages have at most `max_bytes` bytes; larger ones are skipped.
+    /// Larger messages than `max_bytes` are skipped.
     pub fn new(input: R, max_bytes: usize) -> Self {
         Self { input, max_bytes, at: 0, next: None, is_started: false }
     }
@@ -103,7 +92,6 @@ impl<R: BufRead> MboxReader<R> {
         Ok(Some(self.entry(&from, body, at)))
     }
 
-    /// Skips empty lines, and reads the `From ` line of the first message.
     fn begin(&mut self) -> io::Result<()> {
         self.is_started = true;
         let mut line = Vec::new();
@@ -151,10 +139,9 @@ impl<R: BufRead> MboxReader<R> {
         }
     }
 
-    /// Makes an entry of the lines between two `From ` lines.
     fn entry(&self, from: &[u8], mut body: Vec<u8>, at: u64) -> MboxEntry {
         let end = self.next.as_ref().map_or(self.at, |(_, next)| *next);
-        // An empty line ends the message. It may be missing at the end of the file.
+        // The empty line may be missing at the end of the file.
         let closed = ends_blank(&body);
         if closed {
             remove_line_ending(&mut body);
@@ -206,14 +193,10 @@ impl<R: BufRead> MboxReader<R> {
     }
 }
 
-/// The value of X-Restante.
 struct ExportMark {
     id: EmailId,
-    /// The size of the message.
     bytes: u64,
-    /// Whether CRLF was written as LF.
     crlf: bool,
-    /// Whether the message does not end with a line ending.
     open: bool,
 }
 
@@ -258,13 +241,12 @@ fn mark(field: &Field<'_>) -> Option<ExportMark> {
     })
 }
 
-/// Whether a line begins a message. It must have a date, because some programs write other lines
-/// with `From ` unquoted.
+/// A line that begins a message must have a date, because some programs write other lines with
+/// `From ` unquoted.
 fn begins(line: &[u8]) -> bool {
     line.starts_with(b"From ") && from_date(line).is_some()
 }
 
-/// Returns the date of a `From ` line, which follows the sender.
 fn from_date(line: &[u8]) -> Option<UtcMillis> {
     let rest = line.strip_prefix(b"From ")?.trim_ascii();
     let at = memchr::memchr(b' ', rest)?;
@@ -276,7 +258,6 @@ fn ends_blank(body: &[u8]) -> bool {
     matches!(body, b"\n" | b"\r\n") || body.ends_with(b"\n\n") || body.ends_with(b"\n\r\n")
 }
 
-/// Removes the ending of the last line, which is empty.
 fn remove_line_ending(body: &mut Vec<u8>) {
     if body.last() == Some(&b'\n') {
         body.pop();

@@ -9,11 +9,10 @@ use crate::message::header;
 use crate::model::EmailId;
 use crate::transfer::flags::mbox_fields;
 
-/// The longest envelope sender that is written.
 const MAX_SENDER_BYTES: usize = 320;
 
-/// Writes an email with its keywords and the date of its id, and an empty line after it. What is
-/// written before an error is no whole message: `MboxReader` recognises that.
+/// Writes an email with its keywords and the date of its id, and an empty line after it. After an
+/// error `MboxReader` recognises that the message is not whole.
 ///
 /// # Errors
 /// Those of the writer.
@@ -51,7 +50,6 @@ fn has_bare_lf(bytes: &[u8]) -> bool {
         .any(|at| at.checked_sub(1).and_then(|at| bytes.get(at)) != Some(&b'\r'))
 }
 
-/// Replaces every CRLF with LF.
 fn crlf_to_lf(bytes: &[u8]) -> Cow<'_, [u8]> {
     let mut out = Vec::with_capacity(bytes.len());
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -66,7 +64,6 @@ fn crlf_to_lf(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// Returns the envelope sender from Return-Path, without blanks.
 fn sender(bytes: &[u8]) -> String {
     let path =
         header::first(bytes, "Return-Path").map(|field| field.unfolded()).unwrap_or_default();
