@@ -1,5 +1,5 @@
-//! Decides at RCPT: does the address exist, does its account accept mail, and is there room for the
-//! size that the client announced?
+//! Decides at RCPT whether the address exists, its account accepts mail, and there is room for the
+//! announced size.
 
 use std::sync::Arc;
 
@@ -8,8 +8,7 @@ use crate::model::{Envelope, Recipient};
 use crate::wire::smtp::Reply;
 
 impl Deliverer {
-    /// See `DeliveryService::admit`. Quotas are only compared here, and nothing is reserved: the
-    /// commit checks them again.
+    /// Quotas are only compared here: the commit checks them again.
     pub(super) fn admit_one(
         &self,
         session: &mut DeliveryTransaction,
@@ -19,8 +18,8 @@ impl Deliverer {
         let settings = Arc::clone(session.settings.get_or_insert_with(|| self.settings.get()));
         let target = match self.directory.resolve(&recipient.address) {
             Ok(Some(target)) => target,
-            // A store without any account is new, or its disk was not mounted. That must not make
-            // all mail bounce.
+            // A store without any account is new, or its disk was not mounted: its mail must not
+            // bounce.
             Ok(None) if self.directory.is_empty().unwrap_or(true) => {
                 return Reply::new(
                     451,

@@ -29,27 +29,23 @@ use crate::wire::smtp::Reply;
 pub(super) struct PendingDelivery {
     /// For each accepted recipient, in order, the result of its account.
     outcomes: Vec<Result<FilingResult, Error>>,
-    /// For each accepted recipient, in order, its account.
+    /// For each accepted recipient, in order.
     accounts: Vec<AccountId>,
-    /// The reply to every recipient, if the message itself is refused. Then nothing is queued, and
-    /// `outcomes` is empty.
+    /// The reply to every recipient, if the message itself is refused. Then nothing is queued.
     refusal: Option<Reply>,
-    /// `None` if the message is refused.
     ticket: Option<Ticket>,
-    /// What the commits charged to the rates; refunded if they do not become durable.
+    /// Refunded if the commits do not become durable.
     charges: RateCharges,
-    /// Postfix's queue id of the message, for the log.
+    /// Postfix's queue id, for the log.
     queue_id: Option<String>,
     watch: Stopwatch,
     settings: Arc<Settings>,
 }
 
-/// What is done for one account.
 struct AccountJob {
     /// The recipients of this account, in order. `prefix`, `mailbox` and `plan` follow from the
     /// first.
     recipients: Vec<Address>,
-    /// The trace prefix.
     prefix: Vec<u8>,
     /// Where the email is filed; `None` is the Inbox.
     mailbox: Option<MailboxUid>,
@@ -61,10 +57,10 @@ struct AccountJob {
 }
 
 impl Deliverer {
-    /// Parses the message, plans, and queues the commits. Takes some 100 µs for a usual message.
+    /// Parses the message, plans, and queues the commits.
     ///
-    /// What stands before the header is removed. The trace fields are put on top, and behind a
-    /// blank line the fields of the message would be read as text.
+    /// What stands before the header is removed: behind the trace fields, a blank line there would
+    /// end the header.
     pub(super) fn apply(
         &self,
         session: &DeliveryTransaction,
@@ -180,7 +176,7 @@ impl Deliverer {
             None => None,
         };
         let response = snapshot.vacation(account)?;
-        // This comes last because it charges the rate: nothing may fail after it.
+        // This charges the rate: nothing may fail after it.
         let plan = if response.enabled {
             self.plan_reply(context, (recipient, target), &response, is_junk)?
         } else {
@@ -196,10 +192,9 @@ impl Deliverer {
         })
     }
 
-    /// Plans the notifications that the sender asked for with NOTIFY=SUCCESS (RFC 3461 §4.1): one
-    /// for each account, in the commit of its delivery. They go to the envelope sender, which
-    /// anybody can write. So a forged sender gets none, and their rate is limited like that of
-    /// replies.
+    /// Plans the notifications of success (RFC 3461 §4.1), one for each account, in the commit of
+    /// its delivery. They go to the envelope sender, which anybody can write: a forged sender gets
+    /// none, and their rate is limited.
     fn plan_notifications(
         &self,
         context: &DeliveryContext<'_>,
@@ -311,13 +306,11 @@ impl Deliverer {
     }
 }
 
-/// Returns what a refusal counts as.
 fn refusal_outcome(reply: &Reply) -> DeliveryOutcome {
     if reply.code < 500 { DeliveryOutcome::Deferred } else { DeliveryOutcome::Refused }
 }
 
-/// Checks that the commit of an account was written. `durable` lists the accounts that were
-/// overtaken.
+/// `durable` lists the accounts that were overtaken.
 fn check_written(durable: &Result<Vec<AccountId>, Error>, account: AccountId) -> Result<(), Error> {
     match durable {
         Ok(overtaken) if overtaken.contains(&account) => Err(Error::Overtaken(account)),
@@ -334,7 +327,6 @@ fn returned_report(message: &Message<'_>) -> Option<ReturnedReport> {
         .map(|report| report.to_returned_report())
 }
 
-/// A job, and what came of it.
 type JobOutcome<'a> = (&'a Result<AccountJob, Error>, Option<&'a Result<FilingResult, Error>>);
 
 /// Splits the charges of the jobs: for what is queued, and for what is not.
@@ -361,8 +353,8 @@ fn sort_charges<'a>(jobs: impl Iterator<Item = JobOutcome<'a>>) -> (RateCharges,
     (used, unused)
 }
 
-/// Files the message for one account, in the account's transaction. A transaction that was served
-/// before changes nothing, but is remembered anew, also for its further recipients.
+/// Files the message for one account. A transaction that was served before changes nothing, but is
+/// remembered anew, also for its further recipients.
 fn file(
     txn: &mut Txn<'_>,
     job: &AccountJob,
@@ -445,8 +437,7 @@ fn answer(
 }
 
 /// The hash by which a retry of a transaction is recognised: of the envelope sender, preceded by
-/// its length, and of the message as it is stored. The recipients are not in it, because a retry
-/// may be for some of them only.
+/// its length, and of the message. A retry may be for some of the recipients only.
 fn transaction_hash(envelope: &Envelope, blob: &[u8; 32]) -> [u8; 32] {
     let sender = envelope.sender.as_ref().map(ToString::to_string).unwrap_or_default();
     let mut hasher =

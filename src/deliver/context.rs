@@ -1,4 +1,4 @@
-//! Holds what is computed once for an LMTP transaction, and used for each of its accounts.
+//! What the deliveries of one LMTP transaction share.
 
 use std::cell::OnceCell;
 
@@ -7,29 +7,25 @@ use crate::message::header::Header;
 use crate::message::{auto::AutoReplyFacts, catch_parser_panic};
 use crate::model::{AccountId, Envelope, MonotonicMillis, ReturnedReport, ThreadKey, UtcMillis};
 
-/// What the deliveries to all accounts of one LMTP transaction share.
 pub(super) struct DeliveryContext<'a> {
     pub(super) settings: &'a Settings,
     pub(super) transaction: &'a DeliveryTransaction,
     pub(super) envelope: &'a Envelope,
-    /// The header; `Header::raw` is the message from where its header begins.
+    /// `Header::raw` is the message from where its header begins.
     pub(super) header: &'a Header<'a>,
-    /// Filled when the first account with a vacation response needs it.
     pub(super) facts: OnceCell<AutoReplyFacts>,
     pub(super) thread_keys: &'a [ThreadKey],
     /// The hash by which a retry of the transaction is recognised.
     pub(super) hash: &'a [u8; 32],
     pub(super) now: UtcMillis,
-    /// The same time as `now` on the monotonic clock, for rate limits.
+    /// The same time as `now`, for rate limits.
     pub(super) monotonic_now: MonotonicMillis,
-    /// What the message says, if it is a report that can be read. Whether the report is about a
-    /// submission is looked up later, for each account (`Snapshot::submission_for_report`).
+    /// What the message says, if it is a report that can be read.
     pub(super) returned_report: Option<ReturnedReport>,
 }
 
 impl DeliveryContext<'_> {
-    /// What the header says about automatic replies. If it cannot be parsed, there are facts by
-    /// which the message is not answered.
+    /// A message whose header cannot be parsed is not answered.
     pub(super) fn facts(&self) -> &AutoReplyFacts {
         self.facts.get_or_init(|| {
             let unreadable = || AutoReplyFacts {
@@ -42,8 +38,8 @@ impl DeliveryContext<'_> {
     }
 }
 
-/// Returns a number for the Message-ID of what a transaction makes one account send: a reply or a
-/// notification. A retry of the transaction gets the same number.
+/// Returns a number for the Message-ID of what a transaction makes one account send. A retry of the
+/// transaction gets the same number.
 pub(super) fn nonce(hash: &[u8; 32], account: AccountId) -> u64 {
     let mut hasher = blake3::Hasher::new_keyed(hash);
     hasher.update(&account.0.to_be_bytes());

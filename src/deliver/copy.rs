@@ -1,12 +1,10 @@
 //! Files a copy of a vacation reply in the owner's account (RFC 8580).
 //!
-//! - The copy is filed in the transaction that files the answered message and queues the reply.
 //! - The copy goes to the first mailbox that exists: the one with the special use of `Fcc`, the one
 //!   with the path of `Fcc` (which is created if `Fcc::create` is set), Sent.
-//! - A mailbox is looked up by its path first, and then by its role (`Snapshot::find_mailbox`). So
-//!   a mailbox that is named like the special use goes before the one that has it.
-//! - If none of these mailboxes exists, or the quota is used up, no copy is filed. The reply is
-//!   sent nevertheless.
+//! - A mailbox is looked up by its path first, and then by its role: one that is named like the
+//!   special use goes before the one that has it.
+//! - If none of these mailboxes exists, or the quota is used up, no copy is filed.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +15,7 @@ use crate::vacation::{Fcc, VacationReply};
 /// Files the copy of `reply` where `fcc` says. `copy` is the reply's message, encoded as rows.
 ///
 /// # Errors
-/// Those of the store, but not `Quota`: then no copy is filed.
+/// Those of the store, but not `Quota`.
 pub(super) fn file_copy(
     txn: &mut Txn<'_>,
     reply: &VacationReply,
@@ -51,13 +49,12 @@ pub(super) fn file_copy(
         Err(Error::Quota) => Ok(()),
         filed => {
             filed?;
-            // The bytes are stored only if an email refers to them.
             txn.put_message(copy, &reply.message)
         }
     }
 }
 
-/// Finds a mailbox by its path or its role. An empty text finds none.
+/// An empty text finds none.
 fn find_mailbox(txn: &Txn<'_>, path_or_role: &str) -> Result<Option<MailboxUid>, Error> {
     let mailbox = if path_or_role.is_empty() {
         None
@@ -67,8 +64,8 @@ fn find_mailbox(txn: &Txn<'_>, path_or_role: &str) -> Result<Option<MailboxUid>,
     Ok(mailbox.map(|(uid, _)| uid))
 }
 
-/// Creates the missing mailboxes of a path, such as `Lists/rust`, and returns the last mailbox of
-/// the path. Returns `None` if one of them cannot be created.
+/// Creates the missing mailboxes of a path, and returns the last mailbox of the path. Returns
+/// `None` if one of them cannot be created.
 fn create_path(txn: &mut Txn<'_>, path: &str) -> Result<Option<MailboxUid>, Error> {
     let (mut last, mut path_so_far) = (None, String::new());
     for name in path.split('/') {

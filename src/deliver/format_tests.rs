@@ -5,8 +5,7 @@
 //!   key, value.
 //! - A change of that file is a change of the format: either a mistake, or a new row version,
 //!   besides which the old one must still be read. `RESTANTE_FIXTURE=write` writes the file anew.
-//! - `v1.rows` is a store of the first version and `v2.rows` one of format 2. They are never
-//!   changed.
+//! - `v1.rows` (the first version) and `v2.rows` (format 2) are never changed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +27,6 @@ use crate::store::{FoldSizes, Options};
 
 const START: UtcMillis = UtcMillis(1_795_251_600_000);
 
-/// The fixtures of the first version and of this one.
 const FIRST: &str = "v1.rows";
 const SECOND: &str = "v2.rows";
 const WRITTEN: &str = "written.rows";
@@ -37,7 +35,6 @@ fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
-/// Opens the store of a fixture, an hour after it was written.
 fn store_of(name: &str) -> Store {
     let text = std::fs::read_to_string(file(name)).unwrap();
     let clock = Arc::new(FixedClock::at(START.after(Duration::from_secs(3600))));
@@ -79,7 +76,6 @@ fn engine(lines: impl Iterator<Item = String>) -> Arc<MemoryEngine> {
     engine
 }
 
-/// Fills a store with two accounts and every kind of row.
 fn fill_store(engine: Arc<MemoryEngine>) {
     let clock = Arc::new(FixedClock::at(START));
     let options = Options { ranked_above: Some(2), ..Options::small() };
@@ -160,7 +156,6 @@ fn fill_store(engine: Arc<MemoryEngine>) {
         ));
         assert!(replies.iter().all(Reply::is_positive));
     }
-    // Two folds, and the beginning of their merge.
     let sizes = FoldSizes { rows: 2, fan: 2, ..FoldSizes::default() };
     for rows in [2, 2, 99] {
         let piece =
@@ -266,7 +261,7 @@ fn fill_store(engine: Arc<MemoryEngine>) {
 #[test]
 fn this_version_writes_the_rows_of_the_fixture() {
     let first = std::fs::read_to_string(file(FIRST)).unwrap();
-    // The secrets are random, so they are taken from the fixture. Everything else follows.
+    // The secrets are random, so they are taken from the fixture.
     let engine = engine(
         first.lines().filter(|line| line.starts_with("site 73746f7265 ")).map(str::to_owned),
     );
@@ -278,7 +273,6 @@ fn this_version_writes_the_rows_of_the_fixture() {
     }
     let fixture = std::fs::read_to_string(file(WRITTEN)).unwrap();
     let fixture: Vec<&str> = fixture.lines().collect();
-    // The wording of a reply is not part of the format.
     let rows = written.iter().zip(&fixture).filter(|(ours, _)| !depends_on_wording(ours));
     for (ours, expected) in rows {
         assert_eq!(ours.as_str(), *expected, "the format has changed");
@@ -433,7 +427,6 @@ fn rows_of_an_earlier_parser_are_not_reported() {
     assert!(count_breaches(&|raw: &[u8]| crate::message::rows(raw, &secrets)) > 0);
 }
 
-/// No email is made anew (`renewed`), so clients notice nothing.
 #[test]
 fn reindex_makes_the_tokens_of_an_earlier_parser_anew() {
     let store = store_of(FIRST);

@@ -1,8 +1,6 @@
 //! Delivers one message to all its recipients.
 //!
-//! - `admit` accepts or refuses a recipient at RCPT.
-//! - `deliver` parses the message once, plans for each account, and applies all plans under one
-//!   sync. An account with several recipients gets one email.
+//! - An account with several recipients gets one email.
 //! - 250 is answered only when the commit is durable. Email, thread, decision, told row and reply
 //!   of an account are written together, or none of them is.
 
@@ -29,16 +27,14 @@ use crate::vacation;
 use crate::wire::smtp::Reply;
 use rates::RateLimiters;
 
-/// What a protocol such as LMTP uses to deliver. For each transaction it calls `admit` once for
-/// each recipient, then `may_answer`, then `deliver`. `net::receive` makes the last two calls.
-/// LMTP makes all calls on threads of the async runtime, so `admit` and `may_answer` must not take
-/// long.
+/// What a protocol such as LMTP uses to deliver. For each transaction: `admit` for each recipient,
+/// then `may_answer`, then `deliver`. `admit` and `may_answer` run on threads of the async runtime,
+/// so they must not take long.
 pub trait DeliveryService: Send + Sync + 'static {
-    /// The state of one transaction.
     type Session: Send + Default;
 
     /// Accepts a recipient with a positive reply, or refuses it. `envelope` has the recipients that
-    /// were accepted before. The caller adds this one if it is accepted, and only then.
+    /// were accepted before.
     fn admit(
         &self,
         session: &mut Self::Session,
@@ -46,8 +42,8 @@ pub trait DeliveryService: Send + Sync + 'static {
         recipient: &Recipient,
     ) -> Reply;
 
-    /// Whether the sender may get a reply or a notification. Then the caller verifies the sender,
-    /// and sets `Envelope::forged`, before it calls `deliver`.
+    /// Whether the sender may get a reply or a notification. If so, the caller must verify the
+    /// sender, and set `Envelope::forged`, before it calls `deliver`.
     fn may_answer(
         &self,
         session: &Self::Session,
@@ -65,7 +61,6 @@ pub trait DeliveryService: Send + Sync + 'static {
     ) -> impl Future<Output = Vec<Reply>> + Send;
 }
 
-/// The site's settings of deliveries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The name in Received fields.
@@ -85,7 +80,6 @@ impl Default for Settings {
     }
 }
 
-/// Delivers into a store.
 #[derive(Debug)]
 pub struct Deliverer {
     store: Store,
@@ -94,18 +88,15 @@ pub struct Deliverer {
     rates: Mutex<RateLimiters>,
 }
 
-/// The accounts of the accepted recipients, in order, and the settings when the transaction began.
+/// The settings are those when the transaction began.
 #[derive(Debug, Default)]
 pub struct DeliveryTransaction {
-    /// `None` before the first recipient.
     settings: Option<Arc<Settings>>,
     /// One for each recipient of the envelope, in the same order; an account may occur repeatedly.
     targets: Vec<ResolvedAddress>,
 }
 
 impl Deliverer {
-    /// Delivers for the accounts of a directory. A transaction keeps the settings that it began
-    /// with.
     #[must_use]
     pub fn new(store: Store, directory: Directory, settings: LiveValue<Settings>) -> Self {
         Self { store, directory, settings, rates: Mutex::default() }
@@ -125,8 +116,7 @@ impl DeliveryService for Deliverer {
     }
 
     /// True if a response is on and the header does not show a list or a machine (RFC 3834 §2), or
-    /// if a notification of the delivery was asked for. Once scripts can answer (RFC 5230), an
-    /// account with a script will count as one with a response.
+    /// if a notification of the delivery was asked for.
     fn may_answer(
         &self,
         session: &DeliveryTransaction,
@@ -154,7 +144,6 @@ impl DeliveryService for Deliverer {
         message: IncomingMessage,
     ) -> Vec<Reply> {
         let prepared = if message.size() > crate::model::limits::MAX_BODY_BYTES_IN_MEMORY {
-            // Parsing megabytes takes long and must not hold up other sessions.
             let (deliverer, count) = (Arc::clone(&self), session.targets.len());
             let applied =
                 tokio::task::spawn_blocking(move || deliverer.apply(&session, &envelope, &message));

@@ -1,5 +1,4 @@
-//! Maps the results and errors of a delivery to replies, and decisions to what is stored and
-//! logged.
+//! Maps results and errors of a delivery to replies, and decisions to what is stored and logged.
 
 use super::Settings;
 use crate::model::{ActionId, EmailId, ThreadId, Verdict};
@@ -7,7 +6,6 @@ use crate::store::Error;
 use crate::vacation::{ReplyDecision, Silence};
 use crate::wire::smtp::Reply;
 
-/// Converts a decision to the form that is stored for the owner.
 pub(super) fn verdict(decision: &ReplyDecision<ActionId>) -> Verdict {
     match decision {
         ReplyDecision::Reply(action) => Verdict::Answered(*action),
@@ -17,7 +15,6 @@ pub(super) fn verdict(decision: &ReplyDecision<ActionId>) -> Verdict {
     }
 }
 
-/// The text of a decision in the log.
 pub(super) fn log_text(decision: &ReplyDecision<ActionId>) -> String {
     match decision {
         ReplyDecision::Reply(action) => format!("answered {action}"),
@@ -25,7 +22,6 @@ pub(super) fn log_text(decision: &ReplyDecision<ActionId>) -> String {
     }
 }
 
-/// The result of filing a message for one account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FilingResult {
     New {
@@ -33,12 +29,11 @@ pub(super) enum FilingResult {
         thread: ThreadId,
         decision: ReplyDecision<ActionId>,
     },
-    /// The client repeats an LMTP transaction that was served before, because it did not get the
-    /// reply. The value is the email that was filed then; `None` if the message was discarded.
+    /// The client repeats an LMTP transaction that was served before. The value is the email that
+    /// was filed then; `None` if the message was discarded.
     Again(Option<EmailId>),
 }
 
-/// Returns the reply for a recipient whose message is filed and durable.
 pub(super) fn acceptance(filed: &FilingResult) -> Reply {
     let text = match filed {
         FilingResult::New { email, .. } => format!("filed as {email}"),
@@ -48,8 +43,7 @@ pub(super) fn acceptance(filed: &FilingResult) -> Reply {
     Reply::new(250, [2, 0, 0], text)
 }
 
-/// Returns the reply for a recipient whose message is not filed. Every error is temporary, except
-/// that the account was removed, or is over quota at a site that refuses such mail for good.
+/// Returns the reply for a recipient whose message is not filed.
 pub(super) fn refusal(error: &Error, settings: &Settings) -> Reply {
     match error {
         Error::Quota => over_quota(settings),
@@ -74,7 +68,6 @@ pub(super) fn refusal(error: &Error, settings: &Settings) -> Reply {
     }
 }
 
-/// Returns the reply for an internal error, after which the client tries again.
 pub(super) fn trouble() -> Reply {
     Reply::new(451, [4, 3, 0], "error in the mail store: try again later")
 }

@@ -1,7 +1,7 @@
 //! Plans the reply for one account: whether a message is answered, and how.
 //!
-//! Everything is read here, before the commit and without its lock. The commit checks again what
-//! may have changed meanwhile (`apply::answer`).
+//! Everything is read here before the commit and without its lock. The commit must check again what
+//! may have changed meanwhile.
 
 use super::Deliverer;
 use super::context::{DeliveryContext, nonce};
@@ -18,8 +18,8 @@ use crate::vacation::{
 #[derive(Debug, Clone)]
 pub(super) struct PlannedReply {
     pub(super) due: DueReply,
-    /// What was charged to the rate; `None` for a retry of a transaction that was served. The
-    /// caller refunds it if the reply is not queued.
+    /// What was charged to the rate; `None` for a retry of a transaction that was served. It must
+    /// be refunded if the reply is not queued.
     pub(super) charge: Option<RateCharge>,
     /// The rows of the copy of the reply, if one is filed. The copy joins the original's thread
     /// whatever its subject.
@@ -27,8 +27,8 @@ pub(super) struct PlannedReply {
 }
 
 impl Deliverer {
-    /// Decides whether an account whose response is on answers, and composes the reply. If it
-    /// answers, the reply is charged to the rate. `junk` says whether the message is filed in Junk.
+    /// Decides whether an account whose response is on answers, and composes the reply, which is
+    /// charged to the rate. `junk` says whether the message is filed in Junk.
     pub(super) fn plan_reply(
         &self,
         context: &DeliveryContext<'_>,
@@ -69,7 +69,7 @@ impl Deliverer {
             ReplyDecision::Reply(due) => *due,
             ReplyDecision::Silent(silence) => return Ok(ReplyDecision::Silent(silence)),
         };
-        // A retry was answered before, and is not charged again.
+        // A retry is not charged again.
         let is_new = snapshot.delivery(account, context.hash)?.is_none();
         let charge = match sender.filter(|_| is_new) {
             Some(sender) => match self.rates.lock().replies.charge(
@@ -93,7 +93,6 @@ impl Deliverer {
         Ok(ReplyDecision::Reply(Box::new(PlannedReply { due, charge, copy })))
     }
 
-    /// Makes the rows of the copy of a reply, with the thread keys of the original.
     fn encode_copy(&self, reply: &VacationReply, original: &[ThreadKey]) -> EncodedMessage {
         let mut rows = rows_of_any(&reply.message, self.store.secrets());
         for key in original {
@@ -106,7 +105,7 @@ impl Deliverer {
 }
 
 /// The address to which the sender wrote (RFC 3461 §4.2), if the directory resolves it to this
-/// account; the client could claim any address. `None` also if the directory cannot tell.
+/// account; the client could claim any address.
 fn known_as(original: Option<&OriginalRecipient>, own: &OwnAddresses) -> Option<Address> {
     let mail_address =
         original.filter(|original| ["rfc822", "utf-8"].contains(&original.kind.as_str()))?;

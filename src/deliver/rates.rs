@@ -1,9 +1,8 @@
 //! Limits what deliveries send per hour: replies, and notifications of success (RFC 3461 §4.1).
 //!
-//! - Both go to the envelope sender, which anybody can forge. They have the same limits, counted
-//!   separately, so that many notifications do not use up the replies.
-//! - Both are charged before the commit, and refunded if nothing is queued or it does not become
-//!   durable.
+//! Both go to the envelope sender, which anybody can forge. They have the same limits, counted
+//! separately. Both are charged before the commit, and refunded if nothing is queued or it does not
+//! become durable.
 
 use crate::vacation::{RateCharge, RateLimiter};
 
@@ -13,7 +12,6 @@ pub(super) struct RateLimiters {
     pub(super) notifications: RateLimiter,
 }
 
-/// The charges of one transaction.
 #[derive(Debug, Default)]
 pub(super) struct RateCharges {
     pub(super) replies: Vec<RateCharge>,
@@ -21,8 +19,7 @@ pub(super) struct RateCharges {
 }
 
 impl RateLimiters {
-    /// Takes back the charges of replies and notifications that were not sent. Each charge may be
-    /// taken back only once.
+    /// Each charge may be taken back only once.
     pub(super) fn refund(&mut self, charges: &RateCharges) {
         for charge in &charges.replies {
             self.replies.refund(charge);

@@ -2,8 +2,7 @@
 //! owner's Inbox lists what arrived during the absence.
 //!
 //! Each report is filed exactly once: one commit stores the report and the mark that it was filed,
-//! and only if the response has not changed. If the process dies before the commit, the next call
-//! of `file_reports` files the report.
+//! and only if the response has not changed.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +13,10 @@ use crate::model::{AccountId, UtcMillis, VacationResponse};
 use crate::store::{EncodedMessage, Error, NewEmail};
 
 impl Deliverer {
-    /// Files every report that is due. Returns when the next one will be due, or `None` if no
-    /// pending response has an end in the future.
+    /// Files every report that is due. Returns when the next one will be due.
     ///
-    /// A failure to file a report is logged, and the next call tries again. This function may wait
-    /// for the disk, so an asynchronous task must not call it.
+    /// A failure to file a report is logged, and the next call tries again. May wait for the disk,
+    /// so an asynchronous task must not call this.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -43,8 +41,8 @@ impl Deliverer {
         Ok(next)
     }
 
-    /// Files one report of a response that is over. Returns false, and files nothing, if the
-    /// response has changed or its report was filed since it was read.
+    /// Returns false, and files nothing, if the response has changed or its report was filed since
+    /// it was read.
     fn file_report(
         &self,
         account: AccountId,
@@ -53,7 +51,7 @@ impl Deliverer {
     ) -> Result<bool, Error> {
         let (identity, secrets) = (self.directory.identity(account)?, self.store.secrets());
         let report = arrivals::report(&self.store.snapshot(), account, response.span())?;
-        // Becomes a part of the Message-ID, and differs between the absences of an owner.
+        // A part of the Message-ID, which differs between the absences of an owner.
         let id =
             format!("{:x}.{:x}", response.generation, response.absence.began.unwrap_or_default().0);
         let message = report.message(&identity, now, &id);

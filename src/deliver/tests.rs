@@ -98,7 +98,6 @@ impl Fixture {
         }
     }
 
-    /// The message that an action of ann sends.
     fn action_message(&self, action: &crate::model::Action) -> Vec<u8> {
         self.store.snapshot().action_message(self.ann, action).unwrap()
     }
@@ -154,7 +153,6 @@ fn sender_is_answered_once_until_the_response_changes() {
     fixture.clock.advance(Duration::from_secs(60));
     fixture.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}3\n"));
     assert_eq!(fixture.last_reason(), "already-told");
-    // The same message once more: a retry is not answered again.
     fixture.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}2\n"));
     assert_eq!(fixture.store.snapshot().outbox(fixture.ann).unwrap().len(), 1);
     fixture.enable_response("Away until Monday");
@@ -231,7 +229,6 @@ fn reply_is_never_from_an_address_of_another_account() {
     assert_eq!(from("c@example.net", "Subject: x"), "<boss@shop.example>");
     fixture.directory.add_alias(bob, &address("boss@shop.example")).unwrap();
     assert_eq!(from("d@example.net", "Subject: x"), "<ann@example.org>");
-    // Mail from any address that resolves to the account counts as its own mail.
     for (sender, reason) in [("any@shop.example", "own-address"), ("boss@shop.example", "answered")]
     {
         fixture.clock.advance(Duration::from_millis(1));

@@ -57,7 +57,6 @@ fn announced_size_is_checked_against_the_quota() {
         };
         (admit(&mut session, "ann@example.org"), admit(&mut session, "lee@example.org"))
     };
-    // Both addresses belong to one account, where the message is filed once.
     assert_eq!((ask(None), ask(Some(900)), ask(Some(1001))), ((250, 250), (250, 250), (452, 452)));
 }
 
@@ -90,7 +89,6 @@ fn mail_is_deferred_only_for_the_account_under_repair() {
     for replies in all_replies {
         assert!(replies[0].starts_with("451 ") && replies[1].starts_with("250 "), "{replies:?}");
     }
-    // Postfix tries again, and each message is filed once and answered once.
     for n in 1..=3 {
         let message = format!("{HELLO}{n}\n");
         let replies =

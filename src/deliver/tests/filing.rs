@@ -156,7 +156,6 @@ fn detail_names_the_mailbox_if_the_owner_allows_it() {
     fixture.send("bob@example.net", &["ann+archive@example.org"], &format!("{HELLO}2\n"));
     fixture.send("bob@example.net", &["ann+no.such@example.org"], &format!("{HELLO}3\n"));
     assert_eq!((counts(&fixture, "inbox"), counts(&fixture, "archive")), (2, 1));
-    // A dot in the detail separates the names of a path.
     let committed = fixture.store.commit(fixture.ann, |txn| {
         let new = |name: &str, parent| NewMailbox {
             name: name.into(),

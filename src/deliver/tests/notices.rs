@@ -78,7 +78,6 @@ impl Fixture {
         ))
     }
 
-    /// The recipients of the actions of ann.
     fn action_recipients(&self) -> Vec<String> {
         self.store
             .snapshot()
@@ -100,11 +99,9 @@ impl Fixture {
 fn success_notifications_are_limited_and_a_forged_sender_gets_none() {
     let fixture = fixture();
     fixture.limit(2);
-    // Automatic mail gets a notification, too, if it asks for one.
     let message = |n: u32| format!("Auto-Submitted: auto-generated\n{HELLO}{n}\n");
     let forged = fixture.send_with_notify("eve@example.net", Some("spf=fail"), &message(0));
     assert_eq!((forged[0].code, fixture.action_recipients()), (250, Vec::<String>::new()));
-    // A refused delivery is not counted.
     fixture.directory.update(fixture.ann, |row| row.quota_bytes = Some(400)).unwrap();
     for n in 1..5 {
         let long = message(n) + &"x".repeat(4000);
@@ -121,7 +118,6 @@ fn success_notifications_are_limited_and_a_forged_sender_gets_none() {
         }
     }
     assert_eq!(fixture.action_recipients(), ["bob10@example.net", "bob11@example.net"]);
-    // Replies are counted separately.
     fixture.enable_response("Away");
     fixture.send("max@example.net", &["ann@example.org"], HELLO);
     assert_eq!(fixture.action_recipients().last().map(String::as_str), Some("max@example.net"));

@@ -12,7 +12,6 @@ const SENT: &[u8] =
     b"From: ann@example.org\r\nMessage-ID: <s1@example.org>\r\nSubject: lunch\r\n\r\nAt noon?\r\n";
 
 impl Fixture {
-    /// Creates a submission by ann to these recipients that the relay has accepted.
     fn create_sent_submission(&self, to: &[&str]) -> ObjectId {
         let path = |email: &str| EnvelopeAddress { email: email.into(), parameters: None };
         let (from, rcpt_to) =
@@ -59,7 +58,6 @@ impl Fixture {
         self.submission(id).rcpt_to.into_iter().map(status).collect()
     }
 
-    /// Delivers a report, a second after the last one.
     fn send_report(&self, text: &str) -> String {
         self.clock.advance(Duration::from_secs(1));
         self.send("", &["ann@example.org"], text).remove(0)
@@ -70,7 +68,6 @@ impl Fixture {
     }
 }
 
-/// A report about the message, as another site writes it.
 fn report(kind: &str, fields: &str, original: &str) -> String {
     format!(
         "From: mx@example.net\nTo: ann@example.org\nSubject: report\n\
@@ -134,7 +131,6 @@ fn submission_shows_what_reports_say() {
     assert!(now.mdn[0].received_at() < now.mdn[1].received_at(), "the oldest first");
     assert_eq!(changes.lock().len(), 5, "each is a change that is pushed");
 
-    // About another message, about somebody else, and an incomplete report.
     mdn("s2@example.org", "displayed");
     dsn("eve@example.net", "failed", "5.0.0");
     fixture.send_report(&report("delivery-status", "Action: failed\n", HEADERS));

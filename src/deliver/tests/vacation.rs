@@ -17,7 +17,6 @@ impl Fixture {
         committed.unwrap().1.wait_blocking().unwrap();
     }
 
-    /// Files a message that Ann wrote in a mailbox.
     fn file_own_message(&self, mailbox: &str, to: &str, id: &str, keywords: &[&str]) {
         let raw = format!(
             "From: ann@example.org\r\nTo: {to}\r\nSubject: x\r\nMessage-ID: <{id}>\r\n\r\nhi\r\n"
@@ -51,7 +50,6 @@ impl Fixture {
         self.store.snapshot().content(self.ann, id).unwrap().unwrap().1.subject.unwrap_or_default()
     }
 
-    /// Sends Ann a message, and returns the reason of the decision.
     fn decide(&self, sender: &str, n: u32) -> String {
         // The newest decision must be this one.
         self.clock.advance(Duration::from_millis(1));
@@ -88,7 +86,6 @@ fn copy_of_each_reply_is_filed_in_sent_in_the_thread_of_the_original() {
     assert_eq!(fixture.decide("bob@example.net", 2), "already-told");
     assert_eq!(fixture.emails_in("Sent").len(), 1);
     fixture.assert_deeply_clean();
-    // Without room or a mailbox for the copy, the reply is sent nevertheless.
     fixture.directory.update(fixture.ann, |row| row.quota_emails = Some(4)).unwrap();
     assert_eq!(fixture.decide("eve@example.net", 3), "answered");
     assert_eq!(
@@ -174,7 +171,6 @@ fn known_correspondents_are_those_whom_the_owner_has_written_to() {
         "not-in-audience"
     );
     assert_eq!(fixture.decide("SRS0=ab12=XY=example.net=zoe@example.net", 11), "not-in-audience");
-    // The copy of a reply makes nobody known.
     fixture.edit_response(|response| {
         (response.audience, response.copies) = (Audience::Everyone, true);
     });
@@ -190,7 +186,6 @@ fn known_correspondents_are_those_whom_the_owner_has_written_to() {
 #[test]
 fn with_recurring_days_each_sender_is_told_once_per_absence() {
     let fixture = fixture();
-    // It is Saturday, 09:00 in UTC.
     fixture.directory.update(fixture.ann, |row| row.zone = Some("UTC".into())).unwrap();
     fixture.edit_response(|response| {
         (response.enabled, response.days) =
@@ -264,7 +259,6 @@ fn absence_report_is_filed_once_when_the_response_is_over() {
     fixture.send("", &["ann@example.org"], "To: ann@example.org\nSubject: bounce\n\nx\n");
     assert_eq!(fixture.deliver.file_reports(), Ok(Some(end)));
     assert!(reports().is_empty());
-    // A change of the text does not begin another absence.
     fixture.edit_response(|response| response.text_body = Some("Back on Monday".into()));
     fixture.clock.set(end);
     assert_eq!(fixture.deliver.file_reports(), Ok(None));
