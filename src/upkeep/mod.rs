@@ -2,17 +2,13 @@
 //! and makes and drops listings.
 //!
 //! - A round runs every task of every account, in steps. A step is one commit of a bounded number
-//!   of rows. So the process can be killed at any point, and other threads wait for the account's
-//!   lock for one short step only.
-//! - Accounts take turns, one step each, so that no account waits for another's backlog.
+//!   of rows, so the process can be killed at any point, and the account's lock is held for a short
+//!   time.
+//! - Accounts take turns, one step each.
 //! - After each step the upkeep thread rests for several times as long as the step took. Before the
-//!   next step it waits, up to a bound, while other threads write, so that deliveries stay fast.
-//!   The thread has normal priority, because it holds accounts' locks for which others wait.
-//! - If a step of an account fails, the error is logged and the account's other tasks are left to
-//!   the next round. The other accounts go on.
-//!
-//! `run` has the thread, and `steps` the tasks. The methods of `store::Txn` that `steps` calls
-//! choose and delete the rows.
+//!   next step it waits, up to a bound, while other threads write. The thread has normal priority,
+//!   because it holds accounts' locks for which others wait.
+//! - If a step of an account fails, the account's other tasks are left to the next round.
 
 mod run;
 mod steps;
@@ -32,7 +28,6 @@ use crate::model::clock::Stopwatch;
 use crate::model::{AccountId, LiveValue, limits};
 use crate::store::{Error, Store};
 
-/// The retention times of what upkeep deletes, and the time between rounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// How long a destroyed email can be restored before it is purged.
@@ -72,48 +67,39 @@ impl Default for Settings {
     }
 }
 
-/// What a round did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RoundReport {
-    /// Accounts of the round, with or without work, without the site. If the round was stopped,
-    /// some may not have had a turn.
+    /// Accounts of the round, without the site. If the round was stopped, some may not have had a
+    /// turn.
     pub accounts: usize,
-    /// Steps that did work.
     pub steps: usize,
-    /// Emails that were purged.
     pub emails: usize,
-    /// Threads that were purged with their last email.
     pub threads: usize,
-    /// Purged references from message ids to threads.
     pub thread_refs: usize,
     pub dropped_listings: usize,
     /// Listings that now have all their emails.
     pub completed_listings: usize,
-    /// Messages whose bytes were deleted, because nothing referred to them.
     pub messages: usize,
-    /// Bytes of the deleted messages.
     pub bytes: u64,
     /// Messages that were moved to another segment, or from rows to a segment.
     pub moved_messages: usize,
     /// Bytes of the segments that were deleted.
     pub reclaimed_bytes: u64,
-    /// Steps that failed.
     pub failures: usize,
-    /// Whether every task ran to its end, or failed. `false` if the round was stopped.
+    /// `false` if the round was stopped.
     pub complete: bool,
 }
 
-/// Runs the background work of a store: `start` in a thread of its own, `round` in the caller's.
+/// `start` runs in a thread of its own, `round` in the caller's.
 #[derive(Debug, Clone)]
 pub struct Upkeep {
     store: Store,
     settings: LiveValue<Settings>,
 }
 
-/// Whether a step of a task did work.
 enum StepResult {
     Idle,
-    /// The step did work. `has_more` says whether the task has more steps.
+    /// `has_more` says whether the task has more steps.
     Worked {
         has_more: bool,
     },
@@ -122,7 +108,7 @@ enum StepResult {
 /// Runs one step of a task, and adds what it did to the report. Blocks until the step is durable.
 type Task = fn(&Store, AccountId, &Settings, &mut RoundReport) -> Result<StepResult, Error>;
 
-/// An account, and the tasks that it still has in this round, the current one first.
+/// The tasks that an account still has in this round, the current one first.
 struct AccountTurn {
     account: AccountId,
     tasks: &'static [Task],
@@ -134,9 +120,9 @@ impl Upkeep {
         Self { store, settings }
     }
 
-    /// Runs one round over all accounts and the site (account 0). After each turn of an account,
-    /// `after_turn` is called with the time that the turn took. It may rest, and returns whether to
-    /// continue. Blocks on the disk, so an asynchronous task must not call this.
+    /// Runs one round over all accounts and the site. After each turn of an account, `after_turn`
+    /// is called with the time that the turn took. It may rest, and returns whether to continue.
+    /// Blocks on the disk, so an asynchronous task must not call this.
     ///
     /// # Errors
     /// If the accounts cannot be read; `Poisoned` or `Full` if the store accepts no writes.
@@ -156,8 +142,7 @@ impl Upkeep {
         Ok(report)
     }
 
-    /// Runs only the urgent tasks of `accounts`: folding, and listings that queries requested. The
-    /// thread runs this between the turns of a round, and between rounds.
+    /// Runs only the urgent tasks of `accounts`.
     fn round_of_urgent(
         &self,
         accounts: &[AccountId],
@@ -222,7 +207,7 @@ impl Upkeep {
         Ok(true)
     }
 
-    /// Runs one step. A panic in it becomes an error, so that the other accounts go on.
+    /// A panic becomes an error, so that the other accounts go on.
     fn step(
         &self,
         task: Task,

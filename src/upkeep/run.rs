@@ -1,7 +1,6 @@
 //! The thread of upkeep: when it works, when it rests, and how it is stopped.
 //!
-//! A round runs all tasks of all accounts, in steps (`Upkeep::round`). Two kinds of work are urgent
-//! and are done between two steps of a round, and between rounds:
+//! Urgent work is done between two steps of a round, and between rounds:
 //!
 //! - folding, when enough mail has arrived in an account, because searches read unfolded mail row
 //!   by row;
@@ -24,42 +23,35 @@ use crate::model::clock::Stopwatch;
 use crate::model::{AccountId, DataType};
 use crate::store::FoldSizes;
 
-/// The ratio of resting time to working time.
 const REST_FACTOR: u32 = 4;
 /// Shorter rests are added up until they reach this time.
 const MIN_REST: Duration = Duration::from_millis(5);
-/// The time between two checks whether others still write.
 const BUSY_POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// The longest wait for other writers before a step, so that upkeep goes on under endless load.
 const MAX_YIELD: Duration = Duration::from_millis(50);
-/// The time from the first report of remains of deleted rows until they are cleared.
 const CLEAR_DELAY: Duration = Duration::from_millis(500);
-/// Urgent steps between two steps of a round, so that the round goes on however much mail arrives.
+/// So that the round goes on however much mail arrives.
 const URGENT_STEPS_PER_STEP: usize = 4;
 
-/// What the other threads request of the upkeep thread.
 #[derive(Debug, Default)]
 struct UpkeepRequests {
     stop: bool,
-    /// Whether to begin a round without waiting for the interval to pass.
+    /// Whether to begin a round at once.
     now: bool,
-    /// Accounts with urgent work.
     urgent: BTreeSet<AccountId>,
-    /// The account whose urgent work was done last.
     last_served: AccountId,
     /// Runs since remains of deleted rows were reported.
     remains: Option<Stopwatch>,
 }
 
 impl UpkeepRequests {
-    /// Returns the time until remains are to be cleared, if there are any.
     fn time_to_clear(&self) -> Option<Duration> {
         self.remains.as_ref().map(|since| CLEAR_DELAY.saturating_sub(since.elapsed()))
     }
 }
 
-/// Waits while `in_flight` counts other writes, for at most `MAX_YIELD`. `rest` sleeps for the time
-/// given, and returns `false` if upkeep must stop. Then this function returns `false` at once.
+/// Waits while `in_flight` counts other writes, for at most `MAX_YIELD`. Returns `false` as soon as
+/// `rest` does, which means that upkeep must stop.
 fn yield_while_writing(
     in_flight: impl Fn() -> usize,
     mut rest: impl FnMut(Duration) -> bool,
@@ -74,7 +66,6 @@ fn yield_while_writing(
     true
 }
 
-/// What the thread has to do next.
 enum UpkeepCommand {
     Stop,
     Round,
@@ -82,7 +73,6 @@ enum UpkeepCommand {
     Clear,
 }
 
-/// What the upkeep thread waits on, and other threads wake it by.
 #[derive(Debug, Default)]
 pub(super) struct UpkeepWaker {
     requests: Mutex<UpkeepRequests>,
@@ -90,7 +80,6 @@ pub(super) struct UpkeepWaker {
 }
 
 impl UpkeepWaker {
-    /// Changes the requests, and wakes the thread.
     fn notify(&self, requests: impl FnOnce(&mut UpkeepRequests)) {
         requests(&mut self.requests.lock());
         self.wakeup.notify_all();
@@ -108,13 +97,11 @@ impl UpkeepWaker {
         !requests.stop
     }
 
-    /// Waits for a request, and returns the most urgent one: to stop, a round, urgent work,
-    /// clearing. After `time` a round is due.
+    /// Waits for a request, and returns the most urgent one. After `time` a round is due.
     fn wait(&self, time: Duration) -> UpkeepCommand {
         let mut requests = self.requests.lock();
         let watch = Stopwatch::start();
         loop {
-            // A round that is due goes before urgent work.
             let left = time.saturating_sub(watch.elapsed());
             let clears_in = requests.time_to_clear();
             if requests.stop {
@@ -132,7 +119,6 @@ impl UpkeepWaker {
         }
     }
 
-    /// Requests that remains of deleted rows be cleared.
     pub(super) fn request_clear(&self) {
         if self.requests.lock().remains.is_none() {
             self.notify(|requests| requests.remains = Some(Stopwatch::start()));
@@ -150,7 +136,6 @@ impl UpkeepWaker {
         is_time
     }
 
-    /// Requests the urgent tasks of these accounts.
     pub(super) fn request_urgent(&self, accounts: impl IntoIterator<Item = AccountId>) {
         self.notify(|requests| requests.urgent.extend(accounts));
     }
@@ -166,13 +151,12 @@ impl UpkeepWaker {
             .collect()
     }
 
-    /// Records that an account had its turn of urgent work.
     fn record_turn(&self, account: AccountId) {
         self.requests.lock().last_served = account;
     }
 }
 
-/// A running upkeep thread. Dropping the handle stops the thread, like `stop`.
+/// Dropping the handle stops the thread, like `stop`.
 #[derive(Debug)]
 pub struct UpkeepHandle {
     waker: Arc<UpkeepWaker>,
@@ -180,7 +164,7 @@ pub struct UpkeepHandle {
 }
 
 impl Upkeep {
-    /// Starts a thread that runs upkeep. The first round begins at once.
+    /// The first round begins at once.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -226,7 +210,6 @@ impl Upkeep {
     fn clear(&self, waker: &UpkeepWaker) {
         if waker.take_clear_request() {
             match self.store.clear_remains() {
-                // Some remains are left for a later call.
                 Ok(true) => waker.request_clear(),
                 Ok(false) => {}
                 Err(error) => tracing::warn!(%error, "remains of deleted rows were not cleared"),
@@ -235,7 +218,7 @@ impl Upkeep {
     }
 
     /// Runs at most `max_steps` steps of urgent work. Accounts that still have work are requested
-    /// again. Returns whether to continue: `false` if upkeep must stop.
+    /// again. Returns `false` if upkeep must stop.
     pub(super) fn work_urgent(&self, waker: &UpkeepWaker, max_steps: usize) -> bool {
         self.clear(waker);
         let mut steps = 0;
@@ -275,13 +258,11 @@ impl Upkeep {
         waker.rest(Duration::ZERO)
     }
 
-    /// Waits for other writers for a bounded time, so that deliveries go first. Returns whether to
-    /// continue.
+    /// Returns whether to continue.
     fn yield_to_writers(&self, waker: &UpkeepWaker) -> bool {
         yield_while_writing(|| self.store.in_flight(), |time| waker.rest(time))
     }
 
-    /// Runs rounds and urgent work until upkeep is stopped.
     fn run(&self, waker: &UpkeepWaker) {
         loop {
             let watch = Stopwatch::start();
@@ -331,7 +312,7 @@ impl Upkeep {
 }
 
 impl UpkeepHandle {
-    /// Requests a round: it begins now, or after the current round.
+    /// A round begins now, or after the current round.
     pub fn wake(&self) {
         self.waker.notify(|requests| requests.now = true);
     }

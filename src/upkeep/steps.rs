@@ -6,7 +6,6 @@ use super::{RoundReport, Settings, StepResult, Task};
 use crate::model::AccountId;
 use crate::store::{Error, FoldSizes, Store, Txn};
 
-/// The tasks of each account, in this order.
 pub(super) const ACCOUNT_TASKS: &[Task] = &[
     fold_search_index,
     purge_emails,
@@ -23,32 +22,25 @@ pub(super) const ACCOUNT_TASKS: &[Task] = &[
     sweep_shares,
 ];
 /// The tasks of an account whose queries requested listings, or that has enough new mail to fold.
-/// Listings go first: until one is complete, each query for it reads the whole mailbox.
+/// Until a listing is complete, each query for it reads the whole mailbox.
 pub(super) const URGENT_TASKS: &[Task] =
     &[serve_listing_request, build_listings, fold_search_index];
-/// The tasks of the site.
 pub(super) const SITE_TASKS: &[Task] = &[collect_messages, sweep_messages, reclaim_segments];
 
-/// Emails that one step purges; each has about eight rows.
 const EMAILS_PER_STEP: usize = 16;
-/// Rows that one step of most tasks reads or deletes.
 const ROWS_PER_STEP: usize = 96;
-/// Emails that one step adds to a requested listing. For most mailboxes one step completes it.
+/// For most mailboxes one step completes a requested listing.
 const EMAILS_PER_LISTING_REQUEST: usize = 1000;
-/// Mailboxes from which one step removes the rights of removed accounts. To find them, each step
-/// reads all mailboxes of the account.
+/// Mailboxes from which one step removes the rights of removed accounts.
 const MAILBOXES_PER_STEP: usize = 16;
-/// Messages that one step reads.
 const MESSAGES_PER_STEP: usize = 64;
 /// The time between two history notes of an account. History is purged up to this much later than
 /// `Settings::history`.
 const HISTORY_NOTE_INTERVAL: Duration = Duration::from_secs(24 * 3600);
-/// The time between the starts of two sweeps over all thread references.
 const THREAD_REF_SWEEP_INTERVAL: Duration = Duration::from_secs(7 * 24 * 3600);
-/// The time between the starts of two sweeps over all messages.
 const MESSAGE_SWEEP_INTERVAL: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Runs one commit and waits until it is durable. Does nothing if the account no longer exists.
+/// Waits until the commit is durable. Does nothing if the account no longer exists.
 fn commit<T: Default>(
     store: &Store,
     account: AccountId,
@@ -72,7 +64,6 @@ fn commit_step(
     Ok(step_result(false, commit(store, account, change)?))
 }
 
-/// Returns the result of a step that changed something if `worked`, and leaves work if `left`.
 fn step_result(worked: bool, left: bool) -> StepResult {
     if worked || left { StepResult::Worked { has_more: left } } else { StepResult::Idle }
 }
@@ -82,7 +73,7 @@ fn step_result(worked: bool, left: bool) -> StepResult {
 ///
 /// A piece is made from a snapshot, without the account's lock. If the folds changed meanwhile, or
 /// an email that is folded lost its token row, nothing is written, and the next step makes the
-/// piece again. The progress is stored in the account's rows, so a kill costs at most one piece.
+/// piece again.
 pub fn fold_index(store: &Store, account: AccountId) -> Result<bool, Error> {
     fold_index_by(store, account, &FoldSizes::default())
 }
@@ -99,7 +90,6 @@ pub(super) fn fold_index_by(
     Ok(true)
 }
 
-/// Folds the search index. An account that no longer exists has nothing to fold.
 fn fold_search_index(
     store: &Store,
     account: AccountId,
@@ -147,7 +137,6 @@ fn purge_mailboxes(
     commit_step(store, account, |txn| txn.clear_destroyed_mailboxes(ROWS_PER_STEP))
 }
 
-/// Drops the listings that were not used for `Settings::unused_listings`, one after another.
 fn drop_unused_listings(
     store: &Store,
     account: AccountId,
@@ -179,7 +168,6 @@ fn serve_listing_request(
         // The mailbox was destroyed after the query.
         Err(Error::NotFound(_)) => {}
         Err(Error::Full) => return Err(Error::Full),
-        // The other tasks of the account must go on.
         Err(error) => {
             store.health()?;
             tracing::warn!(%account, %error, "a listing that a query requested was not made");
@@ -189,7 +177,6 @@ fn serve_listing_request(
     Ok(StepResult::Worked { has_more: true })
 }
 
-/// Fills the incomplete listings, one after another.
 fn build_listings(
     store: &Store,
     account: AccountId,
@@ -303,7 +290,7 @@ fn sweep_messages(
     commit_step(store, site, |txn| txn.sweep_blobs(MESSAGE_SWEEP_INTERVAL, MESSAGES_PER_STEP))
 }
 
-/// Reclaims the space of deleted messages, and moves messages that an earlier version stored.
+/// Also moves messages that an earlier version stored.
 fn reclaim_segments(
     store: &Store,
     _: AccountId,

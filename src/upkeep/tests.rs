@@ -78,7 +78,6 @@ impl Fixture {
         made.pop().unwrap().1.unwrap().0
     }
 
-    /// Delivers emails, and destroys them.
     fn deliver_and_destroy(&self, account: u32, emails: u32) {
         let ids: Vec<EmailId> = (0..emails).map(|n| self.deliver(account, n)).collect();
         let done = self
@@ -95,7 +94,6 @@ impl Fixture {
         self.upkeep().round(|_| true).unwrap()
     }
 
-    /// Checks that the store passes its check.
     fn assert_sound(&self) {
         assert_eq!(self.store.check().unwrap(), []);
     }
@@ -183,7 +181,6 @@ fn round_serves_listing_requests_of_queries() {
     assert!(whole(ListingFilter::ThreadFlagged).is_some());
     fixture.store.request_listings(AccountId(1), wanted);
     assert_eq!(fixture.round().completed_listings, 0, "they are whole");
-    // A listing whose use is noted stays.
     let settings = fixture.settings.get();
     fixture.clock.advance(settings.unused_listings - Duration::from_millis(1));
     let used =

@@ -51,7 +51,6 @@ fn store() -> Store {
     store
 }
 
-/// Returns what a check with `--blobs` finds.
 fn breaches(store: &Store) -> Vec<Breach> {
     let make_rows = |raw: &[u8]| rows(raw, store.secrets());
     store.check_deep(Some(&make_rows), &mut |_| true).unwrap().breaches
@@ -78,7 +77,6 @@ fn address_in_a_field_is_found_before_and_after_folding() {
     assert_eq!(named("w3", field::TO | field::CC, usize::MAX), before);
     assert_eq!(named("w3", field::TO, 1), before[..1]);
     assert!(named("w3", field::FROM, 9).is_empty() && named("w9", field::TO, 9).is_empty());
-    // A destroyed email is not found.
     store.commit(ACCOUNT, |txn| txn.destroy_email(before[0])).unwrap().1.wait_blocking().unwrap();
     assert_eq!(named("w3", field::TO, usize::MAX), before[1..]);
 }
