@@ -1,5 +1,4 @@
-//! Fuzz bodies of MIME parts (transfer encodings, charsets) and of delivery and disposition
-//! reports.
+//! Fuzz bodies of MIME parts and of delivery and disposition reports.
 
 use super::mail::check_sent;
 use super::{Choices, InputRng, bounded};
@@ -10,7 +9,7 @@ use crate::model::{EmailAddress, UtcMillis, limits};
 use crate::outbox::Reporter;
 use crate::outbox::mdn::{MdnDraft, MdnRequest, compose_notification};
 
-/// Values of Content-Transfer-Encoding. The index is the number of the encoding for [`Decoder`].
+/// The index is the number of the encoding for [`Decoder`].
 const ENCODINGS: [&str; 5] = ["8bit", "quoted-printable", "base64", "x-uuencode", "x-odd"];
 const CHARSETS: [&str; 22] = [
     "us-ascii",
@@ -110,8 +109,7 @@ pub fn decode(data: &[u8]) {
 }
 
 /// Parses any bytes as a report. Its values are bounded and have no control characters, and a
-/// disposition notification reads the same after it is composed again. Also checks requests for
-/// disposition notifications.
+/// disposition notification reads the same after it is composed again.
 pub fn report(data: &[u8]) {
     let data = bounded(data);
     check_request(data);
@@ -157,7 +155,6 @@ pub fn report(data: &[u8]) {
     assert!(report::report(&Message::parse(&raw)).is_some_and(|back| back.content == *content));
 }
 
-/// Returns a notification with the disposition of a report.
 fn draft_of(found: &Report) -> MdnDraft {
     let ReportContent::Disposition(disposition) = &found.content else { panic!("a disposition") };
     let person = EmailAddress { name: None, email: "ann@example.org".into() };
@@ -175,7 +172,6 @@ fn draft_of(found: &Report) -> MdnDraft {
 fn check_request(data: &[u8]) {
     let Some(request) = MdnRequest::of(data) else { return };
     assert!((1..=11).contains(&request.to.len()));
-    // Whatever may be sent automatically may also be sent manually.
     let (manual_reason, automatic_reason) = (
         request.reason_not_to_send(SendingMode::Manual),
         request.reason_not_to_send(SendingMode::Automatic),

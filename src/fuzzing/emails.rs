@@ -1,5 +1,4 @@
-//! Fuzz bodies of what JMAP shows of a message (structure, texts, header fields) and of the
-//! messages that Email/set creates.
+//! Fuzz bodies of what JMAP shows of a message, and of the messages that Email/set creates.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -17,8 +16,8 @@ use crate::model::{AccountId, EmailAddress, EmailId, SentAt, limits};
 use crate::wire::jmap::Request;
 
 /// Reads the rest of the input as a message, and its first line as the name of a header property.
-/// The structure is bounded and consistent, texts are truncated within their limits, and addresses,
-/// ids and dates of a field can be written.
+/// The structure is consistent, texts are truncated within their limits, and addresses, ids and
+/// dates of a field can be written.
 pub fn structure(data: &[u8]) {
     let data = bounded(data);
     let end = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
@@ -124,7 +123,6 @@ fn check_address(person: &EmailAddress) {
     }
 }
 
-/// The properties of an email that set a header field, with the name of the field.
 const FIELDS: [(&str, &str); 11] = [
     ("messageId", "message-id"),
     ("inReplyTo", "in-reply-to"),
@@ -140,8 +138,7 @@ const FIELDS: [(&str, &str); 11] = [
 ];
 
 /// Creates an email from any JSON object with Email/set. The object is refused, or the new message
-/// has only header fields that the object names, has well-formed lines, and is returned by
-/// Email/get.
+/// has only header fields that the object names, and well-formed lines.
 pub fn draft(data: &[u8]) {
     let Ok(Json::Object(mut email)) = serde_json::from_slice::<Json>(bounded(data)) else { return };
     let (context, account, inbox) = service();
@@ -199,7 +196,7 @@ fn call(context: &Context, name: &str, arguments: &Json) -> Json {
     let request: Request =
         match crate::wire::jmap::parse(request.to_string().as_bytes(), CAPABILITIES) {
             Ok(request) => request,
-            // Such an object is not I-JSON, and is refused with its request.
+            // Such an object is not I-JSON.
             Err(_) => return json!({"notCreated": {"k": {"type": "notJSON"}}}),
         };
     let answer = run(context, request).unwrap().json()["methodResponses"][0].clone();
@@ -207,7 +204,7 @@ fn call(context: &Context, name: &str, arguments: &Json) -> Json {
     answer[1].clone()
 }
 
-/// A service with one empty account, which all inputs share, and the id of its Inbox.
+/// All inputs share this service with one empty account; with the id of its Inbox.
 fn service() -> &'static (Context, AccountId, String) {
     static SERVICE: OnceLock<(Context, AccountId, String)> = OnceLock::new();
     SERVICE.get_or_init(|| {

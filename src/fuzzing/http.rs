@@ -6,9 +6,8 @@ use crate::wire::http::{
     x_forwarded_for,
 };
 
-/// Parses any bytes as each request field that the server reads, and writes them into the response
-/// fields that contain text of a client. What is parsed is within its bounds, and what is written
-/// cannot end its field.
+/// Parses any bytes as request fields, and writes them into response fields. What is parsed is
+/// within its bounds, and what is written cannot end its field.
 pub fn http(data: &[u8]) {
     let data = bounded(data);
     drop(credentials(data));
@@ -18,7 +17,6 @@ pub fn http(data: &[u8]) {
     for hops in [forwarded(fields.iter().copied()), x_forwarded_for(fields.iter().copied())] {
         assert!(hops.len() <= 32, "{hops:?}");
         let client = client(peer, &hops, &trusted);
-        // The client is the peer, or one of the addresses in the field.
         assert!(client == peer || hops.contains(&client), "{client:?} of {hops:?}");
     }
     if let Some(host) = authority(data) {

@@ -22,8 +22,8 @@ const NOW: UtcMillis = UtcMillis(1_795_251_600_000);
 const SECRETS: Secrets =
     Secrets { threads: [1; 32], told: [2; 32], words: [3; 16], ranks: [4; 16] };
 
-/// Derives the rows of any bytes as a message. The rows are deterministic and bounded, and decode
-/// to what was encoded. Also checks the header index, `AutoReplyFacts` and the trace prefix.
+/// Derives the rows of any bytes as a message: deterministic, bounded, and decoded to what was
+/// encoded.
 pub fn message(data: &[u8]) {
     let data = bounded(data);
     let parsed = Message::parse(data);
@@ -54,8 +54,8 @@ pub fn message(data: &[u8]) {
 }
 
 /// Searches the first line of the input as a text in the rest as a message. A message that contains
-/// the text also matches by its tokens, so that the search index loses no hit. Tokens and bytes
-/// together match exactly if the parsed message contains the text.
+/// the text also matches by its tokens. Tokens and bytes together match exactly if the parsed
+/// message contains the text.
 pub fn search(data: &[u8]) {
     let data = bounded(data);
     let end = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
@@ -66,7 +66,7 @@ pub fn search(data: &[u8]) {
         let term = SearchTerm::new(&text, fields, &SECRETS);
         let (matches_tokens, matches_raw) = (term.matches(&tokens), term.matches_raw(raw));
         assert!(matches_tokens || !matches_raw, "{text:?} is in the message, not in its tokens");
-        // Two words with the same hash would break this; no fuzzer finds such a pair.
+        // Two words with the same hash would break this.
         assert_eq!(matches_tokens && term.confirms(raw), matches_raw, "{text:?} in {fields}");
     }
 }
@@ -121,11 +121,10 @@ fn check_rows(rows: &MessageRows, data: &[u8]) {
     );
 }
 
-/// Checks that the trace prefix has exactly three fields, whatever the client sent, and that a
-/// delivery report about the message is well formed. Field values of the message stand in for what
-/// a client sends.
+/// Checks that the trace prefix has exactly three fields, and that a delivery report about the
+/// message is well formed. Field values of the message stand in for what a client sends.
 fn check_trace(data: &[u8], facts: &AutoReplyFacts) {
-    // The length of a path is limited as well (RFC 5321 §4.5.3.1).
+    // RFC 5321 §4.5.3.1.
     let values = fields(data)
         .take(4)
         .map(|field| String::from_utf8_lossy(field.value).chars().take(200).collect());
@@ -168,8 +167,8 @@ fn names(raw: &[u8]) -> Vec<String> {
     fields(raw).map(|field| String::from_utf8_lossy(field.name).into_owned()).collect()
 }
 
-/// Checks a message that this server composed: CRLF lines of at most 998 bytes, no NUL (RFC 5322
-/// §2.1.1, §2.3), each field of a reply once, and ASCII unless `addresses` is not (RFC 6532 §3.2).
+/// Checks a message that this server composed: lines (RFC 5322 §2.1.1, §2.3), each field of a reply
+/// once, and ASCII unless `addresses` is not (RFC 6532 §3.2).
 pub(super) fn check_sent(message: &[u8], addresses: &str) {
     assert!(message.is_ascii() || !addresses.is_ascii(), "not ASCII, though every address is");
     for line in message.split_inclusive(|byte| *byte == b'\n') {
@@ -188,8 +187,7 @@ pub(super) fn check_sent(message: &[u8], addresses: &str) {
     }
 }
 
-/// Checks a reply whose body a Sieve script supplied: its lines, and that the header is the
-/// server's.
+/// Checks a reply whose body a Sieve script supplied.
 fn check_entity(message: &[u8]) {
     for line in message.split_inclusive(|byte| *byte == b'\n') {
         let text = line.strip_suffix(b"\r\n").unwrap_or(line);
@@ -208,8 +206,8 @@ fn check_entity(message: &[u8]) {
     assert!(!names(message).iter().any(|name| name.eq_ignore_ascii_case("Bcc")));
 }
 
-/// An account that has told no sender and has no correspondents. Its own addresses are those of the
-/// identity, if there is one.
+/// An account that has told no sender and has no correspondents, with the addresses of the
+/// identity.
 struct FuzzLookup<'a>(Option<&'a Identity>);
 
 impl vacation::AccountLookup for FuzzLookup<'_> {
@@ -228,8 +226,8 @@ impl vacation::AccountLookup for FuzzLookup<'_> {
     }
 }
 
-/// Composes the vacation reply to any message with any text of the owner. The reply is well formed,
-/// bounded, and never answered itself.
+/// Composes the vacation reply to any message with any text of the owner: well formed, bounded, and
+/// never answered itself.
 pub fn reply(data: &[u8]) {
     let data = bounded(data);
     let facts = AutoReplyFacts::of(data);
@@ -275,14 +273,13 @@ pub fn reply(data: &[u8]) {
     let lookup = FuzzLookup(Some(&identity));
     let outcome = vacation::decide(&input, &lookup);
     assert_eq!(outcome, vacation::decide(&input, &lookup));
-    // A reply is composed whatever the decision is, because it contains text of the sender.
     let reply = vacation::reply(&input, &sender, |_| true);
     let people = [&response.from, &response.reply_to]
         .into_iter()
         .flatten()
         .map(|person| person.email.as_str());
     check_sent(&reply.message, &people.chain([sender.to_string().as_str()]).collect::<String>());
-    // A Sieve script may supply any MIME entity (RFC 5230 §4.8).
+    // RFC 5230 §4.8: a script may supply any MIME entity.
     let script = vacation::Script {
         mime: true,
         from: facts.from.first().map(|from| from.email.clone()),
@@ -308,8 +305,8 @@ pub fn reply(data: &[u8]) {
     );
 }
 
-/// Evaluates the Authentication-Results fields of any message. Fields below another site's Received
-/// field do not count, and a stricter policy accepts nothing that a laxer one rejects.
+/// Evaluates the Authentication-Results fields of any message. A stricter policy accepts nothing
+/// that a laxer one rejects.
 pub fn results(data: &[u8]) {
     let data = bounded(data);
     let sender = Address::from_parts("bob", "example.net");
@@ -338,7 +335,6 @@ pub fn results(data: &[u8]) {
             proof::forgery_reason(&Header::split(foreign), Some(&sender), &settings),
             "below a foreign Received field"
         );
-        // A failure at the top counts, whatever follows.
         let failure = b"Authentication-Results: mx.example.org; dmarc=fail\r\n";
         let failed = proof::forgery_reason(
             &Header::split(&[failure, data].concat()),
@@ -349,9 +345,8 @@ pub fn results(data: &[u8]) {
     }
 }
 
-/// Signs any message with two DKIM keys. The signatures are separate, well-formed header fields. A
-/// Received field in front makes no difference, and a message is signed only if it has one From
-/// field.
+/// Signs any message with two DKIM keys. A Received field in front makes no difference, and a
+/// message is signed only if it has one From field.
 pub fn sign(data: &[u8]) {
     static SIGNER: LazyLock<Signer> = LazyLock::new(|| {
         let key = |selector| SigningKey::new("example.org", selector, KEY).unwrap();
@@ -371,7 +366,6 @@ pub fn sign(data: &[u8]) {
     );
 }
 
-/// A private key that is used only here.
 const KEY: &[u8] = b"-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g
 -----END PRIVATE KEY-----

@@ -2,12 +2,9 @@
 //!
 //! - A body reads no clock and, apart from the zone data of the machine, does no I/O.
 //! - A body is deterministic, apart from the random keys of a new store and the account that all
-//!   inputs of `draft` share. Its random numbers come from a generator whose seed is a hash of the
-//!   input (`InputRng`).
-//! - The bodies are always compiled. A target in `fuzz/fuzz_targets` (libFuzzer, nightly) only
-//!   calls a body, and the ordinary tests run the bodies on stable Rust with the seeds of
-//!   `fuzz/corpus` and mutations of the seeds.
-//! - The bodies may use every room, and no room uses them.
+//!   inputs of `draft` share: its random numbers come from a hash of the input (`InputRng`).
+//! - The targets in `fuzz/fuzz_targets` (libFuzzer, nightly) only call a body. The ordinary tests
+//!   run the bodies on stable Rust, over the seeds of `fuzz/corpus` and mutations of them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -39,10 +36,9 @@ pub use text::{config, date};
 pub use transfer::{folder, mbox};
 pub use truth::{damage, store};
 
-/// A fuzz body, which gets the input.
 pub type FuzzBody = fn(&[u8]);
 
-/// All bodies, with the names of their targets.
+/// With the names of their targets.
 pub const BODIES: &[(&str, FuzzBody)] = &[
     ("address", address),
     ("command", command),
@@ -76,12 +72,11 @@ pub const BODIES: &[(&str, FuzzBody)] = &[
 /// slow a body down.
 const MAX_INPUT_BYTES: usize = 64 * 1024;
 
-/// Returns the first `MAX_INPUT_BYTES` of an input.
 fn bounded(data: &[u8]) -> &[u8] {
     data.get(..MAX_INPUT_BYTES).unwrap_or(data)
 }
 
-/// A xorshift generator of random numbers: the same input gives the same numbers.
+/// A xorshift generator: the same input gives the same numbers.
 struct InputRng(u64);
 
 impl InputRng {
@@ -92,7 +87,6 @@ impl InputRng {
         Self(seed | 1)
     }
 
-    /// Returns the next random number, of any size.
     fn number(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -105,8 +99,8 @@ impl InputRng {
         usize::try_from(self.number() % (max as u64 + 1)).unwrap_or(0)
     }
 
-    /// Splits `data` into pieces of random length, of `about` bytes on average. Some may be empty.
-    /// `about` must not be 0: then there would be no end.
+    /// Splits `data` into pieces of random length, of `about` bytes on average (not 0). Some may be
+    /// empty.
     fn pieces<'a>(&mut self, data: &'a [u8], about: usize) -> Vec<&'a [u8]> {
         let mut rest = data;
         let mut pieces = Vec::new();
@@ -119,7 +113,7 @@ impl InputRng {
     }
 }
 
-/// Reads an input as a sequence of choices. After the end of the input every choice is 0.
+/// Reads an input as a sequence of choices, all 0 after its end.
 struct Choices<'a>(&'a [u8]);
 
 impl Choices<'_> {
@@ -145,8 +139,7 @@ impl Choices<'_> {
         u64::from_be_bytes(self.fixed())
     }
 
-    /// Returns a number below `end`, or 0 if `end` is 0. One byte decides, so the number is below
-    /// 256, too.
+    /// Returns a number below `end`, or 0 if `end` is 0. It is below 256, too.
     fn below(&mut self, end: usize) -> usize {
         usize::from(self.byte()) % end.max(1)
     }

@@ -13,7 +13,7 @@ use crate::wire::smtp::path::{parameters, path, utf8_addr, xtext};
 use crate::wire::smtp::{DotUnstuffer, Reply};
 
 /// Runs an LMTP session with any bytes from the client. The session keeps its limits, and does not
-/// depend on how the bytes are split into pieces.
+/// depend on how the bytes are split.
 pub fn lmtp(data: &[u8]) {
     let data = bounded(data);
     let plain = Settings {
@@ -39,7 +39,6 @@ pub fn lmtp(data: &[u8]) {
     }
 }
 
-/// The replies of a session, and the messages that it accepted.
 #[derive(PartialEq, Eq)]
 struct LmtpTranscript {
     replies: Vec<u8>,
@@ -56,8 +55,7 @@ impl std::fmt::Debug for LmtpTranscript {
     }
 }
 
-/// Drives a session. Recipients `unknown@` are refused, and `full@` are over quota at the end of
-/// the message.
+/// Recipients `unknown@` are refused, and `full@` are over quota at the end of the message.
 fn run_session(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
     let mut session = Session::new(settings.clone());
     let mut transcript =
@@ -117,8 +115,8 @@ fn run_session(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
                     transcript.messages.push((*envelope, std::mem::take(&mut body)));
                 }
                 Step::StartTls => {
-                    // Pipelined input after STARTTLS is discarded, so what follows depends on how
-                    // the bytes are split.
+                    // Pipelined input after STARTTLS is discarded, so what follows depends on the
+                    // split.
                     transcript.replies.append(session.output());
                     transcript.starttls = true;
                     assert!(settings.starttls);
@@ -137,8 +135,7 @@ fn run_session(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
     transcript
 }
 
-/// Checks that no text of an envelope has control characters, which could break a line that
-/// contains it.
+/// Checks that no text of an envelope has control characters.
 fn check_envelope(envelope: &Envelope) {
     let client = &envelope.client;
     let values = [
@@ -158,8 +155,8 @@ fn check_envelope(envelope: &Envelope) {
     assert!(paths.into_iter().all(|path| clean(&path.to_string())), "{envelope:?}");
 }
 
-/// Checks that the lines of replies are well formed (RFC 5321 §4.2), and that there are no more
-/// replies than the limits of commands and recipients allow (RFC 2033 §4.2).
+/// Checks the lines of replies (RFC 5321 §4.2), and that there are no more replies than the limits
+/// of commands and recipients allow (RFC 2033 §4.2).
 fn check_replies(replies: &[u8], settings: &Settings) {
     let text = std::str::from_utf8(replies).expect("replies are text");
     assert!(text.ends_with("\r\n"));
@@ -177,8 +174,8 @@ fn check_replies(replies: &[u8], settings: &Settings) {
     assert!(count <= 3 + errors + commands * settings.max_recipients, "{count} replies");
 }
 
-/// Dot-stuffs and unstuffs any bytes, split into pieces. A stuffed message comes back unchanged,
-/// and unstuffing does not depend on how the bytes are split.
+/// A stuffed message comes back unchanged, and unstuffing does not depend on how the bytes are
+/// split.
 pub fn dot(data: &[u8]) {
     let data = bounded(data);
     let mut message = data.to_vec();
@@ -251,7 +248,7 @@ pub fn address(data: &[u8]) {
     }
 }
 
-/// Checks that folding an address twice changes nothing more, and that its detail can be split off.
+/// Checks that folding twice changes nothing more, and that the detail can be split off.
 fn check_folding(address: &Address) {
     let folded = address.folded();
     assert_eq!(folded.folded(), folded, "folded twice");
@@ -333,7 +330,6 @@ pub fn jmap(data: &[u8]) {
     }
     let mut answers: Vec<Invocation> = Vec::new();
     for mut call in request.calls {
-        // Each call returns its arguments.
         let answer = match reference::resolve(&mut call.arguments, &answers) {
             Ok(()) => {
                 assert!(
@@ -356,7 +352,7 @@ pub fn jmap(data: &[u8]) {
         session_state: SessionState(0),
     };
     let size = response.json().to_string().len();
-    // One byte of a JSON text may be written as six.
+    // A byte of a JSON text may be written as six.
     let max = 6 * (data.len() + calls * limits::MAX_REFERENCED_BYTES) + 100;
     assert!(size <= max, "{size} bytes of response to {} of request", data.len());
 }

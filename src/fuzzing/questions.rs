@@ -25,9 +25,8 @@ use crate::wire::jmap::{MethodError, arguments};
 
 const ACCOUNT: AccountId = AccountId(1);
 
-/// Parses any bytes as the arguments of Email/query (`{"filter", "sort", ...}`), which gives a
-/// query or an error of the right type, and runs the query. Equivalent filters and windows give the
-/// same emails.
+/// Parses any bytes as the arguments of Email/query, which gives a query or an error of the right
+/// type, and runs the query. Equivalent filters and windows give the same emails.
 pub fn filter(data: &[u8]) {
     let Ok(value) = serde_json::from_slice::<Value>(bounded(data)) else { return };
     let part = |name: &str| value.get(name).filter(|part| !part.is_null());
@@ -79,7 +78,6 @@ pub fn filter(data: &[u8]) {
     }
 }
 
-/// Checks that a query, equivalent queries, its window and queryChanges agree.
 fn check_query(spec: &QuerySpec, window: Window) {
     let (snapshot, secrets) = (store().snapshot(), store().secrets());
     let run = |filter: Filter, window: Window| -> Result<QueryAnswer, Error> {
@@ -108,7 +106,6 @@ fn check_query(spec: &QuerySpec, window: Window) {
             "{part:?} of {whole:?}"
         );
     }
-    // Since modseq 0, every email of the result was added.
     let first = QueryChanges {
         spec: spec.clone(),
         since: ModSeq(0),
@@ -123,8 +120,7 @@ fn check_query(spec: &QuerySpec, window: Window) {
     );
 }
 
-/// A store, created once, with an account that has two mailboxes, twelve emails in six threads, and
-/// some maintained listings.
+/// A store with an account that has two mailboxes, twelve emails in six threads, and some listings.
 fn store() -> &'static Store {
     static STORE: OnceLock<Store> = OnceLock::new();
     STORE.get_or_init(|| {

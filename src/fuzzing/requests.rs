@@ -26,7 +26,6 @@ use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options, Store};
 use crate::wire::jmap::{json as i_json, parse};
 use crate::wire::smtp::Reply;
 
-/// The number of mutated requests for each input.
 const VARIANTS: usize = 6;
 
 /// Sends the input as a request, and variants of it with one to three other values.
@@ -48,13 +47,11 @@ pub fn request(data: &[u8]) {
     assert_eq!(service.ann.store.check().expect("a check"), []);
 }
 
-/// A service with two users.
 struct ServiceFixture {
     ann: Context,
     account: AccountId,
     /// A guest, with whom one mailbox of Ann's is shared.
     bob: Context,
-    /// An email of Ann's in no shared mailbox.
     hidden: EmailId,
 }
 
@@ -81,7 +78,6 @@ impl ServiceFixture {
         run_request(&self.ann, data);
     }
 
-    /// Whether Bob may read an email now.
     fn is_open(&self, email: &EmailMetadata) -> bool {
         let snapshot = self.ann.store.snapshot();
         let bob = self.bob.caller.account.unwrap_or_default();
@@ -92,8 +88,7 @@ impl ServiceFixture {
     }
 }
 
-/// Runs a request, checks the response, and returns it as JSON. A malformed request returns an
-/// empty string.
+/// Returns the response as JSON, or for a malformed request an empty string.
 fn run_request(context: &Context, data: &[u8]) -> String {
     let request = match parse(data, CAPABILITIES) {
         Ok(request) => request,
@@ -108,7 +103,7 @@ fn run_request(context: &Context, data: &[u8]) -> String {
     let responses = answer.get("methodResponses").and_then(Value::as_array).expect("responses");
     let mut answered: Vec<&str> = responses.iter().filter_map(|one| one.get(2)?.as_str()).collect();
     assert_eq!(answered.len(), responses.len(), "{answer}");
-    // A call may cause an implicit call, whose response has the same id.
+    // An implicit call has a response with the same id.
     answered.dedup();
     let mut asked: Vec<&str> = ids.iter().map(String::as_str).collect();
     asked.dedup();
@@ -120,7 +115,6 @@ fn run_request(context: &Context, data: &[u8]) -> String {
     String::from_utf8(written).expect("a text")
 }
 
-/// Returns the number of values in a JSON document: itself and all nested ones.
 fn count(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(count).sum(),
@@ -151,7 +145,6 @@ fn replace_value(value: &mut Value, n: &mut usize, rng: &mut InputRng) {
     }
 }
 
-/// Returns a value that a client may send by mistake or to do harm.
 fn unusual_value(rng: &mut InputRng) -> Value {
     let many: Vec<Value> = (0..rng.upto(40)).map(|n| format!("x{n}").into()).collect();
     let all = [
@@ -210,12 +203,11 @@ pub(super) fn empty_service() -> (Context, AccountId) {
     (context, account)
 }
 
-/// A word that occurs only in the email that is in no shared mailbox.
 const SECRET: &str = "Xyzzy";
 
 impl ServiceFixture {
-    /// Makes a service with Ann and Bob, and three emails of Ann's: one in the Inbox, one in a
-    /// mailbox that is shared with Bob, and one in both.
+    /// Ann has three emails: one in the Inbox, one in a mailbox that is shared with Bob, and one in
+    /// both.
     fn new() -> Self {
         let (ann, account) = empty_service();
         let bob = ann
@@ -242,7 +234,7 @@ impl ServiceFixture {
     }
 }
 
-/// Creates an email, in the mailboxes that `at` chooses: the shared one, the Inbox.
+/// `at` chooses the mailboxes: the shared one, the Inbox.
 fn create_email(
     context: &Context,
     account: AccountId,

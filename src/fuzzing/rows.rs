@@ -22,9 +22,8 @@ use crate::store::table::keys::*;
 use crate::store::table::{self, Table, decode_key};
 use crate::store::{AccountStateRow, DeliveryRow, EncodedMessage, Error, Folds, Thread, ToldRow};
 
-/// Decodes any bytes as a row of each type with the trait `Row`, and as the rows of a message. The
-/// result is a row, which in most cases is encoded and must decode to itself; or an error that
-/// names the key of the damaged row.
+/// Decodes any bytes as a row of each type. The result is a row, which in most cases is encoded and
+/// must decode to itself; or an error that names the key of the damaged row.
 pub fn row(data: &[u8]) {
     let data = bounded(data);
     check_row::<AccountRow>(data);
@@ -60,7 +59,6 @@ pub fn row(data: &[u8]) {
         assert_eq!(decode_content(b"key", &encoded), Ok((prefix, content)));
     }
     if let Some(tokens) = tokens {
-        // Decoded words and positions are always in ascending order.
         let ascending = tokens.words.is_sorted_by_key(|word| word.hash);
         assert!(ascending && tokens.words.iter().all(|word| word.positions.is_sorted()));
         let rows = MessageRows { tokens: tokens.clone(), ..MessageRows::default() };
@@ -108,14 +106,13 @@ pub fn fold(data: &[u8]) {
     let in_order =
         |one: &Posting, next: &Posting| (&one.token, one.ordinal) <= (&next.token, next.ordinal);
     assert!(postings.windows(2).all(|pair| in_order(&pair[0], &pair[1])));
-    // The limit of a block depends on the input: that of a short one splits postings.
+    // A short limit of a block splits postings.
     let mut blocks = BlockWriter::new(data.len() * 4);
     for one in &postings {
         blocks.push(&one.token, one.ordinal, one.fields, &one.positions);
     }
     let again =
         blocks.finish().iter().map(|block| postings_of(&block.value)).collect::<Vec<_>>().concat();
-    // Encoding may split a posting, so single positions are compared.
     let positions_of = |all: &[Posting]| -> Vec<_> {
         let all = all.iter().filter(|one| !one.positions.is_empty());
         all.flat_map(|one| {
@@ -144,8 +141,8 @@ fn postings_of(data: &[u8]) -> Vec<Posting> {
     postings(data).unwrap()
 }
 
-/// Encodes two keys of most tables (`store::table` tests the keys of all). Keys sort as their bytes
-/// do and decode to themselves, and each id has exactly one spelling.
+/// Encodes two keys of most tables. Keys sort as their bytes do and decode to themselves, and each
+/// id has exactly one spelling.
 pub fn key(data: &[u8]) {
     let mut choices = Choices(data);
     let (one, other) = (KeyFields::of(&mut choices), KeyFields::of(&mut choices));
@@ -162,7 +159,6 @@ pub fn key(data: &[u8]) {
     assert_eq!((email.to_string().parse(), blob.to_string().parse()), (Ok(email), Ok(blob)));
 }
 
-/// The fields that keys are made of.
 struct KeyFields {
     account: AccountId,
     uid: MailboxUid,
@@ -220,7 +216,7 @@ impl KeyFields {
         BlobHash(self.hash)
     }
 
-    /// Checks a key of each form whose fields all have a fixed width, except for `ActionCauseKey`.
+    /// The fields of these keys have a fixed width, except for `ActionCauseKey`.
     fn check_keys(&self, other: &Self) {
         let all = [self, other];
         agree::<table::Accounts>(all.map(|of| AccountKey { account: of.account }));

@@ -2,9 +2,8 @@
 //! seeds, and with the corpus of real mail.
 //!
 //! - `RESTANTE_FUZZ` is the number of mutations of each seed, `RESTANTE_SEED` the seed of the
-//!   random numbers. Together they make a small fuzzer without coverage.
-//! - An input that fails is printed, escaped. Add it to `fuzz/corpus`, and add a test of the error
-//!   beside the code.
+//!   random numbers.
+//! - An input that fails is printed, escaped.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -40,7 +39,6 @@ fn seeds(name: &str) -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The lines that the client sends in a file of `tests/dialogs`.
 fn client_lines(file: &Path) -> Vec<u8> {
     let text = fs::read_to_string(file).unwrap();
     let lines =
@@ -48,7 +46,6 @@ fn client_lines(file: &Path) -> Vec<u8> {
     lines.collect::<String>().into_bytes()
 }
 
-/// The most bytes of a failing input that are printed.
 const MAX_SHOWN_BYTES: usize = 4096;
 
 fn run(name: &str, body: FuzzBody, input: &[u8]) {
@@ -78,8 +75,6 @@ fn replay(name: &str, default: u64) {
     }
 }
 
-/// Makes one random change: a changed, inserted, removed or repeated part, a part of another seed,
-/// a special string, or a shorter input.
 fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], rng: &mut InputRng) {
     let at = rng.upto(input.len());
     let end = (at + rng.upto(16)).min(input.len());

@@ -8,8 +8,8 @@ use crate::config;
 use crate::message::parse::date as header_date;
 use crate::model::{UtcMillis, clock};
 
-/// Parses any text as a date of the command line, of a header field and of RFC 3339. An end is
-/// never before its beginning, and a parsed date reads the same after it is written.
+/// Parses any text as a date. An end is never before its beginning, and a parsed date reads the
+/// same after it is written.
 pub fn date(data: &[u8]) {
     let data = data.get(..512).unwrap_or(data);
     let text = String::from_utf8_lossy(data);
@@ -38,7 +38,7 @@ pub fn date(data: &[u8]) {
     }
 }
 
-/// Checks that a time reads the same, up to whole seconds, after it is written.
+/// Checks that a time, up to whole seconds, reads the same after it is written.
 fn check_rfc3339(at: UtcMillis) {
     let written = at.rfc3339();
     let seconds = UtcMillis(at.0.div_euclid(1000) * 1000);
@@ -48,8 +48,8 @@ fn check_rfc3339(at: UtcMillis) {
     }
 }
 
-/// Parses any text as a configuration file. The result is a configuration, or problems with a line
-/// and a description.
+/// Parses any text as a configuration file: a configuration, or problems with a line and a
+/// description.
 pub fn config(data: &[u8]) {
     let text = String::from_utf8_lossy(bounded(data));
     let file = Path::new("restante.toml");

@@ -9,11 +9,10 @@ use crate::transfer::ledger::Ledger;
 use crate::transfer::mbox::{MboxEntry, MboxMessage, MboxReader, write};
 use crate::transfer::{MailboxPath, name, utf7};
 
-/// The largest message that is read.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// Reads any bytes as an mbox file: messages are bounded and do not overlap, and messages that are
-/// written are read again.
+/// Reads any bytes as an mbox file: messages are bounded, do not overlap, and are read again after
+/// they are written.
 pub fn mbox(data: &[u8]) {
     let data = bounded(data);
     let mails = read(data, MAX_MESSAGE_BYTES);
@@ -48,7 +47,7 @@ pub fn mbox(data: &[u8]) {
     assert_eq!(again, expected);
 }
 
-/// Reads the messages of an mbox file, of each at most `max_bytes`, up to the first error.
+/// Reads the messages of an mbox file up to the first error.
 fn read(file: &[u8], max_bytes: usize) -> Vec<MboxMessage> {
     let mut reader = MboxReader::new(file, max_bytes);
     let mut mails = Vec::new();
@@ -60,7 +59,7 @@ fn read(file: &[u8], max_bytes: usize) -> Vec<MboxMessage> {
     mails
 }
 
-/// Reads any bytes as names of folders and messages and as files of metadata: names that are made
+/// Reads any bytes as names of folders and messages and as files of metadata. Names that are made
 /// of the result are single components of a path, and are read as the same again.
 pub fn folder(data: &[u8]) {
     let data = bounded(data);
@@ -92,8 +91,8 @@ pub fn folder(data: &[u8]) {
     assert!(known.iter().all(|word| keyword::normalize(word).as_ref() == Some(word)));
 }
 
-/// Checks that the names that a mailbox gets in a Maildir and in a tree are safe components of a
-/// path, and that they and the card are read as the same mailbox.
+/// Checks that the names that a mailbox gets in a Maildir and in a tree are safe, and that they and
+/// the card are read as the same mailbox.
 fn check_names(place: &MailboxPath) {
     let safe = |name: &str| {
         let fits = (1..=245).contains(&name.len());

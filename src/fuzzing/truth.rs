@@ -18,11 +18,10 @@ const ACCOUNT: AccountId = AccountId(1);
 /// An account that may subscribe to mailboxes of the first.
 const BOB: AccountId = AccountId(2);
 const START: i64 = 1_795_251_600_000;
-/// The most changes that are made in one run.
 const MAX_CHANGES: usize = 48;
 
-/// Makes deliveries, moves, flags, destructions, replies and other changes in any order. The store
-/// contains what the model says, and passes its check, also after it is opened again.
+/// Makes changes in any order. The store contains what the model says, and passes its check, also
+/// after it is opened again.
 pub fn store(data: &[u8]) {
     let mut choices = Choices(data);
     let mut model = ModelStore::new();
@@ -44,7 +43,7 @@ pub fn damage(data: &[u8]) {
         model.change(&mut Choices(&[0, 1, 0, 3]), n);
         model.change(&mut Choices(&[6, 1]), n);
     }
-    // The table of the site is left out: without its row the store cannot be opened.
+    // Without the row of the site the store cannot be opened.
     let table =
         Table::ALL.get(1 + choices.below(Table::ALL.len() - 1)).copied().unwrap_or(Table::Accounts);
     let rows = model.engine.rows(table);
@@ -76,29 +75,24 @@ pub fn damage(data: &[u8]) {
         Listing { uid: MailboxUid(1), filter: ListingFilter::Every, shape: Shape::Emails };
     let _read = snapshot.listing(ACCOUNT, listing, None, 10);
     drop(snapshot);
-    // Later changes succeed or fail.
     for id in model.live.clone() {
         let _changed = model.store.commit(ACCOUNT, |txn| txn.destroy_email(id));
     }
 }
 
-/// The attributes of a mailbox, and the accounts that are subscribed to it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct MailboxPreferences {
     attributes: BTreeMap<String, String>,
     subscribed: BTreeSet<AccountId>,
 }
 
-/// A store, and a model of its contents.
 struct ModelStore {
     engine: Arc<MemoryEngine>,
     clock: Arc<FixedClock>,
     store: Store,
     mailboxes: Vec<MailboxUid>,
     preferences: BTreeMap<MailboxUid, MailboxPreferences>,
-    /// The live emails, in no order.
     live: Vec<EmailId>,
-    /// The actions in the outbox, in no order.
     queued: Vec<ActionId>,
 }
 
@@ -153,8 +147,8 @@ impl ModelStore {
         result
     }
 
-    /// Makes one change, which the choices decide, in the store and in the model. `n` is the number
-    /// of the change: it makes each message unique.
+    /// Makes one change, which the choices decide, in the store and in the model. `n` makes each
+    /// message unique.
     fn change(&mut self, choices: &mut Choices<'_>, n: usize) {
         self.clock.advance(std::time::Duration::from_millis(choices.0.len() as u64 % 3));
         match choices.below(9) {
@@ -171,7 +165,7 @@ impl ModelStore {
         }
     }
 
-    /// Delivers a message. It is refused if the account has as many emails as its quota allows.
+    /// A delivery is refused if the account has as many emails as its quota allows.
     fn deliver(&mut self, choices: &mut Choices<'_>, n: usize) {
         let keys = choices.byte();
         let raw = format!("Subject: {n}\r\n\r\n{keys}\r\n").into_bytes();
@@ -273,8 +267,8 @@ impl ModelStore {
         self.commit(|txn| txn.set_vacation(&response));
     }
 
-    /// Sets an attribute or a subscription. A valid change takes one modseq if it changes anything;
-    /// an invalid one is refused.
+    /// A valid change of an attribute or a subscription takes one modseq if it changes anything; an
+    /// invalid one is refused.
     fn set_preference(&mut self, choices: &mut Choices<'_>) {
         let (what, uid) = (choices.byte(), self.mailboxes[choices.below(self.mailboxes.len())]);
         let mut wanted = self.preferences[&uid].clone();
@@ -319,15 +313,13 @@ impl ModelStore {
         self.preferences.insert(uid, wanted);
     }
 
-    /// Returns the mailboxes that the bits choose, or the first one if they choose none.
+    /// Returns the mailboxes that the bits choose, or else the first one.
     fn some_mailboxes(&self, bits: u8) -> BTreeSet<MailboxUid> {
         let chosen = self.mailboxes.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
         let chosen: BTreeSet<MailboxUid> = chosen.map(|(_, uid)| *uid).collect();
         if chosen.is_empty() { self.mailboxes.iter().copied().take(1).collect() } else { chosen }
     }
 
-    /// Checks that the store passes its check and contains exactly what the model says, also after
-    /// it is opened again.
     fn finish(mut self) {
         self.live.sort_unstable();
         self.queued.sort_unstable();
@@ -358,7 +350,6 @@ fn check_contents(store: &Store, live: &[EmailId], queued: &[ActionId]) {
     assert_eq!(actions, queued);
 }
 
-/// Reads from the store what the model has of its mailboxes.
 fn read_preferences(store: &Store) -> BTreeMap<MailboxUid, MailboxPreferences> {
     let snapshot = store.snapshot();
     let subscribed_by = |user| snapshot.subscribed_mailboxes(ACCOUNT, user).unwrap();
