@@ -1,7 +1,5 @@
-//! Checks the values of the configuration, and reports each problem with a remedy.
-//!
-//! The parser has checked the type and the syntax of every value. The rules here concern ranges,
-//! addresses, and keys that must fit together. Files that the configuration names are not opened.
+//! Checks the values of the configuration: ranges, addresses, and keys that must fit together.
+//! Files that the configuration names are not opened.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +15,6 @@ use crate::trace;
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Returns every problem of `config`, which was parsed from the `text` of `file`.
 #[must_use]
 pub fn check(config: &Config, text: &str, file: &Path) -> Vec<ConfigProblem> {
     let mut problems = Vec::new();
@@ -332,9 +329,8 @@ fn check_relay_and_queue(config: &Config, report: ReportProblem<'_>) {
     }
 }
 
-/// Returns the line, from 1, that sets a key of a table.
-///
-/// If no line does, returns the line of the header `[table.key]` or `[table]`.
+/// Returns the line, from 1, that sets a key of a table, or else that of the header `[table.key]`
+/// or `[table]`.
 fn line_of(text: &str, table: &str, key: &str) -> Option<usize> {
     let mut current = String::new();
     let mut header = None;

@@ -1,6 +1,6 @@
 //! Turns the values of the configuration into the settings of each room.
 //!
-//! - The values have been checked: what `check` refuses does not get here.
+//! - The values must have passed `check`.
 //! - Certificates, keys and the relay's password are read from their files here, so these
 //!   conversions can fail.
 
@@ -23,9 +23,9 @@ use crate::net::listen::{Access, ListenAddress};
 use crate::net::lmtp::LmtpSettings;
 use crate::{account, deliver, outbox, proof, queue, store, trace, upkeep, vacation};
 
-/// The default group that may connect to the LMTP socket: Postfix's own processes.
+/// The group of Postfix's own processes.
 const POSTFIX_GROUP: &str = "postfix";
-/// The default LMTP socket if systemd passes none. Postfix can reach it from its chroot.
+/// Postfix can reach this socket from its chroot.
 const LMTP_SOCKET: &str = "/var/spool/postfix/private/restante";
 
 impl Config {
@@ -56,7 +56,7 @@ impl Config {
         }
     }
 
-    /// Returns the configured host name, otherwise the name of the machine.
+    /// The default is the name of the machine.
     #[must_use]
     pub fn hostname(&self) -> String {
         let machine_name = || {
@@ -93,8 +93,7 @@ impl Config {
         }
     }
 
-    /// Returns the addresses at which LMTP is served. `systemd_passes` tells whether systemd passes
-    /// a socket with the given name.
+    /// `systemd_passes` tells whether systemd passes a socket with the given name.
     #[must_use]
     pub fn lmtp_addresses(&self, systemd_passes: impl Fn(&str) -> bool) -> Vec<ListenAddress> {
         match &self.lmtp.listen {
@@ -104,14 +103,12 @@ impl Config {
         }
     }
 
-    /// Returns who may connect to the Unix sockets for LMTP: Postfix. Whether it is trusted to name
-    /// the client's address is another setting (`trusted`).
+    /// Returns who may connect to the Unix sockets for LMTP.
     #[must_use]
     pub fn lmtp_access(&self) -> Access {
         Access::Group { name: self.lmtp.socket_group.clone(), default_group: Some(POSTFIX_GROUP) }
     }
 
-    /// Returns who may read metrics from a Unix socket.
     #[must_use]
     pub fn metrics_access(&self) -> Access {
         Access::Group { name: self.metrics.socket_group.clone(), default_group: None }
@@ -123,7 +120,7 @@ impl Config {
         self.metrics.listen.as_ref().map(listen_address)
     }
 
-    /// Returns the settings of the LMTP server. Reads certificate and key, if configured.
+    /// Reads certificate and key, if configured.
     ///
     /// # Errors
     /// The problem of certificate or key, with a remedy.
@@ -174,8 +171,8 @@ impl Config {
         }
     }
 
-    /// Returns the settings of the queue. Reads the signing keys, the relay's password and the
-    /// certificates of authorities, if configured.
+    /// Reads the signing keys, the relay's password and the certificates of authorities, if
+    /// configured.
     ///
     /// # Errors
     /// The first problem of these files, with a remedy.
@@ -222,7 +219,7 @@ impl Config {
         })
     }
 
-    /// Reads the password for the relay. Returns `None` if no login is configured.
+    /// Returns `None` if no login is configured.
     ///
     /// # Errors
     /// The problem of the password file, with a remedy.
@@ -269,7 +266,6 @@ impl Config {
         }
     }
 
-    /// Returns the limits of all LMTP connections together.
     #[must_use]
     pub fn lmtp_ceiling(&self) -> Ceiling {
         Ceiling::new(self.limits.connections, self.limits.in_flight.0)
@@ -281,7 +277,7 @@ impl Config {
         let (buffers, default) = (bytes(self.store.write_buffers), store::Options::default());
         store::Options {
             cache_bytes: bytes(self.store.cache),
-            // One table may take a quarter, so that a busy table does not flush all others.
+            // A quarter for one table, so that a busy table does not flush all others.
             memtable_bytes: default.memtable_bytes.min(buffers / 4),
             total_memtable_bytes: buffers,
             log_bytes: self.store.write_buffers.0.saturating_mul(2),
@@ -292,7 +288,7 @@ impl Config {
 
     #[must_use]
     pub fn control_settings(&self) -> ControlSettings {
-        // A request may contain the largest message in base64, which is 4/3 of its size.
+        // Base64 is 4/3 of the size.
         let encoded_message = self.limits.message.0.saturating_mul(3) / 2;
         ControlSettings {
             vacation: self.vacation_settings(),
@@ -307,13 +303,11 @@ impl Config {
         }
     }
 
-    /// Returns the directory for message bodies that are too large for memory.
     fn spill_dir(&self) -> PathBuf {
         self.store.path.join("spill")
     }
 
-    /// Returns table and key of each value of `new` that differs from `self` and takes effect only
-    /// after a restart.
+    /// Returns table and key of each changed value that takes effect only after a restart.
     #[must_use]
     pub fn changes_for_restart(&self, new: &Self) -> Vec<&'static str> {
         [
@@ -335,7 +329,7 @@ impl Config {
     }
 
     /// Returns the configuration after a reload: `new`, but with the values of `self` for the keys
-    /// that need a restart (see [`changes_for_restart`](Self::changes_for_restart)).
+    /// that need a restart.
     #[must_use]
     pub fn after_reload(&self, new: Self) -> Self {
         Self {
@@ -358,7 +352,6 @@ impl Config {
     }
 }
 
-/// Reads the certificates of the authorities that are trusted to certify the relay.
 fn read_authorities(file: &Path) -> Result<Vec<Vec<u8>>, String> {
     let describe = |problem: &dyn std::fmt::Display| {
         let remedy = "name a PEM file of certificates that the service's user can read";

@@ -1,7 +1,6 @@
 //! Reads the private keys of `[dkim]` from their files.
 //!
-//! - A file that every user of the machine may read or write is refused.
-//! - The mode is read from the opened file, so that nobody can exchange the file in between.
+//! The mode is read from the opened file, so that nobody can exchange the file in between.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -12,11 +11,10 @@ use std::sync::Arc;
 use super::{Config, DkimKeySection};
 use crate::proof::{Signer, SigningKey};
 
-/// The largest key file that is read.
 const MAX_KEY_BYTES: u64 = 64 * 1024;
 
 impl Config {
-    /// Reads the signing keys. Returns `None` if no key is configured.
+    /// Returns `None` if no key is configured.
     ///
     /// # Errors
     /// The problem of the first key that cannot be used, with a remedy.
@@ -28,8 +26,6 @@ impl Config {
 }
 
 impl DkimKeySection {
-    /// Reads the key.
-    ///
     /// # Errors
     /// The problem of the file or the key, with a remedy.
     pub fn read(&self) -> Result<SigningKey, String> {

@@ -14,21 +14,17 @@ use crate::net::ceiling::Ceiling;
 use crate::net::http::{AllowedOrigins, HttpSettings, Network, Proxies};
 use crate::net::listen::{Access, ListenAddress};
 
-/// The default group that may connect to the Unix sockets. It is not the service's own group, whose
-/// members manage all accounts.
+/// Not the service's own group, whose members manage all accounts.
 const PROXY_GROUP: &str = "restante-http";
 
-/// The table `[http]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HttpSection {
-    /// Where to listen; `None`: JMAP is only served on the control socket.
+    /// `None`: JMAP is only served on the control socket.
     pub listen: Option<Vec<ListenValue>>,
     /// The group that may connect to the Unix sockets in `listen`.
     pub socket_group: Option<String>,
-    /// PEM certificate chain for TLS.
     pub tls_certificate: Option<PathBuf>,
-    /// PEM private key for TLS.
     pub tls_key: Option<PathBuf>,
     /// The base of the URLs in the JMAP session; `None`: as the client's Host field says.
     pub url: Option<String>,
@@ -37,15 +33,11 @@ pub struct HttpSection {
     pub proxy_field: ProxyField,
     /// Origins of web pages whose scripts may use the API; `*` is every origin.
     pub origins: Vec<String>,
-    /// Media types that may not be uploaded.
     pub refused_types: Vec<String>,
-    /// The size of the largest upload.
     pub max_upload: ByteSize,
-    /// The most uploads of a user in a minute.
     pub uploads_per_minute: u32,
-    /// The most bytes that a user uploads in a minute.
     pub uploaded_per_minute: ByteSize,
-    /// The most connections at a time, of all listeners together.
+    /// Of all listeners together.
     pub connections: usize,
     /// Whether changes may be pushed to loopback and private addresses.
     pub push_to_private: bool,
@@ -78,27 +70,23 @@ impl Default for HttpSection {
 pub enum ProxyField {
     #[default]
     XForwardedFor,
-    /// The standard field (RFC 7239).
     Forwarded,
 }
 
 impl Config {
-    /// Returns the addresses at which JMAP is served in public.
     #[must_use]
     pub fn http_addresses(&self) -> Vec<ListenAddress> {
         self.http.listen.iter().flatten().map(listen_address).collect()
     }
 
-    /// Returns who may connect to the public Unix sockets: proxies. Another setting,
-    /// `trusted_proxies`, says whether they are trusted to name the client's address.
+    /// Returns who may connect to the public Unix sockets: proxies.
     #[must_use]
     pub fn http_access(&self) -> Access {
         Access::Group { name: self.http.socket_group.clone(), default_group: Some(PROXY_GROUP) }
     }
 
-    /// Returns the settings of the public listener. Reads certificate and key, if configured. The
-    /// values must have passed `check_http`: a proxy that is no network is left out without an
-    /// error.
+    /// Reads certificate and key, if configured. The values must have passed `check_http`: a proxy
+    /// that is no network is left out without an error.
     ///
     /// # Errors
     /// The problem of certificate or key, with a remedy.
@@ -140,14 +128,12 @@ impl Config {
         })
     }
 
-    /// Returns the limit of public connections.
     #[must_use]
     pub fn http_ceiling(&self) -> Ceiling {
         Ceiling::new(self.http.connections, u64::MAX)
     }
 }
 
-/// Reports every invalid value of `[http]`.
 pub(super) fn check_http(http: &HttpSection, report: ReportProblem<'_>) {
     let mut report =
         |key: &str, problem: String, remedy: &str| report("http", key, problem, remedy);

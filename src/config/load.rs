@@ -1,22 +1,18 @@
-//! Reads the configuration file. Every problem is reported with the file and, where they are known,
-//! the line and a remedy.
+//! Reads the configuration file.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::{Config, check};
 
-/// The file that is read if neither the command line nor the environment names one.
 pub const DEFAULT_PATH: &str = "/etc/restante/restante.toml";
 
-/// The size of the largest file that is read.
 const MAX_CONFIG_BYTES: u64 = 1024 * 1024;
 
-/// One problem of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigProblem {
     pub file: PathBuf,
-    /// The line, from 1; `None` if the problem concerns the whole file.
+    /// From 1; `None` if the problem concerns the whole file.
     pub line: Option<usize>,
     pub problem: String,
     /// What the administrator can do; may be empty.
@@ -34,7 +30,6 @@ impl fmt::Display for ConfigProblem {
     }
 }
 
-/// The problems of a file; at least one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigProblems(pub Vec<ConfigProblem>);
 
@@ -50,9 +45,7 @@ impl fmt::Display for ConfigProblems {
     }
 }
 
-/// Reads the file at `path`, or at [`DEFAULT_PATH`] if `path` is `None`.
-///
-/// Returns the defaults if there is no file at [`DEFAULT_PATH`].
+/// Reads the file at `path`, or else at [`DEFAULT_PATH`]; the defaults if there is no file there.
 ///
 /// # Errors
 /// One problem if the file cannot be read or parsed; otherwise every problem that [`check()`]
@@ -119,7 +112,6 @@ fn line_at(text: &str, offset: usize) -> usize {
     text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
 }
 
-/// Turns a message of the TOML parser into a problem and a remedy.
 fn explain(message: &str) -> (String, String) {
     let mut quoted = message.split('`').skip(1).step_by(2);
     if message.starts_with("unknown field") || message.starts_with("unknown variant") {
@@ -132,7 +124,7 @@ fn explain(message: &str) -> (String, String) {
         };
         return (format!("unknown {what} `{unknown}`"), remedy);
     }
-    // The error texts of `config::value` have the problem and the remedy in one sentence.
+    // The errors of `config::value` have the problem and the remedy in one sentence.
     if let Some((problem, remedy)) = message.split_once(": write ") {
         return (problem.to_owned(), format!("write {remedy}"));
     }
@@ -145,8 +137,8 @@ fn nearest<'a>(unknown: &str, valid: &[&'a str]) -> Option<&'a str> {
     (distance <= 1 + unknown.chars().count() / 3).then_some(name)
 }
 
-/// Returns the Levenshtein distance of the first 64 characters of two words, ignoring case and the
-/// difference between `_` and `-`.
+/// The Levenshtein distance of the first 64 characters, ignoring case and the difference between
+/// `_` and `-`.
 fn edit_distance(one: &str, other: &str) -> usize {
     let normalized = |word: &str| -> Vec<char> {
         word.chars()

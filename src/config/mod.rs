@@ -1,12 +1,9 @@
 //! Reads the configuration file and turns it into the settings of each room.
 //!
-//! - Every key can be left out, so an empty file is valid. Only an element of `[[dkim.keys]]` must
-//!   have all of its keys.
+//! - Every key can be left out, except for those of an element of `[[dkim.keys]]`.
 //! - An unknown key is an error that suggests a similar key, or else names the valid ones.
 //! - Errors of [`load()`] name the file and, where they are known, the line and a remedy. Errors of
 //!   the conversions, which open the files that the configuration names, name the key and a remedy.
-//! - Each room has its own settings type. Only `convert`, `dkim` and `http` turn the values of the
-//!   file into those types.
 //! - `docs/config.md` describes every key. A test checks that its example equals the defaults.
 
 mod check;
@@ -38,10 +35,9 @@ pub use load::{DEFAULT_PATH, load};
 pub use store::StoreSection;
 pub use value::{ByteSize, DurationValue, ListenValue, NameServer};
 
-/// The function that a check calls for each problem, with table, key, problem and remedy.
+/// Called for each problem, with table, key, problem and remedy.
 type ReportProblem<'a> = &'a mut dyn FnMut(&str, &str, String, &str);
 
-/// The configuration file, a field for each table.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
@@ -61,22 +57,19 @@ pub struct Config {
     pub log: LogSection,
 }
 
-/// The table `[lmtp]`: the LMTP server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LmtpSection {
-    /// Where to listen. `None`: the socket `lmtp` that systemd passes, else a socket in Postfix's
-    /// private directory.
+    /// `None`: the socket `lmtp` that systemd passes, else a socket in Postfix's private directory.
     pub listen: Option<Vec<ListenValue>>,
     /// The group that may connect to the Unix sockets in `listen`.
     pub socket_group: Option<String>,
-    /// The name of this server in greetings and trace fields; `None` is the machine's name.
+    /// The name of this server; `None` is the machine's name.
     pub hostname: Option<String>,
     /// Clients that may use XFORWARD and XCLIENT: `unix` or an IP address.
     pub trusted: Vec<String>,
     /// PEM certificate chain for STARTTLS.
     pub tls_certificate: Option<PathBuf>,
-    /// PEM private key for STARTTLS.
     pub tls_key: Option<PathBuf>,
 }
 
@@ -93,7 +86,6 @@ impl Default for LmtpSection {
     }
 }
 
-/// The table `[control]`: the control socket.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ControlSection {
@@ -111,7 +103,6 @@ impl Default for ControlSection {
     }
 }
 
-/// The mailboxes that a new account gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mailboxes {
@@ -121,7 +112,6 @@ pub enum Mailboxes {
     Inbox,
 }
 
-/// The LMTP reply for an account that is over its quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OverQuota {
@@ -132,7 +122,6 @@ pub enum OverQuota {
     Refuse,
 }
 
-/// The table `[directory]`: addresses and accounts.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DirectorySection {
@@ -161,7 +150,6 @@ impl Default for DirectorySection {
     }
 }
 
-/// Whether the connection to the relay is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlsValue {
@@ -175,7 +163,6 @@ pub enum TlsValue {
     Implicit,
 }
 
-/// The protocol that the relay speaks: SMTP (RFC 5321) or LMTP (RFC 2033).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProtocolValue {
@@ -184,7 +171,6 @@ pub enum ProtocolValue {
     Lmtp,
 }
 
-/// The table `[relay]`: the server to which everything is sent.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RelaySection {
@@ -198,9 +184,7 @@ pub struct RelaySection {
     pub tls_ca: Option<PathBuf>,
     /// The name that the relay's certificate must contain; `None` is `host`.
     pub tls_name: Option<String>,
-    /// The user name for AUTH.
     pub user: Option<String>,
-    /// The file that contains the password for AUTH and nothing else.
     pub password_file: Option<PathBuf>,
     /// Whether the password may be sent unencrypted over a network.
     pub password_in_the_clear: bool,
@@ -208,11 +192,9 @@ pub struct RelaySection {
     pub timeout: DurationValue,
     /// The most actions that are sent at a time.
     pub concurrency: usize,
-    /// The most recipients of a message in one transaction.
+    /// The most recipients of one transaction.
     pub recipients: usize,
-    /// The most messages over one connection.
     pub messages_per_connection: u32,
-    /// How long an unused connection is kept open.
     pub idle: DurationValue,
     /// The first pause after the relay has failed.
     pub pause: DurationValue,
@@ -241,13 +223,11 @@ impl Default for RelaySection {
     }
 }
 
-/// The table `[queue]`: retries, and how long results are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct QueueSection {
     /// The first wait after a temporary refusal.
     pub retry_first: DurationValue,
-    /// The longest wait between two attempts.
     pub retry_longest: DurationValue,
     /// How long the result of a submission that was sent is kept.
     pub submissions: DurationValue,
@@ -263,11 +243,9 @@ impl Default for QueueSection {
     }
 }
 
-/// The results of trusted Authentication-Results fields that a sender needs to get a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Authentication {
-    /// Results are ignored.
     Off,
     /// No DMARC failure, and no SPF failure without an aligned DKIM pass.
     #[default]
@@ -276,13 +254,10 @@ pub enum Authentication {
     Strict,
 }
 
-/// The table `[vacation]`: limits of replies, and which header fields are trusted.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct VacationSection {
-    /// The most replies of one account in an hour.
     pub replies_per_hour: u32,
-    /// The most replies to one domain in an hour.
     pub replies_per_hour_to_domain: u32,
     /// The most replies of the site in an hour.
     pub replies_per_hour_in_all: u32,
@@ -309,19 +284,18 @@ impl Default for VacationSection {
     }
 }
 
-/// The table `[verify]`: this server's own checks of SPF, DKIM, DMARC and ARC.
+/// This server's own checks of SPF, DKIM, DMARC and ARC.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct VerifySection {
     /// Whether a message without results of a trusted server is checked here.
     pub on: bool,
-    /// The name servers that are asked; if empty, those of `/etc/resolv.conf`.
+    /// If empty, those of `/etc/resolv.conf`.
     pub nameservers: Vec<NameServer>,
     /// The longest time for all questions about one message.
     pub timeout: DurationValue,
     /// The most answers of name servers that are kept in memory.
     pub cache: u64,
-    /// Domains whose ARC seals are trusted.
     pub trusted_sealers: Vec<String>,
 }
 
@@ -337,15 +311,12 @@ impl Default for VerifySection {
     }
 }
 
-/// The table `[dkim]`: the keys that sign outgoing mail.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DkimSection {
-    /// A domain with several keys gets a signature by each of them.
     pub keys: Vec<DkimKeySection>,
 }
 
-/// An element of `[[dkim.keys]]`: one signing key.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DkimKeySection {
@@ -353,17 +324,13 @@ pub struct DkimKeySection {
     pub domain: String,
     /// The name of the public key in the domain's zone.
     pub selector: String,
-    /// PEM private key, RSA or Ed25519.
     pub file: PathBuf,
 }
 
-/// The table `[upkeep]`: how long data is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct UpkeepSection {
-    /// How long a destroyed email can be restored.
     pub restore: DurationValue,
-    /// How long the history of mailboxes is kept.
     pub history: DurationValue,
     /// How long a listing that was made on demand is kept after its last use.
     pub lists: DurationValue,
@@ -375,7 +342,6 @@ pub struct UpkeepSection {
     pub messages: DurationValue,
     /// How long an upload is kept that nothing refers to.
     pub uploads: DurationValue,
-    /// How often all accounts are visited.
     pub every: DurationValue,
 }
 
@@ -394,15 +360,11 @@ impl Default for UpkeepSection {
     }
 }
 
-/// The table `[limits]`: bounds of the LMTP server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LimitsSection {
-    /// The largest message that is accepted.
     pub message: ByteSize,
-    /// The most recipients of a transaction.
     pub recipients: usize,
-    /// The most connections at a time.
     pub connections: usize,
     /// The most bytes of messages that all connections together are receiving.
     pub in_flight: ByteSize,
@@ -410,7 +372,6 @@ pub struct LimitsSection {
     pub body_in_memory: ByteSize,
     /// A client that is silent for this long is disconnected.
     pub idle: DurationValue,
-    /// The longest session.
     pub session: DurationValue,
     /// How long a stop waits for messages that are being received.
     pub drain: DurationValue,
@@ -431,17 +392,14 @@ impl Default for LimitsSection {
     }
 }
 
-/// The table `[metrics]`: the listener for metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct MetricsSection {
-    /// Where metrics are served; `None`: only on the control socket.
+    /// `None`: only on the control socket.
     pub listen: Option<ListenValue>,
-    /// The group that may connect if `listen` is a Unix socket.
     pub socket_group: Option<String>,
 }
 
-/// The table `[log]`: level and format of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LogSection {
@@ -456,14 +414,12 @@ impl Default for LogSection {
     }
 }
 
-/// Where the log goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogFormat {
     /// The journal under systemd, otherwise plain.
     #[default]
     Auto,
-    /// Lines on standard error.
     Plain,
     Journald,
 }

@@ -8,13 +8,10 @@ use super::{ByteSize, ReportProblem};
 use crate::model::limits;
 use crate::store::Options;
 
-/// The table `[store]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct StoreSection {
-    /// The data directory.
     pub path: PathBuf,
-    /// The size of the block cache.
     pub cache: ByteSize,
     /// The most memory for rows that are not yet in a table file.
     pub write_buffers: ByteSize,
@@ -38,7 +35,6 @@ fn byte_size(bytes: usize) -> ByteSize {
     ByteSize(u64::try_from(bytes).unwrap_or(u64::MAX))
 }
 
-/// Reports every invalid value of `[store]`.
 pub(super) fn check_store(store: &StoreSection, report: ReportProblem<'_>) {
     if store.cache.0 < limits::MIN_STORE_CACHE_BYTES {
         let problem = "too small: data would leave the cache before it is read again".into();

@@ -22,7 +22,7 @@ fn example_equals_the_defaults() {
     assert_eq!(problems(example()), "");
 }
 
-/// Takes the keys from an error of the parser, so that no key can be left out.
+/// The keys come from an error of the parser, so that none is left out.
 #[test]
 fn example_lists_every_key() {
     let keys = |text: &str| -> Vec<String> {

@@ -10,30 +10,26 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 
 /// A size in bytes: `"50 MiB"` or `52428800`. `KB` is 1,000 bytes; `KiB`, also written `K`, is
-/// 1,024. Case does not count, and a number without a unit is bytes.
+/// 1,024.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct ByteSize(pub u64);
 
-/// A duration, such as `"30s"`. Unlike a size, it always needs a unit; `m` is minutes.
+/// A duration, such as `"30s"`. It always needs a unit; `m` is minutes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct DurationValue(pub Duration);
 
-/// An address to listen at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenValue {
-    /// The path of a Unix socket.
     Unix(PathBuf),
     Tcp {
-        /// Host name or address, without brackets.
+        /// Without brackets.
         host: String,
-        /// The port; 0 lets the system choose one.
+        /// 0 lets the system choose.
         port: u16,
     },
-    /// A socket that systemd passes under this name.
     Fd(String),
 }
 
-/// A name server: an address, followed by `:PORT` if the port is not 53.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NameServer(pub SocketAddr);
 
@@ -150,7 +146,6 @@ impl fmt::Display for ListenValue {
     }
 }
 
-/// Deserializes a value from a string, and from a number if `from_number` is set.
 struct TextVisitor<T> {
     expected: &'static str,
     from_number: Option<fn(u64) -> T>,
