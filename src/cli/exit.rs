@@ -1,5 +1,5 @@
-//! Failures of commands, and their exit codes. The codes are those of `sysexits.h`, because
-//! Postfix's pipe(8) decides by them whether mail is tried again or returned.
+//! Failures of commands, and their exit codes: those of `sysexits.h`, by which Postfix's pipe(8)
+//! decides whether mail is tried again or returned.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ impl Failure {
     }
 
     /// Converts a JMAP method error (RFC 8620 §3.6.2) or a `SetError` (§5.3) to a failure. `kind`
-    /// is its type. An unknown type is an internal error.
+    /// is its type; an unknown type is an internal error.
     #[must_use]
     pub fn from_jmap_error(kind: &str, description: &str) -> Self {
         let code = match kind {
@@ -72,8 +72,7 @@ impl Failure {
         Self::new(self.code, text)
     }
 
-    /// Writes an option in place of the property at the beginning of the text, as in
-    /// `reason: there is no reason x`.
+    /// Writes an option in place of the property at the beginning of the text.
     #[must_use]
     pub fn naming_option(self, property: &str, option: &str) -> Self {
         let rest = self.message.strip_prefix(property).and_then(|rest| rest.strip_prefix(": "));

@@ -1,11 +1,9 @@
-//! The manual: the help of every command that is not hidden, as one Markdown text. The command
-//! `manual` prints it, and a test compares it with a golden copy.
+//! The manual: the help of every command that is not hidden, as one Markdown text.
 
 use clap::{Command, CommandFactory as _};
 
 use crate::cli::args::Cli;
 
-/// Returns the manual: the long help of each command, followed by that of its subcommands.
 pub(super) fn text() -> String {
     let mut out = String::new();
     let mut root = Cli::command().term_width(100).disable_help_subcommand(true);

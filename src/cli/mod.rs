@@ -1,13 +1,11 @@
 //! The command line.
 //!
 //! - `serve` and `demo` run the service.
-//! - `config`, `dkim`, `completions`, `manual` and `restore` work on files alone, without the
-//!   service.
-//! - `check`, `repair`, `rebuild`, `reindex` and `backup` ask the running service, or open
-//!   the store themselves if none runs.
+//! - `config`, `dkim`, `completions`, `manual` and `restore` work on files alone.
+//! - `check`, `repair`, `rebuild`, `reindex` and `backup` ask the running service, or open the
+//!   store themselves if none runs.
 //! - Every other command is a client of the control socket, because only one process can have the
 //!   store open.
-//! - The exit codes are those of `sysexits.h` ([`exit`]).
 
 mod args;
 mod commands;
@@ -40,11 +38,9 @@ use exit::Failure;
 use service::serve;
 use terminal::{complain, output};
 
-/// Runs the command that the arguments name.
 #[must_use]
 pub fn main() -> ExitCode {
-    // Files contain mail and keys, so only their owner may read them. Files and sockets that others
-    // use get their permissions explicitly.
+    // Files contain mail and keys. Those that others use get their permissions explicitly.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -54,7 +50,6 @@ pub fn main() -> ExitCode {
                 if deliver::is_deliver(arguments()) { exit::TEMPORARY } else { exit::USAGE };
             // Help and version are errors to clap, but print to standard output.
             let code = if error.use_stderr() { usage } else { 0 };
-            // If printing fails there is no way to report that.
             drop(error.print());
             return ExitCode::from(code);
         }
@@ -79,7 +74,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Config(command) => config::run(&command, cli.config.as_deref()),
         Command::Dkim(command) => dkim::run(&command, cli.config.as_deref(), cli.json),
         Command::Completions { shell } => {
-            // `generate` panics if writing fails, so it writes into memory.
+            // `generate` panics if writing fails.
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "restante", &mut script);
             output::bytes(&script)
@@ -117,7 +112,6 @@ async fn run_client(command: Command, context: CommandContext) -> Result<(), Fai
         Command::Reindex(args) => repair::run(RepairScope::Reindex, &args, &context).await,
         Command::Backup(args) => backup::back_up(&args, &context).await,
         Command::Restore(args) => backup::restore(&args, &context),
-        // `run` handles these itself, and does not pass them on.
         Command::Serve
         | Command::Demo(_)
         | Command::Config(_)

@@ -32,20 +32,12 @@ use crate::store::{self, Store};
 use crate::upkeep::{self, Upkeep};
 use crate::{account, deliver};
 
-/// The name of the store's directory in the data directory.
 pub(super) const STORE: &str = "store";
 
-/// Why the service did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// The store did not open.
     #[error("the store in {path}: {error}")]
-    Store {
-        /// The data directory.
-        path: String,
-        error: store::Error,
-    },
-    /// A socket could not be bound, or a directory could not be created.
+    Store { path: String, error: store::Error },
     #[error("{place}: {error}{}", hint(place, error))]
     Listen { place: String, error: std::io::Error },
     /// A setting turned out to be wrong, such as a key that cannot be read.
@@ -74,12 +66,10 @@ impl From<ServiceError> for Failure {
     }
 }
 
-/// Returns the directory of the store.
 pub(super) fn store_dir(config: &Config) -> std::path::PathBuf {
     config.store.path.join(STORE)
 }
 
-/// Opens the store for writing, and creates it if there is none.
 pub(super) fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Store, ServiceError> {
     let path = store_dir(config);
     let options = config.store_options();
@@ -91,7 +81,7 @@ pub(super) fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Store
     store.map_err(|error| ServiceError::Store { path: path.display().to_string(), error })
 }
 
-/// Opens the store for reading only. Returns `None` if there is no store; nothing is created.
+/// Returns `None` if there is no store; nothing is created.
 pub(super) fn open_store_read_only(
     config: &Config,
     clock: Arc<dyn Clock>,
@@ -106,12 +96,11 @@ pub(super) fn open_store_read_only(
             Ok(None)
         }
     }
-    // The engine in memory has nothing of an earlier process: an empty store is opened.
+    // The engine in memory has nothing of an earlier process.
     #[cfg(not(feature = "rocksdb"))]
     if config.store.path.is_dir() { open_store(config, clock).map(Some) } else { Ok(None) }
 }
 
-/// A running service.
 #[derive(Debug)]
 pub struct Service {
     store: Store,
@@ -124,7 +113,6 @@ pub struct Service {
     jobs: Jobs,
 }
 
-/// The settings of each room, which a reload replaces while the service runs.
 #[derive(Debug)]
 struct LiveSettings {
     lmtp: LiveValue<LmtpSettings>,
@@ -139,8 +127,8 @@ struct LiveSettings {
     upkeep: LiveValue<upkeep::Settings>,
 }
 
-/// Creates a directory that only the service's user can enter. Logs a warning if it exists and
-/// others can enter it.
+/// Creates a directory that only the service's user can enter. Warns if it exists and others can
+/// enter it.
 fn private_directory(dir: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let mode = std::fs::metadata(dir)?.permissions().mode() & 0o777;
@@ -155,8 +143,7 @@ fn private_directory(dir: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Opens the directory of accounts. Completes account rows of an earlier version, which lack the
-/// account's addresses.
+/// Also completes account rows of an earlier version, which lack the account's addresses.
 async fn open_directory(store: &Store, config: &Config) -> Result<Directory, ServiceError> {
     let directory = Directory::new(store.clone(), config.directory_settings());
     let clone = directory.clone();
@@ -173,10 +160,9 @@ async fn open_directory(store: &Store, config: &Config) -> Result<Directory, Ser
     Ok(directory)
 }
 
-/// The bound listeners of a service.
 struct Listeners {
     lmtp: Vec<BoundListener>,
-    /// The bound LMTP addresses: `127.0.0.1:24`, or a path.
+    /// `127.0.0.1:24`, or a path.
     lmtp_addresses: Vec<String>,
     control: BoundListener,
     metrics: Vec<BoundListener>,
@@ -223,7 +209,6 @@ impl Listeners {
         Ok(Self { lmtp, lmtp_addresses, control, metrics, public })
     }
 
-    /// Spawns a task for each listener.
     fn serve(
         self,
         store: &Store,
@@ -264,7 +249,7 @@ impl Service {
     /// Opens the store, binds the listeners and starts all tasks.
     ///
     /// # Errors
-    /// `ServiceError`. Tasks that were already started end then, because the switch is dropped.
+    /// `ServiceError`. Tasks that were already started end then.
     pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Self, ServiceError> {
         let lmtp_settings = config.lmtp_settings().map_err(ServiceError::Setting)?;
         for dir in [&config.store.path, &lmtp_settings.spill_dir] {
@@ -332,8 +317,7 @@ impl Service {
         Ok(Self { store, lmtp, tasks, switch, config, rooms, upkeep, jobs })
     }
 
-    /// Applies another configuration. Returns the names of changed settings that need a restart:
-    /// those of the store, the listeners and the destination of the log.
+    /// Applies another configuration. Returns the names of changed settings that need a restart.
     ///
     /// A running LMTP connection keeps its `LmtpSettings`. Everything else uses the new settings
     /// from its next connection, transaction, request, look-up or round on.
@@ -360,22 +344,20 @@ impl Service {
         Ok(need_restart)
     }
 
-    /// Checks that the store accepts writes.
-    ///
     /// # Errors
     /// `Poisoned`, after a write failed.
     pub fn health(&self) -> Result<(), store::Error> {
         self.store.health()
     }
 
-    /// Returns the bound LMTP addresses: `127.0.0.1:24`, or a path.
+    /// The bound LMTP addresses: `127.0.0.1:24`, or a path.
     #[must_use]
     pub fn lmtp_addresses(&self) -> &[String] {
         &self.lmtp
     }
 
-    /// Accepts no new work, waits up to `limits.drain` for what is running, and closes the store.
-    /// For a job it waits up to 20 seconds, even if `limits.drain` is shorter.
+    /// Accepts no new work, waits up to `limits.drain` for what is running, and closes the store. A
+    /// job has up to 20 seconds, even if `limits.drain` is shorter.
     pub async fn stop(self) {
         let until = tokio::time::Instant::now() + self.config.limits.drain.0;
         self.switch.stop();

@@ -1,6 +1,5 @@
-//! A small SMTP server that keeps in memory what it receives: the relay of `demo` and of tests.
-//!
-//! It listens on the loopback interface and checks nothing. It is not for real mail.
+//! A small SMTP server on loopback that keeps in memory what it receives and checks nothing: the
+//! relay of `demo` and of tests.
 
 use std::sync::Arc;
 
@@ -9,23 +8,18 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-/// The largest message that is accepted.
 const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
-/// The longest line that is read.
 const MAX_LINE_BYTES: u64 = 64 * 1024;
 
-/// A received message and its envelope.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SinkMessage {
-    /// The argument of MAIL FROM.
     pub sender: String,
-    /// The arguments of RCPT TO.
     pub recipients: Vec<String>,
-    /// The message, with CRLF line endings.
+    /// With CRLF line endings.
     pub message: Vec<u8>,
 }
 
-/// A handle to the server, which runs as long as the runtime.
+/// The server runs as long as the runtime.
 #[derive(Debug, Clone)]
 pub struct Sink {
     port: u16,
@@ -50,8 +44,7 @@ impl Sink {
             while let Ok((stream, _)) = listener.accept().await {
                 let server = server.clone();
                 tokio::spawn(async move {
-                    // A session that breaks off is forgotten, as is the message that it was
-                    // sending.
+                    // A session that breaks off is forgotten, with its message.
                     drop(server.serve(stream).await);
                 });
             }
@@ -59,13 +52,12 @@ impl Sink {
         Ok(sink)
     }
 
-    /// Returns the TCP port of the server.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Returns all received messages, in the order of their arrival.
+    /// In the order of their arrival.
     #[must_use]
     pub fn messages(&self) -> Vec<SinkMessage> {
         self.messages.lock().clone()
@@ -82,7 +74,6 @@ impl Sink {
         }
     }
 
-    /// Serves one session.
     async fn serve(&self, stream: TcpStream) -> std::io::Result<()> {
         let mut stream = BufReader::new(stream);
         stream.write_all(b"220 sink.example ESMTP\r\n").await?;
@@ -126,7 +117,7 @@ async fn line(stream: &mut BufReader<TcpStream>) -> std::io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Reads a message up to the final dot, and removes the dots of dot-stuffing (RFC 5321 §4.5.2).
+/// Reads a message up to the final dot, without dot-stuffing (RFC 5321 §4.5.2).
 async fn body(stream: &mut BufReader<TcpStream>) -> std::io::Result<Vec<u8>> {
     let mut message = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! The command `account`, except for `account token`, which is in `token.rs`.
+//! The command `account`.
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
 
@@ -146,7 +146,7 @@ pub struct AccountSetArgs {
     pub inactive: bool,
 }
 
-/// The most bytes that are read as a password: more than the server accepts.
+/// More bytes than the server accepts as a password.
 const MAX_PASSWORD_BYTES: u64 = 4096;
 
 pub(in crate::cli) async fn run(
@@ -259,15 +259,13 @@ fn show(account: &AccountAnswer, context: &CommandContext) {
     }
 }
 
-/// Reads a size such as "2 GiB" as a number of bytes.
 fn byte_size(size: &str) -> Result<u64, Failure> {
     size.parse::<ByteSize>()
         .map(|size| size.0)
         .map_err(|problem| Failure::new(exit::USAGE, problem))
 }
 
-/// Makes the changes that the options ask for: `None` leaves a value as it is; `Some(None)`, from
-/// an empty text, removes it.
+/// `None` leaves a value as it is; `Some(None)`, from an empty text, removes it.
 fn changes(args: &AccountSetArgs) -> Result<AccountChanges, Failure> {
     let text = |option: &Option<String>| {
         option.clone().map(|text| Some(text).filter(|text| !text.is_empty()))
@@ -328,8 +326,8 @@ fn other_addresses(row: &AccountAnswer) -> String {
     others.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads a password: the first line of standard input. There is no option for it, because every
-/// user of the machine can read the arguments of a process.
+/// There is no option for the password, because every user of the machine can read the arguments of
+/// a process.
 fn read_password() -> Result<String, Failure> {
     let read_failure =
         |error: std::io::Error| Failure::new(exit::NO_INPUT, format!("no password: {error}"));
@@ -370,7 +368,7 @@ impl Drop for NoEcho {
     }
 }
 
-/// Sets a mode of the terminal; false if that failed.
+/// False if setting the mode failed.
 fn stty(mode: &str) -> bool {
     std::process::Command::new("stty").arg(mode).status().is_ok_and(|status| status.success())
 }

@@ -1,8 +1,6 @@
 //! The commands `backup` and `restore`.
 //!
-//! - The process that has the store open makes the backup: the service if it runs, else the
-//!   command.
-//! - A restore creates a new data directory and never changes the one that is in use.
+//! A restore creates a new data directory and never changes the one that is in use.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,7 +88,6 @@ pub(in crate::cli) async fn back_up(
     Ok(())
 }
 
-/// A line of the list of backups.
 #[derive(Serialize)]
 struct ListedBackup {
     #[serde(flatten)]
@@ -138,7 +135,7 @@ fn list(dir: &Path, verify: bool, context: &CommandContext) -> Result<(), Failur
 pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> Result<(), Failure> {
     let mut meter = ProgressMeter::new("restore");
     let to = args.to.join(service::STORE);
-    // What an interrupted restore left behind may stay: it is replaced.
+    // What an interrupted restore left behind is replaced.
     let partial = backup::partial_restore(&to);
     let has_other_files = |mut all: std::fs::ReadDir| {
         all.any(|entry| entry.map_or(true, |entry| entry.path() != partial))
@@ -150,7 +147,6 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
     let restored = restored.map_err(|error| restore_failure(args, &error))?;
     let store = open(&to)?;
     let secrets = store.secrets().clone();
-    // The check makes the rows of each message again, and compares them with the stored ones.
     let make_rows = |raw: &[u8]| rows_of_any(raw, &secrets);
     let found = store.check_deep(Some(&make_rows), &mut |at| {
         meter.show(&JobStage::Store(at.into()));
@@ -182,8 +178,7 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
     }
 }
 
-/// Converts an error of a restore. Names what the error leaves out: the backup that is missing, or
-/// the store that does not open.
+/// Names what the error leaves out: the backup that is missing, or the store that does not open.
 fn restore_failure(args: &RestoreArgs, error: &store::Error) -> Failure {
     let Failure { code, message } = job::store_failure(error);
     let dir = args.dir.display();

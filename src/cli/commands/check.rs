@@ -1,6 +1,4 @@
-//! The command `check`: asks the service if it runs, else reads the store itself.
-//!
-//! It changes nothing in the store, and does not create one.
+//! The command `check`. It changes nothing in the store, and does not create one.
 
 use std::sync::Arc;
 
@@ -62,7 +60,6 @@ pub(in crate::cli) async fn run(args: &CheckArgs, context: &CommandContext) -> R
     }
 }
 
-/// Says whether the store is in order: `in order: 3 accounts, 51234 rows`, or the number of faults.
 pub(super) fn result(found: &CheckFindings) -> String {
     match found.count {
         0 => format!("in order: {} accounts, {} rows", found.accounts, found.rows),

@@ -25,8 +25,7 @@ pub(in crate::cli) fn run(command: &ConfigCommand, path: Option<&Path>) -> Resul
         ConfigCommand::Check => {
             let config =
                 load(path).map_err(|faults| Failure::new(exit::CONFIG, faults.to_string()))?;
-            // Reads the certificates, keys and passwords that `serve` reads, so that their faults
-            // are reported here.
+            // Reads the certificates, keys and passwords that `serve` reads.
             config.lmtp_settings().map_err(|problem| Failure::new(exit::CONFIG, problem))?;
             config.http_settings().map_err(|problem| Failure::new(exit::CONFIG, problem))?;
             config.queue_settings().map_err(|problem| Failure::new(exit::CONFIG, problem))?;

@@ -1,14 +1,12 @@
 //! The command `deliver`, for a pipe(8) transport of Postfix: delivers a message from standard
 //! input.
 //!
-//! - Exit code 0: every recipient has the message, durably.
-//! - 67 and 69: the service itself refused the message permanently.
+//! - Exit code 0: every recipient has the message, durably. 67 and 69: the service itself refused
+//!   the message permanently.
 //! - 75: everything else, including errors of the program and of the configuration, because pipe(8)
 //!   bounces the message on any other code.
-//! - pipe(8) has one exit code for all recipients. If some have the message and others were refused
-//!   permanently, the code is 75, so that Postfix keeps the message until it delivers to each
-//!   recipient alone.
-//! - A retry does not store a second copy.
+//! - If some recipients have the message and others were refused permanently, the code is 75, so
+//!   that Postfix keeps the message until it delivers to each recipient alone.
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
@@ -34,7 +32,7 @@ pub struct DeliverArgs {
     pub recipients: Vec<String>,
 }
 
-/// The null sender as pipe(8) writes it, unless its attribute `null_sender` says otherwise.
+/// As pipe(8) writes it, unless its attribute `null_sender` says otherwise.
 const NULL_SENDER: &str = "MAILER-DAEMON";
 
 pub(in crate::cli) fn run(
@@ -46,7 +44,7 @@ pub(in crate::cli) fn run(
     exit_code(&outcomes, args.recipients.len())
 }
 
-/// Makes every failure temporary, even a panic, whose own exit code would bounce the message.
+/// Even a panic is temporary: its own exit code would bounce the message.
 fn with_temporary_failures<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     match panic::catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(|failure| Failure { code: exit::TEMPORARY, ..failure }),
@@ -100,14 +98,14 @@ fn deliver(
     Ok(answer.outcomes)
 }
 
-/// Reads the message from standard input; `None` if it exceeds `limits.message`.
+/// `None` if the message exceeds `limits.message`.
 fn read_message(config: &Config) -> Result<Option<Vec<u8>>, Failure> {
     let broken =
         |error: io::Error| Failure::new(exit::TEMPORARY, format!("standard input: {error}"));
     let max = config.limits.message.0;
     let mut stdin = io::stdin().lock();
     let Some(message) = read_at_most(&mut stdin, max).map_err(broken)? else {
-        // Reads the rest, so that pipe(8) does not fail with a closed pipe.
+        // So that pipe(8) does not fail with a closed pipe.
         io::copy(&mut stdin, &mut io::sink()).map_err(broken)?;
         return Ok(None);
     };
@@ -115,7 +113,6 @@ fn read_message(config: &Config) -> Result<Option<Vec<u8>>, Failure> {
     Ok((message.len() as u64 <= max).then_some(message))
 }
 
-/// Chooses one exit code for the replies to all recipients.
 fn exit_code(outcomes: &[RecipientReply], recipients: usize) -> Result<(), Failure> {
     let codes: Vec<u8> = outcomes.iter().map(|outcome| code_of(&outcome.reply)).collect();
     if codes.len() != recipients {
@@ -148,8 +145,8 @@ fn exit_code(outcomes: &[RecipientReply], recipients: usize) -> Result<(), Failu
     Err(Failure::new(code, lines.join("\n")))
 }
 
-/// Returns the exit code that says to pipe(8) what this reply says to an LMTP client. A refusal is
-/// permanent only if its code is about the message or the mailbox.
+/// Returns the exit code for a reply. A refusal is permanent only if its code is about the message
+/// or the mailbox.
 fn code_of(reply: &str) -> u8 {
     let enhanced = reply.get(4..).and_then(|rest| rest.split_whitespace().next());
     match (reply.as_bytes().first(), enhanced) {

@@ -1,8 +1,7 @@
 //! The command `demo`: shows on the loopback interface how mail is delivered and answered.
 //!
-//! - It creates two accounts, one of which has a vacation response, and delivers over LMTP a
-//!   conversation, list mail, automatic mail, attachments and a foreign charset.
-//! - It prints the inbox by threads, each decision with its reason, and the reply that was sent.
+//! - It delivers over LMTP a conversation, list mail, automatic mail, attachments and a foreign
+//!   charset.
 //! - Nothing leaves the machine, because the relay is a sink on the loopback interface.
 //! - It empties the data directory at its start, but only one that an earlier demo made.
 
@@ -41,7 +40,7 @@ pub struct DemoArgs {
     pub once: bool,
 }
 
-/// A message of the demo: envelope sender, recipients, bytes.
+/// Envelope sender, recipients, bytes.
 type DemoMessage = (&'static str, &'static [&'static str], &'static [u8]);
 
 const MESSAGES: [DemoMessage; 7] = [
@@ -58,10 +57,9 @@ const MESSAGES: [DemoMessage; 7] = [
     ("fyodor@example.net", &["a.berger@example.org"], include_bytes!("demo/7-koi8.eml")),
 ];
 
-/// The replies that are sent: one each to Clara, Ben, Emil and Fyodor.
+/// One each to Clara, Ben, Emil and Fyodor.
 const EXPECTED_REPLIES: usize = 4;
 
-/// The file that marks a directory as made by the demo.
 const MARK_NAME: &str = "restante-demo";
 
 pub(in crate::cli) fn run(args: &DemoArgs) -> Result<(), Failure> {
@@ -153,7 +151,6 @@ async fn create_accounts(context: &CommandContext) -> Result<(), Failure> {
     vacation::show("ann@example.org", context).await
 }
 
-/// Creates the demo's directory, and empties it if an earlier demo made it.
 fn empty_directory(dir: &Path) -> Result<PathBuf, Failure> {
     let failed =
         |error: std::io::Error| Failure::new(exit::NO_INPUT, format!("{}: {error}", dir.display()));
@@ -206,7 +203,6 @@ fn title(text: &str) {
     output::lines(&format!("\n== {text}\n"));
 }
 
-/// Delivers the messages over LMTP, and prints the replies.
 async fn deliver(address: &str) -> std::io::Result<()> {
     let mut stream = BufReader::new(TcpStream::connect(address).await?);
     read_reply(&mut stream).await?;
@@ -233,7 +229,7 @@ async fn deliver(address: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Sends a command, and returns the reply if it is positive.
+/// Returns the reply if it is positive.
 async fn send(stream: &mut BufReader<TcpStream>, command: &[u8]) -> std::io::Result<String> {
     stream.write_all(command).await?;
     let reply = read_reply(stream).await?;
@@ -247,7 +243,7 @@ async fn send(stream: &mut BufReader<TcpStream>, command: &[u8]) -> std::io::Res
     }
 }
 
-/// Reads one reply, and returns its last line.
+/// Returns the last line of one reply.
 async fn read_reply(stream: &mut BufReader<TcpStream>) -> std::io::Result<String> {
     loop {
         let mut line = String::new();
@@ -260,7 +256,6 @@ async fn read_reply(stream: &mut BufReader<TcpStream>) -> std::io::Result<String
     }
 }
 
-/// Prints commands to try, and waits for SIGTERM or SIGINT.
 async fn wait_for_signal(file: &Path, lmtp: &str) -> Result<(), Failure> {
     let program = std::env::args().next().unwrap_or_else(|| "restante".into());
     let file = file.display();

@@ -1,6 +1,5 @@
 //! The command `dkim`: creates keys for signatures, and prints their DNS records and settings.
 //!
-//! - It works on files alone, whether the service runs or not.
 //! - Only the owner of a key file can read it. If root creates it, the service's group can, too.
 //! - A key file is never overwritten.
 
@@ -19,9 +18,9 @@ use crate::model::address::domain_is_well_formed;
 use crate::net::listen::group_id;
 use crate::proof::{self, SigningKey, generate};
 
-/// The directory of new keys, unless `--file` names another.
+/// Unless `--file` names another.
 const FOLDER: &str = "/etc/restante/dkim";
-/// The service's group (systemd/restante.sysusers).
+/// See systemd/restante.sysusers.
 const GROUP: &str = "restante";
 
 #[derive(Debug, Subcommand)]
@@ -148,8 +147,8 @@ fn described(key: &SigningKey, file: &Path) -> Value {
     })
 }
 
-/// Formats the record for a zone file: as strings of at most 255 bytes (RFC 1035 §3.3), which
-/// verifiers concatenate (RFC 6376 §3.6.2.2).
+/// Formats the record for a zone file: as strings of at most 255 bytes (RFC 1035 §3.3, RFC 6376
+/// §3.6.2.2).
 fn zone_record(key: &SigningKey) -> String {
     let text = key.record();
     let strings = text.as_bytes().chunks(255).filter_map(|part| std::str::from_utf8(part).ok());
@@ -157,7 +156,6 @@ fn zone_record(key: &SigningKey) -> String {
     format!("{}. IN TXT (\n{} )\n", key.name(), strings.join("\n"))
 }
 
-/// Formats the section of the configuration for a key.
 fn settings(key: &SigningKey, file: &Path) -> String {
     let file = Value::String(file.display().to_string());
     format!(
@@ -167,8 +165,8 @@ fn settings(key: &SigningKey, file: &Path) -> String {
     )
 }
 
-/// Creates the key file, which only its owner can read. If root runs the command and the service's
-/// group exists, the group can read it, too; then returns true.
+/// Creates the key file, which only its owner can read; returns whether the service's group can,
+/// too.
 fn write(path: &Path, pem: &[u8]) -> std::io::Result<bool> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         create_open_folder(folder)?;
@@ -190,7 +188,7 @@ fn create_open_folder(folder: &Path) -> std::io::Result<()> {
         .try_for_each(|new| std::fs::set_permissions(new, std::fs::Permissions::from_mode(0o755)))
 }
 
-/// Lets the service's group read the file, if root runs the command and the group exists.
+/// If root runs the command and the group exists.
 fn let_group_read(file: &File) -> std::io::Result<bool> {
     if !rustix::process::geteuid().is_root() {
         return Ok(false);

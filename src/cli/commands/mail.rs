@@ -1,5 +1,4 @@
-//! The command `mail`, with `mail list` and `mail show`. `mail_query`, `mail_change` and `transfer`
-//! have its other subcommands.
+//! The command `mail`, with `mail list` and `mail show`.
 
 use clap::Subcommand;
 use jiff::tz::TimeZone;
@@ -114,14 +113,12 @@ pub(in crate::cli) async fn run(
     Ok(())
 }
 
-/// Returns the head of a table of emails, or of threads.
 pub(in crate::cli) fn head(threads: bool) -> &'static [&'static str] {
     const HEAD: [&str; 9] =
         ["ID", "THREAD", "RECEIVED", "FROM", "SUBJECT", "SIZE", "EMAILS", "UNREAD", "LATEST"];
     if threads { &HEAD } else { &HEAD[..6] }
 }
 
-/// Formats the rows of a table of emails or threads.
 pub(in crate::cli) fn rows(list: &[EmailRow], zone: &TimeZone) -> Vec<Vec<String>> {
     let row = |EmailRow { email, thread, .. }: &EmailRow| {
         let attachment = if email.has_attachment { " [attachment]" } else { "" };
@@ -144,7 +141,7 @@ pub(in crate::cli) fn rows(list: &[EmailRow], zone: &TimeZone) -> Vec<Vec<String
     list.iter().map(row).collect()
 }
 
-/// Returns the name of the first address, or the address if it has no name.
+/// The name of the first address, or the address if it has no name.
 pub(in crate::cli) fn from(addresses: &[NamedAddress]) -> &str {
     let Some(first) = addresses.first() else { return "" };
     first.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&first.email)

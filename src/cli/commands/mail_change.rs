@@ -1,5 +1,4 @@
-//! The commands `mail destroy`, `restore`, `purge`, `move` and `flag`. Each takes several emails,
-//! and prints for each of them whether it was changed.
+//! The commands `mail destroy`, `restore`, `purge`, `move` and `flag`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -207,7 +206,6 @@ async fn list(args: &PurgeArgs, context: &CommandContext) -> Result<(), Failure>
     Ok(())
 }
 
-/// Returns ids with an empty remark.
 fn plain(done: BTreeMap<String, ()>) -> Vec<(String, String)> {
     done.into_keys().map(|id| (id, String::new())).collect()
 }

@@ -146,7 +146,6 @@ pub(in crate::cli) async fn run(
     Ok(())
 }
 
-/// Makes one filter of all options; null if none was given.
 fn filter(
     query: &MailQueryArgs,
     before: Option<String>,
@@ -194,7 +193,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Reads an option of the form `PROPERTY[=WORD][:asc|:desc]`.
+/// Reads `PROPERTY[=WORD][:asc|:desc]`.
 fn comparator(text: &str) -> SortComparator {
     let (what, ascending) = match text.rsplit_once(':') {
         Some((what, "desc")) => (what, false),

@@ -110,7 +110,7 @@ pub enum MailboxCommand {
     },
 }
 
-/// The names of the rights on the command line and in JMAP (RFC 8621 §2).
+/// On the command line and in JMAP (RFC 8621 §2).
 const RIGHTS: [(&str, &str); 9] = [
     ("read", "mayReadItems"),
     ("add", "mayAddItems"),
@@ -187,7 +187,7 @@ pub(in crate::cli) async fn run(
     }
 }
 
-/// Returns the JMAP names of the rights that a comma-separated list names.
+/// Returns the JMAP names of the rights in a comma-separated list.
 ///
 /// # Errors
 /// Which word names no right.
@@ -252,7 +252,6 @@ async fn list(args: &AccountArgs, context: &CommandContext) -> Result<(), Failur
     Ok(())
 }
 
-/// Formats rights as `read_rights` reads them.
 fn short(rights: &[String]) -> String {
     if rights.len() == RIGHTS.len() {
         return "all".into();
@@ -264,7 +263,6 @@ fn short(rights: &[String]) -> String {
     words.collect::<Vec<_>>().join(",")
 }
 
-/// Returns arguments that name a mailbox and change nothing.
 fn change_of(mailbox: String) -> MailboxChangeArguments {
     MailboxChangeArguments { mailbox, ..MailboxChangeArguments::default() }
 }
@@ -280,7 +278,6 @@ async fn change(
     Ok(())
 }
 
-/// Prints a mailbox and what was done with it.
 fn print(context: &CommandContext, mailbox: &MailboxFacts, done: &str) {
     if context.json {
         output::json(mailbox);

@@ -215,7 +215,7 @@ async fn show(item: &ActionArgs, message: bool, context: &CommandContext) -> Res
         output::json(&answer);
         return Ok(());
     }
-    /// The properties of an action without its recipients, which follow in a table.
+    /// Without the recipients, which follow in a table.
     #[derive(Serialize)]
     struct ShownAction {
         #[serde(flatten)]
@@ -284,7 +284,6 @@ fn under_way(answer: &QueueChangeAnswer) -> String {
     }
 }
 
-/// Describes when the next attempt is made.
 fn next_attempt(row: &QueuedAction, now: UtcMillis) -> String {
     let read = |at: &Option<String>| at.as_deref().and_then(UtcMillis::parse_rfc3339);
     match (row.state.as_str(), read(&row.due), read(&row.kept_until)) {
@@ -297,7 +296,6 @@ fn next_attempt(row: &QueuedAction, now: UtcMillis) -> String {
     }
 }
 
-/// Formats a duration as "12 minutes", "1 hour" or "3 days".
 fn describe(wait: Duration) -> String {
     let seconds = wait.as_secs().max(1);
     let (number, unit) = match seconds {

@@ -1,5 +1,4 @@
-//! The commands `repair`, `rebuild` and `reindex`: the same work in three scopes, done by the
-//! service if it runs, else on the store itself.
+//! The commands `repair`, `rebuild` and `reindex`: the same work in three scopes.
 
 use clap::Args;
 
@@ -58,7 +57,6 @@ pub(in crate::cli) async fn run(
     }
 }
 
-/// Repairs the store in this process.
 fn repair_store(
     scope: RepairScope,
     args: &RepairArgs,

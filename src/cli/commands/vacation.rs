@@ -1,5 +1,4 @@
-//! The command `vacation`, with `vacation show`, `off` and `test`. `set` has `vacation set` and
-//! `text`, `log` the subcommands that show decisions.
+//! The command `vacation`, with `vacation show`, `off` and `test`.
 
 pub(in crate::cli) mod args;
 mod log;
@@ -52,7 +51,6 @@ pub(in crate::cli) async fn run(
     }
 }
 
-/// Changes the vacation response of an account.
 pub(in crate::cli) async fn update(
     context: &CommandContext,
     account: &str,
@@ -78,7 +76,6 @@ async fn change(
     let ObjectError { kind, description, properties } = ObjectError::read(refused);
     let mut description = description.unwrap_or_default();
     if let Some(first) = properties.first() {
-        // The description may begin with the name of the first property.
         let text = description.strip_prefix(&format!("{first}: ")).unwrap_or(&description);
         let options: Vec<&str> = properties.iter().map(|property| option_for(property)).collect();
         description = format!("{}: {text}", options.join(", "));
@@ -86,7 +83,7 @@ async fn change(
     Err(Failure::from_jmap_error(&kind, &description))
 }
 
-/// Returns the option that sets a property, or the property if there is none.
+/// Returns the option that sets a property, or else the property.
 fn option_for(property: &str) -> &str {
     match property {
         "fromDate" => "--from",
@@ -107,7 +104,6 @@ fn option_for(property: &str) -> &str {
     }
 }
 
-/// Prints the vacation response of an account.
 pub(in crate::cli) async fn show(name: &str, context: &CommandContext) -> Result<(), Failure> {
     let account = find_account(name, context).await?;
     let args = With(AccountRef::by_id(&account.id), VacationGetArguments::default());

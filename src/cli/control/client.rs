@@ -1,5 +1,4 @@
-//! The client of the control socket, which speaks JMAP (RFC 8620 §3.3) in HTTP/1.1 over a Unix
-//! socket.
+//! The client of the control socket: JMAP (RFC 8620 §3.3) in HTTP/1.1 over a Unix socket.
 
 use std::path::{Path, PathBuf};
 
@@ -14,16 +13,13 @@ use crate::cli::exit::{self, Failure};
 use crate::jmap::CAPABILITIES;
 use crate::wire::jmap::admin::VendorMethod;
 
-/// The largest response body that is read.
 const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
 
-/// Sends requests on one connection.
 pub(in crate::cli) type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
-/// The future that drives one connection: it must be polled for requests to be sent.
+/// Drives one connection: it must be polled for requests to be sent.
 pub(in crate::cli) type ConnectionDriver =
     hyper::client::conn::http1::Connection<TokioIo<UnixStream>, Full<Bytes>>;
 
-/// Calls the service through its control socket.
 #[derive(Debug, Clone)]
 pub struct ControlClient {
     socket: PathBuf,
@@ -35,7 +31,6 @@ impl ControlClient {
         Self { socket: socket.to_owned() }
     }
 
-    /// Whether a process listens on the socket.
     pub async fn is_up(&self) -> bool {
         UnixStream::connect(&self.socket).await.is_ok()
     }
@@ -89,7 +84,7 @@ impl ControlClient {
     /// Sends one HTTP request and returns the body of the response.
     ///
     /// # Errors
-    /// The service does not run, or the response has a status other than success.
+    /// The service does not run, or the status is not a success.
     pub async fn exchange(
         &self,
         method: Method,
@@ -105,7 +100,7 @@ impl ControlClient {
         if status.is_success() { Ok(bytes) } else { Err(refusal(status, &bytes)) }
     }
 
-    /// Connects to the service. The driver must be spawned for the connection to work.
+    /// The driver must be spawned for the connection to work.
     pub(in crate::cli) async fn connect(&self) -> Result<(Sender, ConnectionDriver), Failure> {
         let stream =
             UnixStream::connect(&self.socket).await.map_err(|error| self.unreachable(&error))?;
@@ -136,7 +131,6 @@ impl ControlClient {
     }
 }
 
-/// Builds a request.
 pub(in crate::cli) fn request(
     method: Method,
     path: &str,
@@ -152,7 +146,7 @@ pub(in crate::cli) fn request(
         .map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))
 }
 
-/// Sends a request, and returns status and body of the response, whatever the status is.
+/// Returns status and body of the response, whatever the status is.
 pub(in crate::cli) async fn send(
     sender: &mut Sender,
     request: Request<Full<Bytes>>,
@@ -173,8 +167,7 @@ fn broken(error: &hyper::Error) -> Failure {
     Failure::new(exit::TEMPORARY, format!("the connection to the service broke: {error}"))
 }
 
-/// Makes a failure of a response without success. Its body may be problem details (RFC 7807, RFC
-/// 8620 §3.6.1).
+/// The body of the response may be problem details (RFC 7807, RFC 8620 §3.6.1).
 pub(in crate::cli) fn refusal(status: StatusCode, body: &[u8]) -> Failure {
     let detail = serde_json::from_slice::<Value>(body)
         .ok()

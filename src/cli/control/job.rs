@@ -1,4 +1,4 @@
-//! Runs long jobs: in the service, waiting for the end; or on the store itself if no service runs.
+//! Runs long jobs: in the service, or on the store itself if no service runs.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
@@ -12,8 +12,7 @@ use crate::model::clock;
 use crate::store::{Error, Store};
 use crate::wire::jmap::admin::store::{JobGet, JobMethod};
 
-/// Pauses between polls of a job, in milliseconds; the last one repeats. Most jobs are short, so
-/// the first polls come soon.
+/// The last pause repeats. Most jobs are short, so the first polls come soon.
 const POLL_INTERVALS_MS: [u64; 8] = [20, 20, 50, 50, 100, 100, 200, 500];
 
 /// Starts a job in the service, shows its progress, and returns its result.
@@ -42,8 +41,6 @@ pub(in crate::cli) async fn run<M: JobMethod>(
     }
 }
 
-/// Opens the store for writing, while no service runs.
-///
 /// # Errors
 /// There is no store, another process has it open, or it belongs to another Unix user: the service
 /// could not open files that this user creates in it.
@@ -56,7 +53,7 @@ pub(in crate::cli) fn open_store(context: &CommandContext) -> Result<Store, Fail
             "it belongs to another user: start the service, or run this as that user (runuser -u)";
         return Err(Failure::new(exit::NO_PERMISSION, format!("{}: {text}", dir.display())));
     }
-    // Opening for reading first does not create a store if there is none.
+    // Opening for reading does not create a store.
     let existing = service::open_store_read_only(&context.config, Arc::new(clock::SystemClock));
     drop(existing.map_err(Failure::from)?.ok_or_else(|| {
         Failure::new(exit::NO_INPUT, format!("{}: no store there", dir.display()))
@@ -64,7 +61,6 @@ pub(in crate::cli) fn open_store(context: &CommandContext) -> Result<Store, Fail
     Ok(service::open_store(&context.config, Arc::new(clock::SystemClock))?)
 }
 
-/// Converts an error of the store.
 pub(in crate::cli) fn store_failure(error: &Error) -> Failure {
     let code = match error {
         Error::NotFound("account") => exit::NO_USER,

@@ -1,5 +1,4 @@
-//! The client of the control socket, and jobs that run in the service or, without one, in this
-//! process.
+//! The client of the control socket, and jobs.
 
 pub(super) mod client;
 pub(super) mod job;
@@ -12,7 +11,6 @@ use super::exit::{self, Failure};
 use crate::config::{Config, load};
 use client::ControlClient;
 
-/// What every command needs that talks to the service.
 #[derive(Debug)]
 pub(super) struct CommandContext {
     pub(super) config: Config,

@@ -8,13 +8,12 @@ use serde_json::Value;
 use crate::cli::control::client::{ControlClient, Sender, refusal, request, send};
 use crate::cli::exit::Failure;
 
-/// Keeps idle connections: as many as were ever in use at the same time.
+/// As many idle connections as were ever in use at the same time.
 pub(in crate::cli) struct ControlPool {
     client: ControlClient,
     idle: Mutex<Vec<Sender>>,
 }
 
-/// A response, with whatever status.
 pub(in crate::cli) struct ControlResponse {
     pub(in crate::cli) status: StatusCode,
     pub(in crate::cli) body: Bytes,
@@ -28,7 +27,6 @@ impl ControlResponse {
         problem["type"].as_str()?.rsplit(':').next().map(str::to_owned)
     }
 
-    /// Converts a response without success into a failure of the command.
     pub(in crate::cli) fn failure(&self) -> Failure {
         refusal(self.status, &self.body)
     }
@@ -39,10 +37,8 @@ impl ControlPool {
         Self { client, idle: Mutex::default() }
     }
 
-    /// Sends a request and returns the response.
-    ///
-    /// If an idle connection turns out to be closed, the request is sent again on a new one. So it
-    /// must be a request that the service may receive twice.
+    /// Sends a request that the service may receive twice: if an idle connection turns out to be
+    /// closed, it is sent again on a new one.
     ///
     /// # Errors
     /// The service does not run, or the connection breaks.

@@ -18,7 +18,6 @@ pub struct AccountArgs {
     pub account: String,
 }
 
-/// What the commands need to know of an account.
 pub(in crate::cli) struct AccountInfo {
     pub(in crate::cli) id: String,
     /// The name by which commands find the account.
@@ -27,8 +26,7 @@ pub(in crate::cli) struct AccountInfo {
     pub(in crate::cli) zone: TimeZone,
 }
 
-/// Finds an account by its name or any of its addresses; for "" the account that is mapped to the
-/// Unix user.
+/// Finds an account by its name or any of its addresses; for "" the account of the Unix user.
 ///
 /// # Errors
 /// There is no such account, the caller has no right to it, or the service does not run.
@@ -48,8 +46,6 @@ pub(in crate::cli) async fn find_account(
     })
 }
 
-/// Calls a method for the account that a command is about.
-///
 /// # Errors
 /// As for `find_account`, and those of the method.
 pub(in crate::cli) async fn call<M, A>(

@@ -3,9 +3,8 @@
 //! - systemd is sent READY=1 when every listener is bound, WATCHDOG=1 while the store accepts
 //!   writes, and STOPPING=1 when the drain begins.
 //! - SIGTERM and SIGINT stop the service after a drain.
-//! - SIGHUP reads the configuration again and applies it, except for the store, the listeners and
-//!   the destination of the log. If the file is faulty, the log says where and the old
-//!   configuration stays in force.
+//! - SIGHUP applies the configuration anew, except for the store, the listeners and the destination
+//!   of the log. If the file is faulty, the old configuration stays in force.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,12 +28,11 @@ pub(in crate::cli) fn run(path: Option<PathBuf>) -> Result<(), Failure> {
     runtime()?.block_on(serve(config, path, log))
 }
 
-/// Open files that the service needs besides connections: the files of the store, and messages that
-/// are being received.
+/// Open files besides connections: the files of the store, and messages that are being received.
 const BASE_OPEN_FILES: usize = 1024;
 
-/// Raises the limit on open files to the hard limit. Logs a warning if that is too low for the
-/// configured numbers of connections: other connections could then keep LMTP from being served.
+/// Raises the limit on open files to the hard limit. Warns if that is too low for the configured
+/// numbers of connections.
 fn raise_open_files_limit(config: &Config) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -56,7 +54,6 @@ fn raise_open_files_limit(config: &Config) {
     }
 }
 
-/// Makes a runtime with one worker thread for each core.
 pub(in crate::cli) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -69,7 +66,7 @@ async fn serve(
     path: Option<PathBuf>,
     log: trace::LevelHandle,
 ) -> Result<(), Failure> {
-    // Listens before anything else, so that a signal during the start is not lost.
+    // So that a signal during the start is not lost.
     let (mut term, mut int, mut hup) = (
         listen(SignalKind::terminate())?,
         listen(SignalKind::interrupt())?,
@@ -85,8 +82,8 @@ async fn serve(
             _ = int.recv() => break,
             _ = hup.recv() => reload(&mut service, path.as_deref(), &log),
             _ = watchdog.tick() => {
-                // A store whose write failed needs a new process. systemd starts one when the
-                // watchdog is not notified.
+                // A store whose write failed needs a new process, which systemd starts without a
+                // notification.
                 match service.health() {
                     Ok(()) => notify(&[NotifyState::Watchdog]),
                     Err(error) => tracing::error!(%error, "the store refuses writes"),
@@ -137,12 +134,11 @@ fn listen(kind: SignalKind) -> Result<Signal, Failure> {
     })
 }
 
-/// Returns half of systemd's watchdog time, if one is set.
+/// Half of systemd's watchdog time, if one is set.
 fn watchdog_interval() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|time| time / 2)
 }
 
-/// Notifies systemd, if the service runs under it.
 fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::debug!(%error, "systemd could not be notified");

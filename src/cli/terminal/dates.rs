@@ -1,7 +1,7 @@
 //! Reads dates as people write them, in the account's time zone.
 //!
 //! - A date without a time is the start of that day.
-//! - As the end of a window (`--until friday`) it is the start of the next day. So the day is
+//! - As the end of a window (`--until friday`) it is the start of the next day: the day is
 //!   included, although the end of the window is exclusive (RFC 8621 §8).
 
 use jiff::civil::{Date, DateTime, Time, Weekday};
@@ -10,16 +10,13 @@ use jiff::{Span, Timestamp};
 
 use crate::model::UtcMillis;
 
-/// The end of a window that a text describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edge {
-    /// The window begins at that time.
     From,
-    /// The window ends at that time; a date without a time is included.
+    /// A date without a time is included.
     Until,
 }
 
-/// A text that is no date.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a date: write 2026-12-24, 2026-12-24T09:00, today, tomorrow, friday, or a span \
@@ -52,8 +49,8 @@ pub fn parse(
     Ok(UtcMillis(at.as_millisecond()))
 }
 
-/// Returns the last day, `2026-11-27`, of a window whose end (RFC 3339) is the start of a day in
-/// `zone`; `None` if the window ends within a day.
+/// Returns the last day, such as `2026-11-27`, of a window whose end (RFC 3339) is the start of a
+/// day in `zone`; `None` if the window ends within a day.
 pub fn last_day(end: &str, zone: &TimeZone) -> Option<String> {
     let end = Timestamp::from_millisecond(UtcMillis::parse_rfc3339(end)?.0).ok()?;
     let end = end.to_zoned(zone.clone());
@@ -61,7 +58,6 @@ pub fn last_day(end: &str, zone: &TimeZone) -> Option<String> {
     if is_start { end.date().yesterday().ok().map(|day| day.to_string()) } else { None }
 }
 
-/// A text that was understood.
 enum DateExpression {
     Day(Date),
     Wall(DateTime),
@@ -77,13 +73,13 @@ fn expression(word: &str, today: Date) -> Option<DateExpression> {
         _ => {}
     }
     if let Some(weekday) = weekday(word) {
-        // The name of today's weekday means the day a week from now: there is the word `today`.
+        // Today's weekday means the day a week from now.
         return today.nth_weekday(1, weekday).ok().map(DateExpression::Day);
     }
     if let Some(rest) = word.strip_prefix('+') {
         return later(rest, today);
     }
-    // jiff's parser of dates accepts and ignores a time, so only texts of ten bytes get there.
+    // jiff's parser of dates accepts and ignores a time.
     if word.len() == 10 {
         return word.parse().ok().map(DateExpression::Day);
     }
@@ -151,7 +147,6 @@ mod tests {
             ("friday", "2026-10-22T22:00:00Z", "2026-10-23T22:00:00Z"),
             // The day on which summer time ends has 25 hours.
             ("sun", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"),
-            // Today is a Wednesday, so this is the day a week from now.
             ("wednesday", "2026-10-27T23:00:00Z", "2026-10-28T23:00:00Z"),
             ("+2w", "2026-11-03T23:00:00Z", "2026-11-04T23:00:00Z"),
             ("+3d", "2026-10-23T22:00:00Z", "2026-10-24T22:00:00Z"),

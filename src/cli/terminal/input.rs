@@ -1,4 +1,4 @@
-//! Reads the input of commands: files, standard input for the name `-`, and answers to questions.
+//! Reads the input of commands.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, IsTerminal as _, Read, Write as _};
@@ -7,13 +7,12 @@ use std::path::Path;
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::output;
 
-/// The largest file that is read.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Reads a file; `-` is standard input.
 ///
 /// # Errors
-/// The file cannot be read, or is larger than 64 MiB.
+/// The file cannot be read, or is larger than `MAX_FILE_BYTES`.
 pub(in crate::cli) fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     let stdin = file == Path::new("-");
     let bytes = if stdin {
@@ -26,8 +25,6 @@ pub(in crate::cli) fn read(file: &Path) -> Result<Vec<u8>, Failure> {
         .ok_or_else(|| Failure::new(exit::DATA, format!("{}: larger than 64 MiB", file.display())))
 }
 
-/// Reads a file of text.
-///
 /// # Errors
 /// As for `read`, or the file is not UTF-8.
 pub(in crate::cli) fn read_text(file: &Path) -> Result<String, Failure> {

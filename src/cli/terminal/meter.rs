@@ -1,6 +1,5 @@
-//! Shows the progress of a job: as a bar on a terminal, else as a line now and then.
-//!
-//! It writes on standard error, so that standard output has nothing but the result.
+//! Shows the progress of a job on standard error: as a bar on a terminal, else as a line now and
+//! then.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -12,10 +11,9 @@ use crate::cli::terminal::output::{clean, size};
 use crate::model::clock::Stopwatch;
 use crate::wire::jmap::admin::store::JobStage;
 
-/// The time between two lines if there is no terminal.
+/// If there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Shows the progress of one job.
 pub(in crate::cli) struct ProgressMeter {
     job: &'static str,
     bar: Option<ProgressBar>,

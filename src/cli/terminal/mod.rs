@@ -19,7 +19,6 @@ pub(super) fn complain(message: &str) {
     use std::io::Write as _;
     let mut out = std::io::stderr().lock();
     for (at, line) in message.lines().enumerate() {
-        // If writing fails there is no way to report that.
         drop(writeln!(out, "{}{}", if at == 0 { "restante: " } else { "" }, output::clean(line)));
     }
 }

@@ -8,31 +8,30 @@ use serde_json::Value;
 use crate::cli::exit::{self, Failure};
 use crate::model::UtcMillis;
 
-/// Writes on standard output. Errors are ignored: a reader such as `head` may close the pipe early.
+/// Errors are ignored: a reader such as `head` may close the pipe early.
 fn write(text: &str) {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
     drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
 
-/// Writes one line. Control characters, line feeds too, become spaces, so that text from outside
-/// cannot look like another line of the output.
+/// Writes one line. Control characters become spaces, so that text from outside cannot look like
+/// another line of the output.
 pub(in crate::cli) fn line(text: &str) {
     write(&format!("{}\n", clean(text)));
 }
 
-/// Writes a text of several lines, such as a message. Control characters other than line feeds
-/// become spaces.
+/// Writes a text of several lines. Control characters other than line feeds become spaces.
 pub(in crate::cli) fn lines(text: &str) {
     text.split('\n').for_each(line);
 }
 
-/// Writes a text of our own unchanged. Text from outside goes through `line`.
+/// Writes a text of our own unchanged.
 pub(in crate::cli) fn raw(text: &str) {
     write(text);
 }
 
-/// Writes bytes unchanged, such as a message.
+/// Writes bytes unchanged.
 ///
 /// # Errors
 /// Those of writing, such as a full disk; but not that the reader closed the pipe.
@@ -48,15 +47,14 @@ pub(in crate::cli) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Writes indented JSON, the members of each object sorted by name.
 pub(in crate::cli) fn json(value: &impl Serialize) {
     // The members of a `Value` are sorted.
     let value = serde_json::to_value(value).unwrap_or_default();
     write(&format!("{value:#}\n"));
 }
 
-/// Writes a table without frames. If there are no rows it has only its head. A column is as wide as
-/// its widest cell, even if the terminal is narrower.
+/// Writes a table without frames. A column is as wide as its widest cell, even if the terminal is
+/// narrower.
 pub(in crate::cli) fn table(head: &[&str], rows: Vec<Vec<String>>) {
     write(&table_text(Some(head), rows));
 }
@@ -73,8 +71,8 @@ fn table_text(head: Option<&[&str]>, rows: Vec<Vec<String>>) -> String {
     table.to_string().lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// Writes the properties of one object, one a line, sorted by name. Properties without a value are
-/// left out.
+/// Writes the properties of one object, one a line, sorted by name, without those that have no
+/// value.
 pub(in crate::cli) fn facts(value: &impl Serialize) {
     let value = serde_json::to_value(value).unwrap_or_default();
     let rows = value.as_object().into_iter().flatten().filter_map(|(name, value)| {
@@ -89,8 +87,8 @@ pub(in crate::cli) fn facts(value: &impl Serialize) {
     write(&table_text(None, rows.collect()));
 }
 
-/// Keeps text from outside from controlling the terminal and from beginning a new line: control
-/// characters and line separators become spaces, and overrides of the text's direction are removed.
+/// Replaces control characters and line separators by spaces, and removes overrides of the text's
+/// direction.
 #[must_use]
 pub(in crate::cli) fn clean(text: &str) -> String {
     text.chars()
@@ -99,7 +97,7 @@ pub(in crate::cli) fn clean(text: &str) -> String {
         .collect()
 }
 
-/// Returns the value of a property as text; empty for null.
+/// Empty for null.
 #[must_use]
 pub(in crate::cli) fn text(value: &Value) -> String {
     match value {
@@ -115,7 +113,6 @@ pub(in crate::cli) fn local(date: &str, zone: &TimeZone) -> String {
     UtcMillis::parse_rfc3339(date).map_or_else(String::new, |at| at.local(zone))
 }
 
-/// Formats a number of bytes in B, KiB or MiB.
 #[must_use]
 pub(in crate::cli) fn size(bytes: u64) -> String {
     match bytes {

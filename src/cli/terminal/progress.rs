@@ -1,7 +1,5 @@
-//! Shows how many bytes a command has processed: as a bar on a terminal, else as a line now and
-//! then.
-//!
-//! It writes on standard error, so that standard output has nothing but the result.
+//! Shows on standard error how many bytes a command has processed: as a bar on a terminal, else as
+//! a line now and then.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -11,11 +9,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::cli::terminal::output::{clean, size};
 use crate::model::clock::Stopwatch;
 
-/// The time between two lines if there is no terminal.
+/// If there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 const BAR: &str = "{prefix} {bar:32} {binary_bytes} of {binary_total_bytes}, {msg}, {eta} left";
 
-/// Shows the progress of one command, in bytes.
 pub(in crate::cli) struct ByteProgress {
     bar: Option<ProgressBar>,
     verb: &'static str,
@@ -26,7 +23,6 @@ pub(in crate::cli) struct ByteProgress {
 }
 
 impl ByteProgress {
-    /// Shows that nothing of `total` bytes has been processed.
     pub(in crate::cli) fn new(verb: &'static str, total: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
@@ -38,7 +34,6 @@ impl ByteProgress {
         Self { bar, verb, total, done: 0, watch: Stopwatch::start(), next: LINE_INTERVAL }
     }
 
-    /// Adds processed bytes, and shows a message.
     pub(in crate::cli) fn advance(&mut self, bytes: u64, message: impl Fn() -> String) {
         self.done = self.done.saturating_add(bytes);
         if let Some(bar) = &self.bar {
@@ -64,7 +59,6 @@ impl ByteProgress {
         }
     }
 
-    /// Removes the bar, and returns the time since the beginning.
     pub(in crate::cli) fn finish(self) -> Duration {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -1,10 +1,9 @@
 //! The command `mail export`.
 //!
-//! - It asks for the list of emails. Those that an earlier export has not written are fetched over
-//!   several connections, mailbox by mailbox, oldest first.
+//! - Emails that an earlier export has not written are fetched over several connections, mailbox by
+//!   mailbox, oldest first.
 //! - An email in two mailboxes is written twice.
-//! - It removes nothing: an earlier export's files of emails that were moved or destroyed since
-//!   stay.
+//! - Files of an earlier export stay, also of emails that were moved or destroyed since.
 //! - A dry run does not look for files of an earlier export, and counts every email.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -31,7 +30,7 @@ use crate::wire::jmap::admin::AccountRef;
 use crate::wire::jmap::admin::mail::{MailIndex, MailIndexArguments};
 use crate::wire::query;
 
-/// A mailbox and its emails, oldest first, as indexes into the list of all emails.
+/// The emails are indexes into the list of all emails, oldest first.
 struct ExportMailbox {
     path: MailboxPath,
     role: Option<Role>,
@@ -44,16 +43,13 @@ struct Email {
     keywords: BTreeSet<String>,
 }
 
-/// Counts the emails by what happened to them.
 #[derive(Default)]
 struct ExportCounts {
     mailboxes: usize,
     written: u64,
-    /// Emails that an earlier export wrote.
     already_there: u64,
     /// Emails of `already_there` whose keywords were updated.
     updated: u64,
-    /// Emails that were destroyed after the list was made.
     destroyed: u64,
     bytes: u64,
 }
@@ -101,7 +97,6 @@ pub(in crate::cli) async fn run(args: ExportArgs, context: &CommandContext) -> R
     })
 }
 
-/// Asks for all mailboxes and emails of the account.
 async fn index(
     context: &CommandContext,
     account: &str,
@@ -152,11 +147,9 @@ struct Exporter<'a> {
     pool: Arc<ControlPool>,
 }
 
-/// The requests that are running, in order.
 type PendingDownloads<'a> = VecDeque<(&'a Email, JoinHandle<Result<ControlResponse, Failure>>)>;
 
 impl Exporter<'_> {
-    /// Writes all mailboxes.
     async fn run(
         &self,
         root: &Folder,
@@ -234,7 +227,6 @@ impl Exporter<'_> {
         } else if answer.status == StatusCode::NOT_FOUND
             && answer.problem().as_deref() == Some("notFound")
         {
-            // The email was destroyed after the list was made.
             counts.destroyed += 1;
         } else {
             let failure = answer.failure();
@@ -245,7 +237,6 @@ impl Exporter<'_> {
     }
 }
 
-/// Converts an error of writing below the folder `shown`.
 fn io_failure(shown: &str, error: &io::Error) -> Failure {
     let code = match error.kind() {
         io::ErrorKind::PermissionDenied => exit::NO_PERMISSION,

@@ -12,14 +12,11 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Timespec, Timestamps
 
 use crate::model::UtcMillis;
 
-/// The most folders inside one another that are read.
 pub(super) const MAX_FOLDER_DEPTH: usize = 64;
 
-/// An open folder.
 #[derive(Debug)]
 pub(super) struct Folder(OwnedFd);
 
-/// An entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FolderEntry {
     pub(super) name: Vec<u8>,
@@ -34,7 +31,6 @@ pub(super) enum FileKind {
     Other,
 }
 
-/// Properties of a file, as stat(2) returns them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileInfo {
     pub(super) kind: FileKind,
@@ -42,12 +38,9 @@ pub(super) struct FileInfo {
     pub(super) modified: UtcMillis,
 }
 
-/// The result of reading a file of limited size.
 #[derive(Debug)]
 pub(super) enum FileContent {
-    /// There is no regular file of this name.
     Absent,
-    /// The file exceeds the limit.
     TooLarge,
     Whole(Vec<u8>, FileInfo),
 }
@@ -67,7 +60,7 @@ impl Folder {
         Self::open(path)
     }
 
-    /// Opens a folder in this one; `None` if there is no folder of that name.
+    /// `None` if there is no folder of that name.
     pub(super) fn sub(&self, name: &[u8]) -> io::Result<Option<Self>> {
         match rustix::fs::openat(&self.0, name, FOLDER.union(OFlags::NOFOLLOW), Mode::empty()) {
             Ok(fd) => Ok(Some(Self(fd))),
@@ -75,7 +68,6 @@ impl Folder {
         }
     }
 
-    /// Opens the folder at a path below this one; `None` if there is none.
     pub(super) fn at(&self, path: &[Vec<u8>]) -> io::Result<Option<Self>> {
         let mut folder = Self(self.0.try_clone()?);
         for name in path {
@@ -87,8 +79,6 @@ impl Folder {
         Ok(Some(folder))
     }
 
-    /// Opens a folder in this one, and creates it if it does not exist.
-    ///
     /// # Errors
     /// `AlreadyExists` if the name is that of something else.
     pub(super) fn create_sub(&self, name: &str) -> io::Result<Self> {
@@ -104,7 +94,7 @@ impl Folder {
         })
     }
 
-    /// Returns the entries of the folder, sorted by name.
+    /// Sorted by name.
     pub(super) fn entries(&self) -> io::Result<Vec<FolderEntry>> {
         let mut all = Vec::new();
         for entry in Dir::read_from(&self.0)? {
@@ -123,7 +113,7 @@ impl Folder {
         Ok(all)
     }
 
-    /// Returns the properties of a name, of a link those of the link; `None` if it does not exist.
+    /// Of a link, the properties are those of the link itself.
     pub(super) fn info(&self, name: &[u8]) -> io::Result<Option<FileInfo>> {
         match rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(info(&stat))),
@@ -131,14 +121,13 @@ impl Folder {
         }
     }
 
-    /// Opens a file for reading; `None` if there is no regular file of that name.
+    /// `None` if there is no regular file of that name.
     pub(super) fn file(&self, name: &[u8]) -> io::Result<Option<(File, FileInfo)>> {
         // Without NONBLOCK, opening a named pipe would wait for its other end.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         self.regular(name, flags)
     }
 
-    /// Opens a file for reading and writing, and creates it if it does not exist.
     pub(super) fn file_to_write(&self, name: &str) -> io::Result<File> {
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -156,7 +145,6 @@ impl Folder {
         Ok((info.kind == FileKind::File).then(|| (File::from(fd), info)))
     }
 
-    /// Reads a file of at most `max` bytes.
     pub(super) fn read(&self, name: &[u8], max: u64) -> io::Result<FileContent> {
         let Some((file, info)) = self.file(name)? else { return Ok(FileContent::Absent) };
         if info.size > max {
@@ -172,7 +160,7 @@ impl Folder {
         })
     }
 
-    /// Reads a small file of metadata; empty if there is no such file, or it is too large.
+    /// Returns nothing if there is no such file, or it is too large.
     pub(super) fn read_metadata(&self, name: &str, max: u64) -> io::Result<Vec<u8>> {
         match self.read(name.as_bytes(), max)? {
             FileContent::Whole(bytes, _) => Ok(bytes),
@@ -180,7 +168,7 @@ impl Folder {
         }
     }
 
-    /// Writes a new file. An existing one, which an interrupted command left behind, is removed.
+    /// An existing file, which an interrupted command left behind, is removed.
     pub(super) fn write(
         &self,
         name: &str,
@@ -209,19 +197,17 @@ impl Folder {
         Ok(())
     }
 
-    /// Replaces a file atomically.
     pub(super) fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let part = format!("{name}.part");
         self.write(&part, bytes, None)?;
         self.rename(part.as_bytes(), self, name.as_bytes())
     }
 
-    /// Moves a file into another folder.
     pub(super) fn rename(&self, from: &[u8], folder: &Self, to: &[u8]) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.0, from, &folder.0, to)?)
     }
 
-    /// Removes a file. It is no error if the file does not exist.
+    /// It is no error if the file does not exist.
     pub(super) fn remove(&self, name: &[u8]) -> io::Result<()> {
         match rustix::fs::unlinkat(&self.0, name, AtFlags::empty()) {
             Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
@@ -229,7 +215,7 @@ impl Folder {
         }
     }
 
-    /// Creates a file with this content; returns false if the file exists.
+    /// Returns false if the file exists.
     pub(super) fn create_new(&self, name: &[u8], content: &[u8]) -> io::Result<bool> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -245,13 +231,12 @@ impl Folder {
         }
     }
 
-    /// Waits until everything that was written to the folder's file system is on the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.0)?)
     }
 }
 
-/// Converts the errors that say that there is no such file or folder, or a link, into `None`.
+/// The errors that say that there is no such file or folder, or a link, become `None`.
 fn absent<T>(error: rustix::io::Errno) -> io::Result<Option<T>> {
     use rustix::io::Errno;
     if matches!(error, Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::NXIO | Errno::ISDIR) {

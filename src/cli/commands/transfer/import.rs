@@ -4,9 +4,7 @@
 //!   service writes them in groups.
 //! - The bytes of messages that were read and not yet sent are bounded.
 //! - A message that is refused is reported, and the others are imported. A full disk, an exceeded
-//!   quota or Ctrl-C stops the import.
-//! - An import that was stopped can be run again, because messages that are there are not added
-//!   again.
+//!   quota or Ctrl-C stops the import, which can be run again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -32,31 +30,27 @@ use crate::wire::jmap::admin::AccountRef;
 use crate::wire::jmap::admin::mailboxes::{MailboxEnsure, MailboxEnsureArguments};
 use crate::wire::query;
 
-/// The most failures that are listed in the JSON of the summary.
+/// In the JSON of the summary.
 const MAX_LISTED_FAILURES: usize = 1000;
-/// The most attempts to send a message that the service refuses temporarily.
 const MAX_TRIES: u32 = 6;
 /// Half of the pause after the first attempt; each further pause is twice as long.
 const BASE_RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// What the reading thread sends to the importer.
 enum ImportStep {
     /// The following messages belong to this mailbox.
     Mailbox(MailboxPath, Option<Role>),
-    /// An entry of the mailbox, with its name and its size in the files.
+    /// An entry, with its name and its size in the files.
     Entry(String, u64, ImportEntry, OwnedSemaphorePermit),
-    /// The mailbox could not be read: its name and the error.
+    /// The name of the mailbox and the error.
     Unreadable(String, String),
 }
 
-/// Counts the messages by what happened to them.
 #[derive(Default)]
 struct ImportCounts {
     mailboxes: usize,
     added: u64,
     /// Messages that were there and are now in one more mailbox.
     joined: u64,
-    /// Messages that were there already.
     there: u64,
     /// Messages that were skipped because they are marked as deleted.
     deleted: u64,
@@ -87,7 +81,7 @@ impl ImportCounts {
     }
 }
 
-/// The requests that are running, in order: the name and size of the message, and the task.
+/// In order: the name and size of the message, and the task.
 type PendingAppends = VecDeque<(String, u64, JoinHandle<Result<ControlResponse, Failure>>)>;
 
 pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> Result<(), Failure> {
@@ -131,7 +125,7 @@ pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> R
         ended = importer.run(steps_in, &mut progress, &mut counts) => ended,
         _ = tokio::signal::ctrl_c() => Err(Failure::new(exit::TEMPORARY, "interrupted")),
     };
-    // After a stop, requests that are still running are given up: the next import repeats them.
+    // Requests that are still running are given up: the next import repeats them.
     while let Some((name, size, task)) = importer.pending.pop_front() {
         if ended.is_ok() || task.is_finished() {
             drop(importer.finish(&name, size, task, &mut progress, &mut counts).await);
@@ -159,7 +153,6 @@ pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> R
     }
 }
 
-/// Finds all mailboxes to import.
 async fn find(args: &ImportArgs) -> Result<Survey, Failure> {
     let (paths, format) = (args.paths.clone(), args.format);
     let looking = tokio::task::spawn_blocking(move || {
@@ -174,7 +167,6 @@ async fn find(args: &ImportArgs) -> Result<Survey, Failure> {
     looking.await.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))?
 }
 
-/// Puts the mailboxes below the one that `--mailbox` names.
 fn sources(args: &ImportArgs, found: Vec<SourceMailbox>) -> Vec<SourceMailbox> {
     let Some(mailbox) = &args.mailbox else { return found };
     let base = MailboxPath::of(
@@ -188,8 +180,7 @@ fn sources(args: &ImportArgs, found: Vec<SourceMailbox>) -> Vec<SourceMailbox> {
     found.into_iter().map(below).collect()
 }
 
-/// Reads a mailbox and sends its entries to the importer. Returns false if the importer has
-/// stopped.
+/// Returns false if the importer has stopped.
 fn read_mailbox(
     source: &SourceMailbox,
     max_bytes: u64,
@@ -232,7 +223,6 @@ struct Importer<'a> {
 }
 
 impl Importer<'_> {
-    /// Sends all messages, until the reading thread ends or an error stops the import.
     async fn run(
         &mut self,
         mut steps: mpsc::Receiver<ImportStep>,
@@ -292,7 +282,6 @@ impl Importer<'_> {
         Ok(())
     }
 
-    /// Waits for the first of the running requests.
     async fn finish_first(
         &mut self,
         progress: &mut ByteProgress,
@@ -327,7 +316,6 @@ impl Importer<'_> {
         let args = With(AccountRef::by_id(self.account), args);
         let id = match self.context.client.call::<MailboxEnsure>(args).await {
             Ok(mailbox) => Ok(mailbox.id),
-            // The name is refused, or there are too many mailboxes: others may be possible.
             Err(failure) if failure.code == exit::USAGE => Err(failure.message),
             Err(failure) => return Err(failure),
         };

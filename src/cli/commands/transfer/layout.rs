@@ -17,16 +17,13 @@ use crate::transfer::ledger::{self, Ledger};
 use crate::transfer::mbox::{self, MboxEntry, MboxReader};
 use crate::transfer::{MailboxPath, name};
 
-/// Whether an email is in an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ExportStatus {
     Missing,
     Same,
-    /// The email was there, and its keywords have been updated.
     Updated,
 }
 
-/// The place of a mailbox in an export.
 #[derive(Debug)]
 pub(super) struct ExportTarget {
     folder: Folder,
@@ -34,7 +31,6 @@ pub(super) struct ExportTarget {
     file: String,
 }
 
-/// Writes a mailbox in one of the formats.
 #[derive(Debug)]
 pub(super) enum Layout<'a> {
     Maildir(MaildirWriter<'a>),
@@ -85,7 +81,6 @@ impl ExportTarget {
         Ok(Self { folder, file })
     }
 
-    /// Reads which emails are there, and returns the writer.
     pub(super) fn layout(&self, format: Format) -> io::Result<Layout<'_>> {
         Ok(match format {
             Format::Maildir => Layout::Maildir(MaildirWriter::of(&self.folder)?),
@@ -99,7 +94,6 @@ fn create_maildir(folder: &Folder) -> io::Result<()> {
     ["tmp", "new", "cur"].into_iter().try_for_each(|sub| folder.create_sub(sub).map(drop))
 }
 
-/// Writes a small file unless it has this content already.
 fn update(folder: &Folder, name: &str, content: &[u8]) -> io::Result<()> {
     if folder.read_metadata(name, content.len() as u64)? == content {
         Ok(())
@@ -128,7 +122,6 @@ impl Layout<'_> {
         }
     }
 
-    /// Writes an email that is not there.
     pub(super) fn put(
         &mut self,
         id: EmailId,
@@ -143,7 +136,6 @@ impl Layout<'_> {
     }
 }
 
-/// Writes one folder of a Maildir++.
 #[derive(Debug)]
 pub(super) struct MaildirWriter<'a> {
     folder: &'a Folder,
@@ -228,7 +220,6 @@ impl<'a> MaildirWriter<'a> {
     }
 }
 
-/// Writes one folder of .eml files.
 #[derive(Debug)]
 pub(super) struct EmlWriter<'a> {
     folder: &'a Folder,
@@ -266,7 +257,7 @@ impl<'a> EmlWriter<'a> {
     }
 }
 
-/// A file of keywords (`Ledger`) to which lines are appended.
+/// Appends lines to a `Ledger` file.
 #[derive(Debug)]
 struct LedgerWriter<'a> {
     folder: &'a Folder,
@@ -281,7 +272,7 @@ impl<'a> LedgerWriter<'a> {
         Ok(Self { folder, name, ledger, file: None })
     }
 
-    /// Sets the keywords of a file; returns whether they were different.
+    /// Returns whether the keywords were different.
     fn set(&mut self, name: &str, keywords: &BTreeSet<String>) -> io::Result<bool> {
         let old = self.ledger.of(name.as_bytes());
         if old.map_or(keywords.is_empty(), |old| old == keywords) {
@@ -293,7 +284,7 @@ impl<'a> LedgerWriter<'a> {
                 let mut file = self.folder.file_to_write(self.name)?;
                 let end = file.seek(io::SeekFrom::End(0))?;
                 if end > 0 {
-                    // Ends a line that an interrupted export left incomplete; it is ignored.
+                    // Ends a line that an interrupted export left incomplete.
                     file.write_all(b"\n")?;
                 }
                 none.insert(file)
@@ -304,11 +295,9 @@ impl<'a> LedgerWriter<'a> {
     }
 }
 
-/// Writes one mbox file, which is locked.
 #[derive(Debug)]
 pub(super) struct MboxWriter<'a> {
     file: File,
-    /// The emails that are in the file.
     present: HashSet<EmailId>,
     _lock: Lock<'a>,
 }
@@ -346,7 +335,7 @@ impl<'a> MboxWriter<'a> {
     }
 
     fn put(&mut self, id: EmailId, keywords: &BTreeSet<String>, message: &[u8]) -> io::Result<()> {
-        // One write: what an interrupted export leaves is the last message, which has its length.
+        // One write: what an interrupted export leaves is the last message.
         let mut entry = Vec::with_capacity(message.len().saturating_add(1024));
         mbox::write(&mut entry, id, keywords, message)?;
         self.file.write_all(&entry)?;

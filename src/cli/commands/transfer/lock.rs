@@ -1,6 +1,6 @@
 //! Locks an mbox file as mail programs do: with a file `NAME.lock` beside it, and with fcntl(2).
 //!
-//! - While both are held, no other mail program writes into the file.
+//! - While both are held, no other mail program that honours them writes into the file.
 //! - A reader that may not create `NAME.lock` does without it.
 //! - A `NAME.lock` that a killed program left behind is removed if it names a process of this
 //!   machine that does not exist any more.
@@ -15,22 +15,18 @@ use rustix::process::{Pid, test_kill_process};
 use super::folder::{FileContent, Folder};
 use crate::model::clock::Stopwatch;
 
-/// How long to wait for another program that holds the lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// The most bytes of a lock file that are read.
 const MAX_LOCK_FILE_BYTES: u64 = 1024;
 
-/// The lock of an mbox file. Dropping it removes `NAME.lock`; the fcntl lock ends when the file is
-/// closed.
+/// Dropping the lock removes `NAME.lock`; the fcntl lock ends when the file is closed.
 #[derive(Debug)]
 pub(super) struct Lock<'a> {
-    /// The folder and the name of the lock file, if one was created.
     lock_file: Option<(&'a Folder, Vec<u8>)>,
 }
 
 impl<'a> Lock<'a> {
-    /// Locks a file in a folder, for reading or writing. Waits up to 30 seconds for other programs.
+    /// Waits up to `LOCK_TIMEOUT` for other programs.
     ///
     /// # Errors
     /// `WouldBlock` if another program still holds the lock, and those of the system.
@@ -86,7 +82,7 @@ impl<'a> Lock<'a> {
 impl Drop for Lock<'_> {
     fn drop(&mut self) {
         if let Some((folder, name)) = &self.lock_file {
-            // If this fails, the next program removes the file, which names an ended process.
+            // If this fails, the next program removes the file.
             drop(folder.remove(name));
         }
     }

@@ -1,10 +1,8 @@
 //! The commands `mail import` and `mail export`, which copy mail between files and the service.
 //!
-//! - `survey` finds the files to import, `read` reads them, and `import` sends the messages.
-//! - `export` fetches the messages, and `layout` writes them.
-//! - Files are opened relative to an open folder, and symbolic links are not followed (`folder`).
-//!   So a user who can write into a Maildir or an export cannot make root read or write elsewhere.
-//! - mbox files are locked as mail programs do (`lock`).
+//! - Files are opened relative to an open folder, and symbolic links are not followed: a user who
+//!   can write into a Maildir or an export cannot make root read or write elsewhere.
+//! - mbox files are locked as mail programs do.
 //! - Both commands can be interrupted at any time and run again. Then no message is missing, and
 //!   none is there twice.
 
@@ -27,9 +25,9 @@ use crate::cli::control::selected_account::AccountArgs;
 pub(super) use export::run as export;
 pub(super) use import::run as import;
 
-/// The most concurrent requests: enough for their commits to share a sync.
+/// Enough for their commits to share a sync.
 const MAX_CONCURRENT_REQUESTS: usize = 24;
-/// The most KiB of messages in concurrent requests.
+/// In concurrent requests.
 const MAX_KIB_IN_FLIGHT: u32 = 64 * 1024;
 
 /// A format of mail in files.
@@ -80,27 +78,24 @@ pub struct ExportArgs {
     pub path: PathBuf,
 }
 
-/// Formats a number of things: "1 message", "2 messages".
+/// "1 message", "2 messages".
 fn counted(count: u64, singular: &str, plural: &str) -> String {
     format!("{count} {}", if count == 1 { singular } else { plural })
 }
 
-/// Names of the files with further data about a mailbox.
 mod metadata_files {
     /// The path and the role of the mailbox, in a Maildir folder.
     pub(super) const CARD: &str = "restante-mailbox";
     /// The keywords that have no flag in the names of files, in a Maildir folder.
     pub(super) const LEDGER: &str = "restante-keywords";
-    /// Dovecot's table of keywords.
     pub(super) const DOVECOT_KEYWORDS: &str = "dovecot-keywords";
     /// The empty file that marks a folder of a Maildir++.
     pub(super) const MAILDIR_FOLDER: &str = "maildirfolder";
-    /// The file of path and role in a tree of .eml files, where names with a dot are no mailboxes.
+    /// Path and role in a tree of .eml files, where names with a dot are no mailboxes.
     pub(super) const TREE_CARD: &str = ".restante-mailbox";
-    /// The file of keywords in a tree of .eml files.
     pub(super) const TREE_LEDGER: &str = ".restante-keywords";
 
-    /// Returns the name of the file of path and role of an mbox file.
+    /// The file of path and role of an mbox file.
     pub(super) fn mbox_card(stem: &str) -> String {
         format!(".{stem}.card")
     }

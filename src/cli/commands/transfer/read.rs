@@ -13,7 +13,6 @@ use crate::transfer::ledger::{self, Ledger};
 use crate::transfer::mbox::{MboxEntry, MboxReader};
 use crate::transfer::{date, name, normalize_line_ends};
 
-/// A message to import.
 #[derive(Debug)]
 pub(super) struct ImportMessage {
     pub(super) bytes: Vec<u8>,
@@ -23,7 +22,6 @@ pub(super) struct ImportMessage {
     pub(super) id: Option<EmailId>,
 }
 
-/// An entry of a mailbox: a message, or why it cannot be imported.
 #[derive(Debug)]
 pub(super) enum ImportEntry {
     Message(ImportMessage),
@@ -65,10 +63,9 @@ fn maildir(
     let letters = Letters::parse(&keywords_file);
     let ledger = folder.read_metadata(metadata_files::LEDGER, ledger::MAX_LEDGER_BYTES)?;
     let ledger = Ledger::parse(&ledger);
-    // A mail program may rename files that it has shown meanwhile. They are looked for again at the
-    // end.
+    // A mail program may rename files meanwhile. They are looked for again at the end.
     let mut moved: Vec<(&[u8], u64)> = Vec::new();
-    // Reads one file. `None`: it is not there; false: stop.
+    // `None`: the file is not there; false: stop.
     let mut read_file =
         |inner: &Folder, sub: &str, file: &[u8], size: u64| -> io::Result<Option<bool>> {
             let parsed = name::MaildirName::of(file);
@@ -130,7 +127,6 @@ fn eml(
             }
             Err(error) => ImportEntry::Failed(error.to_string()),
         };
-        // A single file has its path in `shown` already.
         let file = String::from_utf8_lossy(file);
         let shown =
             if shown.ends_with(&*file) { shown.to_owned() } else { format!("{shown}/{file}") };
@@ -191,14 +187,14 @@ fn mbox(
     Ok(())
 }
 
-/// Returns the date of a message in a file: that of the last Received field, else the sender's
-/// Date, else the time of the file's last change.
+/// The date of the last Received field, else the sender's Date, else the time of the file's last
+/// change.
 fn file_date(raw: &[u8], info: FileInfo) -> Option<UtcMillis> {
     date::received(raw).or_else(|| date::sent(raw)).or(Some(info.modified))
 }
 
-/// Makes a message of a file's bytes. Those that an export of this server wrote are used unchanged;
-/// others are converted by `normalize_line_ends`.
+/// Bytes that an export of this server wrote are used unchanged; others are converted by
+/// `normalize_line_ends`.
 fn message(
     bytes: Vec<u8>,
     flags: MessageFlags,
@@ -210,7 +206,7 @@ fn message(
     ImportMessage { bytes, flags, received_at, id }
 }
 
-/// Joins keywords with spaces, as `/append` expects them.
+/// As `/append` expects them.
 pub(super) fn join_keywords(keywords: &BTreeSet<String>) -> String {
     keywords.iter().map(String::as_str).collect::<Vec<_>>().join(" ")
 }

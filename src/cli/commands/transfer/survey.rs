@@ -1,8 +1,7 @@
-//! Finds the mailboxes to import at and below the given paths, with their files and sizes. Messages
-//! are not read.
+//! Finds the mailboxes to import at and below the given paths. Messages are not read.
 //!
-//! An export of Restante has a file with the path and the role of each mailbox, the card
-//! (`MailboxPath::of_card`). Where there is no valid card, the names of the folders give the path.
+//! Path and role are those of the mailbox's card (`MailboxPath::of_card`). Without a valid card,
+//! the names of the folders give the path.
 
 use std::io;
 use std::path::Path;
@@ -14,7 +13,6 @@ use crate::model::Role;
 use crate::transfer::MailboxPath;
 use crate::transfer::folder::MAX_CARD_BYTES;
 
-/// A mailbox to import.
 #[derive(Debug)]
 pub(super) struct SourceMailbox {
     pub(super) root: Arc<Folder>,
@@ -23,12 +21,12 @@ pub(super) struct SourceMailbox {
     /// The full path of the folder or mbox file, for messages.
     pub(super) full_path: String,
     pub(super) files: Files,
-    /// The mailbox to import into. The caller puts it below the one that `--mailbox` names.
+    /// To be put below the one that `--mailbox` names.
     pub(super) mailbox_path: MailboxPath,
     pub(super) role: Option<Role>,
 }
 
-/// The files of a mailbox: their names and sizes in bytes.
+/// Names and sizes in bytes.
 #[derive(Debug)]
 pub(super) enum Files {
     /// The first value of each file is `new` or `cur`.
@@ -38,7 +36,6 @@ pub(super) enum Files {
 }
 
 impl SourceMailbox {
-    /// Returns the size of all files together.
     pub(super) fn size(&self) -> u64 {
         match &self.files {
             Files::Maildir(files) => files.iter().map(|(.., size)| size).sum(),
@@ -48,14 +45,14 @@ impl SourceMailbox {
     }
 }
 
-/// The mailboxes that were found, and the paths that were skipped, each with the reason.
+/// The paths that were skipped have a reason each.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     pub(super) sources: Vec<SourceMailbox>,
     pub(super) skipped: Vec<(String, String)>,
 }
 
-/// Adds the mailboxes at and below a path to the survey: those of one format, or (`None`) of all.
+/// Adds the mailboxes at and below a path: those of one format, or (`None`) of all.
 ///
 /// # Errors
 /// The path cannot be read, or the format of a single file is unknown.
@@ -99,10 +96,8 @@ pub(super) fn survey(path: &Path, format: Option<Format>, out: &mut Survey) -> i
     Ok(())
 }
 
-/// A walk over the folders below one path.
 struct SurveyWalk<'a> {
     root: Arc<Folder>,
-    /// The full path of the root.
     root_path: String,
     format: Option<Format>,
     out: &'a mut Survey,
@@ -125,7 +120,6 @@ impl SurveyWalk<'_> {
         self.out.skipped.push((full_path, reason.to_owned()));
     }
 
-    /// Adds the mailboxes of a folder and of those below it.
     fn add_folder(&mut self, path: &[Vec<u8>]) -> io::Result<()> {
         let Some(folder) = self.root.at(path)? else { return Ok(()) };
         if path.len() > MAX_FOLDER_DEPTH {
@@ -149,7 +143,6 @@ impl SurveyWalk<'_> {
                 FileKind::Folder
                     if is_maildir
                         && [&b"cur"[..], b"new", b"tmp"].contains(&entry.name.as_slice()) => {}
-                // The folder of a mailbox in a Maildir++, such as `.Lists.rust`.
                 FileKind::Folder if is_maildir && entry.name.starts_with(b".") => {
                     if self.wants(Format::Maildir)
                         && let Some(folder) = folder.sub(&entry.name)?
@@ -167,7 +160,6 @@ impl SurveyWalk<'_> {
         Ok(())
     }
 
-    /// Adds a folder if `new` or `cur` is in it.
     fn add_maildir(
         &mut self,
         folder: &Folder,
@@ -199,7 +191,6 @@ impl SurveyWalk<'_> {
         Ok(())
     }
 
-    /// Adds the mbox files and the .eml files of a folder that is no Maildir.
     fn add_tree(
         &mut self,
         folder: &Folder,
@@ -253,8 +244,7 @@ impl SurveyWalk<'_> {
     }
 
     /// Adds a mailbox with the path and role of its card, or at `mailbox_path` if it has no valid
-    /// card. If that is `None`, a mailbox cannot have the names of the folders, and the path is
-    /// skipped.
+    /// card. If that is `None`, the path is skipped.
     fn add(
         &mut self,
         path: &[Vec<u8>],
@@ -286,8 +276,7 @@ impl SurveyWalk<'_> {
     }
 }
 
-/// Returns the mailbox that the names of the folders and the stem of an mbox file give: the Inbox
-/// if there are no names, `None` if a mailbox cannot have these names.
+/// The Inbox if there are no names, `None` if a mailbox cannot have these names.
 fn mailbox_path_of(path: &[Vec<u8>], stem: Option<&[u8]>) -> Option<MailboxPath> {
     // Thunderbird keeps the children of a mailbox in a folder with the mailbox's name and `.sbd`.
     let folders = path.iter().map(|name| name.strip_suffix(b".sbd").unwrap_or(name));
@@ -295,7 +284,7 @@ fn mailbox_path_of(path: &[Vec<u8>], stem: Option<&[u8]>) -> Option<MailboxPath>
     if names.is_empty() { Some(MailboxPath::inbox()) } else { MailboxPath::of_tree(&names) }
 }
 
-/// Whether a name has an ending after at least one byte. Case does not count.
+/// Case does not count.
 fn ends_with(name: &[u8], end: &[u8]) -> bool {
     name.len() > end.len()
         && name.get(name.len() - end.len()..).is_some_and(|tail| tail.eq_ignore_ascii_case(end))

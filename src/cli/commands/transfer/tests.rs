@@ -32,7 +32,7 @@ fn place(path: &[&str]) -> MailboxPath {
     MailboxPath::of(path.iter().map(|name| (*name).to_owned()).collect())
 }
 
-/// The messages of mailboxes: keywords and bytes, by mailbox and date.
+/// Keywords and bytes, by mailbox and date.
 type MailboxContents = BTreeMap<(MailboxPath, i64), (BTreeSet<String>, Vec<u8>)>;
 
 /// Returns ordinary and malformed messages, in mailboxes of every kind.
@@ -158,7 +158,6 @@ fn an_export_is_imported_byte_for_byte() {
                 );
             }
         }
-        // A second export adds nothing.
         assert_eq!(write(dir.path(), format, &mail), (0, 0), "{format:?}");
     }
 }
@@ -252,7 +251,6 @@ fn symbolic_links_are_not_followed() {
     fs::remove_dir_all(tree.join("a")).unwrap();
     symlink(&outside, tree.join("a")).unwrap();
     assert!(read(&found.sources[0], MAX_BYTES, &mut |_, _, _| panic!("read")).is_err());
-    // An export writes nothing into the target of a link.
     for (format, name) in FORMATS.into_iter().zip([".Lists", "Lists", "Lists"]) {
         let to = dir.path().join(format!("{format:?}"));
         fs::create_dir_all(&to).unwrap();

@@ -86,7 +86,7 @@ pub struct PositionalAccountArgs {
 }
 
 impl PositionalAccountArgs {
-    /// Returns the name of the account, or "" if none was given.
+    /// Returns "" if no account was given.
     pub fn name(&self) -> &str {
         if self.positional.is_empty() { &self.account.account } else { &self.positional }
     }

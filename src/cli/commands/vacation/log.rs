@@ -16,7 +16,7 @@ use crate::wire::jmap::admin::decisions::{
     ToldListArguments, ToldSender, VacationReport, VacationReportArguments,
 };
 
-/// Reads an option with a date, and returns the instant in the format of RFC 3339.
+/// Reads a date, and returns the instant in the format of RFC 3339.
 fn instant(
     option: Option<&String>,
     account: &AccountInfo,
@@ -83,10 +83,8 @@ pub(in crate::cli) async fn log(
     Ok(())
 }
 
-/// The head of the table of decisions.
 pub(in crate::cli) const LOG_HEAD: [&str; 5] = ["WHEN", "SENDER", "RECIPIENT", "DECISION", "WHY"];
 
-/// Formats the rows of the table of decisions.
 pub(in crate::cli) fn log_rows(list: &[DecisionFacts], zone: &TimeZone) -> Vec<Vec<String>> {
     let row = |row: &DecisionFacts| {
         let sender =

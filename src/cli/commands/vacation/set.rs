@@ -112,7 +112,6 @@ pub(in crate::cli) async fn text(
     show(args.account.name(), context).await
 }
 
-/// Says that there is no text for the named language and senders, and which texts there are.
 fn no_such_text(variants: &[VariantFacts]) -> String {
     let describe = |variant: &VariantFacts| {
         let parts = [variant.circle.as_deref(), variant.language.as_deref()];
@@ -127,10 +126,9 @@ fn no_such_text(variants: &[VariantFacts]) -> String {
     format!("there is no text for this language and these senders; {existing}")
 }
 
-/// The text and the HTML of a reply.
 type TextAndHtml = (Option<String>, Option<String>);
 
-/// Reads the text and the HTML that the options name; `None` if neither is given.
+/// `None` if neither is given.
 fn read_bodies(args: &ReplyTextArgs) -> Result<Option<TextAndHtml>, Failure> {
     let text = match (&args.text, &args.text_file) {
         (Some(text), _) => Some(text.clone()),
@@ -141,12 +139,11 @@ fn read_bodies(args: &ReplyTextArgs) -> Result<Option<TextAndHtml>, Failure> {
     Ok((text.is_some() || html.is_some()).then_some((text, html)))
 }
 
-/// Makes a named address; `None` if the address is empty.
+/// `None` if the address is empty.
 fn named_address(name: Option<String>, email: String) -> Option<NamedAddress> {
     (!email.is_empty()).then_some(NamedAddress { name, email })
 }
 
-/// Reminds the owner that strangers will read the text.
 fn warn(has_text: bool, context: &CommandContext) {
     if has_text && !context.json {
         complain(

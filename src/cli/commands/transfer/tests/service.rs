@@ -175,7 +175,7 @@ fn a_maildir_is_imported_once_and_comes_back_in_every_form() {
             let to = bed.dir.path().join(format!("out{number}"));
             bed.export("ann@example.org", format, &to).await.unwrap();
             bed.export("ann@example.org", format, &to).await.unwrap();
-            // Into the account that it is of: it is there already.
+            // The messages are there already.
             bed.import("ann@example.org", &[&to], |_| ()).await.unwrap();
             let other = format!("bob{number}@example.org");
             bed.account(&other, None).await;
@@ -217,8 +217,7 @@ fn hostile_and_odd_mail_goes_through_the_service() {
     });
 }
 
-/// What the two routes say to who asks wrongly: exactly what is wrong, by status and by type (RFC
-/// 7807).
+/// RFC 7807: status and type say what is wrong.
 #[test]
 fn refusals_say_what_is_wrong() {
     with_service(async |bed| {
