@@ -22,7 +22,7 @@ pub struct DurationValue(pub Duration);
 pub enum ListenValue {
     Unix(PathBuf),
     Tcp {
-        /// Without brackets.
+        /// Without brackets, if it is an address.
         host: String,
         /// 0 lets the system choose.
         port: u16,

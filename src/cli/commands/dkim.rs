@@ -20,7 +20,7 @@ use crate::proof::{self, SigningKey, generate};
 
 /// Unless `--file` names another.
 const FOLDER: &str = "/etc/restante/dkim";
-/// See systemd/restante.sysusers.
+/// The service's group (systemd/restante.sysusers).
 const GROUP: &str = "restante";
 
 #[derive(Debug, Subcommand)]

@@ -193,7 +193,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Reads `PROPERTY[=WORD][:asc|:desc]`.
+/// Reads an option of the form `PROPERTY[=WORD][:asc|:desc]`.
 fn comparator(text: &str) -> SortComparator {
     let (what, ascending) = match text.rsplit_once(':') {
         Some((what, "desc")) => (what, false),
