@@ -25,8 +25,8 @@ struct DsnRecipient<'a> {
     diagnostic: Option<&'a str>,
 }
 
-/// Reports to the envelope sender that a message was delivered to these recipients, for which the
-/// sender asked for it with NOTIFY=SUCCESS (RFC 3461 §4.1).
+/// Reports to the envelope sender that a message was delivered. Pass the recipients for which the
+/// sender asked for this with NOTIFY=SUCCESS (RFC 3461 §4.1).
 #[must_use]
 pub fn compose_delivered(
     envelope: &Envelope,

@@ -69,12 +69,12 @@ pub struct UnsentAction {
 }
 
 pub const NO_SMTPUTF8: &str = "no-smtputf8";
-/// The reason of any other action that was not sent, also of one that was removed from the queue.
+/// The reason for any other cause, also if the action was removed from the queue.
 pub const NOT_SENT: &str = "not-sent";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetrySchedule {
-    /// It doubles with each failure.
+    /// The wait after the first failure. It doubles with each failure.
     pub first: Duration,
     pub longest: Duration,
     pub keep_sent: Duration,

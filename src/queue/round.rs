@@ -53,7 +53,7 @@ pub(super) struct Scheduler {
     destinations: Destinations,
     order: Arc<Mutex<RetryOrder>>,
     waiting_for_earlier: Vec<(UtcMillis, Wakeup)>,
-    /// Whether a person asked for an action that waits for the relay. Then it is probed at once.
+    /// Whether a person asked for an action that waits for the relay, which is probed then.
     is_probe_requested: bool,
     /// The wall clock minus the monotonic time, in milliseconds, when they were last compared.
     clock_offset: Option<i64>,
