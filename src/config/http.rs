@@ -37,7 +37,7 @@ pub struct HttpSection {
     pub max_upload: ByteSize,
     pub uploads_per_minute: u32,
     pub uploaded_per_minute: ByteSize,
-    /// Of all listeners together.
+    /// The most at a time, of all listeners together.
     pub connections: usize,
     /// Whether changes may be pushed to loopback and private addresses.
     pub push_to_private: bool,

@@ -69,7 +69,7 @@ pub struct UnsentAction {
 }
 
 pub const NO_SMTPUTF8: &str = "no-smtputf8";
-/// The reason for any other cause, also if the action was removed from the queue.
+/// Every other reason, also that the action was removed from the queue.
 pub const NOT_SENT: &str = "not-sent";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

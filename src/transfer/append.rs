@@ -24,7 +24,6 @@ pub struct AppendRequest<'a> {
     pub mailbox: MailboxUid,
     /// In normal form, at most `limits::MAX_KEYWORDS`.
     pub keywords: BTreeSet<String>,
-    /// The date of receipt.
     pub received_at: UtcMillis,
     /// The id of the exported email, if an export wrote the message. Its blob may be another one,
     /// because an export includes the trace prefix.

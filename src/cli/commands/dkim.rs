@@ -18,7 +18,7 @@ use crate::model::address::domain_is_well_formed;
 use crate::net::listen::group_id;
 use crate::proof::{self, SigningKey, generate};
 
-/// Unless `--file` names another.
+/// The directory of new keys, unless `--file` names another.
 const FOLDER: &str = "/etc/restante/dkim";
 /// The service's group (systemd/restante.sysusers).
 const GROUP: &str = "restante";
@@ -188,7 +188,7 @@ fn create_open_folder(folder: &Path) -> std::io::Result<()> {
         .try_for_each(|new| std::fs::set_permissions(new, std::fs::Permissions::from_mode(0o755)))
 }
 
-/// If root runs the command and the group exists.
+/// Returns false unless root runs the command and the group exists.
 fn let_group_read(file: &File) -> std::io::Result<bool> {
     if !rustix::process::geteuid().is_root() {
         return Ok(false);

@@ -110,7 +110,7 @@ pub enum MailboxCommand {
     },
 }
 
-/// On the command line and in JMAP (RFC 8621 §2).
+/// Each right's name on the command line and in JMAP (RFC 8621 §2).
 const RIGHTS: [(&str, &str); 9] = [
     ("read", "mayReadItems"),
     ("add", "mayAddItems"),

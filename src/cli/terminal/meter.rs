@@ -11,7 +11,6 @@ use crate::cli::terminal::output::{clean, size};
 use crate::model::clock::Stopwatch;
 use crate::wire::jmap::admin::store::JobStage;
 
-/// If there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(in crate::cli) struct ProgressMeter {

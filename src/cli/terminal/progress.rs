@@ -9,7 +9,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::cli::terminal::output::{clean, size};
 use crate::model::clock::Stopwatch;
 
-/// If there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 const BAR: &str = "{prefix} {bar:32} {binary_bytes} of {binary_total_bytes}, {msg}, {eta} left";
 

@@ -30,7 +30,7 @@ use crate::wire::jmap::admin::AccountRef;
 use crate::wire::jmap::admin::mail::{MailIndex, MailIndexArguments};
 use crate::wire::query;
 
-/// The emails are indexes into the list of all emails, oldest first.
+/// The `emails` are indexes into the list of all emails, oldest first.
 struct ExportMailbox {
     path: MailboxPath,
     role: Option<Role>,

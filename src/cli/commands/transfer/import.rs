@@ -30,7 +30,7 @@ use crate::wire::jmap::admin::AccountRef;
 use crate::wire::jmap::admin::mailboxes::{MailboxEnsure, MailboxEnsureArguments};
 use crate::wire::query;
 
-/// In the JSON of the summary.
+/// The most failures in the JSON of the summary.
 const MAX_LISTED_FAILURES: usize = 1000;
 const MAX_TRIES: u32 = 6;
 /// Half of the pause after the first attempt; each further pause is twice as long.

@@ -27,7 +27,6 @@ pub(super) use import::run as import;
 
 /// Enough for their commits to share a sync.
 const MAX_CONCURRENT_REQUESTS: usize = 24;
-/// In concurrent requests.
 const MAX_KIB_IN_FLIGHT: u32 = 64 * 1024;
 
 /// A format of mail in files.
@@ -78,7 +77,6 @@ pub struct ExportArgs {
     pub path: PathBuf,
 }
 
-/// "1 message", "2 messages".
 fn counted(count: u64, singular: &str, plural: &str) -> String {
     format!("{count} {}", if count == 1 { singular } else { plural })
 }
