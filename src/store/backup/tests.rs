@@ -1,5 +1,4 @@
-//! Backups on a disk: each adds only new files, restores the same bytes with a new epoch, and is
-//! refused when it is damaged.
+//! Backups on a disk.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -67,7 +66,6 @@ fn deliver(store: &Store, numbers: std::ops::Range<u32>) {
     }
 }
 
-/// Every email with its bytes.
 fn all_mail(store: &Store) -> Vec<(EmailId, Vec<u8>)> {
     let snapshot = store.snapshot();
     let ids = snapshot.emails(ANN, None, 999).unwrap();

@@ -1,7 +1,5 @@
-//! Writes the mark, the rows and the end of a repair.
-//!
-//! While an account is marked, only its repair writes it, so what the repair found stays true until
-//! it is done.
+//! Writes the mark, the rows and the end of a repair. While an account is marked, only its repair
+//! writes it.
 
 use crate::model::{DataType, MaintainedListing};
 use crate::store::engine::Table;
@@ -31,13 +29,12 @@ const REPAIRED_TYPES: [DataType; 7] = [
 ];
 
 impl Txn<'_> {
-    /// Marks the account: from now on only the repair may write it.
     pub(in crate::store) fn begin_repair(&mut self, scope: RepairScope) {
         self.put_bytes::<Site>(&SiteKey::Repair(self.account), scope.row());
     }
 
     /// Writes the right rows; a row without a value is deleted. The account's own state row
-    /// replaces the transaction's state. A row of an account or an address takes a change number.
+    /// replaces the transaction's state.
     pub(in crate::store) fn mend(
         &mut self,
         rows: impl IntoIterator<Item = (Table, Vec<u8>, Option<Vec<u8>>)>,
@@ -59,8 +56,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Makes the states of `REPAIRED_TYPES` invalid that clients may hold, and the history of all
-    /// listings: their low marks rise to a new change number.
+    /// Refuses earlier states of `REPAIRED_TYPES` and the history of all listings: their low marks
+    /// rise to a new change number.
     pub(in crate::store) fn refuse_states(&mut self) -> Result<(), Error> {
         let now = self.next_modseq();
         for data in REPAIRED_TYPES {
@@ -86,13 +83,12 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Removes the mark of the account.
     pub(in crate::store) fn end_repair(&mut self) {
         self.delete::<Site>(&SiteKey::Repair(self.account));
     }
 
     /// Deletes those of these references and hints that still name nothing under the account's
-    /// lock. Returns how many. A row whose key cannot be read belongs to no account, and stays.
+    /// lock. Returns how many.
     pub(in crate::store) fn drop_strays(
         &mut self,
         rows: &[(Table, Vec<u8>)],

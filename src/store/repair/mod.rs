@@ -1,17 +1,12 @@
-//! Repairs what a check finds, from the rows that are right
-//! (`docs/storage.md`, "Decide which row is right").
+//! Repairs what a check finds, from the rows that are right (`docs/storage.md`, "Decide which row
+//! is right").
 //!
-//! - An account without faults is not touched, and its deliveries go on.
-//! - An account with faults is marked. While it is marked, only the repair writes and reads it, and
-//!   deliveries to it are deferred (451 4.3.0). All other accounts go on.
-//! - A marked account is checked in rounds. Each round writes the rows that it finds wrong, in
-//!   batches, until a round finds nothing.
-//! - A repair may be killed at any point: the mark stays, and the next repair or the next start of
-//!   the service goes on.
-//! - If clients may have seen something that was wrong, the account's history begins anew: listings
-//!   show each email since the change that created it, and every earlier state is refused
-//!   (`cannotCalculateChanges`).
-//! - Rows that cannot be computed from others are reported and left as they are.
+//! - An account with faults is marked. While it is marked, other commits to it are refused, and its
+//!   closed tables cannot be read. Other accounts go on.
+//! - A marked account is checked in rounds, each of which writes the rows that it finds wrong.
+//! - A repair may be killed at any point: the mark stays, and a later repair goes on.
+//! - If clients may have seen something that was wrong, the account's history begins anew, and
+//!   earlier states are refused.
 
 pub mod check;
 mod mend;
@@ -29,32 +24,28 @@ pub use crate::store::row::RepairScope;
 use crate::store::table::RepairMethod;
 use crate::store::version;
 
-/// The outcome of a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RepairReport {
     /// The number of accounts that were checked.
     pub accounts: usize,
-    /// The accounts that were marked, and those of which rows in the shared tables were deleted. An
-    /// account is marked if it has a fault that can be repaired, if an earlier repair was not
-    /// finished, and always in a rebuild.
+    /// The accounts that were marked, and those of which rows in the shared tables were deleted.
     pub repaired: Vec<AccountId>,
-    /// The accounts of `repaired` whose history begins anew: clients read everything again.
+    /// The accounts of `repaired` whose history begins anew.
     pub history_restarted: Vec<AccountId>,
     /// The number of rows that were written or deleted.
     pub written: u64,
     /// The first `MAX_LISTED` faults of `unrepaired_count`.
     pub unrepaired: Vec<Breach>,
-    /// The number of faults whose right row the store does not have (`RowFix::Nothing`), as the
-    /// last round of each account found them. Faults in the shared tables are not counted.
+    /// The number of faults whose right row the store does not have (`RowFix::Nothing`). Faults in
+    /// the shared tables are not counted.
     pub unrepaired_count: u64,
 }
 
-/// Rounds after which a repair gives up. No more than two were ever needed.
+/// Rounds after which a repair gives up.
 const MAX_ROUNDS: u32 = 8;
 /// The number of faults that a report lists.
 const MAX_LISTED: usize = 1000;
 
-/// Whether a repair of this scope may repair a fault.
 fn covers(scope: RepairScope, fault: &RowFault) -> bool {
     scope != RepairScope::Reindex
         || match fault.table.repair() {
@@ -64,16 +55,14 @@ fn covers(scope: RepairScope, fault: &RowFault) -> bool {
         }
 }
 
-/// The rows of the next batch.
 #[derive(Default)]
 struct RepairBatch {
-    /// Table, key and value; without a value, the row is deleted.
+    /// Without a value, the row is deleted.
     rows: Vec<(Table, Vec<u8>, Option<Vec<u8>>)>,
     /// The bytes of keys and values.
     bytes: usize,
 }
 
-/// The outcome of one round.
 #[derive(Default)]
 struct RepairRound {
     /// The number of faults that the repair can write.
@@ -137,8 +126,7 @@ impl Store {
         version::accounts_under_repair(&*self.0.engine.snapshot())
     }
 
-    /// Repairs one account, if it is marked or has a fault, or in a rebuild. Adds the outcome to
-    /// `done`.
+    /// Repairs one account, if it is marked or has a fault, or in a rebuild.
     fn repair_one(
         &self,
         account: AccountId,
@@ -156,7 +144,7 @@ impl Store {
         let mut scope = requested;
         let mut refold = marked.is_some() || requested == RepairScope::Rebuild;
         if let Some(begun) = marked {
-            // An earlier repair was not finished: the wider of both scopes is done.
+            // An earlier repair was not finished.
             scope = if begun == RepairScope::Rebuild || requested == RepairScope::Rebuild {
                 RepairScope::Rebuild
             } else {
@@ -257,7 +245,6 @@ impl Store {
         Ok(round)
     }
 
-    /// Writes the gathered rows, and empties `gather`.
     fn write_batch(
         &self,
         account: AccountId,
@@ -274,8 +261,8 @@ impl Store {
         Ok(())
     }
 
-    /// Marks the account, or changes the scope of its mark. From here on the committer refuses
-    /// other writes to it, except if the mark could not be written and none is stored.
+    /// Marks the account, or changes the scope of its mark. If the mark could not be written and
+    /// none is stored, other commits may write the account again.
     fn mark_account(&self, account: AccountId, scope: RepairScope) -> Result<(), Error> {
         let marked = self.commit_repair(account, |txn| {
             txn.begin_repair(scope);
@@ -297,7 +284,6 @@ impl Store {
         ticket.wait_blocking()
     }
 
-    /// Deletes the strays of these accounts in the tables that all accounts share.
     fn repair_shared(
         &self,
         named: &[AccountId],
@@ -343,7 +329,7 @@ impl Store {
 }
 
 impl RepairRound {
-    /// Counts a fault, unless the scope does not cover it. Returns whether the repair can write it.
+    /// Counts a fault that the scope covers. Returns whether the repair can write it.
     fn note_fault(&mut self, fault: &RowFault, scope: RepairScope) -> bool {
         if !covers(scope, fault) {
             return false;

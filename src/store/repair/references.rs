@@ -1,7 +1,7 @@
 //! Tells whether the object that a reference or a hint names exists.
 //!
 //! If the object's row cannot be read, the reference counts as right, so that a repair keeps it.
-//! Only a share counts as wrong if the row of its mailbox cannot be read.
+//! Shares are an exception.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,6 @@ pub(in crate::store) fn is_email_blob(
     Ok(found.is_some_and(|found| found.map_or(true, |email| email.blob == *blob)))
 }
 
-/// Whether a row of `outbox_due` is the wake-up of an action.
 pub(in crate::store) fn is_wakeup(
     read: &dyn RowReader,
     account: AccountId,
@@ -43,7 +42,6 @@ pub(in crate::store) fn is_wakeup(
     Ok(found.map_or(true, |found| wake_condition(&found).is_some_and(is_hint)))
 }
 
-/// Whether the action that a row of `outbox_blobs` names sends the message of the row.
 pub(in crate::store) fn is_action_blob(read: &dyn RowReader, hold: &[u8]) -> Result<bool, Error> {
     let Ok(ActionBlobKey { account, action, blob }) = decode_key::<OutboxBlobs>(hold) else {
         return Ok(false);
@@ -52,7 +50,6 @@ pub(in crate::store) fn is_action_blob(read: &dyn RowReader, hold: &[u8]) -> Res
     Ok(found.is_some_and(|found| found.map_or(true, |found| found.blob == Some(blob))))
 }
 
-/// Whether the upload that a row of `upload_blobs` names exists.
 pub(in crate::store) fn is_upload_blob(read: &dyn RowReader, hold: &[u8]) -> Result<bool, Error> {
     let Ok(UploadBlobKey { account, user, blob }) = decode_key::<UploadBlobs>(hold) else {
         return Ok(false);

@@ -32,7 +32,7 @@ mod refs;
 const ANN: AccountId = AccountId(1);
 const BOB: AccountId = AccountId(2);
 
-/// Makes the rows of a message of these tests. Its only token is its first 20 characters.
+/// Its only token is the first 20 characters of the message.
 fn make_rows(raw: &[u8]) -> MessageRows {
     let text = String::from_utf8_lossy(raw);
     let mut rows = MessageRows {
@@ -163,7 +163,6 @@ fn fill(store: &Store) {
     }
 }
 
-/// Folds some of the account's emails.
 fn fold(store: &Store, account: AccountId) {
     let sizes = FoldSizes {
         rows: 6,
@@ -205,7 +204,6 @@ fn repair(store: &Store, scope: RepairScope) -> RepairReport {
     store.repair(scope, None, &make_rows, &mut |_| true).unwrap()
 }
 
-/// Damages several tables of Ann's account.
 fn damage_ann(engine: &dyn Engine, memory: &MemoryEngine) {
     for table in [
         Table::EmailByModseq,

@@ -1,4 +1,4 @@
-//! The rows of accounts and addresses, and the state row of an account, which most commits write.
+//! The rows of accounts and addresses, and the state row of an account.
 
 use super::mailbox::{read_listings, write_listings};
 use super::{FieldReader, FieldWriter, Row, RowError};
@@ -111,33 +111,30 @@ impl Row for AddressRow {
 pub struct AccountStateRow {
     /// The number of the newest change, of any data type.
     pub modseq: ModSeq,
-    /// The number of the newest thread. Here and below, 0 if there was none; a number is never used
-    /// again.
+    /// Of the newest thread. Here and below, 0 if there was none; a number is never used again.
     pub last_thread: u64,
-    /// The number of the newest mailbox.
     pub last_mailbox: u32,
-    /// The number of the newest action.
     pub last_action: u64,
-    /// The number of the newest account; only used in the row of the site.
+    /// Only used in the row of the site.
     pub last_account: u32,
-    /// The high mark of each data type: its newest change. Indexed by `DataType as usize`.
+    /// The high mark of each data type, by `DataType as usize`.
     pub high: [ModSeq; DataType::ALL.len()],
-    /// The low mark of each data type: its newest change that was purged. A client whose state is
-    /// this mark or a later one can be told all changes since.
+    /// The low mark of each data type. A client whose state is this mark or a later one can be told
+    /// all changes since.
     pub low: [ModSeq; DataType::ALL.len()],
     /// Bytes of the emails that are not destroyed, trace prefixes included.
     pub bytes: u64,
     /// The number of emails that are not destroyed.
     pub emails: u64,
-    /// The number of rows of `email_tokens`: emails that are in no fold yet.
+    /// The number of emails that are in no fold yet.
     pub unfolded: u64,
     /// The number of told rows.
     pub told: u64,
-    /// The number of actions in the outbox, in any state.
+    /// The number of actions, in any state.
     pub queued: u64,
-    /// The mailbox with role inbox; 0 if there is none.
+    /// 0 if there is none.
     pub inbox: MailboxUid,
-    /// The mailbox with role trash; 0 if there is none.
+    /// 0 if there is none.
     pub trash: MailboxUid,
     /// The maintained listings of all mail.
     pub listings: Vec<MaintainedListing>,
@@ -155,13 +152,11 @@ impl AccountStateRow {
 }
 
 impl AccountStateRow {
-    /// The high mark of a data type.
     #[must_use]
     pub fn high_mark(&self, data: DataType) -> ModSeq {
         self.high.get(data as usize).copied().unwrap_or_default()
     }
 
-    /// The low mark of a data type.
     #[must_use]
     pub fn low_mark(&self, data: DataType) -> ModSeq {
         self.low.get(data as usize).copied().unwrap_or_default()
@@ -192,8 +187,7 @@ impl Row for AccountStateRow {
         let marks =
             |input: &mut FieldReader<'_>| -> Result<[ModSeq; DataType::ALL.len()], RowError> {
                 let stored: Vec<ModSeq> = input.list(|input| Ok(ModSeq(input.num()?)))?;
-                // A row of an earlier version may not have the newest data types: their marks are
-                // 0.
+                // A row of an earlier version may not have the newest data types.
                 let mut marks = [ModSeq(0); DataType::ALL.len()];
                 if stored.len() > marks.len() {
                     return Err(RowError("marks of unknown data types"));

@@ -1,4 +1,4 @@
-//! The rows of queued actions: the action, the message that it sends, and its wake-up.
+//! The rows of queued actions.
 
 use super::account::{read_address, write_address};
 use super::{FieldReader, FieldWriter, Row, RowError, decode_with};
@@ -79,8 +79,7 @@ impl Row for Action {
     }
 }
 
-/// Decodes the kind and the state of an action, which are at the beginning of its row, and nothing
-/// else.
+/// Decodes the kind and the state, which are at the beginning of an action's row.
 ///
 /// # Errors
 /// `Corrupt`.
@@ -141,12 +140,12 @@ fn read_target(input: &mut FieldReader<'_>) -> Result<Target, RowError> {
     })
 }
 
-/// The number of a variant: its position among all variants.
+/// The position of a variant among all variants.
 pub(super) fn variant_number<T: PartialEq + Copy>(all: &[T], variant: T) -> u64 {
     all.iter().position(|other| *other == variant).unwrap_or_default() as u64
 }
 
-/// Reads the number of a variant; fails with `bad` if there is no such variant.
+/// Fails with `bad` if there is no such variant.
 pub(super) fn read_variant_number<T: Copy>(
     all: &[T],
     input: &mut FieldReader<'_>,
@@ -155,7 +154,6 @@ pub(super) fn read_variant_number<T: Copy>(
     usize::try_from(input.num()?).ok().and_then(|at| all.get(at)).copied().ok_or(RowError(bad))
 }
 
-/// Encodes the `outbox_messages` row of an action that sends these bytes.
 #[must_use]
 pub fn encode_outbox_message(bytes: &[u8]) -> Vec<u8> {
     let mut value = Vec::with_capacity(bytes.len().saturating_add(1));
@@ -164,8 +162,6 @@ pub fn encode_outbox_message(bytes: &[u8]) -> Vec<u8> {
     value
 }
 
-/// Returns the bytes of an `outbox_messages` row.
-///
 /// # Errors
 /// `Corrupt`.
 pub fn decode_outbox_message<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Error> {
@@ -179,7 +175,7 @@ pub fn decode_outbox_message<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8]
     }
 }
 
-/// Returns what wakes an action. `None`: nothing wakes an action that is held or has failed.
+/// Returns what wakes an action; `None` if nothing does.
 #[must_use]
 pub fn wake_condition(action: &Action) -> Option<WakeCondition> {
     match action.state {
@@ -192,13 +188,11 @@ pub fn wake_condition(action: &Action) -> Option<WakeCondition> {
     }
 }
 
-/// A row of `outbox_due`: the destination of an action. If two digests collide, their actions only
-/// wait for each other.
+/// A row of `outbox_due`. If two digests collide, their actions only wait for each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Destination {
     /// Digest of the account and the recipient, whose actions are sent in order.
     pub(crate) lane: Digest,
-    /// Digest of the recipient's domain.
     pub(crate) domain: Digest,
 }
 
@@ -242,7 +236,7 @@ impl Row for SameAction {
     }
 }
 
-/// The digest of a lane: of an account, and of a recipient's address in its folded form.
+/// The digest of an account and of a recipient's address in its folded form.
 #[must_use]
 pub fn lane_digest(account: AccountId, to: &Address) -> Digest {
     let mut hasher = blake3::Hasher::new();

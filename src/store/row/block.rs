@@ -1,8 +1,7 @@
 //! Blocks of the search index: postings of many emails, sorted by token.
 //!
-//! - A posting says in which fields of an email, and at which positions, a token occurs. The email
-//!   is named by its ordinal in the fold.
-//! - Postings ascend by token, ordinal and first position. One with very many positions is split.
+//! - A posting says in which fields of an email, and at which positions, a token occurs. One with
+//!   very many positions is split.
 //! - A block has only words or only texts, and begins with a posting in full, so that it can be
 //!   read without the block before it:
 //!
@@ -25,7 +24,7 @@ pub struct Posting {
     pub token: Token,
     /// The position of the email within the fold.
     pub ordinal: u32,
-    /// The fields with the token, as bits of `model::field`.
+    /// Bits of `model::field`.
     pub fields: u16,
     /// The positions of a word, ascending; empty for texts.
     pub positions: Positions,
@@ -45,23 +44,21 @@ pub struct Block {
     pub token: Token,
     pub ordinal: u32,
     pub position: u32,
-    /// The bytes of the row.
     pub value: Vec<u8>,
 }
 
-/// Writes sorted postings into blocks, in memory.
 #[derive(Debug)]
 pub struct BlockWriter {
     max_bytes: usize,
     finished: Vec<Block>,
     finished_bytes: usize,
     open: Option<Block>,
-    /// The token and the ordinal of the last posting.
+    /// Those of the last posting.
     last: Option<(Token, u32)>,
 }
 
 impl BlockWriter {
-    /// Limits the size of a block to `max_bytes`. Only a block of a single posting may be larger.
+    /// Limits the size of a block to `max_bytes`. A block of a single posting may be larger.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
         Self { max_bytes, finished: Vec::new(), finished_bytes: 0, open: None, last: None }
@@ -74,7 +71,7 @@ impl BlockWriter {
     }
 
     /// Adds a posting, which must not sort before the last one (`Posting::sort_key`). `positions`
-    /// must ascend. Writes several postings if there are very many.
+    /// must ascend.
     pub fn push(&mut self, token: &Token, ordinal: u32, fields: u16, positions: &[u32]) {
         // A position takes at most 5 bytes, and 320 bytes suffice for the rest of the posting.
         let max_positions = (self.max_bytes.saturating_sub(320) / 5).max(1);
@@ -176,7 +173,7 @@ fn write_positions(out: &mut FieldWriter, positions: &[u32]) {
 
 /// Calls `each` with the postings of a block for whose token and ordinal `wanted` returns
 /// `Some(true)`, in order. `Some(false)` passes over a posting, and `None` ends the reading. `key`
-/// is the key of the block's row, for errors.
+/// is that of the block's row, for errors.
 ///
 /// # Errors
 /// `Corrupt`, also if the postings are not in order.
@@ -193,11 +190,9 @@ pub fn read_block(
     Ok(())
 }
 
-/// Reads a block posting by posting.
 #[derive(Debug)]
 pub struct BlockReader<B> {
     bytes: B,
-    /// The number of bytes that were read.
     at: usize,
     token: Token,
     ordinal: u32,
@@ -205,8 +200,6 @@ pub struct BlockReader<B> {
 }
 
 impl<B: AsRef<[u8]>> BlockReader<B> {
-    /// Begins to read a block.
-    ///
     /// # Errors
     /// `Corrupt`, if the bytes are not a block.
     pub fn new(key: &[u8], bytes: B) -> Result<Self, Error> {
@@ -223,7 +216,7 @@ impl<B: AsRef<[u8]>> BlockReader<B> {
     }
 
     /// Returns the next posting for which `wanted` returns `Some(true)` (see `read_block`). `None`
-    /// at the end of the block, or after `wanted` returned `None`: then the reader is at its end.
+    /// at the end of the block, or after `wanted` returned `None`.
     ///
     /// # Errors
     /// `Corrupt`, also if the postings are not in order.

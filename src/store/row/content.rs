@@ -1,5 +1,5 @@
-//! The rows of an email's content and of its search tokens. Each has a part that is the same for
-//! all recipients of the message, which is encoded once.
+//! The rows of an email's content and of its search tokens. Each has a part that all recipients of
+//! the message share.
 
 use smallvec::smallvec;
 
@@ -12,9 +12,8 @@ use crate::model::{
 use crate::store::engine::Table;
 use crate::store::error::Error;
 
-/// The version of `email_content` rows. The layout of all versions is the same. The version says by
-/// which rules this row and the email's tokens were made from the message, so that a row of an
-/// older version may differ from what this version would make:
+/// The version of `email_content` rows, whose layout never changed. It says by which rules this row
+/// and the email's tokens were made:
 /// - 2 has better rules for charsets, addresses, transfer encodings, and the begin of a header;
 /// - 3 has the address of the delivery in the tokens, and reads an address on behalf of another as
 ///   one mailbox.
@@ -22,11 +21,10 @@ const CONTENT_VERSION: u8 = 3;
 /// The newest version whose rules changed the content, and not only the tokens.
 const CONTENT_RULES_VERSION: u8 = 3;
 /// The version of `email_tokens` rows. Version 2 has the address of this email's delivery before
-/// the shared part. It is not known for rows of version 1.
+/// the shared part.
 const TOKENS_VERSION: u8 = 2;
 
-/// The encoded parts of a message's rows that are the same for each recipient. It does not have the
-/// bytes of the message.
+/// The encoded parts of a message's rows that all recipients share, without its bytes.
 #[derive(Debug, Clone)]
 pub struct EncodedMessage {
     /// The hash of the message as received.
@@ -42,7 +40,6 @@ pub struct EncodedMessage {
 }
 
 impl EncodedMessage {
-    /// Encodes the parts that all recipients share.
     #[must_use]
     pub fn new(rows: &MessageRows) -> Self {
         let mut content = FieldWriter(Vec::with_capacity(512));
@@ -59,7 +56,7 @@ impl EncodedMessage {
     }
 }
 
-/// Encodes an `email_content` row: the version, this email's trace prefix, the shared part.
+/// The version, this email's trace prefix, the shared part.
 #[must_use]
 pub fn encode_content(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
     let mut out = FieldWriter::new(CONTENT_VERSION);
@@ -68,8 +65,7 @@ pub fn encode_content(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
     out.0
 }
 
-/// Encodes an `email_tokens` row: the version, the address of this email's delivery by its trace
-/// prefix, the shared part.
+/// The version, the address of this email's delivery by its trace prefix, the shared part.
 #[must_use]
 pub fn encode_tokens(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
     let mut out = FieldWriter::new(TOKENS_VERSION);
@@ -78,7 +74,7 @@ pub fn encode_tokens(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
     out.0
 }
 
-/// Decodes an `email_content` row into the trace prefix and the content.
+/// Returns the trace prefix and the content.
 ///
 /// # Errors
 /// `Corrupt`.
@@ -88,8 +84,7 @@ pub fn decode_content(key: &[u8], bytes: &[u8]) -> Result<(Vec<u8>, EmailContent
     })
 }
 
-/// Returns the trace prefix of an `email_content` row, also if the rest cannot be decoded; `None`
-/// if it cannot be decoded itself.
+/// Returns the trace prefix of an `email_content` row, even if the rest cannot be decoded.
 #[must_use]
 pub fn content_prefix(bytes: &[u8]) -> Option<Vec<u8>> {
     let (version, rest) = bytes.split_first()?;
@@ -109,7 +104,7 @@ pub fn are_tokens_outdated(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|version| (1..CONTENT_VERSION).contains(version))
 }
 
-/// Decodes an `email_tokens` row. Its words ascend by hash, and its texts by their bytes.
+/// The words ascend by hash, and the texts by their bytes.
 ///
 /// # Errors
 /// `Corrupt`.
@@ -214,11 +209,11 @@ fn read_content(input: &mut FieldReader<'_>) -> Result<EmailContent, RowError> {
     })
 }
 
-/// Writes tokens, whose words must ascend by hash.
+/// The words must ascend by hash.
 fn write_tokens(out: &mut FieldWriter, tokens: &Tokens) {
     let mut last = 0;
     out.list(tokens.words.iter(), |out, word| {
-        // Most words occur once. The lowest bit, below the difference of the hashes, is then 0, and
+        // Most words occur once. Then the lowest bit, below the difference of the hashes, is 0, and
         // no count is written.
         let step = u64::from(word.hash.saturating_sub(last)) << 1;
         last = word.hash;

@@ -9,8 +9,8 @@ use crate::model::{
 };
 use crate::store::engine::Table;
 
-/// Frequent keywords, which are written as their position in this list. All other keywords are
-/// written as texts. New ones may only be added at the end.
+/// Frequent keywords, which are written as their position in this list. New ones may only be added
+/// at the end.
 const COMMON_KEYWORDS: [&str; 8] = [
     keyword::SEEN,
     keyword::FLAGGED,
@@ -71,16 +71,13 @@ impl Row for EmailMetadata {
     }
 }
 
-/// The counters of a thread, which decide its listings and the counts of mailboxes without reading
-/// its emails.
+/// The counters of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Thread {
-    /// The change that created the thread.
     pub created: ModSeq,
     /// The last change that added or removed an email.
     pub updated: ModSeq,
-    /// Whether the thread lost its last email. It is never used again. The row stays as a
-    /// tombstone.
+    /// Whether the thread lost its last email. The row stays as a tombstone.
     pub destroyed: bool,
     /// The number of emails that are not destroyed. So for all counters below.
     pub emails: u32,
@@ -99,16 +96,15 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Adds an email to the counters, or subtracts it if `add` is `false`. `trash` is the mailbox
-    /// with that role, 0 if there is none. Does not change `latest` and the marks.
+    /// Adds an email to the counters, or subtracts it. `trash` is 0 if there is none. Does not
+    /// change `latest` and the marks.
     pub(in crate::store) fn count(&mut self, email: &EmailMetadata, trash: MailboxUid, add: bool) {
         let boxes: smallvec::SmallVec<[MailboxUid; 4]> = email.mailboxes.iter().copied().collect();
         let flags = [email.has(keyword::SEEN), email.has(keyword::FLAGGED), email.is_unread()];
         self.tally(&boxes, flags, trash, add);
     }
 
-    /// Does as `count`, by the email's mailboxes, each once, and by whether it has `$seen`, has
-    /// `$flagged` and is unread.
+    /// Does as `count`, by the email's mailboxes, each once, and its flags.
     pub(in crate::store) fn tally(
         &mut self,
         boxes: &[MailboxUid],

@@ -1,8 +1,7 @@
 //! The row that lists the folds of an account, and the rows with the emails of a fold.
 //!
-//! A fold or a merge takes effect only by the write of the list. It names the folds that are
-//! searched, those that are being made, and those whose rows are to be deleted. Rows of any other
-//! fold do not count.
+//! A fold or a merge takes effect only by the write of the list. Rows of a fold that it does not
+//! name do not count.
 
 use super::{FieldReader, FieldWriter, Row, RowError, decode_with};
 use crate::model::{EmailId, ModSeq, Token};
@@ -17,25 +16,21 @@ pub struct Folds {
     pub last: u64,
     /// The folds that are searched, in no particular order.
     pub live: Vec<Fold>,
-    /// The unfinished merges, at most one on a level. Their sources are live until they are
-    /// finished.
+    /// The unfinished merges, at most one on a level. Their sources are live.
     pub merges: Vec<FoldMerge>,
-    /// Folds that were merged and whose rows upkeep deletes step by step.
+    /// Merged folds whose rows are still to be deleted.
     pub dropped: Vec<FoldId>,
 }
 
-/// One fold in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fold {
     pub id: FoldId,
     /// All emails in the fold were created by this change or an earlier one. An email that has the
-    /// id of one of them and was created later is another email: the one in the fold was purged.
+    /// id of one of them and was created later is another email.
     pub created_upto: ModSeq,
-    /// The number of emails.
     pub emails: u32,
-    /// The newest email, which has the lowest id. 0 while a merge has written no email yet.
+    /// The newest email; 0 while a merge has written no email yet.
     pub newest: EmailId,
-    /// The oldest email, which has the highest id.
     pub oldest: EmailId,
     /// Whether the tokens say of every email where it was delivered (`model::delivered_to`). Not so
     /// in a fold that an earlier version began.
@@ -48,11 +43,9 @@ pub struct FoldMerge {
     pub sources: Vec<FoldId>,
     /// The new fold, as far as it is written.
     pub into: Fold,
-    /// What is to be written next.
     pub next: MergePosition,
 }
 
-/// Where a merge goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MergePosition {
     /// The emails of the new fold, from this one on. The postings come after the last email.
@@ -173,7 +166,7 @@ fn write_ids(out: &mut FieldWriter, ids: &[FoldId]) {
     out.list(ids.iter(), |out, id| write_id(out, *id));
 }
 
-/// Encodes a row with some emails of a fold. The ids must be ascending.
+/// The ids must be ascending.
 #[must_use]
 pub fn fold_emails(ids: &[EmailId]) -> Vec<u8> {
     let mut out = FieldWriter::new(1);
@@ -185,8 +178,6 @@ pub fn fold_emails(ids: &[EmailId]) -> Vec<u8> {
     out.0
 }
 
-/// Decodes a row with some emails of a fold.
-///
 /// # Errors
 /// `Corrupt`.
 pub fn read_fold_emails(key: &[u8], bytes: &[u8]) -> Result<Vec<EmailId>, Error> {

@@ -1,5 +1,4 @@
-//! The rows of mailboxes, and the list of maintained listings in the rows of mailboxes and
-//! accounts.
+//! The rows of mailboxes, and lists of maintained listings.
 
 use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::{
@@ -71,8 +70,7 @@ impl Row for Mailbox {
     }
 }
 
-/// Writes maintained listings: those of a mailbox in its row, those of all mail in the state row of
-/// the account.
+/// For the rows of mailboxes, and for the listings of all mail in the state row of the account.
 pub(super) fn write_listings(out: &mut FieldWriter, listings: &[MaintainedListing]) {
     out.list(listings.iter(), |out, listing| {
         out.num(listing.filter as u8);

@@ -1,12 +1,11 @@
 //! Rows: encodes values as bytes, and decodes them.
 //!
-//! - Every row begins with the version of its format, except those that are a bare id
+//! - A row begins with the version of its format, except those that are a bare id
 //!   (`email_by_modseq`, `thread_by_modseq`, `object_by_modseq`). Older versions are read; a newer
 //!   one is an error.
-//! - Numbers are LEB128, signed ones zigzag. Texts and byte strings have their length before them.
+//! - In most rows, numbers are LEB128, signed ones zigzag, and texts and byte strings have their
+//!   length before them.
 //! - Any bytes decode to a row or to an error. Bytes after the last field are an error.
-//! - Most rows are a `Row`. Rows of fixed width, or without a version, implement `RowFormat`. Rows
-//!   that borrow bytes or share a part with others (`table::Encoded`) have functions of their own.
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 mod account;
@@ -55,21 +54,15 @@ use crate::model::{EmailId, ObjectId, ThreadId};
 
 /// A value with the version and the fields of its row.
 pub trait Row: Sized {
-    /// The table, for errors.
     const TABLE: Table;
-    /// The version that is written.
     const VERSION: u8 = 1;
 
     /// Writes the fields of `VERSION`.
     fn write(&self, out: &mut FieldWriter);
 
     /// Reads the fields of a version not above `VERSION`.
-    ///
-    /// # Errors
-    /// What is wrong with the bytes.
     fn read(input: &mut FieldReader<'_>, version: u8) -> Result<Self, RowError>;
 
-    /// Encodes the row.
     fn encode(&self) -> Vec<u8> {
         let mut out = FieldWriter::new(Self::VERSION);
         self.write(&mut out);
@@ -107,9 +100,8 @@ pub(super) fn decode_with<T>(
     if input.0.is_empty() { Ok(row) } else { Err(corrupt("bytes after the last field")) }
 }
 
-/// Encodes and decodes the rows of a table. Every `Row` does; some rows have other formats.
+/// Encodes and decodes the rows of a table.
 pub(crate) trait RowFormat: Sized {
-    /// Encodes the row.
     fn to_bytes(&self) -> Vec<u8>;
 
     /// Decodes the bytes that were read under `key`.
@@ -129,7 +121,7 @@ impl<R: Row> RowFormat for R {
     }
 }
 
-/// Rows that are one id: eight bytes without a version, in the indexes by change number.
+/// Rows that are one id: eight bytes without a version.
 macro_rules! bare_id {
     ($($name:ident),*) => {$(
         impl RowFormat for $name {
@@ -167,12 +159,10 @@ impl RowError {
     }
 }
 
-/// Appends encoded fields to the bytes of a row.
 #[derive(Debug, Clone)]
 pub struct FieldWriter(pub Vec<u8>);
 
 impl FieldWriter {
-    /// Begins a row with its version.
     #[must_use]
     pub fn new(version: u8) -> Self {
         let mut out = Vec::with_capacity(128);
@@ -180,7 +170,6 @@ impl FieldWriter {
         Self(out)
     }
 
-    /// Writes an unsigned number.
     pub fn num(&mut self, value: impl Into<u64>) {
         let mut value = value.into();
         while value >= 0x80 {
@@ -190,17 +179,14 @@ impl FieldWriter {
         self.0.push((value & 0x7f) as u8);
     }
 
-    /// Writes a signed number.
     pub fn signed(&mut self, value: i64) {
         self.num((value.cast_unsigned() << 1) ^ (value >> 63).cast_unsigned());
     }
 
-    /// Writes a count.
     pub fn len(&mut self, value: usize) {
         self.num(value as u64);
     }
 
-    /// Writes a boolean.
     pub fn bool(&mut self, value: bool) {
         self.0.push(u8::from(value));
     }
@@ -216,7 +202,6 @@ impl FieldWriter {
         self.0.extend_from_slice(value);
     }
 
-    /// Writes a text with its length before it.
     pub fn text(&mut self, value: &str) {
         self.bytes(value.as_bytes());
     }
@@ -229,7 +214,6 @@ impl FieldWriter {
         }
     }
 
-    /// Writes an optional text.
     pub fn maybe_text(&mut self, value: Option<&String>) {
         self.option(value, |out, text| out.text(text));
     }
@@ -247,25 +231,16 @@ impl FieldWriter {
     }
 }
 
-/// Reads encoded fields from the bytes of a row.
 #[derive(Debug, Clone, Copy)]
 pub struct FieldReader<'a>(pub &'a [u8]);
 
 impl<'a> FieldReader<'a> {
-    /// Reads a byte.
-    ///
-    /// # Errors
-    /// The row is too short.
     pub fn byte(&mut self) -> Result<u8, RowError> {
         let (first, rest) = self.0.split_first().ok_or(RowError("too short"))?;
         self.0 = rest;
         Ok(*first)
     }
 
-    /// Reads an unsigned number.
-    ///
-    /// # Errors
-    /// The row is too short, or the number is too large.
     pub fn num(&mut self) -> Result<u64, RowError> {
         let (mut value, mut shift, mut rest) = (0u64, 0u32, self.0.iter());
         for byte in rest.by_ref() {
@@ -283,27 +258,15 @@ impl<'a> FieldReader<'a> {
         Err(RowError("too short"))
     }
 
-    /// Reads an unsigned number of 32 bits.
-    ///
-    /// # Errors
-    /// The row is too short, or the number is too large.
     pub fn num32(&mut self) -> Result<u32, RowError> {
         u32::try_from(self.num()?).map_err(|_| RowError("number too large"))
     }
 
-    /// Reads a signed number.
-    ///
-    /// # Errors
-    /// The row is too short, or the number is too large.
     pub fn signed(&mut self) -> Result<i64, RowError> {
         let value = self.num()?;
         Ok((value >> 1).cast_signed() ^ (value & 1).cast_signed().wrapping_neg())
     }
 
-    /// Reads a boolean.
-    ///
-    /// # Errors
-    /// The row is too short, or the byte is neither 0 nor 1.
     pub fn bool(&mut self) -> Result<bool, RowError> {
         match self.byte()? {
             0 => Ok(false),
@@ -312,10 +275,6 @@ impl<'a> FieldReader<'a> {
         }
     }
 
-    /// Reads bytes with their length before them.
-    ///
-    /// # Errors
-    /// The row is too short.
     pub fn bytes(&mut self) -> Result<&'a [u8], RowError> {
         let len = usize::try_from(self.num()?).map_err(|_| RowError("length too large"))?;
         let (bytes, rest) = self.0.split_at_checked(len).ok_or(RowError("too short"))?;
@@ -323,30 +282,18 @@ impl<'a> FieldReader<'a> {
         Ok(bytes)
     }
 
-    /// Reads a known number of bytes.
-    ///
-    /// # Errors
-    /// The row is too short.
     pub fn fixed<const N: usize>(&mut self) -> Result<[u8; N], RowError> {
         let (bytes, rest) = self.0.split_first_chunk::<N>().ok_or(RowError("too short"))?;
         self.0 = rest;
         Ok(*bytes)
     }
 
-    /// Reads a text.
-    ///
-    /// # Errors
-    /// The row is too short, or the text is not UTF-8.
     pub fn text(&mut self) -> Result<String, RowError> {
         std::str::from_utf8(self.bytes()?)
             .map(str::to_owned)
             .map_err(|_| RowError("text is not UTF-8"))
     }
 
-    /// Reads an optional value.
-    ///
-    /// # Errors
-    /// Those of the value.
     pub fn option<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, RowError>,

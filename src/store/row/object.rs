@@ -1,5 +1,4 @@
-//! The rows of small objects. Each has the changes that created and last changed the object. The
-//! row of a destroyed object has only these.
+//! The rows of small objects. The row of a destroyed object has only its marks.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +20,8 @@ pub trait Object: Clone + PartialEq {
     /// How many objects of this kind an account may have.
     const MAX_OBJECTS: usize;
 
-    /// Writes the fields.
     fn write(&self, out: &mut FieldWriter);
 
-    /// Reads the fields.
-    ///
-    /// # Errors
-    /// What is wrong with the bytes.
     fn read(input: &mut FieldReader<'_>) -> Result<Self, RowError>;
 }
 
@@ -36,7 +30,6 @@ pub trait Object: Clone + PartialEq {
 pub struct ObjectRow<T> {
     /// The change that created the object.
     pub created: ModSeq,
-    /// The last change of the object.
     pub updated: ModSeq,
     /// `None` if the object is destroyed.
     pub object: Option<T>,
@@ -69,7 +62,7 @@ pub fn is_live_object(row: &[u8]) -> bool {
     row.get(1) == Some(&1)
 }
 
-/// Decodes a row of this kind, and returns its marks and whether the object lives.
+/// Returns the marks in a row of this kind, and whether the object lives.
 ///
 /// # Errors
 /// `Corrupt`.

@@ -4,11 +4,8 @@ use super::{FieldReader, FieldWriter, decode_with};
 use crate::store::engine::Table;
 use crate::store::error::Error;
 
-/// Says whether the queue may send.
-///
-/// Only `held` stops the queue. The check at the start of the service compares `epoch`, and holds a
-/// queue with actions if the store has another: then the store was restored from a backup, and the
-/// actions may have been sent since the backup was made.
+/// Says whether the queue may send. Only `held` stops it. If `epoch` is not the store's, the store
+/// was restored from a backup, and actions may have been sent since the backup was made.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueueMark {
     /// The store's epoch when a check last found the queue complete, or an administrator last

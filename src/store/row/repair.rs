@@ -1,4 +1,4 @@
-//! The mark of an account that is being repaired: how much the repair writes.
+//! The mark of an account that is being repaired.
 
 /// How much a repair writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +14,6 @@ pub enum RepairScope {
 impl RepairScope {
     const ALL: [(Self, u8); 3] = [(Self::Repair, 0), (Self::Reindex, 1), (Self::Rebuild, 2)];
 
-    /// Encodes the row that marks the account.
     pub(in crate::store) fn row(self) -> Vec<u8> {
         let number =
             Self::ALL.iter().find(|(scope, _)| *scope == self).map_or(0, |(_, number)| *number);

@@ -2,11 +2,8 @@
 //!
 //! - A key names one thread, unless a guest filed a message whose key named only threads that the
 //!   guest may not see. Then it also names the guest's thread, behind the others.
-//! - A user who may read the whole account joins the first live thread. A guest joins the first
-//!   live thread that the guest may see.
-//! - A row names at most `ThreadRefRow::MAX` threads. A full row may have displaced others. It is
-//!   deleted only as a whole, for its age, so that a check can tell what a missing row must have
-//!   named.
+//! - A user joins the first live thread that the user may see.
+//! - A row names at most `ThreadRefRow::MAX` threads. A full row may have displaced others.
 //!
 //! A row of version 1 names one thread, a row of version 2 several. Each has 8 bytes for the thread
 //! and 8 bytes for the time when it was last seen.
@@ -31,10 +28,8 @@ pub struct ThreadRef {
 pub struct ThreadRefRow(pub Vec<ThreadRef>);
 
 impl ThreadRefRow {
-    /// The most threads that a row names.
     pub const MAX: usize = 16;
 
-    /// Whether the row names `MAX` threads.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.0.len() >= Self::MAX
@@ -46,11 +41,9 @@ impl ThreadRefRow {
         self.is_full() || self.0.iter().any(|named| named.thread == thread)
     }
 
-    /// Adds a thread at the end.
-    ///
-    /// If the row is not full, removes the `dead` threads, and returns the newest of these if it is
-    /// newer than all that remain. If the row is full, removes one thread: a dead one, or else the
-    /// one that was not seen for longest, but never the first.
+    /// Adds a thread at the end. If the row is full, removes one thread: a dead one, or else the
+    /// longest unseen one behind the first. If not, removes the `dead` threads, and returns the
+    /// newest of these if it is newer than all others.
     pub fn add(&mut self, new: ThreadRef, dead: &[ThreadId]) -> Option<ThreadId> {
         let is_dead = |named: &ThreadRef| dead.contains(&named.thread);
         if self.is_full() {

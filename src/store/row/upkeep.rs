@@ -1,4 +1,4 @@
-//! The rows of upkeep: notes of how far changes had come at a time, and positions of sweeps.
+//! The rows of upkeep.
 
 use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::{ModSeq, ThreadId, UtcMillis};
@@ -27,8 +27,7 @@ pub struct SweepRow {
     pub begun: UtcMillis,
     /// The key where the sweep goes on; empty if it is finished.
     pub next: Vec<u8>,
-    /// Only for references to threads: the latest time up to which any sweep removed rows.
-    /// References last seen at this time or before may be missing.
+    /// Only for references to threads: those last seen at this time or before may be missing.
     pub upto: UtcMillis,
     /// Only for references to threads: the newest dead thread whose references were removed.
     pub thread: ThreadId,

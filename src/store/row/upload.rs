@@ -1,4 +1,4 @@
-//! The rows of uploads (RFC 8620 §6.1; `blob::uploads`). Their bytes are stored with the messages.
+//! The rows of uploads (RFC 8620 §6.1). Their bytes are stored with the messages.
 
 use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::UtcMillis;
@@ -7,7 +7,6 @@ use crate::store::engine::Table;
 /// A row of `uploads`: bytes that a user uploaded to an account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UploadRow {
-    /// The number of bytes.
     pub size: u64,
     /// The media type that was given with the last upload of these bytes. At most
     /// `limits::MAX_MEDIA_TYPE_BYTES`, without control characters.

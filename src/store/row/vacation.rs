@@ -1,5 +1,4 @@
-//! The rows of the vacation response, of told senders, of decisions, and of LMTP transactions that
-//! were delivered.
+//! The rows of the vacation response and of what deliveries leave.
 
 use super::account::{read_address, write_address};
 use super::content::{read_addresses, read_person, write_addresses, write_person};
@@ -139,11 +138,10 @@ fn read_excluded_sender(input: &mut FieldReader<'_>) -> Result<ExcludedSender, R
 pub struct ToldRow {
     /// The generation of the response; `None` if a Sieve script sent the reply.
     pub generation: Option<u32>,
-    /// The time of the reply.
     pub at: UtcMillis,
     /// The envelope sender of the message that was answered.
     pub sender: Address,
-    /// The time after which the row no longer counts, if there is one.
+    /// The time after which the row no longer counts.
     pub until: Option<UtcMillis>,
 }
 
@@ -167,15 +165,13 @@ impl Row for ToldRow {
     }
 }
 
-/// A row of `deliveries`: an LMTP transaction that was delivered to this account. A retry of the
-/// transaction finds the row, so that nothing is delivered twice.
+/// A row of `deliveries`: an LMTP transaction that was delivered to this account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryRow {
-    /// The email that the delivery created; `None` if the message was discarded.
+    /// `None` if the message was discarded.
     pub email: Option<EmailId>,
     /// The recipients of this account in the transaction and its retries, as addressed.
     pub recipients: Vec<Address>,
-    /// The time of the delivery.
     pub at: UtcMillis,
 }
 

@@ -1,5 +1,4 @@
-//! Checks the search index: every live email is in it once, and every row belongs to an existing
-//! fold. A deep check also compares the tokens with those of the messages.
+//! Checks the search index. A deep check also compares the tokens with those of the messages.
 
 use std::hash::Hasher;
 
@@ -22,9 +21,8 @@ use crate::store::txn::snapshot::Snapshot;
 
 impl Checker<'_> {
     /// Checks the token rows and the folds. With `CheckOptions::refold`, expects no folds:
-    /// `check_emails` has expected a token row for each email. Without it, the fixes that are named
-    /// here are never written, since a repair that finds a fault in the index checks again with
-    /// `refold`.
+    /// `check_emails` has expected a token row for each email. Without it, the fixes named here are
+    /// not written: a repair checks again with `refold`.
     pub(in crate::store) fn check_search_index(&mut self) -> Result<(), Error> {
         let own = FoldKey::list(self.account).encode();
         let found = self.read.bytes::<SearchFolds>(&FoldKey::list(self.account))?;
@@ -214,7 +212,6 @@ impl Checker<'_> {
     }
 }
 
-/// A reader that another owner holds, as a reader of its own.
 struct BorrowedReader<'a>(&'a dyn RowReader);
 
 impl RowReader for BorrowedReader<'_> {
@@ -238,9 +235,9 @@ impl RowReader for BorrowedReader<'_> {
     }
 }
 
-/// Returns the live emails whose tokens in the index differ from those that `make_rows` makes of
-/// their messages and the trace prefix of their delivery. Emails whose tokens were made by the
-/// rules of an earlier version are left out, unless `check_earlier_tokens`.
+/// Returns the live emails whose tokens in the index differ from those that `make_rows` makes.
+/// Tokens that were made by the rules of an earlier version are left out, unless
+/// `check_earlier_tokens`.
 fn emails_with_other_tokens(
     snapshot: &Snapshot<'_>,
     account: AccountId,
@@ -301,8 +298,8 @@ fn emails_with_other_tokens(
     Ok(different)
 }
 
-/// Returns a sum of the digests of tokens, which does not depend on their order or on how their
-/// positions are divided.
+/// A sum of the digests of tokens, which does not depend on their order or on how their positions
+/// are divided.
 fn digest(tokens: &Tokens) -> u64 {
     let words = tokens
         .words
@@ -315,8 +312,8 @@ fn digest(tokens: &Tokens) -> u64 {
     words.chain(texts).fold(0, u64::wrapping_add)
 }
 
-/// Returns the sum of the digests of a token at each of its positions; of one without positions,
-/// the digest of token and fields.
+/// The sum of the digests of a token at each of its positions; of one without positions, the digest
+/// of token and fields.
 fn token_digest(token: &Token, fields: u16, positions: &[u32]) -> u64 {
     let mut start = SipHasher13::new();
     match token {

@@ -3,9 +3,7 @@
 //!
 //! - A fold is made of token rows, which are inverted into blocks.
 //! - When a level has `FoldSizes::fan` folds, they are merged into one fold of the next level,
-//!   piece by piece. The row `Folds` says how far a merge has come. Emails that no longer exist are
-//!   left out.
-//! - Folds of the last level are not merged, so the largest fold has a bounded size.
+//!   piece by piece, without emails that no longer exist. Folds of the last level are not merged.
 //! - Folding comes before merging, or a search would read more and more token rows. Only after a
 //!   large import, when many folds wait, merging comes first.
 
@@ -21,7 +19,7 @@ use crate::store::table::folds::{FoldId, FoldKey};
 use crate::store::table::{EmailTokens, SearchFolds};
 use crate::store::txn::snapshot::Snapshot;
 
-/// How much is folded and merged at once. May change at any time: rows of other sizes stay valid.
+/// How much is folded and merged at once. Rows of other sizes stay valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoldSizes {
     /// The number of token rows from which a fold is made. A fold has fewer than twice as many
@@ -29,13 +27,12 @@ pub struct FoldSizes {
     pub rows: usize,
     /// Bytes of token rows after which a new fold takes no further row.
     pub row_bytes: usize,
-    /// Bytes of a block.
     pub block: usize,
     /// The number of folds of a level that are merged into one of the next level.
     pub fan: usize,
     /// Bytes after which a piece of a merge ends; it may be some blocks larger.
     pub piece: usize,
-    /// The level whose folds are not merged. With the default sizes these have 131,072 emails.
+    /// The level whose folds are not merged.
     pub last_level: u8,
 }
 
@@ -53,27 +50,24 @@ impl Default for FoldSizes {
 }
 
 impl FoldSizes {
-    /// Returns the number of emails in one row of a fold's emails.
+    /// The number of emails in one row of a fold's emails.
     pub(in crate::store) fn emails_of_row(&self) -> usize {
         (self.block / 8).max(1)
     }
 }
 
-/// A change of an account's folds: the folds before and after, and the rows to write.
+/// A change of an account's folds, with the rows to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoldPiece {
     pub(in crate::store) before: Folds,
     pub(in crate::store) after: Folds,
-    /// Rows of `search_folds` to write.
     pub(in crate::store) puts: Vec<(FoldKey, Vec<u8>)>,
-    /// Rows of `search_folds` to delete.
     pub(in crate::store) deletes: Vec<FoldKey>,
     /// Emails whose token rows are deleted.
     pub(in crate::store) folded: Vec<EmailId>,
 }
 
 impl FoldPiece {
-    /// Returns a piece that changes nothing yet.
     pub(in crate::store) fn of(before: &Folds) -> Self {
         let (before, after) = (before.clone(), before.clone());
         Self { before, after, puts: Vec::new(), deletes: Vec::new(), folded: Vec::new() }
@@ -104,7 +98,7 @@ impl FoldPiece {
 }
 
 impl Snapshot<'_> {
-    /// Makes the next piece for the folds of an account; `None` if nothing is to be done.
+    /// `None` if nothing is to be done.
     pub fn next_fold_piece(
         &self,
         account: AccountId,
@@ -115,8 +109,8 @@ impl Snapshot<'_> {
         let has_backlog =
             folds.free(0).len() >= sizes.fan.saturating_mul(4) && sizes.last_level > 0;
         if unfolded >= sizes.rows as u64 && !has_backlog {
-            // The last piece takes all rows. Rows that were left over would lie behind the deleted
-            // rows of folded emails, and every search would scan those first.
+            // The last piece takes all rows: every search would scan the deleted rows of folded
+            // emails before rows that were left over.
             let all =
                 usize::try_from(unfolded).ok().filter(|all| *all < sizes.rows.saturating_mul(2));
             return self.fold_rows(account, &folds, all.unwrap_or(sizes.rows), sizes);
@@ -185,7 +179,6 @@ impl Snapshot<'_> {
         Ok(Some(piece))
     }
 
-    /// Deletes rows of a fold that was merged into another.
     fn drop_rows(
         &self,
         account: AccountId,
@@ -231,8 +224,6 @@ fn invert(rows: &[(EmailId, Tokens)], block_bytes: usize) -> Vec<Block> {
 }
 
 impl MergePosition {
-    /// The position at which a merge begins.
     pub(in crate::store) const FIRST_EMAIL: Self = Self::Email(EmailId(0));
-    /// The position at which the postings of a merge begin.
     pub(in crate::store) const FIRST_POSTING: Self = Self::Posting(Token::Word(0), 0, 0);
 }

@@ -1,9 +1,8 @@
-//! Merges folds: first writes the emails of the new fold, then its postings, each in pieces.
+//! Merges folds: first writes the emails of the new fold, so that their ordinals are fixed, then
+//! its postings, each in pieces.
 //!
-//! - The emails are written first, so that their ordinals are fixed while the postings are merged.
-//!   An email that is destroyed meanwhile is left out by the next merge.
-//! - If two source folds have the same id, which was purged and used again, the newer fold has the
-//!   live email.
+//! If two source folds have the same id, which was purged and used again, the newer fold has the
+//! live email.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -86,7 +85,6 @@ impl Snapshot<'_> {
             let ids = self.fold_emails(account, *source)?.into_iter().filter(|id| *id >= from);
             all.extend(ids.map(|id| (id, created_upto.unwrap_or_default())));
         }
-        // If two source folds have an id, the newer fold counts.
         all.sort_unstable_by_key(|(id, created_upto)| (*id, Reverse(*created_upto)));
         all.dedup_by_key(|(id, _)| *id);
         let emails_of_row = sizes.emails_of_row();
@@ -232,8 +230,8 @@ struct PostingStream {
 }
 
 impl PostingStream {
-    /// Makes postings for the emails of a source fold of an earlier version, which does not say to
-    /// which address they were delivered. The postings tell a search to read the header.
+    /// Postings for a source fold of an earlier version, which does not say to which address its
+    /// emails were delivered. They tell a search to read the header.
     fn of_unknown_delivery(
         fold: (AccountId, FoldId),
         ordinals: &[Option<u32>],

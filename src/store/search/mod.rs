@@ -1,4 +1,4 @@
-//! The search index: makes, writes, merges, reads and checks folds. `upkeep` decides when to fold.
+//! The search index: makes, writes, merges, reads and checks folds.
 
 pub(in crate::store) mod check;
 pub(in crate::store) mod folding;

@@ -6,8 +6,8 @@ use crate::store::txn::snapshot::Snapshot;
 
 impl Snapshot<'_> {
     /// Calls `each` for the live emails that have a text in one of these fields, until `each`
-    /// returns false. Addresses are written as texts by `message::tokens`. First come the emails
-    /// that are not folded, then those of each fold, newest first in each.
+    /// returns false. First come the emails that are not folded, then those of each fold, newest
+    /// first in each.
     ///
     /// # Errors
     /// Those of reading, and of `each`.

@@ -1,7 +1,5 @@
-//! Reads the postings of one token in one fold.
-//!
-//! - A block is read only when a posting in it is wanted.
-//! - A posting that continues in the next block is joined here: callers do not see blocks.
+//! Reads the postings of one token in one fold. Callers do not see blocks: a posting that continues
+//! in the next block is joined here.
 
 use crate::model::{AccountId, Token};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -13,7 +11,6 @@ use crate::store::table::folds::{FoldId, FoldKey, FoldRows};
 use crate::store::txn::snapshot::Snapshot;
 
 impl Snapshot<'_> {
-    /// Returns a cursor over the postings of a token in a fold.
     #[must_use]
     pub fn postings(&self, account: AccountId, fold: FoldId, token: Token) -> Postings<'_> {
         Postings {
@@ -36,7 +33,6 @@ pub struct Postings<'v> {
     account: AccountId,
     fold: FoldId,
     token: Token,
-    /// The current block with its key.
     block: Option<(FoldKey, BlockReader<Vec<u8>>)>,
     /// Whether later blocks may have postings of the token.
     has_more: bool,
@@ -47,8 +43,8 @@ pub struct Postings<'v> {
 }
 
 impl Postings<'_> {
-    /// Returns the first posting whose ordinal is at least `ordinal`; `None` if there is none.
-    /// Ordinals must not descend from call to call.
+    /// Returns the first posting whose ordinal is at least `ordinal`. Ordinals must not descend
+    /// from call to call.
     pub fn seek(&mut self, ordinal: u32) -> Result<Option<&Posting>, Error> {
         while self.current.as_ref().is_none_or(|posting| posting.ordinal < ordinal) {
             self.current = match self.ahead.take().filter(|posting| posting.ordinal >= ordinal) {

@@ -1,7 +1,7 @@
 //! Reads the search index: the token rows, and the emails and texts of folds.
 //!
-//! A fold numbers its emails newest first, and its postings name an email by that ordinal. An email
-//! of a fold may have been destroyed since: callers ask [`Snapshot::is_current_in_fold`].
+//! A fold numbers its emails newest first, and its postings name an email by that ordinal. The
+//! email may have been destroyed since ([`Snapshot::is_current_in_fold`]).
 
 use crate::model::{AccountId, EmailId, ModSeq, Token, Tokens};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -16,7 +16,6 @@ use crate::store::table::{self, EmailTokens, SearchFolds};
 use crate::store::txn::snapshot::Snapshot;
 
 impl Snapshot<'_> {
-    /// Returns the folds of an account.
     pub fn folds(&self, account: AccountId) -> Result<Folds, Error> {
         Ok(self
             .read
@@ -24,8 +23,8 @@ impl Snapshot<'_> {
             .unwrap_or_default())
     }
 
-    /// Calls `each` for the emails that are not folded, with their tokens, newest first from
-    /// `start` on, until `each` returns false.
+    /// Calls `each` for the emails that are not folded, newest first from `start` on, until `each`
+    /// returns false.
     pub fn scan_unfolded_tokens(
         &self,
         account: AccountId,
@@ -38,9 +37,8 @@ impl Snapshot<'_> {
         })
     }
 
-    /// Whether an id in a fold with this `created_upto` still names a live email of the fold.
-    /// After a purge, an import with the same date may use the id again: that email is younger than
-    /// the fold.
+    /// Whether an id in a fold with this `created_upto` still names a live email of the fold. After
+    /// a purge, a younger email may have the id.
     pub fn is_current_in_fold(
         &self,
         account: AccountId,
@@ -62,7 +60,6 @@ impl Snapshot<'_> {
         Ok(ids)
     }
 
-    /// Returns a reader of single emails of a fold.
     #[must_use]
     pub fn fold_ordinals(&self, account: AccountId, fold: Fold) -> Ordinals<'_> {
         Ordinals { snapshot: self, account, fold, first: 0, ids: Vec::new() }
@@ -129,8 +126,7 @@ impl Snapshot<'_> {
         }
     }
 
-    /// Returns the ordinals of the emails of a fold that have a text with this prefix, ascending,
-    /// each with the fields that have one.
+    /// Does as `postings_of_text` for all texts with this prefix.
     pub fn postings_of_texts(
         &self,
         account: AccountId,
@@ -192,7 +188,7 @@ fn more_texts(
 /// The number of emails in most rows of a fold's emails.
 const NEXT_ROW_DISTANCE: u32 = 1024;
 
-/// A reader of single emails of a fold. Holds the row that was read last.
+/// A reader of single emails of a fold.
 #[derive(Debug)]
 pub struct Ordinals<'v> {
     snapshot: &'v Snapshot<'v>,
@@ -208,7 +204,6 @@ impl Ordinals<'_> {
     /// Returns the email of an ordinal; `None` behind the last.
     pub fn email(&mut self, ordinal: u32) -> Result<Option<EmailId>, Error> {
         if self.loaded(ordinal).is_none() && ordinal < self.fold.emails {
-            // In most walks the ordinal is in the next row.
             if ordinal.checked_sub(self.end()).is_some_and(|gap| gap < NEXT_ROW_DISTANCE) {
                 self.load_next()?;
             }
@@ -260,12 +255,11 @@ impl Ordinals<'_> {
         if low < self.fold.emails { self.load(low) } else { Ok(()) }
     }
 
-    /// Returns the ordinal behind the row that was read last.
+    /// The ordinal behind the row that was read last.
     fn end(&self) -> u32 {
         self.first.saturating_add(u32::try_from(self.ids.len()).unwrap_or(u32::MAX))
     }
 
-    /// Reads the next row, which begins where the last one ends.
     fn load_next(&mut self) -> Result<(), Error> {
         self.first = self.end();
         let key = FoldKey::emails(self.account, self.fold.id, self.first);
@@ -274,7 +268,6 @@ impl Ordinals<'_> {
         Ok(())
     }
 
-    /// Reads the row that contains an ordinal.
     fn load(&mut self, ordinal: u32) -> Result<(), Error> {
         let all = (self.account, self.fold.id, FoldRows::Emails);
         let range = KeyRange::through(&all, &FoldKey::emails(self.account, self.fold.id, ordinal));

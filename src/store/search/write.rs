@@ -1,11 +1,7 @@
 //! Writes a piece of folding or merging that was made from a snapshot, if its rows are unchanged.
 //!
-//! - Each piece is one batch. The row `Folds` says what is still to be done, so after a kill
-//!   between two pieces every search answers as before, and the next piece goes on.
-//! - The token rows of emails are deleted in the batch that writes the blocks of their fold.
-//! - An email that is destroyed before it is folded loses its token row at once (`email::write`). A
-//!   folded one is left out of the next merge.
-//! - A restored email has a new id and a new token row, made by `message::rows`.
+//! Each piece is one batch. The row `Folds` says what is still to be done, so that after a kill the
+//! next piece goes on.
 
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
@@ -18,8 +14,7 @@ use crate::store::txn::Txn;
 
 impl Txn<'_> {
     /// Stages the rows of a piece. Returns false and stages nothing if, since the piece was made,
-    /// the folds have changed or an email that is folded has lost its token row: then the piece
-    /// must be made again.
+    /// the folds have changed or an email that is folded has lost its token row.
     pub fn write_folds(&mut self, piece: &FoldPiece) -> Result<bool, Error> {
         let own = FoldKey::list(self.account);
         if self.row_with::<SearchFolds, _>(&own, Folds::decode)?.unwrap_or_default() != piece.before

@@ -1,9 +1,6 @@
 //! Encodes keys as bytes, and decodes them.
 //!
-//! - A key is the concatenation of its fields, each big-endian and of fixed width, except for the
-//!   token of a search block. `AddressKey`, `SiteKey` and `FoldKey` are encoded by code of their
-//!   own.
-//! - `decode(encode(key)) == key`.
+//! - A key is the concatenation of its fields, big-endian and mostly of fixed width.
 //! - `a < b` exactly if `encode(a) < encode(b)`, except for `FoldKey`.
 //! - Any bytes decode to a key or to an error.
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
@@ -16,19 +13,17 @@ use crate::model::{
 };
 use crate::store::row::RowError;
 
-/// One field of a key.
 pub(crate) trait KeyPart: Sized {
-    /// The number of bytes of every value; 0 if it varies. Of a key that `key!` declares it is the
-    /// sum of its fields, so a field whose width varies is not counted.
+    /// The number of bytes of every value; 0 if it varies. In the sum of a key, a field whose width
+    /// varies is not counted.
     const WIDTH: usize;
 
-    /// Appends the field.
     fn write(&self, out: &mut Vec<u8>);
 
     /// Removes the field from the front of `input`.
     ///
     /// # Errors
-    /// The rest of the bytes does not begin with such a field.
+    /// The bytes do not begin with such a field.
     fn read(input: &mut &[u8]) -> Result<Self, RowError>;
 }
 
@@ -37,7 +32,6 @@ pub(crate) trait Key: KeyPart {}
 
 /// The leading fields of a key of type `K`, or all of them.
 pub(crate) trait Prefix<K> {
-    /// Encodes the bytes with which these keys begin.
     fn encode(&self) -> Vec<u8>;
 }
 
@@ -108,7 +102,7 @@ impl<const N: usize> KeyPart for [u8; N] {
     }
 }
 
-/// Sorts numbers in descending order: the complement of the number is stored.
+/// Sorts numbers in descending order.
 impl<T: KeyPart + Copy + Into<u64> + From<u64>> KeyPart for Reverse<T> {
     const WIDTH: usize = u64::WIDTH;
 
@@ -220,9 +214,8 @@ impl<const N: u8> KeyPart for Tag<N> {
     }
 }
 
-/// A token. Words sort by their hash, before texts, which sort by their bytes. A NUL in a text is
-/// written as 0 255, and a text ends with 0 1, so that it sorts before every longer text that
-/// begins with it.
+/// Words sort by their hash, before texts, which sort by their bytes. A NUL in a text is written as
+/// 0 255, and a text ends with 0 1.
 impl KeyPart for Token {
     const WIDTH: usize = 0;
 
@@ -276,8 +269,7 @@ fn read_text(input: &mut &[u8]) -> Result<String, RowError> {
     String::from_utf8(text).map_err(|_| RowError("a text in the key is not UTF-8"))
 }
 
-/// Declares a key as a struct. Rows sort by its fields in their order. Each tuple of leading fields
-/// is a [`Prefix`] of the key.
+/// Declares a key as a struct. Each tuple of leading fields is a [`Prefix`] of the key.
 macro_rules! key {
     ($($(#[$doc:meta])* $name:ident { $($field:ident: $part:ty),+ $(,)? })*) => {$(
         $(#[$doc])*

@@ -1,9 +1,5 @@
-//! The keys of the search index: the list of an account's folds, and the rows of each fold.
-//!
-//! - The list sorts before all folds.
-//! - Newer folds of a level sort before older ones.
-//! - The emails of a fold sort before its blocks.
-//! - Blocks of words sort before blocks of texts.
+//! The keys of the search index: the list of an account's folds, and the rows of each fold, newer
+//! folds of a level first. The emails of a fold sort before its blocks.
 
 use std::cmp::Reverse;
 
@@ -12,13 +8,12 @@ use super::keys::AccountKey;
 use crate::model::{AccountId, Token};
 use crate::store::row::RowError;
 
-/// A fold of the search index. Two folds of an account never have the same number, also not on
-/// different levels.
+/// A fold of the search index. Two folds of an account have different numbers, also on different
+/// levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FoldId {
     /// How often the emails of the fold were merged.
     pub level: u8,
-    /// Ascends in the order in which folds are made.
     pub number: u64,
 }
 
@@ -37,25 +32,20 @@ key! {
     }
 }
 
-/// The key of a row of `search_folds`. Its derived order is not that of the rows: the rows of a
-/// fold are neighbours, emails before blocks.
+/// The key of a row of `search_folds`. Its derived order is not that of the rows.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FoldKey {
-    /// The list of the account's folds.
     List(AccountKey),
-    /// Some emails of a fold.
     Emails(FoldEmailsKey),
-    /// Some postings of a fold.
     Block(FoldBlockKey),
 }
 
 impl FoldKey {
-    /// The key of the list of an account's folds.
     pub(crate) fn list(account: AccountId) -> Self {
         Self::List(AccountKey { account })
     }
 
-    /// The key of the row with emails of a fold whose first email has this ordinal.
+    /// The key of the row of a fold's emails of which the first has this ordinal.
     pub(crate) fn emails(account: AccountId, FoldId { level, number }: FoldId, first: u32) -> Self {
         Self::Emails(FoldEmailsKey { account, level, number: Reverse(number), kind: Tag, first })
     }
@@ -129,7 +119,6 @@ impl Prefix<FoldKey> for (AccountId, FoldId) {
     }
 }
 
-/// Some rows of a fold.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FoldRows<'a> {
     Emails,

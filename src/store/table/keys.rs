@@ -1,10 +1,8 @@
 //! The keys of all tables, except those of the search index (`folds`).
 //!
-//! - A key is its fields one after the other, in the order of the declaration. Rows sort by the
-//!   fields in this order.
-//! - A row that belongs to an account (`Home::Account`) has a key that begins with the account.
-//! - Ascending order of `EmailId` is newest first: the id begins with the reversed time of receipt.
-//!   `ThreadId`, `ActionId` and `ModSeq` ascend with time.
+//! - Rows sort by the fields of the key, in the order of the declaration.
+//! - Ascending order of `EmailId` is newest first. `ThreadId`, `ActionId` and `ModSeq` ascend with
+//!   time.
 
 use std::cmp::Reverse;
 
@@ -16,14 +14,14 @@ use crate::model::{
 use crate::store::row::RowError;
 
 key! {
-    /// An account, in tables with one row for each account.
+    /// In tables with one row for each account.
     AccountKey { account: AccountId }
 
     /// An email of an account, newest first.
     EmailKey { account: AccountId, email: EmailId }
 
-    /// The number of the last change of an email, or of a thread. No two emails of an account have
-    /// the same number, nor do two threads. The row names the email or the thread.
+    /// The number of the last change of an email, or of a thread. The row names the email or the
+    /// thread.
     ModSeqKey { account: AccountId, modseq: ModSeq }
 
     /// An email of a thread, newest first.
@@ -37,7 +35,7 @@ key! {
     ListingEmailKey { account: AccountId, listing: Listing, email: EmailId }
 
     /// A section of a long listing, which begins with the email `boundary`. The row counts the
-    /// emails of the section. A section of a higher level usually spans several of the level below.
+    /// emails of the section.
     RankKey { account: AccountId, listing: Listing, level: u8, boundary: EmailId }
 
     /// An email that is in a mailbox and matches a listing filter, under its thread, newest first.
@@ -52,7 +50,6 @@ key! {
     /// A thread of an account, oldest first.
     ThreadIdKey { account: AccountId, thread: ThreadId }
 
-    /// A mailbox of an account.
     MailboxKey { account: AccountId, mailbox: MailboxUid }
 
     /// A mailbox and a user who is subscribed to it.
@@ -61,16 +58,15 @@ key! {
     /// The hash of a Message-ID and a base subject, by which later messages find their thread.
     ThreadRefKey { account: AccountId, key: ThreadKey }
 
-    /// The bytes of a message as received.
     BlobKey { blob: BlobHash }
 
-    /// A frame, which is 128 KiB of the bytes of a long message. Frames are numbered from 0.
+    /// A part of the bytes of a long message. Frames are numbered from 0.
     BlobFrameKey { blob: BlobHash, number: u32 }
 
     /// An email, or the tombstone of one, that refers to the bytes of a message.
     BlobRefKey { blob: BlobHash, account: AccountId, email: EmailId }
 
-    /// An LMTP transaction, by the hash of envelope sender and message. A retry has the same hash.
+    /// An LMTP transaction, by the hash of envelope sender and message.
     DeliveryKey { account: AccountId, hash: [u8; 32] }
 
     /// An LMTP transaction, by the time when it was first served, oldest first.
@@ -88,11 +84,10 @@ key! {
     /// A destroyed email, by the time when it was destroyed, oldest first.
     PurgeKey { account: AccountId, at: KeyTime, email: EmailId }
 
-    /// A queued action.
     ActionKey { account: AccountId, action: ActionId }
 
     /// A wake-up of a queued action, of any account. Rows sort by the class of the condition, and
-    /// within a class by time: the next wake-up of the class first.
+    /// within a class the next wake-up comes first.
     DueKey { wake: WakeCondition, account: AccountId, action: ActionId }
 
     /// The hash of what caused a queued action, so that the same cause queues no second action.
@@ -101,28 +96,24 @@ key! {
     /// A queued action that sends a message whose bytes are in `blobs`.
     ActionBlobKey { blob: BlobHash, account: AccountId, action: ActionId }
 
-    /// A message that lost a reference, by the time of the loss, oldest first. Its bytes may be
-    /// deleted.
+    /// A message that lost a reference, by the time of the loss, oldest first.
     BlobPurgeKey { at: KeyTime, blob: BlobHash }
 
-    /// A time at which the newest change number of an account was noted. All changes up to that
-    /// number are at least as old.
+    /// A time at which the newest change number of an account was noted.
     HistoryKey { account: AccountId, at: KeyTime }
 
-    /// A sweep over the rows of an account in one table. `number` tells which sweep (`txn::sweep`).
+    /// A sweep over the rows of an account in one table. `number` tells which sweep.
     SweepKey { account: AccountId, number: u8 }
 
-    /// An upload: bytes that a user uploaded to an account.
+    /// Bytes that a user uploaded to an account.
     UploadKey { account: AccountId, user: AccountId, blob: BlobHash }
 
-    /// An upload, by the hash of its bytes.
     UploadBlobKey { blob: BlobHash, account: AccountId, user: AccountId }
 
-    /// A small object of an account: an identity, a submission, a push subscription or a share
-    /// notification.
+    /// A small object of an account (`ObjectKind`).
     ObjectKey { account: AccountId, kind: ObjectKind, object: ObjectId }
 
-    /// The number of the last change of a small object, under the kind of the object.
+    /// The number of the last change of a small object.
     ObjectModSeqKey { account: AccountId, kind: ObjectKind, modseq: ModSeq }
 
     /// A user and an account that shares a mailbox with that user.
@@ -130,8 +121,7 @@ key! {
 }
 
 /// Implements the prefixes of keys that have a `Listing`: all listings of a mailbox, and those of
-/// them with one listing filter. Both encode like the first fields of `ThreadIndexKey`, because the
-/// first fields of a `Listing` are its mailbox and its filter.
+/// them with one listing filter. They encode like those of `ThreadIndexKey`.
 macro_rules! listings {
     ($($key:ty),*) => {$(
         impl Prefix<$key> for (AccountId, MailboxUid) {
@@ -151,7 +141,7 @@ macro_rules! listings {
 listings!(ListingEmailKey, ListingHistoryKey, RankKey);
 
 /// The key of an address row: the address in its stored form, `@domain` for a catch-all, or
-/// `@@domain` for an alias domain. UTF-8 of any length.
+/// `@@domain` for an alias domain.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AddressKey(pub(crate) String);
 
@@ -187,8 +177,6 @@ impl SiteKey {
     const REPAIR: &[u8] = b"repair:";
     const STORE: &[u8] = b"store";
 
-    /// Whether `key` is the key `Repair(account)`. A commit of an account writes no other row of
-    /// this table.
     pub(crate) fn is_repair_of(key: &[u8], account: AccountId) -> bool {
         key == Prefix::<Self>::encode(&Self::Repair(account))
     }
@@ -225,7 +213,6 @@ impl KeyPart for SiteKey {
 
 impl Key for SiteKey {}
 
-/// The prefix of all unfinished repairs.
 pub(crate) struct RepairsPrefix;
 
 impl Prefix<SiteKey> for RepairsPrefix {
@@ -241,7 +228,6 @@ pub enum WakeCondition {
     Attempting(UtcMillis),
     /// The action is due at this time, and goes before others because a person waits for it.
     Urgent(UtcMillis),
-    /// The action is due at this time.
     Due(UtcMillis),
     /// Another action of the account must end first.
     After(ActionId),

@@ -1,18 +1,13 @@
 //! The tables of the store, each declared once.
 //!
 //! - The number and the name of a table never change and are never used for another table. The name
-//!   is that of RocksDB's column family. Batches are written in the order of the numbers.
-//! - `key` and `row`: the types that [`Txn::put`](super::Txn) takes and typed reads return.
-//! - `home`: to whom a row belongs. The commit of an account writes only its own rows, rows of
-//!   messages, hints, and the exceptions in `Txn::assert_at_home`.
-//! - `erased`: whether the rows whose keys begin with an account are deleted when the account is
-//!   erased.
+//!   is that of RocksDB's column family.
+//! - `home`: to whom a row belongs (`Txn::assert_at_home`).
+//! - `erased`: whether the rows whose keys begin with an account are deleted with the account.
 //! - `seen_by_clients`: whether the states of clients depend on the rows, so that the repair of a
 //!   row must refuse those states.
 //! - `repair`: how a repair corrects the rows.
 //! - `tuning`: how the rows are written and read, for the options of the engine.
-//!
-//! Keys are in [`keys`] and [`folds`], their encoding in [`codec`], rows in `store::row`.
 
 pub(crate) mod attributes;
 pub(crate) mod codec;
@@ -54,12 +49,11 @@ pub(crate) trait Table {
     type Row;
 }
 
-/// The row type of tables whose rows have a format of their own: functions of `store::row` encode
-/// and decode them.
+/// The row type of tables whose rows are encoded and decoded by functions of `store::row`.
 #[derive(Debug)]
 pub(crate) enum Encoded {}
 
-/// A row without fields, which is the version byte alone: that the row exists is all it says.
+/// A row that is the version byte alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Present;
 
@@ -73,8 +67,7 @@ macro_rules! table {
             tuning: [$($tuning:ident $(($ordered:literal))?),*]
         }
     )*) => {
-        /// The number of a table, with its attributes. Outside of this module its name is
-        /// `store::engine::Table`.
+        /// The number of a table. Outside of this module its name is `store::engine::Table`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum TableId {
@@ -82,16 +75,14 @@ macro_rules! table {
         }
 
         impl TableId {
-            /// Every table, in the order of the numbers.
+            /// In the order of the numbers.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// The name on disk.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
             }
 
-            /// To whom the rows belong.
             pub(crate) const fn home(self) -> Home {
                 match self { $(Self::$name => Home::$home),* }
             }
@@ -106,12 +97,10 @@ macro_rules! table {
                 match self { $(Self::$name => $seen),* }
             }
 
-            /// How a repair corrects the rows.
             pub(crate) const fn repair(self) -> RepairMethod {
                 match self { $(Self::$name => RepairMethod::$repair $((StrayKind::$stray))?),* }
             }
 
-            /// Whether the rows are written or read in this way.
             #[cfg_attr(
                 not(feature = "rocksdb"),
                 expect(dead_code, reason = "only RocksDB is tuned")
@@ -120,15 +109,12 @@ macro_rules! table {
                 self.tunings().contains(&tuning)
             }
 
-            /// How the rows are written and read.
             pub(crate) fn tunings(self) -> &'static [Tuning] {
                 match self { $(Self::$name => &[$(Tuning::$tuning $(($ordered))?),*]),* }
             }
 
-            /// Checks that the bytes are a key of the table.
-            ///
             /// # Errors
-            /// `Corrupt` if they are not.
+            /// `Corrupt` if the bytes are not a key of the table.
             pub(crate) fn check_key(self, key: &[u8]) -> Result<(), Error> {
                 match self { $(Self::$name => decode_key::<$name>(key).map(drop)),* }
             }
@@ -155,7 +141,7 @@ table! {
         key: SiteKey, row: Encoded, home: Site, erased: false, seen_by_clients: false,
         repair: Never, tuning: []
     }
-    /// The account itself: name, addresses, quota, passwords, tokens.
+    /// Name, addresses, quota, passwords, tokens.
     Accounts = 2 "accounts" {
         key: AccountKey, row: AccountRow, home: Account, erased: false, seen_by_clients: false,
         repair: Directory, tuning: []
@@ -170,7 +156,7 @@ table! {
         key: AccountKey, row: AccountStateRow, home: Account, erased: false, seen_by_clients: false,
         repair: State, tuning: [OrderedAfter(4)]
     }
-    /// The metadata of an email, which can change: mailboxes, keywords, thread, marks.
+    /// The changeable part of an email: mailboxes, keywords, thread, marks.
     EmailMetadata = 5 "email_metadata" {
         key: EmailKey, row: EmailMetadataRow, home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: [NewestFirst, OftenMissing, ByKey, OrderedAfter(4)]
@@ -247,7 +233,7 @@ table! {
         key: ThreadRefKey, row: ThreadRefRow, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: [OftenMissing]
     }
-    /// Messages as received, the long ones without their bytes.
+    /// Messages as received, or where their bytes are.
     Blobs = 20 "blobs" {
         key: BlobKey, row: Encoded, home: Message, erased: false, seen_by_clients: false,
         repair: Never, tuning: [OftenMissing, ByKey, LargeValues, Messages]
@@ -262,7 +248,7 @@ table! {
         key: BlobRefKey, row: Present, home: Message, erased: false, seen_by_clients: false,
         repair: Strays(EmailBlob), tuning: []
     }
-    /// The LMTP transactions that were served, so that a retry files nothing twice.
+    /// The LMTP transactions that were served.
     Deliveries = 23 "deliveries" {
         key: DeliveryKey, row: DeliveryRow, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: [OftenMissing]
@@ -312,7 +298,7 @@ table! {
         key: DueKey, row: Destination, home: Hint, erased: false, seen_by_clients: false,
         repair: Strays(WakeUp), tuning: [Queue]
     }
-    /// The action that was queued for a cause, so that no second one is queued.
+    /// The action that was queued for a cause.
     OutboxSame = 33 "outbox_same" {
         key: ActionCauseKey, row: SameAction, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: []
@@ -322,7 +308,7 @@ table! {
         key: ActionBlobKey, row: Present, home: Message, erased: false, seen_by_clients: false,
         repair: Strays(ActionBlob), tuning: []
     }
-    /// Messages that lost a reference, by time: perhaps nothing refers to them any more.
+    /// Messages that lost a reference, by time.
     BlobPurge = 35 "blob_purge" {
         key: BlobPurgeKey, row: Present, home: Hint, erased: false, seen_by_clients: false,
         repair: Never, tuning: [Queue]
@@ -364,8 +350,6 @@ table! {
     }
 }
 
-/// Decodes a key of table `T`.
-///
 /// # Errors
 /// `Corrupt` if the bytes are not a key of the table.
 pub(crate) fn decode_key<T: Table>(bytes: &[u8]) -> Result<T::Key, Error> {

@@ -141,8 +141,7 @@ fn site_key() -> impl Strategy<Value = SiteKey> {
 }
 
 fn fold_key() -> impl Strategy<Value = FoldKey> {
-    // The derived order of the enum is not the order of the bytes: the list of the folds sorts
-    // before them, and the emails of a fold before its blocks. So only blocks are compared.
+    // The derived order of the enum is not the order of the bytes, so only blocks are compared.
     (account(), 0u8..3, number(), token(), narrow(), narrow()).prop_map(
         |(account, level, number, token, ordinal, position)| {
             FoldKey::Block(FoldBlockKey {
@@ -325,8 +324,6 @@ proptest! {
     }
 }
 
-/// Newer folds of a level sort before older ones, and all folds of an account before the next
-/// account.
 #[test]
 fn folds_of_a_level_sort_newest_first() {
     let at = |level: u8, number: u64| (AccountId(1), FoldId { level, number }).encode();

@@ -1,10 +1,5 @@
-//! Threads that deliver, change, destroy and restore emails of one account, upkeep that purges,
-//! folds and makes and drops listings, and readers, all at once.
-//!
-//! - Every state that a thread reads satisfies all invariants.
-//! - A client that follows /changes ends up with the current emails.
-//! - The history of a listing leads from each earlier list to the current one.
-//! - All this also holds while the disk refuses some writes.
+//! Threads that deliver, change, destroy and restore emails of one account, upkeep, and readers,
+//! all at once, also while the disk refuses some writes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +17,6 @@ impl SeededRng {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// Returns a number below `bound`.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -75,7 +69,6 @@ fn deliver_emails(store: &Store, who: u32, times: u32) {
     }
 }
 
-/// Changes, destroys and restores random emails.
 fn change_emails(store: &Store, who: u64, times: u32) {
     let mut rng = SeededRng::of(who);
     for _ in 0..times {
@@ -115,7 +108,6 @@ fn change_emails(store: &Store, who: u64, times: u32) {
     }
 }
 
-/// Takes random steps of purging, sweeping, and making and dropping listings.
 fn do_upkeep(store: &Store, times: u32) {
     let mut rng = SeededRng::of(77);
     for _ in 0..times {
@@ -239,7 +231,6 @@ fn until<'s>(scope: &'s Scope<'s, '_>, over: &'s AtomicBool, mut step: impl FnMu
     });
 }
 
-/// Runs all threads at once.
 fn run_all(store: &Store, disk: Option<&FaultyEngine<MemoryEngine>>) {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {

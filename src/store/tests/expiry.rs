@@ -1,5 +1,4 @@
-//! The collection of messages and the expiry of other rows, each tested at the boundary of its
-//! time.
+//! The collection of messages and the expiry of other rows, each at the boundary of its time.
 
 use super::fixture::{DAY, GRACE, MS, fixture, raw};
 use super::*;

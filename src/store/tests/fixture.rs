@@ -25,7 +25,6 @@ pub(super) fn fixture() -> Fixture {
 }
 
 impl Fixture {
-    /// Makes a durable change of an account.
     pub(super) fn on<T>(
         &self,
         account: AccountId,
@@ -36,7 +35,6 @@ impl Fixture {
         Ok(value)
     }
 
-    /// Makes a durable change of the test account.
     pub(super) fn done<T>(
         &self,
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
@@ -84,7 +82,6 @@ impl Fixture {
         self.clock.now().before(retention)
     }
 
-    /// Returns the number of rows of a table, of all accounts.
     pub(super) fn rows(&self, table: Table) -> usize {
         self.engine.inner().rows(table).len()
     }
@@ -111,7 +108,6 @@ impl Fixture {
     }
 }
 
-/// Returns the bytes of message `n`.
 pub(super) fn raw(n: u32) -> Vec<u8> {
     format!("Subject: {n}\r\n\r\n{n}\r\n").into_bytes()
 }

@@ -402,7 +402,6 @@ fn the_store_is_valid_after_a_failure_at_any_write_and_upkeep_goes_on() {
         let done = make_rows_for_upkeep(&fixture);
         fixture.engine.heal();
         assert_clean(&fixture.store);
-        // Opens the store again, as a new process would.
         let options = Options { ranked_above: Some(2), ..Options::small() };
         let store =
             Store::open_engine(fixture.engine.clone(), &options, fixture.clock.clone()).unwrap();

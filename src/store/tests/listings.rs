@@ -1,8 +1,5 @@
-//! Compares maintained listings with a naive implementation.
-//!
-//! Random changes of a small account make and drop listings, with ranks and without, destroy
-//! mailboxes and purge history. Every page, every position and the changes since every state that
-//! was not purged are compared.
+//! Compares maintained listings with a naive implementation, after random changes of a small
+//! account.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +57,7 @@ enum ListingAct {
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A store, and the mailboxes that the numbers 0 to 3 of the operations mean; 0 is all mail.
+/// The mailboxes are those that the numbers 0 to 3 of the operations mean; 0 is all mail.
 struct ListingWorld {
     store: Store,
     clock: Arc<FixedClock>,
@@ -364,8 +361,7 @@ proptest! {
     }
 }
 
-/// Compares every 23rd position and email of the Inbox with its emails in order. The check recounts
-/// all rows.
+/// Compares every 23rd position and email of the Inbox with its emails in order.
 fn check_ranks(store: &Store) {
     let snapshot = store.snapshot();
     let (inbox, listing) = (

@@ -1,5 +1,4 @@
-//! Attributes and subscriptions of mailboxes are stored, bounded, reported by /changes, and deleted
-//! with their mailbox.
+//! Attributes and subscriptions of mailboxes.
 
 use super::fixture::fixture;
 use super::*;

@@ -1,5 +1,4 @@
-//! Tests of the store that end with its own check: random changes, failing writes, concurrent
-//! commits.
+//! Tests of the store that end with its own check.
 
 use std::collections::BTreeSet;
 
@@ -317,7 +316,6 @@ fn parts_of_a_long_message_are_read_and_a_lost_frame_is_reported() {
     }
 }
 
-/// Makes a waiting reply.
 pub(super) fn action() -> Action {
     Action {
         id: crate::model::ActionId(0),

@@ -1,5 +1,4 @@
-//! Small objects: a client that follows /changes has the current objects after any changes and
-//! purges.
+//! A client that follows /changes has the current objects after any changes and purges.
 
 use std::collections::BTreeMap;
 

@@ -14,15 +14,13 @@ use crate::store::{CountedListing, Snapshot, Thresholds};
 use std::sync::Arc;
 
 const EMAILS: u64 = 6_000;
-/// The number of emails of a page.
 const LIMIT: usize = 3;
 
 fn ids() -> impl Iterator<Item = EmailId> {
     (1..=EMAILS).map(|n| EmailId(n * n * 5 + n))
 }
 
-/// Makes the rows of a ranked listing of these emails. The listing must have at least `levels`
-/// levels.
+/// The listing must have at least `levels` levels.
 fn listing(
     ranking: Ranking,
     filter: ListingFilter,

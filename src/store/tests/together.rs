@@ -1,8 +1,8 @@
 //! Several stores over one engine, as several processes on one database would be.
 //!
-//! A baton lets one store at a time run up to its next engine call. A seed decides which store, so
-//! a failure can be repeated. All commits are replayed over a naive account, in the order in which
-//! the engine wrote them: a commit that was not built on the state right before it is noticed.
+//! A baton lets one store at a time run up to its next engine call, in an order that a seed
+//! decides. All commits are replayed over a naive account, in the order in which the engine wrote
+//! them: a commit that was not built on the state right before it is noticed.
 
 mod baton;
 mod naive;
@@ -36,7 +36,6 @@ enum CommitRecord {
     Counted { before: u64 },
 }
 
-/// Makes the rows of a message whose bytes are its thread keys.
 fn rows_of(raw: &[u8]) -> MessageRows {
     let keys = raw.split(|byte| *byte == b'\r').next().unwrap_or_default();
     MessageRows {
@@ -92,7 +91,6 @@ impl Actor {
         self.unless_overtaken(done)
     }
 
-    /// Makes a commit, and records what it read and wrote.
     fn commit_and_record(
         &mut self,
         account: AccountId,

@@ -1,5 +1,5 @@
 //! Compares mailboxes with a naive tree: which changes are allowed, the counts of RFC 8621 §2 with
-//! any mailbox as the Trash, and Mailbox/changes from every past state, before and after purges.
+//! any mailbox as the Trash, and Mailbox/changes from every past state.
 
 use std::collections::BTreeMap;
 
@@ -83,7 +83,6 @@ struct TreeWorld {
     recounted: Vec<ModSeq>,
     /// When the mailboxes were destroyed that are not purged yet.
     ended: Vec<ModSeq>,
-    /// The low mark of mailboxes.
     low: ModSeq,
 }
 
@@ -125,7 +124,6 @@ impl TreeWorld {
         self.boxes.iter().find(|(_, one)| one.role == Some(Role::Trash)).map(|(uid, _)| *uid)
     }
 
-    /// Whether a mailbox may have these settings.
     fn may(&self, uid: Option<MailboxUid>, settings: &MailboxSettings) -> bool {
         let mut others = self.boxes.iter().filter(|(other, _)| Some(**other) != uid);
         if others.any(|(_, one)| {
@@ -172,7 +170,6 @@ impl TreeWorld {
         }
     }
 
-    /// Returns the mailboxes whose bits are set.
     fn some(&self, bits: u8) -> BTreeSet<MailboxUid> {
         self.boxes
             .keys()
@@ -284,8 +281,8 @@ impl TreeWorld {
         }
     }
 
-    /// Counts as RFC 8621 §2 says: an unread email that is only in the Trash does not make its
-    /// thread unread elsewhere, and in the Trash only emails of the Trash count.
+    /// As RFC 8621 §2 says: an unread email that is only in the Trash does not make its thread
+    /// unread elsewhere, and in the Trash only emails of the Trash count.
     fn counts(&self, uid: MailboxUid) -> MailboxCounts {
         let trash = self.trash();
         let here: Vec<&TreeMail> =

@@ -1,6 +1,4 @@
 //! A summary of an account, from which a check computes the rows that should exist.
-//!
-//! It takes some 40 bytes for each email, and the rows of the mailboxes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +8,6 @@ use crate::model::{
 };
 use crate::store::row::Thread;
 
-/// The properties of an email that decide listings and counts.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct CensusEmail {
     pub(in crate::store) id: EmailId,
@@ -36,8 +33,7 @@ impl CensusEmail {
         self.marks & UNREAD != 0
     }
 
-    /// Whether the email matches a filter on emails in a mailbox that it is in. False for filters
-    /// on threads.
+    /// Whether the email matches a filter on emails in a mailbox that it is in.
     pub(in crate::store) fn matches(self, filter: ListingFilter) -> bool {
         self.is_live()
             && match filter {
@@ -51,7 +47,6 @@ impl CensusEmail {
     }
 }
 
-/// The summary of an account, filled while its tables are read.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Census {
     /// All emails and tombstones that can be read, newest first.
@@ -60,7 +55,7 @@ pub(in crate::store) struct Census {
     sets: Vec<Vec<MailboxUid>>,
     /// The position of each set in `sets`.
     set_positions: HashMap<Vec<MailboxUid>, u32>,
-    /// Tombstones with the time of destruction, in the order of `mails`.
+    /// In the order of `mails`, with the time of destruction.
     pub(in crate::store) dead: Vec<(UtcMillis, EmailId)>,
     /// The bytes of all live emails.
     pub(in crate::store) bytes: u64,
@@ -68,25 +63,19 @@ pub(in crate::store) struct Census {
     pub(in crate::store) live: u64,
     /// The mailboxes as they should be, as far as the check has come.
     pub(in crate::store) mailboxes: BTreeMap<MailboxUid, Mailbox>,
-    /// The Trash; 0 if there is none.
+    /// 0 if there is none.
     pub(in crate::store) trash: MailboxUid,
-    /// The Inbox; 0 if there is none.
+    /// 0 if there is none.
     pub(in crate::store) inbox: MailboxUid,
     /// The highest change number in use.
     pub(in crate::store) high: u64,
-    /// The newest change of an email.
     pub(in crate::store) newest_email: ModSeq,
-    /// The newest change of a thread.
     pub(in crate::store) newest_thread: ModSeq,
-    /// The newest change of a mailbox.
     pub(in crate::store) newest_mailbox: ModSeq,
     /// Change numbers of the other data types.
     pub(in crate::store) marks: Vec<(DataType, ModSeq)>,
-    /// The highest id of a thread that an email names.
     pub(in crate::store) last_thread: u64,
-    /// The highest id of an action that a row names.
     pub(in crate::store) last_action: u64,
-    /// The number of told rows.
     pub(in crate::store) told: u64,
     /// The number of queued actions.
     pub(in crate::store) queued: u64,
@@ -164,12 +153,10 @@ impl Census {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// Whether an email or a tombstone has this id.
     pub(in crate::store) fn has_email(&self, id: EmailId) -> bool {
         self.mails.binary_search_by_key(&id, |mail| mail.id).is_ok()
     }
 
-    /// Adds a live email to the counters of its thread.
     pub(in crate::store) fn count(&self, mail: CensusEmail, thread: &mut Thread) {
         let has = |mark: u8| mail.marks & mark != 0;
         thread.tally(

@@ -1,30 +1,9 @@
 //! Proves the invariants of the store by recounting everything on one snapshot. Writes nothing.
-//!
-//! - A maintained listing shows exactly the emails that match it: one live list row and one index
-//!   row that agree. Its total and its ranks equal a recount.
-//! - `email_by_modseq` has one row for each email, `email_by_thread` one for each live email. The
-//!   rows of `threads` equal a recount.
-//! - The counts of a mailbox equal a recount; the totals of the account equal the sums.
-//! - A live email has its content, its message and its reference to it, and is in the search index
-//!   once: a token row or one fold. The rows of folds are in order and belong to existing folds.
-//! - No change number is above the account's, and none stands for two changes. No low mark is above
-//!   the newest change.
-//! - Told rows belong to the current generation.
-//! - Queued actions and wake-ups point at each other, and the bytes of an action exist.
-//! - A tombstone holds what restoring it needs, or nothing. The row of a dead thread goes with the
-//!   tombstone of its last email. No row names an email that does not exist.
-//! - A message is held by an email, an action or an upload, or is a candidate for collection.
-//! - A subscription names an existing mailbox.
-//! - `object_by_modseq` has one row for each small object of a type with a state.
-//! - `shared` has one row for each pair of owner and guest.
-//! - An account's addresses lead to it, and an address leads to an account that names it.
-//! - In a deep check: each blob has the hash that is its key, the rows of an email are those that
-//!   are made of its message, and the ids of a message lead to its thread.
+//! `docs/storage.md` lists the invariants.
 //!
 //! Each table of an account is read once, in key order, beside the rows that should stand there
-//! (`rows`), which come from the account's `census`. An account of a million emails takes some
-//! 100 MB during its check. Each fault names its fix: `repair` is this check, with the fixes
-//! written.
+//! (`rows`), which come from the account's `census`. Each fault names its fix: `repair` is this
+//! check, with the fixes written.
 
 pub(in crate::store) mod census;
 pub(in crate::store) mod rows;
@@ -53,7 +32,6 @@ pub struct Breach {
     pub table: &'static str,
     /// In hex; empty if several keys are concerned.
     pub key: String,
-    /// Says which invariant does not hold, and how.
     pub what: String,
 }
 
@@ -63,30 +41,25 @@ impl fmt::Display for Breach {
     }
 }
 
-/// How far a check or a repair has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// The position of the account in the run: 1 for the first. The tables that all accounts share
-    /// come after the last account.
+    /// The position of the account in the run: 1 for the first.
     pub number: usize,
-    /// The number of accounts.
     pub accounts: usize,
     pub account: AccountId,
     pub table: &'static str,
     /// Rows that were read so far, of all accounts.
     pub rows: u64,
-    /// Rows that were written so far. A check writes none.
+    /// Rows that were written so far.
     pub written: u64,
 }
 
 /// Gets the progress from time to time; returns whether to go on.
 pub type ProgressFn<'a> = dyn FnMut(&Progress) -> bool + 'a;
 
-/// Makes the rows of a message that is given as received. Callers pass `message::rows_of_any`,
-/// which is in a layer above the store.
+/// Makes the rows of a message that is given as received (`message::rows_of_any`).
 pub type MakeRowsFn<'a> = dyn Fn(&[u8]) -> MessageRows + 'a;
 
-/// The outcome of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// The first `MAX_REPORTED_BREACHES` breaches.
@@ -114,26 +87,21 @@ pub(in crate::store) struct RowFault {
     pub(in crate::store) seen_by_clients: bool,
 }
 
-/// How a repair fixes a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) enum RowFix {
-    /// Write this value.
     Put(Vec<u8>),
     Delete,
     /// The store does not have what the row should say.
     Nothing,
 }
 
-/// Called with each fault.
 pub(in crate::store) type FaultFn<'a> = dyn FnMut(RowFault) -> Result<(), Error> + 'a;
 
-/// How an account is checked.
 #[derive(Clone, Copy)]
 pub(in crate::store) struct CheckOptions<'a> {
     /// In a deep check, the function by which the rows of each message are made again.
     pub(in crate::store) make_rows: Option<&'a MakeRowsFn<'a>>,
-    /// Whether the search index begins anew: every email should have a token row, and no folds
-    /// exist.
+    /// Whether the search index begins anew: only token rows should exist.
     pub(in crate::store) refold: bool,
     /// Whether the history of listings begins anew: emails are shown since the change that created
     /// them.
@@ -146,9 +114,7 @@ pub(in crate::store) struct CheckOptions<'a> {
     pub(in crate::store) thresholds: Thresholds,
 }
 
-/// Called with each row that a check reads; may stop the check.
 pub(in crate::store) trait CheckObserver {
-    /// Called before the first row of an account.
     fn enter(&self, account: AccountId);
 
     /// Called after each row.
@@ -158,7 +124,6 @@ pub(in crate::store) trait CheckObserver {
     fn step(&self, table: Table) -> Result<(), Error>;
 }
 
-/// The progress of one run over all its accounts.
 pub(in crate::store) struct CheckRun<'a> {
     pub(in crate::store) on_progress: RefCell<&'a mut ProgressFn<'a>>,
     pub(in crate::store) at: Cell<Progress>,
@@ -204,7 +169,6 @@ impl CheckObserver for CheckRun<'_> {
     }
 }
 
-/// The check of one account.
 pub(in crate::store) struct Checker<'a> {
     pub(in crate::store) read: &'a dyn RowReader,
     pub(in crate::store) run: &'a dyn CheckObserver,
@@ -214,7 +178,6 @@ pub(in crate::store) struct Checker<'a> {
     /// The account's state as it is stored; `None` if it cannot be read.
     pub(in crate::store) found_state: Option<AccountStateRow>,
     pub(in crate::store) census: Census,
-    /// What the check of the references to threads knows so far.
     pub(in crate::store) refs: Refs,
 }
 
@@ -353,7 +316,6 @@ impl Checker<'_> {
         self.report_fault(table, key, what, fix, table.is_seen_by_clients())
     }
 
-    /// Reports a fault of a row, of which the caller knows whether clients may have seen it.
     pub(in crate::store) fn report_fault(
         &self,
         table: Table,
@@ -374,7 +336,7 @@ impl Checker<'_> {
         on_fault(fault)
     }
 
-    /// Returns the row under a key; `None` if there is none or it cannot be read.
+    /// `None` if there is no such row or it cannot be read.
     pub(in crate::store) fn readable<T: table::Table<Row: RowFormat>>(
         &self,
         key: &T::Key,
@@ -382,7 +344,6 @@ impl Checker<'_> {
         Ok(self.read.row_if_any::<T>(key)?.and_then(Result::ok))
     }
 
-    /// Returns the stored state of the account, or a fresh one if it cannot be read.
     pub(in crate::store) fn state_or_fresh(&self) -> AccountStateRow {
         self.found_state.clone().unwrap_or_else(AccountStateRow::fresh)
     }

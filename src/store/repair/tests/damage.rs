@@ -1,5 +1,4 @@
-//! A check reports damage of every kind in every table, a repair fixes derived rows, and clients
-//! whose states are wrong are refused.
+//! A check reports damage of every kind in every table, and a repair fixes derived rows.
 
 use super::*;
 

@@ -17,7 +17,6 @@ fn a_repair_killed_at_any_write_stays_marked_and_the_next_one_finishes_it() {
             return;
         }
         assert_eq!(done, Err(Error::Full));
-        // Opens the store as after a restart.
         drop(store);
         let store = open(engine.clone());
         let marked = store.accounts_under_repair().unwrap();

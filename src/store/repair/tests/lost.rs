@@ -25,8 +25,8 @@ fn emails(engine: &MemoryEngine) -> Vec<(Vec<u8>, EmailMetadata)> {
     rows.map(|(key, row)| (key.clone(), EmailMetadata::decode(&key, &row).unwrap())).collect()
 }
 
-/// Returns the email without keywords other than `$flagged`: only the listings that a tombstone
-/// left say which it had.
+/// Without keywords other than `$flagged`: only the listings that a tombstone left say which it
+/// had.
 fn only_flagged(email: &EmailMetadata) -> EmailMetadata {
     let keywords = email.keywords.iter().filter(|word| *word == "$flagged").cloned().collect();
     EmailMetadata { keywords, ..email.clone() }
@@ -40,7 +40,6 @@ fn a_lost_email_is_recovered_as_it_was() {
     assert!(before.iter().any(|(_, email)| email.destroyed.is_some()));
     for (at, (key, email)) in before.iter().enumerate() {
         let copy = copy_of(&engine);
-        // The row is missing, or it is damaged.
         let broken = (at % 2 == 1).then(|| b"\x01?".to_vec());
         write(&*copy, Table::EmailMetadata, key, broken);
         let store = open(copy.clone());
@@ -103,7 +102,7 @@ fn all_lost_emails_of_an_account_are_recovered() {
         all.iter().map(|(key, email)| (key.clone(), only_flagged(email))).collect()
     };
     assert_eq!(flags(&emails(&engine)), flags(&before));
-    // Emails that a listing of unseen emails shows stay unseen. Emails of threads without unseen
+    // Emails that a listing of unseen emails shows stay unseen; those of threads without unseen
     // emails are seen.
     let snapshot = store.snapshot();
     for (_, email) in before.iter().filter(|(_, email)| email.destroyed.is_none()) {

@@ -64,8 +64,7 @@ fn an_email_whose_trace_fields_are_lost_has_the_size_of_its_message() {
     assert_eq!(deep(&store), []);
 }
 
-/// A change index whose row is damaged or names another object makes `/changes` fail. No object 0
-/// is made up.
+/// A change index whose row is damaged or names another object makes `/changes` fail.
 #[test]
 fn a_damaged_change_index_is_reported_as_corrupt() {
     let engine = Arc::new(MemoryEngine::new());

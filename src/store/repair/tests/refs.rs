@@ -41,7 +41,7 @@ impl Fixture {
         done(&self.store, ANN, change)
     }
 
-    /// Delivers a message with these keys to the owner.
+    /// For the owner.
     fn deliver(&self, keys: &str) -> (EmailId, ThreadId) {
         self.file(keys, MailboxUid(1), None)
     }
@@ -84,7 +84,7 @@ impl Fixture {
         rows_of(&self.engine, Table::ThreadRefs, ANN).iter().any(|(known, _)| *known == key)
     }
 
-    /// Returns the number of reported references. No other table may have breaches.
+    /// No other table may have breaches.
     fn named(&self) -> usize {
         let found = self.store.check_deep(Some(&keyed), &mut |_| true).unwrap().breaches;
         assert!(found.iter().all(|breach| breach.table == "thread_refs"), "{found:?}");

@@ -14,7 +14,6 @@ use crate::store::engine::{Batch, Engine, RowFn, RowReader, Statistics, Table, U
 use crate::store::error::Error;
 use crate::store::tests::actors::SeededRng;
 
-/// Which store has the turn.
 pub(super) struct Baton {
     state: Mutex<BatonState>,
     moved: Condvar,
@@ -24,7 +23,6 @@ struct BatonState {
     rng: SeededRng,
     /// The number of stores that have not left.
     alive: usize,
-    /// The stores that wait for a turn.
     waiting: BTreeSet<usize>,
     /// The store that runs; `None` until all that are alive wait.
     turn: Option<usize>,

@@ -46,7 +46,7 @@ impl Naive {
         }
     }
 
-    /// Reads the account from a store.
+    /// As a store has it.
     pub(super) fn of(store: &Store, account: AccountId) -> Self {
         let snapshot = store.snapshot();
         let emails = snapshot.emails(account, None, 10_000).unwrap().into_iter();
