@@ -17,8 +17,8 @@ const MARK: &str = "RESTANTE-BACKUP";
 
 impl Store {
     /// Makes and verifies a backup, and deletes all but the newest `keep`, this one counted
-    /// (`None`: deletes none). `on_progress` gets the bytes written so far, on a thread of its own.
-    /// The `false` by which it stops other jobs is ignored.
+    /// (`None`: deletes none). `on_progress` gets the bytes written so far, on a thread of its own;
+    /// its result is ignored.
     ///
     /// # Errors
     /// `Conflict` if `keep` is 0, or if the directory cannot be used; `Full`; `Io`.
@@ -74,7 +74,7 @@ impl Store {
         if let Some(store_dir) = self.0.engine.directory() {
             let data_dir =
                 fs::canonicalize(store_dir.parent().unwrap_or(&store_dir)).map_err(failed)?;
-            // The directory may not exist yet, so its nearest existing ancestor is compared.
+            // The directory may not exist yet.
             let existing = dir.ancestors().find_map(|above| fs::canonicalize(above).ok());
             if existing.is_some_and(|existing| existing.starts_with(&data_dir)) {
                 return refused("it lies in the data directory, whose loss a backup must survive");

@@ -1,9 +1,6 @@
-//! The errors of the store.
-
 pub(super) use crate::model::hex::hex;
 use crate::model::{AccountId, MailboxUid};
 
-/// An error of the store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// An object of this kind does not exist.
@@ -42,10 +39,8 @@ pub enum Error {
     /// The account is being repaired, in any scope (`RepairScope`). Temporary.
     #[error("account {0} is being repaired: try again later")]
     Rebuilding(AccountId),
-    /// The work was stopped before its end. Its finished steps remain.
     #[error("stopped")]
     Stopped,
-    /// A row that cannot be read.
     #[error("damaged row in {table}, key {key}: {what}")]
     Corrupt {
         table: &'static str,
@@ -57,7 +52,6 @@ pub enum Error {
     /// opened again.
     #[error("the store takes no more writes since an earlier one failed: {0}; restart the service")]
     Poisoned(String),
-    /// The store cannot be opened. The text names a remedy.
     #[error("{0}")]
     Open(String),
     #[error("storage: {0}")]

@@ -1,12 +1,11 @@
 //! The store: all data of all accounts on disk. It does not parse mail: callers bring finished
 //! rows.
 //!
-//! - Accounts are changed by `Store::commit` and its kin: each takes the account's lock, runs a
-//!   transaction (`Txn`) and queues its batch. The committer writes it, and the `Ticket` is ready
-//!   when it is durable.
+//! - `Store::commit` and its kin take the account's lock, run a transaction (`Txn`) and queue its
+//!   batch. The `Ticket` is ready when the committer has written it.
 //! - Nothing is visible before it is durable. A `Snapshot` is one consistent state.
-//! - After a failed write, the store refuses writes until it is opened again. A full disk is an
-//!   exception: writes go on when there is space.
+//! - After a failed write, the store refuses writes until it is opened again, except if the disk
+//!   was full.
 
 mod account;
 pub mod backup;
@@ -65,13 +64,11 @@ use listing::rank::Ranking;
 use listing::requests::ListingRequests;
 use txn::{Committer, SharedRows};
 
-/// Options with which a store is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     pub cache_bytes: usize,
     /// Bytes of one table's memtable before it is flushed.
     pub memtable_bytes: usize,
-    /// Bytes of the memtables of all tables together.
     pub total_memtable_bytes: usize,
     /// Bytes of the log before the oldest memtables are flushed.
     pub log_bytes: u64,
@@ -79,7 +76,6 @@ pub struct Options {
     pub segment_bytes: u64,
     /// Messages of at least this many bytes are stored in segments, shorter ones in their rows.
     pub min_segment_value: usize,
-    /// Threads that flush and compact.
     pub jobs: u32,
     /// How long the committer waits for more commits when several callers write at once.
     pub hold: Duration,
@@ -146,7 +142,6 @@ impl Default for Options {
     }
 }
 
-/// Half of the machine's cores, within bounds.
 fn default_jobs() -> u32 {
     const MAX_DEFAULT_JOBS: u32 = 8;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -329,11 +324,11 @@ impl Store {
 
     /// Files a message for several accounts with one sync. `change` is called for each account in
     /// ascending order, once even if `accounts` repeats it, and perhaps again, as for `commit`. An
-    /// account whose `change` fails does not hinder the others; which changes were not written,
-    /// `Ticket::overtaken_accounts` tells.
+    /// account whose `change` fails does not hinder the others; `Ticket::overtaken_accounts` tells
+    /// which changes were not written.
     ///
-    /// `raw` is the message from which `message` was made. `change` need not stage its bytes: they
-    /// are written once, if a change that is written refers to them.
+    /// `raw` is the message of `message`. `change` need not stage its bytes: they are written once,
+    /// if a change that is written refers to them.
     pub fn commit_message<T>(
         &self,
         accounts: &[AccountId],
@@ -402,15 +397,12 @@ impl Store {
         check::check_store(&*self.0.engine.sweeping_snapshot(), sizes, make_rows, on_progress)
     }
 
-    /// Checks that the store takes writes.
-    ///
     /// # Errors
     /// `Poisoned`, with the cause.
     pub fn health(&self) -> Result<(), Error> {
         self.0.committer.health()
     }
 
-    /// How many commits are queued or being written.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.0.committer.in_flight()
@@ -428,7 +420,6 @@ impl Store {
         self.0.engine.statistics()
     }
 
-    /// The size of each table, and what was written for it.
     #[cfg(feature = "internals")]
     #[must_use]
     pub fn usage(&self) -> Vec<(&'static str, Usage)> {

@@ -1,6 +1,4 @@
-//! Writes the rows of accounts and addresses, and erases an account in steps.
-//!
-//! An account's own row is erased last, so that an erasure that stopped can go on.
+//! Writes the rows of accounts and addresses, and erases an account in steps, its own row last.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +30,6 @@ impl Txn<'_> {
         );
     }
 
-    /// Writes the account's own row.
     pub fn set_account(&mut self, row: &AccountRow) {
         self.next_modseq();
         self.put::<Accounts>(&self.account_key(), row);
@@ -64,8 +61,7 @@ impl Txn<'_> {
     }
 
     /// Deletes up to `limit` rows of the account, its own row last. Returns whether any row is
-    /// left. The caller has deactivated the account, and removed its aliases and what other
-    /// accounts share with it.
+    /// left. The caller has removed its aliases and what other accounts share with it.
     pub fn erase(&mut self, limit: usize) -> Result<bool, Error> {
         let prefix = self.account_key().encode();
         let mut rows: Vec<(Table, Vec<u8>, Vec<u8>)> = Vec::new();

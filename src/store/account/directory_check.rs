@@ -1,8 +1,7 @@
 //! Compares accounts with the addresses that lead to them.
 //!
 //! - An account's own row names its primary address, its aliases and its catch-alls, and their rows
-//!   name the account. Each of the two is recovered from the other. Account rows of an earlier
-//!   version name the primary address only.
+//!   name the account. Each of the two is recovered from the other.
 //! - A lost account row is recovered from addresses and identities, without passwords, quota and
 //!   settings.
 //! - The loss of an alias domain cannot be noticed: no other row names it.
@@ -44,7 +43,6 @@ impl Checker<'_> {
         AccountKey { account: self.account }
     }
 
-    /// Returns the addresses that lead to the account, without those whose rows are damaged.
     fn addresses(&self) -> Result<Vec<(String, AddressRow)>, Error> {
         let mut out = Vec::new();
         for address in self.options.addresses.get(&self.account).into_iter().flatten() {
@@ -174,7 +172,6 @@ impl Checker<'_> {
     }
 }
 
-/// Checks that every address leads to an account that exists.
 pub(in crate::store) fn check_addresses(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
@@ -211,7 +208,6 @@ pub(in crate::store) fn check_addresses(
     Ok(())
 }
 
-/// A fault of an address, which only an administrator can fix.
 fn address_fault(found: &Found<Addresses>, what: String) -> RowFault {
     let (account, table, key) = (AccountId::SITE, Table::Addresses, found.key.clone());
     RowFault { account, table, key, what, fix: RowFix::Nothing, seen_by_clients: false }

@@ -82,7 +82,6 @@ impl Snapshot<'_> {
         Ok(directory)
     }
 
-    /// Returns the ids of all accounts, ascending.
     pub fn account_ids(&self) -> Result<Vec<AccountId>, Error> {
         let mut out = Vec::new();
         self.read.keys::<Accounts>(&KeyRange::under(&()), |key, _| {
@@ -97,7 +96,6 @@ impl Snapshot<'_> {
         self.read.row::<Addresses>(&AddressKey(address.to_owned()))
     }
 
-    /// Returns the next ids, marks and totals of an account.
     pub fn account_state(&self, account: AccountId) -> Result<AccountStateRow, Error> {
         Ok(self.read.row::<AccountState>(&AccountKey { account })?.unwrap_or_default())
     }
@@ -149,7 +147,7 @@ impl Snapshot<'_> {
         Ok(told.filter(counts).map(|told| told.at))
     }
 
-    /// Returns up to `limit` told rows, newest first.
+    /// At most `limit`, newest first.
     pub fn told_rows(&self, account: AccountId, limit: usize) -> Result<Vec<ToldRow>, Error> {
         let mut out = Vec::new();
         if limit == 0 {
@@ -164,7 +162,6 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns the record of a transaction that was served.
     pub fn delivery(
         &self,
         account: AccountId,

@@ -1,8 +1,7 @@
 //! Creates, changes, empties and destroys mailboxes (RFC 8621 §2.5).
 //!
 //! - A change that is refused (`NotFound`, `Mailbox`) leaves the transaction as it was.
-//! - A destroyed mailbox leaves a tombstone; its listings and its history are deleted later, in
-//!   steps.
+//! - The listings and the history of a destroyed mailbox are deleted later, in steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +22,6 @@ pub struct NewMailbox {
     pub name: String,
     pub parent: Option<MailboxUid>,
     pub role: Option<Role>,
-    /// RFC 8621 §2 sortOrder.
     pub sort_order: u32,
 }
 
@@ -114,7 +112,6 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Writes a change that was checked.
     fn write_mailbox(
         &mut self,
         uid: MailboxUid,

@@ -21,7 +21,7 @@ const ID_LEAP: u64 = 1 << 16;
 const MAILBOX_LEAP: u32 = 1 << 10;
 
 impl Checker<'_> {
-    /// Reads the mailboxes into the census. One whose row cannot be read is recovered.
+    /// One whose row cannot be read is recovered.
     pub(in crate::store) fn check_mailboxes(&mut self) -> Result<(), Error> {
         let mut rows = self.rows::<Mailboxes>();
         let mut broken = Vec::new();
@@ -96,7 +96,6 @@ impl Checker<'_> {
         self.census.mailboxes.insert(uid, row);
     }
 
-    /// Compares the row of a mailbox with the row that was recounted.
     pub(in crate::store) fn expect_mailbox(
         &self,
         uid: MailboxUid,

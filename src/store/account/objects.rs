@@ -1,10 +1,9 @@
 //! Writes the small objects of an account: identities, submissions, push subscriptions, share
 //! notifications (RFC 8621 §6, §7, RFC 8620 §7.2, RFC 9670 §3).
 //!
-//! - An object's id is the number of the change that created it. Each change takes another number.
-//! - An object of a type with a state has one row in `object_by_modseq`, at its last change. When
-//!   it is destroyed, a tombstone stays until the history of the account is purged.
-//! - An object of a type without a state is deleted at once.
+//! - An object's id is the number of the change that created it.
+//! - An object of a type with a state has one row in `object_by_modseq`, at its last change, and
+//!   leaves a tombstone. Others are deleted at once.
 
 use crate::model::sender::{IdentityChange, identity_changes};
 use crate::model::{

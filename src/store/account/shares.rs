@@ -139,7 +139,7 @@ impl Txn<'_> {
         Ok(uids.len() >= limit)
     }
 
-    /// Does as `unshare` for accounts that no longer exist.
+    /// Of the accounts that no longer exist; as `unshare`.
     pub fn unshare_removed_accounts(&mut self, limit: usize) -> Result<bool, Error> {
         let snapshot = self.snapshot();
         let mailboxes = snapshot.mailboxes(self.account)?;

@@ -57,7 +57,6 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Returns the metadata that the email should have.
     fn check_email(
         &mut self,
         id: EmailId,
@@ -109,8 +108,8 @@ impl Checker<'_> {
         Ok(wanted)
     }
 
-    /// Returns those mailboxes that have ever existed, and recovers the lost ones. If there is
-    /// none, returns the Inbox, another live mailbox or a new Inbox.
+    /// Returns those mailboxes that have ever existed, and recovers those that are lost or
+    /// destroyed. If there is none, returns the Inbox, another live mailbox or a new Inbox.
     pub(in crate::store) fn existing_mailboxes(
         &mut self,
         named: &BTreeSet<MailboxUid>,

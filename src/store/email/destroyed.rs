@@ -16,7 +16,7 @@ pub struct DestroyedEmail {
 }
 
 impl Snapshot<'_> {
-    /// Returns the metadata of an email, or of its tombstone until that is purged.
+    /// Returns a tombstone until it is purged.
     pub fn email_or_tombstone(
         &self,
         account: AccountId,

@@ -41,7 +41,6 @@ pub(in crate::store) struct EmailTables<'a> {
     named: Vec<EmailId>,
 }
 
-/// The rows of one email in these tables.
 pub(in crate::store) struct EmailRows {
     pub(in crate::store) key: Vec<u8>,
     pub(in crate::store) metadata: Option<Vec<u8>>,
@@ -49,12 +48,10 @@ pub(in crate::store) struct EmailRows {
     pub(in crate::store) tokens: Option<Vec<u8>>,
 }
 
-/// What other rows say about a lost email.
 #[derive(Debug, Default)]
 struct LostEmailTrace {
     /// Bytes of its trace prefix; 0 if its content row is lost.
     prefix: u64,
-    /// Its message and the length of the message.
     blob: Option<(BlobHash, u64)>,
     thread: Option<ThreadId>,
     updated: Option<ModSeq>,
@@ -147,7 +144,6 @@ impl<'a> Checker<'a> {
         Ok(Some(email))
     }
 
-    /// Returns the lost emails of the account whose message is known.
     fn gather_lost_emails(&mut self) -> Result<BTreeMap<EmailId, EmailMetadata>, Error> {
         let mut traces = LostEmailTraces::new();
         let mut tables = self.email_tables()?;
@@ -347,7 +343,6 @@ impl<'a> Checker<'a> {
         trace.mailboxes.iter().any(of_mailbox) || has_listing(&self.state_or_fresh().listings)
     }
 
-    /// Returns the id of a new thread, above those in `threads` and `email_by_thread`.
     fn fresh_thread(&mut self) -> Result<ThreadId, Error> {
         let own = AccountKey { account: self.account }.encode();
         let mut last = self.state_or_fresh().last_thread.max(self.census.last_thread);

@@ -10,7 +10,6 @@ use crate::store::table::keys::{BlobKey, EmailKey, ListingEmailKey};
 use crate::store::table::{self, Blobs, MailboxEmailIndex, Table as _};
 use crate::store::txn::snapshot::Snapshot;
 
-/// The trace prefix of an email and its content.
 pub type StoredContent = (Vec<u8>, EmailContent);
 
 impl Snapshot<'_> {

@@ -17,7 +17,6 @@ use crate::store::txn::Txn;
 pub struct PurgeResult {
     pub emails: usize,
     pub threads: usize,
-    /// Whether more may be left.
     pub has_more: bool,
 }
 

@@ -56,7 +56,6 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns the mailboxes of an account that a user is subscribed to.
     pub fn subscribed_mailboxes(
         &self,
         account: AccountId,
@@ -183,7 +182,6 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns a thread; `None` if it is dead or does not exist.
     pub fn thread(&self, account: AccountId, id: ThreadId) -> Result<Option<Thread>, Error> {
         Ok(self
             .read
@@ -191,7 +189,7 @@ impl Snapshot<'_> {
             .filter(|thread| !thread.destroyed))
     }
 
-    /// Returns the live emails of a thread, newest first.
+    /// The live emails, newest first.
     pub fn thread_emails(&self, account: AccountId, id: ThreadId) -> Result<Vec<EmailId>, Error> {
         let mut out = Vec::new();
         self.read.keys::<EmailByThread>(&KeyRange::under(&(account, id)), |key, _| {
@@ -226,7 +224,6 @@ impl Snapshot<'_> {
             .filter(|mailbox| !mailbox.destroyed))
     }
 
-    /// Returns the live mailboxes, by uid.
     pub fn mailboxes(&self, account: AccountId) -> Result<Vec<(MailboxUid, Mailbox)>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Mailboxes>(&KeyRange::under(&(account,)), |key, row| {

@@ -62,7 +62,6 @@ impl Txn<'_> {
         Ok(restored)
     }
 
-    /// Returns a destroyed email that still holds its message.
     fn tombstone(&self, id: EmailId) -> Result<EmailMetadata, Error> {
         let found = self.email_row(id)?.ok_or(Error::NotFound("destroyed email"))?;
         if found.destroyed.is_none() {

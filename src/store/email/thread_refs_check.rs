@@ -2,18 +2,14 @@
 //! (`thread_refs`).
 //!
 //! A reference may be missing without a fault: a sweep drops references that were not seen for long
-//! and references to dead threads, and notes in `sweeps` how far it came.
+//! and references to dead threads, and notes in `sweeps` how far it came. But:
 //!
-//! An email joins the oldest live thread that its ids name, and ids that name none get this thread.
-//! So an id of an email names its thread or a younger one. What a guest files adds threads to an id
-//! and removes none. Therefore:
-//!
-//! - A missing reference is surely a fault if no reference to a thread younger than the email's was
-//!   ever dropped. Replacing a reference to a dead thread counts as dropping it.
+//! - An email joins the oldest live thread that its ids name, so an id of an email names its thread
+//!   or a younger one. A missing reference is surely a fault if no reference to a younger thread
+//!   was ever dropped. Replacing a reference to a dead thread counts as dropping it.
 //! - If the email began its thread, all its ids name the thread while it lives.
 //!
-//! Other missing references are reported and written only if some reference of the account is
-//! surely lost.
+//! Other missing references are reported only if some reference of the account is surely lost.
 
 use std::time::Duration;
 
@@ -55,7 +51,6 @@ impl Refs {
         before.map_or(received, |before| before.max(received))
     }
 
-    /// Whether the email's references may have been dropped because of their age.
     fn may_be_expired(&self, email: &EmailMetadata) -> bool {
         self.swept.upto > UtcMillis(0)
             && self.earliest_filing(email).before(LAST_SEEN_TOLERANCE) <= self.swept.upto

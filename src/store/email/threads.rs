@@ -19,7 +19,6 @@ use crate::store::txn::sweep::THREAD_REFS;
 /// email.
 const LAST_SEEN_RESOLUTION: Duration = Duration::from_secs(24 * 3600);
 
-/// A thread key of a message, and the threads that it names.
 struct ThreadsOfKey {
     key: ThreadRefKey,
     refs: ThreadRefRow,
@@ -39,10 +38,9 @@ impl Txn<'_> {
     /// Returns the thread for a message with these keys: the oldest live thread that any key names,
     /// or else a new one. A key that names no live thread gets this one.
     ///
-    /// `open` are the mailboxes that a filing guest may read (`None`: all). A thread without an
-    /// email in these is ignored. A key that names only such threads gets this one behind them: so
-    /// the guest cannot find out that the key names others, and the next delivered message joins
-    /// those.
+    /// `open` are the mailboxes that a filing guest may read (`None`: all). Threads without an
+    /// email in these are ignored, and a key that names only such threads gets this one behind
+    /// them: so the guest cannot find out about them, and the next delivered message joins them.
     pub(in crate::store) fn thread_for(
         &mut self,
         keys: &[ThreadKey],

@@ -19,7 +19,6 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// Ids of one millisecond that are tried for an email.
 const MAX_ID_TRIES: u16 = 64;
 
 #[derive(Debug, Clone)]
@@ -125,7 +124,6 @@ impl Txn<'_> {
         self.rewrite(id, Some(&old), None)
     }
 
-    /// Returns an email or its tombstone.
     pub(in crate::store) fn email_row(&self, id: EmailId) -> Result<Option<EmailMetadata>, Error> {
         self.row::<table::EmailMetadata>(&self.email_key(id))
     }
@@ -234,8 +232,7 @@ impl Txn<'_> {
         self.put::<EmailByModseq>(&ModSeqKey { account, modseq }, &id);
     }
 
-    /// Returns a free id for an email that was received at `at`, or as soon after it as there is
-    /// one.
+    /// Returns a free id for an email that was received at `at` or shortly after.
     fn free_email_id(&self, at: UtcMillis, modseq: ModSeq) -> Result<EmailId, Error> {
         #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
         let start = modseq.0 as u16;

@@ -27,7 +27,6 @@ use crate::store::table::{
 pub(in crate::store) const THREAD_FILTERS: [ListingFilter; 3] =
     [ListingFilter::ThreadUnseen, ListingFilter::ThreadFlagged, ListingFilter::ThreadUntouched];
 
-/// Cursors over the tables of listings.
 struct Tables<'a> {
     list: RowCursor<'a, MailboxEmailList>,
     index: RowCursor<'a, MailboxEmailIndex>,
@@ -45,7 +44,6 @@ impl<'a> Tables<'a> {
 }
 
 impl Checker<'_> {
-    /// Checks all listings of the account, and the rows of its mailboxes.
     pub(in crate::store) fn check_listings(&mut self) -> Result<(), Error> {
         let mut tables = Tables {
             list: self.rows(),
@@ -231,7 +229,7 @@ impl Checker<'_> {
         bits.zip(bit).is_some_and(|(bits, bit)| bits >> bit & 1 == 1)
     }
 
-    /// Checks the index and the list of one listing, which should show the emails `shown`, newest
+    /// Checks the index and the list of a listing that should show the emails `shown`, newest
     /// first.
     fn check_index_and_list(
         &self,

@@ -15,9 +15,7 @@ use crate::store::table::keys::{ListingEmailKey, RankKey};
 use crate::store::table::{MailboxEmailIndex, MailboxRank};
 use crate::store::txn::snapshot::Snapshot;
 
-/// The most index rows that are read at once.
 const MAX_READ_BATCH: usize = 256;
-/// The fewest index rows that are read at once.
 const MIN_READ_BATCH: usize = 16;
 
 #[derive(Debug, Clone, Copy)]
@@ -32,13 +30,12 @@ struct IdStretch {
     from: EmailId,
     /// `None`: the end of the listings.
     to: Option<EmailId>,
-    /// Emails of the larger listing in the range.
+    /// Emails of the larger listing.
     all: u64,
-    /// Emails of the smaller listing in the range.
+    /// Emails of the smaller listing.
     without: u64,
 }
 
-/// A search for a page of the difference.
 struct DifferenceWalk<'v> {
     snapshot: &'v Snapshot<'v>,
     account: AccountId,
@@ -181,7 +178,6 @@ impl DifferenceWalk<'_> {
         Ok(pieces)
     }
 
-    /// Reads both listings side by side and collects the wanted emails.
     fn leaf(&mut self, stretch: IdStretch) -> Result<(), Error> {
         let mut next = Some(self.locate(stretch)?);
         while let Some(from) = next.take()
@@ -224,9 +220,8 @@ impl DifferenceWalk<'_> {
     }
 
     /// Returns the id from which on a leaf is read, and lowers `skip` by the emails of the
-    /// difference that are in the leaf before it. If there are many to skip, descends the larger
-    /// listing's ranks, on each level to the last boundary with no more than `skip` of them before
-    /// it.
+    /// difference that are before it. If there are many to skip, descends the larger listing's
+    /// ranks, on each level to the last boundary with no more than `skip` of them before it.
     fn locate(&mut self, stretch: IdStretch) -> Result<EmailId, Error> {
         if self.skip <= self.snapshot.rank_cost() || !self.all.stats.is_ranked() {
             return Ok(stretch.from);
@@ -260,9 +255,9 @@ impl DifferenceWalk<'_> {
     }
 
     /// Returns the boundaries of a level that the larger listing has in a span, each with the
-    /// number of emails from it to the next boundary or the end of the span. `ends_inside`: the
-    /// last row may also count emails behind the end, so the rows of the level below are counted
-    /// instead. At level 1 it cannot: the end is a boundary of that level.
+    /// number of emails from it to the next boundary or the end of the span. `ends_inside`: above
+    /// level 1, the last row may also count emails behind the end, so the rows of the level below
+    /// are counted instead.
     fn cuts(
         &self,
         level: u8,

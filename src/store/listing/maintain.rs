@@ -4,7 +4,6 @@
 //! - While a listing is being filled, commits keep the part up to its frontier current. Emails
 //!   beyond the frontier are added when it passes them, as if listed since the change that created
 //!   them.
-//! - The newest email comes first, so the first match of a thread is its exemplar.
 //! - The listing's history begins when the listing is whole.
 
 use crate::model::{

@@ -24,9 +24,7 @@ use crate::store::table::keys::{ListingEmailKey, RankKey};
 use crate::store::table::{MailboxEmailIndex, MailboxRank};
 use crate::store::txn::Txn;
 
-/// A listing with more emails than this gets rank rows.
 pub(in crate::store) const RANKED_ABOVE: u64 = 4096;
-/// A listing with fewer emails than this loses its rank rows.
 const RANKED_BELOW: u64 = 1024;
 /// The front of a ranked listing without a boundary: behind every email.
 const NO_FRONT: EmailId = EmailId(u64::MAX);
@@ -110,7 +108,7 @@ pub(in crate::store) fn front_of(ranking: Ranking, ids: &[EmailId]) -> EmailId {
     ids.iter().copied().find(|id| ranking.level(*id) > 0).unwrap_or(NO_FRONT)
 }
 
-/// Returns the rank rows of a listing of these emails, which come newest first.
+/// The emails come newest first.
 pub(in crate::store) fn rows_of(
     ranking: Ranking,
     account: AccountId,
@@ -295,7 +293,6 @@ mod tests {
                 front: Some(front_of(ranking, &ids)),
                 low: ModSeq(0),
             };
-            // All emails near the first boundaries, and a sample of the others.
             for (at, id) in ids
                 .iter()
                 .enumerate()

@@ -53,7 +53,6 @@ impl Levels {
     }
 }
 
-/// The level at which a search begins in a listing of `total` emails.
 pub(in crate::store) fn top_level(total: u64) -> u8 {
     let digits = total.checked_ilog2().unwrap_or(0);
     u8::try_from(digits / FANOUT_BITS).unwrap_or(u8::MAX).max(1)

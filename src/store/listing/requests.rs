@@ -30,7 +30,6 @@ pub struct ListingRequest {
 
 type RequestListener = Box<dyn Fn(AccountId) + Send + Sync>;
 
-/// The requests that wait for upkeep.
 #[derive(Default)]
 pub(in crate::store) struct ListingRequests {
     waiting: Mutex<WaitingRequests>,

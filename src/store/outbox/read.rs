@@ -20,7 +20,6 @@ pub struct Wakeup {
     pub wake: WakeCondition,
     pub account: AccountId,
     pub action: ActionId,
-    /// Actions of one lane are sent one after the other.
     pub lane: Digest,
     pub domain: Digest,
 }
@@ -126,9 +125,9 @@ impl Snapshot<'_> {
         self.read.row_with::<Site, _>(&SiteKey::Queue, QueueMark::decode)
     }
 
-    /// Compares the number of actions with each account's count, and the number of the actions that
-    /// should have a wake-up with the number of wake-ups. Leaves out the accounts `in_repair`,
-    /// whose rows may be half written.
+    /// Compares the number of actions with each account's count, and the number of those that
+    /// should wake with the number of wake-ups. Leaves out the accounts `in_repair`, whose rows may
+    /// be half written.
     ///
     /// # Errors
     /// `Corrupt` if the state of an account cannot be read.

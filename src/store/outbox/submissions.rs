@@ -1,6 +1,5 @@
 //! Submissions and the actions that carry them (RFC 8621 §7).
 //!
-//! - A commit that changes an action also writes the outcome into its submission.
 //! - A submission becomes final when some recipient has the message or no recipient will get it. It
 //!   never becomes pending again.
 //! - Destroying a submission does not change its action.

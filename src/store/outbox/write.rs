@@ -2,8 +2,8 @@
 //!
 //! - An action has one wake-up, unless it is held or has failed (`wake_condition`).
 //! - The account's count of actions equals the number of its actions.
-//! - An action's own bytes, its hold of a message and its row in `outbox_same` go with it at the
-//!   latest.
+//! - When an action is deleted, so are its own bytes, its hold of a message and its row in
+//!   `outbox_same`.
 
 use crate::model::{
     AccountId, Action, ActionId, ActionKind, ActionState, BlobHash, DataType, UtcMillis, limits,
@@ -32,7 +32,7 @@ impl Txn<'_> {
     ///
     /// If an equal action (`Action::duplicate_key`) is queued already, returns its id and queues
     /// nothing. An action that depends on another one (`Action::after`) is blocked until that one
-    /// is done or gone.
+    /// is done, unless that one is gone already.
     ///
     /// A message that the action names must be stored by this commit, or be held by an email of
     /// this account.
@@ -180,7 +180,6 @@ impl Txn<'_> {
         self.remove_action(id)
     }
 
-    /// Lets the actions go on that depend on an action that is done.
     pub fn release_dependants(&mut self, id: ActionId) -> Result<(), Error> {
         for next in self.dependants(id)? {
             let action = self.action(next)?;

@@ -1,9 +1,8 @@
-//! Repairs what a check finds, from the rows that are right (`docs/storage.md`, "Decide which row
-//! is right").
+//! Repairs what a check finds, from the rows that are right
+//! (`docs/storage.md`, "Decide which row is right").
 //!
-//! - An account with faults is marked. While it is marked, other commits to it are refused, and its
-//!   closed tables cannot be read. Other accounts go on.
-//! - A marked account is checked in rounds, each of which writes the rows that it finds wrong.
+//! - While an account is marked, other commits to it are refused, and its closed tables cannot be
+//!   read. It is checked in rounds, each of which writes the rows that it finds wrong.
 //! - A repair may be killed at any point: the mark stays, and a later repair goes on.
 //! - If clients may have seen something that was wrong, the account's history begins anew, and
 //!   earlier states are refused.
@@ -26,13 +25,11 @@ use crate::store::version;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RepairReport {
-    /// The number of accounts that were checked.
     pub accounts: usize,
     /// The accounts that were marked, and those of which rows in the shared tables were deleted.
     pub repaired: Vec<AccountId>,
     /// The accounts of `repaired` whose history begins anew.
     pub history_restarted: Vec<AccountId>,
-    /// The number of rows that were written or deleted.
     pub written: u64,
     /// The first `MAX_LISTED` faults of `unrepaired_count`.
     pub unrepaired: Vec<Breach>,
@@ -41,9 +38,7 @@ pub struct RepairReport {
     pub unrepaired_count: u64,
 }
 
-/// Rounds after which a repair gives up.
 const MAX_ROUNDS: u32 = 8;
-/// The number of faults that a report lists.
 const MAX_LISTED: usize = 1000;
 
 fn covers(scope: RepairScope, fault: &RowFault) -> bool {
@@ -67,13 +62,10 @@ struct RepairBatch {
 struct RepairRound {
     /// The number of faults that the repair can write.
     repairable: u64,
-    /// Whether one of these may have been seen by clients.
     seen_by_clients: bool,
-    /// Whether one of these is in the search index.
     is_index_faulty: bool,
     /// The first `MAX_LISTED` faults of `unrepaired_count`.
     unrepaired: Vec<Breach>,
-    /// The number of faults whose right row the store does not have.
     unrepaired_count: u64,
 }
 
@@ -216,7 +208,6 @@ impl Store {
         Ok(round)
     }
 
-    /// Checks a marked account once, and writes the rows that are wrong.
     fn repair_round(
         &self,
         account: AccountId,

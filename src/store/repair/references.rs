@@ -18,7 +18,6 @@ use crate::store::table::{
     EmailMetadata, Mailboxes, Outbox, OutboxBlobs, Table as _, UploadBlobs, Uploads, decode_key,
 };
 
-/// Whether an email, or its tombstone, holds a blob.
 pub(in crate::store) fn is_email_blob(
     read: &dyn RowReader,
     account: AccountId,
@@ -57,7 +56,7 @@ pub(in crate::store) fn is_upload_blob(read: &dyn RowReader, hold: &[u8]) -> Res
     Ok(read.bytes::<Uploads>(&UploadKey { account, user, blob })?.is_some())
 }
 
-/// Returns the guests of an account. Mailboxes that cannot be read are left out.
+/// Mailboxes that cannot be read are left out.
 pub(in crate::store) fn shares_of(
     read: &dyn RowReader,
     owner: AccountId,

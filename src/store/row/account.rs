@@ -130,7 +130,6 @@ pub struct AccountStateRow {
     pub unfolded: u64,
     /// The number of told rows.
     pub told: u64,
-    /// The number of actions, in any state.
     pub queued: u64,
     /// 0 if there is none.
     pub inbox: MailboxUid,
@@ -141,7 +140,6 @@ pub struct AccountStateRow {
 }
 
 impl AccountStateRow {
-    /// The state of a new account.
     #[must_use]
     pub fn fresh() -> Self {
         Self {

@@ -1,5 +1,3 @@
-//! The rows of queued actions.
-
 use super::account::{read_address, write_address};
 use super::{FieldReader, FieldWriter, Row, RowError, decode_with};
 use crate::model::{
@@ -162,8 +160,6 @@ pub fn encode_outbox_message(bytes: &[u8]) -> Vec<u8> {
     value
 }
 
-/// # Errors
-/// `Corrupt`.
 pub fn decode_outbox_message<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Error> {
     match value.split_first() {
         Some((1, bytes)) => Ok(bytes),

@@ -18,7 +18,6 @@ use crate::model::{Positions, Token};
 use crate::store::engine::Table;
 use crate::store::error::Error;
 
-/// The occurrences of a token in an email.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Posting {
     pub token: Token,
@@ -31,7 +30,6 @@ pub struct Posting {
 }
 
 impl Posting {
-    /// The key by which postings are sorted: token, ordinal, first position.
     #[must_use]
     pub fn sort_key(&self) -> (&Token, u32, u32) {
         (&self.token, self.ordinal, self.positions.first().copied().unwrap_or(0))
@@ -64,7 +62,6 @@ impl BlockWriter {
         Self { max_bytes, finished: Vec::new(), finished_bytes: 0, open: None, last: None }
     }
 
-    /// The number of bytes in all blocks so far.
     #[must_use]
     pub fn byte_len(&self) -> usize {
         self.finished_bytes.saturating_add(self.open.as_ref().map_or(0, |block| block.value.len()))
@@ -123,7 +120,6 @@ impl BlockWriter {
         }
     }
 
-    /// Returns all blocks, in the order of their postings.
     #[must_use]
     pub fn finish(mut self) -> Vec<Block> {
         self.close();

@@ -31,7 +31,6 @@ pub struct EncodedMessage {
     pub blob: BlobHash,
     /// The number of bytes of the message as received.
     pub size: u64,
-    /// The keys by which the thread of the message is found.
     pub thread_keys: Vec<ThreadKey>,
     /// The shared part for `encode_content`.
     pub content: Vec<u8>,
@@ -105,9 +104,6 @@ pub fn are_tokens_outdated(bytes: &[u8]) -> bool {
 }
 
 /// The words ascend by hash, and the texts by their bytes.
-///
-/// # Errors
-/// `Corrupt`.
 pub fn decode_tokens(key: &[u8], bytes: &[u8]) -> Result<Tokens, Error> {
     decode_with(Table::EmailTokens, key, bytes, TOKENS_VERSION, |input, version| {
         let delivered_to = if version < TOKENS_VERSION {

@@ -81,13 +81,10 @@ pub struct Thread {
     pub destroyed: bool,
     /// The number of emails that are not destroyed. So for all counters below.
     pub emails: u32,
-    /// Emails without `$seen`.
     pub unseen: u32,
-    /// Emails with `$flagged`.
     pub flagged: u32,
     /// Unread emails that are not only in the Trash.
     pub unread_outside_trash: u32,
-    /// Unread emails in the Trash.
     pub unread_in_trash: u32,
     /// The number of emails in each mailbox. A mailbox without any has no entry.
     pub members: BTreeMap<MailboxUid, u32>,

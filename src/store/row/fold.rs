@@ -9,7 +9,6 @@ use crate::store::engine::Table;
 use crate::store::error::Error;
 use crate::store::table::folds::FoldId;
 
-/// The list of an account's folds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Folds {
     /// The highest number that a fold of the account was ever given; 0 if there was none.
@@ -37,7 +36,6 @@ pub struct Fold {
     pub knows_delivery: bool,
 }
 
-/// An unfinished merge of several folds into one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoldMerge {
     pub sources: Vec<FoldId>,

@@ -52,7 +52,6 @@ use super::error::{Error, hex};
 use super::table::Present;
 use crate::model::{EmailId, ObjectId, ThreadId};
 
-/// A value with the version and the fields of its row.
 pub trait Row: Sized {
     const TABLE: Table;
     const VERSION: u8 = 1;
@@ -100,7 +99,6 @@ pub(super) fn decode_with<T>(
     if input.0.is_empty() { Ok(row) } else { Err(corrupt("bytes after the last field")) }
 }
 
-/// Encodes and decodes the rows of a table.
 pub(crate) trait RowFormat: Sized {
     fn to_bytes(&self) -> Vec<u8>;
 
@@ -149,7 +147,6 @@ impl RowFormat for Present {
     }
 }
 
-/// What is wrong with a row's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowError(pub &'static str);
 

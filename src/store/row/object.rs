@@ -14,10 +14,8 @@ use crate::model::{
 use crate::store::engine::Table;
 use crate::store::error::Error;
 
-/// A small object with the fields of its row.
 pub trait Object: Clone + PartialEq {
     const KIND: ObjectKind;
-    /// How many objects of this kind an account may have.
     const MAX_OBJECTS: usize;
 
     fn write(&self, out: &mut FieldWriter);

@@ -1,6 +1,5 @@
 //! The mark of an account that is being repaired.
 
-/// How much a repair writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepairScope {
     /// The rows that are wrong.

@@ -4,7 +4,6 @@ use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::UtcMillis;
 use crate::store::engine::Table;
 
-/// A row of `uploads`: bytes that a user uploaded to an account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UploadRow {
     pub size: u64,

@@ -4,8 +4,7 @@
 //! - A fold is made of token rows, which are inverted into blocks.
 //! - When a level has `FoldSizes::fan` folds, they are merged into one fold of the next level,
 //!   piece by piece, without emails that no longer exist. Folds of the last level are not merged.
-//! - Folding comes before merging, or a search would read more and more token rows. Only after a
-//!   large import, when many folds wait, merging comes first.
+//! - Folding comes before merging, unless many folds wait.
 
 use std::collections::BTreeMap;
 
@@ -109,8 +108,8 @@ impl Snapshot<'_> {
         let has_backlog =
             folds.free(0).len() >= sizes.fan.saturating_mul(4) && sizes.last_level > 0;
         if unfolded >= sizes.rows as u64 && !has_backlog {
-            // The last piece takes all rows: every search would scan the deleted rows of folded
-            // emails before rows that were left over.
+            // The last piece takes all rows: a search would scan the deleted rows of folded emails
+            // before rows that were left over.
             let all =
                 usize::try_from(unfolded).ok().filter(|all| *all < sizes.rows.saturating_mul(2));
             return self.fold_rows(account, &folds, all.unwrap_or(sizes.rows), sizes);
@@ -199,7 +198,6 @@ impl Snapshot<'_> {
     }
 }
 
-/// Makes the blocks of the tokens of some emails, each of about `block_bytes` bytes.
 fn invert(rows: &[(EmailId, Tokens)], block_bytes: usize) -> Vec<Block> {
     let mut words: Vec<(u32, u32, &SearchWord)> = Vec::new();
     let mut texts: BTreeMap<&str, Vec<(u32, u16)>> = BTreeMap::new();

@@ -223,7 +223,6 @@ struct PostingStream {
     /// For each ordinal of the source fold, the email's ordinal in the new fold; `None` if the
     /// email is not in it, or is there from a newer source.
     ordinals: Vec<Option<u32>>,
-    /// The blocks that are still to be read.
     rest: Option<KeyRange<SearchFolds>>,
     /// The remaining postings of the block that was read, last first.
     ahead: Vec<Posting>,

@@ -60,7 +60,6 @@ impl Postings<'_> {
         Ok(self.current.as_ref())
     }
 
-    /// Returns the posting that `seek` returned last.
     #[must_use]
     pub fn current(&self) -> Option<&Posting> {
         self.current.as_ref()

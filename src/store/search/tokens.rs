@@ -188,7 +188,6 @@ fn more_texts(
 /// The number of emails in most rows of a fold's emails.
 const NEXT_ROW_DISTANCE: u32 = 1024;
 
-/// A reader of single emails of a fold.
 #[derive(Debug)]
 pub struct Ordinals<'v> {
     snapshot: &'v Snapshot<'v>,
@@ -196,7 +195,6 @@ pub struct Ordinals<'v> {
     fold: Fold,
     /// The ordinal of the first email of `ids`.
     first: u32,
-    /// The emails of the row that was read last.
     ids: Vec<EmailId>,
 }
 
@@ -255,7 +253,6 @@ impl Ordinals<'_> {
         if low < self.fold.emails { self.load(low) } else { Ok(()) }
     }
 
-    /// The ordinal behind the row that was read last.
     fn end(&self) -> u32 {
         self.first.saturating_add(u32::try_from(self.ids.len()).unwrap_or(u32::MAX))
     }

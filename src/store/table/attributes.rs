@@ -33,15 +33,10 @@ pub(crate) enum RepairMethod {
 /// What the rows of a table with `RepairMethod::Strays` name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StrayKind {
-    /// An email that holds a message.
     EmailBlob,
-    /// A queued action that holds a message.
     ActionBlob,
-    /// An upload that holds bytes.
     UploadBlob,
-    /// A wake-up of a queued action.
     WakeUp,
-    /// An account that shares something with a user.
     Share,
 }
 

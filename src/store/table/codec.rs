@@ -102,7 +102,6 @@ impl<const N: usize> KeyPart for [u8; N] {
     }
 }
 
-/// Sorts numbers in descending order.
 impl<T: KeyPart + Copy + Into<u64> + From<u64>> KeyPart for Reverse<T> {
     const WIDTH: usize = u64::WIDTH;
 

@@ -104,14 +104,12 @@ impl KeyPart for FoldKey {
 
 impl Key for FoldKey {}
 
-/// All rows of an account's search index.
 impl Prefix<FoldKey> for (AccountId,) {
     fn encode(&self) -> Vec<u8> {
         Prefix::<AccountKey>::encode(&AccountKey { account: self.0 })
     }
 }
 
-/// All rows of a fold.
 impl Prefix<FoldKey> for (AccountId, FoldId) {
     fn encode(&self) -> Vec<u8> {
         let (account, FoldId { level, number }) = self;
@@ -124,7 +122,6 @@ pub(crate) enum FoldRows<'a> {
     Emails,
     /// The blocks that begin with a word.
     Words,
-    /// The blocks that begin with this token.
     Token(&'a Token),
     /// The blocks that begin with a text that has this prefix.
     Texts(&'a str),

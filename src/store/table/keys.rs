@@ -24,7 +24,6 @@ key! {
     /// thread.
     ModSeqKey { account: AccountId, modseq: ModSeq }
 
-    /// An email of a thread, newest first.
     ThreadEmailKey { account: AccountId, thread: ThreadId, email: EmailId }
 
     /// An interval in which a listing showed an email: from the change `added` to the change
@@ -52,7 +51,6 @@ key! {
 
     MailboxKey { account: AccountId, mailbox: MailboxUid }
 
-    /// A mailbox and a user who is subscribed to it.
     SubscriptionKey { account: AccountId, mailbox: MailboxUid, subscriber: AccountId }
 
     /// The hash of a Message-ID and a base subject, by which later messages find their thread.
@@ -72,7 +70,6 @@ key! {
     /// An LMTP transaction, by the time when it was first served, oldest first.
     DeliveryTimeKey { account: AccountId, at: KeyTime, hash: [u8; 32] }
 
-    /// A sender who was sent a reply.
     VacationToldKey { account: AccountId, told: ToldKey }
 
     /// A sender who was sent a reply, oldest reply first.
@@ -93,7 +90,6 @@ key! {
     /// The hash of what caused a queued action, so that the same cause queues no second action.
     ActionCauseKey { account: AccountId, hash: [u8; 16] }
 
-    /// A queued action that sends a message whose bytes are in `blobs`.
     ActionBlobKey { blob: BlobHash, account: AccountId, action: ActionId }
 
     /// A message that lost a reference, by the time of the loss, oldest first.
@@ -105,7 +101,6 @@ key! {
     /// A sweep over the rows of an account in one table. `number` tells which sweep.
     SweepKey { account: AccountId, number: u8 }
 
-    /// Bytes that a user uploaded to an account.
     UploadKey { account: AccountId, user: AccountId, blob: BlobHash }
 
     UploadBlobKey { blob: BlobHash, account: AccountId, user: AccountId }
@@ -161,7 +156,6 @@ impl KeyPart for AddressKey {
 
 impl Key for AddressKey {}
 
-/// The key of a row about the store as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SiteKey {
     /// Says whether the queue may send.

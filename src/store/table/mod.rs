@@ -87,12 +87,10 @@ macro_rules! table {
                 match self { $(Self::$name => Home::$home),* }
             }
 
-            /// Whether the rows that begin with an account are deleted with the account.
             pub(crate) const fn is_erased(self) -> bool {
                 match self { $(Self::$name => $erased),* }
             }
 
-            /// Whether the states of clients depend on the rows.
             pub(crate) const fn is_seen_by_clients(self) -> bool {
                 match self { $(Self::$name => $seen),* }
             }
@@ -161,12 +159,10 @@ table! {
         key: EmailKey, row: EmailMetadataRow, home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: [NewestFirst, OftenMissing, ByKey, OrderedAfter(4)]
     }
-    /// Emails by their last change.
     EmailByModseq = 6 "email_by_modseq" {
         key: ModSeqKey, row: EmailId, home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: [OrderedAfter(4)]
     }
-    /// The emails of each thread.
     EmailByThread = 7 "email_by_thread" {
         key: ThreadEmailKey, row: Present, home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: [OrderedAfter(4)]
@@ -213,7 +209,6 @@ table! {
         key: ThreadIdKey, row: Thread, home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: [OrderedAfter(4)]
     }
-    /// Threads by their last change.
     ThreadByModseq = 16 "thread_by_modseq" {
         key: ModSeqKey, row: ThreadId, home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: [OrderedAfter(4)]
@@ -258,7 +253,6 @@ table! {
         key: DeliveryTimeKey, row: Present, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: [Queue, OrderedAfter(4)]
     }
-    /// The vacation response.
     Vacation = 25 "vacation" {
         key: AccountKey, row: VacationResponse, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: []

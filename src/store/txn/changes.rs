@@ -42,7 +42,6 @@ impl ClientState {
     }
 }
 
-/// The changes that created an object and that changed it last.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct ChangeMarks {
     pub(in crate::store) created: ModSeq,
@@ -53,7 +52,6 @@ pub(in crate::store) struct ChangeMarks {
 pub(in crate::store) struct ChangeIndex<T: Table> {
     pub(in crate::store) data: DataType,
     pub(in crate::store) range: KeyRange<T>,
-    /// Returns the change number in a key.
     pub(in crate::store) modseq: fn(&T::Key) -> ModSeq,
 }
 

@@ -35,7 +35,6 @@ use crate::store::table::{BlobRefs, Home, OutboxBlobs};
 use crate::store::txn::Txn;
 use crate::store::{Options, Thresholds, version};
 
-/// How often a change is run again at most after another process overtook it.
 const MAX_REPEATS: u32 = 8;
 
 #[derive(Debug, Default)]
@@ -83,7 +82,6 @@ struct CommitterState {
     engine: Arc<dyn Engine>,
     accounts: RwLock<HashMap<AccountId, Arc<AccountQueue>>>,
     queue: Mutex<CommitQueue>,
-    /// Commits that are queued or being written.
     in_flight: AtomicUsize,
     wake: Condvar,
     listeners: RwLock<Vec<ChangeListener>>,
@@ -183,7 +181,6 @@ impl Committer {
         read(&self.shared.under_repair.read())
     }
 
-    /// Ends the repair of an account: other commits may write it again.
     pub(in crate::store) fn end_repair(&self, account: AccountId) {
         self.shared.under_repair.write().remove(&account);
     }
@@ -380,7 +377,6 @@ fn merge_batches(parts: &mut [AccountChange]) {
     }
 }
 
-/// The message that a row belongs to.
 fn message_hash(put: &Put) -> Option<BlobHash> {
     if put.table.home() == Home::Message {
         BlobHash::read(&mut put.key.as_slice()).ok()

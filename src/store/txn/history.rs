@@ -1,9 +1,7 @@
-//! Purges history by age: what left listings, and tombstones of mailboxes and of small objects. For
-//! tombstones of emails see `email::purge`.
+//! Purges history by age: what left listings, and tombstones of mailboxes and of small objects.
 //!
-//! Rows of history have change numbers and no times. So notes are made from time to time that say
-//! how far the changes of an account had come: changes up to that number are at least as old as the
-//! note.
+//! Rows of history have change numbers and no times. So notes say how far the changes of an account
+//! had come at a time: changes up to that number are at least as old as the note.
 
 use std::time::Duration;
 

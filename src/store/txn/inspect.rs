@@ -15,7 +15,6 @@ use crate::store::table::{
 use crate::store::txn::snapshot::Snapshot;
 
 impl Snapshot<'_> {
-    /// Returns every address with its row.
     pub fn addresses(&self) -> Result<Vec<(String, AddressRow)>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Addresses>(&KeyRange::under(&()), |AddressKey(address), row| {
@@ -25,7 +24,6 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns the newest `limit` decisions.
     pub fn decisions(&self, account: AccountId, limit: usize) -> Result<Vec<Decision>, Error> {
         let mut out = Vec::new();
         if limit > 0 {
@@ -112,7 +110,6 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns the queued actions of an account, oldest first.
     pub fn outbox(&self, account: AccountId) -> Result<Vec<Action>, Error> {
         self.actions(account, None, usize::MAX)
     }

@@ -51,7 +51,6 @@ pub struct Txn<'s> {
     pub(in crate::store) base: u64,
     pub(in crate::store) stage: StagedRows,
     pub(in crate::store) asserts: Vec<Put>,
-    /// The account's state, with the changes of this transaction.
     pub(in crate::store) state: AccountStateRow,
     /// The bytes of the account's state when the transaction began.
     pub(in crate::store) state_before: Option<Vec<u8>>,
@@ -148,7 +147,6 @@ impl<'s> Txn<'s> {
         self.now
     }
 
-    /// The account's state row as this transaction leaves it.
     #[must_use]
     pub fn state(&self) -> &AccountStateRow {
         &self.state

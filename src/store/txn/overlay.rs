@@ -9,10 +9,8 @@ use crate::store::engine::{Batch, Put, Table};
 /// Rows by table and key; `None` for a deleted row.
 pub(in crate::store) type StagedRows = BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>;
 
-/// A key with its value; `None` for a deleted row.
 type OverlayRow<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// The queued and staged rows of a range, merged.
 pub(in crate::store) struct Overlay<'a> {
     /// Each source with its next row. If several have the same key, the last source counts.
     sources: Vec<(OverlaySource<'a>, OverlayRow<'a>)>,

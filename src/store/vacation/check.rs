@@ -14,7 +14,6 @@ use crate::store::table::{
 };
 
 impl Checker<'_> {
-    /// Checks told rows, served transactions, references to threads, decisions, and queued actions.
     pub(in crate::store) fn check_delivery_records(&mut self) -> Result<(), Error> {
         self.check_told_rows()?;
         self.check_deliveries()?;

@@ -130,7 +130,6 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Deletes the told row of a sender. Returns whether there was one.
     pub fn remove_told(&mut self, who: &ToldKey) -> Result<bool, Error> {
         let account = self.account;
         let key = VacationToldKey { account, told: *who };

@@ -57,9 +57,7 @@ pub(in crate::store) struct Census {
     set_positions: HashMap<Vec<MailboxUid>, u32>,
     /// In the order of `mails`, with the time of destruction.
     pub(in crate::store) dead: Vec<(UtcMillis, EmailId)>,
-    /// The bytes of all live emails.
     pub(in crate::store) bytes: u64,
-    /// The number of live emails.
     pub(in crate::store) live: u64,
     /// The mailboxes as they should be, as far as the check has come.
     pub(in crate::store) mailboxes: BTreeMap<MailboxUid, Mailbox>,
@@ -77,7 +75,6 @@ pub(in crate::store) struct Census {
     pub(in crate::store) last_thread: u64,
     pub(in crate::store) last_action: u64,
     pub(in crate::store) told: u64,
-    /// The number of queued actions.
     pub(in crate::store) queued: u64,
     /// The number of token rows.
     pub(in crate::store) unfolded: u64,

@@ -1,9 +1,9 @@
-//! Proves the invariants of the store by recounting everything on one snapshot. Writes nothing.
-//! `docs/storage.md` lists the invariants.
+//! Proves the invariants of the store (`docs/storage.md`) by recounting everything on one snapshot.
+//! Writes nothing.
 //!
 //! Each table of an account is read once, in key order, beside the rows that should stand there
-//! (`rows`), which come from the account's `census`. Each fault names its fix: `repair` is this
-//! check, with the fixes written.
+//! (`rows`), which come from the account's `census`. Each fault names its fix, which `repair`
+//! writes.
 
 pub(in crate::store) mod census;
 pub(in crate::store) mod rows;
@@ -25,7 +25,6 @@ use crate::store::table::keys::AccountKey;
 use crate::store::table::{self, AccountState, Accounts};
 use crate::store::version;
 
-/// A place where an invariant does not hold, as reports show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breach {
     pub account: AccountId,
@@ -50,7 +49,6 @@ pub struct Progress {
     pub table: &'static str,
     /// Rows that were read so far, of all accounts.
     pub rows: u64,
-    /// Rows that were written so far.
     pub written: u64,
 }
 
@@ -64,18 +62,13 @@ pub type MakeRowsFn<'a> = dyn Fn(&[u8]) -> MessageRows + 'a;
 pub struct CheckReport {
     /// The first `MAX_REPORTED_BREACHES` breaches.
     pub breaches: Vec<Breach>,
-    /// The number of all breaches.
     pub count: u64,
-    /// The number of accounts that were checked.
     pub accounts: usize,
-    /// The number of rows that were read.
     pub rows: u64,
 }
 
-/// The number of breaches that a report lists.
 pub(in crate::store) const MAX_REPORTED_BREACHES: usize = 10_000;
 
-/// A fault of one row, and its fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) struct RowFault {
     pub(in crate::store) account: AccountId,
@@ -198,7 +191,6 @@ pub(in crate::store) fn accounts_with_rows(
     Ok((all.into_iter().collect(), addresses))
 }
 
-/// Checks all accounts and the shared tables on one snapshot.
 pub(in crate::store) fn check_store(
     read: &dyn RowReader,
     (ranking, thresholds): (Ranking, Thresholds),
