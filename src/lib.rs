@@ -123,7 +123,10 @@ pub mod internals {
     }
     #[cfg(feature = "internals")]
     pub mod message {
-        pub use crate::message::rows;
+        pub use crate::message::content::content;
+        pub use crate::message::header::IncomingMessage;
+        pub use crate::message::tokens::tokens;
+        pub use crate::message::{Message, rows, rows_of};
     }
     /// Types in the signatures of the other rooms.
     #[cfg(feature = "internals")]
@@ -131,7 +134,7 @@ pub mod internals {
         pub use crate::model::clock;
         pub use crate::model::{
             AccountId, AccountRow, Address, EmailId, ListingFilter, ListingStage, LiveValue,
-            MailboxUid, ModSeq, Role, UtcMillis,
+            MailboxUid, ModSeq, Role, Secrets, UtcMillis,
         };
     }
     pub mod proof {

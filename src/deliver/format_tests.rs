@@ -18,7 +18,7 @@ use crate::model::clock::FixedClock;
 use crate::model::{
     ActionId, Address, BlobHash, ChangedBy, Circle, Days, DeliveryState, DeliveryStatus,
     EmailAddress, EmailSubmission, EnvelopeAddress, ExcludedSender, Listing, ListingFilter,
-    MailboxUid, PushKeys, PushSubscription, SenderIdentity, Shape, ShareNotification,
+    MailboxUid, PushKeys, PushSubscription, SearchWords, SenderIdentity, Shape, ShareNotification,
     SubmissionRecipient, ToldKey, ToldLifetime, UndoStatus, UtcMillis, VacationResponse, Variant,
 };
 use crate::store::engine::memory::MemoryEngine;
@@ -433,7 +433,11 @@ fn reindex_makes_the_tokens_of_an_earlier_parser_anew() {
     let secrets = store.secrets().clone();
     let make_rows = |raw: &[u8]| {
         let mut rows = crate::message::rows(raw, &secrets);
-        rows.tokens.words.truncate(3);
+        let mut words = SearchWords::default();
+        for word in rows.tokens.words.iter().take(3) {
+            words.push_word(word.hash, word.positions.iter().copied());
+        }
+        rows.tokens.words = words;
         rows
     };
     let reindex = || {
@@ -451,8 +455,14 @@ fn reindex_makes_the_tokens_of_an_earlier_parser_anew() {
         let snapshot = store.snapshot();
         let live = snapshot.emails(account, None, 99).unwrap();
         assert!(
-            live.iter()
-                .all(|(id, _)| snapshot.tokens(account, *id).unwrap().unwrap().words.len() == 3)
+            live.iter().all(|(id, _)| snapshot
+                .tokens(account, *id)
+                .unwrap()
+                .unwrap()
+                .words
+                .iter()
+                .len()
+                == 3)
         );
     }
     assert_eq!(reindex().written, 0);

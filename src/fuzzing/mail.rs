@@ -113,7 +113,7 @@ fn check_rows(rows: &MessageRows, data: &[u8]) {
         tokens.words.iter().map(|word| word.positions.len()).sum::<usize>()
             <= limits::MAX_INDEXED_WORDS
     );
-    assert!(tokens.words.is_sorted_by(|one, next| one.hash < next.hash));
+    assert!(tokens.words.iter().is_sorted_by(|one, next| one.hash < next.hash));
     assert!(tokens.words.iter().all(|word| word.positions.is_sorted()));
     assert!(
         tokens.texts.is_sorted_by(|one, next| one.0 < next.0)

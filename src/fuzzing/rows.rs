@@ -59,7 +59,7 @@ pub fn row(data: &[u8]) {
         assert_eq!(decode_content(b"key", &encoded), Ok((prefix, content)));
     }
     if let Some(tokens) = tokens {
-        let ascending = tokens.words.is_sorted_by_key(|word| word.hash);
+        let ascending = tokens.words.iter().is_sorted_by_key(|word| word.hash);
         assert!(ascending && tokens.words.iter().all(|word| word.positions.is_sorted()));
         let rows = MessageRows { tokens: tokens.clone(), ..MessageRows::default() };
         let encoded = encode_tokens(b"", &EncodedMessage::new(&rows).tokens);

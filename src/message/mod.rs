@@ -19,6 +19,7 @@ pub mod forms;
 pub mod header;
 pub mod language;
 pub mod line;
+mod occurrences;
 mod panic;
 pub mod parse;
 pub mod refs;

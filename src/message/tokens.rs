@@ -10,23 +10,24 @@
 //!
 //! The address to which an email was delivered is not in the message: the store adds it.
 
-use siphasher::sip::SipHasher13;
-use smallvec::smallvec;
+use std::cell::RefCell;
 
-use super::header::{Field, folded};
+use siphasher::sip::SipHasher13;
+
+use super::header::Field;
+use super::occurrences::{HASH_BITS, Occurrences};
 use super::parse::{self, Message};
-use super::words::each_word;
+use super::words::{AsciiWords, WordSplitter};
 pub use crate::model::field::{
     ATTACHMENT_NAME, ATTACHMENT_TYPE, BCC, BODY, CC, DELIVERED_HERE, DELIVERED_TO, FROM, HEADER,
     LIST_ID, MESSAGE_ID, SUBJECT, TO,
 };
 use crate::model::field::{BAND_BITS, band_of};
-use crate::model::{Address, EmailContent, SearchWord, Secrets, Tokens, limits};
+use crate::model::{Address, EmailContent, Secrets, Tokens, limits};
 
 /// Position numbers left free between two texts of one field, so that no phrase runs from one into
 /// the next.
 const TEXT_GAP: u32 = 16;
-const HASH_BITS: u64 = (1 << 28) - 1;
 /// Longest text in bytes.
 const MAX_TEXT_BYTES: usize = 255;
 /// Header fields that nearly every message has. They have no token, since it would exclude no
@@ -44,13 +45,104 @@ const COMMON_FIELDS: [&str; 10] = [
     "to",
 ];
 
-/// A token of a message, before it is hashed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MessageToken<'a> {
-    /// A word, its field and its position.
-    Word(&'a str, u16, u32),
-    /// A token stored as text, and its field.
-    Text(&'a str, u16),
+/// Takes the tokens of a message.
+pub trait TokenSink {
+    /// Takes a word, its field and its position.
+    fn word(&mut self, word: &str, field: u16, position: u32);
+
+    /// Takes a token that is stored as text, and its field.
+    fn text(&mut self, text: &str, field: u16);
+
+    /// Takes the first words of a text of ASCII, at most `max`. `position` returns the position of
+    /// a word by its number. Returns the number of all words.
+    fn ascii_words(
+        &mut self,
+        words: AsciiWords<'_>,
+        field: u16,
+        max: u32,
+        position: impl Fn(u32) -> u32,
+    ) -> u32 {
+        words.each(|word, number| {
+            if number < max {
+                self.word(word.text(), field, position(number));
+            }
+        })
+    }
+}
+
+struct HashedTokens<'m> {
+    hash: WordHash,
+    memo: &'m mut HashMemo,
+    words: Occurrences,
+    texts: Vec<(String, u16)>,
+}
+
+impl TokenSink for HashedTokens<'_> {
+    fn word(&mut self, word: &str, _: u16, position: u32) {
+        self.words.push(self.hash.of(word), position);
+    }
+
+    fn text(&mut self, text: &str, field: u16) {
+        self.texts.push((text.to_owned(), field));
+    }
+
+    fn ascii_words(
+        &mut self,
+        words: AsciiWords<'_>,
+        _: u16,
+        max: u32,
+        position: impl Fn(u32) -> u32,
+    ) -> u32 {
+        words.each(|word, number| {
+            if number >= max {
+                return;
+            }
+            let hash = match word.short_key() {
+                Some(key) => self.memo.get(key, || self.hash.of(word.text())),
+                None => self.hash.of(word.text()),
+            };
+            self.words.push(hash, position(number));
+        })
+    }
+}
+
+/// Hashes of short words that a thread met last, so that frequent words are not hashed each time.
+struct HashMemo {
+    /// The key of the hashes.
+    secret: [u8; 16],
+    /// Each word has one slot: its `AsciiWord::short_key` and its hash.
+    slots: Vec<(u64, u32)>,
+}
+
+impl HashMemo {
+    const SLOT_BITS: u32 = 10;
+
+    fn for_secret(&mut self, secret: &[u8; 16]) {
+        if self.secret != *secret || self.slots.is_empty() {
+            self.slots.clear();
+            self.slots.resize(1 << Self::SLOT_BITS, (0, 0));
+            self.secret = *secret;
+        }
+    }
+
+    #[inline]
+    fn get(&mut self, key: u64, hash: impl FnOnce() -> u32) -> u32 {
+        let spread = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - Self::SLOT_BITS);
+        let slot = usize::try_from(spread).ok().and_then(|at| self.slots.get_mut(at));
+        match slot {
+            Some((known, hash)) if *known == key => *hash,
+            Some(slot) => {
+                *slot = (key, hash());
+                slot.1
+            }
+            None => hash(),
+        }
+    }
+}
+
+thread_local! {
+    static MEMO: RefCell<HashMemo> =
+        const { RefCell::new(HashMemo { secret: [0; 16], slots: Vec::new() }) };
 }
 
 /// Hashes words with the secret of a store.
@@ -67,37 +159,20 @@ impl WordHash {
     /// Returns the 28-bit hash of a word in its search form.
     #[must_use]
     pub fn of(&self, word: &str) -> u32 {
-        u32::try_from(self.0.hash(word.as_bytes()) & HASH_BITS).unwrap_or_default()
+        u32::try_from(self.0.hash(word.as_bytes()) & ((1 << HASH_BITS) - 1)).unwrap_or_default()
     }
 }
 
 /// Returns the search tokens of a message.
 #[must_use]
 pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) -> Tokens {
-    let hash = WordHash::new(secrets);
-    // The hash is in the upper half and the position in the lower: one number sorts faster than a
-    // pair.
-    let mut packed_words: Vec<u64> = Vec::with_capacity(1024);
-    let mut texts: Vec<(String, u16)> = Vec::new();
-    each_token(message, content, |token| match token {
-        MessageToken::Word(word, _, position) => {
-            packed_words.push(u64::from(hash.of(word)) << 32 | u64::from(position));
-        }
-        MessageToken::Text(text, field) => texts.push((text.to_owned(), field)),
+    let (words, mut texts) = MEMO.with_borrow_mut(|memo| {
+        memo.for_secret(&secrets.words);
+        let (hash, words) = (WordHash::new(secrets), Occurrences::with_capacity(1024));
+        let mut hashed = HashedTokens { hash, memo, words, texts: Vec::new() };
+        each_token(message, content, &mut hashed);
+        (hashed.words, hashed.texts)
     });
-    packed_words.sort_unstable();
-    let mut words: Vec<SearchWord> = Vec::with_capacity(packed_words.len());
-    for packed in packed_words {
-        let low_half =
-            |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap_or_default();
-        let (hash, position) = (low_half(packed >> 32), low_half(packed));
-        match words.last_mut() {
-            // A field that occurs twice has one position.
-            Some(word) if word.hash == hash && word.positions.last() == Some(&position) => {}
-            Some(word) if word.hash == hash => word.positions.push(position),
-            _ => words.push(SearchWord { hash, positions: smallvec![position] }),
-        }
-    }
     texts.sort_unstable();
     texts.dedup_by(|(text, fields), (previous_text, previous_fields)| {
         let is_repeated = text == previous_text;
@@ -106,20 +181,23 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
         }
         is_repeated
     });
-    Tokens { words, texts }
+    Tokens { words: words.into_words(), texts }
 }
 
-/// Calls `each` with every token of a message: at most about `limits::MAX_INDEXED_WORDS` words and
+/// Gives every token of a message to `sink`: at most about `limits::MAX_INDEXED_WORDS` words and
 /// `limits::MAX_FIELD_ADDRESSES` texts.
 ///
 /// Names of header fields count as words, and none is left out. A single character that a pair
 /// covers does not count, and neither does the empty text, which stands for an id without room.
-pub fn each_token(
-    message: &Message<'_>,
-    content: &EmailContent,
-    each: impl FnMut(MessageToken<'_>),
-) {
-    let mut tokenizer = Tokenizer { each, words: 0, texts: 0, next: [0; 16] };
+pub fn each_token(message: &Message<'_>, content: &EmailContent, sink: &mut impl TokenSink) {
+    let mut tokenizer = Tokenizer {
+        sink,
+        splitter: WordSplitter::default(),
+        buffer: String::new(),
+        words: 0,
+        texts: 0,
+        next: [0; 16],
+    };
     // Names of fields come first, so that no bound leaves one out.
     for field in message.header().fields() {
         tokenizer.name(&field);
@@ -130,9 +208,7 @@ pub fn each_token(
         for person in people {
             tokenizer.words(person.name.as_deref().unwrap_or_default(), field);
             tokenizer.words(&person.email, field);
-            if let Ok(address) = Address::parse(&person.email) {
-                tokenizer.text(&address.reversed_domain(), field);
-            }
+            tokenizer.address(&person.email, field);
         }
     }
     tokenizer.words(content.subject.as_deref().unwrap_or_default(), SUBJECT);
@@ -144,9 +220,7 @@ pub fn each_token(
         tokenizer.ids(&field);
         if field.is("Delivered-To") {
             for person in parse::addresses(field.readable().as_bytes()) {
-                if let Ok(address) = Address::parse(&person.email) {
-                    tokenizer.text(&address.reversed_domain(), DELIVERED_TO);
-                }
+                tokenizer.address(&person.email, DELIVERED_TO);
             }
         }
     }
@@ -169,8 +243,11 @@ pub fn id_field(name: &str) -> Option<u16> {
 /// Returns the token of a header field, or `None` for a field that nearly every message has.
 #[must_use]
 pub fn name_word(name: &str) -> Option<String> {
-    let name = name.to_ascii_lowercase();
-    (!COMMON_FIELDS.contains(&name.as_str())).then_some(name)
+    (!is_common(name)).then(|| name.to_ascii_lowercase())
+}
+
+fn is_common(name: &str) -> bool {
+    COMMON_FIELDS.iter().any(|common| name.eq_ignore_ascii_case(common))
 }
 
 /// The texts in angle brackets that hold no white space and no brackets.
@@ -181,26 +258,43 @@ pub fn bracketed_ids(value: &str) -> impl Iterator<Item = &str> {
         .filter(|id| !id.is_empty() && !id.contains(char::is_whitespace))
 }
 
-struct Tokenizer<F> {
-    each: F,
+struct Tokenizer<'s, S> {
+    sink: &'s mut S,
+    splitter: WordSplitter,
+    /// The token that is being made.
+    buffer: String,
     words: usize,
     texts: usize,
     /// The next position of each band of `model::field`.
     next: [u32; 16],
 }
 
-impl<F: FnMut(MessageToken<'_>)> Tokenizer<F> {
+impl<S: TokenSink> Tokenizer<'_, S> {
     fn words(&mut self, text: &str, field: u16) {
         let band = band_of(field);
         let Some(next) = usize::try_from(band).ok().and_then(|band| self.next.get_mut(band)) else {
             return;
         };
         let (first, base) = (*next, band << BAND_BITS);
-        let count = each_word(text, |found| {
+        let position = |number: u32| first.saturating_add(number).min((1 << BAND_BITS) - 1);
+        if let Some(words) = self.splitter.ascii_words(text) {
+            let room = limits::MAX_INDEXED_WORDS.saturating_sub(self.words);
+            let room = u32::try_from(room).unwrap_or(u32::MAX);
+            let count = self.sink.ascii_words(words, field, room, |number| base | position(number));
+            self.words = self.words.saturating_add(usize::try_from(count).unwrap_or(usize::MAX));
+            if let Some(last) = count.min(room).checked_sub(1) {
+                *next = position(last);
+            }
+            if count > 0 {
+                *next = next.saturating_add(TEXT_GAP);
+            }
+            return;
+        }
+        let count = self.splitter.each_word(text, |found| {
             self.words = self.words.saturating_add(usize::from(!found.in_pair));
             if self.words <= limits::MAX_INDEXED_WORDS {
-                *next = first.saturating_add(found.position).min((1 << BAND_BITS) - 1);
-                (self.each)(MessageToken::Word(found.word, field, base | *next));
+                *next = position(found.position);
+                self.sink.word(found.word, field, base | *next);
             }
         });
         if count > 0 {
@@ -208,9 +302,19 @@ impl<F: FnMut(MessageToken<'_>)> Tokenizer<F> {
         }
     }
 
+    /// Adds the token of an address, if it is well formed.
+    fn address(&mut self, address: &str, field: u16) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        if Address::push_reversed_domain(address, &mut buffer).is_ok() {
+            self.text(&buffer, field);
+        }
+        self.buffer = buffer;
+    }
+
     fn text(&mut self, text: &str, field: u16) {
         if !text.is_empty() && self.has_room(text) {
-            (self.each)(MessageToken::Text(text, field));
+            self.sink.text(text, field);
         }
     }
 
@@ -222,10 +326,15 @@ impl<F: FnMut(MessageToken<'_>)> Tokenizer<F> {
 
     /// Adds the token of the name of a field.
     fn name(&mut self, field: &Field<'_>) {
-        if let Some(word) = std::str::from_utf8(field.name).ok().and_then(name_word) {
-            self.words = self.words.saturating_add(1);
-            (self.each)(MessageToken::Word(&word, HEADER, band_of(HEADER) << BAND_BITS));
+        let Ok(name) = std::str::from_utf8(field.name) else { return };
+        if is_common(name) {
+            return;
         }
+        self.words = self.words.saturating_add(1);
+        self.buffer.clear();
+        self.buffer.push_str(name);
+        self.buffer.make_ascii_lowercase();
+        self.sink.word(&self.buffer, HEADER, band_of(HEADER) << BAND_BITS);
     }
 
     /// Adds the tokens of the ids in a field.
@@ -233,85 +342,16 @@ impl<F: FnMut(MessageToken<'_>)> Tokenizer<F> {
         let Some(search_field) = std::str::from_utf8(field.name).ok().and_then(id_field) else {
             return;
         };
-        for id in bracketed_ids(&folded(&field.decoded())) {
+        let mut value = std::mem::take(&mut self.buffer);
+        value.clear();
+        field.push_folded(&mut value);
+        for id in bracketed_ids(&value) {
             let id = if self.has_room(id) { id } else { "" };
-            (self.each)(MessageToken::Text(id, search_field));
+            self.sink.text(id, search_field);
         }
+        self.buffer = value;
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::field::field_at;
-
-    #[test]
-    fn tokens_are_sorted_and_unique() {
-        let raw =
-            b"From: Ann Lee <ann@mail.example.org>\r\nSubject: lunch\r\nMessage-ID: <1@x>\r\n\
-            List-Id: Team <Team.example.org>\r\n\r\nLunch with Ann, lunch!\r\n";
-        let message = Message::parse(raw);
-        let found =
-            tokens(&message, &super::super::content::content(&message), &Secrets::default());
-        assert!(found.words.windows(2).all(|pair| pair[0].hash < pair[1].hash));
-        let lunch = found.words.iter().find(|word| word.fields() == SUBJECT | BODY).unwrap();
-        assert_eq!(lunch.positions.len(), 3);
-        assert!(lunch.positions.windows(2).all(|pair| pair[0] < pair[1]));
-        let texts: Vec<&str> = found.texts.iter().map(|(text, _)| text.as_str()).collect();
-        assert_eq!(texts, ["1@x", "org.example.mail@ann", "team.example.org"]);
-    }
-
-    #[test]
-    fn header_fields_have_tokens_of_their_names_and_ids() {
-        let long = "x".repeat(300);
-        let raw = format!(
-            "Subject: x\r\nX-Loop: 1\r\nx-loop: 2\r\nReferences: a <1@X> (<2@x>)\r\n\t\
-             <3 @x> <<4@x>> <{long}>\r\n\r\n"
-        );
-        let message = Message::parse(raw.as_bytes());
-        let found =
-            tokens(&message, &super::super::content::content(&message), &Secrets::default());
-        let texts: Vec<&str> = found.texts.iter().map(|(text, _)| text.as_str()).collect();
-        assert_eq!(texts, ["", "1@x", "2@x", "4@x"]);
-        let hash = WordHash::new(&Secrets::default());
-        let names = |word: &str| {
-            found.words.iter().find(|token| token.hash == hash.of(word)).map(SearchWord::fields)
-        };
-        assert_eq!(names("x-loop"), Some(HEADER));
-        assert_eq!(names("references"), Some(HEADER));
-        assert_eq!(names("subject"), None);
-    }
-
-    #[test]
-    fn fields_have_separate_position_bands_and_gaps_between_texts() {
-        let raw = b"From: Ann Lee <ann@x>\r\nTo: b@x, c@x\r\nSubject: lunch now\r\n\r\nsee you\r\n";
-        let message = Message::parse(raw);
-        let mut words = Vec::new();
-        each_token(&message, &super::super::content::content(&message), |token| {
-            if let MessageToken::Word(word, field, position) = token {
-                assert_eq!(field_at(position), field);
-                words.push((word.to_owned(), position & 0xffff));
-            }
-        });
-        let words: Vec<(&str, u32)> = words.iter().map(|(word, at)| (word.as_str(), *at)).collect();
-        let from = [("ann", 0), ("lee", 1), ("ann", 17), ("x", 18)];
-        let to = [("b", 0), ("x", 1), ("c", 17), ("x", 18)];
-        assert_eq!(
-            words,
-            [&from[..], &to, &[("lunch", 0), ("now", 1), ("see", 0), ("you", 1)]].concat()
-        );
-    }
-
-    #[test]
-    fn indexed_words_are_bounded_and_stay_in_their_band() {
-        let raw =
-            format!("Subject: x\r\n\r\n{}\r\n", "word ".repeat(limits::MAX_INDEXED_WORDS * 2));
-        let message = Message::parse(raw.as_bytes());
-        let found =
-            tokens(&message, &super::super::content::content(&message), &Secrets::default());
-        let positions: Vec<u32> =
-            found.words.iter().flat_map(|word| word.positions.clone()).collect();
-        assert_eq!(positions.len(), limits::MAX_INDEXED_WORDS);
-        assert!(positions.iter().all(|at| matches!(field_at(*at), BODY | SUBJECT)));
-    }
-}
+mod tests;

@@ -32,48 +32,168 @@ pub struct TextWord<'a> {
 }
 
 /// Calls `each` with every word of a text. Returns how many numbers the words took.
-pub fn each_word(text: &str, mut each: impl FnMut(&TextWord<'_>)) -> u32 {
-    let mut lower = String::with_capacity(MAX_WORD_BYTES);
-    let mut folded = SearchRun::default();
-    let (mut position, mut start, mut byte_union) = (0u32, 0usize, 0u8);
-    // A blank is appended, to end the last run.
-    for (end, byte) in text.bytes().chain([b' ']).enumerate() {
-        if in_run(byte) {
-            byte_union |= byte;
-            continue;
-        }
-        // Both ends are next to ASCII, and so between characters.
-        let run = text.get(start..end).unwrap_or_default();
-        if byte_union >= 0x80 {
-            folded.fold(run);
-            position = folded.words(position, start, &mut each);
-        } else if byte_union > 0 {
-            lower.clear();
-            lower.push_str(run.get(..MAX_WORD_BYTES).unwrap_or(run));
-            lower.make_ascii_lowercase();
-            each(&TextWord { word: &lower, position, start, end, in_pair: false });
-            position = position.saturating_add(1);
-        }
-        (start, byte_union) = (end.saturating_add(1), 0);
-    }
-    position
+pub fn each_word(text: &str, each: impl FnMut(&TextWord<'_>)) -> u32 {
+    WordSplitter::default().each_word(text, each)
 }
 
-/// Whether a byte is an ASCII letter or digit, or not ASCII.
+/// Splits texts into words. The buffers are kept from one text to the next.
+#[derive(Debug, Default)]
+pub struct WordSplitter {
+    /// The text with its ASCII letters in lower case, and `PADDING`.
+    lower: String,
+    folded: SearchRun,
+}
+
+/// Blanks after a text. They end its last run, and let eight bytes be read from any place in it.
+const PADDING: &str = "        ";
+
+impl WordSplitter {
+    /// Does the same as [`each_word`].
+    pub fn each_word(&mut self, text: &str, mut each: impl FnMut(&TextWord<'_>)) -> u32 {
+        self.set(text);
+        let Self { lower, folded } = self;
+        let (is_ascii, mut position) = (lower.is_ascii(), 0u32);
+        each_run(lower.as_bytes(), |start, end| {
+            // Both ends are next to ASCII, and so between characters.
+            let run = lower.get(start..end).unwrap_or_default();
+            if is_ascii || run.is_ascii() {
+                let word = run.get(..MAX_WORD_BYTES).unwrap_or(run);
+                each(&TextWord { word, position, start, end, in_pair: false });
+                position = position.saturating_add(1);
+            } else {
+                folded.fold(run);
+                position = folded.words(position, start, &mut each);
+            }
+        });
+        position
+    }
+
+    /// Returns the words of a text of ASCII; `None` if the text has any other character.
+    pub fn ascii_words(&mut self, text: &str) -> Option<AsciiWords<'_>> {
+        text.is_ascii().then(|| {
+            self.set(text);
+            AsciiWords(&self.lower)
+        })
+    }
+
+    fn set(&mut self, text: &str) {
+        self.lower.clear();
+        self.lower.push_str(text);
+        self.lower.make_ascii_lowercase();
+        self.lower.push_str(PADDING);
+    }
+}
+
+/// The words of a text of ASCII, which is in lower case and ends in `PADDING`. The position of each
+/// is its number.
+#[derive(Debug, Clone, Copy)]
+pub struct AsciiWords<'a>(&'a str);
+
+/// A word of ASCII.
+#[derive(Debug, Clone, Copy)]
+pub struct AsciiWord<'a> {
+    padded: &'a str,
+    start: usize,
+    end: usize,
+}
+
+impl<'a> AsciiWords<'a> {
+    /// Calls `each` with every word. Returns the number of words.
+    #[inline]
+    pub fn each(self, mut each: impl FnMut(AsciiWord<'a>, u32)) -> u32 {
+        let mut count = 0u32;
+        each_run(self.0.as_bytes(), |start, end| {
+            each(AsciiWord { padded: self.0, start, end }, count);
+            count = count.saturating_add(1);
+        });
+        count
+    }
+}
+
+impl<'a> AsciiWord<'a> {
+    #[must_use]
+    pub fn text(&self) -> &'a str {
+        let end = self.end.min(self.start.saturating_add(MAX_WORD_BYTES));
+        self.padded.get(self.start..end).unwrap_or_default()
+    }
+
+    /// Returns a number that no other word has and that is not 0, if the word has at most seven
+    /// bytes.
+    #[inline]
+    #[must_use]
+    pub fn short_key(&self) -> Option<u64> {
+        let unused = u32::try_from(8usize.checked_sub(self.end.wrapping_sub(self.start))?).ok()?;
+        let bytes = self.padded.as_bytes().get(self.start..)?.first_chunk()?;
+        let key = u64::from_be_bytes(*bytes).wrapping_shr(unused.wrapping_mul(8));
+        (1..8).contains(&unused).then_some(key)
+    }
+}
+
+/// Calls `each` with the begin and the end of every run in a text, which ends in a byte that is in
+/// no run.
+#[inline]
+fn each_run(text: &[u8], mut each: impl FnMut(usize, usize)) {
+    let (blocks, rest) = text.as_chunks::<64>();
+    let mut padded_rest = [0; 64];
+    padded_rest.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+    let (mut offset, mut open, mut last_bit) = (0usize, None, 0);
+    for block in blocks.iter().chain([&padded_rest]) {
+        let bits = run_bits(block);
+        let bits_before = bits << 1 | last_bit;
+        last_bit = bits >> 63;
+        let (mut begins, mut ends) = (bits & !bits_before, bits_before & !bits);
+        while let Some(start) = open.take().or_else(|| take_bit(&mut begins, offset)) {
+            let Some(end) = take_bit(&mut ends, offset) else {
+                open = Some(start);
+                break;
+            };
+            each(start, end);
+        }
+        offset = offset.wrapping_add(64);
+    }
+}
+
+/// Clears the lowest bit that is set. Returns its number, counted from `offset`.
+#[inline]
+fn take_bit(bits: &mut u64, offset: usize) -> Option<usize> {
+    if *bits == 0 {
+        return None;
+    }
+    let number = usize::try_from(bits.trailing_zeros()).ok()?;
+    *bits &= bits.wrapping_sub(1);
+    Some(offset.wrapping_add(number))
+}
+
+/// Returns a bit for each byte, the first in the lowest bit: 1 if the byte belongs to a run.
+#[inline]
+fn run_bits(block: &[u8; 64]) -> u64 {
+    let mut flags = [0u8; 64];
+    for (flag, byte) in flags.iter_mut().zip(block) {
+        *flag = u8::from(in_run(*byte));
+    }
+    let (eights, _) = flags.as_chunks::<8>();
+    eights.iter().rev().fold(0, |bits, eight| {
+        // The multiplication moves the lowest bit of each byte into the highest byte.
+        bits << 8 | u64::from_be_bytes(*eight).wrapping_mul(0x8040_2010_0804_0201) >> 56
+    })
+}
+
+/// Whether a byte is a lower-case ASCII letter, a digit, or not ASCII.
+#[inline]
 fn in_run(byte: u8) -> bool {
-    byte >= 0x80 || byte.is_ascii_alphanumeric()
+    byte.is_ascii_lowercase() | byte.is_ascii_digit() | !byte.is_ascii()
 }
 
 /// A run in its search form, with the place of each character in the run.
-#[derive(Default)]
-struct SearchRun {
+#[derive(Debug, Default)]
+pub(super) struct SearchRun {
     plain: String,
     /// For each byte of `plain`: where its character begins and ends in the original run.
     origin: Vec<(usize, usize)>,
 }
 
 impl SearchRun {
-    fn fold(&mut self, run: &str) {
+    pub(super) fn fold(&mut self, run: &str) {
         self.plain.clear();
         self.origin.clear();
         for (start, c) in run.char_indices() {
@@ -107,7 +227,12 @@ impl SearchRun {
     }
 
     /// Calls `each` with the words of the run, numbered from `position`. Returns the next number.
-    fn words(&self, mut position: u32, base: usize, each: &mut impl FnMut(&TextWord<'_>)) -> u32 {
+    pub(super) fn words(
+        &self,
+        mut position: u32,
+        base: usize,
+        each: &mut impl FnMut(&TextWord<'_>),
+    ) -> u32 {
         let mut run: Option<(usize, usize)> = None;
         for (start, word) in self.plain.unicode_word_indices() {
             let mut from = start;

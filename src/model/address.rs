@@ -1,5 +1,6 @@
 //! Mail addresses: how they are compared and written (RFC 5321 §4.1.2, RFC 6531 §3.3).
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::limits;
@@ -37,26 +38,8 @@ impl Address {
     /// Parses `user@domain` as people write it; the local part may be quoted. Blanks around it are
     /// ignored. Letter case and U-labels are kept.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
-        let text = text.trim();
-        if text.chars().any(char::is_control) {
-            return Err(AddressError::Control);
-        }
-        let (local, domain) = text.rsplit_once('@').ok_or(AddressError::Shape)?;
-        let local = match local.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-            Some(quoted) => unescape(quoted).ok_or(AddressError::Shape)?,
-            None if is_dot_atom(local) => local.to_owned(),
-            None => return Err(AddressError::Shape),
-        };
-        if local.is_empty() || domain.is_empty() {
-            return Err(AddressError::Shape);
-        }
-        if local.len() > limits::MAX_LOCAL_PART_BYTES || domain.len() > limits::MAX_DOMAIN_BYTES {
-            return Err(AddressError::Long);
-        }
-        if !domain_is_well_formed(domain) {
-            return Err(AddressError::Domain);
-        }
-        Ok(Self { local, domain: domain.to_owned() })
+        let (local, domain) = split(text)?;
+        Ok(Self { local: local.into_owned(), domain: domain.to_owned() })
     }
 
     #[must_use]
@@ -93,10 +76,14 @@ impl Address {
     /// are reversed, so that a prefix of the token is a parent domain.
     #[must_use]
     pub fn reversed_domain(&self) -> String {
-        let folded = self.folded();
-        let mut labels: Vec<&str> = folded.domain.split('.').collect();
-        labels.reverse();
-        format!("{}@{}", labels.join("."), folded.local)
+        let mut out = String::new();
+        push_reversed(&self.local, &self.domain, &mut out);
+        out
+    }
+
+    /// Parses an address, and appends its form for search tokens.
+    pub fn push_reversed_domain(text: &str, out: &mut String) -> Result<(), AddressError> {
+        split(text).map(|(local, domain)| push_reversed(&local, domain, out))
     }
 
     /// Returns the form that is sent: with the domain in A-labels if that makes the address ASCII,
@@ -116,10 +103,61 @@ impl Address {
     }
 }
 
+/// Parses `user@domain` into the local part without quotes, and the domain.
+fn split(text: &str) -> Result<(Cow<'_, str>, &str), AddressError> {
+    let text = text.trim();
+    if text.chars().any(char::is_control) {
+        return Err(AddressError::Control);
+    }
+    let (local, domain) = text.rsplit_once('@').ok_or(AddressError::Shape)?;
+    let local = match local.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(quoted) => Cow::Owned(unescape(quoted).ok_or(AddressError::Shape)?),
+        None if is_dot_atom(local) => Cow::Borrowed(local),
+        None => return Err(AddressError::Shape),
+    };
+    if local.is_empty() || domain.is_empty() {
+        return Err(AddressError::Shape);
+    }
+    if local.len() > limits::MAX_LOCAL_PART_BYTES || domain.len() > limits::MAX_DOMAIN_BYTES {
+        return Err(AddressError::Long);
+    }
+    if !domain_is_well_formed(domain) {
+        return Err(AddressError::Domain);
+    }
+    Ok((local, domain))
+}
+
+/// Appends an address with the labels of its domain reversed, in the form of `Address::folded`.
+fn push_reversed(local: &str, domain: &str, out: &mut String) {
+    let start = out.len();
+    let is_plain = is_plain_domain(domain) && local.is_ascii();
+    let folded_domain = if is_plain { Cow::Borrowed(domain) } else { fold_domain(domain).into() };
+    for (index, label) in folded_domain.rsplit('.').enumerate() {
+        if index > 0 {
+            out.push('.');
+        }
+        out.push_str(label);
+    }
+    out.push('@');
+    if !is_plain {
+        out.push_str(&local.to_lowercase());
+        return;
+    }
+    out.push_str(local);
+    if let Some(added) = out.get_mut(start..) {
+        added.make_ascii_lowercase();
+    }
+}
+
+/// Whether lower case is the form in which a domain is compared.
+fn is_plain_domain(domain: &str) -> bool {
+    domain.is_ascii() && !domain.contains("xn--")
+}
+
 /// Returns a domain in lower-case A-labels, or in lower case if IDNA refuses the domain.
 #[must_use]
 pub fn fold_domain(domain: &str) -> String {
-    if domain.is_ascii() && !domain.contains("xn--") {
+    if is_plain_domain(domain) {
         return domain.to_ascii_lowercase();
     }
     idna::domain_to_ascii(domain).unwrap_or_else(|_| domain.to_lowercase())

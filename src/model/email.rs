@@ -161,19 +161,71 @@ pub struct EmailContent {
 /// The positions of a word in an email.
 pub type Positions = SmallVec<[u32; 4]>;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SearchWord {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SearchWord<'a> {
     /// The keyed hash of the word, 28 bits.
     pub hash: u32,
     /// Ascending, for phrase search. Each field has its own band (`model::field`).
-    pub positions: Positions,
+    pub positions: &'a [u32],
 }
 
-impl SearchWord {
+impl SearchWord<'_> {
     /// Returns the fields in which the word occurs, one bit each (`model::field`).
     #[must_use]
     pub fn fields(&self) -> u16 {
         self.positions.iter().fold(0, |fields, position| fields | field_at(*position))
+    }
+}
+
+/// The search words of an email, in two lists for all of them: a list for each word would cost an
+/// allocation.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SearchWords {
+    /// The hash of each word, and where its positions end.
+    words: Vec<(u32, u32)>,
+    positions: Vec<u32>,
+}
+
+impl SearchWords {
+    /// Makes a list of hashes, each with the end of its positions in `positions`.
+    #[must_use]
+    pub fn new(words: Vec<(u32, u32)>, positions: Vec<u32>) -> Self {
+        Self { words, positions }
+    }
+
+    /// Adds a word, which may have no position.
+    pub fn push_word(&mut self, hash: u32, positions: impl IntoIterator<Item = u32>) {
+        self.positions.extend(positions);
+        self.words.push((hash, self.end()));
+    }
+
+    fn end(&self) -> u32 {
+        u32::try_from(self.positions.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The words in their order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = SearchWord<'_>> {
+        let mut start = 0;
+        self.words.iter().map(move |(hash, end)| {
+            let positions = self.positions_between(start, *end);
+            start = *end;
+            SearchWord { hash: *hash, positions }
+        })
+    }
+
+    /// Returns the positions of a word, or none if the email does not have it. The words must
+    /// ascend by hash.
+    #[must_use]
+    pub fn positions_of(&self, hash: u32) -> &[u32] {
+        let Ok(at) = self.words.binary_search_by_key(&hash, |(hash, _)| *hash) else { return &[] };
+        let end_of = |at: usize| self.words.get(at).map(|(_, end)| *end);
+        let start = at.checked_sub(1).and_then(end_of).unwrap_or(0);
+        self.positions_between(start, end_of(at).unwrap_or(0))
+    }
+
+    fn positions_between(&self, start: u32, end: u32) -> &[u32] {
+        let at = |offset: u32| usize::try_from(offset).unwrap_or(usize::MAX);
+        self.positions.get(at(start)..at(end)).unwrap_or_default()
     }
 }
 
@@ -189,7 +241,7 @@ pub enum Token {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tokens {
     /// Ascending by hash, without duplicates.
-    pub words: Vec<SearchWord>,
+    pub words: SearchWords,
     /// Ascending and without duplicates, with field bits: addresses with the domain reversed,
     /// List-Id, Message-ID.
     pub texts: Vec<(String, u16)>,

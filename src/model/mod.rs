@@ -41,7 +41,7 @@ pub use decision::{Decision, Verdict};
 pub use delivered_to::DeliveredTo;
 pub use email::{
     EmailAddress, EmailContent, EmailMetadata, MessageRows, PartOffsets, Positions, SearchWord,
-    SentAt, Token, Tokens,
+    SearchWords, SentAt, Token, Tokens,
 };
 pub use envelope::{
     BodyType, ClientInfo, DsnNotify, DsnReturn, Envelope, OriginalRecipient, Recipient,

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use super::folded;
 use crate::message::line::{composed, one_line};
 use crate::message::parse::{self, CharsetCodec};
+use crate::model::limits;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field<'a> {
@@ -71,5 +73,29 @@ impl<'a> Field<'a> {
     #[must_use]
     pub fn decoded(&self) -> String {
         one_line(&composed(&parse::text(self.readable().as_bytes())))
+    }
+    /// Appends `decoded` in the form in which values are compared (`header::folded`).
+    pub fn push_folded(&self, out: &mut String) {
+        let is_plain = self.value.len() <= limits::MAX_FIELD_BYTES
+            && self.value.is_ascii()
+            && memchr::memmem::find(self.value, b"=?").is_none();
+        if !is_plain {
+            out.push_str(&folded(&self.decoded()));
+            return;
+        }
+        let start = out.len();
+        let mut is_after_space = false;
+        for byte in self.value {
+            match byte {
+                b' ' | b'\t' => is_after_space = out.len() > start,
+                byte if byte.is_ascii_control() => {}
+                byte => {
+                    if std::mem::take(&mut is_after_space) {
+                        out.push(' ');
+                    }
+                    out.push(char::from(byte.to_ascii_lowercase()));
+                }
+            }
+        }
     }
 }

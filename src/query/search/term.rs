@@ -11,7 +11,7 @@
 
 use crate::message::Message;
 use crate::message::content::content;
-use crate::message::tokens::{self, MessageToken, WordHash, each_token};
+use crate::message::tokens::{self, TokenSink, WordHash, each_token};
 use crate::message::words::each_word;
 use crate::model::address::domain_is_well_formed;
 use crate::model::field::field_at;
@@ -196,11 +196,7 @@ impl SearchTerm {
     /// Whether an email with these tokens has the term, apart from collisions of word hashes.
     #[must_use]
     pub fn matches(&self, tokens: &Tokens) -> bool {
-        let positions = |word: &PhraseWord| {
-            let at = tokens.words.binary_search_by_key(&word.hash, |word| word.hash).ok();
-            at.and_then(|at| tokens.words.get(at)).map_or(&[][..], |word| &word.positions)
-        };
-        self.is_in(positions, &tokens.texts)
+        self.is_in(|word: &PhraseWord| tokens.words.positions_of(word.hash), &tokens.texts)
     }
 
     #[must_use]
@@ -210,16 +206,9 @@ impl SearchTerm {
             self.words().map(|word| (word.word.as_str(), Vec::new())).collect();
         found.sort_unstable();
         found.dedup();
-        let mut texts = Vec::new();
-        each_token(&message, &content(&message), |seen| match seen {
-            MessageToken::Word(word, _, position) => {
-                let at = found.binary_search_by_key(&word, |(known, _)| known).ok();
-                if let Some((_, positions)) = at.and_then(|at| found.get_mut(at)) {
-                    positions.push(position);
-                }
-            }
-            MessageToken::Text(text, field) => texts.push((text.to_owned(), field)),
-        });
+        let mut tokens = FoundTokens { words: found, texts: Vec::new() };
+        each_token(&message, &content(&message), &mut tokens);
+        let FoundTokens { words: mut found, texts } = tokens;
         for (_, positions) in &mut found {
             positions.sort_unstable();
         }
@@ -272,6 +261,27 @@ impl SearchTerm {
             let all: Vec<&[u32]> = piece.phrase.iter().map(&positions).collect();
             piece.is_at(&all) || texts.iter().any(text)
         })
+    }
+}
+
+/// The tokens of a message that a search term asks for.
+struct FoundTokens<'w> {
+    /// The words of the term, in order, each with its positions in the message.
+    words: Vec<(&'w str, Vec<u32>)>,
+    /// Every text of the message, and its field.
+    texts: Vec<(String, u16)>,
+}
+
+impl TokenSink for FoundTokens<'_> {
+    fn word(&mut self, word: &str, _: u16, position: u32) {
+        let at = self.words.binary_search_by_key(&word, |(known, _)| known).ok();
+        if let Some((_, positions)) = at.and_then(|at| self.words.get_mut(at)) {
+            positions.push(position);
+        }
+    }
+
+    fn text(&mut self, text: &str, field: u16) {
+        self.texts.push((text.to_owned(), field));
     }
 }
 

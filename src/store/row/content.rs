@@ -1,13 +1,11 @@
 //! The rows of an email's content and of its search tokens. Each has a part that all recipients of
 //! the message share.
 
-use smallvec::smallvec;
-
 use super::account::{read_address, write_address};
 use super::{FieldReader, FieldWriter, RowError, decode_with};
 use crate::model::{
     Address, BlobHash, DeliveredTo, EmailAddress, EmailContent, MessageRows, PartOffsets,
-    SearchWord, SentAt, ThreadKey, Tokens, UtcMillis, field,
+    Positions, SearchWords, SentAt, ThreadKey, Tokens, UtcMillis, field,
 };
 use crate::store::engine::Table;
 use crate::store::error::Error;
@@ -213,7 +211,7 @@ fn write_tokens(out: &mut FieldWriter, tokens: &Tokens) {
         // no count is written.
         let step = u64::from(word.hash.saturating_sub(last)) << 1;
         last = word.hash;
-        if let [at] = word.positions.as_slice() {
+        if let [at] = word.positions {
             out.num(step);
             out.num(*at);
             return;
@@ -235,23 +233,24 @@ fn read_tokens(input: &mut FieldReader<'_>) -> Result<Tokens, RowError> {
     let fields = |input: &mut FieldReader<'_>| {
         u16::try_from(input.num()?).map_err(|_| RowError("unknown fields"))
     };
-    let mut last = 0u32;
-    let words = input.list(|input| {
+    let (mut last, count) = (0u32, input.count()?);
+    let mut words = SearchWords::default();
+    for _ in 0..count {
         let step = input.num()?;
-        let hash = u32::try_from(step >> 1)
+        last = u32::try_from(step >> 1)
             .ok()
             .and_then(|step| last.checked_add(step))
             .ok_or(RowError("hash too large"))?;
-        last = hash;
         if step & 1 == 0 {
-            return Ok(SearchWord { hash, positions: smallvec![input.num32()?] });
+            words.push_word(last, [input.num32()?]);
+            continue;
         }
         let mut before = 0u32;
-        let positions = input.list(|input| {
+        let positions: Positions = input.list(|input| {
             before = before.checked_add(input.num32()?).ok_or(RowError("position too large"))?;
             Ok(before)
         })?;
-        Ok(SearchWord { hash, positions })
-    })?;
+        words.push_word(last, positions);
+    }
     Ok(Tokens { words, texts: input.list(|input| Ok((input.text()?, fields(input)?)))? })
 }

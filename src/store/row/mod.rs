@@ -306,11 +306,17 @@ impl<'a> FieldReader<'a> {
         &mut self,
         mut read: impl FnMut(&mut Self) -> Result<T, RowError>,
     ) -> Result<C, RowError> {
-        let count = self.num()?;
-        if count > self.0.len() as u64 {
-            return Err(RowError("count too large"));
-        }
+        let count = self.count()?;
         (0..count).map(|_| read(self)).collect()
+    }
+
+    /// Reads the count before values, each of which has at least one byte.
+    ///
+    /// # Errors
+    /// The count is larger than the rest of the row.
+    pub fn count(&mut self) -> Result<usize, RowError> {
+        let count = usize::try_from(self.num()?).ok().filter(|count| *count <= self.0.len());
+        count.ok_or(RowError("count too large"))
     }
 }
 

@@ -6,7 +6,7 @@ use super::*;
 use crate::model::{
     Absence, AccountRow, Action, Address, AddressRow, Audience, Circle, Days, Decision,
     EmailMetadata, EmailSubmission, Mailbox, MessageRows, PartOffsets, PushSubscription,
-    SearchWord, SenderIdentity, SentAt, UtcMillis, VacationResponse, Variant,
+    SenderIdentity, SentAt, UtcMillis, VacationResponse, Variant,
 };
 
 fn any_bytes_never_panic<R: Row>(bytes: &[u8]) {
@@ -67,10 +67,9 @@ proptest! {
         rows.content.subject = subject;
         rows.content.sent_at = Some(SentAt { at: UtcMillis(-77), offset_minutes: -330 });
         rows.content.parts = vec![PartOffsets { header: 3, body: 9, end: 9, encoding: 2 }];
-        rows.tokens.words = hashes
-            .into_iter()
-            .map(|(hash, at)| SearchWord { hash, positions: at.into_iter().collect() })
-            .collect();
+        for (hash, at) in hashes {
+            rows.tokens.words.push_word(hash, at);
+        }
         rows.tokens.texts = vec![("org.example@ann".into(), 1)];
         let encoded = EncodedMessage::new(&rows);
         let value = encode_content(&prefix, &encoded.content);

@@ -304,7 +304,7 @@ fn digest(tokens: &Tokens) -> u64 {
     let words = tokens
         .words
         .iter()
-        .map(|word| token_digest(&Token::Word(word.hash), word.fields(), &word.positions));
+        .map(|word| token_digest(&Token::Word(word.hash), word.fields(), word.positions));
     let texts = tokens
         .texts
         .iter()

@@ -199,7 +199,7 @@ impl Snapshot<'_> {
 }
 
 fn invert(rows: &[(EmailId, Tokens)], block_bytes: usize) -> Vec<Block> {
-    let mut words: Vec<(u32, u32, &SearchWord)> = Vec::new();
+    let mut words: Vec<(u32, u32, SearchWord<'_>)> = Vec::new();
     let mut texts: BTreeMap<&str, Vec<(u32, u16)>> = BTreeMap::new();
     for (ordinal, (_, tokens)) in (0u32..).zip(rows) {
         words.extend(tokens.words.iter().map(|word| (word.hash, ordinal, word)));
@@ -210,7 +210,7 @@ fn invert(rows: &[(EmailId, Tokens)], block_bytes: usize) -> Vec<Block> {
     words.sort_unstable_by_key(|(hash, ordinal, _)| (*hash, *ordinal));
     let mut blocks = BlockWriter::new(block_bytes);
     for (hash, ordinal, word) in words {
-        blocks.push(&Token::Word(hash), ordinal, word.fields(), &word.positions);
+        blocks.push(&Token::Word(hash), ordinal, word.fields(), word.positions);
     }
     for (text, postings) in texts {
         let token = Token::Text(text.to_owned());
