@@ -104,7 +104,7 @@ pub fn decode(data: &[u8]) {
     if kind != "text/html" && cut.is_truncated {
         assert!(cut.value.len() + 4 > max, "cut short: {} of {max}", cut.value.len());
     }
-    assert!(message.texts(max).iter().map(String::len).sum::<usize>() <= 8 * max + 64);
+    assert!(message.texts(max).iter().map(|text| text.len()).sum::<usize>() <= 8 * max + 64);
     assert!(message.preview().chars().count() <= limits::MAX_PREVIEW_CHARS);
 }
 

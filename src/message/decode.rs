@@ -19,7 +19,7 @@ use encodify::{base64, qp};
 const MAX_HELD_LINE_BYTES: usize = 64 * 1024;
 /// Longest line after the padding that can be base64.
 const MAX_TAIL_BYTES: usize = 1000;
-const DECODE_CHUNK: usize = 64 * 1024;
+pub const DECODE_CHUNK: usize = 64 * 1024;
 
 /// The numbers of encodings in `PartOffsets`. This one is 7bit, 8bit and binary.
 pub const IDENTITY: u8 = 0;

@@ -19,7 +19,12 @@ pub fn one_line(text: &str) -> String {
 }
 
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty())
+    let is_between = |c: char| match c {
+        '\0'..=' ' | '\x7f' => true,
+        '!'..='~' => false,
+        c => c.is_whitespace() || c.is_control(),
+    };
+    text.split(is_between).filter(|word| !word.is_empty())
 }
 
 pub(super) fn composed(text: &str) -> Cow<'_, str> {

@@ -13,12 +13,14 @@ mod titles;
 mod value;
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 
 use mail_parser::{MessagePart, MessageRef};
 
 use super::decode;
 use super::header::{Field, Header, fields};
 use super::line::{composed, one_line, words};
+use super::words::cut;
 use crate::model::{PartOffsets, limits};
 use library::LibraryMessage;
 
@@ -35,11 +37,17 @@ const PREVIEW_BYTES: usize = 4096;
 /// Bytes of text for a second try, if mark-up left too little.
 const PREVIEW_BYTES_HTML: usize = 128 * 1024;
 
+/// How many decoded texts are kept, of at most `decode::DECODE_CHUNK` encoded bytes each.
+const MAX_KEPT_TEXTS: usize = 16;
+
 /// A parsed message. Any bytes can be parsed: at worst the message has no field and an empty body.
 #[derive(Debug)]
 pub struct Message<'a> {
     header: Header<'a>,
     library: LibraryMessage<'a>,
+    /// The decoded texts of the first parts, if they are small. The preview, the search words and
+    /// the titles are made of them.
+    texts: OnceCell<Vec<OnceCell<Cow<'a, str>>>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +68,7 @@ impl<'a> Message<'a> {
     #[must_use]
     pub fn with_header(header: Header<'a>) -> Self {
         let library = LibraryMessage::parse(&header);
-        Self { header, library }
+        Self { header, library, texts: OnceCell::new() }
     }
 
     #[must_use]
@@ -76,11 +84,11 @@ impl<'a> Message<'a> {
     /// Returns the text to read, part by part, at most `max` bytes in all. HTML is converted to
     /// text.
     #[must_use]
-    pub fn texts(&self, max: usize) -> Vec<String> {
+    pub fn texts(&self, max: usize) -> Vec<Cow<'_, str>> {
         let (mut out, mut left) = (Vec::new(), max);
         if self.is_body_only() {
             let bytes = self.raw().get(..max).map_or(self.raw(), whole_characters);
-            return vec![charset::guessed(bytes).0.into_owned()];
+            return vec![charset::guessed(bytes).0];
         }
         for part in self.listed(|root| Box::new(root.text_body()), |structure| structure.text) {
             if left == 0 {
@@ -88,7 +96,7 @@ impl<'a> Message<'a> {
             }
             if let Some(text) = self.text_prefix(&part, left) {
                 let text = if part.is_content_type("text", "html") {
-                    mail_parser::html_to_text(&text)
+                    Cow::Owned(mail_parser::html_to_text(&text))
                 } else {
                     text
                 };
@@ -277,9 +285,12 @@ impl<'a> Message<'a> {
         })
     }
 
-    fn text_prefix(&self, part: &MessagePart<'_>, max: usize) -> Option<String> {
+    fn text_prefix(&self, part: &MessagePart<'_>, max: usize) -> Option<Cow<'_, str>> {
         if !part.is_text() && !structure::media_type(part).starts_with("text/") {
             return None;
+        }
+        if let Some(text) = self.whole_text(part) {
+            return Some(Cow::Borrowed(cut(text, max)));
         }
         // In UTF-16 an ASCII character has two bytes.
         let wanted = max.saturating_mul(2).saturating_add(64);
@@ -295,7 +306,27 @@ impl<'a> Message<'a> {
             text.truncate(text.trim_end_matches(char::REPLACEMENT_CHARACTER).len());
         }
         text.truncate(text.floor_char_boundary(max));
-        Some(text)
+        Some(Cow::Owned(text))
+    }
+
+    /// Returns the text of a part that is small enough to be kept.
+    fn whole_text(&self, part: &MessagePart<'_>) -> Option<&str> {
+        let content = self.content(part);
+        if content.len() > decode::DECODE_CHUNK {
+            return None;
+        }
+        let texts = self.texts.get_or_init(|| {
+            let parts = self.library.parsed().map(|message| message.root().parts());
+            parts.into_iter().flatten().take(MAX_KEPT_TEXTS).map(|_| OnceCell::new()).collect()
+        });
+        let text = texts.get(usize::try_from(part.id()).ok()?)?;
+        Some(text.get_or_init(|| {
+            let coding = coding(part).0;
+            match decode::decode(self.transfer_encoding(part), content).0 {
+                Cow::Borrowed(bytes) => coding.decode(bytes).0,
+                Cow::Owned(bytes) => Cow::Owned(coding.decode(&bytes).0.into_owned()),
+            }
+        }))
     }
 }
 
@@ -329,19 +360,25 @@ fn whole_characters(bytes: &[u8]) -> &[u8] {
 fn join(out: &mut String, text: &str, chars: usize) {
     let mut left = chars.saturating_sub(out.chars().count());
     for word in words(text) {
-        let space = if out.is_empty() { "" } else { " " };
-        for c in space.chars().chain(word.chars()) {
-            if left == 0 {
-                return;
-            }
-            out.push(c);
+        if !out.is_empty() && left > 0 {
+            out.push(' ');
             left = left.saturating_sub(1);
         }
+        let count = word.chars().count();
+        if count >= left {
+            let end = word.char_indices().nth(left).map_or(word.len(), |(end, _)| end);
+            out.push_str(word.get(..end).unwrap_or_default());
+            return;
+        }
+        out.push_str(word);
+        left = left.saturating_sub(count);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// Regression test: a character cut in two made the whole text windows-1252.
@@ -376,5 +413,49 @@ mod tests {
         let raw =
             format!("Content-Type: text/html\r\n\r\n<style>{style}</style><p>Hello there</p>\r\n");
         assert_eq!(Message::parse(raw.as_bytes()).preview(), "Hello there");
+    }
+
+    proptest! {
+        #[test]
+        fn joined_words_are_those_of_the_text(
+            texts in proptest::collection::vec(
+                concat!(
+                    "([a-z]{0,9}|é{1,3}|[ \t\r\n\x0b\x7f]|\u{85}|\u{3000}|\\PC",
+                    "|[\x00-\x7f]){0,20}",
+                ),
+                0..3,
+            ),
+            chars in 0usize..60,
+        ) {
+            let (mut out, mut wanted) = (String::new(), String::new());
+            for text in &texts {
+                join(&mut out, text, chars);
+                let separator = |c: char| c.is_whitespace() || c.is_control();
+                for word in text.split(separator).filter(|word| !word.is_empty()) {
+                    let space = if wanted.is_empty() { "" } else { " " };
+                    let left = chars - wanted.chars().count();
+                    wanted.extend(space.chars().chain(word.chars()).take(left));
+                }
+            }
+            prop_assert_eq!(out, wanted);
+        }
+
+        /// A text that was decoded before is cut to the same bytes.
+        #[test]
+        fn texts_do_not_depend_on_what_was_asked_before(
+            body in "([A-Za-z ]{0,9}|=C3=BC|é|<p>|=\r\n|\r\n){0,30}",
+            kind in prop_oneof!["text/plain", "text/html"],
+            encoding in prop_oneof!["8bit", "quoted-printable", "base64"],
+            max in 0usize..200,
+        ) {
+            let raw = format!(
+                "Content-Type: {kind}; charset=utf-8\r\nContent-Transfer-Encoding: {encoding}\r\n\
+                 \r\n{body}"
+            );
+            let (asked, fresh) = (Message::parse(raw.as_bytes()), Message::parse(raw.as_bytes()));
+            let (_preview, _all) = (asked.preview(), asked.texts(usize::MAX));
+            prop_assert_eq!(asked.texts(max), fresh.texts(max));
+            prop_assert_eq!(asked.preview(), fresh.preview());
+        }
     }
 }

@@ -164,13 +164,15 @@ fn write_section(bytes: &[u8], is_part: bool, depth: usize, out: &mut Vec<u8>) -
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use proptest::prelude::*;
 
     use super::*;
     use crate::message::Message;
 
     fn texts(raw: &[u8]) -> Vec<String> {
-        Message::parse(raw).texts(1 << 20)
+        Message::parse(raw).texts(1 << 20).into_iter().map(Cow::into_owned).collect()
     }
 
     #[test]

@@ -11,6 +11,8 @@ mod disposition;
 pub use delivery::DeliveryReport;
 pub use disposition::{ActionMode, DispositionReport, DispositionType, SendingMode, is_extension};
 
+use std::borrow::Cow;
+
 use super::decode::Decoder;
 use super::header::{Field, Header, fields, first};
 use super::line::one_line;
@@ -119,7 +121,8 @@ fn text(message: &Message<'_>, shown: &[u32], part: &Part<'_>) -> Option<String>
     }
     let is_shown =
         shown.first().is_some_and(|first| descendants.iter().any(|part| part.number == *first));
-    message.texts(MAX_TEXT_BYTES).into_iter().next().filter(|_| is_shown)
+    let text = message.texts(MAX_TEXT_BYTES).into_iter().next().filter(|_| is_shown);
+    text.map(Cow::into_owned)
 }
 
 /// The groups of fields, which empty lines separate (RFC 3464 §2.1).

@@ -41,7 +41,7 @@ impl EncodedMessage {
     pub fn new(rows: &MessageRows) -> Self {
         let mut content = FieldWriter(Vec::with_capacity(512));
         write_content(&mut content, &rows.content);
-        let mut tokens = FieldWriter(Vec::with_capacity(1024));
+        let mut tokens = FieldWriter(Vec::with_capacity(4096));
         write_tokens(&mut tokens, &rows.tokens);
         Self {
             blob: rows.blob,
