@@ -7,7 +7,7 @@ use crate::model::SearchWords;
 
 /// Bits of the hash of a word.
 pub(super) const HASH_BITS: u32 = 28;
-const BUCKET_BITS: u32 = 9;
+const BUCKET_BITS: u32 = 10;
 /// Fewer occurrences are not divided.
 const MIN_DIVIDED: usize = 64;
 
@@ -34,24 +34,32 @@ impl Occurrences {
         } else {
             let (divided, ends) = self.divide();
             self.0 = divided;
-            let mut start = 0;
-            for end in ends {
-                if end.wrapping_sub(start) > 1
-                    && let Some(bucket) = self.0.get_mut(offset(start)..offset(end))
-                {
-                    bucket.sort_unstable();
-                }
-                start = end;
-            }
+            self.sort_buckets(&ends);
         }
         // A field that occurs twice has one position.
         self.0.dedup();
         words_of(&self.0)
     }
 
+    /// Sorts each bucket that is not in order, which are few: the words of a bucket are mostly the
+    /// same, and their positions were pushed in order.
+    fn sort_buckets(&mut self, ends: &[u32]) {
+        for at in 1..self.0.len() {
+            let (before, packed) = (self.0.get(at.wrapping_sub(1)), self.0.get(at));
+            if before <= packed {
+                continue;
+            }
+            let bucket = packed.map_or(0, |packed| bucket(*packed));
+            let end_of = |bucket: usize| ends.get(bucket).map_or(0, |end| offset(*end));
+            let start = bucket.checked_sub(1).map_or(0, end_of);
+            if let Some(bucket) = self.0.get_mut(start..end_of(bucket)) {
+                bucket.sort_unstable();
+            }
+        }
+    }
+
     /// Returns the occurrences bucket by bucket, and where each bucket ends.
     fn divide(&self) -> (Vec<u64>, [u32; 1 << BUCKET_BITS]) {
-        let bucket = |packed: u64| offset(high_half(packed) >> (HASH_BITS - BUCKET_BITS));
         let mut ends = [0u32; 1 << BUCKET_BITS];
         for packed in &self.0 {
             if let Some(count) = ends.get_mut(bucket(*packed)) {
@@ -77,17 +85,23 @@ impl Occurrences {
 
 /// Makes the words of occurrences that are sorted and unique.
 fn words_of(sorted: &[u64]) -> SearchWords {
-    let mut words = Vec::with_capacity(sorted.len());
-    let mut last = None;
-    for (packed, at) in sorted.iter().zip(0u32..) {
+    let mut words = vec![(0, 0); sorted.len()];
+    let (mut word, mut last_hash) = (0usize, sorted.first().map_or(0, |packed| high_half(*packed)));
+    for (packed, end) in sorted.iter().zip(1u32..) {
         let hash = high_half(*packed);
-        if let Some(last) = last.filter(|last| *last != hash) {
-            words.push((last, at));
+        // A branch would be mispredicted for every other word.
+        word = word.wrapping_add(usize::from(hash != last_hash));
+        if let Some(to) = words.get_mut(word) {
+            *to = (hash, end);
         }
-        last = Some(hash);
+        last_hash = hash;
     }
-    words.extend(last.map(|last| (last, u32::try_from(sorted.len()).unwrap_or(u32::MAX))));
+    words.truncate(word.wrapping_add(1));
     SearchWords::new(words, sorted.iter().map(|packed| low_half(*packed)).collect())
+}
+
+fn bucket(packed: u64) -> usize {
+    offset(high_half(packed) >> (HASH_BITS - BUCKET_BITS))
 }
 
 fn high_half(number: u64) -> u32 {
