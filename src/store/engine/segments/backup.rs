@@ -13,7 +13,6 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
 
@@ -63,8 +62,9 @@ impl Segments {
         let segments: Vec<_> = self.state.read().segments.values().cloned().collect();
         let mut parts = Parts::new();
         for segment in segments {
-            // What a row of the backup names was synced before the row was written.
-            let length = segment.synced.load(Ordering::Acquire);
+            // What a row of the backup names has its place already. Values before it may still be
+            // written by other threads; a later backup does not copy them again.
+            let length = segment.settled_end();
             let part = copy(&segment.path, &dir, segment.id, length, copied.get(&segment.id))?;
             parts.insert(segment.id, part);
         }

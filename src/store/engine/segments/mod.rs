@@ -28,6 +28,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
@@ -37,6 +38,8 @@ use crate::store::error::Error;
 
 /// The directory of the segments, in the directory of the engine.
 pub(super) const DIRECTORY: &str = "segments";
+/// How often a backup looks whether a value is written.
+const SETTLE_PAUSE: Duration = Duration::from_millis(1);
 /// Files that are kept open for reading.
 const MAX_OPEN_FILES: usize = 128;
 
@@ -100,6 +103,7 @@ struct Segment {
     path: PathBuf,
     places: Mutex<Places>,
     /// Everything before this place is durable, and is not written any more.
+    #[cfg(test)]
     synced: AtomicU64,
 }
 
@@ -176,6 +180,7 @@ impl Segments {
                 id,
                 path: entry.path(),
                 places: Places::until(bytes),
+                #[cfg(test)]
                 synced: AtomicU64::new(bytes),
             };
             if segments.insert(id.id, Arc::new(segment)).is_some() {
@@ -269,6 +274,7 @@ impl Segments {
             id,
             path,
             places: Places::until(FILE_HEADER_BYTES),
+            #[cfg(test)]
             synced: AtomicU64::new(FILE_HEADER_BYTES),
         });
         state.segments.insert(id.id, Arc::clone(&segment));
@@ -288,11 +294,13 @@ impl Segments {
         }
         let dirty = std::mem::take(&mut *self.unsynced.lock());
         for (segment, file) in dirty {
+            #[cfg(test)]
             let finished = segment.places.lock().finished();
             file.sync_data().map_err(|error| {
                 *has_failed = true;
-                Error::Io(format!("segment: {error}"))
+                Error::Io(format!("segment {:08x}: {error}", segment.id.id))
             })?;
+            #[cfg(test)]
             segment.synced.fetch_max(finished, Ordering::AcqRel);
             self.syncs.fetch_add(1, Ordering::Relaxed);
         }
@@ -460,6 +468,15 @@ impl Segment {
 
     fn end(&self) -> u64 {
         self.places.lock().end
+    }
+
+    /// Returns the end of the places given so far, after everything before it is written.
+    fn settled_end(&self) -> u64 {
+        let end = self.end();
+        while self.places.lock().finished() < end {
+            std::thread::sleep(SETTLE_PAUSE);
+        }
+        end
     }
 }
 

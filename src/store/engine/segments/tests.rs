@@ -258,3 +258,31 @@ fn the_number_of_a_deleted_segment_is_not_given_again() {
     let _backup = segments.prevent_deletion();
     assert_eq!(segments.delete(&[1]).unwrap(), None);
 }
+
+#[test]
+fn a_backup_has_a_value_behind_one_that_is_still_being_written() {
+    let (dir, backups) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let segments = open(dir.path());
+    segments.append(&[7; 32], &value(10, 0)).unwrap();
+    let (segment, file) = segments.state.read().active.clone().unwrap();
+    // One thread has its place and is slow; another's value behind it is synced and named by a row.
+    let slow = value(300, 1);
+    let length = frame_length(slow.len() as u64);
+    let offset = segment.reserve(length, u64::MAX).unwrap();
+    let late = Extent { segment: segment.id.id, offset, length: slow.len() as u64 };
+    let named = segments.append(&[8; 32], &value(400, 2)).unwrap();
+    segments.sync().unwrap();
+    backup::prepare(backups.path(), &[]).unwrap();
+    std::thread::scope(|scope| {
+        let backup = scope.spawn(|| segments.back_up(backups.path(), 1, &[]));
+        std::thread::sleep(Duration::from_millis(20));
+        write_frame(&file, offset, &[9; 32], &slow).unwrap();
+        segment.places.lock().unfinished.remove(&offset);
+        backup.join().unwrap().unwrap();
+    });
+    let restored = tempfile::tempdir().unwrap();
+    backup::restore(backups.path(), 1, restored.path()).unwrap();
+    let restored = open(restored.path());
+    assert_eq!(read(&restored, &named, 0..u64::MAX).unwrap(), value(400, 2));
+    assert_eq!(read(&restored, &late, 0..u64::MAX).unwrap(), slow);
+}
