@@ -18,6 +18,7 @@
 pub mod fault;
 #[cfg(any(test, feature = "internals", not(feature = "rocksdb")))]
 pub mod memory;
+pub(in crate::store) mod overlay;
 #[cfg(feature = "rocksdb")]
 pub mod rocks;
 #[cfg_attr(

@@ -9,7 +9,6 @@ pub(in crate::store) mod committer;
 pub(in crate::store) mod history;
 #[cfg(any(test, feature = "internals"))]
 mod inspect;
-pub(in crate::store) mod overlay;
 pub(in crate::store) mod repair_guard;
 pub(in crate::store) mod snapshot;
 pub(in crate::store) mod sweep;
@@ -23,6 +22,7 @@ pub(in crate::store) use crate::store::txn::sweep::THREAD_REFS;
 use crate::model::{AccountId, Change, DataType, EmailId, MailboxUid, ModSeq, ThreadId, UtcMillis};
 use crate::store::Thresholds;
 use crate::store::account::shares::ShareChange;
+use crate::store::engine::overlay::{Overlay, StagedRows, scan_merged};
 use crate::store::engine::segments::Segments;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::engine::{Base, Batch, Engine, Put, RowFn, RowReader, Table};
@@ -32,7 +32,6 @@ use crate::store::row::{AccountStateRow, RowFormat};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{AccountKey, EmailKey, MailboxKey, SiteKey, ThreadIdKey};
 use crate::store::table::{self, AccountState, Encoded, Home, Site};
-use crate::store::txn::overlay::{Overlay, StagedRows};
 use crate::store::txn::snapshot::Snapshot;
 
 /// A change of one account, made under the account's lock.
@@ -339,32 +338,9 @@ impl RowReader for Txn<'_> {
         if from >= to {
             return Ok(());
         }
-        let mut overlay = Overlay::of(&self.pending, &self.stage, table, [from, to], reverse);
-        if overlay.is_empty() {
-            return self.stored().scan(table, from, to, reverse, each);
-        }
-        let mut wants_more = true;
-        self.stored().scan(table, from, to, reverse, &mut |key, value| {
-            while let Some((next, row)) = overlay.take_upto(key) {
-                if let Some(row) = row {
-                    wants_more = each(next, row)?;
-                }
-                if next == key {
-                    return Ok(wants_more);
-                }
-                if !wants_more {
-                    return Ok(false);
-                }
-            }
-            wants_more = each(key, value)?;
-            Ok(wants_more)
-        })?;
-        while wants_more && let Some((key, row)) = overlay.take() {
-            if let Some(row) = row {
-                wants_more = each(key, row)?;
-            }
-        }
-        Ok(())
+        let range = [from, to];
+        let overlay = Overlay::of(&self.pending, &self.stage, table, range, reverse);
+        scan_merged(self.stored(), overlay, table, range, each)
     }
 }
 

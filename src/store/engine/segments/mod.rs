@@ -17,6 +17,7 @@
 
 pub(super) mod backup;
 mod file;
+mod guard;
 #[cfg(test)]
 mod tests;
 
@@ -26,13 +27,15 @@ use std::io::{self, ErrorKind, Write as _};
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
 use self::file::{FILE_HEADER_BYTES, SegmentId, frame_length, read_frame, write_frame};
+use self::guard::Generations;
+pub use self::guard::{EarlierGuards, SegmentGuard};
 use crate::store::Options;
 use crate::store::error::Error;
 
@@ -58,32 +61,6 @@ impl Extent {
     #[must_use]
     pub fn stored_bytes(self) -> u64 {
         frame_length(self.length)
-    }
-}
-
-/// Says that its holder may know extents: no segment in which they are is deleted before the guard
-/// is dropped.
-#[derive(Debug, Clone)]
-pub struct SegmentGuard {
-    _generation: Arc<Generation>,
-}
-
-/// The guards that were taken between two calls of `earlier_guards`.
-#[derive(Debug, Default)]
-struct Generation;
-
-/// The guards that were taken before a certain moment.
-#[derive(Debug, Default)]
-pub struct EarlierGuards(Vec<Weak<Generation>>);
-
-impl EarlierGuards {
-    /// Whether all these guards are dropped.
-    #[must_use]
-    pub fn are_dropped(&self) -> bool {
-        let are_dropped = self.0.iter().all(|generation| generation.strong_count() == 0);
-        // What the holders did before they dropped their guards is seen after this.
-        fence(Ordering::Acquire);
-        are_dropped
     }
 }
 
@@ -144,7 +121,7 @@ pub struct Segments {
     has_failed: Mutex<bool>,
     /// Files that are open for reading, the last used first.
     open: Mutex<VecDeque<(u32, Arc<File>)>>,
-    generations: Mutex<(Arc<Generation>, Vec<Weak<Generation>>)>,
+    generations: Generations,
     /// Held while files are deleted, and while a backup copies them.
     deletion: Mutex<()>,
     written: AtomicU64,
@@ -201,7 +178,7 @@ impl Segments {
             unsynced: Mutex::default(),
             has_failed: Mutex::default(),
             open: Mutex::default(),
-            generations: Mutex::default(),
+            generations: Generations::default(),
             deletion: Mutex::default(),
             written: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
@@ -349,21 +326,6 @@ impl Segments {
         open.push_front((id, Arc::clone(&file)));
         open.truncate(MAX_OPEN_FILES);
         Ok(file)
-    }
-
-    /// Returns a guard, which its holder takes before it reads the first row that names an extent.
-    pub(in crate::store) fn guard(&self) -> SegmentGuard {
-        SegmentGuard { _generation: Arc::clone(&self.generations.lock().0) }
-    }
-
-    /// Returns the guards that were taken before this call.
-    pub(in crate::store) fn earlier_guards(&self) -> EarlierGuards {
-        let mut generations = self.generations.lock();
-        let (current, earlier) = &mut *generations;
-        earlier.retain(|generation| generation.strong_count() > 0);
-        earlier.push(Arc::downgrade(current));
-        *current = Arc::default();
-        EarlierGuards(earlier.clone())
     }
 
     /// Every segment that is not retired.

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, btree_map};
 use std::sync::Arc;
 
-use crate::store::engine::{Batch, Put, Table};
+use super::{Batch, Put, RowFn, RowReader, Table};
+use crate::store::error::Error;
 
 /// Rows by table and key; `None` for a deleted row.
 pub(in crate::store) type StagedRows = BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>;
@@ -56,18 +57,18 @@ impl<'a> Overlay<'a> {
         Self { sources: sources.collect(), reverse }
     }
 
-    pub(in crate::store) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.sources.is_empty()
     }
 
-    pub(in crate::store) fn take(&mut self) -> Option<OverlayRow<'a>> {
+    fn take(&mut self) -> Option<OverlayRow<'a>> {
         let next = self.first()?;
         self.advance(next.0);
         Some(next)
     }
 
     /// Removes and returns the next row, unless it comes after this key.
-    pub(in crate::store) fn take_upto(&mut self, key: &[u8]) -> Option<OverlayRow<'a>> {
+    fn take_upto(&mut self, key: &[u8]) -> Option<OverlayRow<'a>> {
         let next = self.first()?;
         if self.is_before(key, next.0) {
             return None;
@@ -98,4 +99,43 @@ impl<'a> Overlay<'a> {
             true
         });
     }
+}
+
+/// Scans the rows of `stored` as they would be with the rows of the overlay, which must be of the
+/// same table, range and direction. The arguments are those of [`RowReader::scan`].
+///
+/// # Errors
+/// Those of the engine, and what `each` returns.
+pub(in crate::store) fn scan_merged(
+    stored: &(impl RowReader + ?Sized),
+    mut overlay: Overlay<'_>,
+    table: Table,
+    [from, to]: [&[u8]; 2],
+    each: &mut RowFn<'_>,
+) -> Result<(), Error> {
+    if overlay.is_empty() {
+        return stored.scan(table, from, to, overlay.reverse, each);
+    }
+    let mut wants_more = true;
+    stored.scan(table, from, to, overlay.reverse, &mut |key, value| {
+        while let Some((next, row)) = overlay.take_upto(key) {
+            if let Some(row) = row {
+                wants_more = each(next, row)?;
+            }
+            if next == key {
+                return Ok(wants_more);
+            }
+            if !wants_more {
+                return Ok(false);
+            }
+        }
+        wants_more = each(key, value)?;
+        Ok(wants_more)
+    })?;
+    while wants_more && let Some((key, row)) = overlay.take() {
+        if let Some(row) = row {
+            wants_more = each(key, row)?;
+        }
+    }
+    Ok(())
 }

@@ -1,0 +1,55 @@
+//! Guards: segments are deleted only when nobody is left who may know an extent in them.
+
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use super::Segments;
+
+/// Says that its holder may know extents: no segment in which they are is deleted before the guard
+/// is dropped.
+#[derive(Debug, Clone)]
+pub struct SegmentGuard {
+    _generation: Arc<Generation>,
+}
+
+/// The guards that were taken between two calls of `earlier_guards`.
+#[derive(Debug, Default)]
+struct Generation;
+
+/// The guards that were taken before a certain moment.
+#[derive(Debug, Default)]
+pub struct EarlierGuards(Vec<Weak<Generation>>);
+
+impl EarlierGuards {
+    /// Whether all these guards are dropped.
+    #[must_use]
+    pub fn are_dropped(&self) -> bool {
+        let are_dropped = self.0.iter().all(|generation| generation.strong_count() == 0);
+        // What the holders did before they dropped their guards is seen after this.
+        fence(Ordering::Acquire);
+        are_dropped
+    }
+}
+
+/// The current generation, and earlier ones of which guards may be left.
+#[derive(Debug, Default)]
+pub(super) struct Generations(Mutex<(Arc<Generation>, Vec<Weak<Generation>>)>);
+
+impl Segments {
+    /// Returns a guard, which its holder takes before it reads the first row that names an extent.
+    pub(in crate::store) fn guard(&self) -> SegmentGuard {
+        SegmentGuard { _generation: Arc::clone(&self.generations.0.lock().0) }
+    }
+
+    /// Returns the guards that were taken before this call.
+    pub(in crate::store) fn earlier_guards(&self) -> EarlierGuards {
+        let mut generations = self.generations.0.lock();
+        let (current, earlier) = &mut *generations;
+        earlier.retain(|generation| generation.strong_count() > 0);
+        earlier.push(Arc::downgrade(current));
+        *current = Arc::default();
+        EarlierGuards(earlier.clone())
+    }
+}
