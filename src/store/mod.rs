@@ -132,7 +132,7 @@ impl Default for Options {
             total_memtable_bytes: 256 << 20,
             log_bytes: 512 << 20,
             segment_bytes: 256 << 20,
-            min_segment_value: 16 << 10,
+            min_segment_value: 1 << 10,
             jobs: default_jobs(),
             hold: Duration::from_millis(1),
             repeat_pause: Duration::from_millis(50),
@@ -208,7 +208,7 @@ impl Store {
         options: &Options,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        let engine = Arc::new(engine::rocks::RocksEngine::open_read_only(dir, options)?);
+        let engine = engine::rocks::open_read_only(dir, options)?;
         let empty = || Error::Open("it is empty: it was never opened for writing".into());
         let identity = version::read_identity(&*engine)?.ok_or_else(empty)?;
         Self::open_with_identity(engine, identity, options, clock)

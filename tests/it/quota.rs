@@ -1,12 +1,13 @@
-//! An exceeded disk quota (EDQUOT).
+//! An exceeded disk quota (EDQUOT), and a sync that fails (EIO).
 //!
-//! - The store accepts no more writes, and the service stops feeding the watchdog, so that systemd
-//!   restarts it. RocksDB recovers by itself from ENOSPC, but not from EDQUOT.
+//! - While the quota is exceeded, mail is refused for now. With room again it is taken.
+//! - After a failed sync the store accepts no more writes, and the service stops feeding the
+//!   watchdog, so that systemd restarts it.
 //! - No acknowledged message is lost.
 //!
 //! Quotas need a kernel and rights that not every machine has. Instead, a preloaded library makes
-//! the writes to the store fail with EDQUOT. The test compiles it with the C compiler that RocksDB
-//! needs as well.
+//! the writes to the store fail with EDQUOT, or its syncs with EIO. The tests compile it with the C
+//! compiler that RocksDB needs as well.
 #![cfg(feature = "rocksdb")]
 
 use std::fs;
@@ -22,7 +23,7 @@ use crate::report_missing;
 const ANN: &str = "ann@example.org";
 
 /// The source of the library: while the file `QUOTA_EXCEEDED` exists, writes to files in the folder
-/// `QUOTA_FOLDER` fail.
+/// `QUOTA_FOLDER` fail; while `SYNC_FAILS` exists, their syncs do.
 const SHIM: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -34,8 +35,8 @@ const SHIM: &str = r#"
 #include <sys/uio.h>
 #include <unistd.h>
 
-static int exceeded(int fd) {
-    const char *mark = getenv("QUOTA_EXCEEDED"), *folder = getenv("QUOTA_FOLDER");
+static int fails(int fd, const char *variable) {
+    const char *mark = getenv(variable), *folder = getenv("QUOTA_FOLDER");
     char link[64], path[4096];
     if (!mark || !folder || access(mark, F_OK) != 0) return 0;
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -45,7 +46,7 @@ static int exceeded(int fd) {
     return strncmp(path, folder, strlen(folder)) == 0;
 }
 
-#define GUARD(fd) if (exceeded(fd)) { errno = EDQUOT; return -1; }
+#define GUARD(fd) if (fails(fd, "QUOTA_EXCEEDED")) { errno = EDQUOT; return -1; }
 #define REAL(name) __typeof__(&name) real = (__typeof__(&name)) dlsym(RTLD_NEXT, #name)
 
 ssize_t write(int fd, const void *data, size_t size) {
@@ -56,6 +57,11 @@ ssize_t writev(int fd, const struct iovec *v, int n) {
 }
 ssize_t pwrite(int fd, const void *data, size_t size, off_t at) {
     REAL(pwrite); GUARD(fd) return real(fd, data, size, at);
+}
+int fdatasync(int fd) {
+    REAL(fdatasync);
+    if (fails(fd, "SYNC_FAILS")) { errno = EIO; return -1; }
+    return real(fd);
 }
 ssize_t pwrite64(int fd, const void *data, size_t size, off64_t at) {
     REAL(pwrite64); GUARD(fd) return real(fd, data, size, at);
@@ -99,36 +105,67 @@ fn receive_notifications(notify: &UnixDatagram) -> Vec<String> {
     all
 }
 
-#[test]
-fn exceeded_quota_stops_writes_and_watchdog_until_restart() {
+/// Starts the service with the library and an account. `None` without a C compiler.
+fn start(variable: &'static str) -> Option<(TestBed, PathBuf, UnixDatagram)> {
     let mut bed = TestBed::new("");
-    let Some(library) = compile_shim(&bed.dir) else { return };
-    let (exceeded, notify) = (bed.dir.join("exceeded"), bed.dir.join("notify"));
+    let library = compile_shim(&bed.dir)?;
+    let (mark, notify) = (bed.dir.join("mark"), bed.dir.join("notify"));
     let socket = UnixDatagram::bind(&notify).unwrap();
     socket.set_nonblocking(true).unwrap();
     let text = |path: &Path| path.to_str().unwrap().to_owned();
     bed.env = vec![
         ("LD_PRELOAD", text(&library)),
         ("QUOTA_FOLDER", text(&bed.dir.join("data"))),
-        ("QUOTA_EXCEEDED", text(&exceeded)),
+        (variable, text(&mark)),
         ("NOTIFY_SOCKET", text(&notify)),
         ("WATCHDOG_USEC", "200000".into()),
     ];
     bed.start();
     bed.add_account(ANN, &[]);
     assert!(deliver(&bed, "before").ok());
+    Some((bed, mark, socket))
+}
 
+fn subjects(bed: &TestBed) -> Vec<String> {
+    let mut subjects: Vec<String> =
+        bed.list_mail(ANN).into_iter().map(|mail| mail.subject).collect();
+    subjects.sort();
+    subjects
+}
+
+#[test]
+fn mail_is_refused_while_a_quota_is_exceeded_and_taken_with_room_again() {
+    let Some((mut bed, exceeded, _socket)) = start("QUOTA_EXCEEDED") else { return };
     fs::write(&exceeded, "").unwrap();
-    let refused = deliver(&bed, "exceeded");
+    for _ in 0..2 {
+        let refused = deliver(&bed, "exceeded");
+        assert_eq!(refused.code, 452, "{refused:?}");
+    }
+    // Stored mail can still be read.
+    assert_eq!(subjects(&bed), ["before"]);
+    fs::remove_file(&exceeded).unwrap();
+    assert!(deliver(&bed, "room again").ok());
+    bed.kill();
+    bed.start();
+    assert!(deliver(&bed, "after").ok());
+    assert_eq!(subjects(&bed), ["after", "before", "room again"]);
+    bed.env.clear();
+    bed.finish();
+}
+
+#[test]
+fn failed_sync_stops_writes_and_watchdog_until_restart() {
+    let Some((mut bed, failing, socket)) = start("SYNC_FAILS") else { return };
+    fs::write(&failing, "").unwrap();
+    let refused = deliver(&bed, "not synced");
     assert_eq!(refused.code / 100, 4, "{refused:?}");
     bed.wait_until("the error is logged", Duration::from_secs(20), || {
-        bed.log().contains("Disk quota exceeded")
+        bed.log().contains("Input/output error")
     });
-    // Stored mail can still be read.
-    assert_eq!(bed.list_mail(ANN).len(), 1);
-    // RocksDB accepts no writes even with room again, until the process is restarted.
-    fs::remove_file(&exceeded).unwrap();
-    let still = deliver(&bed, "room again");
+    assert_eq!(subjects(&bed), ["before"]);
+    // It is not known what is on the disk, so no write is accepted until the process is restarted.
+    fs::remove_file(&failing).unwrap();
+    let still = deliver(&bed, "syncs again");
     assert_eq!(still.code / 100, 4, "{still:?}");
     receive_notifications(&socket);
     let complaints = || bed.log().matches("the store refuses writes").count();
@@ -143,10 +180,11 @@ fn exceeded_quota_stops_writes_and_watchdog_until_restart() {
     bed.kill();
     bed.start();
     assert!(deliver(&bed, "after").ok());
-    let mut subjects: Vec<String> =
-        bed.list_mail(ANN).into_iter().map(|mail| mail.subject).collect();
-    subjects.sort();
-    assert_eq!(subjects, ["after", "before"]);
+    // What was not synced may have reached the disk.
+    let found = subjects(&bed);
+    let certain: Vec<&str> =
+        found.iter().map(String::as_str).filter(|subject| *subject != "not synced").collect();
+    assert_eq!(certain, ["after", "before"]);
     bed.env.clear();
     bed.finish();
 }

@@ -1,3 +1,5 @@
+#![expect(clippy::arithmetic_side_effects, reason = "a plain version to compare with")]
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
@@ -258,7 +260,7 @@ proptest! {
             let mut splitter = WordSplitter::default();
             splitter.ascii_words(&text).unwrap().each(|word, number| {
                 texts.push((word.text().to_owned(), number));
-                let key = word.short_key().map(|key| key.to_be_bytes());
+                let key = word.short_key().map(u64::to_be_bytes);
                 let start = 8 - word.text().len().min(8);
                 assert_eq!(key.is_some(), start > 0);
                 assert!(key.is_none_or(|key| &key[start..] == word.text().as_bytes()));

@@ -187,7 +187,7 @@ impl Store {
                 step.has_more = false;
                 if are_dropped(guards) {
                     let ids: Vec<u32> = retired.iter().copied().collect();
-                    if let Some(bytes) = segments.delete(&ids)? {
+                    if let Some(bytes) = self.0.engine.delete_segments(&ids)? {
                         step.deleted_bytes = bytes;
                         *phase = Phase::Idle;
                     }

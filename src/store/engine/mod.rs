@@ -227,10 +227,8 @@ pub trait RowReader {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
     pub syncs: u64,
-    /// Bytes written to the log.
+    /// Bytes appended to the segments: messages, and the rows of the journal.
     pub log_bytes: u64,
-    /// Bytes appended to segments.
-    pub segment_bytes: u64,
     /// Bytes written by flushes and compactions.
     pub table_bytes: u64,
 }
@@ -288,6 +286,14 @@ pub trait Engine: RowReader + Send + Sync + Debug {
     /// `Full` if the disk is full and `Away` if the engine cannot be reached: nothing was written.
     /// `Io` for every other failure.
     fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error>;
+
+    /// Deletes retired segments (`Segments::delete`).
+    ///
+    /// # Errors
+    /// Those of the engine, and of `Segments::delete`.
+    fn delete_segments(&self, _segments: &[u32]) -> Result<Option<u64>, Error> {
+        Ok(None)
+    }
 
     /// The directory of the engine's files; `None` if it has none.
     fn directory(&self) -> Option<PathBuf> {

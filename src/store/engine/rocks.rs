@@ -1,29 +1,30 @@
-//! The engine over RocksDB: one column family for each table, and one synced write-ahead log.
+//! The engine over RocksDB: one column family for each table, and a journal in the segments in
+//! place of RocksDB's log.
 //!
 //! - Only one process has the store open for writing, so no versions of accounts are stored
 //!   (`Engine::is_shared`).
-//! - Every write syncs the log, so mail that was acknowledged is on the disk.
-//! - Recovery tolerates only an incomplete last record of the log, which was never acknowledged. A
-//!   store with any other damage is not opened. (RocksDB's default would silently drop everything
-//!   behind a flipped bit.)
+//! - Every write syncs the journal, so mail that was acknowledged is on the disk.
+//! - Recovery tolerates only an incomplete last frame of the journal, which was never acknowledged.
+//!   A store with any other damage is not opened.
 
 pub(in crate::store) mod backup;
 #[cfg(test)]
 pub(crate) mod image;
+mod journal;
+mod read_only;
 mod remains;
 mod tuning;
 
-use std::fs::File;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rocksdb::statistics::Ticker;
 use rocksdb::{
-    ColumnFamily, DB, DBAccess, DBRawIterator, DBRawIteratorWithThreadMode, ReadOptions,
-    WriteBatch, WriteOptions,
+    ColumnFamily, DB, DBAccess, DBRawIterator, DBRawIteratorWithThreadMode, ReadOptions, WriteBatch,
 };
 
+use self::journal::{Journal, add_put, encode_put};
+pub(in crate::store) use self::read_only::open_read_only;
 use self::remains::Deletions;
 use super::segments::{SegmentGuard, Segments};
 use super::{
@@ -39,11 +40,9 @@ pub struct RocksEngine {
     db: DB,
     options: rocksdb::Options,
     segments: Segments,
-    read_only: bool,
+    journal: Journal,
     /// Neighbouring rows that were deleted, to be cleared.
     deletions: Deletions,
-    /// Keeps writers out of a store that was opened read-only: RocksDB takes no lock then.
-    _lock: Option<File>,
 }
 
 impl std::fmt::Debug for RocksEngine {
@@ -64,32 +63,8 @@ impl RocksEngine {
         let db =
             DB::open_cf_descriptors(&options, dir, families).map_err(|error| open_error(&error))?;
         let segments = Segments::open(dir, settings, false)?;
-        let deletions = Deletions::default();
-        Ok(Self { db, options, segments, read_only: false, deletions, _lock: None })
-    }
-
-    /// Opens the store in a directory for reading, without creating or changing a file. The rows in
-    /// the log are read into memory.
-    ///
-    /// # Errors
-    /// `Open`, with a remedy; also while another process has the store open for writing.
-    pub fn open_read_only(dir: &Path, settings: &Options) -> Result<Self, Error> {
-        let lock = match File::open(dir.join("LOCK")) {
-            Ok(file) => {
-                // RocksDB takes an exclusive lock of the same kind on this file.
-                rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockShared)
-                    .map_err(|error| open_error(&format!("LOCK: {error}")))?;
-                Some(file)
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(open_error(&error)),
-        };
-        let (options, families) = tuning::database_options(settings);
-        let db = DB::open_cf_descriptors_read_only(&options, dir, families, false)
-            .map_err(|error| open_error(&error))?;
-        let segments = Segments::open(dir, settings, true)?;
-        let deletions = Deletions::default();
-        Ok(Self { db, options, segments, read_only: true, deletions, _lock: lock })
+        let journal = Journal::open(&db, &segments, settings.log_bytes)?;
+        Ok(Self { db, options, segments, journal, deletions: Deletions::default() })
     }
 
     fn family(&self, table: Table) -> Result<&ColumnFamily, Error> {
@@ -348,7 +323,7 @@ impl Engine for RocksEngine {
             stale = self.stale_batches(batches, &puts)?;
             puts.retain(|(at, _)| !stale.contains(*at));
         }
-        let mut merged = WriteBatch::default();
+        let (mut merged, mut rows) = (WriteBatch::default(), Vec::new());
         let mut followers = puts.iter().skip(1);
         for (_, put) in &puts {
             let next = followers.next();
@@ -356,16 +331,12 @@ impl Engine for RocksEngine {
             if next.is_some_and(|(_, next)| next.table == put.table && next.key == put.key) {
                 continue;
             }
-            let family = self.family(put.table)?;
-            match &put.value {
-                Some(value) => merged.put_cf(family, &put.key, value),
-                None => merged.delete_cf(family, &put.key),
-            }
+            encode_put(put, &mut rows)?;
+            add_put(&self.db, &mut merged, put)?;
         }
-        self.segments.sync()?;
-        let mut options = WriteOptions::default();
-        options.set_sync(true);
-        self.db.write_opt(merged, &options).map_err(|error| io(&error))?;
+        if !rows.is_empty() {
+            self.write_journaled(merged, &rows)?;
+        }
         let deleted = puts.iter().map(|(_, put)| *put).filter(|put| put.value.is_none());
         self.deletions.note(deleted.filter(|put| put.table.has_tuning(Tuning::NewestFirst)));
         Ok(stale.positions())
@@ -383,6 +354,11 @@ impl Engine for RocksEngine {
         Some(self.db.path().to_path_buf())
     }
 
+    fn delete_segments(&self, segments: &[u32]) -> Result<Option<u64>, Error> {
+        self.release_log(segments)?;
+        self.segments.delete(segments)
+    }
+
     fn backup(&self, dir: &Path) -> Result<Backup, Error> {
         self.make_backup(dir)
     }
@@ -394,9 +370,8 @@ impl Engine for RocksEngine {
     fn statistics(&self) -> Statistics {
         let ticker = |which| self.options.get_ticker_count(which);
         Statistics {
-            syncs: ticker(Ticker::WalFileSynced) + self.segments.syncs(),
-            segment_bytes: self.segments.written(),
-            log_bytes: ticker(Ticker::WalFileBytes),
+            syncs: self.segments.syncs(),
+            log_bytes: self.segments.written(),
             table_bytes: ticker(Ticker::FlushWriteBytes)
                 + ticker(Ticker::CompactWriteBytes)
                 + ticker(Ticker::BlobDbBlobFileBytesWritten),

@@ -49,66 +49,50 @@ fn crash(dir: &Path) -> tempfile::TempDir {
     copy
 }
 
-/// Returns the logs, oldest first.
-fn logs_of(dir: &Path) -> Vec<std::path::PathBuf> {
-    let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
-    let mut logs: Vec<_> =
-        files.filter(|path| path.extension().is_some_and(|end| end == "log")).collect();
-    logs.sort();
-    logs
-}
-
-fn log_of(dir: &Path) -> std::path::PathBuf {
-    logs_of(dir).into_iter().max_by_key(|path| std::fs::metadata(path).unwrap().len()).unwrap()
+/// Returns the segments, oldest first.
+fn segments_of(dir: &Path) -> Vec<std::path::PathBuf> {
+    let files = std::fs::read_dir(dir.join("segments")).unwrap();
+    let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files
 }
 
 #[test]
-fn a_store_with_a_missing_or_cut_earlier_log_does_not_open() {
+fn a_store_with_a_missing_or_cut_earlier_part_of_the_journal_does_not_open() {
     let dir = tempfile::tempdir().unwrap();
+    let options = Options { segment_bytes: 8_000, ..Options::small() };
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
+    let store = Store::open(dir.path(), &options, clock).unwrap();
+    make_account(&store, ACCOUNT);
+    for n in 0..60 {
+        deliver_to(&store, ACCOUNT, n, &[], i64::from(n)).unwrap();
+    }
+    let whole = crash(dir.path());
+    let segments = segments_of(whole.path());
+    assert!(segments.len() > 3, "{}", segments.len());
+    for (damage, segment) in [(false, 0), (false, 1), (true, 0), (true, 2)] {
+        let damaged = crash(dir.path());
+        let segment = &segments_of(damaged.path())[segment];
+        if damage {
+            let half = std::fs::metadata(segment).unwrap().len() / 2;
+            std::fs::File::options().write(true).open(segment).unwrap().set_len(half).unwrap();
+        } else {
+            std::fs::remove_file(segment).unwrap();
+        }
+        let refused = open(damaged.path()).unwrap_err().to_string();
+        assert!(refused.contains("damaged") && refused.contains("backup"), "{refused}");
+    }
+    drop(store);
+    assert_eq!(open(whole.path()).unwrap().snapshot().emails(ACCOUNT, None, 99).unwrap().len(), 60);
+}
+
+#[test]
+fn a_cut_last_frame_is_dropped_and_a_store_with_a_flipped_bit_does_not_open() {
+    let dir = tempfile::tempdir().unwrap();
+    // With messages in rows, everything in the segment is of the journal.
     let in_rows = Options { min_segment_value: usize::MAX, ..Options::small() };
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let store = Store::open(dir.path(), &in_rows, clock).unwrap();
-    make_account(&store, ACCOUNT);
-    // Writes enough to flush one table, which begins a second log. Other tables need the first.
-    for n in 0..60u32 {
-        let raw: Vec<u8> =
-            (0..60_000u32).map(|at| ((at ^ n).wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
-        let rows = MessageRows {
-            blob: BlobHash(*blake3::hash(&raw).as_bytes()),
-            ..MessageRows::default()
-        };
-        let encoded = EncodedMessage::new(&rows);
-        let (_, ticket) = store.commit_message(&[ACCOUNT], &encoded, &raw, |txn| {
-            let mailboxes = BTreeSet::from([txn.state().inbox]);
-            let (prefix, keywords, received_at) = (&b""[..], BTreeSet::new(), txn.now());
-            txn.create_email(&NewEmail {
-                message: &encoded,
-                prefix,
-                mailboxes,
-                keywords,
-                received_at,
-            })
-        });
-        ticket.wait_blocking().unwrap();
-    }
-    let (whole, missing, cut) = (crash(dir.path()), crash(dir.path()), crash(dir.path()));
-    drop(store);
-    assert_eq!(open(whole.path()).unwrap().snapshot().emails(ACCOUNT, None, 99).unwrap().len(), 60);
-    assert!(logs_of(missing.path()).len() > 1, "one log alone proves nothing");
-    std::fs::remove_file(&logs_of(missing.path())[0]).unwrap();
-    let refused = open(missing.path()).unwrap_err().to_string();
-    assert!(refused.contains("damaged") && refused.contains("backup"), "{refused}");
-    let first = &logs_of(cut.path())[0];
-    let half = std::fs::metadata(first).unwrap().len() / 2;
-    std::fs::File::options().write(true).open(first).unwrap().set_len(half).unwrap();
-    let refused = open(cut.path()).unwrap_err().to_string();
-    assert!(refused.contains("damaged") && refused.contains("backup"), "{refused}");
-}
-
-#[test]
-fn a_cut_last_record_is_dropped_and_a_store_with_a_flipped_bit_does_not_open() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path()).unwrap();
     make_account(&store, ACCOUNT);
     for n in 0..50 {
         deliver_to(&store, ACCOUNT, n, &[], i64::from(n)).unwrap();
@@ -116,19 +100,19 @@ fn a_cut_last_record_is_dropped_and_a_store_with_a_flipped_bit_does_not_open() {
     let (cut, flipped) = (crash(dir.path()), crash(dir.path()));
     drop(store);
 
-    // An incomplete last record was never acknowledged. It is dropped; all before it stays.
-    let log = log_of(cut.path());
+    // An incomplete last frame was never acknowledged. It is dropped; all before it stays.
+    let log = segments_of(cut.path()).pop().unwrap();
     let mut bytes = std::fs::read(&log).unwrap();
     std::fs::write(&log, &bytes[..bytes.len() - 9]).unwrap();
     let store = open(cut.path()).unwrap();
     assert_eq!(store.snapshot().emails(ACCOUNT, None, 99).unwrap().len(), 49);
     assert_clean(&store);
 
-    // Dropping records after damage in the middle would lose acknowledged mail, so the store does
+    // Dropping frames after damage in the middle would lose acknowledged mail, so the store does
     // not open and says what to do.
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0x10;
-    std::fs::write(log_of(flipped.path()), &bytes).unwrap();
+    std::fs::write(segments_of(flipped.path()).pop().unwrap(), &bytes).unwrap();
     let refused = open(flipped.path()).unwrap_err().to_string();
     assert!(refused.contains("damaged") && refused.contains("backup"), "{refused}");
 }

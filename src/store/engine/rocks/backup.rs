@@ -30,7 +30,7 @@ impl RocksEngine {
         segments::prepare(dir, &earlier)?;
         // The segments are copied after the rows that name them.
         let _held = self.segments.prevent_deletion();
-        // Without a flush, each backup would have its own copy of the whole log.
+        // The tables of a backup are as their files.
         engine.create_new_backup_flush(&self.db, true).map_err(|error| io(&error))?;
         let newest = engine.get_backup_info().iter().map(backup).max_by_key(|backup| backup.id);
         let newest = newest.ok_or_else(|| Error::Io("the new backup is missing".into()))?;

@@ -144,7 +144,7 @@ impl RocksEngine {
         table: Table,
         read: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
-        if self.read_only || !table.has_tuning(Tuning::NewestFirst) {
+        if !table.has_tuning(Tuning::NewestFirst) {
             return read();
         }
         let before = remains_passed();

@@ -6,6 +6,7 @@ use rocksdb::{
     DBRecoveryMode, DataBlockIndexType,
 };
 
+use super::journal;
 use crate::store::Options;
 use crate::store::engine::Table;
 use crate::store::table::Tuning;
@@ -16,13 +17,14 @@ const MIB: usize = 1 << 20;
 pub(super) fn database_options(
     settings: &Options,
 ) -> (rocksdb::Options, Vec<ColumnFamilyDescriptor>) {
-    let mut options = rocksdb::Options::default();
+    let mut options = without_flush_at_close();
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     // A log that is missing or shorter than it was counts as damage, too.
     options.set_track_and_verify_wals_in_manifest(true);
     options.set_paranoid_checks(true);
+    // The journal relies on it (`journal`).
+    options.set_atomic_flush(true);
     options.set_db_write_buffer_size(settings.total_memtable_bytes);
-    options.set_max_total_wal_size(settings.log_bytes);
     options.set_max_background_jobs(i32::try_from(settings.jobs).unwrap_or(i32::MAX));
     options.set_bytes_per_sync(1 << 20);
     options.set_keep_log_file_num(4);
@@ -33,7 +35,22 @@ pub(super) fn database_options(
     let families = Table::ALL.iter().map(|table| {
         ColumnFamilyDescriptor::new(table.name(), table_options(*table, settings, &cache))
     });
-    (options, families.collect())
+    let journal = ColumnFamilyDescriptor::new(journal::FAMILY, rocksdb::Options::default());
+    (options, families.chain([journal]).collect())
+}
+
+/// Returns the default options, but without a flush when the database is closed: the journal has
+/// what is not flushed.
+fn without_flush_at_close() -> rocksdb::Options {
+    let mut options = rocksdb::Options::default();
+    match options.get_options_from_string("avoid_flush_during_shutdown=true") {
+        Ok(changed) => changed,
+        // Then the database takes longer to close.
+        Err(error) => {
+            tracing::warn!(%error, "tables are flushed when the store is closed");
+            options
+        }
+    }
 }
 
 /// Returns the options of one table, by what its declaration says of its rows.

@@ -61,10 +61,11 @@ impl Segments {
         }
         let segments: Vec<_> = self.state.read().segments.values().cloned().collect();
         let mut parts = Parts::new();
-        for segment in segments {
-            // What a row of the backup names has its place already. Values before it may still be
-            // written by other threads; a later backup does not copy them again.
-            let length = segment.settled_end();
+        // What a row of the backup names has its place already. Values before it may still be
+        // written by other threads; a later backup does not copy them again.
+        // The last segment first: a frame of the log that a backup has must not lack those before.
+        let ends: Vec<_> = segments.iter().rev().map(|one| (one, one.settled_end())).collect();
+        for (segment, length) in ends {
             let part = copy(&segment.path, &dir, segment.id, length, copied.get(&segment.id))?;
             parts.insert(segment.id, part);
         }

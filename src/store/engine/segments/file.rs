@@ -8,7 +8,7 @@
 //!
 //! - A place is written once and never changed. Between two frames there may be bytes that belong
 //!   to none: a frame that was not finished before a crash, or for which the disk had no space.
-//!   Rows name frames by their place, so nobody looks for the next frame.
+//!   Rows name values by their place; `log` finds the frames of the log.
 //! - Every read of a chunk verifies its checksum.
 
 use std::fs::File;
@@ -21,10 +21,12 @@ pub(super) const CHUNK_BYTES: u64 = 128 << 10;
 /// The length of the header of a file.
 pub(super) const FILE_HEADER_BYTES: u64 = 24;
 const MAGIC: &[u8; 8] = b"RSTSEG\0\x01";
-const NAME_BYTES: usize = 32;
+pub(super) const NAME_BYTES: usize = 32;
 /// The length of the header of a frame.
-const FRAME_HEADER_BYTES: u64 = 4 + 8 + NAME_BYTES as u64;
-const CHECKSUM_BYTES: u64 = 4;
+pub(super) const FRAME_HEADER_BYTES: u64 = FRAME_HEADER_LENGTH as u64;
+const FRAME_HEADER_LENGTH: usize = 4 + 8 + NAME_BYTES;
+pub(super) const CHECKSUM_BYTES: u64 = CHECKSUM_LENGTH as u64;
+pub(super) const CHECKSUM_LENGTH: usize = 4;
 /// Frames up to this length are written by one call.
 const MAX_COPIED_BYTES: usize = 64 << 10;
 
@@ -134,7 +136,9 @@ pub(super) fn read_frame(
         file.read_exact_at(&mut bytes, place)?;
         let (found_header, rest) = bytes.split_at(as_usize(header)?);
         let (value, checksum) = rest.split_at(as_usize(chunk_length)?);
-        if !found_header.is_empty() && !is_header_of(found_header, length) {
+        if !found_header.is_empty()
+            && parse_frame_header(found_header).is_none_or(|(found, _)| found != length)
+        {
             return Err(damaged("no frame of this length is there"));
         }
         if crc32fast::hash(value).to_be_bytes() != *checksum {
@@ -147,13 +151,27 @@ pub(super) fn read_frame(
     Ok(())
 }
 
-fn is_header_of(header: &[u8], length: u64) -> bool {
-    let Some((checksum, rest)) = header.split_first_chunk::<4>() else { return false };
-    let found = rest.first_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes));
-    crc32fast::hash(rest).to_be_bytes() == *checksum && found == Some(length)
+/// Reads the header of a frame: the length and the name of its value; `None` if no header is there.
+///
+/// # Errors
+/// Those of the file.
+pub(super) fn read_frame_header(
+    file: &File,
+    at: u64,
+) -> io::Result<Option<(u64, [u8; NAME_BYTES])>> {
+    let mut header = [0; FRAME_HEADER_LENGTH];
+    file.read_exact_at(&mut header, at)?;
+    Ok(parse_frame_header(&header))
 }
 
-fn damaged(what: &str) -> io::Error {
+fn parse_frame_header(header: &[u8]) -> Option<(u64, [u8; NAME_BYTES])> {
+    let (checksum, rest) = header.split_first_chunk::<4>()?;
+    let (length, name) = rest.split_first_chunk::<8>()?;
+    let is_whole = crc32fast::hash(rest).to_be_bytes() == *checksum;
+    is_whole.then_some((u64::from_be_bytes(*length), name.try_into().ok()?))
+}
+
+pub(super) fn damaged(what: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, what)
 }
 

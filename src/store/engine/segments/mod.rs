@@ -18,6 +18,8 @@
 pub(super) mod backup;
 mod file;
 mod guard;
+pub(super) mod log;
+mod places;
 #[cfg(test)]
 mod tests;
 
@@ -29,20 +31,18 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
-use self::file::{FILE_HEADER_BYTES, SegmentId, frame_length, read_frame, write_frame};
+use self::file::{FILE_HEADER_BYTES, NAME_BYTES, SegmentId, frame_length, read_frame, write_frame};
 use self::guard::Generations;
 pub use self::guard::{EarlierGuards, SegmentGuard};
+use self::places::Segment;
 use crate::store::Options;
 use crate::store::error::Error;
 
 /// The directory of the segments, in the directory of the engine.
 pub(super) const DIRECTORY: &str = "segments";
-/// How often a backup looks whether a value is written.
-const SETTLE_PAUSE: Duration = Duration::from_millis(1);
 /// Files that are kept open for reading.
 const MAX_OPEN_FILES: usize = 128;
 
@@ -74,25 +74,6 @@ pub struct SegmentUsage {
     pub is_sealed: bool,
 }
 
-#[derive(Debug)]
-struct Segment {
-    id: SegmentId,
-    path: PathBuf,
-    places: Mutex<Places>,
-    /// Everything before this place is durable, and is not written any more.
-    #[cfg(test)]
-    synced: AtomicU64,
-}
-
-/// The places in a segment that were given to calls of `append`.
-#[derive(Debug)]
-struct Places {
-    /// The end of the last one.
-    end: u64,
-    /// Where those begin that are still being written.
-    unfinished: BTreeSet<u64>,
-}
-
 #[derive(Debug, Default)]
 struct State {
     segments: BTreeMap<u32, Arc<Segment>>,
@@ -105,6 +86,13 @@ struct State {
     last_id: u32,
 }
 
+/// What was appended and is not synced.
+#[derive(Debug, Default)]
+struct Unsynced {
+    segments: Vec<(Arc<Segment>, Arc<File>)>,
+    values: Vec<Extent>,
+}
+
 /// The segments of a store.
 #[derive(Debug)]
 pub struct Segments {
@@ -115,8 +103,7 @@ pub struct Segments {
     /// The length from which on a value belongs into a segment.
     min_value: usize,
     state: RwLock<State>,
-    /// Segments with values that are not synced, and their files.
-    unsynced: Mutex<Vec<(Arc<Segment>, Arc<File>)>>,
+    unsynced: Mutex<Unsynced>,
     /// Held during a sync. `true` after one has failed.
     has_failed: Mutex<bool>,
     /// Files that are open for reading, the last used first.
@@ -139,9 +126,7 @@ impl Segments {
         is_read_only: bool,
     ) -> Result<Self, Error> {
         let dir = engine.join(DIRECTORY);
-        let failed = |error: &dyn std::fmt::Display| {
-            Error::Open(format!("the segments in {} cannot be read: {error}", dir.display()))
-        };
+        let failed = |error: &dyn std::fmt::Display| open_failed(&dir, error);
         let mut segments = BTreeMap::new();
         let entries = match fs::read_dir(&dir) {
             Ok(entries) => Some(entries),
@@ -153,13 +138,7 @@ impl Segments {
             let name = entry.file_name();
             let Some(id) = name.to_str().and_then(SegmentId::of_file_name) else { continue };
             let bytes = entry.metadata().map_err(|error| failed(&error))?.len();
-            let segment = Segment {
-                id,
-                path: entry.path(),
-                places: Places::until(bytes),
-                #[cfg(test)]
-                synced: AtomicU64::new(bytes),
-            };
+            let segment = Segment::new(id, entry.path(), bytes);
             if segments.insert(id.id, Arc::new(segment)).is_some() {
                 let twice = format!("two files have the number {:08x}", id.id);
                 return Err(failed(&twice));
@@ -196,6 +175,14 @@ impl Segments {
     /// `Full` if the disk is full, `Io`. Then the value may be appended again, and what was written
     /// before stays as it is.
     pub(in crate::store) fn append(&self, name: &[u8; 32], value: &[u8]) -> Result<Extent, Error> {
+        self.append_named(value, |_| *name)
+    }
+
+    fn append_named(
+        &self,
+        value: &[u8],
+        name: impl FnOnce(SegmentId) -> [u8; NAME_BYTES],
+    ) -> Result<Extent, Error> {
         let length = frame_length(value.len() as u64);
         let (segment, file, offset) = loop {
             let active = self.state.read().active.clone();
@@ -206,16 +193,19 @@ impl Segments {
             }
             self.begin_segment(length).map_err(|error| append_error(&error))?;
         };
-        let result = write_frame(&file, offset, name, value);
+        segment.allocate(&file, offset.saturating_add(length));
+        let result = write_frame(&file, offset, &name(segment.id), value);
         segment.places.lock().unfinished.remove(&offset);
         result.map_err(|error| append_error(&error))?;
         self.written.fetch_add(length, Ordering::Relaxed);
         let id = segment.id.id;
+        let extent = Extent { segment: id, offset, length: value.len() as u64 };
         let mut unsynced = self.unsynced.lock();
-        if !unsynced.iter().any(|(dirty, _)| dirty.id.id == id) {
-            unsynced.push((segment, file));
+        if !unsynced.segments.iter().any(|(dirty, _)| dirty.id.id == id) {
+            unsynced.segments.push((segment, file));
         }
-        Ok(Extent { segment: id, offset, length: value.len() as u64 })
+        unsynced.values.push(extent);
+        Ok(extent)
     }
 
     /// Begins a new segment, unless another thread has begun one with space for `length` bytes.
@@ -247,13 +237,7 @@ impl Segments {
             let _may_stay = fs::remove_file(&path);
             return Err(error);
         }
-        let segment = Arc::new(Segment {
-            id,
-            path,
-            places: Places::until(FILE_HEADER_BYTES),
-            #[cfg(test)]
-            synced: AtomicU64::new(FILE_HEADER_BYTES),
-        });
+        let segment = Arc::new(Segment::new(id, path, FILE_HEADER_BYTES));
         state.segments.insert(id.id, Arc::clone(&segment));
         state.active = Some((segment, Arc::new(file)));
         Ok(())
@@ -270,7 +254,7 @@ impl Segments {
             return Err(Error::Io("segment: an earlier sync has failed".into()));
         }
         let dirty = std::mem::take(&mut *self.unsynced.lock());
-        for (segment, file) in dirty {
+        for (segment, file) in dirty.segments {
             #[cfg(test)]
             let finished = segment.places.lock().finished();
             file.sync_data().map_err(|error| {
@@ -413,50 +397,9 @@ impl Segments {
     }
 }
 
-impl Segment {
-    /// Takes the next `length` bytes of the segment, and returns where they begin; `None` if the
-    /// segment is full.
-    fn reserve(&self, length: u64, max_bytes: u64) -> Option<u64> {
-        let mut places = self.places.lock();
-        let begin = places.end;
-        places.end = end_after(begin, length, max_bytes)?;
-        places.unfinished.insert(begin);
-        Some(begin)
-    }
-
-    fn has_space(&self, length: u64, max_bytes: u64) -> bool {
-        end_after(self.end(), length, max_bytes).is_some()
-    }
-
-    fn end(&self) -> u64 {
-        self.places.lock().end
-    }
-
-    /// Returns the end of the places given so far, after everything before it is written.
-    fn settled_end(&self) -> u64 {
-        let end = self.end();
-        while self.places.lock().finished() < end {
-            std::thread::sleep(SETTLE_PAUSE);
-        }
-        end
-    }
-}
-
-impl Places {
-    fn until(end: u64) -> Mutex<Self> {
-        Mutex::new(Self { end, unfinished: BTreeSet::new() })
-    }
-
-    /// The place before which nothing is written any more.
-    fn finished(&self) -> u64 {
-        self.unfinished.first().copied().unwrap_or(self.end)
-    }
-}
-
-/// Returns the end of a segment after `length` more bytes; `None` if it is full. What begins before
-/// `max_bytes` may end after it, and an empty segment takes a value of any length.
-fn end_after(end: u64, length: u64, max_bytes: u64) -> Option<u64> {
-    (end < max_bytes.max(FILE_HEADER_BYTES + 1)).then(|| end.checked_add(length)).flatten()
+/// Makes the error for segments, or one segment, that cannot be read when a store is opened.
+fn open_failed(path: &Path, error: &dyn std::fmt::Display) -> Error {
+    Error::Open(format!("{} cannot be read: {error}", path.display()))
 }
 
 fn sync_directory(dir: &Path) -> io::Result<()> {

@@ -3,6 +3,7 @@
 
 use std::os::unix::fs::FileExt as _;
 
+use super::log::{LogKind, LogPlace};
 use super::*;
 
 fn options(max_bytes: u64) -> Options {
@@ -236,7 +237,7 @@ fn no_sync_succeeds_after_a_failed_one() {
     // A pipe cannot be synced.
     let (_reader, writer) = io::pipe().unwrap();
     let writer = Arc::new(File::from(std::os::fd::OwnedFd::from(writer)));
-    segments.unsynced.lock()[0].1 = writer;
+    segments.unsynced.lock().segments[0].1 = writer;
     assert!(segments.sync().is_err());
     segments.append(&[0; 32], b"value").unwrap();
     assert!(segments.sync().is_err(), "it is not known whether the first value is durable");
@@ -275,7 +276,7 @@ fn a_backup_has_a_value_behind_one_that_is_still_being_written() {
     backup::prepare(backups.path(), &[]).unwrap();
     std::thread::scope(|scope| {
         let backup = scope.spawn(|| segments.back_up(backups.path(), 1, &[]));
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(std::time::Duration::from_millis(20));
         write_frame(&file, offset, &[9; 32], &slow).unwrap();
         segment.places.lock().unfinished.remove(&offset);
         backup.join().unwrap().unwrap();
@@ -285,4 +286,89 @@ fn a_backup_has_a_value_behind_one_that_is_still_being_written() {
     let restored = open(restored.path());
     assert_eq!(read(&restored, &named, 0..u64::MAX).unwrap(), value(400, 2));
     assert_eq!(read(&restored, &late, 0..u64::MAX).unwrap(), slow);
+}
+
+/// The numbers and values of the log behind a place.
+fn log_frames(segments: &Segments, from: LogPlace) -> Result<Vec<(u64, Vec<u8>)>, Error> {
+    let mut found = Vec::new();
+    segments.read_log(from, &mut |frame| {
+        found.push((frame.number, frame.rows));
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+#[test]
+fn frames_of_the_log_are_found_among_values_and_unfinished_places() {
+    let dir = tempfile::tempdir().unwrap();
+    let segments = Segments::open(dir.path(), &options(5_000), false).unwrap();
+    let mut places = vec![segments.log_end()];
+    let mut written = Vec::new();
+    for number in 1..40u64 {
+        segments.append(&[7; 32], &value(300, 1)).unwrap();
+        if number % 3 == 0 {
+            // A place that is never written.
+            let (segment, _) = segments.state.read().active.clone().unwrap();
+            segment.reserve(500, u64::MAX).unwrap();
+        }
+        let rows = value(usize::try_from(number).unwrap() * 5, 2);
+        places.push(segments.append_log(LogKind::Rows, number, &rows).unwrap());
+        written.push((number, rows));
+    }
+    assert!(files(dir.path()).len() > 3);
+    for (place, at) in places.iter().zip(0..) {
+        assert_eq!(log_frames(&segments, *place).unwrap(), written[at..]);
+        assert_eq!(log_frames(&open(dir.path()), *place).unwrap(), written[at..]);
+    }
+}
+
+#[test]
+fn a_value_cannot_pretend_to_be_a_frame_of_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let segments = open(dir.path());
+    segments.append_log(LogKind::Rows, 1, b"rows").unwrap();
+    segments.sync().unwrap();
+    // The frame as it is in another store, in a value behind a place that is never written.
+    let forged = fs::read(&files(dir.path())[0]).unwrap();
+    let other = tempfile::tempdir().unwrap();
+    let segments = open(other.path());
+    segments.append(&[7; 32], &forged).unwrap();
+    let (segment, _) = segments.state.read().active.clone().unwrap();
+    segment.reserve(100, u64::MAX).unwrap();
+    segments.append(&[7; 32], &forged).unwrap();
+    segments.append_log(LogKind::Rows, 1, b"own").unwrap();
+    let start = LogPlace::default();
+    assert_eq!(log_frames(&segments, start).unwrap(), [(1, b"own".to_vec())]);
+}
+
+#[test]
+fn a_last_frame_of_the_log_that_is_cut_is_ignored_and_a_changed_one_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let segments = open(dir.path());
+    let before = segments.append_log(LogKind::Rows, 1, &value(2000, 1)).unwrap();
+    segments.append_log(LogKind::Rows, 2, &value(2000, 2)).unwrap();
+    segments.sync().unwrap();
+    let path = files(dir.path()).pop().unwrap();
+    let whole = fs::read(&path).unwrap();
+    let found = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        log_frames(&open(dir.path()), LogPlace::default()).map(|frames| frames.len())
+    };
+    let begin = usize::try_from(before.offset).unwrap();
+    for cut in [begin, begin + 1, begin + 44, begin + 1000, whole.len() - 1] {
+        assert_eq!(found(&whole[..cut]).unwrap(), 1, "{cut}");
+        // The length of the file was made durable before its last sectors.
+        let mut zeros = whole.clone();
+        zeros[cut / 512 * 512..].fill(0);
+        if cut / 512 * 512 >= begin {
+            assert_eq!(found(&zeros).unwrap(), 1, "{cut}");
+        }
+    }
+    for at in [begin + 50, begin + 1500, whole.len() - 1] {
+        let mut changed = whole.clone();
+        changed[at] ^= 1;
+        let refused = found(&changed).unwrap_err().to_string();
+        assert!(refused.contains("damaged") && refused.contains("backup"), "{refused}");
+    }
+    assert_eq!(found(&whole).unwrap(), 2);
 }

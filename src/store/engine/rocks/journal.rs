@@ -1,0 +1,452 @@
+//! The journal: what RocksDB has in memory is in the log of the segments, so that messages and the
+//! rows that name them are made durable by one sync.
+//!
+//! - RocksDB writes no log of its own. A write is appended to the segments as a frame of rows. It
+//!   is synced together with the messages before it, and then goes to the memtables.
+//! - Each write also sets the *position*: the number of its frame, and where the frame ends.
+//!   RocksDB flushes all tables together (`atomic_flush`), so the rows in files are those of the
+//!   frames up to the position in files.
+//! - Opening a store writes the rows of the frames behind the position again. A table may be ahead
+//!   of the position, if it was flushed by itself: rows are set or deleted as a whole, so it does
+//!   not matter if they are written twice.
+//! - If RocksDB refuses rows that are in the log, a frame is appended that cancels them. So is done
+//!   with the last frame before a power failure, if a message was lost that its rows may name.
+//! - The position is in a column family of its own, which earlier versions do not know: they refuse
+//!   the store.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+use rocksdb::{ColumnFamily, DB, FlushOptions, WriteBatch, WriteOptions};
+
+use super::{RocksEngine, io, open_error};
+use crate::store::engine::overlay::StagedRows;
+use crate::store::engine::segments::Segments;
+use crate::store::engine::segments::log::{LogFrame, LogKind, LogPlace};
+use crate::store::engine::{Put, Table};
+use crate::store::error::Error;
+
+/// The column family of the position.
+pub(super) const FAMILY: &str = "journal";
+const POSITION: &[u8] = b"position";
+/// The number of a table (1), and the lengths of its key and its value (4 each).
+const PUT_HEADER_BYTES: usize = 9;
+/// The length that stands for a deleted row.
+const DELETED: u32 = u32::MAX;
+
+/// How far a state of the tables has come: it has the rows of all frames up to this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Position {
+    /// The number of the last frame.
+    number: u64,
+    /// Where that frame ends.
+    place: LogPlace,
+}
+
+impl Position {
+    /// Encodes the position: number (8), segment (4), offset (8), big-endian.
+    fn encode(self) -> [u8; 20] {
+        let mut out = [0; 20];
+        out[..8].copy_from_slice(&self.number.to_be_bytes());
+        out[8..12].copy_from_slice(&self.place.segment.to_be_bytes());
+        out[12..].copy_from_slice(&self.place.offset.to_be_bytes());
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (number, rest) = bytes.split_first_chunk::<8>()?;
+        let (segment, offset) = rest.split_first_chunk::<4>()?;
+        let place = LogPlace {
+            segment: u32::from_be_bytes(*segment),
+            offset: u64::from_be_bytes(offset.try_into().ok()?),
+        };
+        Some(Self { number: u64::from_be_bytes(*number), place })
+    }
+}
+
+/// The journal of an open store.
+#[derive(Debug)]
+pub(super) struct Journal {
+    state: Mutex<JournalState>,
+    /// Bytes of frames of rows after which the tables are flushed.
+    max_bytes: u64,
+    /// The segment of a position that is in the tables' files.
+    flushed: AtomicU32,
+}
+
+#[derive(Debug)]
+struct JournalState {
+    position: Position,
+    /// Bytes of frames of rows since a flush was requested.
+    unflushed: u64,
+    /// The last frame that an earlier process appended, if its rows do not count.
+    lost: Option<u64>,
+    /// Why no more is written: it is not known whether the rows of the last frame count.
+    failure: Option<Error>,
+}
+
+/// Encodes a row of a frame at the end of `out`.
+pub(super) fn encode_put(put: &Put, out: &mut Vec<u8>) -> Result<(), Error> {
+    let length = |bytes: &[u8]| {
+        u32::try_from(bytes.len())
+            .ok()
+            .filter(|length| *length != DELETED)
+            .ok_or_else(|| Error::Io("a row is too long for the journal".into()))
+    };
+    out.push(put.table as u8);
+    out.extend_from_slice(&length(&put.key)?.to_be_bytes());
+    let value = put.value.as_deref();
+    out.extend_from_slice(&value.map_or(Ok(DELETED), length)?.to_be_bytes());
+    out.extend_from_slice(&put.key);
+    out.extend_from_slice(value.unwrap_or_default());
+    Ok(())
+}
+
+/// Decodes the rows of a frame. `None` if the bytes are not rows of tables of this version.
+fn decode_puts(mut bytes: &[u8]) -> Option<Vec<Put>> {
+    let mut puts = Vec::new();
+    while !bytes.is_empty() {
+        let (header, rest) = bytes.split_first_chunk::<PUT_HEADER_BYTES>()?;
+        let (number, lengths) = header.split_first()?;
+        let (key, value) = lengths.split_first_chunk::<4>()?;
+        let key = usize::try_from(u32::from_be_bytes(*key)).ok()?;
+        let value = u32::from_be_bytes(value.try_into().ok()?);
+        let table = Table::ALL.iter().copied().find(|table| *table as u8 == *number)?;
+        let (key, rest) = rest.split_at_checked(key)?;
+        let (value, rest) = if value == DELETED {
+            (None, rest)
+        } else {
+            let (value, rest) = rest.split_at_checked(usize::try_from(value).ok()?)?;
+            (Some(value.to_vec()), rest)
+        };
+        puts.push(Put { table, key: key.to_vec(), value });
+        bytes = rest;
+    }
+    Some(puts)
+}
+
+fn family(db: &DB) -> Result<&ColumnFamily, Error> {
+    db.cf_handle(FAMILY).ok_or_else(|| Error::Io(format!("column family {FAMILY} is missing")))
+}
+
+fn without_log() -> WriteOptions {
+    let mut options = WriteOptions::default();
+    options.disable_wal(true);
+    options
+}
+
+fn read_position(db: &DB) -> Result<Option<Position>, Error> {
+    let row = db.get_cf(family(db)?, POSITION).map_err(|error| open_error(&error))?;
+    let damaged = || open_error(&"corruption: the position of the journal is damaged");
+    row.map(|row| Position::decode(&row).ok_or_else(damaged)).transpose()
+}
+
+/// Calls `each` with the rows of each frame behind a position that was not cancelled. Returns the
+/// number of the last frame if its rows do not count, because a value that they may name is lost.
+fn read_frames(
+    segments: &Segments,
+    position: Position,
+    each: &mut dyn FnMut(Position, Vec<Put>) -> Result<(), Error>,
+) -> Result<Option<u64>, Error> {
+    let damaged = |what: &str| open_error(&format!("corruption: the journal {what}"));
+    // The last frame, which counts if the next one does not cancel it.
+    let mut last: Option<LogFrame> = None;
+    let mut number = position.number;
+    let mut take = |frame: LogFrame| {
+        let puts = decode_puts(&frame.rows).ok_or_else(|| damaged("has rows of no table"))?;
+        each(Position { number: frame.number, place: frame.end }, puts)
+    };
+    segments.read_log(position.place, &mut |frame| match frame.kind {
+        LogKind::Cancelled if frame.number == number => {
+            last = None;
+            Ok(())
+        }
+        LogKind::Rows if number.checked_add(1) == Some(frame.number) => {
+            number = frame.number;
+            last.replace(frame).map_or(Ok(()), &mut take)
+        }
+        LogKind::Rows | LogKind::Cancelled => Err(damaged("lacks a frame")),
+    })?;
+    let Some(last) = last else { return Ok(None) };
+    // Frames before the last one were durable when the next was appended.
+    if !segments.has_values_of(&last)? {
+        return Ok(Some(last.number));
+    }
+    take(last).map(|()| None)
+}
+
+/// Returns the rows that the log of a store has and its tables do not.
+///
+/// # Errors
+/// `Open`, with a remedy.
+pub(super) fn unflushed_rows(db: &DB, segments: &Segments) -> Result<StagedRows, Error> {
+    let mut rows = StagedRows::new();
+    if let Some(position) = read_position(db)? {
+        read_frames(segments, position, &mut |_, puts| {
+            rows.extend(puts.into_iter().map(|put| ((put.table, put.key), put.value)));
+            Ok(())
+        })?;
+    }
+    Ok(rows)
+}
+
+impl Journal {
+    /// Writes the rows to the tables that the log has and they do not.
+    ///
+    /// # Errors
+    /// `Open`, with a remedy; those of writing.
+    pub(super) fn open(db: &DB, segments: &Segments, max_bytes: u64) -> Result<Self, Error> {
+        let mut position = match read_position(db)? {
+            Some(position) => position,
+            None => begin(db, segments)?,
+        };
+        let flushed = AtomicU32::new(position.place.segment);
+        // Later frames count only if these do, also after a power failure.
+        segments.sync_behind(position.place)?;
+        let from = position;
+        let lost = read_frames(segments, from, &mut |at, puts| {
+            let mut batch = WriteBatch::default();
+            for put in &puts {
+                add_put(db, &mut batch, put)?;
+            }
+            batch.put_cf(family(db)?, POSITION, at.encode());
+            db.write_opt(batch, &without_log()).map_err(|error| io(&error))?;
+            position = at;
+            Ok(())
+        })?;
+        let state = JournalState { position, unflushed: 0, lost, failure: None };
+        Ok(Self { state: Mutex::new(state), max_bytes, flushed })
+    }
+}
+
+/// Begins the journal of a new store, or of one that an earlier version wrote: the log has no
+/// frames yet.
+fn begin(db: &DB, segments: &Segments) -> Result<Position, Error> {
+    let position = Position { number: 0, place: segments.log_end() };
+    let mut options = WriteOptions::default();
+    options.set_sync(true);
+    db.put_cf_opt(family(db)?, POSITION, position.encode(), &options)
+        .map_err(|error| io(&error))?;
+    Ok(position)
+}
+
+/// Adds the change of a row to a batch of RocksDB.
+pub(super) fn add_put(db: &DB, batch: &mut WriteBatch, put: &Put) -> Result<(), Error> {
+    let name = put.table.name();
+    let family =
+        db.cf_handle(name).ok_or_else(|| Error::Io(format!("column family {name} is missing")))?;
+    match &put.value {
+        Some(value) => batch.put_cf(family, &put.key, value),
+        None => batch.delete_cf(family, &put.key),
+    }
+    Ok(())
+}
+
+impl RocksEngine {
+    /// Writes a batch durably. `rows` are its rows as `encode_put` encodes them.
+    ///
+    /// # Errors
+    /// As for `Engine::write`.
+    pub(super) fn write_journaled(&self, mut batch: WriteBatch, rows: &[u8]) -> Result<(), Error> {
+        let mut state = self.journal.state.lock();
+        if let Some(failure) = &state.failure {
+            return Err(failure.clone());
+        }
+        let family = family(&self.db)?;
+        // RocksDB refuses writes while a flush cannot be finished, as on a full disk. This shows it
+        // before the rows are in the log.
+        self.db
+            .put_cf_opt(family, POSITION, state.position.encode(), &without_log())
+            .map_err(|error| io(&error))?;
+        if let Some(lost) = state.lost {
+            self.segments.append_log(LogKind::Cancelled, lost, &[])?;
+            self.segments.sync()?;
+            (state.lost, state.position.number) = (None, lost);
+        }
+        let number = state.position.number.saturating_add(1);
+        let place = self.segments.append_log(LogKind::Rows, number, rows)?;
+        self.segments.sync()?;
+        state.position = Position { number, place };
+        batch.put_cf(family, POSITION, state.position.encode());
+        if let Err(error) = self.db.write_opt(batch, &without_log()) {
+            let cancelled = self
+                .segments
+                .append_log(LogKind::Cancelled, number, &[])
+                .and_then(|_| self.segments.sync());
+            if cancelled.is_err() {
+                state.failure = Some(Error::Io(error.to_string()));
+            }
+            return Err(state.failure.clone().unwrap_or_else(|| io(&error)));
+        }
+        state.unflushed += rows.len() as u64;
+        if state.unflushed >= self.journal.max_bytes && !self.is_flushing(family) {
+            state.unflushed = 0;
+            // RocksDB retries a flush that failed, and reports the failure to writers.
+            if let Err(error) = self.flush_all(false) {
+                tracing::debug!(%error, "the tables are not flushed");
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an earlier flush is not finished: another would wait for it.
+    fn is_flushing(&self, family: &ColumnFamily) -> bool {
+        let waiting = self.db.property_int_value_cf(family, "rocksdb.num-immutable-mem-table");
+        waiting.ok().flatten() != Some(0)
+    }
+
+    /// Flushes all tables together.
+    fn flush_all(&self, waits: bool) -> Result<(), Error> {
+        let mut families = vec![family(&self.db)?];
+        for table in Table::ALL {
+            families.push(self.family(*table)?);
+        }
+        let mut options = FlushOptions::default();
+        options.set_wait(waits);
+        self.db.flush_cfs_opt(&families, &options).map_err(|error| io(&error))
+    }
+
+    /// Makes sure that no frame in these segments is needed when the store is opened again. Nothing
+    /// may be appended to them any more.
+    ///
+    /// # Errors
+    /// Those of a flush.
+    pub(super) fn release_log(&self, segments: &[u32]) -> Result<(), Error> {
+        let flushed = self.journal.flushed.load(Ordering::Acquire);
+        if segments.iter().all(|segment| *segment < flushed) {
+            return Ok(());
+        }
+        // Under the lock no write is between the log and the tables.
+        let segment = self.journal.state.lock().position.place.segment;
+        self.flush_all(true)?;
+        self.journal.flushed.fetch_max(segment, Ordering::AcqRel);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::store::Options;
+    use crate::store::engine::{Batch, Engine as _};
+
+    fn open(dir: &Path) -> RocksEngine {
+        RocksEngine::open(dir, &Options::small()).unwrap()
+    }
+
+    fn put(key: u8, value: Option<u8>) -> Put {
+        Put { table: Table::Accounts, key: vec![key], value: value.map(|value| vec![value]) }
+    }
+
+    fn write(engine: &RocksEngine, puts: Vec<Put>) {
+        assert!(engine.write(&[Arc::new(Batch::of(puts))]).unwrap().is_empty());
+    }
+
+    fn rows(engine: &dyn crate::store::engine::RowReader) -> Vec<(u8, u8)> {
+        let mut rows = Vec::new();
+        let each = &mut |key: &[u8], value: &[u8]| {
+            rows.push((key[0], value[0]));
+            Ok(true)
+        };
+        engine.scan(Table::Accounts, &[], &[0xff; 9], false, each).unwrap();
+        rows
+    }
+
+    #[test]
+    fn rows_that_are_only_in_the_journal_are_there_after_every_opening() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = open(dir.path());
+        write(&engine, vec![put(1, Some(1)), put(2, Some(2)), put(3, Some(3))]);
+        engine.flush_all(true).unwrap();
+        write(&engine, vec![put(1, None), put(2, Some(9)), put(4, Some(4))]);
+        drop(engine);
+        let expected = vec![(2, 9), (3, 3), (4, 4)];
+        for _ in 0..2 {
+            let reader = super::super::open_read_only(dir.path(), &Options::small()).unwrap();
+            assert_eq!(rows(&*reader), expected);
+            assert_eq!(reader.get(Table::Accounts, &[1]).unwrap(), None);
+            assert_eq!(reader.get(Table::Accounts, &[2]).unwrap(), Some(vec![9]));
+            assert!(reader.write(&[Arc::new(Batch::of(vec![put(7, None)]))]).is_err());
+        }
+        let engine = open(dir.path());
+        assert_eq!(rows(&engine), expected);
+        // One table is flushed by itself, and is ahead of the position then.
+        engine.db.flush_cf(engine.family(Table::Accounts).unwrap()).unwrap();
+        write(&engine, vec![put(3, None)]);
+        drop(engine);
+        assert_eq!(rows(&open(dir.path())), [(2, 9), (4, 4)]);
+    }
+
+    #[test]
+    fn cancelled_rows_are_not_written_when_the_store_is_opened_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = open(dir.path());
+        write(&engine, vec![put(1, Some(1))]);
+        {
+            let mut state = engine.journal.state.lock();
+            let number = state.position.number + 1;
+            let mut bytes = Vec::new();
+            encode_put(&put(1, None), &mut bytes).unwrap();
+            let place = engine.segments.append_log(LogKind::Rows, number, &bytes).unwrap();
+            engine.segments.append_log(LogKind::Cancelled, number, &[]).unwrap();
+            state.position = Position { number, place };
+        }
+        write(&engine, vec![put(2, Some(2))]);
+        drop(engine);
+        assert_eq!(rows(&open(dir.path())), [(1, 1), (2, 2)]);
+    }
+
+    #[test]
+    fn segments_are_released_only_when_their_rows_are_in_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine =
+            RocksEngine::open(dir.path(), &Options { segment_bytes: 400, ..Options::small() })
+                .unwrap();
+        for n in 0..40 {
+            write(&engine, vec![put(n, Some(n))]);
+        }
+        let sealed: Vec<u32> = engine
+            .segments
+            .usage()
+            .iter()
+            .filter(|one| one.is_sealed)
+            .map(|one| one.segment)
+            .collect();
+        assert!(sealed.len() > 4);
+        engine.segments.retire(&sealed);
+        assert!(engine.delete_segments(&sealed).unwrap().unwrap() > 0);
+        write(&engine, vec![put(99, Some(99))]);
+        drop(engine);
+        let found = rows(&open(dir.path()));
+        assert_eq!(found.len(), 41);
+    }
+
+    #[test]
+    fn rows_of_a_frame_are_read_as_they_were_written() {
+        let puts = vec![
+            Put { table: Table::Blobs, key: vec![1, 2], value: Some(vec![3; 300]) },
+            Put { table: Table::Blobs, key: vec![], value: Some(vec![]) },
+            Put { table: Table::Accounts, key: vec![9], value: None },
+        ];
+        let mut bytes = Vec::new();
+        puts.iter().for_each(|put| encode_put(put, &mut bytes).unwrap());
+        assert_eq!(decode_puts(&bytes), Some(puts));
+        for cut in 1..bytes.len() {
+            // Cut between two rows, the bytes are fewer rows.
+            let whole = decode_puts(&bytes[..cut]).map(|puts| puts.len());
+            assert!(whole.is_none_or(|rows| rows < 3), "{cut}");
+        }
+        assert_eq!(decode_puts(&[255; 20]), None);
+    }
+
+    #[test]
+    fn position_is_read_as_it_was_written() {
+        let place = LogPlace { segment: 7, offset: 1 << 40 };
+        let position = Position { number: 3, place };
+        assert_eq!(Position::decode(&position.encode()), Some(position));
+        assert_eq!(Position::decode(&[0; 19]), None);
+    }
+}

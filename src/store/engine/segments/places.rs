@@ -1,0 +1,112 @@
+//! The places in one segment: which bytes of its file belong to which call of `append`.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::file::{FILE_HEADER_BYTES, SegmentId};
+
+/// Space that is taken from the disk at once.
+const ALLOCATED_BYTES: u64 = 8 << 20;
+/// How often a backup looks whether a value is written.
+const SETTLE_PAUSE: Duration = Duration::from_millis(1);
+
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) id: SegmentId,
+    pub(super) path: PathBuf,
+    pub(super) places: Mutex<Places>,
+    /// The place up to which the disk has space for the file.
+    allocated: AtomicU64,
+    /// Everything before this place is durable, and is not written any more.
+    #[cfg(test)]
+    pub(super) synced: AtomicU64,
+}
+
+/// The places in a segment that were given to calls of `append`.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// The end of the last one.
+    pub(super) end: u64,
+    /// Where those begin that are still being written.
+    pub(super) unfinished: BTreeSet<u64>,
+}
+
+impl Segment {
+    /// A segment whose file ends at `end`.
+    pub(super) fn new(id: SegmentId, path: PathBuf, end: u64) -> Self {
+        Self {
+            id,
+            path,
+            places: Mutex::new(Places { end, unfinished: BTreeSet::new() }),
+            allocated: AtomicU64::new(end),
+            #[cfg(test)]
+            synced: AtomicU64::new(end),
+        }
+    }
+
+    /// Takes the next `length` bytes of the segment, and returns where they begin; `None` if the
+    /// segment is full.
+    pub(super) fn reserve(&self, length: u64, max_bytes: u64) -> Option<u64> {
+        let mut places = self.places.lock();
+        let begin = places.end;
+        places.end = end_after(begin, length, max_bytes)?;
+        places.unfinished.insert(begin);
+        Some(begin)
+    }
+
+    /// Takes space of the disk for what is appended next. A sync then need not look for space,
+    /// which takes longer than to write a short message.
+    pub(super) fn allocate(&self, file: &File, end: u64) {
+        let allocated = self.allocated.load(Ordering::Relaxed);
+        let next = end.saturating_add(ALLOCATED_BYTES);
+        let is_first = || {
+            let swap = self.allocated.compare_exchange(
+                allocated,
+                next,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            swap.is_ok()
+        };
+        if end > allocated && is_first() {
+            // Without it, or on a full disk, the write takes what it needs.
+            let keep = rustix::fs::FallocateFlags::KEEP_SIZE;
+            let _unused = rustix::fs::fallocate(file, keep, allocated, next - allocated);
+        }
+    }
+
+    pub(super) fn has_space(&self, length: u64, max_bytes: u64) -> bool {
+        end_after(self.end(), length, max_bytes).is_some()
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.places.lock().end
+    }
+
+    /// Returns the end of the places given so far, after everything before it is written.
+    pub(super) fn settled_end(&self) -> u64 {
+        let end = self.end();
+        while self.places.lock().finished() < end {
+            std::thread::sleep(SETTLE_PAUSE);
+        }
+        end
+    }
+}
+
+impl Places {
+    /// The place before which nothing is written any more.
+    pub(super) fn finished(&self) -> u64 {
+        self.unfinished.first().copied().unwrap_or(self.end)
+    }
+}
+
+/// Returns the end of a segment after `length` more bytes; `None` if it is full. What begins before
+/// `max_bytes` may end after it, and an empty segment takes a value of any length.
+fn end_after(end: u64, length: u64, max_bytes: u64) -> Option<u64> {
+    (end < max_bytes.max(FILE_HEADER_BYTES + 1)).then(|| end.checked_add(length)).flatten()
+}
