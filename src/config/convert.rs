@@ -277,7 +277,7 @@ impl Config {
         let (buffers, default) = (bytes(self.store.write_buffers), store::Options::default());
         store::Options {
             cache_bytes: bytes(self.store.cache),
-            // A quarter for one table, so that a busy table does not flush all others.
+            // When one table has a quarter, all tables are flushed together.
             memtable_bytes: default.memtable_bytes.min(buffers / 4),
             total_memtable_bytes: buffers,
             log_bytes: self.store.write_buffers.0.saturating_mul(2),

@@ -67,10 +67,10 @@ use txn::{Committer, SharedRows};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     pub cache_bytes: usize,
-    /// Bytes of one table's memtable before it is flushed.
+    /// Bytes of one table's memtable before all tables are flushed.
     pub memtable_bytes: usize,
     pub total_memtable_bytes: usize,
-    /// Bytes of the log before the oldest memtables are flushed.
+    /// Bytes of rows in the journal before all tables are flushed.
     pub log_bytes: u64,
     /// Bytes of a segment before the next one is begun.
     pub segment_bytes: u64,

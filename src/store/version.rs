@@ -18,7 +18,8 @@ use crate::model::{AccountId, Secrets};
 
 /// The format that this version writes. Programs of format 1 take some rows of format 2 for damage;
 /// those of format 2 know nothing of segments.
-const FORMAT: u8 = 3;
+/// - In format 4, rows are in the journal, of which programs of format 3 know nothing.
+const FORMAT: u8 = 4;
 /// The length of the epoch (8 bytes) and the secrets (32 + 32 + 16 + 16).
 const RANDOM_BYTES: usize = 104;
 
@@ -71,7 +72,9 @@ pub(super) fn raise_format(engine: &dyn Engine) -> Result<(), Error> {
         _ => return Ok(()),
     }
     let puts = vec![Put::bytes::<table::Site>(&SiteKey::Store, row)];
-    engine.write(&[Arc::new(Batch::of(puts))]).map(drop)
+    engine.write(&[Arc::new(Batch::of(puts))])?;
+    // Programs that do not know the journal must find the format, too.
+    engine.flush()
 }
 
 /// Reads the identity of the store; `None` in an empty store.

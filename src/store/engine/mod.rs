@@ -287,6 +287,14 @@ pub trait Engine: RowReader + Send + Sync + Debug {
     /// `Io` for every other failure.
     fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error>;
 
+    /// Writes all rows to the tables' files, where programs that know no journal find them.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    fn flush(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Deletes retired segments (`Segments::delete`).
     ///
     /// # Errors

@@ -354,6 +354,10 @@ impl Engine for RocksEngine {
         Some(self.db.path().to_path_buf())
     }
 
+    fn flush(&self) -> Result<(), Error> {
+        self.flush_all(true)
+    }
+
     fn delete_segments(&self, segments: &[u32]) -> Result<Option<u64>, Error> {
         self.release_log(segments)?;
         self.segments.delete(segments)

@@ -313,15 +313,10 @@ fn power_cut(dir: &Path, to: &Path, synced: &[(PathBuf, u64)], rng: &mut Rng) {
     for path in segment_files(to) {
         let name = path.file_name().unwrap();
         let durable = synced.iter().find(|(path, _)| path.file_name() == Some(name));
-        let Some((_, durable)) = durable else {
-            // The segment was begun after the last sync, so even its directory entry may be gone.
-            if rng.below(2) == 0 {
-                fs::remove_file(path).unwrap();
-            }
-            continue;
-        };
         let mut bytes = fs::read(&path).unwrap();
-        let durable = usize::try_from(*durable).unwrap().min(bytes.len());
+        // Of a segment that was begun after the last sync, the header is durable.
+        let durable = durable.map_or(24, |(_, durable)| *durable);
+        let durable = usize::try_from(durable).unwrap().min(bytes.len());
         let mut at = durable;
         // Most cuts leave or lose several neighbouring sectors.
         let is_whole = rng.below(4) == 0;

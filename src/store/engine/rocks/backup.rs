@@ -18,7 +18,7 @@ use super::{RocksEngine, io};
 use crate::model::UtcMillis;
 use crate::store::Options;
 use crate::store::engine::Backup;
-use crate::store::engine::segments::backup as segments;
+use crate::store::engine::segments::{Segments, backup as segments};
 use crate::store::error::Error;
 
 impl RocksEngine {
@@ -35,7 +35,10 @@ impl RocksEngine {
         let newest = engine.get_backup_info().iter().map(backup).max_by_key(|backup| backup.id);
         let newest = newest.ok_or_else(|| Error::Io("the new backup is missing".into()))?;
         engine.verify_backup(newest.id).map_err(|error| io(&error))?;
-        self.segments.back_up(dir, newest.id, &earlier)?;
+        // What a row of the backup names has its place already. Between two writes, no frame lacks
+        // the one that cancels it.
+        let ends = self.between_writes(|| self.segments.ends());
+        Segments::back_up(dir, newest.id, &earlier, &ends)?;
         Ok(with_segments(dir, newest))
     }
 

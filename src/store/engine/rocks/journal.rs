@@ -11,8 +11,8 @@
 //!   not matter if they are written twice.
 //! - If RocksDB refuses rows that are in the log, a frame is appended that cancels them. So is done
 //!   with the last frame before a power failure, if a message was lost that its rows may name.
-//! - The position is in a column family of its own, which earlier versions do not know: they refuse
-//!   the store.
+//! - The position is in a column family of its own. Programs that do not know it refuse to open the
+//!   store for writing; the store's format keeps out those that only read.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -141,38 +141,48 @@ fn read_position(db: &DB) -> Result<Option<Position>, Error> {
     row.map(|row| Position::decode(&row).ok_or_else(damaged)).transpose()
 }
 
-/// Calls `each` with the rows of each frame behind a position that was not cancelled. Returns the
-/// number of the last frame if its rows do not count, because a value that they may name is lost.
+/// The end of the journal that an earlier process left.
+struct JournalEnd {
+    /// The last frame, whether its rows count or not.
+    position: Position,
+    /// The number of the last frame if its rows do not count, because a value that they may name is
+    /// lost.
+    lost: Option<u64>,
+}
+
+/// Calls `each` with the rows of each frame behind a position that was not cancelled.
 fn read_frames(
     segments: &Segments,
-    position: Position,
+    mut position: Position,
     each: &mut dyn FnMut(Position, Vec<Put>) -> Result<(), Error>,
-) -> Result<Option<u64>, Error> {
+) -> Result<JournalEnd, Error> {
     let damaged = |what: &str| open_error(&format!("corruption: the journal {what}"));
     // The last frame, which counts if the next one does not cancel it.
     let mut last: Option<LogFrame> = None;
-    let mut number = position.number;
     let mut take = |frame: LogFrame| {
         let puts = decode_puts(&frame.rows).ok_or_else(|| damaged("has rows of no table"))?;
         each(Position { number: frame.number, place: frame.end }, puts)
     };
-    segments.read_log(position.place, &mut |frame| match frame.kind {
-        LogKind::Cancelled if frame.number == number => {
-            last = None;
-            Ok(())
+    segments.read_log(position.place, &mut |frame| {
+        let is_next = position.number.checked_add(1) == Some(frame.number);
+        match frame.kind {
+            // The cancelled frame may be in a segment that was deleted.
+            LogKind::Cancelled if is_next || frame.number == position.number => last = None,
+            LogKind::Rows if is_next => {}
+            LogKind::Rows | LogKind::Cancelled => return Err(damaged("lacks a frame")),
         }
-        LogKind::Rows if number.checked_add(1) == Some(frame.number) => {
-            number = frame.number;
-            last.replace(frame).map_or(Ok(()), &mut take)
+        position = Position { number: frame.number, place: frame.end };
+        match frame.kind {
+            LogKind::Rows => last.replace(frame).map_or(Ok(()), &mut take),
+            LogKind::Cancelled => Ok(()),
         }
-        LogKind::Rows | LogKind::Cancelled => Err(damaged("lacks a frame")),
     })?;
-    let Some(last) = last else { return Ok(None) };
+    let Some(last) = last else { return Ok(JournalEnd { position, lost: None }) };
     // Frames before the last one were durable when the next was appended.
     if !segments.has_values_of(&last)? {
-        return Ok(Some(last.number));
+        return Ok(JournalEnd { position, lost: Some(last.number) });
     }
-    take(last).map(|()| None)
+    take(last).map(|()| JournalEnd { position, lost: None })
 }
 
 /// Returns the rows that the log of a store has and its tables do not.
@@ -196,23 +206,20 @@ impl Journal {
     /// # Errors
     /// `Open`, with a remedy; those of writing.
     pub(super) fn open(db: &DB, segments: &Segments, max_bytes: u64) -> Result<Self, Error> {
-        let mut position = match read_position(db)? {
+        let from = match read_position(db)? {
             Some(position) => position,
             None => begin(db, segments)?,
         };
-        let flushed = AtomicU32::new(position.place.segment);
+        let flushed = AtomicU32::new(from.place.segment);
         // Later frames count only if these do, also after a power failure.
-        segments.sync_behind(position.place)?;
-        let from = position;
-        let lost = read_frames(segments, from, &mut |at, puts| {
+        segments.sync_behind(from.place)?;
+        let JournalEnd { position, lost } = read_frames(segments, from, &mut |at, puts| {
             let mut batch = WriteBatch::default();
             for put in &puts {
                 add_put(db, &mut batch, put)?;
             }
             batch.put_cf(family(db)?, POSITION, at.encode());
-            db.write_opt(batch, &without_log()).map_err(|error| io(&error))?;
-            position = at;
-            Ok(())
+            db.write_opt(batch, &without_log()).map_err(|error| io(&error))
         })?;
         let state = JournalState { position, unflushed: 0, lost, failure: None };
         Ok(Self { state: Mutex::new(state), max_bytes, flushed })
@@ -255,13 +262,10 @@ impl RocksEngine {
         let family = family(&self.db)?;
         // RocksDB refuses writes while a flush cannot be finished, as on a full disk. This shows it
         // before the rows are in the log.
-        self.db
-            .put_cf_opt(family, POSITION, state.position.encode(), &without_log())
-            .map_err(|error| io(&error))?;
+        self.put_position(state.position)?;
         if let Some(lost) = state.lost {
-            self.segments.append_log(LogKind::Cancelled, lost, &[])?;
-            self.segments.sync()?;
-            (state.lost, state.position.number) = (None, lost);
+            state.position.place = self.cancel(lost)?;
+            state.lost = None;
         }
         let number = state.position.number.saturating_add(1);
         let place = self.segments.append_log(LogKind::Rows, number, rows)?;
@@ -269,12 +273,9 @@ impl RocksEngine {
         state.position = Position { number, place };
         batch.put_cf(family, POSITION, state.position.encode());
         if let Err(error) = self.db.write_opt(batch, &without_log()) {
-            let cancelled = self
-                .segments
-                .append_log(LogKind::Cancelled, number, &[])
-                .and_then(|_| self.segments.sync());
-            if cancelled.is_err() {
-                state.failure = Some(Error::Io(error.to_string()));
+            match self.cancel(number) {
+                Ok(place) => state.position.place = place,
+                Err(_) => state.failure = Some(Error::Io(error.to_string())),
             }
             return Err(state.failure.clone().unwrap_or_else(|| io(&error)));
         }
@@ -289,14 +290,33 @@ impl RocksEngine {
         Ok(())
     }
 
+    /// Cancels a frame durably, and returns where the journal ends then.
+    fn cancel(&self, number: u64) -> Result<LogPlace, Error> {
+        let place = self.segments.append_log(LogKind::Cancelled, number, &[])?;
+        self.segments.sync().map(|()| place)
+    }
+
+    /// Sets the position of the tables to the end of the journal. Fails if RocksDB refuses writes.
+    fn put_position(&self, position: Position) -> Result<(), Error> {
+        self.db
+            .put_cf_opt(family(&self.db)?, POSITION, position.encode(), &without_log())
+            .map_err(|error| io(&error))
+    }
+
     /// Whether an earlier flush is not finished: another would wait for it.
     fn is_flushing(&self, family: &ColumnFamily) -> bool {
         let waiting = self.db.property_int_value_cf(family, "rocksdb.num-immutable-mem-table");
         waiting.ok().flatten() != Some(0)
     }
 
+    /// Calls `read` while no write is between the log and the tables.
+    pub(super) fn between_writes<T>(&self, read: impl FnOnce() -> T) -> T {
+        let _held = self.journal.state.lock();
+        read()
+    }
+
     /// Flushes all tables together.
-    fn flush_all(&self, waits: bool) -> Result<(), Error> {
+    pub(super) fn flush_all(&self, waits: bool) -> Result<(), Error> {
         let mut families = vec![family(&self.db)?];
         for table in Table::ALL {
             families.push(self.family(*table)?);
@@ -317,9 +337,13 @@ impl RocksEngine {
             return Ok(());
         }
         // Under the lock no write is between the log and the tables.
-        let segment = self.journal.state.lock().position.place.segment;
+        let position = {
+            let state = self.journal.state.lock();
+            self.put_position(state.position)?;
+            state.position
+        };
         self.flush_all(true)?;
-        self.journal.flushed.fetch_max(segment, Ordering::AcqRel);
+        self.journal.flushed.fetch_max(position.place.segment, Ordering::AcqRel);
         Ok(())
     }
 }
@@ -397,6 +421,69 @@ mod tests {
         write(&engine, vec![put(2, Some(2))]);
         drop(engine);
         assert_eq!(rows(&open(dir.path())), [(1, 1), (2, 2)]);
+    }
+
+    #[test]
+    fn a_journal_that_ends_with_a_cancelled_frame_goes_on_after_every_opening() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut expected = Vec::new();
+        for round in 0..6u8 {
+            let engine = open(dir.path());
+            assert_eq!(rows(&engine), expected);
+            if round % 3 == 2 {
+                delete_sealed(&engine);
+            }
+            if round % 2 == 0 {
+                write(&engine, vec![put(round, Some(round))]);
+                expected.push((round, round));
+            }
+            let mut state = engine.journal.state.lock();
+            let number = state.position.number + 1;
+            let mut bytes = Vec::new();
+            encode_put(&put(99, Some(99)), &mut bytes).unwrap();
+            engine.segments.append_log(LogKind::Rows, number, &bytes).unwrap();
+            let place = engine.cancel(number).unwrap();
+            state.position = Position { number, place };
+            drop(state);
+            if round % 2 == 1 {
+                engine.release_log(&[u32::MAX]).unwrap();
+            }
+        }
+    }
+
+    /// Deletes all segments but the one that is appended to.
+    fn delete_sealed(engine: &RocksEngine) {
+        let sealed = engine.segments.usage().into_iter().filter(|one| one.is_sealed);
+        let sealed: Vec<u32> = sealed.map(|one| one.segment).collect();
+        engine.segments.retire(&sealed);
+        engine.delete_segments(&sealed).unwrap();
+    }
+
+    #[test]
+    fn a_last_frame_whose_value_is_lost_does_not_count() {
+        for deletes in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let engine = open(dir.path());
+            write(&engine, vec![put(1, Some(1))]);
+            let value = engine.segments.append(&[7; 32], &[1; 3000]).unwrap();
+            write(&engine, vec![put(2, Some(2))]);
+            drop(engine);
+            let files = std::fs::read_dir(dir.path().join("segments")).unwrap();
+            let file = files.map(|file| file.unwrap().path()).max().unwrap();
+            let mut bytes = std::fs::read(&file).unwrap();
+            let at = usize::try_from(value.offset).unwrap();
+            bytes[at + 1000..at + 2800].fill(0);
+            std::fs::write(&file, bytes).unwrap();
+            for n in 3..6 {
+                let engine = open(dir.path());
+                if deletes {
+                    delete_sealed(&engine);
+                }
+                assert!(!rows(&engine).contains(&(2, 2)));
+                write(&engine, vec![put(n, Some(n))]);
+            }
+            assert_eq!(rows(&open(dir.path())), [(1, 1), (3, 3), (4, 4), (5, 5)]);
+        }
     }
 
     #[test]

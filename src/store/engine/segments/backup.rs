@@ -13,10 +13,12 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use parking_lot::MutexGuard;
 
 use super::file::SegmentId;
+use super::places::Segment;
 use super::{DIRECTORY, Segments, sync_directory};
 use crate::store::error::Error;
 
@@ -39,38 +41,43 @@ impl Segments {
         self.deletion.lock()
     }
 
-    /// Adds the segments as they are now to the backup `id`. `earlier` are all other backups in the
-    /// directory, which was made by `prepare`.
+    /// The segments as they are now, after everything before their ends is written.
+    pub(in crate::store::engine) fn ends(&self) -> SegmentEnds {
+        let segments: Vec<_> = self.state.read().segments.values().cloned().collect();
+        let end = |one: Arc<Segment>| (one.settled_end(), one);
+        SegmentEnds(segments.into_iter().map(end).collect())
+    }
+
+    /// Adds the segments up to these ends to the backup `id`. `earlier` are all other backups in
+    /// the directory, which was made by `prepare`.
     ///
     /// # Errors
     /// `Io`; then the backup is not whole.
     pub(in crate::store::engine) fn back_up(
-        &self,
         backups: &Path,
         id: u32,
         earlier: &[u32],
+        ends: &SegmentEnds,
     ) -> Result<(), Error> {
-        self.copy_to(backups, id, earlier).map_err(|error| failed(&error))
+        copy_to(backups, id, earlier, ends).map_err(|error| failed(&error))
     }
+}
 
-    fn copy_to(&self, backups: &Path, id: u32, earlier: &[u32]) -> io::Result<()> {
-        let dir = backups.join(DIRECTORY);
-        let mut copied = Parts::new();
-        for other in earlier {
-            copied.extend(read_list(&dir, *other)?.into_iter().flatten());
-        }
-        let segments: Vec<_> = self.state.read().segments.values().cloned().collect();
-        let mut parts = Parts::new();
-        // What a row of the backup names has its place already. Values before it may still be
-        // written by other threads; a later backup does not copy them again.
-        // The last segment first: a frame of the log that a backup has must not lack those before.
-        let ends: Vec<_> = segments.iter().rev().map(|one| (one, one.settled_end())).collect();
-        for (segment, length) in ends {
-            let part = copy(&segment.path, &dir, segment.id, length, copied.get(&segment.id))?;
-            parts.insert(segment.id, part);
-        }
-        write_list(&dir, id, &parts)
+/// What of each segment a backup copies.
+pub(in crate::store::engine) struct SegmentEnds(Vec<(u64, Arc<Segment>)>);
+
+fn copy_to(backups: &Path, id: u32, earlier: &[u32], ends: &SegmentEnds) -> io::Result<()> {
+    let dir = backups.join(DIRECTORY);
+    let mut copied = Parts::new();
+    for other in earlier {
+        copied.extend(read_list(&dir, *other)?.into_iter().flatten());
     }
+    let mut parts = Parts::new();
+    for (length, segment) in &ends.0 {
+        let part = copy(&segment.path, &dir, segment.id, *length, copied.get(&segment.id))?;
+        parts.insert(segment.id, part);
+    }
+    write_list(&dir, id, &parts)
 }
 
 fn failed(error: &io::Error) -> Error {

@@ -1,7 +1,7 @@
 //! The log: frames among the values, in which an engine notes the rows that it is about to write.
 //!
 //! - Frames of the log are numbered, and are appended in the order of their numbers. The next one
-//!   is appended when the one before it is durable.
+//!   is appended after the one before it was synced.
 //! - The name of a frame has the random number of its segment, so a message that somebody sends
 //!   cannot be taken for a frame of the log.
 //! - Nothing says in which order what is not synced reaches the disk. So a frame lists the values
@@ -130,10 +130,13 @@ impl Segments {
     /// `Open` if a segment cannot be read.
     pub(in crate::store::engine) fn has_values_of(&self, frame: &LogFrame) -> Result<bool, Error> {
         for extent in &frame.values {
+            // The file of a segment is durable before anything is appended to it, so one that is
+            // missing was deleted later.
             let segment = self.state.read().segments.get(&extent.segment).cloned();
-            let Some(segment) = segment else { return Ok(false) };
+            let Some(segment) = segment else { continue };
             let is_there = || -> io::Result<bool> {
                 let file = File::open(&segment.path)?;
+                settle(&file)?;
                 let end = extent.offset.saturating_add(extent.stored_bytes());
                 if end > file.metadata()?.len() {
                     return Ok(false);
@@ -154,14 +157,15 @@ impl Segments {
         Ok(true)
     }
 
-    /// Makes durable what an earlier process appended behind a place.
+    /// Makes durable what an earlier process appended behind a place. What could not be written is
+    /// not found any more after this.
     ///
     /// # Errors
     /// `Open`.
     pub(in crate::store::engine) fn sync_behind(&self, from: LogPlace) -> Result<(), Error> {
         for segment in self.state.read().segments.range(from.segment..).map(|(_, one)| one) {
             File::open(&segment.path)
-                .and_then(|file| file.sync_all())
+                .and_then(|file| settle(&file))
                 .map_err(|error| open_failed(&segment.path, &error))?;
         }
         Ok(())
@@ -196,6 +200,14 @@ fn decode_frame(bytes: &[u8]) -> Option<(Vec<Extent>, &[u8])> {
         })
     });
     Some((values.collect::<Option<_>>()?, rows))
+}
+
+/// Makes a file durable, and drops its pages from memory: after a failed write the system may keep
+/// what is not on the disk.
+fn settle(file: &File) -> io::Result<()> {
+    file.sync_all()?;
+    let _unsupported = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
+    Ok(())
 }
 
 fn log_prefix(segment: SegmentId) -> [u8; PREFIX_BYTES] {
@@ -244,6 +256,9 @@ fn next_frame(
 ) -> io::Result<Option<LogFrame>> {
     while end.saturating_sub(at) >= FRAME_HEADER_BYTES {
         let header = read_frame_header(file, at)?;
+        if header.is_none() && !is_unfinished(file, at, at + FRAME_HEADER_BYTES)? {
+            return Err(damaged("the header of a frame was changed"));
+        }
         let frame_end = header.and_then(|(length, _)| at.checked_add(frame_length(length)));
         if let (Some((length, name)), Some(frame_end)) = (header, frame_end)
             && frame_end <= end
@@ -276,15 +291,19 @@ fn next_frame(
     Ok(None)
 }
 
-/// Whether a frame was not written whole before a crash: it has no checksum at its end, or a sector
-/// in it has only zeros.
+/// Whether a frame, or its header, was not written whole before a crash: it ends in zeros, or a
+/// sector in it has only zeros. A whole frame ends in a checksum, a header in a number or a hash.
 fn is_unfinished(file: &File, begin: u64, end: u64) -> io::Result<bool> {
+    let mut checksum = [0; CHECKSUM_LENGTH];
+    file.read_exact_at(&mut checksum, end - CHECKSUM_LENGTH as u64)?;
+    Ok(checksum == [0; CHECKSUM_LENGTH] || has_empty_sector(file, begin, end)?)
+}
+
+/// Whether a range of a file has only zeros in a sector.
+fn has_empty_sector(file: &File, begin: u64, end: u64) -> io::Result<bool> {
     let length = usize::try_from(end - begin).map_err(|_| damaged("a frame is too long"))?;
     let mut bytes = vec![0; length];
     file.read_exact_at(&mut bytes, begin)?;
-    if bytes.ends_with(&[0; CHECKSUM_LENGTH]) {
-        return Ok(true);
-    }
     let first = usize::try_from(SECTOR_BYTES - begin % SECTOR_BYTES).unwrap_or(0).min(length);
     let (first, rest) = bytes.split_at(first);
     let sectors = rest.chunks(usize::try_from(SECTOR_BYTES).unwrap_or(usize::MAX));

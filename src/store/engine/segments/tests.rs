@@ -275,7 +275,7 @@ fn a_backup_has_a_value_behind_one_that_is_still_being_written() {
     segments.sync().unwrap();
     backup::prepare(backups.path(), &[]).unwrap();
     std::thread::scope(|scope| {
-        let backup = scope.spawn(|| segments.back_up(backups.path(), 1, &[]));
+        let backup = scope.spawn(|| Segments::back_up(backups.path(), 1, &[], &segments.ends()));
         std::thread::sleep(std::time::Duration::from_millis(20));
         write_frame(&file, offset, &[9; 32], &slow).unwrap();
         segment.places.lock().unfinished.remove(&offset);
@@ -364,7 +364,7 @@ fn a_last_frame_of_the_log_that_is_cut_is_ignored_and_a_changed_one_is_damage() 
             assert_eq!(found(&zeros).unwrap(), 1, "{cut}");
         }
     }
-    for at in [begin + 50, begin + 1500, whole.len() - 1] {
+    for at in (begin..begin + 50).chain([begin + 1500, whole.len() - 1]) {
         let mut changed = whole.clone();
         changed[at] ^= 1;
         let refused = found(&changed).unwrap_err().to_string();
