@@ -433,7 +433,7 @@ mod tests {
                 let separator = |c: char| c.is_whitespace() || c.is_control();
                 for word in text.split(separator).filter(|word| !word.is_empty()) {
                     let space = if wanted.is_empty() { "" } else { " " };
-                    let left = chars - wanted.chars().count();
+                    let left = chars.saturating_sub(wanted.chars().count());
                     wanted.extend(space.chars().chain(word.chars()).take(left));
                 }
             }
