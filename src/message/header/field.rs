@@ -74,6 +74,7 @@ impl<'a> Field<'a> {
     pub fn decoded(&self) -> String {
         one_line(&composed(&parse::text(self.readable().as_bytes())))
     }
+
     /// Appends `decoded` in the form in which values are compared (`header::folded`).
     pub fn push_folded(&self, out: &mut String) {
         let is_plain = self.value.len() <= limits::MAX_FIELD_BYTES

@@ -223,6 +223,51 @@ pub trait RowReader {
     }
 }
 
+impl<T: RowReader + ?Sized> RowReader for &T {
+    fn base(&self, account: AccountId) -> Result<u64, Error> {
+        (**self).base(account)
+    }
+
+    fn segments(&self) -> Option<&Segments> {
+        (**self).segments()
+    }
+
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        (**self).get(table, key)
+    }
+
+    fn get_many(
+        &self,
+        table: Table,
+        keys: &[Vec<u8>],
+        each: &mut LookupFn<'_>,
+    ) -> Result<(), Error> {
+        (**self).get_many(table, keys, each)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        reverse: bool,
+        each: &mut RowFn<'_>,
+    ) -> Result<(), Error> {
+        (**self).scan(table, from, to, reverse, each)
+    }
+
+    fn walk(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        first: WalkStep,
+        each: &mut WalkFn<'_>,
+    ) -> Result<(), Error> {
+        (**self).walk(table, from, to, first, each)
+    }
+}
+
 /// Counters of an engine since it was opened, for benches and metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {

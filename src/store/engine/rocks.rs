@@ -68,10 +68,12 @@ impl RocksEngine {
     }
 
     fn family(&self, table: Table) -> Result<&ColumnFamily, Error> {
-        self.db
-            .cf_handle(table.name())
-            .ok_or_else(|| Error::Io(format!("column family {} is missing", table.name())))
+        family(&self.db, table.name())
     }
+}
+
+fn family<'db>(db: &'db DB, name: &str) -> Result<&'db ColumnFamily, Error> {
+    db.cf_handle(name).ok_or_else(|| Error::Io(format!("column family {name} is missing")))
 }
 
 /// Makes the error for a store that cannot be opened, with a remedy. The directory is not in the

@@ -343,24 +343,3 @@ impl RowReader for Txn<'_> {
         scan_merged(self.stored(), overlay, table, range, each)
     }
 }
-
-impl RowReader for &Txn<'_> {
-    fn segments(&self) -> Option<&Segments> {
-        (*self).segments()
-    }
-
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        (*self).get(table, key)
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        from: &[u8],
-        to: &[u8],
-        reverse: bool,
-        each: &mut RowFn<'_>,
-    ) -> Result<(), Error> {
-        (*self).scan(table, from, to, reverse, each)
-    }
-}

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::Mutex;
 use rocksdb::{ColumnFamily, DB, FlushOptions, WriteBatch, WriteOptions};
 
-use super::{RocksEngine, io, open_error};
+use super::{RocksEngine, family, io, open_error};
 use crate::store::engine::overlay::StagedRows;
 use crate::store::engine::segments::Segments;
 use crate::store::engine::segments::log::{LogFrame, LogKind, LogPlace};
@@ -125,10 +125,6 @@ fn decode_puts(mut bytes: &[u8]) -> Option<Vec<Put>> {
     Some(puts)
 }
 
-fn family(db: &DB) -> Result<&ColumnFamily, Error> {
-    db.cf_handle(FAMILY).ok_or_else(|| Error::Io(format!("column family {FAMILY} is missing")))
-}
-
 fn without_log() -> WriteOptions {
     let mut options = WriteOptions::default();
     options.disable_wal(true);
@@ -136,7 +132,7 @@ fn without_log() -> WriteOptions {
 }
 
 fn read_position(db: &DB) -> Result<Option<Position>, Error> {
-    let row = db.get_cf(family(db)?, POSITION).map_err(|error| open_error(&error))?;
+    let row = db.get_cf(family(db, FAMILY)?, POSITION).map_err(|error| open_error(&error))?;
     let damaged = || open_error(&"corruption: the position of the journal is damaged");
     row.map(|row| Position::decode(&row).ok_or_else(damaged)).transpose()
 }
@@ -165,16 +161,18 @@ fn read_frames(
     };
     segments.read_log(position.place, &mut |frame| {
         let is_next = position.number.checked_add(1) == Some(frame.number);
-        match frame.kind {
-            // The cancelled frame may be in a segment that was deleted.
-            LogKind::Cancelled if is_next || frame.number == position.number => last = None,
-            LogKind::Rows if is_next => {}
-            LogKind::Rows | LogKind::Cancelled => return Err(damaged("lacks a frame")),
+        // The frame that is cancelled may be in a segment that was deleted.
+        let cancels_last = frame.kind == LogKind::Cancelled && frame.number == position.number;
+        if !is_next && !cancels_last {
+            return Err(damaged("lacks a frame"));
         }
         position = Position { number: frame.number, place: frame.end };
         match frame.kind {
             LogKind::Rows => last.replace(frame).map_or(Ok(()), &mut take),
-            LogKind::Cancelled => Ok(()),
+            LogKind::Cancelled => {
+                last = None;
+                Ok(())
+            }
         }
     })?;
     let Some(last) = last else { return Ok(JournalEnd { position, lost: None }) };
@@ -218,7 +216,7 @@ impl Journal {
             for put in &puts {
                 add_put(db, &mut batch, put)?;
             }
-            batch.put_cf(family(db)?, POSITION, at.encode());
+            batch.put_cf(family(db, FAMILY)?, POSITION, at.encode());
             db.write_opt(batch, &without_log()).map_err(|error| io(&error))
         })?;
         let state = JournalState { position, unflushed: 0, lost, failure: None };
@@ -232,16 +230,14 @@ fn begin(db: &DB, segments: &Segments) -> Result<Position, Error> {
     let position = Position { number: 0, place: segments.log_end() };
     let mut options = WriteOptions::default();
     options.set_sync(true);
-    db.put_cf_opt(family(db)?, POSITION, position.encode(), &options)
+    db.put_cf_opt(family(db, FAMILY)?, POSITION, position.encode(), &options)
         .map_err(|error| io(&error))?;
     Ok(position)
 }
 
 /// Adds the change of a row to a batch of RocksDB.
 pub(super) fn add_put(db: &DB, batch: &mut WriteBatch, put: &Put) -> Result<(), Error> {
-    let name = put.table.name();
-    let family =
-        db.cf_handle(name).ok_or_else(|| Error::Io(format!("column family {name} is missing")))?;
+    let family = family(db, put.table.name())?;
     match &put.value {
         Some(value) => batch.put_cf(family, &put.key, value),
         None => batch.delete_cf(family, &put.key),
@@ -259,7 +255,7 @@ impl RocksEngine {
         if let Some(failure) = &state.failure {
             return Err(failure.clone());
         }
-        let family = family(&self.db)?;
+        let family = family(&self.db, FAMILY)?;
         // RocksDB refuses writes while a flush cannot be finished, as on a full disk. This shows it
         // before the rows are in the log.
         self.put_position(state.position)?;
@@ -299,7 +295,7 @@ impl RocksEngine {
     /// Sets the position of the tables to the end of the journal. Fails if RocksDB refuses writes.
     fn put_position(&self, position: Position) -> Result<(), Error> {
         self.db
-            .put_cf_opt(family(&self.db)?, POSITION, position.encode(), &without_log())
+            .put_cf_opt(family(&self.db, FAMILY)?, POSITION, position.encode(), &without_log())
             .map_err(|error| io(&error))
     }
 
@@ -317,7 +313,7 @@ impl RocksEngine {
 
     /// Flushes all tables together.
     pub(super) fn flush_all(&self, waits: bool) -> Result<(), Error> {
-        let mut families = vec![family(&self.db)?];
+        let mut families = vec![family(&self.db, FAMILY)?];
         for table in Table::ALL {
             families.push(self.family(*table)?);
         }

@@ -7,10 +7,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rocksdb::{DB, ReadOptions};
+use rocksdb::DB;
 
 use super::journal::unflushed_rows;
-use super::{io, open_error, read_options, scan, tuning};
+use super::{family, io, open_error, read_options, scan, tuning};
 use crate::store::Options;
 use crate::store::engine::overlay::{Overlay, StagedRows, scan_merged};
 use crate::store::engine::segments::Segments;
@@ -66,20 +66,13 @@ impl fmt::Debug for ReadOnlyEngine {
     }
 }
 
-impl Tables {
-    fn family(&self, table: Table) -> Result<&rocksdb::ColumnFamily, Error> {
-        let missing = || Error::Io(format!("column family {} is missing", table.name()));
-        self.db.cf_handle(table.name()).ok_or_else(missing)
-    }
-}
-
 impl RowReader for Tables {
     fn segments(&self) -> Option<&Segments> {
         Some(&self.segments)
     }
 
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        self.db.get_cf(self.family(table)?, key).map_err(|error| io(&error))
+        self.db.get_cf(family(&self.db, table.name())?, key).map_err(|error| io(&error))
     }
 
     fn scan(
@@ -93,8 +86,9 @@ impl RowReader for Tables {
         if from >= to {
             return Ok(());
         }
-        let options: ReadOptions = read_options(from, to);
-        scan(self.db.raw_iterator_cf_opt(self.family(table)?, options), [from, to], reverse, each)
+        let family = family(&self.db, table.name())?;
+        let rows = self.db.raw_iterator_cf_opt(family, read_options(from, to));
+        scan(rows, [from, to], reverse, each)
     }
 }
 
@@ -126,30 +120,9 @@ impl RowReader for ReadOnlyEngine {
     }
 }
 
-/// A snapshot of a store that does not change is the store.
-impl RowReader for &ReadOnlyEngine {
-    fn segments(&self) -> Option<&Segments> {
-        (*self).segments()
-    }
-
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        (*self).get(table, key)
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        from: &[u8],
-        to: &[u8],
-        reverse: bool,
-        each: &mut RowFn<'_>,
-    ) -> Result<(), Error> {
-        (*self).scan(table, from, to, reverse, each)
-    }
-}
-
 impl Engine for ReadOnlyEngine {
     fn snapshot(&self) -> Box<dyn RowReader + '_> {
+        // The store does not change.
         Box::new(self)
     }
 

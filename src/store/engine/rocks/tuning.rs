@@ -17,7 +17,8 @@ const MIB: usize = 1 << 20;
 pub(super) fn database_options(
     settings: &Options,
 ) -> (rocksdb::Options, Vec<ColumnFamilyDescriptor>) {
-    let mut options = without_flush_at_close();
+    // The journal has what is not flushed when the database is closed.
+    let mut options = default_options_with("avoid_flush_during_shutdown=true");
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     // A log that is missing or shorter than it was counts as damage, too.
     options.set_track_and_verify_wals_in_manifest(true);
@@ -37,20 +38,6 @@ pub(super) fn database_options(
     });
     let journal = ColumnFamilyDescriptor::new(journal::FAMILY, rocksdb::Options::default());
     (options, families.chain([journal]).collect())
-}
-
-/// Returns the default options, but without a flush when the database is closed: the journal has
-/// what is not flushed.
-fn without_flush_at_close() -> rocksdb::Options {
-    let mut options = rocksdb::Options::default();
-    match options.get_options_from_string("avoid_flush_during_shutdown=true") {
-        Ok(changed) => changed,
-        // Then the database takes longer to close.
-        Err(error) => {
-            tracing::warn!(%error, "tables are flushed when the store is closed");
-            options
-        }
-    }
 }
 
 /// Returns the options of one table, by what its declaration says of its rows.
@@ -122,18 +109,25 @@ fn table_options(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Op
 /// order: RocksDB then begins to look for the place of a row where the one before it was inserted.
 /// Each different beginning of a key takes about 200 bytes in the table in memory.
 fn insertion_hints(table: Table) -> rocksdb::Options {
-    let mut options = rocksdb::Options::default();
     let prefix = table.tunings().iter().find_map(|tuning| match tuning {
         Tuning::OrderedAfter(bytes) => Some(*bytes),
         _ => None,
     });
-    let Some(bytes) = prefix else { return options };
-    let text = format!("memtable_insert_with_hint_prefix_extractor=rocksdb.FixedPrefix.{bytes}");
-    match options.get_options_from_string(text) {
-        Ok(hinted) => hinted,
-        // Without hints everything is the same but slower.
+    prefix.map_or_else(rocksdb::Options::default, |bytes| {
+        default_options_with(&format!(
+            "memtable_insert_with_hint_prefix_extractor=rocksdb.FixedPrefix.{bytes}"
+        ))
+    })
+}
+
+/// Returns the default options with one that the binding has no function for. It must be one
+/// without which everything is the same but slower.
+fn default_options_with(option: &str) -> rocksdb::Options {
+    let mut options = rocksdb::Options::default();
+    match options.get_options_from_string(option) {
+        Ok(changed) => changed,
         Err(error) => {
-            tracing::warn!(table = table.name(), %error, "insertions have no hints");
+            tracing::warn!(option, %error, "an option of RocksDB is not set");
             options
         }
     }

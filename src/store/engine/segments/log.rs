@@ -11,6 +11,7 @@
 //!   a power failure left unfinished. A reader steps from frame to frame, and where there is no
 //!   header of a frame it searches for the next frame of the log.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt as _;
@@ -129,14 +130,17 @@ impl Segments {
     /// # Errors
     /// `Open` if a segment cannot be read.
     pub(in crate::store::engine) fn has_values_of(&self, frame: &LogFrame) -> Result<bool, Error> {
+        let mut settled = BTreeSet::new();
         for extent in &frame.values {
             // The file of a segment is durable before anything is appended to it, so one that is
             // missing was deleted later.
             let segment = self.state.read().segments.get(&extent.segment).cloned();
             let Some(segment) = segment else { continue };
-            let is_there = || -> io::Result<bool> {
+            let mut is_there = || -> io::Result<bool> {
                 let file = File::open(&segment.path)?;
-                settle(&file)?;
+                if settled.insert(extent.segment) {
+                    settle(&file)?;
+                }
                 let end = extent.offset.saturating_add(extent.stored_bytes());
                 if end > file.metadata()?.len() {
                     return Ok(false);

@@ -62,18 +62,12 @@ impl Segment {
     /// Takes space of the disk for what is appended next. A sync then need not look for space,
     /// which takes longer than to write a short message.
     pub(super) fn allocate(&self, file: &File, end: u64) {
-        let allocated = self.allocated.load(Ordering::Relaxed);
+        if end <= self.allocated.load(Ordering::Relaxed) {
+            return;
+        }
         let next = end.saturating_add(ALLOCATED_BYTES);
-        let is_first = || {
-            let swap = self.allocated.compare_exchange(
-                allocated,
-                next,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
-            swap.is_ok()
-        };
-        if end > allocated && is_first() {
+        let allocated = self.allocated.fetch_max(next, Ordering::Relaxed);
+        if allocated < end {
             // Without it, or on a full disk, the write takes what it needs.
             let keep = rustix::fs::FallocateFlags::KEEP_SIZE;
             let _unused = rustix::fs::fallocate(file, keep, allocated, next - allocated);
