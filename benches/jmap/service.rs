@@ -16,9 +16,10 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Starts the service on the store in a directory.
+    /// Starts the service on the store in a directory. A process can run only one service at a
+    /// time, because the folder of the sockets is named after the process.
     pub(crate) fn start(dir: &Path) -> Self {
-        // The path of a socket is limited, and `dir` may be too long.
+        // The path of a socket has at most 107 bytes, and that of `dir` may be longer.
         let sockets = std::env::temp_dir().join(format!("restante-bench-{}", std::process::id()));
         fs::remove_dir_all(&sockets).ok();
         fs::create_dir_all(&sockets).expect("the directory");

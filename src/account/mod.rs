@@ -3,9 +3,9 @@
 //! - An alias domain is first replaced by the real one. Then the address resolves to an account by
 //!   itself, without its detail (`user+detail`), or by the catch-all of its domain, in this order.
 //! - The whole directory is held in memory, and read anew after a change is durable.
-//! - A row is lost if it is missing and another row names it: the row of an account names its
-//!   addresses, and the row of an address its account.
-//! - For an address that may resolve through a damaged or lost row there is an error, not `None`.
+//! - The row of an account names its addresses, and the row of an address names its account. A row
+//!   is lost if it is missing though another row names it.
+//! - Looking up an address that may resolve through a damaged or lost row is an error, not `None`.
 
 mod acquaintance;
 mod address_lists;
@@ -76,6 +76,7 @@ pub struct ResolvedAddress {
     pub detail: Option<String>,
 }
 
+/// Says which addresses are those of one account. Later changes of the directory are not seen.
 #[derive(Debug, Clone)]
 pub struct OwnAddresses {
     account: AccountId,
@@ -111,6 +112,7 @@ struct DirectoryCache {
     alias_domains: Vec<(String, String)>,
     /// By the hash of the token.
     tokens: HashMap<[u8; 32], (AccountId, Option<UtcMillis>)>,
+    /// The largest number of passwords that one account has.
     max_passwords: usize,
     /// The errors of damaged or lost rows, by the keys of `accounts` and `addresses`.
     damaged_accounts: BTreeMap<AccountId, Error>,
@@ -168,6 +170,8 @@ impl Directory {
         *reported = damage;
     }
 
+    /// Whether there is no account, not even a damaged or lost one.
+    ///
     /// # Errors
     /// If the store cannot be read.
     pub fn is_empty(&self) -> Result<bool, Error> {
@@ -188,6 +192,8 @@ impl Directory {
         Ok(row.map(|row| ResolvedAddress { account, row, address, detail }))
     }
 
+    /// Returns the addresses of an account as the directory has them now.
+    ///
     /// # Errors
     /// If the store cannot be read.
     pub fn own_addresses(&self, account: AccountId) -> Result<OwnAddresses, Error> {
@@ -223,6 +229,9 @@ impl Directory {
         Ok(expires.is_none_or(|expires| now < expires).then_some(*account))
     }
 
+    /// Returns the largest number of passwords that one account has. `Logins::verify` tries as many
+    /// for every name, so that its time does not tell which accounts exist.
+    ///
     /// # Errors
     /// If the store cannot be read.
     pub fn max_passwords(&self) -> Result<usize, Error> {
@@ -255,8 +264,9 @@ impl Directory {
         Ok(self.cache()?.catch_alls.get(&account).cloned().unwrap_or_default())
     }
 
-    /// Does the same as `find_account`. Where damage stops `find_account`, returns an id unchecked,
-    /// and looks an address up in its row, else in the lists of the accounts' rows.
+    /// Finds the account that `find_account` finds. If damaged or lost rows prevent that, returns
+    /// the account whose id is `name`, without checking whether it exists; else the account that
+    /// the row of the address `name` names; else the one whose row lists this address.
     ///
     /// # Errors
     /// `Corrupt` if damage stopped `find_account` and nothing was found; others if the store cannot
@@ -330,7 +340,7 @@ impl OwnAddresses {
         self.cache.row(&self.settings.stored_form(address).to_string()).is_err()
     }
 
-    /// The domain is in folded form.
+    /// Whether the account has the catch-all of `domain`, which is in folded form.
     ///
     /// # Errors
     /// `Corrupt` if the row of the catch-all is damaged or lost.

@@ -1,8 +1,10 @@
-//! Turns the values of the configuration into the settings of each room.
+//! Turns the values of the configuration into the settings of the rooms, and says which changed
+//! values need a restart.
 //!
 //! - The values must have passed `check`.
-//! - Certificates, keys and the relay's password are read from their files here, so these
-//!   conversions can fail.
+//! - Certificates, keys and the relay's password are read from their files, so these conversions
+//!   can fail.
+//! - The settings of the HTTP listener are in `http.rs`, the keys for DKIM in `dkim.rs`.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -56,7 +58,7 @@ impl Config {
         }
     }
 
-    /// The default is the name of the machine.
+    /// Returns `[lmtp] hostname`, or else the name of the machine.
     #[must_use]
     pub fn hostname(&self) -> String {
         let machine_name = || {
@@ -93,7 +95,8 @@ impl Config {
         }
     }
 
-    /// `systemd_passes` tells whether systemd passes a socket with the given name.
+    /// Returns where to listen for LMTP. `systemd_passes` tells whether systemd passes a socket
+    /// with the given name.
     #[must_use]
     pub fn lmtp_addresses(&self, systemd_passes: impl Fn(&str) -> bool) -> Vec<ListenAddress> {
         match &self.lmtp.listen {
@@ -288,7 +291,7 @@ impl Config {
 
     #[must_use]
     pub fn control_settings(&self) -> ControlSettings {
-        // Base64 is 4/3 of the size.
+        // Base64 takes 4/3 of the size; 3/2 leaves room.
         let encoded_message = self.limits.message.0.saturating_mul(3) / 2;
         ControlSettings {
             vacation: self.vacation_settings(),

@@ -1,4 +1,5 @@
-//! Reads the clocks of the machine, and converts times to and from the formats of mail and JMAP.
+//! Reads the clocks of the machine, writes times in the formats of mail, JMAP, mbox files and
+//! people, and reads those of JMAP. `message::parse::date` reads the dates of mail.
 
 #[cfg(any(test, feature = "internals"))]
 mod fixed;
@@ -13,8 +14,9 @@ use jiff::{Span, Timestamp};
 #[cfg(any(test, feature = "internals"))]
 pub use fixed::FixedClock;
 
-/// An instant, in milliseconds since 1970-01-01T00:00:00Z. Texts of instants outside the years
-/// -9999 to 9999 are those of the instant 0.
+/// An instant, in milliseconds since 1970-01-01T00:00:00Z. The calendar of `jiff::Timestamp` has
+/// the years -9999 to 9999, without their first day and their last two. Texts and days of instants
+/// beyond it are those of the instant 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct UtcMillis(pub i64);
 
@@ -84,8 +86,8 @@ impl UtcMillis {
         last.to_zoned(zone).strftime("%Y-%m-%d").to_string()
     }
 
-    /// Returns the day `offset` days after the day of this instant, in the zone of `local_in`;
-    /// `None` beyond the calendar.
+    /// Returns the day `offset` days after the day of this instant, in the zone of `local_in`.
+    /// Returns `None` if that day is beyond the calendar.
     #[must_use]
     pub fn day(self, name: Option<&str>, offset: i32) -> Option<Day> {
         let zone = name.and_then(zone).unwrap_or_else(TimeZone::system);

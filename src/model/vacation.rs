@@ -7,6 +7,7 @@ use super::absence::{Absence, Audience, Days, Variant};
 use super::address::{Address, AddressError, domain_is_well_formed, fold_domain};
 use super::clock::UtcMillis;
 use super::email::EmailAddress;
+use super::limits;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VacationResponse {
@@ -102,7 +103,7 @@ impl FromStr for ExcludedSender {
         match text.strip_prefix('@').unwrap_or(text) {
             domain if domain.contains('@') => Ok(Self::Address(Address::parse(text)?.folded())),
             domain if domain.chars().any(char::is_control) => Err(AddressError::Control),
-            domain if domain.len() > 255 => Err(AddressError::Long),
+            domain if domain.len() > limits::MAX_DOMAIN_BYTES => Err(AddressError::Long),
             domain if domain_is_well_formed(domain) => Ok(Self::Domain(fold_domain(domain))),
             _ => Err(AddressError::Domain),
         }

@@ -1,5 +1,10 @@
-//! Decides about each message of the corpus of real mail, and compares with the corpus's column
-//! `vacation_reply`. The owner is away, the recipient is named, and nobody was told before.
+//! Compares the decisions about the messages of a corpus of real mail with the corpus's table: its
+//! column `vacation_reply`, and `reasons` if both refuse a reply.
+//!
+//! - Only rows with confidence `high` and the answer `yes` or `no` are compared.
+//! - The recipient is the first address in the message's destination fields that is not the
+//!   sender. Messages without one are left out.
+//! - The owner is away, and no sender was told before.
 
 use super::tests::{TestLookup, decide_with};
 use super::{Input, Notice, ReplyDecision, Settings, Silence};
@@ -11,8 +16,8 @@ use crate::model::{Address, Identity, UtcMillis, VacationResponse};
 const KNOWN_DIFFERENCES: &[(&str, &str)] =
     &[("auto/flanker.aol.eml", "list"), ("auto/mox.example.eml", "system-sender")];
 
-/// The envelope sender as Postfix would give it. A bare local part gets a domain; of a whole
-/// mailbox that the table took from the header, the address is used.
+/// Returns the envelope sender of the table's column `env_from`: an address, or a local part, which
+/// gets a domain, or the last address of a header field.
 fn envelope_sender(cell: &str) -> Option<Address> {
     let bare = || {
         (!cell.is_empty() && !cell.contains('@'))

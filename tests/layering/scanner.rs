@@ -1,4 +1,5 @@
-//! Reads the text of Rust files: which modules and crates they name, without comments and literals.
+//! Finds the Rust files of a folder, and the modules and crates that their code names. Comments and
+//! strings are skipped.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,9 +25,9 @@ impl Source {
         self.names_below(1)
     }
 
-    /// Returns the segments that follow the first `depth` segments of this module's own path. A
-    /// path by `super` that ends deeper names the segment above it, too. Each name is there once,
-    /// with the line of the first place.
+    /// Returns what follows the first `depth` segments of this module's own path in all paths by
+    /// `crate` or `super` that lead there. A path by `super` that stays deeper names this module's
+    /// own segment. Each name is returned once, with the line of its first place.
     fn names_below(&self, depth: usize) -> Vec<(String, usize)> {
         let words = words(&self.text);
         let word = |at: usize| words.get(at).map_or("", |(word, _)| word.as_str());
@@ -85,8 +86,9 @@ impl Source {
         once
     }
 
-    /// Returns the segments right below a room, in paths from the crate's root or by `super`, with
-    /// their lines.
+    /// Returns what follows `crate::room::` in paths, and what follows a `super` that leads to this
+    /// module's own room, with their lines. So this module must be in `room`. Inline modules are
+    /// not considered.
     pub(crate) fn named_within(&self, room: &str) -> Vec<(String, usize)> {
         let words = words(&self.text);
         let word = |at: usize| words.get(at).map_or("", |(word, _)| word.as_str());
@@ -166,8 +168,8 @@ pub(crate) fn heads(words: &[(String, usize)], at: usize) -> Vec<(String, usize)
     found
 }
 
-/// Returns the words, `::`, and every other sign of a Rust text, in order and with their lines,
-/// without blanks, comments and literals.
+/// Returns the words (names, keywords and numbers), `::`, and every other sign of a Rust text, in
+/// order and with their lines. Blanks, comments, strings and character literals are left out.
 pub(crate) fn words(text: &str) -> Vec<(String, usize)> {
     let chars: Vec<char> = text.chars().collect();
     let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
@@ -198,10 +200,8 @@ pub(crate) fn words(text: &str) -> Vec<(String, usize)> {
                     }
                 }
             }
-            'r' if (at(i + 1) == '"' || (at(i + 1) == '#' && matches!(at(i + 2), '"' | '#')))
-                && !joined(&chars, i) =>
-            {
-                i += 1;
+            'b' | 'c' | 'r' if is_raw_string(&chars[i..]) => {
+                i += if at(i) == 'r' { 1 } else { 2 };
                 let mut hashes = 0;
                 while at(i) == '#' {
                     hashes += 1;
@@ -251,10 +251,13 @@ pub(crate) fn words(text: &str) -> Vec<(String, usize)> {
     found
 }
 
-/// Whether the character at `i` continues a word. The `b` of a byte string does not count.
-fn joined(chars: &[char], i: usize) -> bool {
-    let before = i.checked_sub(1).and_then(|k| chars.get(k)).copied().unwrap_or(' ');
-    before != 'b' && (before.is_alphanumeric() || before == '_')
+/// Whether a text begins with a raw string, such as `r"…"` or `br#"…"#`.
+fn is_raw_string(chars: &[char]) -> bool {
+    let rest = match chars {
+        ['r', rest @ ..] | ['b' | 'c', 'r', rest @ ..] => rest,
+        _ => return false,
+    };
+    rest.iter().find(|c| **c != '#') == Some(&'"')
 }
 
 pub(crate) fn root() -> &'static Path {

@@ -469,7 +469,8 @@ mod tests {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             });
-            // This takes longer than a client may read nothing.
+            // With every `step` this takes longer than the window of one second, after which the
+            // pace is checked.
             assert_eq!(
                 socket.send_text("x".repeat(4 << 20), || may_continue).await,
                 is_sent,

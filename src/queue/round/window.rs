@@ -1,4 +1,7 @@
-//! Fills the window of wake-ups.
+//! Reads wake-ups from the store: into the window, at the start, and for removing sent actions.
+//!
+//! The window (`Scheduler::in_window`) is the bounded set of actions that the scheduler has in
+//! memory. Of these, the `ready` ones are tried next.
 
 use super::{CurrentTime, Scheduler, WAKEUPS_PER_READ, action_key};
 use crate::model::{ActionState, UtcMillis, limits};
@@ -6,8 +9,8 @@ use crate::outbox::is_delayed;
 use crate::queue::attempt::lanes;
 use crate::store::{Error, WakeCondition, Wakeup};
 
-/// How far before the first due wake-up the next read begins: a commit may become visible later
-/// than one that began after it.
+/// The next read of the queue begins this long before the earliest wake-up of the last read: a
+/// commit may become visible later than one that began after it, so an earlier wake-up may appear.
 const VISIBILITY_LAG: std::time::Duration = std::time::Duration::from_secs(5);
 const MAX_INTERRUPTED: usize = 10_000;
 

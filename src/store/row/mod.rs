@@ -52,6 +52,8 @@ use super::error::{Error, hex};
 use super::table::Present;
 use crate::model::{EmailId, ObjectId, ThreadId};
 
+/// A row of `TABLE` that is fields behind the version of its format, of which `VERSION` is the
+/// newest. Its type has `RowFormat`, too. `docs/storage.md` lists the tables.
 pub trait Row: Sized {
     const TABLE: Table;
     const VERSION: u8 = 1;
@@ -99,6 +101,8 @@ pub(super) fn decode_with<T>(
     if input.0.is_empty() { Ok(row) } else { Err(corrupt("bytes after the last field")) }
 }
 
+/// A value that is stored as a row. A type of fields implements `Row` and has this through it. A
+/// type with a form of its own implements this: a bare id, or a row of numbers of fixed width.
 pub(crate) trait RowFormat: Sized {
     fn to_bytes(&self) -> Vec<u8>;
 

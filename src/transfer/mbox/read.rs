@@ -28,8 +28,8 @@ pub struct MboxMessage {
     pub flags: MessageFlags,
     pub from_date: Option<UtcMillis>,
     pub id: Option<EmailId>,
-    /// Whether the message is complete: an exported one has its whole size, another one ends with
-    /// an empty line.
+    /// Whether the message is complete: an empty line follows it, and an exported one has the size
+    /// that X-Restante states.
     pub whole: bool,
     /// Whether an interrupted export wrote only some of the added fields.
     pub begun: bool,
@@ -49,7 +49,7 @@ pub struct MboxReader<R> {
 }
 
 impl<R: BufRead> MboxReader<R> {
-    /// Larger messages than `max_bytes` are skipped.
+    /// Messages larger than `max_bytes` are read as `MboxEntry::TooLarge`.
     pub fn new(input: R, max_bytes: usize) -> Self {
         Self { input, max_bytes, at: 0, next: None, is_started: false }
     }
@@ -193,6 +193,7 @@ impl<R: BufRead> MboxReader<R> {
     }
 }
 
+/// The value of the field X-Restante, which the head of `mbox/mod.rs` describes.
 struct ExportMark {
     id: EmailId,
     bytes: u64,
@@ -200,7 +201,7 @@ struct ExportMark {
     open: bool,
 }
 
-/// Whether a line is a field that an export adds, or the beginning of one.
+/// Whether a line is a field that an export adds (see `mbox/mod.rs`), or the beginning of one.
 fn is_added(line: &[u8]) -> bool {
     ["Status:", "X-Status:", "X-Keywords:", "X-Restante:"].iter().any(|name| {
         let name = name.as_bytes();
@@ -241,8 +242,8 @@ fn mark(field: &Field<'_>) -> Option<ExportMark> {
     })
 }
 
-/// A line that begins a message must have a date, because some programs write other lines with
-/// `From ` unquoted.
+/// Whether a line after an empty line begins another message. It must have a date, because some
+/// programs write other lines with `From ` unquoted. The first line of a file needs none.
 fn begins(line: &[u8]) -> bool {
     line.starts_with(b"From ") && from_date(line).is_some()
 }

@@ -1,5 +1,7 @@
 //! Writes `Content-Disposition` (RFC 6266) and checks media types (RFC 9110 §8.3.1) for downloads.
 
+use crate::model::limits;
+
 const MAX_NAME_BYTES: usize = 512;
 
 /// Returns `attachment` with a file name in two forms: `filename` in ASCII, and `filename*` in
@@ -48,7 +50,8 @@ pub fn media_type(text: &str) -> Option<&str> {
     let essence = text.split(';').next().unwrap_or_default().trim_end();
     let (kind, subtype) = essence.split_once('/')?;
     let is_printable = text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
-    (text.len() <= 255 && is_token(kind) && is_token(subtype) && is_printable).then_some(text)
+    let fits = text.len() <= limits::MAX_MEDIA_TYPE_BYTES;
+    (fits && is_token(kind) && is_token(subtype) && is_printable).then_some(text)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Reads and writes I-JSON (RFC 7493), which JMAP requires (RFC 8620 §1.5).
 //!
-//! - I-JSON is JSON in UTF-8 without repeated names, without noncharacters, and without whole
-//!   numbers that a double cannot represent. Anything else is refused, and not written.
-//! - The depth is checked before a value is built, and the number of values meanwhile, because a
-//!   value needs ten times the memory of its text.
+//! - `read` refuses repeated names, noncharacters, whole numbers beyond ±(2^53-1), and text that is
+//!   not UTF-8. `write` replaces noncharacters and refuses nothing.
+//! - The depth is checked before a value is built, and the number of values meanwhile: a value may
+//!   need ten times the memory of its text.
 
 use std::fmt;
 
@@ -25,8 +25,11 @@ pub enum JsonError {
     TooManyValues,
 }
 
+/// Parses one JSON value, after which only blanks may follow.
+///
 /// # Errors
-/// `JsonError`.
+/// `TooDeep` above `limits::MAX_JSON_DEPTH`, `TooManyValues` above `limits::MAX_JSON_VALUES`, and
+/// `NotJson` for anything else that is not I-JSON.
 pub fn read(text: &[u8]) -> Result<Value, JsonError> {
     if deeper_than(text, limits::MAX_JSON_DEPTH) {
         return Err(JsonError::TooDeep);
@@ -45,11 +48,11 @@ pub fn read(text: &[u8]) -> Result<Value, JsonError> {
     })
 }
 
-/// Replaces noncharacters, which mail may contain, by U+FFFD.
+/// Writes a value without blanks. Noncharacters, which mail may contain, are replaced by U+FFFD.
 #[must_use]
 pub fn write(value: &Value) -> Vec<u8> {
     let text = value.to_string();
-    // Every noncharacter begins with one of these bytes, which are rare.
+    // In UTF-8 every noncharacter begins with a byte from 0xef on. These are rare.
     let is_suspect = text.bytes().any(|byte| byte >= 0xef);
     if is_suspect && text.contains(is_noncharacter) {
         return text.replace(is_noncharacter, "\u{fffd}").into_bytes();
@@ -57,17 +60,18 @@ pub fn write(value: &Value) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The bytes of a node of a `serde_json::Map`, which has room for 11 members and is usually two
-/// thirds full.
+/// The bytes of a node of a `serde_json::Map`, which has room for 11 members.
 const NODE_BYTES: usize = 11 * (size_of::<String>() + size_of::<Value>()) + 16;
+/// The usual number of members in a node.
 const NODE_MEMBERS: usize = 8;
 
+/// Returns about how many bytes of memory a value takes.
 #[must_use]
 pub fn weight(value: &Value) -> usize {
     weight_within(value, usize::MAX).unwrap_or(usize::MAX)
 }
 
-/// Returns `None` above `max`.
+/// Returns the same estimate as `weight`, or `None` above `max`.
 #[must_use]
 pub fn weight_within(value: &Value, max: usize) -> Option<usize> {
     let mut bytes_left = max;

@@ -1,7 +1,7 @@
 //! Reads the parameters of MAIL and RCPT, and the attributes of XFORWARD and XCLIENT.
 
 use crate::model::{
-    BodyType, ClientInfo, DsnNotify, DsnReturn, Envelope, OriginalRecipient, Recipient,
+    BodyType, ClientInfo, DsnNotify, DsnReturn, Envelope, OriginalRecipient, Recipient, limits,
 };
 use crate::wire::smtp::Reply;
 use crate::wire::smtp::path::{utf8_addr, xtext};
@@ -43,8 +43,8 @@ pub(super) fn mail(envelope: &mut Envelope, parameters: &EsmtpParameters) -> Res
                 }
             }
             "ENVID" => {
-                envelope.envid =
-                    Some(xtext(value).ok().filter(|id| id.len() <= 100).ok_or_else(invalid)?);
+                let fits = |id: &String| id.len() <= limits::MAX_ENVID_BYTES;
+                envelope.envid = Some(xtext(value).ok().filter(fits).ok_or_else(invalid)?);
             }
             // The last hop does not need the submitter.
             "AUTH" => drop(xtext(value).map_err(|_| invalid())?),
@@ -61,9 +61,9 @@ pub(super) fn rcpt(recipient: &mut Recipient, parameters: &EsmtpParameters) -> R
         match keyword.as_str() {
             "NOTIFY" => recipient.notify = DsnNotify::parse(value).ok_or_else(invalid)?,
             "ORCPT" => {
-                recipient.original = Some(
-                    original_recipient(value).filter(|_| value.len() <= 500).ok_or_else(invalid)?,
-                );
+                let fits = value.len() <= limits::MAX_ORCPT_BYTES;
+                recipient.original =
+                    Some(original_recipient(value).filter(|_| fits).ok_or_else(invalid)?);
             }
             _ => return Err(unsupported(keyword)),
         }
