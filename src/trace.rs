@@ -48,6 +48,8 @@ impl std::fmt::Debug for LevelHandle {
 }
 
 impl LevelHandle {
+    /// Replaces the level of the running log.
+    ///
     /// # Errors
     /// `Level` if the text is not a level, `Again` if the log does not take a new one. The old
     /// level stays.

@@ -15,7 +15,7 @@ use crate::vacation::{AccountLookup, is_own_id, plain_in_domain};
 /// How many emails that name the sender are examined for each form of the sender's address.
 const MAX_EMAILS_EXAMINED: usize = 1000;
 
-/// One account at one time.
+/// What the vacation responder asks about one account, answered from one snapshot.
 #[derive(Debug, Clone, Copy)]
 pub struct AccountSnapshot<'a> {
     pub snapshot: &'a Snapshot<'a>,

@@ -70,7 +70,8 @@ impl Directory {
         Ok(rows.filter_map(|(address, row)| leads_here(row).then_some(address)).collect())
     }
 
-    /// A lost or damaged address row is replaced, unless it may belong to another account.
+    /// Gives an account the address `key`: writes the address row and adds it to the account's
+    /// list. A lost or damaged address row is replaced, unless it may belong to another account.
     ///
     /// # Errors
     /// Those of `check_key_is_free`; `NotFound` if there is no such account; others if the store
@@ -86,8 +87,9 @@ impl Directory {
         self.write_address(account, key, Some(row), &addresses)
     }
 
-    /// If the address row is readable, `check` must allow this. If it is lost or damaged, the list
-    /// in the account's row must contain the address.
+    /// Takes the address `key` away from an account: deletes the address row and removes it from
+    /// the account's list. If the address row is readable, `check` must allow this. If it is lost
+    /// or damaged, the list in the account's row must contain the address.
     ///
     /// # Errors
     /// `NotFound` if nobody has the address, or there is no such account; `Corrupt` if the address

@@ -168,6 +168,8 @@ impl Directory {
         })
     }
 
+    /// Gives an account another address.
+    ///
     /// # Errors
     /// `Conflict` if the address is taken, `NotFound` if there is no such account; others if the
     /// store fails.
@@ -260,7 +262,7 @@ impl Directory {
         }
     }
 
-    /// A primary address is removed only with its account.
+    /// Takes an alias away from an account. A primary address is removed only with its account.
     ///
     /// # Errors
     /// `NotFound` if nobody has the address or there is no such account, `Conflict` if the address
@@ -277,6 +279,8 @@ impl Directory {
         })
     }
 
+    /// Takes the catch-all of a domain away from an account.
+    ///
     /// # Errors
     /// The same as `remove_alias`.
     pub fn remove_catch_all(&self, account: AccountId, domain: &str) -> Result<(), Error> {
@@ -288,6 +292,8 @@ impl Directory {
         })
     }
 
+    /// Makes an alias domain an ordinary domain again.
+    ///
     /// # Errors
     /// `NotFound` if it is none; others if the store fails.
     pub fn remove_alias_domain(&self, alias: &str) -> Result<(), Error> {

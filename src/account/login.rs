@@ -155,6 +155,8 @@ struct Inner {
 }
 
 impl Logins {
+    /// Creates an empty cache and empty counts of failures.
+    ///
     /// # Errors
     /// If the machine has no randomness.
     pub fn new(directory: Directory, clock: Arc<dyn Clock>) -> Result<Self, Error> {

@@ -344,6 +344,8 @@ impl Service {
         Ok(need_restart)
     }
 
+    /// Checks that the store still accepts writes.
+    ///
     /// # Errors
     /// `Poisoned`, after a write failed.
     pub fn health(&self) -> Result<(), store::Error> {

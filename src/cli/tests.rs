@@ -1,3 +1,5 @@
+//! Tests of the command line as a whole.
+
 use std::path::Path;
 
 use clap::CommandFactory as _;

@@ -26,6 +26,8 @@ impl Config {
 }
 
 impl DkimKeySection {
+    /// Reads the private key from its file.
+    ///
     /// # Errors
     /// The problem of the file or the key, with a remedy.
     pub fn read(&self) -> Result<SigningKey, String> {

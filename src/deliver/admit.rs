@@ -8,7 +8,8 @@ use crate::model::{Envelope, Recipient};
 use crate::wire::smtp::Reply;
 
 impl Deliverer {
-    /// Quotas are only compared here: the commit checks them again.
+    /// Answers the RCPT command of one recipient. Quotas are only compared here: the commit checks
+    /// them again.
     pub(super) fn admit_one(
         &self,
         session: &mut DeliveryTransaction,

@@ -25,7 +25,8 @@ pub(super) struct DeliveryContext<'a> {
 }
 
 impl DeliveryContext<'_> {
-    /// A message whose header cannot be parsed is not answered.
+    /// Returns what in the header speaks against an answer. A message whose header cannot be parsed
+    /// is not answered.
     pub(super) fn facts(&self) -> &AutoReplyFacts {
         self.facts.get_or_init(|| {
             let unreadable = || AutoReplyFacts {

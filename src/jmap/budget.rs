@@ -115,6 +115,8 @@ impl Budget {
         )))
     }
 
+    /// Checks that the answer under construction may grow by `bytes`.
+    ///
     /// # Errors
     /// `RequestTooLarge` if it may not.
     pub(super) fn check_answer_room(&self, bytes: usize) -> Result<(), MethodError> {
@@ -126,6 +128,8 @@ impl Budget {
         }
     }
 
+    /// Counts an object that becomes part of the answer under construction.
+    ///
     /// # Errors
     /// `RequestTooLarge` if the answer may not grow so much.
     pub(super) fn add_to_answer(&self, object: &Value) -> Result<(), MethodError> {

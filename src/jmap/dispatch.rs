@@ -18,6 +18,8 @@ pub(super) fn names() -> impl Iterator<Item = (&'static str, bool)> {
     registry::all().map(|method| (method.name, method.only_reads))
 }
 
+/// Runs the calls of a request in order, and returns the response.
+///
 /// # Errors
 /// Those of reading the state of the session. Errors of a method are in the response.
 pub fn run(context: &Context, request: Request) -> Result<Response, MethodError> {

@@ -69,6 +69,8 @@ impl From<&Progress> for StoreProgress {
 }
 
 impl Jobs {
+    /// Starts a job on a thread of its own.
+    ///
     /// # Errors
     /// `Conflict` while another job is running.
     pub fn start(

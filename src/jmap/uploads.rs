@@ -82,6 +82,8 @@ impl Default for UploadRates {
 }
 
 impl UploadRates {
+    /// Counts an upload of a user as one of the uploads of this minute.
+    ///
     /// # Errors
     /// `UploadRateExceeded` if the user must wait first.
     pub fn begin(

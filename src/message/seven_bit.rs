@@ -9,7 +9,7 @@ use super::encode::{escape, quoted_printable};
 use super::header::{Field, fields, part_body_offset, trimmed};
 use crate::model::limits;
 
-/// Returns `None` if the message cannot be converted.
+/// Returns the message as seven-bit text, or `None` if it cannot be converted.
 #[must_use]
 pub fn to_seven_bit(raw: &[u8]) -> Option<Vec<u8>> {
     if raw.is_ascii() {

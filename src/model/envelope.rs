@@ -1,4 +1,5 @@
-//! The envelope of a message in SMTP and LMTP (RFC 5321 §2.3.1, RFC 2033).
+//! The envelope of a message in SMTP and LMTP (RFC 5321 §2.3.1, RFC 2033), and what a trusted peer
+//! says of the original client.
 
 use super::address::Address;
 

@@ -1,4 +1,4 @@
-//! Converts bytes to and from hexadecimal digits.
+//! Converts bytes to and from hexadecimal digits, and texts to xtext.
 
 use std::fmt::Write as _;
 

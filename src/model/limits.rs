@@ -1,4 +1,5 @@
-//! All bounds on input, and the times for which things are kept. Configuration can change some.
+//! Bounds on input and on work, and the times for which things are kept. Configuration can change
+//! some. A bound that only one file needs may be defined there.
 
 use std::time::Duration;
 

@@ -133,6 +133,8 @@ pub fn check_attribute(name: &str, value: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// Checks each attribute of a mailbox, their number, and their bytes in all.
+///
 /// # Errors
 /// The rule that is broken, as a text.
 pub fn check_attributes(attributes: &BTreeMap<String, String>) -> Result<(), &'static str> {

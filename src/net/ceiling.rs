@@ -24,7 +24,7 @@ impl Ceiling {
         Self(Arc::new(Inner { connections, max_connections, bytes, max_bytes }))
     }
 
-    /// Permits beyond the new limits stay valid.
+    /// Changes the limits. Permits beyond the new limits stay valid.
     pub fn set(&self, max_connections: usize, max_bytes: u64) {
         self.0.max_connections.store(max_connections, Ordering::Release);
         self.0.max_bytes.store(max_bytes, Ordering::Release);

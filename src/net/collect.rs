@@ -34,6 +34,8 @@ impl BodyBuffer {
         self.size = 0;
     }
 
+    /// Appends bytes, and moves the contents to a file if they become too many for memory.
+    ///
     /// # Errors
     /// The file cannot be made or written. Then the contents are undefined: the buffer must be
     /// cleared or dropped.

@@ -105,7 +105,7 @@ fn set_group(socket: &Path, group: &str) -> io::Result<()> {
     })
 }
 
-/// `group` is a name in `/etc/group` or a number.
+/// Returns the number of a Unix group. `group` is a name in `/etc/group` or a number.
 #[must_use]
 pub fn group_id(group: &str) -> Option<u32> {
     let lines = std::fs::read_to_string("/etc/group").unwrap_or_default();
@@ -141,8 +141,9 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for T {}
 
 impl BoundListener {
-    /// Replaces a Unix socket that no process listens at. Returns several listeners only if systemd
-    /// passes several sockets under one name. `access` does not apply to the sockets of systemd.
+    /// Listens at an address. Replaces a Unix socket that no process listens at. Returns several
+    /// listeners only if systemd passes several sockets under one name. `access` does not apply to
+    /// the sockets of systemd.
     ///
     /// # Errors
     /// - `AddrInUse`: another process listens at the address.

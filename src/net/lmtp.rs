@@ -67,7 +67,8 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
 /// The least free space of the input buffer when it is read into.
 const READ_BYTES: usize = 16 << 10;
 
-/// Each connection keeps the settings with which it began.
+/// Serves LMTP on a listener until the service stops. Each connection keeps the settings with which
+/// it began.
 pub async fn serve<D: DeliveryService>(
     listener: BoundListener,
     settings: LiveValue<LmtpSettings>,

@@ -41,7 +41,8 @@ impl Trouble {
         self.failures == 0
     }
 
-    /// If the destination refused before, this action is the probe.
+    /// Whether an action may be sent to the destination now. If the destination refused before,
+    /// this action is the probe.
     #[must_use]
     pub fn permission(&self, now: MonotonicMillis) -> SendPermission {
         if self.failures == 0 {

@@ -26,6 +26,8 @@ impl Allowance {
         Self(Some(Arc::new(Remaining { bytes: bytes.into(), rows: rows.into() })))
     }
 
+    /// Charges the bytes of a message that is about to be read.
+    ///
     /// # Errors
     /// `TooMuchRead` if fewer bytes remain. Nothing is charged then.
     pub(super) fn charge_bytes(&self, bytes: u64) -> Result<(), Error> {

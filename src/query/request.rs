@@ -29,6 +29,8 @@ impl QuerySpec {
         }
     }
 
+    /// Checks the bounds of filter and sort.
+    ///
     /// # Errors
     /// `Unsupported`.
     pub fn validate(&self) -> Result<(), Error> {

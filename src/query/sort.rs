@@ -52,6 +52,8 @@ impl SortProperty {
     }
 }
 
+/// Checks the number of comparators and their keywords.
+///
 /// # Errors
 /// `Unsupported`, with the bound that is exceeded.
 pub(super) fn validate(sort: &[Comparator]) -> Result<(), Error> {

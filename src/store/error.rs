@@ -1,3 +1,5 @@
+//! The errors of the store.
+
 pub(super) use crate::model::hex::hex;
 use crate::model::{AccountId, MailboxUid};
 

@@ -397,6 +397,8 @@ impl Store {
         check::check_store(&*self.0.engine.sweeping_snapshot(), sizes, make_rows, on_progress)
     }
 
+    /// Checks that the store still accepts writes.
+    ///
     /// # Errors
     /// `Poisoned`, with the cause.
     pub fn health(&self) -> Result<(), Error> {

@@ -179,7 +179,7 @@ pub fn count_refused_connection() {
     METRICS.refused_connections.inc();
 }
 
-/// The total since the start.
+/// Sets a counter of the engine. The total since the start.
 pub fn set_engine_statistic(name: &'static str, value: u64) {
     METRICS
         .engine_statistics
@@ -187,8 +187,8 @@ pub fn set_engine_statistic(name: &'static str, value: u64) {
         .set(i64::try_from(value).unwrap_or(i64::MAX));
 }
 
-/// The number stays until it is set again, so the caller sets it for every kind and state, also to
-/// 0.
+/// Sets the number of queued actions of a kind in a state. The number stays until it is set again,
+/// so the caller sets it for every kind and state, also to 0.
 pub fn set_queued_actions(kind: &'static str, state: &'static str, actions: u64) {
     METRICS
         .queued_actions

@@ -164,7 +164,7 @@ pub struct UpkeepHandle {
 }
 
 impl Upkeep {
-    /// The first round begins at once.
+    /// Starts the thread of upkeep. The first round begins at once.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -312,7 +312,7 @@ impl Upkeep {
 }
 
 impl UpkeepHandle {
-    /// A round begins now, or after the current round.
+    /// Asks for a round. A round begins now, or after the current round.
     pub fn wake(&self) {
         self.waker.notify(|requests| requests.now = true);
     }

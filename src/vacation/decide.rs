@@ -122,6 +122,8 @@ pub struct Addressee<'a> {
     pub told: ToldKey,
 }
 
+/// Decides whether a message is answered, by the rules in their order.
+///
 /// # Errors
 /// Returns the errors of `lookup.told` and `lookup.knows`. If `lookup.is_own` fails, the address
 /// counts as the owner's, and the message is not answered.

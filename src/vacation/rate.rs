@@ -51,6 +51,8 @@ impl Default for RateLimits {
 }
 
 impl RateLimiter {
+    /// Counts a reply of an account to a domain, if the limits allow it.
+    ///
     /// # Errors
     /// A text that names the limit that is reached. Nothing is counted then.
     pub fn charge(

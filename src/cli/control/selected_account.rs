@@ -46,6 +46,8 @@ pub(in crate::cli) async fn find_account(
     })
 }
 
+/// Calls a vendor method of the account that the command names.
+///
 /// # Errors
 /// As for `find_account`, and those of the method.
 pub(in crate::cli) async fn call<M, A>(

@@ -283,6 +283,9 @@ impl Blob {
         self.media_type.as_deref()
     }
 
+    /// Returns the number of bytes of the decoded blob. For an encoded part, reads and decodes all
+    /// of it.
+    ///
     /// # Errors
     /// Those of reading.
     pub fn size(&self, store: &Store) -> Result<u64, Error> {

@@ -28,6 +28,8 @@ pub(super) struct MdnObject {
 }
 
 impl MdnObject {
+    /// Reads an MDN object that a client sends (RFC 9007 §2).
+    ///
     /// # Errors
     /// `InvalidProperties` with all invalid properties; `TooLarge`.
     pub(super) fn read(object: &Map<String, Value>) -> Result<Self, SetError> {

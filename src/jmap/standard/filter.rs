@@ -26,6 +26,8 @@ pub(super) fn filter<C: DeserializeOwned>(
     FilterTree::read(given, |name, value| condition(name, value).map(Some))
 }
 
+/// Reads a condition of a filter: the property `name` with its value.
+///
 /// # Errors
 /// `UnsupportedFilter` if the type has no condition of this name; `InvalidArguments`.
 pub(in crate::jmap) fn condition<C: DeserializeOwned>(

@@ -30,6 +30,8 @@ pub(in crate::jmap) trait ObjectType {
     /// Whether guests may call the methods of this type.
     const GUESTS: bool = false;
 
+    /// Returns the account of a call's `accountId`.
+    ///
     /// # Errors
     /// `AccountNotFound`; `AccountNotSupportedByMethod` if the caller is a guest and guests may not
     /// call the method.
@@ -85,6 +87,8 @@ impl<T: GetObjects> Method for GetMethod<T> {
     }
 }
 
+/// Answers /get for an account that was checked already.
+///
 /// # Errors
 /// `InvalidArguments` for a property of a capability that the request does not use,
 /// `RequestTooLarge`, and those of reading.
@@ -199,6 +203,8 @@ impl<Id> ChangedObjects<Id> {
     }
 }
 
+/// Parses the `sinceState` of a client.
+///
 /// # Errors
 /// `CannotCalculateChanges` for a state that this store did not give.
 pub(in crate::jmap) fn parse_state(store: &Store, since: &str) -> Result<ClientState, MethodError> {

@@ -41,6 +41,8 @@ pub struct EncodedField {
 }
 
 impl EncodedField {
+    /// Encodes a field.
+    ///
     /// # Errors
     /// `BadFieldValue` if the name is no name of a field or longer than 76 bytes, or if the value
     /// breaks a rule of its form.

@@ -21,7 +21,8 @@ pub fn addresses(value: &[u8]) -> Vec<EmailAddress> {
     groups(value).into_iter().flat_map(|group| group.addresses).collect()
 }
 
-/// At most `limits::MAX_FIELD_ADDRESSES` addresses and groups in all.
+/// Parses a list of addresses with its groups. At most `limits::MAX_FIELD_ADDRESSES` addresses and
+/// groups in all.
 #[must_use]
 pub fn groups(value: &[u8]) -> Vec<Group> {
     address::groups(&readable(value, None))

@@ -52,7 +52,7 @@ impl DeliveryAction {
     }
 }
 
-/// `None` if no recipient can be read.
+/// Parses the `message/delivery-status` part of a report. `None` if no recipient can be read.
 pub(super) fn parse(bytes: &[u8]) -> Option<DeliveryReport> {
     let mut groups = groups(bytes).into_iter();
     let message = groups.next()?;

@@ -115,7 +115,8 @@ pub fn is_extension(name: &str) -> bool {
         && !DEFINED_FIELDS.iter().any(|defined| defined.eq_ignore_ascii_case(name))
 }
 
-/// `None` if a required field is missing or has a value that RFC 8098 does not define.
+/// Parses the `message/disposition-notification` part of a report. `None` if a required field is
+/// missing or has a value that RFC 8098 does not define.
 pub(super) fn parse(bytes: &[u8]) -> Option<DispositionReport> {
     let group = groups(bytes).into_iter().next()?;
     let field_value = |name: &str| super::first_field(&group, name).map(Field::without_comments);

@@ -47,7 +47,7 @@ impl PacedBody {
         Self { body, pace, window_end: now + pace.window, received: 0, deadline: now + pace.total }
     }
 
-    /// Returns `None` at the end of the body.
+    /// Returns the next bytes of the body, or `None` at its end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
         loop {
             match timeout_at(self.window_end.min(self.deadline), self.body.frame()).await {

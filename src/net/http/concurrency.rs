@@ -25,7 +25,7 @@ impl ConcurrencyLimit {
         Self { max, counts: Arc::default() }
     }
 
-    /// Returns `None` at the limit.
+    /// Begins an operation of the caller `key`. Returns `None` at the limit.
     pub(super) fn enter(&self, key: String) -> Option<ConcurrencyPermit> {
         self.enter_within(key, self.max)
     }

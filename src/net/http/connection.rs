@@ -77,7 +77,8 @@ impl HttpLimits {
         Self { all, each: ConcurrencyLimit::new(usize::MAX) }
     }
 
-    /// `client` may have at most `max` connections.
+    /// Takes a permit that counts among all connections and among those of `client`. `client` may
+    /// have at most `max` connections.
     pub(super) fn permit_for(&self, client: String, max: usize) -> Option<HttpPermit> {
         let of_client = self.each.enter_within(client, max)?;
         let of_all = self.all.connection_permit()?;

@@ -27,6 +27,8 @@ use crate::net::stop::StopSignal;
 use crate::store::Store;
 use crate::trace::metrics;
 
+/// Listens at the control socket, to which every Unix user may connect.
+///
 /// # Errors
 /// The operating system refuses, or another process listens at `path`.
 pub async fn bind(path: &Path) -> std::io::Result<BoundListener> {

@@ -9,8 +9,8 @@ use crate::net::lmtp::LmtpSettings;
 use crate::net::receive;
 use crate::wire::smtp::Reply;
 
-/// The returned function blocks until the message is delivered. It returns a reply for each
-/// recipient, in order.
+/// Returns the function that delivers a message for `Mail/deliver`. The returned function blocks
+/// until the message is delivered. It returns a reply for each recipient, in order.
 ///
 /// # Panics
 /// Outside a Tokio runtime: `deliver_fn` takes the runtime of its caller for the deliveries.

@@ -74,6 +74,8 @@ impl InFlight {
 }
 
 impl Reservation {
+    /// Reserves `by` more bytes.
+    ///
     /// # Errors
     /// `CapacityError` if a bound would be exceeded; then the reservation is unchanged.
     pub(super) fn grow(&mut self, by: usize) -> Result<(), CapacityError> {

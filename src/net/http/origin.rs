@@ -55,6 +55,8 @@ pub(super) struct RequestSource {
     pub(super) base: String,
 }
 
+/// Returns where a request came from, by its connection or by the fields of a trusted proxy.
+///
 /// # Errors
 /// - 403: the request came unencrypted over a network.
 /// - 400: no URL is configured, and the request has no valid host.

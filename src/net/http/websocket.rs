@@ -48,6 +48,8 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
+    /// Reads the handshake of a client (RFC 6455 §4.2.1, RFC 8441 §5).
+    ///
     /// # Errors
     /// - 400: the handshake is malformed.
     /// - 405: the method is neither GET nor CONNECT.
@@ -107,8 +109,8 @@ impl Handshake {
         offered.flat_map(|field| field.split(',')).any(|offer| offer.trim() == protocol)
     }
 
-    /// `serve` is called when the connection has become a WebSocket. `reservation` is empty, and
-    /// grows with each message.
+    /// Answers the handshake. `serve` is called when the connection has become a WebSocket.
+    /// `reservation` is empty, and grows with each message.
     pub(super) fn accept<F>(
         self,
         protocol: &'static str,
@@ -193,7 +195,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         }
     }
 
-    /// May be cancelled: what was read of a message is kept.
+    /// Receives the next message. May be cancelled: what was read of a message is kept.
     ///
     /// # Errors
     /// `ReceiveError`; then no more can be received, and after `Gone` no more can be sent.
@@ -232,7 +234,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         self.send(Message::Text(text.into()), may_continue).await
     }
 
-    /// The pong is not awaited. Returns `false` as `send_text` does.
+    /// Sends a ping. The pong is not awaited. Returns `false` as `send_text` does.
     pub(super) async fn ping(&mut self) -> bool {
         self.send(Message::Ping(Vec::new().into()), || true).await
     }

@@ -32,7 +32,7 @@ pub(super) enum PushResult {
     Later(String, Option<Duration>),
 }
 
-/// `allow_private` permits internal addresses.
+/// Sends a push by POST, and says whether it arrived. `allow_private` permits internal addresses.
 pub(super) async fn send(
     url: &str,
     body: Vec<u8>,

@@ -30,7 +30,7 @@ const ADDRESS_FIELDS: u16 =
 const MAX_TERM_WORDS: usize = 256;
 const RAW_SCAN_BYTES: usize = 256 << 10;
 
-/// A text to find in some fields. Fields are bits of `message::tokens`.
+/// A text to find in some fields, which are bits of `model::field`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchTerm {
     fields: u16,

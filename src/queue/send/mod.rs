@@ -61,6 +61,8 @@ pub(super) enum SendResult {
 }
 
 impl RelayConnection {
+    /// Opens a connection to the relay: TLS and login included.
+    ///
     /// # Errors
     /// If no connection can be opened. The reason concerns no single message.
     pub(super) async fn open(relay: &Relay) -> Result<Self, String> {

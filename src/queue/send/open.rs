@@ -22,7 +22,8 @@ use crate::queue::relay::{Protocol, Relay, RelayAddress, RelayCredentials, Tls};
 
 type RelayClient = SmtpClient<Box<dyn RelayStream>>;
 
-/// The error begins with the address of the relay.
+/// Opens a connection to the relay that is ready for a transaction. The error begins with the
+/// address of the relay.
 pub(super) async fn open(relay: &Relay) -> Result<RelayConnection, String> {
     let with_address = |error: &dyn Display| format!("{}: {error}", relay.address);
     // The whole has a limit, too, because a relay may send one byte a minute.

@@ -147,7 +147,7 @@ impl Snapshot<'_> {
         Ok(told.filter(counts).map(|told| told.at))
     }
 
-    /// At most `limit`, newest first.
+    /// Returns the told rows of an account. At most `limit`, newest first.
     pub fn told_rows(&self, account: AccountId, limit: usize) -> Result<Vec<ToldRow>, Error> {
         let mut out = Vec::new();
         if limit == 0 {

@@ -26,7 +26,8 @@ pub struct NewMailbox {
 }
 
 impl Txn<'_> {
-    /// `Mailbox`: see `MailboxFault`.
+    /// Creates a mailbox, and returns its uid. If it is refused, the error is `Mailbox`: see
+    /// `MailboxFault`.
     pub fn create_mailbox(&mut self, new: &NewMailbox) -> Result<MailboxUid, Error> {
         let row = Mailbox {
             name: new.name.clone(),
@@ -176,6 +177,8 @@ impl Txn<'_> {
         Ok(left)
     }
 
+    /// Destroys an empty mailbox without children. Its row becomes a tombstone.
+    ///
     /// # Errors
     /// `NotFound`; `Mailbox` if the mailbox has emails or children, or is the Inbox.
     pub fn destroy_mailbox(&mut self, uid: MailboxUid) -> Result<(), Error> {

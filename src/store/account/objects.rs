@@ -18,6 +18,8 @@ use crate::store::table::{ObjectByModseq, Objects};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
+    /// Creates an object, and returns its id.
+    ///
     /// # Errors
     /// `Quota` if the account has `T::MAX_OBJECTS` of the kind; `Conflict` if the object is larger
     /// than `limits::MAX_OBJECT_BYTES`.
@@ -64,6 +66,9 @@ impl Txn<'_> {
         Ok(true)
     }
 
+    /// Destroys an object, and returns it as it was. An object of a type with a state leaves a
+    /// tombstone.
+    ///
     /// # Errors
     /// `NotFound`.
     pub fn destroy_object<T: Object>(&mut self, id: ObjectId) -> Result<T, Error> {

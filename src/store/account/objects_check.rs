@@ -1,3 +1,5 @@
+//! Checks the small objects of an account, and their rows in `object_by_modseq`.
+
 use std::collections::BTreeMap;
 
 use crate::model::{ModSeq, ObjectId};

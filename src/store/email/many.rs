@@ -13,7 +13,7 @@ use crate::store::txn::snapshot::Snapshot;
 pub type StoredContent = (Vec<u8>, EmailContent);
 
 impl Snapshot<'_> {
-    /// `None` for an email that is destroyed or does not exist.
+    /// Returns the metadata of emails. `None` for an email that is destroyed or does not exist.
     pub fn emails_at(
         &self,
         account: AccountId,

@@ -74,7 +74,8 @@ impl Snapshot<'_> {
         self.thresholds.rank_cost
     }
 
-    /// `None` if the listing is not maintained or not whole yet.
+    /// Returns the listing of a mailbox and a filter. `None` if the listing is not maintained or
+    /// not whole yet.
     pub fn maintained_listing(
         &self,
         account: AccountId,

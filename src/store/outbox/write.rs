@@ -271,6 +271,8 @@ impl Txn<'_> {
         Err(Error::Conflict(format!("action {} was changed meanwhile", read.id)))
     }
 
+    /// Returns an action as it is with this transaction's changes.
+    ///
     /// # Errors
     /// `NotFound`.
     pub fn action(&self, id: ActionId) -> Result<Action, Error> {

@@ -1,3 +1,5 @@
+//! The rows of queued actions, with their wake-ups, their own bytes and the digests of their lanes.
+
 use super::account::{read_address, write_address};
 use super::{FieldReader, FieldWriter, Row, RowError, decode_with};
 use crate::model::{

@@ -196,6 +196,8 @@ pub struct BlockReader<B> {
 }
 
 impl<B: AsRef<[u8]>> BlockReader<B> {
+    /// Begins to read a block, which was stored under `key`.
+    ///
     /// # Errors
     /// `Corrupt`, if the bytes are not a block.
     pub fn new(key: &[u8], bytes: B) -> Result<Self, Error> {

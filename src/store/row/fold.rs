@@ -176,6 +176,8 @@ pub fn fold_emails(ids: &[EmailId]) -> Vec<u8> {
     out.0
 }
 
+/// Decodes the row with the emails of a fold, in ascending order.
+///
 /// # Errors
 /// `Corrupt`.
 pub fn read_fold_emails(key: &[u8], bytes: &[u8]) -> Result<Vec<EmailId>, Error> {

@@ -1,4 +1,4 @@
-//! The rows of upkeep.
+//! The rows in which upkeep notes how old changes are (`history`), and how far sweeps have come.
 
 use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::{ModSeq, ThreadId, UtcMillis};

@@ -344,6 +344,8 @@ table! {
     }
 }
 
+/// Decodes a key of the table `T`, which must use all bytes.
+///
 /// # Errors
 /// `Corrupt` if the bytes are not a key of the table.
 pub(crate) fn decode_key<T: Table>(bytes: &[u8]) -> Result<T::Key, Error> {

@@ -21,7 +21,8 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// Returns `None` also for a field that is too long or has an empty name or password.
+/// Reads the value of an `Authorization` field. Returns `None` also for a field that is too long or
+/// has an empty name or password.
 ///
 /// ```abnf
 /// credentials = auth-scheme 1*SP token68

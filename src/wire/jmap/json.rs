@@ -95,7 +95,7 @@ fn weigh(value: &Value, bytes_left: &mut usize) -> Option<()> {
     }
 }
 
-/// Returns no members for a value that is not an object.
+/// Returns the members of an object, and no members for any other value.
 #[must_use]
 pub fn members(value: Value) -> Map<String, Value> {
     match value {
@@ -104,7 +104,7 @@ pub fn members(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Returns null if there are no members (RFC 8620 §5.3).
+/// Returns an object of the members, or null if there are none (RFC 8620 §5.3).
 #[must_use]
 pub fn or_null(members: Map<String, Value>) -> Value {
     if members.is_empty() { Value::Null } else { Value::Object(members) }

@@ -74,6 +74,8 @@ pub fn parse(body: &[u8], supported: &[&str]) -> Result<Request, RequestError> {
     from_value(value, supported)
 }
 
+/// Reads a request from a JSON value that was parsed already.
+///
 /// # Errors
 /// The error of the response.
 pub fn from_value(value: Value, supported: &[&str]) -> Result<Request, RequestError> {

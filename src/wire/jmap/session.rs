@@ -1,4 +1,5 @@
-//! Writes the Session resource (RFC 8620 §2) as JSON. `jmap::session` determines its contents.
+//! Writes the Session resource (RFC 8620 §2) as JSON, and names the paths of its URLs.
+//! `jmap::session` determines its contents.
 
 use std::fmt;
 

@@ -19,6 +19,8 @@ pub enum SocketMessage {
     PushDisable,
 }
 
+/// Reads a message of the client: a request, or the beginning or end of pushes.
+///
 /// # Errors
 /// The `RequestError` object (§4.3.4), which is the response.
 pub fn read(text: &[u8], supported: &[&str]) -> Result<SocketMessage, Value> {

@@ -111,7 +111,7 @@ impl Session {
         }
     }
 
-    /// The driver clears the output after writing it.
+    /// Returns the replies that are to be sent. The driver clears the output after writing it.
     pub fn output(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }

@@ -42,7 +42,8 @@ impl RcptQuestion<'_> {
         &self.recipient
     }
 
-    /// A positive reply accepts the recipient. A refusal does not count as an error of the client.
+    /// Answers the RCPT command. A positive reply accepts the recipient. A refusal does not count
+    /// as an error of the client.
     pub fn answer(self, reply: &Reply) {
         if reply.is_positive() {
             self.envelope.recipients.push(self.recipient);

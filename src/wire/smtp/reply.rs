@@ -29,7 +29,8 @@ impl Reply {
         self.code < 400
     }
 
-    /// Control characters are removed, so the text cannot forge another reply. Long lines are cut.
+    /// Appends the lines of the reply to `out`. Control characters are removed, so the text cannot
+    /// forge another reply. Long lines are cut.
     pub fn write(&self, out: &mut Vec<u8>) {
         let mut lines: Vec<String> =
             self.text.split('\n').map(clean_line).filter(|line| !line.is_empty()).collect();

@@ -79,6 +79,8 @@ impl Folder {
         Ok(Some(folder))
     }
 
+    /// Opens the folder of this name in this one, and creates it if it is missing.
+    ///
     /// # Errors
     /// `AlreadyExists` if the name is that of something else.
     pub(super) fn create_sub(&self, name: &str) -> io::Result<Self> {

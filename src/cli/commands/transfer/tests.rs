@@ -1,3 +1,5 @@
+//! Tests of imports and exports of files, without a service.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::symlink;

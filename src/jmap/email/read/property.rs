@@ -271,6 +271,8 @@ pub(in crate::jmap::email) fn add_unique<P: PartialEq>(properties: &mut Vec<P>, 
     }
 }
 
+/// Adds a `header:` property to a list, unless the list has it.
+///
 /// # Errors
 /// `requestTooLarge` for more `header:` properties than one call may ask for.
 pub(in crate::jmap::email) fn add_unique_header(

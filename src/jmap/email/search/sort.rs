@@ -23,6 +23,8 @@ enum EmailSort {
     SomeInThreadHaveKeyword,
 }
 
+/// Reads the `sort` argument of Email/query; null is no comparator.
+///
 /// # Errors
 /// `invalidArguments`, `unsupportedSort`.
 #[cfg(any(test, feature = "internals"))]
@@ -36,6 +38,8 @@ pub fn parse_sort(value: &serde_json::Value) -> Result<Vec<Comparator>, MethodEr
     })?)
 }
 
+/// Converts the `sort` argument of Email/query, with keywords in normal form.
+///
 /// # Errors
 /// `invalidArguments`, `unsupportedSort`.
 pub(in crate::jmap) fn comparators(

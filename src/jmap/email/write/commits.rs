@@ -169,6 +169,8 @@ impl FiledEmail {
     }
 }
 
+/// Stores a new email in a commit of its own.
+///
 /// # Errors
 /// The error of the object if the message is refused, or an error of the call.
 pub(in crate::jmap::email) fn file_message(

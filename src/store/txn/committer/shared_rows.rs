@@ -18,6 +18,8 @@ impl SharedRows {
         Self { rows: None, guard: engine.segments().map(Segments::guard) }
     }
 
+    /// Makes the rows of a message under a guard of the segments, which is kept with them.
+    ///
     /// # Errors
     /// What `make` returns.
     pub(in crate::store) fn make(

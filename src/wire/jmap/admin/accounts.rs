@@ -1,4 +1,5 @@
-//! Accounts, their addresses, passwords and tokens.
+//! The arguments and answers of the vendor methods for accounts, their addresses, passwords and
+//! tokens.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,5 @@
-//! The vendor methods that list, show and change queued actions.
+//! The vendor methods that list, show and change queued actions, and that release a queue which is
+//! held after a restore.
 
 use serde::{Deserialize, Serialize};
 

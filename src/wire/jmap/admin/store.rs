@@ -1,4 +1,5 @@
-//! The vendor methods for checks, repairs and backups of the store, which run as jobs.
+//! The vendor methods for checks, repairs and backups of the store, which run as jobs, and for
+//! asking about a job.
 
 use serde::{Deserialize, Serialize};
 
