@@ -292,7 +292,7 @@ impl Directory {
         })
     }
 
-    /// Makes an alias domain an ordinary domain again.
+    /// Removes an alias domain.
     ///
     /// # Errors
     /// `NotFound` if it is none; others if the store fails.

@@ -25,8 +25,8 @@ pub(super) struct DeliveryContext<'a> {
 }
 
 impl DeliveryContext<'_> {
-    /// Returns what in the header speaks against an answer. A message whose header cannot be parsed
-    /// is not answered.
+    /// Returns the facts in the header that decide about an answer. A message whose header cannot
+    /// be parsed is not answered.
     pub(super) fn facts(&self) -> &AutoReplyFacts {
         self.facts.get_or_init(|| {
             let unreadable = || AutoReplyFacts {

@@ -82,7 +82,7 @@ impl Default for UploadRates {
 }
 
 impl UploadRates {
-    /// Counts an upload of a user as one of the uploads of this minute.
+    /// Counts an upload against the rate of a user.
     ///
     /// # Errors
     /// `UploadRateExceeded` if the user must wait first.

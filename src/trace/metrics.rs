@@ -179,7 +179,7 @@ pub fn count_refused_connection() {
     METRICS.refused_connections.inc();
 }
 
-/// Sets a counter of the engine. The total since the start.
+/// Sets a counter of the engine to its total since the start.
 pub fn set_engine_statistic(name: &'static str, value: u64) {
     METRICS
         .engine_statistics

@@ -312,7 +312,7 @@ impl Upkeep {
 }
 
 impl UpkeepHandle {
-    /// Asks for a round. A round begins now, or after the current round.
+    /// Asks for a round, which begins now or after the current one.
     pub fn wake(&self) {
         self.waker.notify(|requests| requests.now = true);
     }

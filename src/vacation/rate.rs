@@ -51,7 +51,7 @@ impl Default for RateLimits {
 }
 
 impl RateLimiter {
-    /// Counts a reply of an account to a domain, if the limits allow it.
+    /// Counts a reply of an account to a domain, if the limits of both and of the site allow it.
     ///
     /// # Errors
     /// A text that names the limit that is reached. Nothing is counted then.

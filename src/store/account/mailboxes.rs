@@ -26,8 +26,10 @@ pub struct NewMailbox {
 }
 
 impl Txn<'_> {
-    /// Creates a mailbox, and returns its uid. If it is refused, the error is `Mailbox`: see
-    /// `MailboxFault`.
+    /// Creates a mailbox, and returns its uid.
+    ///
+    /// # Errors
+    /// `Mailbox` if the mailbox is refused: see `MailboxFault`.
     pub fn create_mailbox(&mut self, new: &NewMailbox) -> Result<MailboxUid, Error> {
         let row = Mailbox {
             name: new.name.clone(),

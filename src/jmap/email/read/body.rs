@@ -108,6 +108,8 @@ pub(in crate::jmap::email) struct TracedMessage<'m> {
 }
 
 impl MessageRenderer {
+    /// Makes a renderer for the arguments of a call about the body.
+    ///
     /// # Errors
     /// `requestTooLarge` for more `header:` properties than one call may ask for.
     pub(in crate::jmap::email) fn new(
