@@ -216,7 +216,7 @@ impl KeyFields {
         BlobHash(self.hash)
     }
 
-    /// The fields of these keys have a fixed width, except for `ActionCauseKey`.
+    /// The fields of these keys have a fixed width, except for `SameActionKey`.
     fn check_keys(&self, other: &Self) {
         let all = [self, other];
         agree::<table::Accounts>(all.map(|of| AccountKey { account: of.account }));

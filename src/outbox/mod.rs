@@ -4,16 +4,18 @@
 //! - A reply is sent at most once: the attempt is recorded durably before the message goes out, and
 //!   a recorded attempt without a result counts as sent.
 //! - Every other kind is sent at least once, under one Message-ID. These attempts are recorded,
-//!   too, so that a message that may have been sent is neither held nor taken back.
+//!   too, so that a message is neither held nor taken back while it is being sent.
 //! - After a temporary failure the action waits, longer each time, and so do its dependants
 //!   (`Action::after`).
 //! - After a permanent failure the action and its dependants are removed, and the sender gets a
 //!   report if the kind says so. A submission is kept for its owner.
-//! - A reply that fails for good loses its told row, unless the recipient's address itself is bad.
-//!   So one failure does not silence a person for the whole vacation.
+//! - A reply that fails for good loses its told row, unless the address is bad, or needs SMTPUTF8
+//!   and the relay lacks it. Otherwise one failure would leave a sender without a reply for the
+//!   whole vacation.
 //! - A failure that does not concern the message (connection, TLS, authentication) is temporary,
 //!   whatever the first digit of the reply code.
-//! - A destination (the domain of a recipient, or the relay) that refuses mail rests.
+//! - A destination (the domain of a recipient, or the relay) that refuses mail
+//!   temporarily, or cannot be reached, rests.
 
 pub mod by_hand;
 mod coalesce;
@@ -39,8 +41,8 @@ pub use schedule::{
     clamp_times, expire, is_delayed, next_step, order_deadline, recover,
 };
 
-/// The `deliveryStatus` of a submission while the queue is held. The reason concerns only the
-/// administrator.
+/// The `last_error` of a submission while the queue is held, shown as its `smtpReply`. It is
+/// recognized by this text, which rows store. The reason concerns only the administrator.
 pub const HELD: &str = "451 4.3.2 nothing is sent at this site until its administrator has looked \
                         at the queue: it waits";
 

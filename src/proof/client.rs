@@ -3,9 +3,9 @@
 //!
 //! These sources are used, in this order:
 //! 1. XFORWARD or XCLIENT of a trusted peer.
-//! 2. The topmost Received field, which the server that hands over wrote itself, then those below
-//!    it whose `by` the site trusts. Postfix writes `from HELO (name [address]) by ...`, and allows
-//!    no blank, bracket or comment in HELO.
+//! 2. The topmost Received field, which the server that delivers to this one wrote itself, then
+//!    those below it, up to the first whose `by` is no configured authserv-id. Postfix writes `from
+//!    HELO (name [address]) by ...`, and replaces blanks and parentheses in HELO.
 //!
 //! An internal address (loopback, private, link-local) means that the message passed a filter or
 //! relay of the site: the next source is used. A message of a local program (`sendmail`) has no

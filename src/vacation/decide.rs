@@ -2,8 +2,8 @@
 //!
 //! - The rules are checked in a fixed order, and the first that applies is recorded. Whether the
 //!   owner knows the sender is looked up last, because it is expensive.
-//! - The rate is not checked here. The caller does so afterwards, because a check counts as a
-//!   reply.
+//! - The rate is not checked here. The caller of `consider` does so afterwards, because a
+//!   check counts as a reply.
 
 use super::notice::Notice;
 use super::own_id::is_own_id;
@@ -41,7 +41,8 @@ pub struct Input<'a> {
     pub sender: Option<&'a Address>,
     /// The envelope recipient as given, which the directory resolved to the account.
     pub recipient: &'a Address,
-    /// The address to which the sender wrote, if the directory resolves that to the account, too.
+    /// The original recipient (ORCPT, RFC 3461 §4.2), if the directory resolves that to the
+    /// account, too.
     pub known_as: Option<&'a Address>,
     pub identity: &'a Identity,
     pub notice: &'a Notice<'a>,
@@ -51,7 +52,7 @@ pub struct Input<'a> {
     /// Whether the message is filed in Junk, and so not answered. The caller leaves this false for
     /// a script that files and answers a message (RFC 5230 §4.7).
     pub junk: bool,
-    /// Keys the hashes in Message-IDs of replies and in told keys.
+    /// The key of the hashes from which the Message-IDs of replies and the told keys are made.
     pub secret: &'a [u8; 32],
     pub settings: &'a Settings,
     /// A number for the Message-ID, unique in the account except for a retry of the same delivery.

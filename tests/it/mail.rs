@@ -49,7 +49,8 @@ impl Client {
         Self::greet(Box::new(stream), "EHLO")
     }
 
-    /// Continues a session within TLS, where the server sends no second greeting (RFC 3207 §4.2).
+    /// Continues a session within TLS, where the server sends no second greeting (RFC 3207
+    /// §4.2). The caller sends LHLO again.
     pub(crate) fn secured(
         stream: rustls::StreamOwned<rustls::ClientConnection, UnixStream>,
     ) -> Self {
@@ -102,8 +103,8 @@ impl Client {
         }
     }
 
-    /// Runs an LMTP transaction. Returns a reply for each recipient: that to RCPT if the recipient
-    /// was refused there, otherwise that to the message.
+    /// Runs an LMTP transaction. Returns a reply for each recipient: that to the command that
+    /// refused it (MAIL, RCPT or DATA), otherwise that to the message.
     pub(crate) fn deliver(
         &mut self,
         sender: &str,
@@ -117,8 +118,8 @@ impl Client {
         self.transact(recipients.iter().map(|one| format!("<{one}>")), message)
     }
 
-    /// Runs the part of a transaction that follows MAIL. `recipients` are the arguments of RCPT TO,
-    /// with brackets and parameters.
+    /// Runs the part of an LMTP transaction that follows MAIL, and returns what `deliver` returns.
+    /// `recipients` are the arguments of RCPT TO, with brackets and parameters.
     pub(crate) fn transact(
         &mut self,
         recipients: impl Iterator<Item = String>,

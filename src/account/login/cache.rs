@@ -2,7 +2,8 @@
 //! password hash.
 //!
 //! - An entry is a hash of the PHC string and the password, keyed with a secret of this process.
-//! - The caller looks up PHC strings that the account has now.
+//! - The caller must ask only for PHC strings that the account has now. So a password that was
+//!   changed or removed is refused at once.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -31,7 +32,7 @@ impl LoginCache {
         Ok(Self { key, expiries: Mutex::default() })
     }
 
-    /// Returns the key of an entry. The length separates the two texts.
+    /// Returns the digest by which a password is remembered. The length separates the two texts.
     fn digest(&self, phc: &str, password: &str) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(&(phc.len() as u64).to_be_bytes());

@@ -123,7 +123,8 @@ fn show(domain: Option<&str>, config: Option<&Path>, json: bool) -> Result<(), F
         return Ok(());
     }
     if keys.is_empty() {
-        let text = "no key is configured: create one with `restante dkim keygen`";
+        let of = domain.map_or_else(String::new, |domain| format!(" of {}", output::clean(domain)));
+        let text = format!("no key{of} is configured: create one with `restante dkim keygen`");
         return Err(Failure::new(exit::CONFIG, text));
     }
     for (at, (key, file)) in keys.iter().enumerate() {

@@ -8,7 +8,7 @@ use crate::store::repair::check::rows::RowCursor;
 use crate::store::repair::check::{CheckObserver, Checker, FaultFn, RowFault, RowFix};
 use crate::store::repair::references::{is_action_blob, is_wakeup};
 use crate::store::row::{Destination, SameAction, wake_condition};
-use crate::store::table::keys::{ActionBlobKey, ActionCauseKey, ActionKey, BlobKey, DueKey};
+use crate::store::table::keys::{ActionBlobKey, ActionKey, BlobKey, DueKey, SameActionKey};
 use crate::store::table::{
     Blobs, Outbox, OutboxBlobs, OutboxDue, OutboxMessages, OutboxSame, Present, decode_key,
 };
@@ -17,7 +17,7 @@ impl Checker<'_> {
     /// Checks the tables of queued actions, and counts the actions in the census.
     pub(in crate::store) fn check_actions(&mut self) -> Result<(), Error> {
         let account = self.account;
-        let mut same: Vec<(ActionCauseKey, ActionId)> = Vec::new();
+        let mut same: Vec<(SameActionKey, ActionId)> = Vec::new();
         let mut rows = self.rows::<Outbox>();
         let mut messages = self.rows::<OutboxMessages>();
         while let Some(found) = rows.next()? {
@@ -66,7 +66,7 @@ impl Checker<'_> {
                 }
             }
             if let Some(hash) = action.duplicate_key.filter(|_| action.state.is_open()) {
-                same.push((ActionCauseKey { account, hash }, id));
+                same.push((SameActionKey { account, hash }, id));
             }
         }
         while let Some(stray) = messages.next()? {

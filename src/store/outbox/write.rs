@@ -15,7 +15,7 @@ use crate::store::row::{
     wake_condition,
 };
 use crate::store::table::keys::{
-    ActionBlobKey, ActionCauseKey, ActionKey, DueKey, SiteKey, WakeCondition,
+    ActionBlobKey, ActionKey, DueKey, SameActionKey, SiteKey, WakeCondition,
 };
 use crate::store::table::{
     BlobRefs, Outbox, OutboxBlobs, OutboxDue, OutboxMessages, OutboxSame, Present, Site,
@@ -55,7 +55,7 @@ impl Txn<'_> {
         }
         if let Some(hash) = action.duplicate_key
             && let Some(SameAction(queued)) =
-                self.row::<OutboxSame>(&ActionCauseKey { account: self.account, hash })?
+                self.row::<OutboxSame>(&SameActionKey { account: self.account, hash })?
         {
             return Ok(queued);
         }
@@ -84,7 +84,7 @@ impl Txn<'_> {
         }
         if let Some(hash) = &action.duplicate_key {
             self.put::<OutboxSame>(
-                &ActionCauseKey { account: self.account, hash: *hash },
+                &SameActionKey { account: self.account, hash: *hash },
                 &SameAction(id),
             );
         }
@@ -321,7 +321,7 @@ impl Txn<'_> {
     /// Lets an equal action be queued again.
     fn forget_same(&mut self, action: &Action) {
         if let Some(hash) = &action.duplicate_key {
-            self.delete::<OutboxSame>(&ActionCauseKey { account: self.account, hash: *hash });
+            self.delete::<OutboxSame>(&SameActionKey { account: self.account, hash: *hash });
         }
     }
 }

@@ -87,18 +87,18 @@ key! {
     /// within a class the next wake-up comes first.
     DueKey { wake: WakeCondition, account: AccountId, action: ActionId }
 
-    /// The hash of what caused a queued action, so that the same cause queues no second action.
-    ActionCauseKey { account: AccountId, hash: [u8; 16] }
+    /// The `duplicate_key` of an open action. While it is open, no equal action is queued.
+    SameActionKey { account: AccountId, hash: [u8; 16] }
 
     ActionBlobKey { blob: BlobHash, account: AccountId, action: ActionId }
 
-    /// A message that lost a reference, by the time of the loss, oldest first.
+    /// A message that may have had no reference since `at`, oldest first.
     BlobPurgeKey { at: KeyTime, blob: BlobHash }
 
     /// A time at which the newest change number of an account was noted.
     HistoryKey { account: AccountId, at: KeyTime }
 
-    /// A sweep over the rows of an account in one table. `number` tells which sweep.
+    /// A sweep over the rows of an account in one table. `number` tells which sweep (`txn::sweep`).
     SweepKey { account: AccountId, number: u8 }
 
     UploadKey { account: AccountId, user: AccountId, blob: BlobHash }
@@ -218,7 +218,7 @@ impl Prefix<SiteKey> for RepairsPrefix {
 /// The condition that wakes a queued action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WakeCondition {
-    /// An attempt began at this time, and no result is recorded yet.
+    /// An attempt began, and no result is recorded yet. The action was due at this time.
     Attempting(UtcMillis),
     /// The action is due at this time, and goes before others because a person waits for it.
     Urgent(UtcMillis),

@@ -22,10 +22,10 @@ pub(crate) use attributes::{Home, RepairMethod, StrayKind, Tuning};
 use codec::{Key, KeyPart as _};
 use folds::FoldKey;
 use keys::{
-    AccountKey, ActionBlobKey, ActionCauseKey, ActionKey, AddressKey, BlobFrameKey, BlobKey,
-    BlobPurgeKey, BlobRefKey, DecisionKey, DeliveryKey, DeliveryTimeKey, DueKey, EmailKey,
-    HistoryKey, ListingEmailKey, ListingHistoryKey, MailboxKey, ModSeqKey, ObjectKey,
-    ObjectModSeqKey, PurgeKey, RankKey, SharedKey, SiteKey, SubscriptionKey, SweepKey,
+    AccountKey, ActionBlobKey, ActionKey, AddressKey, BlobFrameKey, BlobKey, BlobPurgeKey,
+    BlobRefKey, DecisionKey, DeliveryKey, DeliveryTimeKey, DueKey, EmailKey, HistoryKey,
+    ListingEmailKey, ListingHistoryKey, MailboxKey, ModSeqKey, ObjectKey, ObjectModSeqKey,
+    PurgeKey, RankKey, SameActionKey, SharedKey, SiteKey, SubscriptionKey, SweepKey,
     ThreadEmailKey, ThreadIdKey, ThreadIndexKey, ThreadRefKey, ToldTimeKey, UploadBlobKey,
     UploadKey, VacationToldKey,
 };
@@ -144,7 +144,7 @@ table! {
         key: AccountKey, row: AccountRow, home: Account, erased: false, seen_by_clients: false,
         repair: Directory, tuning: []
     }
-    /// The account to which an address, a catch-all, an alias domain or an account name leads.
+    /// Where an address, a catch-all or an alias domain leads.
     Addresses = 3 "addresses" {
         key: AddressKey, row: AddressRow, home: Site, erased: false, seen_by_clients: false,
         repair: Directory, tuning: []
@@ -292,9 +292,9 @@ table! {
         key: DueKey, row: Destination, home: Hint, erased: false, seen_by_clients: false,
         repair: Strays(WakeUp), tuning: [Queue]
     }
-    /// The action that was queued for a cause.
+    /// The open action with a `duplicate_key`.
     OutboxSame = 33 "outbox_same" {
-        key: ActionCauseKey, row: SameAction, home: Account, erased: true, seen_by_clients: false,
+        key: SameActionKey, row: SameAction, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: []
     }
     /// The actions that send a message in `blobs`.
@@ -302,7 +302,7 @@ table! {
         key: ActionBlobKey, row: Present, home: Message, erased: false, seen_by_clients: false,
         repair: Strays(ActionBlob), tuning: []
     }
-    /// Messages that lost a reference, by time.
+    /// Messages that may have had no reference since a time.
     BlobPurge = 35 "blob_purge" {
         key: BlobPurgeKey, row: Present, home: Hint, erased: false, seen_by_clients: false,
         repair: Never, tuning: [Queue]

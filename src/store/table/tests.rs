@@ -251,7 +251,7 @@ keys_sort_and_read_back! {
     outbox_due: OutboxDue = (wake(), account(), number())
         .prop_map(|(wake, account, action)| DueKey { wake, account, action: ActionId(action) });
     outbox_same: OutboxSame = (account(), hash())
-        .prop_map(|(account, hash)| ActionCauseKey { account, hash });
+        .prop_map(|(account, hash)| SameActionKey { account, hash });
     outbox_blobs: OutboxBlobs = (blob(), account(), number())
         .prop_map(|(blob, account, action)| ActionBlobKey {
             blob,

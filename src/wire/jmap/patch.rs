@@ -38,7 +38,7 @@ impl<'p> Patch<'p> {
         Ok(Self(changes))
     }
 
-    /// Returns the changed properties of an object, with their new values; null for a removed one.
+    /// Returns the properties that a patch names, with their values after it.
     ///
     /// # Errors
     /// `invalidPatch`.
@@ -54,7 +54,7 @@ impl<'p> Patch<'p> {
         Ok(new_values.collect())
     }
 
-    /// Returns the changed properties, sorted, each once.
+    /// Returns the properties that the patch names, sorted, each once.
     pub fn properties(&self) -> impl Iterator<Item = &str> {
         let mut last = None;
         self.0.iter().filter_map(move |(steps, _)| {
@@ -63,7 +63,7 @@ impl<'p> Patch<'p> {
         })
     }
 
-    /// Applies the patch to an object that has all its properties.
+    /// Applies the patch to an object, which must have each property that a pointer leads through.
     ///
     /// A property that is set to null is null in the result. Below a property, null removes a
     /// member. A property that the object does not have is added. After an error the object may be

@@ -1,4 +1,4 @@
-//! Tests which parts of a message searches find, before and after folding.
+//! Tests by which parts of a message a search finds it, before and after folding.
 
 use super::*;
 
@@ -34,7 +34,7 @@ fn utf8(body: &str, kind: &str) -> String {
 }
 
 #[test]
-fn scripts_without_spaces_are_found_by_any_part_of_a_text() {
+fn scripts_without_spaces_and_hangul_are_found_by_any_part_of_a_run() {
     let bodies = [
         "我明天去北京开会。请准时",
         "東京都に住んでいます。ｶﾀｶﾅ、ひらがな",

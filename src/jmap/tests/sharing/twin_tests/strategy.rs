@@ -51,6 +51,7 @@ pub(super) fn private_changes() -> impl Strategy<Value = Vec<PrivateChange>> {
     proptest::collection::vec(one, 0..4)
 }
 
+/// A filter condition. It gives mailboxes by name: `with_ids` replaces the names by ids.
 fn condition() -> impl Strategy<Value = Value> {
     let word = || proptest::sample::select(&WORDS[..]);
     let keyword = || proptest::sample::select(&KEYWORDS[..]);
