@@ -2,6 +2,8 @@
 //!
 //! A guest sees a thread if the guest may read one of its emails, and sees only these emails in it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::context::{Account, Context};
 use super::email::newest_emails;
 use super::guest::{self, newest_visible_state};
@@ -58,6 +60,8 @@ pub(super) struct ThreadReader<'a> {
     account: &'a Account,
     snapshot: Snapshot<'a>,
     rights: Rights,
+    /// The emails of the threads that the client named, if they were read ahead.
+    emails: BTreeMap<ThreadId, Vec<EmailId>>,
 }
 
 impl ObjectType for ThreadObjects {
@@ -70,7 +74,8 @@ impl ObjectType for ThreadObjects {
     fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<ThreadReader<'a>, MethodError> {
         let snapshot = call.context.store.snapshot();
         let rights = Rights::in_account(&snapshot, account)?;
-        Ok(ThreadReader { context: call.context, account, snapshot, rights })
+        let emails = BTreeMap::new();
+        Ok(ThreadReader { context: call.context, account, snapshot, rights, emails })
     }
 
     fn state(reader: &ThreadReader<'_>) -> Result<String, MethodError> {
@@ -82,6 +87,18 @@ impl GetObjects for ThreadObjects {
     fn properties(call: &Call<'_>) -> Vec<ThreadProperty> {
         let is_available = |property: &ThreadProperty| !property.is_extension() || call.uses(ADMIN);
         ThreadProperty::ALL.iter().copied().filter(is_available).collect()
+    }
+
+    /// Reads the emails of all named threads.
+    fn prepare(
+        reader: &mut ThreadReader<'_>,
+        ids: Option<&[String]>,
+        _: &[ThreadProperty],
+    ) -> Result<(), MethodError> {
+        let ids: BTreeSet<ThreadId> =
+            ids.unwrap_or_default().iter().filter_map(|id| id.parse().ok()).collect();
+        reader.emails = reader.snapshot.emails_of_threads(reader.account.id, &ids)?;
+        Ok(())
     }
 
     fn ids(reader: &ThreadReader<'_>) -> Result<Vec<ThreadId>, MethodError> {
@@ -152,7 +169,10 @@ impl ThreadReader<'_> {
 
     /// The emails of a thread that the caller may read, newest first.
     fn emails(&self, thread: ThreadId) -> Result<Vec<EmailId>, Error> {
-        let mut emails = self.snapshot.thread_emails(self.account.id, thread)?;
+        let mut emails = match self.emails.get(&thread) {
+            Some(emails) => emails.clone(),
+            None => self.snapshot.thread_emails(self.account.id, thread)?,
+        };
         if self.rights != Rights::Owner {
             let found: Result<Vec<_>, _> =
                 emails.iter().map(|id| self.snapshot.email(self.account.id, *id)).collect();

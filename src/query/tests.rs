@@ -18,7 +18,7 @@ mod search;
 mod search_cost;
 mod short_histories;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
@@ -256,7 +256,7 @@ fn minimal_changes_of(
     (past, old): (&naive::NaiveAccount, &[EmailId]),
     (now, new): (&naive::NaiveAccount, &[EmailId]),
     up_to: Option<EmailId>,
-) -> (std::collections::BTreeSet<EmailId>, Vec<(usize, EmailId)>) {
+) -> (BTreeSet<EmailId>, Vec<(usize, EmailId)>) {
     let is_oldest_of_threads = spec.collapse && plan.direction == sort::Direction::OldestFirst;
     let is_honoured = !matches!(plan.path, AccessPath::Pinned(..)) && !is_oldest_of_threads;
     let moved = |id| past.keys(&spec.sort, id) != now.keys(&spec.sort, id);
@@ -471,6 +471,16 @@ fn check_rows(driver: &TestDriver) {
         snapshot.threads(ACCOUNT, 1000).unwrap(),
         threads.keys().copied().collect::<Vec<_>>()
     );
+    // Every second thread, and some that do not exist.
+    let some: BTreeSet<ThreadId> = threads.keys().copied().step_by(2).collect();
+    let some = some.into_iter().chain([ThreadId(0), ThreadId(u64::MAX)]).collect();
+    for wanted in [&BTreeSet::new(), &some, &threads.keys().copied().collect()] {
+        let emails = snapshot.emails_of_threads(ACCOUNT, wanted).unwrap();
+        assert!(emails.keys().eq(wanted));
+        for (thread, emails) in emails {
+            assert_eq!(emails, snapshot.thread_emails(ACCOUNT, thread).unwrap(), "{thread}");
+        }
+    }
     for (thread, mut mails) in threads {
         mails.sort_by_key(|mail| mail.id);
         let ids: Vec<EmailId> = mails.iter().map(|mail| mail.id).collect();

@@ -1,13 +1,17 @@
 //! Looks up the rows of many emails at once. Every function returns one answer for each id or hash,
 //! in their order.
 
-use crate::model::{AccountId, BlobHash, EmailContent, EmailId, EmailMetadata, Listing};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::{AccountId, BlobHash, EmailContent, EmailId, EmailMetadata, Listing, ThreadId};
 use crate::store::blob::read::whole;
-use crate::store::engine::typed::TypedRead as _;
+use crate::store::engine::WalkStep;
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::{RowFormat as _, decode_content};
+use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{BlobKey, EmailKey, ListingEmailKey};
-use crate::store::table::{self, Blobs, MailboxEmailIndex, Table as _};
+use crate::store::table::{self, Blobs, EmailByThread, MailboxEmailIndex, Table as _};
 use crate::store::txn::snapshot::Snapshot;
 
 pub type StoredContent = (Vec<u8>, EmailContent);
@@ -27,6 +31,35 @@ impl Snapshot<'_> {
                 .transpose()?;
             emails.push(email.filter(|email| email.destroyed.is_none()));
             Ok(())
+        })?;
+        Ok(emails)
+    }
+
+    /// Returns the live emails of each thread, newest first, as `thread_emails` does, by one
+    /// iterator.
+    pub fn emails_of_threads(
+        &self,
+        account: AccountId,
+        threads: &BTreeSet<ThreadId>,
+    ) -> Result<BTreeMap<ThreadId, Vec<EmailId>>, Error> {
+        let mut emails: BTreeMap<ThreadId, Vec<EmailId>> =
+            threads.iter().map(|thread| (*thread, Vec::new())).collect();
+        let start = |thread: ThreadId| WalkStep::At((account, thread).encode());
+        let range = KeyRange::<EmailByThread>::under(&(account,));
+        let mut rest = emails.iter_mut().peekable();
+        let Some(first) = rest.peek().map(|(thread, _)| **thread) else { return Ok(emails) };
+        self.read.walk_rows(&range, start(first), |row| {
+            let Some((key, _)) = row else { return Ok(WalkStep::End) };
+            // The walk is behind the last email of these threads.
+            while rest.next_if(|(thread, _)| **thread < key.thread).is_some() {}
+            Ok(match rest.peek_mut() {
+                Some((thread, own)) if **thread == key.thread => {
+                    own.push(key.email);
+                    WalkStep::Next
+                }
+                Some((thread, _)) => start(**thread),
+                None => WalkStep::End,
+            })
         })?;
         Ok(emails)
     }
