@@ -3,6 +3,7 @@
 use super::{InputRng, bounded};
 use crate::model::{Address, Envelope, limits};
 use crate::wire::jmap::session::SessionState;
+use crate::wire::jmap::text::ResponseArguments;
 use crate::wire::jmap::{
     CORE, Invocation, MethodError, Response, VACATION, parse as parse_request, reference,
 };
@@ -328,22 +329,23 @@ pub fn jmap(data: &[u8]) {
             "nested deeper than is read"
         );
     }
-    let mut answers: Vec<Invocation> = Vec::new();
+    let mut answers: Vec<Invocation<ResponseArguments>> = Vec::new();
     for mut call in request.calls {
-        let answer = match reference::resolve(&mut call.arguments, &answers) {
+        let name = match reference::resolve(&mut call.arguments, &answers) {
             Ok(()) => {
                 assert!(
                     !call.arguments.keys().any(|name| name.starts_with('#')),
                     "a reference is left"
                 );
-                call
+                call.name
             }
             Err(MethodError::InvalidArguments(_) | MethodError::InvalidResultReference(_)) => {
-                Invocation { name: "error".into(), ..call }
+                "error".into()
             }
             Err(other) => panic!("{other:?}"),
         };
-        answers.push(answer);
+        let arguments = call.arguments.into();
+        answers.push(Invocation { name, arguments, id: call.id });
     }
     let calls = answers.len();
     let response = Response {

@@ -150,17 +150,12 @@ impl Budget {
         self.0.answer_so_far.store(0, Ordering::Relaxed);
     }
 
-    /// Charges a finished answer. If it must not be refused and is larger than what is left, it
-    /// takes all that is left.
+    /// Charges a finished answer of this weight. If it must not be refused and is larger than what
+    /// is left, it takes all that is left.
     ///
     /// # Errors
     /// `RequestTooLarge` if the answer is too large and may be refused.
-    pub(super) fn end_answer(
-        &self,
-        answer: &Value,
-        may_be_refused: bool,
-    ) -> Result<(), MethodError> {
-        let bytes = weight(answer);
+    pub(super) fn end_answer(&self, bytes: usize, may_be_refused: bool) -> Result<(), MethodError> {
         let left = self.0.answer.load(Ordering::Relaxed);
         if bytes > left && may_be_refused {
             return Err(MethodError::RequestTooLarge(ANSWERS_TOO_LARGE));
@@ -211,12 +206,12 @@ mod tests {
         budget.begin_answer();
         assert_eq!((budget.add_to_answer(&text), budget.add_to_answer(&text)), (Ok(()), Ok(())));
         assert!(budget.add_to_answer(&json!([text, text])).is_err());
-        assert_eq!(budget.end_answer(&json!([text]), true), Ok(()));
+        assert_eq!(budget.end_answer(weight(&json!([text])), true), Ok(()));
         // A refused answer costs nothing. One that may not be refused takes all that is left.
         budget.begin_answer();
         assert_eq!(budget.add_to_answer(&text), Ok(()));
-        assert!(budget.end_answer(&json!([text, text]), true).is_err());
-        assert_eq!(budget.end_answer(&json!([text, text]), false), Ok(()));
+        assert!(budget.end_answer(weight(&json!([text, text])), true).is_err());
+        assert_eq!(budget.end_answer(weight(&json!([text, text])), false), Ok(()));
         assert!(budget.check_answer_room(1).is_err());
     }
 }

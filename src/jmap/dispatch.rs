@@ -10,6 +10,7 @@ use super::creation_ids::CreationIds;
 use super::method::{Call, FollowUpCall, RegisteredMethod};
 use super::registry;
 use super::session::session_state;
+use crate::wire::jmap::text::ResponseArguments;
 use crate::wire::jmap::{Invocation, MethodError, Request, Response, reference};
 
 /// The second value says whether the method only reads.
@@ -33,9 +34,12 @@ pub(super) fn run_within(
     request: Request,
 ) -> Result<Response, MethodError> {
     let context = &Context { budget, ..context.clone() };
-    let mut responses: Vec<Invocation> = Vec::with_capacity(request.calls.len());
+    let mut responses: Vec<Invocation<ResponseArguments>> = Vec::with_capacity(request.calls.len());
     let created = CreationIds::new(request.created_ids.as_ref());
-    for mut call in request.calls {
+    let mut calls = request.calls.into_iter();
+    while let Some(mut call) = calls.next() {
+        let is_referred_to =
+            calls.as_slice().iter().any(|later| reference::refers_to(&later.arguments, &call.id));
         let resolved = reference::resolve(&mut call.arguments, &responses);
         let mut next = Some((call.name, resolved.map(|()| call.arguments)));
         // A follow-up call needs no capability beyond those of the call that it follows.
@@ -51,7 +55,8 @@ pub(super) fn run_within(
                 (None, _) => Err(MethodError::UnknownMethod),
                 (_, Err(error)) => Err(error),
                 (Some(method), Ok(arguments)) => {
-                    answer(context, method, arguments, &created, &request.using)
+                    let call = Call::new(context, &created, &request.using, is_referred_to);
+                    answer(&call, method, arguments)
                 }
             };
             let (name, arguments) = match answer {
@@ -59,11 +64,7 @@ pub(super) fn run_within(
                     next = follow_up.map(|next| (next.name.to_owned(), Ok(next.arguments)));
                     (name, arguments)
                 }
-                Err(error) => ("error".to_owned(), error.arguments()),
-            };
-            let arguments = match arguments {
-                Value::Object(arguments) => arguments,
-                _ => Map::new(),
+                Err(error) => ("error".to_owned(), error.arguments().into()),
             };
             responses.push(Invocation { name, arguments, id: call.id.clone() });
         }
@@ -78,15 +79,12 @@ pub(super) fn run_within(
 
 /// Runs one method and charges its answer. Returns the answer, and the call that follows, if any.
 fn answer(
-    context: &Context,
+    call: &Call<'_>,
     method: &RegisteredMethod,
     arguments: Map<String, Value>,
-    created: &CreationIds,
-    using: &[String],
-) -> Result<(Value, Option<FollowUpCall>), MethodError> {
-    context.budget.begin_answer();
-    let call = Call::new(context, created, using);
-    let answer = method.handler.run(&call, method.name, arguments)?;
-    context.budget.end_answer(&answer, method.only_reads)?;
+) -> Result<(ResponseArguments, Option<FollowUpCall>), MethodError> {
+    call.context.budget.begin_answer();
+    let answer = method.handler.run(call, method.name, arguments)?;
+    call.context.budget.end_answer(answer.weight(), method.only_reads)?;
     Ok((answer, call.take_follow_up()))
 }

@@ -7,11 +7,12 @@ use serde_json::{Map, Value};
 use super::context::{Account, Context};
 use super::creation_ids::CreationIds;
 use crate::model::AccountId;
-use crate::wire::jmap::{Answer, MethodArguments, MethodError, arguments};
+use crate::wire::jmap::text::ResponseArguments;
+use crate::wire::jmap::{IntoArguments, MethodArguments, MethodError, arguments};
 
 pub(super) trait Method {
     type Args: MethodArguments;
-    type Answer: Answer;
+    type Answer: IntoArguments;
 
     fn call(call: &Call<'_>, args: Self::Args) -> Result<Self::Answer, MethodError>;
 }
@@ -22,12 +23,20 @@ pub(super) struct Call<'a> {
     /// The creation ids of the request so far.
     pub(super) created: &'a CreationIds,
     pub(super) using: &'a [String],
+    /// Whether a later call of the request refers to the response to this one, which must then be a
+    /// tree.
+    pub(super) is_referred_to: bool,
     follow_up: RefCell<Option<FollowUpCall>>,
 }
 
 impl<'a> Call<'a> {
-    pub(super) fn new(context: &'a Context, created: &'a CreationIds, using: &'a [String]) -> Self {
-        Self { context, created, using, follow_up: RefCell::default() }
+    pub(super) fn new(
+        context: &'a Context,
+        created: &'a CreationIds,
+        using: &'a [String],
+        is_referred_to: bool,
+    ) -> Self {
+        Self { context, created, using, is_referred_to, follow_up: RefCell::default() }
     }
 
     /// Whether the request uses a capability. What belongs to another one is treated as unknown
@@ -93,7 +102,7 @@ pub(super) struct RegisteredMethod {
 }
 
 /// Gets the call, the method's name and its arguments.
-type RunMethod = fn(&Call<'_>, &str, Map<String, Value>) -> Result<Value, MethodError>;
+type RunMethod = fn(&Call<'_>, &str, Map<String, Value>) -> Result<ResponseArguments, MethodError>;
 
 /// Runs a method whose types are erased.
 #[derive(Clone, Copy)]
@@ -113,7 +122,7 @@ impl Handler {
         call: &Call<'_>,
         name: &str,
         arguments: Map<String, Value>,
-    ) -> Result<Value, MethodError> {
+    ) -> Result<ResponseArguments, MethodError> {
         (self.0)(call, name, arguments)
     }
 }
@@ -122,6 +131,6 @@ fn run<M: Method>(
     call: &Call<'_>,
     name: &str,
     given: Map<String, Value>,
-) -> Result<Value, MethodError> {
-    Ok(M::call(call, arguments::read(name, given)?)?.into_value()?)
+) -> Result<ResponseArguments, MethodError> {
+    Ok(M::call(call, arguments::read(name, given)?)?.into_arguments()?)
 }

@@ -41,6 +41,7 @@ use crate::wire::jmap::admin::queue::{
 use crate::wire::jmap::admin::service::ServiceStatus;
 use crate::wire::jmap::admin::store::{JobGet, StoreBackup, StoreCheck, StoreRepair};
 use crate::wire::jmap::admin::vacation::{VacationGet, VacationSet};
+use crate::wire::jmap::text::ResponseArguments;
 use crate::wire::jmap::{ADMIN, MethodArguments as _, MethodError};
 
 trait AdminMethod: VendorMethod {
@@ -69,11 +70,11 @@ fn run<M: AdminMethod>(
     call: &Call<'_>,
     _: &str,
     mut arguments: Map<String, Value>,
-) -> Result<Value, MethodError> {
+) -> Result<ResponseArguments, MethodError> {
     if M::ADMIN_ONLY {
         call.context.require_admin()?;
     }
-    Ok(serde_json::to_value(M::call(call, M::Args::take(&mut arguments)?)?)?)
+    Ok(serde_json::to_value(M::call(call, M::Args::take(&mut arguments)?)?)?.into())
 }
 
 fn charge_row<T: Serialize>(context: &Context, row: T) -> Result<T, MethodError> {

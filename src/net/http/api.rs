@@ -7,8 +7,8 @@ use axum::body::{Body, HttpBody as _};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use serde_json::Value;
 
+use super::Backend;
 use super::blocking::blocking;
 use super::body_pace::{BodyPace, PacedBody};
 use super::concurrency::ConcurrencyPermit;
@@ -16,10 +16,9 @@ use super::connection::ResponseHold;
 use super::in_flight::Bounds;
 use super::problem::Problem;
 use super::request_context::RequestContext;
-use super::{Backend, json_response};
 use crate::jmap::{self, CAPABILITIES};
 use crate::model::limits;
-use crate::wire::jmap::{Request, RequestError, parse};
+use crate::wire::jmap::{Request, RequestError, Response as MethodResponses, parse};
 
 pub(super) async fn request(
     State(backend): State<Arc<Backend>>,
@@ -28,8 +27,9 @@ pub(super) async fn request(
     body: Body,
 ) -> Response {
     match try_request(&backend, &context, &headers, body).await {
-        Ok((value, permit)) => {
-            let mut response = json_response(StatusCode::OK, "application/json", &value);
+        Ok((json, permit)) => {
+            let mut response =
+                (StatusCode::OK, [("content-type", "application/json")], json).into_response();
             // The request counts as concurrent until the client has read the response.
             response.extensions_mut().insert(ResponseHold(Arc::new(permit)));
             response
@@ -45,7 +45,7 @@ async fn try_request(
     context: &RequestContext,
     headers: &HeaderMap,
     body: Body,
-) -> Result<(Value, Option<ConcurrencyPermit>), Problem> {
+) -> Result<(Vec<u8>, Option<ConcurrencyPermit>), Problem> {
     if !is_json(headers) {
         return Err(RequestError::NotJson("the content type is not application/json".into()).into());
     }
@@ -74,9 +74,10 @@ async fn try_request(
         reservation.grow(chunk.len())?;
         body.extend_from_slice(&chunk);
     }
-    let (value, (permit, _)) =
-        run(backend, context, parse(&body, CAPABILITIES)?, (permit, reservation)).await?;
-    Ok((value, permit))
+    let request = parse(&body, CAPABILITIES)?;
+    let held = (permit, reservation);
+    let (json, (permit, _)) = run(backend, context, request, held, MethodResponses::write).await?;
+    Ok((json, permit))
 }
 
 /// For an administrator the bound on all requests is twice as high, and half of it may be the
@@ -88,7 +89,8 @@ pub(super) fn bounds(context: &RequestContext) -> Bounds {
     Bounds { all, per_account: each, free: limits::FREE_REQUEST_BYTES }
 }
 
-/// `held` is dropped only after the methods have ended; if there is a response, it is returned.
+/// Returns the response as `write` writes it. `held` is dropped only after the methods have ended;
+/// if there is a response, it is returned.
 ///
 /// # Errors
 /// The request as a whole is refused, or a method panicked.
@@ -97,14 +99,15 @@ pub(super) async fn run<H: Send + 'static>(
     context: &RequestContext,
     request: Request,
     held: H,
-) -> Result<(Value, H), Problem> {
+    write: impl FnOnce(&MethodResponses) -> Vec<u8> + Send + 'static,
+) -> Result<(Vec<u8>, H), Problem> {
     let methods = backend.context(&backend.settings.get(), context);
-    let result = blocking(held, move || Ok::<_, Problem>(jmap::run(&methods, request)?.json()));
-    let (value, held) = result.await.map_err(|error| {
+    let result = blocking(held, move || Ok::<_, Problem>(write(&jmap::run(&methods, request)?)));
+    let (json, held) = result.await.map_err(|error| {
         tracing::error!(%error, "a method failed");
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "a method failed")
     })?;
-    Ok((value?, held))
+    Ok((json?, held))
 }
 
 /// RFC 8620 §3.1.

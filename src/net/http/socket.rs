@@ -81,10 +81,13 @@ struct WebSocketSession {
     context: RequestContext,
     socket: Socket,
     /// The active requests. Each returns its permits, which are kept until the response is sent.
-    requests: JoinSet<(Value, Option<(ConcurrencyPermit, Reservation)>)>,
+    requests: JoinSet<WrittenResponse>,
     push: Option<PushFeed>,
     _permit: ConcurrencyPermit,
 }
+
+/// A message to the client, and the permits of its request.
+type WrittenResponse = (Vec<u8>, Option<(ConcurrencyPermit, Reservation)>);
 
 struct PushFeed {
     /// `None` is all types.
@@ -121,7 +124,7 @@ impl WebSocketSession {
             tokio::select! {
                 () = stop.wait() => return Err(CloseReason::Close(code::AWAY, "the service stops")),
                 Some(done) = self.requests.join_next() => if let Ok((response, _permits)) = done {
-                    self.send_json(&response).await?;
+                    self.send(response).await?;
                 },
                 () = wait_for_change(self.push.as_ref()) => {}
                 _ = access_check.tick() => {
@@ -221,7 +224,11 @@ impl WebSocketSession {
     }
 
     async fn send_json(&mut self, value: &Value) -> Result<(), CloseReason> {
-        let text = String::from_utf8(json::write(value)).unwrap_or_default();
+        self.send(json::write(value)).await
+    }
+
+    async fn send(&mut self, json: Vec<u8>) -> Result<(), CloseReason> {
+        let text = String::from_utf8(json).unwrap_or_default();
         let (backend, context) = (&self.backend, &self.context);
         // A large response may take long.
         let may_continue = || !backend.stop.is_stopping() && backend.is_still_logged_in(context);
@@ -246,13 +253,17 @@ async fn answer_request(
     request: Request,
     id: Option<String>,
     reservation: Reservation,
-) -> (Value, Option<(ConcurrencyPermit, Reservation)>) {
+) -> WrittenResponse {
     let result = match backend.requests.enter(context.key()) {
-        Some(permit) => api::run(backend, context, request, (permit, reservation)).await,
+        Some(permit) => {
+            let (held, id) = ((permit, reservation), id.clone());
+            api::run(backend, context, request, held, move |done| response(done, id.as_deref()))
+                .await
+        }
         None => Err(Problem::limit("maxConcurrentRequests")),
     };
     match result {
-        Ok((value, permits)) => (response(value, id.as_deref()), Some(permits)),
-        Err(problem) => (refusal(problem.body(), id.as_deref()), None),
+        Ok((json, permits)) => (json, Some(permits)),
+        Err(problem) => (json::write(&refusal(problem.body(), id.as_deref())), None),
     }
 }

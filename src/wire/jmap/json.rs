@@ -10,6 +10,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use super::text::write_value;
 use crate::model::limits;
 
 /// The largest `UnsignedInt`, and the largest absolute value of an `Int` (RFC 8620 §1.3).
@@ -51,13 +52,25 @@ pub fn read(text: &[u8]) -> Result<Value, JsonError> {
 /// Writes a value without blanks. Noncharacters, which mail may contain, are replaced by U+FFFD.
 #[must_use]
 pub fn write(value: &Value) -> Vec<u8> {
-    let text = value.to_string();
-    // In UTF-8 every noncharacter begins with a byte from 0xef on. These are rare.
-    let is_suspect = text.bytes().any(|byte| byte >= 0xef);
-    if is_suspect && text.contains(is_noncharacter) {
-        return text.replace(is_noncharacter, "\u{fffd}").into_bytes();
+    let mut text = Vec::new();
+    write_value(&mut text, value);
+    without_noncharacters(text)
+}
+
+/// Replaces noncharacters in a text by U+FFFD.
+pub(super) fn without_noncharacters(text: Vec<u8>) -> Vec<u8> {
+    // In UTF-8 every noncharacter begins with a byte from 0xef on. These are rare. The largest byte
+    // of a chunk is found without a branch for each byte.
+    let is_suspect = |chunk: &[u8]| chunk.iter().fold(0, |max, byte| (*byte).max(max)) >= 0xef;
+    if !text.chunks(256).any(is_suspect) {
+        return text;
     }
-    text.into_bytes()
+    match std::str::from_utf8(&text) {
+        Ok(valid) if valid.contains(is_noncharacter) => {
+            valid.replace(is_noncharacter, "\u{fffd}").into_bytes()
+        }
+        _ => text,
+    }
 }
 
 /// The bytes of a node of a `serde_json::Map`, which has room for 11 members.
@@ -71,6 +84,30 @@ pub fn weight(value: &Value) -> usize {
     weight_within(value, usize::MAX).unwrap_or(usize::MAX)
 }
 
+/// Returns the weight of an object with these members, and perhaps one more: its name, and the
+/// weight of its value.
+#[must_use]
+pub(super) fn members_weight(
+    members: &Map<String, Value>,
+    another: Option<(&str, usize)>,
+) -> usize {
+    let another = another.into_iter();
+    let weights = members.iter().map(|(name, value)| (name.as_str(), weight(value)));
+    let (mut count, mut names, mut total) = (0, 0usize, size_of::<Value>());
+    for (name, weight) in weights.chain(another) {
+        count = usize::saturating_add(count, 1);
+        names = names.saturating_add(name.len());
+        total = total.saturating_add(weight);
+    }
+    total.saturating_add(object_bytes(count, names))
+}
+
+/// Returns the bytes of an object apart from its values, by the number of its members and the
+/// length of their names.
+fn object_bytes(members: usize, names: usize) -> usize {
+    members.div_ceil(NODE_MEMBERS).saturating_mul(NODE_BYTES).saturating_add(names)
+}
+
 /// Returns the same estimate as `weight`, or `None` above `max`.
 #[must_use]
 pub fn weight_within(value: &Value, max: usize) -> Option<usize> {
@@ -82,8 +119,8 @@ fn weigh(value: &Value, bytes_left: &mut usize) -> Option<()> {
     let own = match value {
         Value::String(text) => text.len(),
         Value::Object(members) => {
-            let names: usize = members.keys().map(String::len).sum();
-            members.len().div_ceil(NODE_MEMBERS).saturating_mul(NODE_BYTES).saturating_add(names)
+            let names = members.keys().map(String::len).sum();
+            object_bytes(members.len(), names)
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => 0,
     };

@@ -13,6 +13,7 @@ pub mod request;
 pub mod session;
 pub mod socket;
 pub mod standard;
+pub mod text;
 
 pub use arguments::{MethodArguments, With};
 pub use error::{MethodError, RequestError, SetError};
@@ -20,7 +21,7 @@ pub use patch::Patch;
 pub use property::Property;
 pub(crate) use property::{names, properties};
 pub use request::{Invocation, Request, Response, parse};
-pub use standard::{Answer, JsonObject};
+pub use standard::{Answer, IntoArguments, JsonObject};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -9,7 +9,15 @@ use super::error::MethodError;
 use super::json::weight_within;
 use super::patch::decode_token;
 use super::request::Invocation;
+use super::text::ResponseArguments;
 use crate::model::limits;
+
+/// Whether arguments that are not resolved yet refer to the response to the call `id`.
+#[must_use]
+pub fn refers_to(arguments: &Map<String, Value>, id: &str) -> bool {
+    let mut references = arguments.iter().filter(|(name, _)| name.starts_with('#'));
+    references.any(|(_, reference)| reference.get("resultOf").is_some_and(|of| of == id))
+}
 
 /// Replaces each argument `#name` by the value to which it refers. If several responses have the id
 /// of one call, only the first can be referred to. After an error some arguments may be replaced
@@ -21,7 +29,7 @@ use crate::model::limits;
 /// - `invalidArguments`: the call has both `name` and `#name`.
 pub fn resolve(
     arguments: &mut Map<String, Value>,
-    answers: &[Invocation],
+    answers: &[Invocation<ResponseArguments>],
 ) -> Result<(), MethodError> {
     let references: Vec<String> =
         arguments.keys().filter(|key| key.starts_with('#')).cloned().collect();
@@ -47,7 +55,7 @@ const TOO_LARGE: ReferenceError = "the referenced values of one call are too lar
 
 fn resolve_one(
     reference: &Value,
-    answers: &[Invocation],
+    answers: &[Invocation<ResponseArguments>],
     bytes_left: &mut usize,
 ) -> Result<Value, ReferenceError> {
     let part = |name: &str| reference.get(name).and_then(Value::as_str).ok_or(NOT_FOUND);
@@ -59,15 +67,14 @@ fn resolve_one(
         None if path.is_empty() => Vec::new(),
         None => return Err(NOT_FOUND),
     };
+    let members = &answer.arguments.members;
     match steps.split_first() {
-        Some((step, rest)) => {
-            pointer(answer.arguments.get(step).ok_or(NOT_FOUND)?, rest, bytes_left)
-        }
+        Some((step, rest)) => pointer(members.get(step).ok_or(NOT_FOUND)?, rest, bytes_left),
         None => {
-            answer.arguments.iter().try_for_each(|(name, value)| {
+            members.iter().try_for_each(|(name, value)| {
                 subtract(name.len(), bytes_left).and_then(|()| weigh(value, bytes_left))
             })?;
-            Ok(Value::Object(answer.arguments.clone()))
+            Ok(Value::Object(members.clone()))
         }
     }
 }
@@ -125,9 +132,7 @@ mod tests {
             name: "Foo/get".into(),
             arguments:
                 json!({"list": [{"id": "a", "to": ["x", "y"]}, {"id": "b", "to": []}], "a/b": 1})
-                    .as_object()
-                    .unwrap()
-                    .clone(),
+                    .into(),
             id: "0".into(),
         }];
         let reference = |path: &str| {
@@ -148,7 +153,7 @@ mod tests {
                 "{path}"
             );
         }
-        assert_eq!(reference(""), Ok(Value::Object(answers[0].arguments.clone())));
+        assert_eq!(reference(""), Ok(Value::Object(answers[0].arguments.members.clone())));
         let mut both = Map::new();
         both.insert("#a".into(), json!({}));
         both.insert("a".into(), json!(1));
@@ -161,7 +166,7 @@ mod tests {
 
     #[test]
     fn referenced_values_of_a_call_are_bounded() {
-        let mut answers = Vec::<Invocation>::new();
+        let mut answers = Vec::<Invocation<ResponseArguments>>::new();
         for n in 0..40_usize {
             let mut arguments = Map::new();
             for name in ["#a", "#b"] {
@@ -179,6 +184,7 @@ mod tests {
             if done.is_err() {
                 break;
             }
+            let arguments = arguments.into();
             answers.push(Invocation { name: "Core/echo".into(), arguments, id: n.to_string() });
         }
         assert_eq!(answers.len(), 9);

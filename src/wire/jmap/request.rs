@@ -1,10 +1,11 @@
 //! Reads requests and writes responses (RFC 8620 §3.2 to §3.4).
 
-use serde_json::{Map, Value, json as object};
+use serde_json::{Map, Value};
 
 use super::error::RequestError;
 use super::json::{self, JsonError};
 use super::session::SessionState;
+use super::text::{ResponseArguments, write_members, write_string};
 use crate::model::limits;
 
 /// Registered capabilities that a request may name although this server may not offer them, because
@@ -18,12 +19,15 @@ const TOLERATED_CAPABILITIES: [&str; 6] = [
     "urn:ietf:params:jmap:smimeverify",
 ];
 
+/// The room that is made for the trees of a response.
+const ROOM_OF_TREES: usize = 8 << 10;
+
 /// A method call or a method response.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Invocation {
+pub struct Invocation<A = Map<String, Value>> {
     /// The name of the method, or `error`.
     pub name: String,
-    pub arguments: Map<String, Value>,
+    pub arguments: A,
     pub id: String,
 }
 
@@ -37,26 +41,59 @@ pub struct Request {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Response {
-    pub responses: Vec<Invocation>,
+    pub responses: Vec<Invocation<ResponseArguments>>,
     /// If the request has `createdIds`.
     pub created_ids: Option<Map<String, Value>>,
     pub session_state: SessionState,
 }
 
 impl Response {
+    /// Writes the response as JSON, without noncharacters.
     #[must_use]
-    pub fn json(self) -> Value {
-        let responses: Vec<Value> = self
-            .responses
-            .into_iter()
-            .map(|response| object!([response.name, response.arguments, response.id]))
-            .collect();
-        let mut response =
-            object!({"methodResponses": responses, "sessionState": self.session_state.to_string()});
-        if let (Some(ids), Some(members)) = (self.created_ids, response.as_object_mut()) {
-            members.insert("createdIds".into(), Value::Object(ids));
+    pub fn write(&self) -> Vec<u8> {
+        self.write_with(b"", None)
+    }
+
+    /// Writes the response as JSON: the members in `first`, which end with a comma, then those of a
+    /// response, and among them `requestId`, if there is one.
+    #[must_use]
+    pub(super) fn write_with(&self, first: &[u8], request_id: Option<&str>) -> Vec<u8> {
+        let texts = self.responses.iter().filter_map(|response| response.arguments.text.as_ref());
+        let length: usize = texts.map(|(_, text)| text.bytes().len()).sum();
+        let mut out = Vec::with_capacity(length.saturating_add(ROOM_OF_TREES));
+        out.push(b'{');
+        out.extend_from_slice(first);
+        if let Some(ids) = &self.created_ids {
+            out.extend_from_slice(b"\"createdIds\":");
+            write_members(&mut out, ids);
+            out.push(b',');
         }
-        response
+        out.extend_from_slice(b"\"methodResponses\":[");
+        for (number, response) in self.responses.iter().enumerate() {
+            out.extend_from_slice(if number > 0 { b",[" } else { b"[" });
+            write_string(&mut out, &response.name);
+            out.push(b',');
+            response.arguments.write(&mut out);
+            out.push(b',');
+            write_string(&mut out, &response.id);
+            out.push(b']');
+        }
+        out.push(b']');
+        if let Some(id) = request_id {
+            out.extend_from_slice(b",\"requestId\":");
+            write_string(&mut out, id);
+        }
+        out.extend_from_slice(b",\"sessionState\":");
+        write_string(&mut out, &self.session_state.to_string());
+        out.push(b'}');
+        json::without_noncharacters(out)
+    }
+
+    /// Returns what a client reads; null for JSON that is nested deeper than `serde_json` reads.
+    #[cfg(any(test, feature = "internals"))]
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.write()).unwrap_or_default()
     }
 }
 

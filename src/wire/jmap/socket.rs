@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::error::RequestError;
 use super::json::{self, JsonError};
-use super::request::{Request, from_value};
+use super::request::{Request, Response, from_value};
 
 /// RFC 8887 §4.1.
 pub const PROTOCOL: &str = "jmap";
@@ -68,16 +68,10 @@ pub fn read(text: &[u8], supported: &[&str]) -> Result<SocketMessage, Value> {
 
 const MAX_TYPES: usize = 64;
 
-/// Turns a response into a message (§4.3.3).
+/// Writes a response as a message (§4.3.3).
 #[must_use]
-pub fn response(mut response: Value, id: Option<&str>) -> Value {
-    if let Some(members) = response.as_object_mut() {
-        members.insert("@type".into(), "Response".into());
-        if let Some(id) = id {
-            members.insert("requestId".into(), id.into());
-        }
-    }
-    response
+pub fn response(response: &Response, id: Option<&str>) -> Vec<u8> {
+    response.write_with(b"\"@type\":\"Response\",", id)
 }
 
 /// Turns problem details into a refusal (§4.3.4).
@@ -103,6 +97,7 @@ pub fn change(mut change: Value, state: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::jmap::session::SessionState;
 
     #[test]
     fn reads_messages_of_rfc_8887() {
@@ -156,9 +151,19 @@ mod tests {
 
     #[test]
     fn answers_have_type_and_request_id() {
-        let answer = response(json!({"methodResponses": []}), Some("R1"));
-        assert_eq!(answer, json!({"@type": "Response", "requestId": "R1", "methodResponses": []}));
-        assert!(response(json!({}), None).get("requestId").is_none());
+        let mut answer =
+            Response { responses: Vec::new(), created_ids: None, session_state: SessionState(0) };
+        let state = answer.session_state.to_string();
+        let read =
+            |answer: &Response, id| serde_json::from_slice::<Value>(&response(answer, id)).unwrap();
+        let mut expected = json!({
+            "@type": "Response", "requestId": "R1", "methodResponses": [], "sessionState": state,
+        });
+        assert_eq!(read(&answer, Some("R1")), expected);
+        answer.created_ids = Some(serde_json::Map::new());
+        expected["createdIds"] = json!({});
+        assert_eq!(read(&answer, Some("R1")), expected);
+        assert!(read(&answer, None).get("requestId").is_none());
         let pushed = change(json!({"@type": "StateChange", "changed": {}}), "s1");
         assert_eq!(pushed, json!({"@type": "StateChange", "changed": {}, "pushState": "s1"}));
     }

@@ -12,6 +12,8 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use super::text::ResponseArguments;
+
 pub type JsonObject = Map<String, Value>;
 
 pub trait Answer: Serialize + Sized {
@@ -19,6 +21,25 @@ pub trait Answer: Serialize + Sized {
     /// A part of the answer cannot be written as JSON.
     fn into_value(self) -> serde_json::Result<Value> {
         serde_json::to_value(self)
+    }
+}
+
+/// What a method returns.
+pub trait IntoArguments {
+    /// # Errors
+    /// A part of the answer cannot be written as JSON.
+    fn into_arguments(self) -> serde_json::Result<ResponseArguments>;
+}
+
+impl<A: Answer> IntoArguments for A {
+    fn into_arguments(self) -> serde_json::Result<ResponseArguments> {
+        self.into_value().map(ResponseArguments::from)
+    }
+}
+
+impl IntoArguments for ResponseArguments {
+    fn into_arguments(self) -> serde_json::Result<ResponseArguments> {
+        Ok(self)
     }
 }
 

@@ -18,11 +18,15 @@ use crate::message::header;
 use crate::model::{BlobHash, BlobId, DataType, EmailContent, EmailId, EmailMetadata, limits};
 use crate::query::{Query, QuerySpec, Window, query};
 use crate::store::Snapshot;
+use crate::wire::jmap::json::weight;
 use crate::wire::jmap::standard::{GetAnswer, GetArgs};
-use crate::wire::jmap::{JsonObject, MethodError, Property as _, With};
+use crate::wire::jmap::text::{ArrayWriter, ResponseArguments};
+use crate::wire::jmap::{IntoArguments as _, JsonObject, MethodError, Property as _, With};
 
 /// How many emails' rows are read by one lookup.
 const EMAILS_PER_READ: usize = 64;
+/// The bytes of what a list shows of most emails.
+const TEXT_OF_EMAIL: usize = 768;
 
 pub(in crate::jmap) struct EmailReader<'a> {
     context: &'a Context,
@@ -68,9 +72,12 @@ pub(in crate::jmap) struct EmailGet;
 
 impl Method for EmailGet {
     type Args = With<GetArgs<EmailProperty>, BodyArgs>;
-    type Answer = GetAnswer;
+    type Answer = ResponseArguments;
 
-    fn call(call: &Call<'_>, With(args, body): Self::Args) -> Result<GetAnswer, MethodError> {
+    fn call(
+        call: &Call<'_>,
+        With(args, body): Self::Args,
+    ) -> Result<ResponseArguments, MethodError> {
         let (context, account) = (call.context, EmailMetadata::account(call, &args.account_id)?);
         let ids = requested_ids(call, args.ids)?;
         let properties = match args.properties {
@@ -97,7 +104,7 @@ impl Method for EmailGet {
             }
         };
         let state = EmailMetadata::state(&reader)?;
-        let (mut list, mut not_found) = (Vec::with_capacity(ids.len()), Vec::new());
+        let (mut list, mut not_found) = (EmailList::new(call, ids.len()), Vec::new());
         let display = EmailDisplay {
             context,
             snapshot: &reader.snapshot,
@@ -115,14 +122,49 @@ impl Method for EmailGet {
                 {
                     Some(object) => {
                         let object = Value::Object(object);
-                        context.budget.add_to_answer(&object)?;
-                        list.push(object);
+                        let weight = weight(&object);
+                        context.budget.add_bytes_to_answer(weight)?;
+                        list.push(object, weight);
                     }
                     None => not_found.push(text.clone()),
                 }
             }
         }
-        Ok(GetAnswer { account_id: account.id.to_string(), state, list, not_found })
+        let account_id = account.id.to_string();
+        let (list, text) = match list {
+            EmailList::Tree(list) => (list, None),
+            EmailList::Text(text) => (Vec::new(), Some(text.finish())),
+        };
+        let answer = GetAnswer { account_id, state, list, not_found };
+        let mut answer = answer.into_arguments()?;
+        if let Some(text) = text {
+            answer.replace_by_text("list", text);
+        }
+        Ok(answer)
+    }
+}
+
+/// The emails of an answer. Trees of a thousand emails take long to make and to drop, so the emails
+/// are written one by one if nothing but the response needs them.
+enum EmailList {
+    Tree(Vec<Value>),
+    Text(ArrayWriter),
+}
+
+impl EmailList {
+    fn new(call: &Call<'_>, emails: usize) -> Self {
+        if call.is_referred_to {
+            Self::Tree(Vec::with_capacity(emails))
+        } else {
+            Self::Text(ArrayWriter::with_capacity(emails.min(EMAILS_PER_READ) * TEXT_OF_EMAIL))
+        }
+    }
+
+    fn push(&mut self, object: Value, weight: usize) {
+        match self {
+            Self::Tree(list) => list.push(object),
+            Self::Text(text) => text.push(&object, weight),
+        }
     }
 }
 

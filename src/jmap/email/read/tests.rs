@@ -4,9 +4,11 @@ use serde_json::{Value, json};
 
 use crate::jmap::Context;
 use crate::jmap::tests::{account_of, call, context, error};
+use crate::jmap::{CAPABILITIES, run};
 use crate::message::rows;
 use crate::model::UtcMillis;
 use crate::store::{EncodedMessage, NewEmail};
+use crate::wire::jmap::{Response, parse};
 
 const PREFIX: &[u8] = b"Return-Path: <bob@example.net>\r\n";
 
@@ -53,6 +55,39 @@ fn get(context: &Context, account: &str, id: &str, more: &Value) -> Value {
     let (name, answer) = call(context, "Email/get", &arguments);
     assert_eq!(name, "Email/get", "{answer}");
     answer["list"][0].clone()
+}
+
+#[test]
+fn response_is_the_same_whether_a_later_call_refers_to_it_or_not() {
+    let context = context();
+    let ids = [MIXED, "Subject: \"\\\u{fdd0}\r\n\r\n\u{1}\r\n"];
+    let ids = ids.map(|raw| filed(&context, raw.as_bytes()));
+    let properties = ["headers", "bodyStructure", "bodyValues", "from", "subject", "keywords"];
+    let arguments = json!({
+        "accountId": account_of(&context), "ids": [ids[0], "x", ids[1], "y"],
+        "fetchAllBodyValues": true, "properties": properties,
+    });
+    let written = |calls: Value| {
+        let request = json!({"using": CAPABILITIES, "methodCalls": calls});
+        let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
+        run(&context, request).unwrap()
+    };
+    let get = json!(["Email/get", arguments, "0"]);
+    let of = |path: &str| json!({"resultOf": "0", "name": "Email/get", "path": path});
+    let echo = json!(["Core/echo", {"#list": of("/list"), "#id": of("/list/1/id")}, "1"]);
+    let (alone, referred) = (written(json!([get])), written(json!([get, echo])));
+    assert!(alone.responses[0].arguments.text.is_some());
+    assert!(referred.responses[0].arguments.text.is_none());
+    let weight = |response: &Response| response.responses[0].arguments.weight();
+    assert_eq!(weight(&alone), weight(&referred));
+    let (alone, referred) = (alone.json(), referred.json());
+    assert_eq!(alone["methodResponses"][0], referred["methodResponses"][0]);
+    let (got, echoed) = (&alone["methodResponses"][0][1], &referred["methodResponses"][1][1]);
+    assert_eq!((&got["list"], &got["list"][1]["id"]), (&echoed["list"], &echoed["id"]));
+    assert_eq!(
+        (got["list"][0]["id"].as_str(), &got["notFound"]),
+        (Some(&*ids[0]), &json!(["x", "y"]))
+    );
 }
 
 #[test]
