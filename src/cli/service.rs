@@ -252,7 +252,7 @@ impl Service {
     /// `ServiceError`. Tasks that were already started end then.
     pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Self, ServiceError> {
         let lmtp_settings = config.lmtp_settings().map_err(ServiceError::Setting)?;
-        for dir in [&config.store.path, &lmtp_settings.spill_dir] {
+        for dir in [&config.store.path, &config.spill_dir()] {
             private_directory(dir).map_err(|error| ServiceError::Listen {
                 place: dir.display().to_string(),
                 error,

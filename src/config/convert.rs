@@ -142,7 +142,6 @@ impl Config {
             idle: self.limits.idle.0,
             session: self.limits.session.0,
             body_in_memory: usize::try_from(self.limits.body_in_memory.0).unwrap_or(usize::MAX),
-            spill_dir: self.spill_dir(),
             proof: self.proof_settings(),
             tls: read_tls_config(
                 "lmtp",
@@ -306,7 +305,9 @@ impl Config {
         }
     }
 
-    fn spill_dir(&self) -> PathBuf {
+    /// The directory of large uploads while they are received.
+    #[must_use]
+    pub fn spill_dir(&self) -> PathBuf {
         self.store.path.join("spill")
     }
 

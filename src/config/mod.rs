@@ -368,7 +368,7 @@ pub struct LimitsSection {
     pub connections: usize,
     /// The most bytes of messages that all connections together are receiving.
     pub in_flight: ByteSize,
-    /// A larger message is collected in a file.
+    /// A larger message is written to a file while it comes in.
     pub body_in_memory: ByteSize,
     /// A client that is silent for this long is disconnected.
     pub idle: DurationValue,

@@ -9,14 +9,16 @@ use super::context::{DeliveryContext, nonce};
 use super::outcome::{self, FilingResult};
 use super::plan::PlannedReply;
 use super::rates::RateCharges;
-use super::{Deliverer, DeliveryTransaction, Settings, copy};
+use super::{Deliverer, DeliveryTransaction, LargeBody, Settings, copy};
 use crate::account::ResolvedAddress;
 use crate::message::header::IncomingMessage;
-use crate::message::{Message, catch_parser_panic, report, rows_of, rows_without_content, trace};
+use crate::message::{
+    Message, catch_parser_panic, report, rows_of, rows_of_hashed, rows_without_content, trace,
+};
 use crate::model::clock::Stopwatch;
 use crate::model::{
-    AccountId, Action, ActionId, Address, Decision, EmailId, Envelope, MailboxUid, ObjectId,
-    Recipient, ReturnedReport, Role, ToldLifetime, limits,
+    AccountId, Action, ActionId, Address, BlobHash, Decision, EmailId, Envelope, MailboxUid,
+    ObjectId, Recipient, ReturnedReport, Role, ToldLifetime, limits,
 };
 use crate::outbox::dsn::compose_delivered;
 use crate::outbox::{self, NewAction, Reporter};
@@ -66,6 +68,7 @@ impl Deliverer {
         session: &DeliveryTransaction,
         envelope: &Envelope,
         received: &IncomingMessage,
+        body: LargeBody,
     ) -> PendingDelivery {
         let watch = Stopwatch::start();
         let header = received.trimmed_header();
@@ -88,11 +91,15 @@ impl Deliverer {
         }
         let message = catch_parser_panic("a message", || Message::with_header(header.clone()));
         let rows = message.as_ref().and_then(|message| {
-            catch_parser_panic("a message", || rows_of(message, self.store.secrets()))
+            catch_parser_panic("a message", || match streamed_hash(&body, raw) {
+                Some(blob) => rows_of_hashed(message, blob, self.store.secrets()),
+                None => rows_of(message, self.store.secrets()),
+            })
         });
         let rows = rows.unwrap_or_else(|| rows_without_content(raw));
         let hash = transaction_hash(envelope, &rows.blob.0);
         let encoded = EncodedMessage::new(&rows);
+        drop(body.parse_permit);
         let (now, monotonic_now) = (self.store.clock().now(), self.store.clock().steady());
         let (settings, facts, thread_keys) =
             (&*settings, OnceCell::new(), rows.thread_keys.as_slice());
@@ -124,7 +131,7 @@ impl Deliverer {
         let accounts: Vec<AccountId> =
             jobs.iter().filter(|(_, job)| job.is_ok()).map(|(account, _)| *account).collect();
         let (results, ticket) =
-            self.store.commit_message(&accounts, &encoded, raw, |txn| {
+            self.store.commit_streamed(&accounts, &encoded, raw, body.streamed, |txn| {
                 match jobs.get(&txn.account()) {
                     Some(Ok(job)) => file(txn, job, &context, &encoded),
                     _ => Err(Error::NotFound("account")),
@@ -159,7 +166,7 @@ impl Deliverer {
         let DeliveryContext { settings, envelope, hash, now, .. } = *context;
         let snapshot = self.store.snapshot();
         let account = target.account;
-        let id = crate::model::BlobHash(*hash).to_string().chars().take(16).collect::<String>();
+        let id = BlobHash(*hash).to_string().chars().take(16).collect::<String>();
         let prefix =
             trace::prefix(envelope, recipient, &target.address, &settings.hostname, &id, now);
         let mailbox = match &target.detail {
@@ -304,6 +311,13 @@ impl Deliverer {
             })
             .collect()
     }
+}
+
+/// The hash of the message if it was made while the message came in. What came before the header is
+/// not part of the message.
+fn streamed_hash(body: &LargeBody, raw: &[u8]) -> Option<BlobHash> {
+    let streamed = body.streamed.as_ref()?;
+    (streamed.length() == raw.len() as u64).then(|| BlobHash(streamed.hash()))
 }
 
 fn refusal_outcome(reply: &Reply) -> DeliveryOutcome {

@@ -153,6 +153,7 @@ fn fill_store(engine: Arc<MemoryEngine>) {
             session,
             envelope,
             IncomingMessage::new(text.into_bytes()),
+            None,
         ));
         assert!(replies.iter().all(Reply::is_positive));
     }

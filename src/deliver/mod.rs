@@ -17,12 +17,13 @@ use std::future::Future;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::account::{Directory, ResolvedAddress};
 use crate::message::header::IncomingMessage;
 use crate::message::{auto::AutoReplyFacts, catch_parser_panic};
 use crate::model::{Envelope, LiveValue, Recipient};
-use crate::store::Store;
+use crate::store::{Error, Store, StreamedValue};
 use crate::vacation;
 use crate::wire::smtp::Reply;
 use rates::RateLimiters;
@@ -42,6 +43,15 @@ pub trait DeliveryService: Send + Sync + 'static {
         recipient: &Recipient,
     ) -> Reply;
 
+    /// Begins the body of a large message, which is written to the disk while it comes in; `None`
+    /// if the body is to be kept in memory.
+    ///
+    /// # Errors
+    /// `Full` if the disk is full, `Io`.
+    fn begin_body(&self) -> Result<Option<StreamedValue>, Error> {
+        Ok(None)
+    }
+
     /// Whether the sender may get a reply or a notification. If so, the caller must verify the
     /// sender, and set `Envelope::forged`, before it calls `deliver`.
     fn may_answer(
@@ -52,12 +62,14 @@ pub trait DeliveryService: Send + Sync + 'static {
     ) -> bool;
 
     /// Delivers a message to the accepted recipients, which `envelope` has in the order of `admit`.
-    /// Returns one reply for each, in order, when what they say is durable.
+    /// `streamed` has its bytes, perhaps without what comes before the header. Returns one reply
+    /// for each, in order, when what they say is durable.
     fn deliver(
         self: Arc<Self>,
         session: Self::Session,
         envelope: Envelope,
         message: IncomingMessage,
+        streamed: Option<StreamedValue>,
     ) -> impl Future<Output = Vec<Reply>> + Send;
 }
 
@@ -86,6 +98,15 @@ pub struct Deliverer {
     directory: Directory,
     settings: LiveValue<Settings>,
     rates: Mutex<RateLimiters>,
+    /// Permits to parse a large message. Parsing takes several times the memory of the message.
+    large_parses: Arc<Semaphore>,
+}
+
+/// The body of a message that may be on the disk already, and the permit to parse it.
+#[derive(Debug, Default)]
+struct LargeBody {
+    streamed: Option<StreamedValue>,
+    parse_permit: Option<OwnedSemaphorePermit>,
 }
 
 /// The settings are those when the transaction began.
@@ -99,7 +120,10 @@ pub struct DeliveryTransaction {
 impl Deliverer {
     #[must_use]
     pub fn new(store: Store, directory: Directory, settings: LiveValue<Settings>) -> Self {
-        Self { store, directory, settings, rates: Mutex::default() }
+        // More at a time would use more memory and be no faster.
+        let parses = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        let large_parses = Arc::new(Semaphore::new(parses));
+        Self { store, directory, settings, rates: Mutex::default(), large_parses }
     }
 }
 
@@ -113,6 +137,10 @@ impl DeliveryService for Deliverer {
         recipient: &Recipient,
     ) -> Reply {
         self.admit_one(session, envelope, recipient)
+    }
+
+    fn begin_body(&self) -> Result<Option<StreamedValue>, Error> {
+        self.store.begin_message()
     }
 
     /// True if a response is on and the header does not show a list or a machine (RFC 3834 §2), or
@@ -142,17 +170,22 @@ impl DeliveryService for Deliverer {
         session: DeliveryTransaction,
         envelope: Envelope,
         message: IncomingMessage,
+        streamed: Option<StreamedValue>,
     ) -> Vec<Reply> {
-        let prepared = if message.size() > crate::model::limits::MAX_BODY_BYTES_IN_MEMORY {
+        let is_large = message.size() > crate::model::limits::MAX_BODY_BYTES_IN_MEMORY;
+        let prepared = if is_large || streamed.is_some() {
             let (deliverer, count) = (Arc::clone(&self), session.targets.len());
-            let applied =
-                tokio::task::spawn_blocking(move || deliverer.apply(&session, &envelope, &message));
+            let parse_permit = Arc::clone(&self.large_parses).acquire_owned().await.ok();
+            let applied = tokio::task::spawn_blocking(move || {
+                let body = LargeBody { streamed, parse_permit };
+                deliverer.apply(&session, &envelope, &message, body)
+            });
             match applied.await {
                 Ok(prepared) => prepared,
                 Err(_) => return vec![outcome::trouble(); count],
             }
         } else {
-            self.apply(&session, &envelope, &message)
+            self.apply(&session, &envelope, &message, LargeBody::default())
         };
         self.replies(prepared).await
     }

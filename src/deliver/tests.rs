@@ -86,6 +86,7 @@ impl Fixture {
             session,
             envelope,
             IncomingMessage::new(body),
+            None,
         ));
         answers.extend(replies.iter().map(|reply| format!("{} {}", reply.code, reply.text)));
         answers

@@ -37,7 +37,7 @@ pub use parse::BodyValue;
 pub use parse::{Message, Part, Structure};
 #[cfg(any(test, feature = "internals"))]
 pub use rows::rows;
-pub use rows::{rows_of, rows_of_any, rows_without_content};
+pub use rows::{rows_of, rows_of_any, rows_of_hashed, rows_without_content};
 
 #[cfg(test)]
 mod corpus_tests;

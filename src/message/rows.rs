@@ -29,7 +29,12 @@ pub fn rows_without_content(raw: &[u8]) -> MessageRows {
 
 #[must_use]
 pub fn rows_of(message: &Message<'_>, secrets: &Secrets) -> MessageRows {
-    let raw = message.raw();
+    rows_of_hashed(message, BlobHash(*blake3::hash(message.raw()).as_bytes()), secrets)
+}
+
+/// Returns the rows of a message, as `rows_of` does. `blob` is the hash of its bytes.
+#[must_use]
+pub fn rows_of_hashed(message: &Message<'_>, blob: BlobHash, secrets: &Secrets) -> MessageRows {
     let content = content(message);
     let thread_keys = thread_keys(
         &refs::ids(message.header()),
@@ -37,11 +42,5 @@ pub fn rows_of(message: &Message<'_>, secrets: &Secrets) -> MessageRows {
         secrets,
     );
     let tokens = tokens(message, &content, secrets);
-    MessageRows {
-        blob: BlobHash(*blake3::hash(raw).as_bytes()),
-        size: raw.len() as u64,
-        content,
-        tokens,
-        thread_keys,
-    }
+    MessageRows { blob, size: message.raw().len() as u64, content, tokens, thread_keys }
 }

@@ -6,7 +6,6 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,13 +13,14 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::ceiling::{Ceiling, ConnectionPermit, MemoryPermit};
-use super::collect::BodyBuffer;
 use super::listen::{BoundListener, ByteStream, Peer};
 use super::receive;
 use super::stop::StopSignal;
 use crate::deliver::DeliveryService;
+use crate::message::header;
 use crate::model::{LiveValue, limits};
 use crate::proof;
+use crate::store::{Error, StreamedValue};
 use crate::trace::metrics;
 use crate::wire::lmtp::{Session, Settings as SessionSettings, Step};
 use crate::wire::smtp::Reply;
@@ -37,10 +37,8 @@ pub struct LmtpSettings {
     pub trust_unix: bool,
     pub idle: Duration,
     pub session: Duration,
-    /// Larger bodies are buffered in a file.
+    /// Larger bodies are written to the store while they come in.
     pub body_in_memory: usize,
-    /// The directory for these files.
-    pub spill_dir: PathBuf,
     pub proof: proof::Settings,
     pub tls: Option<Arc<rustls::ServerConfig>>,
 }
@@ -56,7 +54,6 @@ impl Default for LmtpSettings {
             idle: limits::LMTP_IDLE_TIMEOUT,
             session: limits::LMTP_SESSION_TIMEOUT,
             body_in_memory: limits::MAX_BODY_BYTES_IN_MEMORY,
-            spill_dir: std::env::temp_dir(),
             proof: proof::Settings::default(),
             tls: None,
         }
@@ -66,6 +63,10 @@ impl Default for LmtpSettings {
 const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
 /// The least free space of the input buffer when it is read into.
 const READ_BYTES: usize = 16 << 10;
+/// The same within a message of which `LARGE_BYTES` have come.
+const LARGE_READ_BYTES: usize = 64 << 10;
+/// A message that is announced as large is written to the store from this length on.
+const LARGE_BYTES: usize = 64 << 10;
 
 /// Serves LMTP on a listener until the service stops. Each connection keeps the settings with which
 /// it began.
@@ -166,13 +167,16 @@ impl<D: DeliveryService> Driver<D> {
             match step {
                 Step::NeedInput if consumed == 0 => {
                     flush(stream, session.output()).await?;
-                    if !self.read_more(stream, &mut session, &mut input).await? {
+                    let wanted =
+                        if body.size() < LARGE_BYTES { READ_BYTES } else { LARGE_READ_BYTES };
+                    if !self.read_more(stream, &mut session, &mut input, wanted).await? {
                         return Ok(SessionEnd::Closed);
                     }
                 }
                 Step::NeedInput => {}
                 Step::Begin | Step::Reset => {
                     body.clear();
+                    input.shrink();
                     transaction = D::Session::default();
                 }
                 Step::Rcpt(question) => {
@@ -184,23 +188,33 @@ impl<D: DeliveryService> Driver<D> {
                     question.answer(&reply);
                 }
                 Step::Body(bytes) => {
-                    if let Err(reply) = body.add(bytes) {
+                    if let Err(reply) = body.add(bytes, &*self.deliver) {
                         session.refuse_body(reply);
                         body.clear();
                     }
+                    body.announce(session.announced_size());
                 }
                 Step::End(envelope) => {
                     let replies = match body.finish() {
-                        Ok(bytes) => {
+                        Ok((bytes, streamed)) => {
                             let (transaction, proof) =
                                 (std::mem::take(&mut transaction), &self.settings.proof);
-                            receive::deliver(&self.deliver, transaction, *envelope, bytes, proof)
-                                .await
+                            let deliver = &self.deliver;
+                            receive::deliver(
+                                deliver,
+                                transaction,
+                                *envelope,
+                                bytes,
+                                streamed,
+                                proof,
+                            )
+                            .await
                         }
                         Err(reply) => vec![reply; envelope.recipients.len()],
                     };
                     session.delivered(&replies);
                     body.clear();
+                    input.shrink();
                     if self.stop.is_stopping() {
                         session.shut([4, 3, 2], "the service is shutting down");
                     }
@@ -226,12 +240,13 @@ impl<D: DeliveryService> Driver<D> {
         stream: &mut (impl ByteStream + ?Sized),
         session: &mut Session,
         input: &mut Buffer,
+        wanted: usize,
     ) -> io::Result<bool> {
         let idle_deadline = Instant::now() + self.settings.idle;
         let in_message = session.in_message();
         let read = tokio::select! {
             biased;
-            read = input.read(stream) => Some(read?),
+            read = input.read(stream, wanted) => Some(read?),
             () = self.stop.wait(), if !in_message => None,
             () = sleep_until(idle_deadline) => {
                 session.shut([4, 4, 2], "the client was idle for too long");
@@ -280,57 +295,110 @@ impl Buffer {
         }
     }
 
-    async fn read(&mut self, stream: &mut (impl ByteStream + ?Sized)) -> io::Result<usize> {
+    /// Gives back the memory that a large message took, if nothing is left to be read.
+    fn shrink(&mut self) {
+        if self.bytes.is_empty() {
+            self.bytes.shrink_to(READ_BYTES);
+        }
+    }
+
+    /// Reads into at least `wanted` bytes of free space.
+    async fn read(
+        &mut self,
+        stream: &mut (impl ByteStream + ?Sized),
+        wanted: usize,
+    ) -> io::Result<usize> {
         if self.start > 0 {
             self.bytes.drain(..self.start);
             self.start = 0;
         }
-        self.bytes.reserve(READ_BYTES);
+        self.bytes.reserve(wanted);
         stream.read_buf(&mut self.bytes).await
     }
 }
 
+/// The body of a message that is being received: in memory, or if it is large in the store.
 struct IncomingBody {
-    buffer: BodyBuffer,
+    /// All bytes, or those before the header if the rest is in `streamed`.
+    memory: Vec<u8>,
+    streamed: Option<StreamedValue>,
+    /// A longer body is streamed.
+    max_in_memory: usize,
+    /// The same for this message, which may be announced as large.
+    bound: usize,
     permit: MemoryPermit,
 }
 
 impl IncomingBody {
     fn new(permit: MemoryPermit, settings: &LmtpSettings) -> Self {
-        Self { buffer: BodyBuffer::new(settings.body_in_memory, &settings.spill_dir), permit }
+        let max_in_memory = settings.body_in_memory;
+        Self { memory: Vec::new(), streamed: None, max_in_memory, bound: max_in_memory, permit }
+    }
+
+    fn size(&self) -> usize {
+        let streamed = self.streamed.as_ref().map_or(0, StreamedValue::length);
+        self.memory.len().saturating_add(usize::try_from(streamed).unwrap_or(usize::MAX))
     }
 
     fn clear(&mut self) {
-        self.buffer.clear();
+        self.memory.clear();
+        self.memory.shrink_to(LARGE_BYTES);
+        self.streamed = None;
+        self.bound = self.max_in_memory;
         self.permit.clear();
     }
 
-    fn add(&mut self, bytes: &[u8]) -> Result<(), Reply> {
-        if !self.permit.grow(bytes.len()) {
-            return Err(Reply::new(
-                452,
-                [4, 3, 1],
-                "too much mail is being received: try again later",
-            ));
+    /// Notes how large the message is to be.
+    fn announce(&mut self, size: Option<u64>) {
+        if size.is_some_and(|size| size > self.max_in_memory as u64) {
+            self.bound = self.max_in_memory.min(LARGE_BYTES);
         }
-        self.buffer.add(bytes).map_err(|error| cannot_buffer(&error))
     }
 
-    fn finish(&mut self) -> Result<Vec<u8>, Reply> {
-        // While a message is stored, its bytes exist several times: as a row and in the batch.
-        if !self.permit.grow(self.buffer.size().saturating_mul(limits::FILING_COPIES)) {
-            return Err(Reply::new(
-                452,
-                [4, 3, 1],
-                "too much mail is being received: try again later",
-            ));
+    fn add<D: DeliveryService>(&mut self, bytes: &[u8], service: &D) -> Result<(), Reply> {
+        if !self.permit.grow(bytes.len()) {
+            return Err(too_much());
         }
-        self.buffer.finish().map_err(|error| cannot_buffer(&error))
+        if let Some(streamed) = &mut self.streamed {
+            return streamed.write(bytes).map_err(|error| cannot_buffer(&error));
+        }
+        self.memory.extend_from_slice(bytes);
+        if self.memory.len() > self.bound {
+            let begun = service.begin_body().map_err(|error| cannot_buffer(&error))?;
+            if let Some(mut streamed) = begun {
+                // What comes before the header is not stored.
+                let start = header::start(&self.memory);
+                let message = self.memory.get(start..).unwrap_or_default();
+                streamed.write(message).map_err(|error| cannot_buffer(&error))?;
+                self.memory.truncate(start);
+                self.memory.shrink_to_fit();
+                self.streamed = Some(streamed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns all bytes, and what of them is in the store.
+    fn finish(&mut self) -> Result<(Vec<u8>, Option<StreamedValue>), Reply> {
+        // While a message is stored, its bytes exist several times: as a row and in the batch.
+        if !self.permit.grow(self.size().saturating_mul(limits::FILING_COPIES)) {
+            return Err(too_much());
+        }
+        let mut bytes = std::mem::take(&mut self.memory);
+        let streamed = self.streamed.take();
+        if let Some(streamed) = &streamed {
+            streamed.read(&mut bytes).map_err(|error| cannot_buffer(&error))?;
+        }
+        Ok((bytes, streamed))
     }
 }
 
-fn cannot_buffer(error: &io::Error) -> Reply {
-    tracing::warn!(%error, "cannot buffer a large message");
+fn too_much() -> Reply {
+    Reply::new(452, [4, 3, 1], "too much mail is being received: try again later")
+}
+
+fn cannot_buffer(error: &Error) -> Reply {
+    tracing::warn!(%error, "cannot write a large message");
     Reply::new(452, [4, 3, 1], "no space to receive a message of this size: try again later")
 }
 

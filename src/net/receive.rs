@@ -10,6 +10,7 @@ use crate::deliver::DeliveryService;
 use crate::message::header::IncomingMessage;
 use crate::model::Envelope;
 use crate::proof;
+use crate::store::StreamedValue;
 use crate::wire::smtp::Reply;
 
 /// Returns one reply for each recipient of the envelope, in order. They were all admitted in
@@ -19,6 +20,7 @@ pub(super) async fn deliver<D: DeliveryService>(
     transaction: D::Session,
     mut envelope: Envelope,
     bytes: Vec<u8>,
+    streamed: Option<StreamedValue>,
     settings: &proof::Settings,
 ) -> Vec<Reply> {
     let message = IncomingMessage::new(bytes);
@@ -26,7 +28,7 @@ pub(super) async fn deliver<D: DeliveryService>(
     if service.may_answer(&transaction, &envelope, &message) {
         envelope.forged = proof::examine(&message.header(), &envelope, settings).await;
     }
-    let mut replies = Arc::clone(service).deliver(transaction, envelope, message).await;
+    let mut replies = Arc::clone(service).deliver(transaction, envelope, message, streamed).await;
     replies.resize(recipients, no_answer());
     replies
 }

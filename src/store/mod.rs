@@ -36,6 +36,7 @@ pub use email::write::NewEmail;
 pub use engine::Statistics;
 #[cfg(feature = "internals")]
 pub use engine::Usage;
+pub use engine::segments::StreamedValue;
 pub use error::{Error, MailboxFault};
 pub use listing::difference::CountedListing;
 pub use listing::read::ListingMoves;
@@ -336,10 +337,32 @@ impl Store {
         raw: &[u8],
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
+        self.commit_streamed(accounts, message, raw, None, change)
+    }
+
+    /// Begins a large message, whose bytes are written to the disk while they come in; `None` if
+    /// the engine has no segments. It is stored by `commit_streamed`, and deleted if it is dropped.
+    ///
+    /// # Errors
+    /// `Full` if the disk is full, `Io`.
+    pub fn begin_message(&self) -> Result<Option<StreamedValue>, Error> {
+        self.0.engine.segments().map(engine::segments::Segments::begin_value).transpose()
+    }
+
+    /// Files a message as `commit_message` does. `streamed` may have its bytes already; if they are
+    /// others than `raw`, or the store has the message, it is deleted.
+    pub fn commit_streamed<T>(
+        &self,
+        accounts: &[AccountId],
+        message: &EncodedMessage,
+        raw: &[u8],
+        streamed: Option<StreamedValue>,
+        change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
+    ) -> CommitResults<T> {
         let (engine, now) = (&*self.0.engine, self.0.clock.now());
         let rows = || {
             self.health()?;
-            blob::write::blob_rows(engine, &message.blob, raw, now)
+            blob::write::blob_rows(engine, &message.blob, raw, streamed, now)
         };
         match SharedRows::make(engine, rows) {
             Ok(rows) => {

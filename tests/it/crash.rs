@@ -41,7 +41,8 @@ impl Job {
         if dice.below(4) == 0 {
             recipients.push(format!("u{}@example.org", (first + 1) % ACCOUNTS));
         }
-        // Every fifth letter is so long that its bytes go to a segment.
+        // Every fifth letter is so long that its bytes go to a segment: of these, most to one of
+        // their own.
         let lines = if dice.below(5) == 0 { 400 } else { 1 } + dice.below(40);
         let body = "words of a small letter, and some more of them\n".repeat(lines);
         let message = letter(&sender, &recipients.join(", "), &subject, &body);
@@ -129,6 +130,7 @@ fn killed_service_loses_and_doubles_no_mail_or_reply() {
     let sink = Sink::start();
     let mut bed = TestBed::new(&format!(
         "relay.host = \"127.0.0.1\"\nrelay.port = {}\nrelay.tls = \"none\"\n\
+         limits.body-in-memory = \"19 KiB\"\n\
          vacation.replies-per-hour = 1000000\nlog.level = \"warn\"\n",
         sink.address.port()
     ));

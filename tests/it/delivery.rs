@@ -1,5 +1,8 @@
 //! LMTP over a real Unix socket: the replies, and what is stored.
 
+use std::fs;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::bed::{TestBed, email_id};
@@ -58,6 +61,52 @@ fn repeated_delivery_gets_the_same_id_even_after_restart() {
     assert_ne!(deliver(&bed, "yve@example.net"), first);
     assert_eq!(bed.list_mail("ann@example.org").len(), 2);
     assert!(bed.show_message("ann@example.org", &first).ends_with(&message));
+    bed.finish();
+}
+
+/// A message beyond `limits.body-in-memory` is written to a file of its own while it comes in.
+#[test]
+fn large_message_is_written_once_and_nothing_is_left_of_a_broken_one() {
+    let mut bed = TestBed::new("limits.body-in-memory = \"64 KiB\"\n");
+    bed.start();
+    bed.add_account("ann@example.org", &[]);
+    bed.add_account("bob@example.org", &[]);
+    let files = || {
+        let entries = fs::read_dir(bed.dir.join("data/store/segments")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let (segments, others): (Vec<_>, Vec<_>) =
+            names.partition(|name| name.ends_with(".segment"));
+        (segments.len(), others)
+    };
+    let mut client = Client::lmtp(&bed.lmtp()).unwrap();
+    let mut deliver = |to: &str, message: &[u8]| {
+        let reply = client.deliver("zoe@example.net", &[to], message).unwrap().remove(0);
+        email_id(&reply).unwrap()
+    };
+    deliver("ann@example.org", &letter("zoe@example.net", "ann@example.org", "small", "one\n"));
+    let (before, _) = files();
+
+    // A dot at the beginning of each line, and a blank line before the header.
+    let own = letter("zoe@example.net", "ann@example.org", "large", &".plum\n".repeat(50_000));
+    let first = deliver("ann@example.org", &[b"\r\n", &own[..]].concat());
+    assert_eq!(files(), (before + 1, vec![]));
+    let second = deliver("bob@example.org", &own);
+    assert_eq!(files(), (before + 1, vec![]), "the same message was written again");
+
+    let mut broken = Client::lmtp(&bed.lmtp()).unwrap();
+    for line in ["MAIL FROM:<zoe@example.net>", "RCPT TO:<ann@example.org>", "DATA"] {
+        assert!(broken.command(line).unwrap().code < 400);
+    }
+    broken.send(&b"a line of a message that never ends\r\n".repeat(10_000)).unwrap();
+    bed.wait_until("the file of a begun message", Duration::from_secs(20), || {
+        !files().1.is_empty()
+    });
+    drop(broken);
+    bed.wait_until("the deletion of that file", Duration::from_secs(20), || files().1.is_empty());
+
+    for (account, id) in [("ann@example.org", first), ("bob@example.org", second)] {
+        assert!(bed.show_message(account, &id).ends_with(&own), "{account}");
+    }
     bed.finish();
 }
 
@@ -180,8 +229,8 @@ fn header_after_leading_blank_line_is_found_by_every_reader() {
         to.to_str().unwrap(),
     ]);
     let files: Vec<_> =
-        std::fs::read_dir(&to).unwrap().flat_map(|one| walk(&one.unwrap().path())).collect();
-    assert!(files.iter().any(|file| std::fs::read(file).unwrap().ends_with(&whole)), "{files:?}");
+        fs::read_dir(&to).unwrap().flat_map(|one| walk(&one.unwrap().path())).collect();
+    assert!(files.iter().any(|file| fs::read(file).unwrap().ends_with(&whole)), "{files:?}");
 
     let identities = ask("Identity/get", json!({"accountId": account}));
     let disposition = json!({
@@ -201,7 +250,7 @@ fn header_after_leading_blank_line_is_found_by_every_reader() {
 
 /// All files below a path; the path itself if it is a file.
 fn walk(path: &std::path::Path) -> Vec<std::path::PathBuf> {
-    match std::fs::read_dir(path) {
+    match fs::read_dir(path) {
         Ok(all) => all.flat_map(|one| walk(&one.unwrap().path())).collect(),
         Err(_) => vec![path.to_owned()],
     }

@@ -84,6 +84,11 @@ fn full_disk_defers_mail_until_space_returns() {
         );
         let still = deliver(&bed, &mut accepted);
         assert!(still.code == 452, "round {round}: {still:?}");
+        let segments = fs::read_dir(bed.dir.join("data/store/segments")).unwrap();
+        let unfinished = segments.filter(|file| {
+            file.as_ref().unwrap().path().extension().is_some_and(|kind| kind == "begun")
+        });
+        assert_eq!(unfinished.count(), 0, "round {round}: a refused message leaves no file");
         // Stored mail can still be read.
         assert_eq!(bed.list_mail("ann@example.org").len(), accepted.len());
         fs::remove_file(ballast).unwrap();

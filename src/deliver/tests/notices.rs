@@ -30,7 +30,8 @@ fn success_notification_is_queued_once_for_the_recipients_that_asked_for_it() {
                 .block_on(Arc::clone(&fixture.deliver).deliver(
                     session,
                     envelope.clone(),
-                    IncomingMessage::new(body)
+                    IncomingMessage::new(body),
+                    None,
                 ))
                 .len(),
             2
@@ -75,6 +76,7 @@ impl Fixture {
             session,
             envelope,
             IncomingMessage::new(body),
+            None,
         ))
     }
 

@@ -232,6 +232,7 @@ fn original_recipient_is_the_from_of_the_reply_only_if_it_is_an_own_address() {
             session,
             envelope,
             IncomingMessage::new(body),
+            None,
         ));
         let reply = fixture
             .action_message(&fixture.store.snapshot().outbox(fixture.ann).unwrap().pop().unwrap());

@@ -52,6 +52,7 @@ pub fn deliver_fn<D: DeliveryService>(
                 session,
                 envelope,
                 message,
+                None,
                 &settings.proof,
             ))
         };

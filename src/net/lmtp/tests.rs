@@ -30,7 +30,9 @@ impl DeliveryService for RecordingService {
         (): (),
         envelope: Envelope,
         message: IncomingMessage,
+        streamed: Option<StreamedValue>,
     ) -> Vec<Reply> {
+        assert!(streamed.is_none());
         sleep(Duration::from_millis(20)).await;
         let text = format!("{} bytes", message.size());
         self.0.lock().push(message.header().raw().to_vec());
@@ -47,11 +49,7 @@ struct Server {
 
 async fn server(edit: impl FnOnce(&mut LmtpSettings), ceiling: Ceiling) -> Server {
     let dir = tempfile::tempdir().unwrap();
-    let mut settings = LmtpSettings {
-        spill_dir: dir.path().into(),
-        body_in_memory: 1000,
-        ..LmtpSettings::default()
-    };
+    let mut settings = LmtpSettings { body_in_memory: 1000, ..LmtpSettings::default() };
     edit(&mut settings);
     let (settings, service, (switch, stop)) =
         (LiveValue::new(settings), Arc::new(RecordingService::default()), switch());
@@ -121,7 +119,7 @@ async fn receives_bodies_of_every_size_over_unix_and_tcp_sockets() {
     }
     assert_eq!(server.service.0.lock().len(), 10);
     let files = std::fs::read_dir(server.dir.path()).unwrap().count();
-    assert!(files <= 1, "a file of a body must have no name");
+    assert!(files <= 1, "a service without a store has no files");
 }
 
 #[tokio::test]

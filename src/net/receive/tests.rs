@@ -46,7 +46,7 @@ fn deliver_counted(is_away: bool, settings: &proof::Settings, message: &str) -> 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let bytes = message.as_bytes().to_vec();
     let (replies, walks) = walks::count(TOP.as_bytes(), || {
-        runtime.block_on(deliver(&service, transaction, envelope, bytes, settings))
+        runtime.block_on(deliver(&service, transaction, envelope, bytes, None, settings))
     });
     assert!(replies.len() == 1 && replies[0].is_positive(), "{replies:?}");
     let decision = store.snapshot().decisions(account, 1).unwrap().pop().unwrap();

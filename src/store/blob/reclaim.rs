@@ -39,6 +39,8 @@ const ROWS_PER_STEP: usize = 2048;
 const BYTES_PER_STEP: u64 = 8 << 20;
 /// A segment shorter than this part of a full one is short: the process ended early.
 const SHORT_PART: u64 = 16;
+/// A message from this length on may stay in a segment of its own.
+const MIN_ALONE_BYTES: u64 = 64 << 10;
 /// Short segments from which on they are moved together.
 const MANY_SHORT_SEGMENTS: usize = 8;
 /// A cycle begins when this part of all segments was deleted since the last one.
@@ -72,12 +74,19 @@ enum Phase {
 struct Count {
     /// The segments when the count began.
     segments: Vec<SegmentUsage>,
-    /// The bytes of each that the rows before `next` name.
-    named: BTreeMap<u32, u64>,
+    /// What the rows before `next` name of each.
+    named: BTreeMap<u32, NamedBytes>,
     /// Whether rows were found whose bytes belong into a segment.
     has_old_rows: bool,
     /// The key from which on rows are to be counted; empty at the beginning.
     next: Vec<u8>,
+}
+
+/// What rows name of a segment.
+#[derive(Debug, Clone, Copy, Default)]
+struct NamedBytes {
+    bytes: u64,
+    messages: u64,
 }
 
 /// The first cycle begins with the first round of upkeep.
@@ -210,7 +219,9 @@ impl Store {
         };
         read.rows_with(&range, decode, |key: BlobKey, (extent, is_old, length)| {
             if let Some(extent) = extent {
-                *count.named.entry(extent.segment).or_default() += extent.stored_bytes();
+                let named = count.named.entry(extent.segment).or_default();
+                named.bytes += extent.stored_bytes();
+                named.messages += 1;
             }
             count.has_old_rows |= is_old;
             rows += 1;
@@ -297,14 +308,18 @@ fn belongs_into_segment(bytes: BlobBytes<'_>, segments: &Segments) -> bool {
 }
 
 /// Chooses the sealed segments of which at most half is named, and the short ones if there are
-/// many. `max_bytes` is the length of a full one.
+/// many. `max_bytes` is the length of a full one. The segment of one large message is not short:
+/// the message was written once, and is not to be written again.
 fn chosen_segments(count: &Count, max_bytes: u64) -> Vec<u32> {
     let sealed = || count.segments.iter().filter(|one| one.is_sealed);
-    let is_short = |one: &&SegmentUsage| one.bytes < max_bytes / SHORT_PART;
-    let has_many_short = sealed().filter(is_short).count() >= MANY_SHORT_SEGMENTS;
-    let is_half_dead = |one: &SegmentUsage| {
-        count.named.get(&one.segment).copied().unwrap_or_default() <= one.bytes / 2
+    let named = |one: &SegmentUsage| count.named.get(&one.segment).copied().unwrap_or_default();
+    let is_alone = |one: &SegmentUsage| {
+        let NamedBytes { bytes, messages } = named(one);
+        messages == 1 && bytes >= MIN_ALONE_BYTES && one.has_only(bytes)
     };
+    let is_short = |one: &&SegmentUsage| one.bytes < max_bytes / SHORT_PART && !is_alone(one);
+    let has_many_short = sealed().filter(is_short).count() >= MANY_SHORT_SEGMENTS;
+    let is_half_dead = |one: &SegmentUsage| named(one).bytes <= one.bytes / 2;
     let chosen = sealed().filter(|one| is_half_dead(one) || (has_many_short && is_short(one)));
     chosen.map(|one| one.segment).collect()
 }

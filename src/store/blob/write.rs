@@ -16,7 +16,7 @@
 use std::time::Duration;
 
 use crate::model::{Action, BlobHash, EmailId, UtcMillis};
-use crate::store::engine::segments::{Extent, Segments};
+use crate::store::engine::segments::{Extent, Segments, StreamedValue};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::engine::{Put, RowReader, Table};
 use crate::store::error::Error;
@@ -43,7 +43,8 @@ pub struct CollectResult {
 }
 
 /// Returns the rows of a message that is stored now, in the order of tables and keys. Appends the
-/// message to a segment, unless the store has it in one already.
+/// message to a segment, or adds it as one if it is all of `streamed`, unless the store has it in
+/// one already.
 ///
 /// The caller holds a guard of the segments from before the call until the rows are written.
 ///
@@ -53,6 +54,7 @@ pub(in crate::store) fn blob_rows(
     read: &dyn RowReader,
     hash: &BlobHash,
     raw: &[u8],
+    streamed: Option<StreamedValue>,
     at: UtcMillis,
 ) -> Result<Vec<Put>, Error> {
     let key = BlobKey { blob: *hash };
@@ -66,7 +68,10 @@ pub(in crate::store) fn blob_rows(
             Some(extent) if segments.may_name(&extent) && has_bytes(segments, &extent, raw) => {
                 extent
             }
-            _ => segments.append(&hash.0, raw)?,
+            _ => match streamed.filter(|value| value.hash() == hash.0) {
+                Some(value) => segments.add(value)?,
+                None => segments.append(&hash.0, raw)?,
+            },
         };
         let old_frames = old.into_iter().flat_map(|old| old.frame_keys(*hash)).map(|key| Put {
             table: Table::BlobFrames,
@@ -106,7 +111,7 @@ impl Txn<'_> {
     /// # Errors
     /// `Full` if a segment has no space; those of reading and of segments.
     pub(in crate::store) fn put_blob(&mut self, hash: &BlobHash, raw: &[u8]) -> Result<(), Error> {
-        for Put { table, key, value } in blob_rows(self, hash, raw, self.now)? {
+        for Put { table, key, value } in blob_rows(self, hash, raw, None, self.now)? {
             self.stage_row(table, key, value);
         }
         Ok(())

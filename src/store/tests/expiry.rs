@@ -111,7 +111,8 @@ fn a_message_is_written_only_with_a_reference_and_a_sweep_finds_unreferenced_one
     // Writes unreferenced messages, as a fault would leave them.
     let hash = |n| BlobHash(*blake3::hash(&raw(n)).as_bytes());
     let rows = |n| {
-        blob::write::blob_rows(&*fixture.engine, &hash(n), &raw(n), fixture.clock.now()).unwrap()
+        blob::write::blob_rows(&*fixture.engine, &hash(n), &raw(n), None, fixture.clock.now())
+            .unwrap()
     };
     let mut puts: Vec<Put> = (0..5u32).flat_map(rows).collect();
     puts.sort_by(|one, other| one.key.cmp(&other.key));

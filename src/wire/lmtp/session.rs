@@ -116,6 +116,17 @@ impl Session {
         &mut self.out
     }
 
+    /// The size of the message that is being received, if the client announced it (RFC 1870).
+    #[must_use]
+    pub fn announced_size(&self) -> Option<u64> {
+        match &self.mode {
+            Mode::Data { transaction, .. }
+            | Mode::Bdat { transaction, .. }
+            | Mode::End(transaction) => transaction.envelope.size,
+            _ => None,
+        }
+    }
+
     /// Whether a message is being received.
     #[must_use]
     pub fn in_message(&self) -> bool {

@@ -119,12 +119,13 @@ fn copy(
     length: u64,
     earlier: Option<&CopiedPart>,
 ) -> io::Result<CopiedPart> {
-    let to = File::options()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(dir.join(id.file_name()))?;
+    let target = dir.join(id.file_name());
+    if let Some(whole) = earlier.filter(|part| part.length == length)
+        && fs::metadata(&target).is_ok_and(|found| found.len() >= length)
+    {
+        return Ok(*whole);
+    }
+    let to = File::options().write(true).create(true).truncate(false).mode(0o600).open(target)?;
     let present = to.metadata()?.len();
     let usable = |part: &&CopiedPart| part.length <= present.min(length);
     let begin = earlier.filter(usable).copied().unwrap_or(CopiedPart { length: 0, checksum: 0 });

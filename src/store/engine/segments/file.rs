@@ -71,7 +71,7 @@ pub(super) fn frame_length(value: u64) -> u64 {
     FRAME_HEADER_BYTES + value + value.div_ceil(CHUNK_BYTES) * CHECKSUM_BYTES
 }
 
-fn frame_header(name: &[u8; NAME_BYTES], length: u64) -> Vec<u8> {
+pub(super) fn frame_header(name: &[u8; NAME_BYTES], length: u64) -> Vec<u8> {
     let mut rest = Vec::with_capacity(8 + NAME_BYTES);
     rest.extend_from_slice(&length.to_be_bytes());
     rest.extend_from_slice(name);

@@ -8,6 +8,7 @@
 //!   never names a value that is not durable.
 //! - After a failed `sync` it is not known what is durable, so every later one fails, too.
 //! - Threads append at the same time, each at a place of its own.
+//! - A large value may be written while it comes in, to a segment of its own (`stream`).
 //! - Nothing is appended to a segment that an earlier process wrote: its last frame may be torn.
 //! - A segment is deleted in steps, so that nobody who knows an extent in it finds it gone. A
 //!   caller that reads rows and then extents, or will write a row with an extent, holds a
@@ -20,6 +21,7 @@ mod file;
 mod guard;
 pub(super) mod log;
 mod places;
+mod stream;
 #[cfg(test)]
 mod tests;
 
@@ -38,6 +40,8 @@ use self::file::{FILE_HEADER_BYTES, NAME_BYTES, SegmentId, frame_length, read_fr
 use self::guard::Generations;
 pub use self::guard::{EarlierGuards, SegmentGuard};
 use self::places::Segment;
+use self::stream::Names;
+pub use self::stream::StreamedValue;
 use crate::store::Options;
 use crate::store::error::Error;
 
@@ -74,6 +78,14 @@ pub struct SegmentUsage {
     pub is_sealed: bool,
 }
 
+impl SegmentUsage {
+    /// Whether a value whose frame has this many bytes is all that the segment has.
+    #[must_use]
+    pub fn has_only(self, stored_bytes: u64) -> bool {
+        self.bytes == FILE_HEADER_BYTES + stored_bytes
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
     segments: BTreeMap<u32, Arc<Segment>>,
@@ -84,6 +96,15 @@ struct State {
     /// The highest number that a segment had. No number is given twice, so that a late
     /// deletion cannot hit another segment.
     last_id: u32,
+}
+
+impl State {
+    /// Takes the number of a new segment.
+    fn next_id(&mut self) -> io::Result<u32> {
+        let next = self.last_id.checked_add(1);
+        self.last_id = next.ok_or_else(|| io::Error::other("no segment id is left"))?;
+        Ok(self.last_id)
+    }
 }
 
 /// What was appended and is not synced.
@@ -106,6 +127,7 @@ pub struct Segments {
     unsynced: Mutex<Unsynced>,
     /// Held during a sync. `true` after one has failed.
     has_failed: Mutex<bool>,
+    names: Names,
     /// Files that are open for reading, the last used first.
     open: Mutex<VecDeque<(u32, Arc<File>)>>,
     generations: Generations,
@@ -116,7 +138,8 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Opens the segments in the directory of an engine. Creates nothing.
+    /// Opens the segments in the directory of an engine. Creates nothing, and unless it is opened
+    /// read-only, deletes values that an earlier process did not complete.
     ///
     /// # Errors
     /// `Open`, with a remedy.
@@ -136,7 +159,12 @@ impl Segments {
         for entry in entries.into_iter().flatten() {
             let entry = entry.map_err(|error| failed(&error))?;
             let name = entry.file_name();
-            let Some(id) = name.to_str().and_then(SegmentId::of_file_name) else { continue };
+            let Some(id) = name.to_str().and_then(SegmentId::of_file_name) else {
+                if !is_read_only {
+                    stream::delete_unfinished(&entry.path());
+                }
+                continue;
+            };
             let bytes = entry.metadata().map_err(|error| failed(&error))?.len();
             let segment = Segment::new(id, entry.path(), bytes);
             if segments.insert(id.id, Arc::new(segment)).is_some() {
@@ -156,6 +184,7 @@ impl Segments {
             }),
             unsynced: Mutex::default(),
             has_failed: Mutex::default(),
+            names: Names::new(),
             open: Mutex::default(),
             generations: Generations::default(),
             deletion: Mutex::default(),
@@ -210,9 +239,7 @@ impl Segments {
 
     /// Begins a new segment, unless another thread has begun one with space for `length` bytes.
     fn begin_segment(&self, length: u64) -> io::Result<()> {
-        if self.is_read_only {
-            return Err(io::Error::new(ErrorKind::ReadOnlyFilesystem, "opened read-only"));
-        }
+        self.check_writable()?;
         let mut state = self.state.write();
         if state.active.as_ref().is_some_and(|(active, _)| active.has_space(length, self.max_bytes))
         {
@@ -221,9 +248,7 @@ impl Segments {
         fs::create_dir_all(&self.dir)?;
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
-        let last = state.last_id.checked_add(1);
-        state.last_id = last.ok_or_else(|| io::Error::other("no segment id is left"))?;
-        let id = SegmentId { id: state.last_id, random: u64::from_be_bytes(random) };
+        let id = SegmentId { id: state.next_id()?, random: u64::from_be_bytes(random) };
         let path = self.dir.join(id.file_name());
         let mut file =
             File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
