@@ -219,6 +219,7 @@ impl Journal {
             batch.put_cf(family(db, FAMILY)?, POSITION, at.encode());
             db.write_opt(batch, &without_log()).map_err(|error| io(&error))
         })?;
+        segments.continue_behind(position.place);
         let state = JournalState { position, unflushed: 0, lost, failure: None };
         Ok(Self { state: Mutex::new(state), max_bytes, flushed })
     }

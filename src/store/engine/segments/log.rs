@@ -91,6 +91,13 @@ impl Segments {
         })
     }
 
+    /// Gives new segments numbers after that of a place, although its file may be deleted: frames
+    /// in a segment before the place would never be read.
+    pub(in crate::store::engine) fn continue_behind(&self, place: LogPlace) {
+        let mut state = self.state.write();
+        state.last_id = state.last_id.max(place.segment);
+    }
+
     /// Calls `each` with every frame of the log behind a place, in their order.
     ///
     /// # Errors

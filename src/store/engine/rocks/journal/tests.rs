@@ -102,6 +102,23 @@ fn a_journal_that_ends_with_a_cancelled_frame_goes_on_after_every_opening() {
     }
 }
 
+/// The numbers of the segments go on after the position, whose own file may be gone.
+#[test]
+fn rows_are_read_after_the_segment_of_the_position_was_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    for n in 0..6 {
+        let engine = open(dir.path());
+        write(&engine, vec![put(n, Some(n))]);
+        drop(engine);
+        // A process that writes nothing.
+        let engine = open(dir.path());
+        delete_sealed(&engine);
+        drop(engine);
+        let expected: Vec<_> = (0..=n).map(|n| (n, n)).collect();
+        assert_eq!(rows(&open(dir.path())), expected);
+    }
+}
+
 /// Deletes all segments but the one that is appended to.
 fn delete_sealed(engine: &RocksEngine) {
     let sealed = engine.segments.usage().into_iter().filter(|one| one.is_sealed);
