@@ -151,7 +151,10 @@ fn killed_queue_sends_no_reply_twice_through_postfix() {
     bed.wait_until("the queue is empty", Duration::from_secs(120), || {
         bed.rows(&["queue", "list"]).is_empty()
     });
-    bed.wait_until("Postfix has delivered", Duration::from_secs(120), || postfix.is_idle());
+    bed.wait_until("Postfix has delivered", Duration::from_secs(60), || {
+        postfix.flush();
+        postfix.is_idle()
+    });
     let mut all = accepted_ids();
     let count = all.len();
     all.sort();
