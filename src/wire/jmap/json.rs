@@ -84,28 +84,11 @@ pub fn weight(value: &Value) -> usize {
     weight_within(value, usize::MAX).unwrap_or(usize::MAX)
 }
 
-/// Returns the weight of an object with these members, and perhaps one more: its name, and the
-/// weight of its value.
+/// Returns the weight of an object with these members.
 #[must_use]
-pub(super) fn members_weight(
-    members: &Map<String, Value>,
-    another: Option<(&str, usize)>,
-) -> usize {
-    let another = another.into_iter();
-    let weights = members.iter().map(|(name, value)| (name.as_str(), weight(value)));
-    let (mut count, mut names, mut total) = (0, 0usize, size_of::<Value>());
-    for (name, weight) in weights.chain(another) {
-        count = usize::saturating_add(count, 1);
-        names = names.saturating_add(name.len());
-        total = total.saturating_add(weight);
-    }
-    total.saturating_add(object_bytes(count, names))
-}
-
-/// Returns the bytes of an object apart from its values, by the number of its members and the
-/// length of their names.
-fn object_bytes(members: usize, names: usize) -> usize {
-    members.div_ceil(NODE_MEMBERS).saturating_mul(NODE_BYTES).saturating_add(names)
+pub(super) fn members_weight(members: &Map<String, Value>) -> usize {
+    let mut bytes_left = usize::MAX;
+    weigh_members(members, &mut bytes_left).map_or(usize::MAX, |()| usize::MAX - bytes_left)
 }
 
 /// Returns the same estimate as `weight`, or `None` above `max`.
@@ -117,19 +100,23 @@ pub fn weight_within(value: &Value, max: usize) -> Option<usize> {
 
 fn weigh(value: &Value, bytes_left: &mut usize) -> Option<()> {
     let own = match value {
+        Value::Object(members) => return weigh_members(members, bytes_left),
         Value::String(text) => text.len(),
-        Value::Object(members) => {
-            let names = members.keys().map(String::len).sum();
-            object_bytes(members.len(), names)
-        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => 0,
     };
     *bytes_left = bytes_left.checked_sub(own.saturating_add(size_of::<Value>()))?;
     match value {
         Value::Array(items) => items.iter().try_for_each(|item| weigh(item, bytes_left)),
-        Value::Object(members) => members.values().try_for_each(|value| weigh(value, bytes_left)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Some(()),
+        _ => Some(()),
     }
+}
+
+fn weigh_members(members: &Map<String, Value>, bytes_left: &mut usize) -> Option<()> {
+    let names: usize = members.keys().map(String::len).sum();
+    let nodes = members.len().div_ceil(NODE_MEMBERS).saturating_mul(NODE_BYTES);
+    let own = nodes.saturating_add(names).saturating_add(size_of::<Value>());
+    *bytes_left = bytes_left.checked_sub(own)?;
+    members.values().try_for_each(|value| weigh(value, bytes_left))
 }
 
 /// Returns the members of an object, and no members for any other value.

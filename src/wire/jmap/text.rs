@@ -9,7 +9,7 @@
 
 use serde_json::{Map, Value};
 
-use super::json::members_weight;
+use super::json::{members_weight, weight};
 
 /// The text of a JSON value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl ArrayWriter {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ResponseArguments {
     pub members: Map<String, Value>,
-    /// One more member, which is not among `members`. No call may refer to it.
+    /// The text that is written for one of the members. No call may refer to that member.
     pub text: Option<(&'static str, JsonText)>,
 }
 
@@ -80,9 +80,9 @@ impl From<Value> for ResponseArguments {
 }
 
 impl ResponseArguments {
-    /// Replaces a member by its text.
+    /// Has a text written in place of the value of a member, which is added if it is missing.
     pub fn replace_by_text(&mut self, name: &'static str, text: JsonText) {
-        self.members.remove(name);
+        self.members.insert(name.to_owned(), Value::Null);
         self.text = Some((name, text));
     }
 
@@ -90,33 +90,16 @@ impl ResponseArguments {
     #[must_use]
     pub fn weight(&self) -> usize {
         let text = self.text.as_ref();
-        members_weight(&self.members, text.map(|(name, text)| (*name, text.weight)))
+        let beyond_null = text.map_or(0, |(_, text)| text.weight - weight(&Value::Null));
+        members_weight(&self.members).saturating_add(beyond_null)
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        let mut text = self.text.as_ref();
-        out.push(b'{');
-        let mut is_first = true;
-        let mut name_of = |out: &mut Vec<u8>, name: &str| {
-            if !std::mem::take(&mut is_first) {
-                out.push(b',');
-            }
-            write_string(out, name);
-            out.push(b':');
-        };
-        for (name, value) in &self.members {
-            if let Some((own, json)) = text.take_if(|(own, _)| *own < name.as_str()) {
-                name_of(out, own);
-                out.extend_from_slice(&json.bytes);
-            }
-            name_of(out, name);
-            write_value(out, value);
-        }
-        if let Some((own, json)) = text {
-            name_of(out, own);
-            out.extend_from_slice(&json.bytes);
-        }
-        out.push(b'}');
+        let text_of = |name: &str| self.text.as_ref().filter(|(own, _)| *own == name);
+        write_object(out, &self.members, |out, name, value| match text_of(name) {
+            Some((_, text)) => out.extend_from_slice(&text.bytes),
+            None => write_value(out, value),
+        });
     }
 }
 
@@ -144,6 +127,15 @@ pub(super) fn write_value(out: &mut Vec<u8>, value: &Value) {
 
 /// Writes an object.
 pub(super) fn write_members(out: &mut Vec<u8>, members: &Map<String, Value>) {
+    write_object(out, members, |out, _, value| write_value(out, value));
+}
+
+/// Writes an object whose values `write` writes.
+fn write_object(
+    out: &mut Vec<u8>,
+    members: &Map<String, Value>,
+    mut write: impl FnMut(&mut Vec<u8>, &str, &Value),
+) {
     out.push(b'{');
     for (number, (name, value)) in members.iter().enumerate() {
         if number > 0 {
@@ -151,7 +143,7 @@ pub(super) fn write_members(out: &mut Vec<u8>, members: &Map<String, Value>) {
         }
         write_string(out, name);
         out.push(b':');
-        write_value(out, value);
+        write(out, name, value);
     }
     out.push(b'}');
 }
@@ -245,11 +237,10 @@ mod tests {
             list in proptest::collection::vec(any_json(), 0..6),
         ) {
             let mut members: Map<String, Value> = members.into_iter().collect();
-            members.remove("list");
             let mut items = ArrayWriter::with_capacity(0);
             list.iter().for_each(|item| items.push(item, weight(item)));
-            let text = Some(("list", items.finish()));
-            let arguments = ResponseArguments { members: members.clone(), text };
+            let mut arguments = ResponseArguments::from(members.clone());
+            arguments.replace_by_text("list", items.finish());
             members.insert("list".into(), list.into());
             let tree = Value::Object(members);
             let mut written = Vec::new();
