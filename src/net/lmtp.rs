@@ -162,6 +162,7 @@ impl<D: DeliveryService> Driver<D> {
         let mut body = IncomingBody::new(self.ceiling.memory_permit(), &self.settings);
         let mut transaction = D::Session::default();
         loop {
+            let announced = session.announced_size();
             let (consumed, step) = session.step(input.unread());
             input.consume(consumed);
             match step {
@@ -188,11 +189,10 @@ impl<D: DeliveryService> Driver<D> {
                     question.answer(&reply);
                 }
                 Step::Body(bytes) => {
-                    if let Err(reply) = body.add(bytes, &*self.deliver) {
+                    if let Err(reply) = body.add(bytes, announced, &*self.deliver) {
                         session.refuse_body(reply);
                         body.clear();
                     }
-                    body.announce(session.announced_size());
                 }
                 Step::End(envelope) => {
                     let replies = match body.finish() {
@@ -324,15 +324,13 @@ struct IncomingBody {
     streamed: Option<StreamedValue>,
     /// A longer body is streamed.
     max_in_memory: usize,
-    /// The same for this message, which may be announced as large.
-    bound: usize,
     permit: MemoryPermit,
 }
 
 impl IncomingBody {
     fn new(permit: MemoryPermit, settings: &LmtpSettings) -> Self {
         let max_in_memory = settings.body_in_memory;
-        Self { memory: Vec::new(), streamed: None, max_in_memory, bound: max_in_memory, permit }
+        Self { memory: Vec::new(), streamed: None, max_in_memory, permit }
     }
 
     fn size(&self) -> usize {
@@ -344,18 +342,16 @@ impl IncomingBody {
         self.memory.clear();
         self.memory.shrink_to(LARGE_BYTES);
         self.streamed = None;
-        self.bound = self.max_in_memory;
         self.permit.clear();
     }
 
-    /// Notes how large the message is to be.
-    fn announce(&mut self, size: Option<u64>) {
-        if size.is_some_and(|size| size > self.max_in_memory as u64) {
-            self.bound = self.max_in_memory.min(LARGE_BYTES);
-        }
-    }
-
-    fn add<D: DeliveryService>(&mut self, bytes: &[u8], service: &D) -> Result<(), Reply> {
+    /// Appends bytes of a message for which the client announced a size, if it did.
+    fn add<D: DeliveryService>(
+        &mut self,
+        bytes: &[u8],
+        announced: Option<u64>,
+        service: &D,
+    ) -> Result<(), Reply> {
         if !self.permit.grow(bytes.len()) {
             return Err(too_much());
         }
@@ -363,7 +359,9 @@ impl IncomingBody {
             return streamed.write(bytes).map_err(|error| cannot_buffer(&error));
         }
         self.memory.extend_from_slice(bytes);
-        if self.memory.len() > self.bound {
+        let is_large = announced.is_some_and(|size| size > self.max_in_memory as u64);
+        let bound = if is_large { self.max_in_memory.min(LARGE_BYTES) } else { self.max_in_memory };
+        if self.memory.len() > bound {
             let begun = service.begin_body().map_err(|error| cannot_buffer(&error))?;
             if let Some(mut streamed) = begun {
                 // What comes before the header is not stored.
