@@ -246,12 +246,9 @@ impl Segments {
             return Ok(());
         }
         fs::create_dir_all(&self.dir)?;
-        let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(io::Error::other)?;
-        let id = SegmentId { id: state.next_id()?, random: u64::from_be_bytes(random) };
+        let id = SegmentId { id: state.next_id()?, random: random_number()? };
         let path = self.dir.join(id.file_name());
-        let mut file =
-            File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+        let mut file = create_file(&path)?;
         let begun = file.write_all(&id.header()).and_then(|()| {
             // The file must be found after a power failure, and so must its directory.
             file.sync_all()?;
@@ -425,6 +422,17 @@ impl Segments {
 /// Makes the error for segments, or one segment, that cannot be read when a store is opened.
 fn open_failed(path: &Path, error: &dyn std::fmt::Display) -> Error {
     Error::Open(format!("{} cannot be read: {error}", path.display()))
+}
+
+/// Returns the random number of a new segment.
+fn random_number() -> io::Result<u64> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(io::Error::other)?;
+    Ok(u64::from_be_bytes(random))
+}
+
+fn create_file(path: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
 fn sync_directory(dir: &Path) -> io::Result<()> {

@@ -8,7 +8,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use super::file::{
     frame_length,
 };
 use super::places::Segment;
-use super::{Extent, Segments, append_error, sync_directory};
+use super::{Extent, Segments, append_error, create_file, random_number, sync_directory};
 use crate::store::error::Error;
 
 /// How the names of files end whose value is not complete.
@@ -81,12 +81,9 @@ impl Names {
 impl StreamedValue {
     fn begin(dir: &Path) -> io::Result<Self> {
         fs::create_dir_all(dir)?;
-        let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(io::Error::other)?;
-        let random = u64::from_be_bytes(random);
+        let random = random_number()?;
         let path = dir.join(format!("{random:016x}{BEGUN}"));
-        let file =
-            File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+        let file = create_file(&path)?;
         Ok(Self {
             file,
             path,
