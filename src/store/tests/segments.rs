@@ -38,6 +38,15 @@ impl Bed {
         Self { store, engine, clock, mail: Mail::new() }
     }
 
+    /// Ends the process, opens the store again, and finds all mail in it.
+    fn reopen(self, dir: &Path, options: &Options) -> Self {
+        let Self { store, engine, mail, .. } = self;
+        drop((store, engine));
+        let again = Self { mail, ..Self::open(dir, options) };
+        assert_has(&again.store, &again.mail);
+        again
+    }
+
     fn segments(&self) -> &Segments {
         self.store.0.engine.segments().unwrap()
     }
@@ -197,10 +206,7 @@ fn space_of_deleted_messages_is_reclaimed_and_the_others_stay() {
     assert!(step.deleted_bytes > 100_000, "{step:?}");
     assert!(segment_files(dir.path()).len() < before);
     assert_has(&bed.store, &bed.mail);
-    let (store, mail) = (bed.store, bed.mail);
-    drop((store, bed.engine));
-    let again = Bed::open(dir.path(), &options());
-    assert_has(&again.store, &mail);
+    bed.reopen(dir.path(), &options());
 }
 
 #[test]
@@ -244,11 +250,7 @@ fn messages_in_rows_move_to_segments() {
     for (n, length) in [(0, 10), (1, 4000), (2, 131_072), (3, 300_000), (4, 90_000)] {
         bed.deliver(n, length);
     }
-    let (store, mail) = (bed.store, bed.mail);
-    drop((store, bed.engine));
-    let mut bed = Bed::open(dir.path(), &options());
-    assert_has(&bed.store, &mail);
-    bed.mail = mail;
+    let mut bed = bed.reopen(dir.path(), &options());
     bed.deliver(5, 5000);
     // The long one is delivered once more before it is moved, and leaves no frames.
     let long = raw(3, 300_000);
@@ -277,10 +279,7 @@ fn a_kill_after_any_step_of_reclaiming_loses_nothing() {
     for n in 0..5 {
         bed.deliver(n, 3000);
     }
-    let (store, mail) = (bed.store, bed.mail);
-    drop((store, bed.engine));
-    let mut bed = Bed::open(&dir, &options());
-    bed.mail = mail;
+    let mut bed = bed.reopen(&dir, &options());
     let ids: Vec<_> = (10..90).map(|n| bed.deliver(n, 3000)).collect();
     for (id, n) in ids.iter().zip(0..) {
         if n % 3 != 0 {

@@ -27,9 +27,7 @@ fn a_streamed_message_is_stored_once_and_only_if_it_is_the_message() {
     bed.deliver_streamed(5, 100);
     assert_eq!(names(), before);
     assert_has(&bed.store, &bed.mail);
-    let mail = std::mem::take(&mut bed.mail);
-    drop(bed);
-    assert_has(&Bed::open(dir.path(), &options()).store, &mail);
+    bed.reopen(dir.path(), &options());
 }
 
 #[test]
@@ -37,11 +35,8 @@ fn streamed_messages_stay_where_they_are_until_they_are_dead() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::open(dir.path(), &options());
     let large: Vec<EmailId> = (0..12).map(|n| bed.deliver_streamed(n, 70_000)).collect();
-    let mail = std::mem::take(&mut bed.mail);
-    drop(bed);
     // Full segments are so long that all of these are short.
-    let mut bed = Bed::open(dir.path(), &Options { segment_bytes: 4 << 20, ..options() });
-    bed.mail = mail;
+    let mut bed = bed.reopen(dir.path(), &Options { segment_bytes: 4 << 20, ..options() });
     bed.deliver(99, 2000);
     let before = segment_files(dir.path());
     assert_eq!(bed.reclaim(|_| false).moved, 0);
@@ -51,9 +46,7 @@ fn streamed_messages_stay_where_they_are_until_they_are_dead() {
     let done = bed.reclaim(|_| false);
     assert!(done.deleted_bytes > 7 * 70_000 && done.moved == 0, "{done:?}");
     assert_has(&bed.store, &bed.mail);
-    let mail = std::mem::take(&mut bed.mail);
-    drop(bed);
-    assert_has(&Bed::open(dir.path(), &options()).store, &mail);
+    bed.reopen(dir.path(), &options());
 }
 
 #[test]
