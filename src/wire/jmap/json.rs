@@ -88,7 +88,8 @@ pub fn weight(value: &Value) -> usize {
 #[must_use]
 pub(super) fn members_weight(members: &Map<String, Value>) -> usize {
     let mut bytes_left = usize::MAX;
-    weigh_members(members, &mut bytes_left).map_or(usize::MAX, |()| usize::MAX - bytes_left)
+    weigh_members(members, &mut bytes_left)
+        .map_or(usize::MAX, |()| usize::MAX.saturating_sub(bytes_left))
 }
 
 /// Returns the same estimate as `weight`, or `None` above `max`.

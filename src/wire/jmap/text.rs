@@ -90,7 +90,8 @@ impl ResponseArguments {
     #[must_use]
     pub fn weight(&self) -> usize {
         let text = self.text.as_ref();
-        let beyond_null = text.map_or(0, |(_, text)| text.weight - weight(&Value::Null));
+        let beyond_null =
+            text.map_or(0, |(_, text)| text.weight.saturating_sub(weight(&Value::Null)));
         members_weight(&self.members).saturating_add(beyond_null)
     }
 
