@@ -405,6 +405,8 @@ impl TestDriver {
             });
         }
         let snapshot = self.store.snapshot();
+        // An email of an unknown thread is given a new one.
+        self.now.last_thread = snapshot.account_state(ACCOUNT).unwrap().last_thread;
         for DestroyedMail { mail, .. } in
             self.destroyed.iter_mut().filter(|destroyed| ids.contains(&destroyed.mail.id))
         {
@@ -423,6 +425,10 @@ impl TestDriver {
                 "{row:?} {mail:?}"
             );
             mail.keywords = row.keywords;
+        }
+        for mail in &self.now.mails {
+            let row = snapshot.email(ACCOUNT, mail.id).unwrap().unwrap();
+            assert_eq!((&row.mailboxes, &row.keywords), (&mail.mailboxes, &mail.keywords));
         }
     }
 

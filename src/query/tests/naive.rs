@@ -162,7 +162,7 @@ pub(super) struct NaiveAccount {
     pub(super) mails: Vec<NaiveMail>,
     pub(super) changed: BTreeMap<EmailId, ModSeq>,
     refs: BTreeMap<(u8, &'static str), ThreadId>,
-    last_thread: u64,
+    pub(super) last_thread: u64,
 }
 
 impl NaiveAccount {

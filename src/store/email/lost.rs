@@ -11,8 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    AccountId, BlobHash, EmailId, EmailMetadata, ListingFilter, MailboxUid, MaintainedListing,
-    ModSeq, Shape, ThreadId, UtcMillis, keyword,
+    AccountId, BlobHash, EmailId, EmailMetadata, ListingFilter, ListingStage, MailboxUid,
+    MaintainedListing, ModSeq, Shape, ThreadId, UtcMillis, keyword,
 };
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::engine::{Table, after};
@@ -252,7 +252,8 @@ impl<'a> Checker<'a> {
     }
 
     /// Reads the listings: for a live email those that show it, for a destroyed one those from
-    /// which its destruction removed it.
+    /// which its destruction removed it. A listing that is being dropped no longer follows changes,
+    /// so what it shows is not read.
     fn trace_listings(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
         let mut rows = self.rows::<MailboxEmailIndex>();
         while let Some(found) = rows.next()? {
@@ -260,7 +261,9 @@ impl<'a> Checker<'a> {
             let Some(trace) = traces.get_mut(&key.email) else { continue };
             trace.thread.get_or_insert(thread);
             // In a collapsed listing, `added` may be the change of another email.
-            if key.listing.shape == Shape::Emails {
+            if key.listing.shape == Shape::Emails
+                && !self.is_dropping(key.listing.uid, key.listing.filter)
+            {
                 trace.note_listed(key.listing.uid, key.listing.filter, added);
             }
         }
@@ -269,7 +272,9 @@ impl<'a> Checker<'a> {
             let Some(key) = found.id() else { continue };
             let Some(trace) = traces.get_mut(&key.email) else { continue };
             trace.thread.get_or_insert(key.thread);
-            trace.note_filter(key.mailbox, key.filter);
+            if !self.is_dropping(key.mailbox, key.filter) {
+                trace.note_filter(key.mailbox, key.filter);
+            }
         }
         let mut rows = self.rows::<MailboxEmailList>();
         while let Some(found) = rows.next()? {
@@ -284,6 +289,18 @@ impl<'a> Checker<'a> {
             }
         }
         Ok(())
+    }
+
+    fn is_dropping(&self, uid: MailboxUid, filter: ListingFilter) -> bool {
+        let is_dropping = |listings: &[MaintainedListing]| {
+            listings
+                .iter()
+                .any(|entry| entry.filter == filter && entry.stage == ListingStage::Dropping)
+        };
+        if uid == MailboxUid::ALL {
+            return is_dropping(&self.state_or_fresh().listings);
+        }
+        self.census.mailboxes.get(&uid).is_some_and(|row| is_dropping(&row.listings))
     }
 
     /// Returns the surplus of each thread with a live lost email; `None` if the thread's row does

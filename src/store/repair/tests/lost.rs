@@ -4,6 +4,7 @@ use super::*;
 use crate::model::{EmailMetadata, ThreadId};
 use crate::store::row::RowFormat as _;
 use crate::store::table::keys::{BlobRefKey, ModSeqKey, ThreadEmailKey};
+use crate::store::table::{self, decode_key};
 
 fn copy_of(engine: &MemoryEngine) -> Arc<MemoryEngine> {
     let copy = Arc::new(MemoryEngine::new());
@@ -62,6 +63,35 @@ fn a_lost_email_is_recovered_as_it_was() {
         assert_eq!(emails(&copy), wanted);
         deliver(&store, ANN, 200).unwrap();
         assert_eq!(deep(&store), []);
+    }
+}
+
+/// The rows that are left of such a listing tell what was true before the email changed.
+#[test]
+fn a_listing_that_is_being_dropped_tells_nothing_of_a_lost_email() {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = open(engine.clone());
+    fill(&store);
+    let trash = MailboxUid(2);
+    let is_left = done(&store, ANN, |txn| {
+        while !txn.extend_listing(trash, ListingFilter::Unseen, 9)? {}
+        txn.drop_listing(trash, ListingFilter::Unseen, 1)
+    });
+    assert!(is_left, "some of its rows are left");
+    let unseen: Vec<_> = emails(&engine)
+        .into_iter()
+        .filter(|(_, email)| email.mailboxes.contains(&trash) && email.destroyed.is_none())
+        .filter(|(_, email)| !email.keywords.contains("$seen"))
+        .collect();
+    assert!(unseen.len() > 2);
+    for (key, email) in unseen {
+        let id = decode_key::<table::EmailMetadata>(&key).unwrap().email;
+        let (archive, seen) = (BTreeSet::from([MailboxUid(3)]), ["$seen".to_owned()]);
+        done(&store, ANN, |txn| txn.update_email(id, archive.clone(), seen.clone().into()));
+        write(&*engine, Table::EmailMetadata, &key, None);
+        repair(&store, RepairScope::Repair);
+        let back = store.snapshot().email(ANN, id).unwrap().unwrap();
+        assert_eq!((back.mailboxes, back.keywords), (archive, seen.into()), "{email:?}");
     }
 }
 
