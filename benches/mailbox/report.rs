@@ -128,7 +128,9 @@ pub(crate) fn disk(store: &Store, dir: &Path) {
         "{:<24}{:>14}{:>16}{:>16}{:>8}",
         "table", "rows/message", "bytes/message", "written/message", "times"
     );
+    let (mut flushed, mut all_written) = (0, 0);
     for (table, usage) in store.usage() {
+        (flushed, all_written) = (flushed + usage.flushed, all_written + usage.written);
         let (rows, live, written) = (usage.rows as f64, usage.bytes as f64, usage.written as f64);
         let each = |number: f64| number / emails as f64;
         if usage.rows > 0 || usage.written > 0 {
@@ -141,4 +143,12 @@ pub(crate) fn disk(store: &Store, dir: &Path) {
             );
         }
     }
+    println!(
+        "{:<24}{:>14}{:>16}{:>16.1}{:>8.1}",
+        "all",
+        "",
+        "",
+        all_written as f64 / emails as f64,
+        all_written as f64 / flushed.max(1) as f64
+    );
 }

@@ -48,10 +48,10 @@ fn deliveries_and_decisions_are_counted() {
         ] {
             assert_eq!(value(&text, name), Some(wanted), "{name}\n{text}");
         }
-        assert!(
-            value(&text, "restante_store{of=\"syncs\"}").is_some_and(|syncs| syncs > 0.0),
-            "{text}"
-        );
+        for of in ["syncs", "log_octets", "write_buffers_octets", "cache_octets"] {
+            let name = format!("restante_store{{of=\"{of}\"}}");
+            assert!(value(&text, &name).is_some_and(|number| number > 0.0), "{name}\n{text}");
+        }
     }
     // Nothing else is served there.
     let refused = fetch(&socket, "/jmap");

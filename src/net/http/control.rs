@@ -129,6 +129,8 @@ fn metrics_response(store: &Store) -> Response {
         ("syncs", statistics.syncs),
         ("log_octets", statistics.log_bytes),
         ("table_octets", statistics.table_bytes),
+        ("write_buffers_octets", statistics.memtable_bytes),
+        ("cache_octets", statistics.cache_bytes),
     ] {
         metrics::set_engine_statistic(name, value);
     }

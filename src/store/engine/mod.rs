@@ -268,7 +268,8 @@ impl<T: RowReader + ?Sized> RowReader for &T {
     }
 }
 
-/// Counters of an engine since it was opened, for benches and metrics.
+/// Counters of an engine since it was opened, and the memory that it holds now. For benches and
+/// metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
     pub syncs: u64,
@@ -276,6 +277,10 @@ pub struct Statistics {
     pub log_bytes: u64,
     /// Bytes written by flushes and compactions.
     pub table_bytes: u64,
+    /// Bytes of memory for rows that are not yet in a table file.
+    pub memtable_bytes: u64,
+    /// Bytes of memory in the cache of what was read from table files.
+    pub cache_bytes: u64,
 }
 
 /// The size of a table, and what was written for it since the engine was opened. 0 if the engine

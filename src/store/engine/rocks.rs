@@ -70,6 +70,12 @@ impl RocksEngine {
     fn family(&self, table: Table) -> Result<&ColumnFamily, Error> {
         family(&self.db, table.name())
     }
+
+    /// Returns a number that RocksDB keeps about a table; 0 if it does not tell.
+    fn property(&self, table: Table, name: &str) -> u64 {
+        let number = |family| self.db.property_int_value_cf(family, name).ok().flatten();
+        self.family(table).ok().and_then(number).unwrap_or(0)
+    }
 }
 
 fn family<'db>(db: &'db DB, name: &str) -> Result<&'db ColumnFamily, Error> {
@@ -381,14 +387,18 @@ impl Engine for RocksEngine {
             table_bytes: ticker(Ticker::FlushWriteBytes)
                 + ticker(Ticker::CompactWriteBytes)
                 + ticker(Ticker::BlobDbBlobFileBytesWritten),
+            memtable_bytes: Table::ALL
+                .iter()
+                .map(|table| self.property(*table, "rocksdb.size-all-mem-tables"))
+                .sum(),
+            cache_bytes: self.property(Table::Site, "rocksdb.block-cache-usage"),
         }
     }
 
     #[cfg(any(test, feature = "internals"))]
     fn usage(&self, table: Table) -> super::Usage {
         let Ok(family) = self.family(table) else { return super::Usage::default() };
-        let number =
-            |name: &str| self.db.property_int_value_cf(family, name).ok().flatten().unwrap_or(0);
+        let number = |name: &str| self.property(table, name);
         let report =
             self.db.property_value_cf(family, "rocksdb.cfstats").ok().flatten().unwrap_or_default();
         let (blobs, tables) =

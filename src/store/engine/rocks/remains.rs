@@ -159,8 +159,7 @@ impl RocksEngine {
     /// for the flush. Does not wait for it.
     fn flush_remains(&self, table: Table) -> Result<(), Error> {
         let family = self.family(table)?;
-        let number =
-            |name: &str| self.db.property_int_value_cf(family, name).ok().flatten().unwrap_or(0);
+        let number = |name: &str| self.property(table, name);
         let is_idle = number("rocksdb.num-immutable-mem-table") == 0
             && number("rocksdb.num-files-at-level0") < MAX_UNSORTED_FILES;
         if is_idle && number("rocksdb.num-deletes-active-mem-table") >= MIN_CLEARED_REMAINS {
