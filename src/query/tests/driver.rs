@@ -395,9 +395,10 @@ impl TestDriver {
         }
     }
 
-    /// Removes from the naive account what a repair cannot know of emails whose rows were lost: the
-    /// keywords that no other row has.
-    pub(super) fn forget_keywords(&mut self, ids: &BTreeSet<EmailId>) {
+    /// Changes the naive account as a repair must change the store, given the emails whose rows
+    /// were lost: keywords that no other row has are gone, and threads may have been made. Then all
+    /// emails must be the same in both.
+    pub(super) fn follow_repair(&mut self, ids: &BTreeSet<EmailId>) {
         for mail in self.now.mails.iter_mut().filter(|mail| ids.contains(&mail.id)) {
             let is_seen = mail.keywords.contains("$seen");
             mail.keywords.retain(|word| {

@@ -220,7 +220,7 @@ proptest! {
             driver.store.check_deep(Some(&make_rows), &mut |_| true).unwrap().breaches
         };
         prop_assert_eq!(breaches(&driver), Vec::new());
-        driver.forget_keywords(&damaged);
+        driver.follow_repair(&damaged);
         driver.past.clear();
         driver.past.push((driver.state(), driver.now.clone()));
         for round in 0..2 {

@@ -11,8 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    AccountId, BlobHash, EmailId, EmailMetadata, ListingFilter, ListingStage, MailboxUid,
-    MaintainedListing, ModSeq, Shape, ThreadId, UtcMillis, keyword,
+    AccountId, BlobHash, EmailId, EmailMetadata, ListingFilter, MailboxUid, MaintainedListing,
+    ModSeq, Shape, ThreadId, UtcMillis, keyword,
 };
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::engine::{Table, after};
@@ -255,6 +255,7 @@ impl<'a> Checker<'a> {
     /// which its destruction removed it. A listing that is being dropped no longer follows changes,
     /// so what it shows is not read.
     fn trace_listings(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
+        let dropped = self.dropped_listings();
         let mut rows = self.rows::<MailboxEmailIndex>();
         while let Some(found) = rows.next()? {
             let (Some(key), Ok((added, thread))) = (found.id(), found.row()) else { continue };
@@ -262,7 +263,7 @@ impl<'a> Checker<'a> {
             trace.thread.get_or_insert(thread);
             // In a collapsed listing, `added` may be the change of another email.
             if key.listing.shape == Shape::Emails
-                && !self.is_dropping(key.listing.uid, key.listing.filter)
+                && !dropped.contains(&(key.listing.uid, key.listing.filter))
             {
                 trace.note_listed(key.listing.uid, key.listing.filter, added);
             }
@@ -272,7 +273,7 @@ impl<'a> Checker<'a> {
             let Some(key) = found.id() else { continue };
             let Some(trace) = traces.get_mut(&key.email) else { continue };
             trace.thread.get_or_insert(key.thread);
-            if !self.is_dropping(key.mailbox, key.filter) {
+            if !dropped.contains(&(key.mailbox, key.filter)) {
                 trace.note_filter(key.mailbox, key.filter);
             }
         }
@@ -291,16 +292,16 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    fn is_dropping(&self, uid: MailboxUid, filter: ListingFilter) -> bool {
-        let is_dropping = |listings: &[MaintainedListing]| {
-            listings
-                .iter()
-                .any(|entry| entry.filter == filter && entry.stage == ListingStage::Dropping)
-        };
-        if uid == MailboxUid::ALL {
-            return is_dropping(&self.state_or_fresh().listings);
+    /// Returns the listings that are being dropped.
+    fn dropped_listings(&self) -> BTreeSet<(MailboxUid, ListingFilter)> {
+        let state = self.state_or_fresh();
+        let of_mailboxes = self.census.mailboxes.iter().map(|(uid, row)| (*uid, &row.listings));
+        let mut dropped = BTreeSet::new();
+        for (uid, listings) in of_mailboxes.chain([(MailboxUid::ALL, &state.listings)]) {
+            let no_longer_follow = listings.iter().filter(|entry| entry.frontier().is_none());
+            dropped.extend(no_longer_follow.map(|entry| (uid, entry.filter)));
         }
-        self.census.mailboxes.get(&uid).is_some_and(|row| is_dropping(&row.listings))
+        dropped
     }
 
     /// Returns the surplus of each thread with a live lost email; `None` if the thread's row does
