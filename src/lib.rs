@@ -149,7 +149,7 @@ pub mod internals {
     #[cfg(feature = "internals")]
     pub mod store {
         pub use crate::store::{
-            ClientState, EncodedMessage, NewEmail, NewMailbox, Options, Store, Ticket,
+            ClientState, EncodedMessage, NewEmail, NewMailbox, Options, Store, Ticket, Usage,
         };
     }
     #[cfg(feature = "internals")]

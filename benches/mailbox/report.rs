@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use restante::internals::store::Store;
+use restante::internals::store::{Store, Usage};
 
 use crate::Options;
 use crate::grow::Account;
@@ -128,27 +128,26 @@ pub(crate) fn disk(store: &Store, dir: &Path) {
         "{:<24}{:>14}{:>16}{:>16}{:>8}",
         "table", "rows/message", "bytes/message", "written/message", "times"
     );
-    let (mut flushed, mut all_written) = (0, 0);
+    let each = |number: u64| number as f64 / emails as f64;
+    let print = |name: &str, usage: &Usage| {
+        let times =
+            if usage.flushed == 0 { 0.0 } else { usage.written as f64 / usage.flushed as f64 };
+        println!(
+            "{name:<24}{:>14.2}{:>16.1}{:>16.1}{times:>8.1}",
+            each(usage.rows),
+            each(usage.bytes),
+            each(usage.written)
+        );
+    };
+    let mut all = Usage::default();
     for (table, usage) in store.usage() {
-        (flushed, all_written) = (flushed + usage.flushed, all_written + usage.written);
-        let (rows, live, written) = (usage.rows as f64, usage.bytes as f64, usage.written as f64);
-        let each = |number: f64| number / emails as f64;
         if usage.rows > 0 || usage.written > 0 {
-            let times = if usage.flushed == 0 { 0.0 } else { written / usage.flushed as f64 };
-            println!(
-                "{table:<24}{:>14.2}{:>16.1}{:>16.1}{times:>8.1}",
-                each(rows),
-                each(live),
-                each(written)
-            );
+            print(table, &usage);
         }
+        all.rows += usage.rows;
+        all.bytes += usage.bytes;
+        all.flushed += usage.flushed;
+        all.written += usage.written;
     }
-    println!(
-        "{:<24}{:>14}{:>16}{:>16.1}{:>8.1}",
-        "all",
-        "",
-        "",
-        all_written as f64 / emails as f64,
-        all_written as f64 / flushed.max(1) as f64
-    );
+    print("all", &all);
 }

@@ -107,7 +107,7 @@ impl MetricsRegistry {
         );
         registry.register(
             "store",
-            "Work of the storage engine since the start: syncs, bytes written to log and tables",
+            "Work of the storage engine since the start, and the memory that it holds now",
             new.engine_statistics.clone(),
         );
         registry.register(
@@ -179,7 +179,7 @@ pub fn count_refused_connection() {
     METRICS.refused_connections.inc();
 }
 
-/// Sets a counter of the engine to its total since the start.
+/// Sets what the engine tells of itself: a total since the start, or bytes of memory held now.
 pub fn set_engine_statistic(name: &'static str, value: u64) {
     METRICS
         .engine_statistics

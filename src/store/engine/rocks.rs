@@ -18,6 +18,7 @@ mod tuning;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rocksdb::perf::get_memory_usage_stats;
 use rocksdb::statistics::Ticker;
 use rocksdb::{
     ColumnFamily, DB, DBAccess, DBRawIterator, DBRawIteratorWithThreadMode, ReadOptions, WriteBatch,
@@ -387,10 +388,8 @@ impl Engine for RocksEngine {
             table_bytes: ticker(Ticker::FlushWriteBytes)
                 + ticker(Ticker::CompactWriteBytes)
                 + ticker(Ticker::BlobDbBlobFileBytesWritten),
-            memtable_bytes: Table::ALL
-                .iter()
-                .map(|table| self.property(*table, "rocksdb.size-all-mem-tables"))
-                .sum(),
+            memtable_bytes: get_memory_usage_stats(Some(&[&self.db]), None)
+                .map_or(0, |memory| memory.mem_table_total),
             cache_bytes: self.property(Table::Site, "rocksdb.block-cache-usage"),
         }
     }
