@@ -318,19 +318,25 @@ impl Segments {
     }
 
     fn file(&self, id: u32) -> io::Result<Arc<File>> {
-        let mut open = self.open.lock();
-        if let Some(at) = open.iter().position(|(segment, _)| *segment == id)
-            && let Some(found) = open.remove(at)
-        {
-            let file = Arc::clone(&found.1);
-            open.push_front(found);
+        if let Some(file) = find_open(&mut self.open.lock(), id) {
             return Ok(file);
         }
         let missing = || io::Error::new(ErrorKind::NotFound, "the segment is missing");
         let path = self.state.read().segments.get(&id).ok_or_else(missing)?.path.clone();
+        // On a slow disk this takes long, so the lock is not held: other segments can be read.
         let file = Arc::new(File::open(path)?);
-        open.push_front((id, Arc::clone(&file)));
-        open.truncate(MAX_OPEN_FILES);
+        let mut open = self.open.lock();
+        if let Some(other) = find_open(&mut open, id) {
+            return Ok(other);
+        }
+        // The open file of a segment that was deleted meanwhile would keep its space.
+        if self.state.read().segments.contains_key(&id) {
+            open.push_front((id, Arc::clone(&file)));
+        }
+        let kept = open.len().min(MAX_OPEN_FILES);
+        let closed = open.split_off(kept);
+        drop(open);
+        drop(closed);
         Ok(file)
     }
 
@@ -417,6 +423,15 @@ impl Segments {
     pub(super) fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::Relaxed)
     }
+}
+
+/// Returns the open file of a segment, and puts it first.
+fn find_open(open: &mut VecDeque<(u32, Arc<File>)>, id: u32) -> Option<Arc<File>> {
+    let at = open.iter().position(|(segment, _)| *segment == id)?;
+    let found = open.remove(at)?;
+    let file = Arc::clone(&found.1);
+    open.push_front(found);
+    Some(file)
 }
 
 /// Makes the error for segments, or one segment, that cannot be read when a store is opened.

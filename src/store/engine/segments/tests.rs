@@ -374,3 +374,27 @@ fn a_last_frame_of_the_log_that_is_cut_is_ignored_and_a_changed_one_is_damage() 
     }
     assert_eq!(found(&whole).unwrap(), 2);
 }
+
+#[test]
+fn a_segment_is_read_while_another_is_slow_to_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let segments = Segments::open(dir.path(), &options(1), false).unwrap();
+    let slow = segments.append(&[0; 32], b"slow").unwrap();
+    let quick = segments.append(&[0; 32], b"quick").unwrap();
+    // To open a pipe for reading waits until somebody opens it for writing.
+    let path = segments.state.read().segments[&slow.segment].path.clone();
+    fs::remove_file(&path).unwrap();
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+    rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| read(&segments, &slow, 0..4));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let (segments, quick) = (&segments, &quick);
+        scope.spawn(move || sender.send(read(segments, quick, 0..5)));
+        let found = receiver.recv_timeout(std::time::Duration::from_secs(5));
+        drop(File::options().write(true).open(&path).unwrap());
+        assert_eq!(found.unwrap().unwrap(), b"quick");
+        assert!(waiting.join().unwrap().is_err(), "a pipe is no segment");
+    });
+}
