@@ -20,7 +20,7 @@ use super::file::{
     frame_length,
 };
 use super::places::Segment;
-use super::{Extent, Segments, append_error, create_file, random_number, sync_directory};
+use super::{Extent, Segments, append_error, create_file, random_number};
 use crate::store::error::Error;
 
 /// How the names of files end whose value is not complete.
@@ -63,15 +63,17 @@ impl Names {
         *self.synced.lock() = None;
     }
 
-    /// Makes a name durable that was given before the call. One sync serves all who wait.
-    fn sync(&self, dir: &Path) -> io::Result<()> {
+    /// Makes a name durable that was given before the call. One sync serves all who wait. If the
+    /// directory cannot be opened, the next call tries again.
+    pub(super) fn sync(&self, dir: &Path) -> io::Result<()> {
         let mine = self.given.fetch_add(1, Ordering::AcqRel) + 1;
         let mut synced = self.synced.lock();
         let known = synced.ok_or_else(|| io::Error::other("an earlier sync has failed"))?;
         if known < mine {
             let upto = self.given.load(Ordering::Acquire);
+            let dir = File::open(dir)?;
             *synced = None;
-            sync_directory(dir)?;
+            dir.sync_all()?;
             *synced = Some(upto);
         }
         Ok(())

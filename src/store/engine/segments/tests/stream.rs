@@ -150,3 +150,14 @@ fn a_backup_has_added_values_and_not_those_under_way() {
         }
     }
 }
+
+#[test]
+fn the_names_of_streamed_values_are_synced_again_after_the_directory_could_not_be_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = Names::new();
+    assert!(names.sync(&dir.path().join("missing")).is_err());
+    names.sync(dir.path()).unwrap();
+    // A sync that failed says nothing about what is durable, and is not tried again.
+    names.fail();
+    assert!(names.sync(dir.path()).is_err());
+}
