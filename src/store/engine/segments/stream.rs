@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::file::{
-    CHECKSUM_BYTES, CHUNK_BYTES, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, SegmentId, frame_header,
-    frame_length,
+    CHECKSUM_BYTES, CHECKSUM_LENGTH, CHUNK_BYTES, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, SegmentId,
+    damaged, frame_header, frame_length,
 };
 use super::places::Segment;
 use super::{Extent, Segments, append_error, create_file, random_number};
@@ -147,7 +147,7 @@ impl StreamedValue {
     /// Appends the bytes written so far to `out`.
     ///
     /// # Errors
-    /// `Io`.
+    /// `Io`, also if a checksum is wrong.
     pub fn read(&self, out: &mut Vec<u8>) -> Result<(), Error> {
         let failed = |error: &dyn std::fmt::Display| Error::Io(format!("segment: {error}"));
         let begin = out.len();
@@ -157,6 +157,17 @@ impl StreamedValue {
         let mut place = VALUE_OFFSET;
         for chunk in out.get_mut(begin..).unwrap_or_default().chunks_mut(chunk_length) {
             self.file.read_exact_at(chunk, place).map_err(|error| failed(&error))?;
+            let mut checksum = [0; CHECKSUM_LENGTH];
+            if chunk.len() == chunk_length {
+                let place = place + CHUNK_BYTES;
+                self.file.read_exact_at(&mut checksum, place).map_err(|error| failed(&error))?;
+            } else {
+                // That of the last chunk is written when the value is complete.
+                checksum = self.checksum.clone().finalize().to_be_bytes();
+            }
+            if crc32fast::hash(chunk).to_be_bytes() != checksum {
+                return Err(failed(&damaged("a checksum is wrong")));
+            }
             place += CHUNK_BYTES + CHECKSUM_BYTES;
         }
         Ok(())

@@ -161,3 +161,23 @@ fn the_names_of_streamed_values_are_synced_again_after_the_directory_could_not_b
     names.fail();
     assert!(names.sync(dir.path()).is_err());
 }
+
+#[test]
+fn a_streamed_value_that_the_disk_changed_is_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let segments = open(dir.path());
+    let streamed = stream(&segments, &value(300_000, 1), 4096);
+    let path = files(dir.path()).pop().unwrap();
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let end = file.metadata().unwrap().len();
+    for at in [68, 100_000, 131_141, 131_200, 200_000, end - 1] {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 1], at).unwrap();
+        assert!(matches!(streamed.read(&mut Vec::new()), Err(Error::Io(_))), "{at}");
+        file.write_all_at(&byte, at).unwrap();
+    }
+    let mut found = Vec::new();
+    streamed.read(&mut found).unwrap();
+    assert_eq!(found, value(300_000, 1));
+}
