@@ -97,13 +97,15 @@ impl Deliverer {
             })
         });
         let rows = rows.unwrap_or_else(|| rows_without_content(raw));
-        let hash = transaction_hash(envelope, &rows.blob.0);
         let encoded = EncodedMessage::new(&rows);
+        let hash = transaction_hash(envelope, &encoded.blob.0);
+        let returned_report = message.as_ref().and_then(returned_report);
+        // The permit bounds the memory that these take.
+        drop((message, rows));
         drop(body.parse_permit);
         let (now, monotonic_now) = (self.store.clock().now(), self.store.clock().steady());
         let (settings, facts, thread_keys) =
-            (&*settings, OnceCell::new(), rows.thread_keys.as_slice());
-        let returned_report = message.as_ref().and_then(returned_report);
+            (&*settings, OnceCell::new(), encoded.thread_keys.as_slice());
         let context = DeliveryContext {
             settings,
             transaction: session,
