@@ -67,6 +67,8 @@ const READ_BYTES: usize = 16 << 10;
 const LARGE_READ_BYTES: usize = 64 << 10;
 /// A message that is announced as large is written to the store from this length on.
 const LARGE_BYTES: usize = 64 << 10;
+/// Further bytes of such a message are written to the store when there are this many.
+const WRITE_BYTES: usize = 128 << 10;
 
 /// Serves LMTP on a listener until the service stops. Each connection keeps the settings with which
 /// it began.
@@ -162,6 +164,9 @@ impl<D: DeliveryService> Driver<D> {
         let mut body = IncomingBody::new(self.ceiling.memory_permit(), &self.settings);
         let mut transaction = D::Session::default();
         loop {
+            if session.is_body_refused() {
+                body.clear();
+            }
             let announced = session.announced_size();
             let (consumed, step) = session.step(input.unread());
             input.consume(consumed);
@@ -189,13 +194,12 @@ impl<D: DeliveryService> Driver<D> {
                     question.answer(&reply);
                 }
                 Step::Body(bytes) => {
-                    if let Err(reply) = body.add(bytes, announced, &*self.deliver) {
+                    if let Err(reply) = body.add(bytes, announced, &self.deliver).await {
                         session.refuse_body(reply);
-                        body.clear();
                     }
                 }
                 Step::End(envelope) => {
-                    let replies = match body.finish() {
+                    let replies = match body.finish().await {
                         Ok((bytes, streamed)) => {
                             let (transaction, proof) =
                                 (std::mem::take(&mut transaction), &self.settings.proof);
@@ -318,10 +322,16 @@ impl Buffer {
 }
 
 /// The body of a message that is being received: in memory, or if it is large in the store.
+///
+/// What waits for a disk is not done on the threads of the async runtime.
 struct IncomingBody {
-    /// All bytes, or those before the header if the rest is in `streamed`.
+    /// All bytes, or those before the header if the rest is in `streamed` and `unwritten`.
     memory: Vec<u8>,
     streamed: Option<StreamedValue>,
+    /// Bytes that are still to be written to `streamed`.
+    unwritten: Vec<u8>,
+    /// Whether the service has no store for this body.
+    is_in_memory: bool,
     /// A longer body is streamed.
     max_in_memory: usize,
     permit: MemoryPermit,
@@ -329,66 +339,118 @@ struct IncomingBody {
 
 impl IncomingBody {
     fn new(permit: MemoryPermit, settings: &LmtpSettings) -> Self {
-        let max_in_memory = settings.body_in_memory;
-        Self { memory: Vec::new(), streamed: None, max_in_memory, permit }
+        Self {
+            memory: Vec::new(),
+            streamed: None,
+            unwritten: Vec::new(),
+            is_in_memory: false,
+            max_in_memory: settings.body_in_memory,
+            permit,
+        }
     }
 
     fn size(&self) -> usize {
         let streamed = self.streamed.as_ref().map_or(0, StreamedValue::length);
-        self.memory.len().saturating_add(usize::try_from(streamed).unwrap_or(usize::MAX))
+        let memory = self.memory.len().saturating_add(self.unwritten.len());
+        memory.saturating_add(usize::try_from(streamed).unwrap_or(usize::MAX))
     }
 
     fn clear(&mut self) {
         self.memory.clear();
         self.memory.shrink_to(LARGE_BYTES);
-        self.streamed = None;
+        self.unwritten = Vec::new();
+        self.delete_streamed();
+        self.is_in_memory = false;
         self.permit.clear();
     }
 
+    fn delete_streamed(&mut self) {
+        if let Some(streamed) = self.streamed.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn_blocking(move || drop(streamed));
+        }
+    }
+
     /// Appends bytes of a message for which the client announced a size, if it did.
-    fn add<D: DeliveryService>(
+    async fn add<D: DeliveryService>(
         &mut self,
         bytes: &[u8],
         announced: Option<u64>,
-        service: &D,
+        service: &Arc<D>,
     ) -> Result<(), Reply> {
         if !self.permit.grow(bytes.len()) {
             return Err(too_much());
         }
-        if let Some(streamed) = &mut self.streamed {
-            return streamed.write(bytes).map_err(|error| cannot_buffer(&error));
+        if self.streamed.is_some() {
+            self.unwritten.extend_from_slice(bytes);
+            return if self.unwritten.len() < WRITE_BYTES { Ok(()) } else { self.write().await };
         }
         self.memory.extend_from_slice(bytes);
         let is_large = announced.is_some_and(|size| size > self.max_in_memory as u64);
         let bound = if is_large { self.max_in_memory.min(LARGE_BYTES) } else { self.max_in_memory };
-        if self.memory.len() > bound {
-            let begun = service.begin_body().map_err(|error| cannot_buffer(&error))?;
-            if let Some(mut streamed) = begun {
+        if self.memory.len() > bound && !self.is_in_memory {
+            let (service, mut memory) = (Arc::clone(service), std::mem::take(&mut self.memory));
+            let begin = move || {
+                let Some(mut streamed) = service.begin_body()? else { return Ok((memory, None)) };
                 // What comes before the header is not stored.
-                let start = header::start(&self.memory);
-                let message = self.memory.get(start..).unwrap_or_default();
-                streamed.write(message).map_err(|error| cannot_buffer(&error))?;
-                self.memory.truncate(start);
-                self.memory.shrink_to_fit();
-                self.streamed = Some(streamed);
-            }
+                let start = header::start(&memory);
+                streamed.write(memory.get(start..).unwrap_or_default())?;
+                memory.truncate(start);
+                memory.shrink_to_fit();
+                Ok((memory, Some(streamed)))
+            };
+            (self.memory, self.streamed) = on_disk(begin).await?;
+            self.is_in_memory = self.streamed.is_none();
         }
         Ok(())
     }
 
+    /// Writes what is unwritten.
+    async fn write(&mut self) -> Result<(), Reply> {
+        let Some(mut streamed) = self.streamed.take() else { return Ok(()) };
+        let mut unwritten = std::mem::take(&mut self.unwritten);
+        let write = move || {
+            streamed.write(&unwritten)?;
+            unwritten.clear();
+            Ok((unwritten, Some(streamed)))
+        };
+        (self.unwritten, self.streamed) = on_disk(write).await?;
+        Ok(())
+    }
+
     /// Returns all bytes, and what of them is in the store.
-    fn finish(&mut self) -> Result<(Vec<u8>, Option<StreamedValue>), Reply> {
+    async fn finish(&mut self) -> Result<(Vec<u8>, Option<StreamedValue>), Reply> {
         // While a message is stored, its bytes exist several times: as a row and in the batch.
         if !self.permit.grow(self.size().saturating_mul(limits::FILING_COPIES)) {
             return Err(too_much());
         }
         let mut bytes = std::mem::take(&mut self.memory);
-        let streamed = self.streamed.take();
-        if let Some(streamed) = &streamed {
-            streamed.read(&mut bytes).map_err(|error| cannot_buffer(&error))?;
-        }
-        Ok((bytes, streamed))
+        let Some(mut streamed) = self.streamed.take() else { return Ok((bytes, None)) };
+        let unwritten = std::mem::take(&mut self.unwritten);
+        let read = move || {
+            streamed.write(&unwritten)?;
+            drop(unwritten);
+            streamed.read(&mut bytes)?;
+            Ok((bytes, Some(streamed)))
+        };
+        on_disk(read).await
     }
+}
+
+impl Drop for IncomingBody {
+    fn drop(&mut self) {
+        self.delete_streamed();
+    }
+}
+
+/// Does what may wait for a disk, on a thread for such work.
+async fn on_disk<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Reply> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(Error::Io(error.to_string())))
+        .map_err(|error| cannot_buffer(&error))
 }
 
 fn too_much() -> Reply {
@@ -396,8 +458,15 @@ fn too_much() -> Reply {
 }
 
 fn cannot_buffer(error: &Error) -> Reply {
-    tracing::warn!(%error, "cannot write a large message");
-    Reply::new(452, [4, 3, 1], "no space to receive a message of this size: try again later")
+    tracing::warn!(%error, "cannot buffer a large message");
+    match error {
+        Error::Full => Reply::new(
+            452,
+            [4, 3, 1],
+            "no space to receive a message of this size: try again later",
+        ),
+        _ => Reply::new(451, [4, 3, 0], "the message cannot be buffered: try again later"),
+    }
 }
 
 #[cfg(test)]

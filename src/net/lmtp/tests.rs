@@ -1,3 +1,6 @@
+use std::path::PathBuf;
+use std::thread::ThreadId;
+
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::sleep;
@@ -9,7 +12,13 @@ use crate::net::listen::{Access, ListenAddress};
 use crate::net::stop::{Switch, switch};
 
 #[derive(Default)]
-struct RecordingService(parking_lot::Mutex<Vec<Vec<u8>>>);
+struct RecordingService {
+    messages: parking_lot::Mutex<Vec<Vec<u8>>>,
+    /// Where large bodies are begun, or why they are not. Without it they are kept in memory.
+    bodies: parking_lot::Mutex<Option<Result<PathBuf, Error>>>,
+    /// The threads on which large bodies were begun.
+    threads: parking_lot::Mutex<Vec<ThreadId>>,
+}
 
 impl DeliveryService for RecordingService {
     type Session = ();
@@ -19,6 +28,12 @@ impl DeliveryService for RecordingService {
             "unknown" => Reply::new(550, [5, 1, 1], "no"),
             _ => Reply::new(250, [2, 1, 5], "yes"),
         }
+    }
+
+    fn begin_body(&self) -> Result<Option<StreamedValue>, Error> {
+        self.threads.lock().push(std::thread::current().id());
+        let dir = self.bodies.lock().clone().transpose()?;
+        dir.map(|dir| StreamedValue::begin_in(&dir)).transpose()
     }
 
     fn may_answer(&self, (): &(), _: &Envelope, _: &IncomingMessage) -> bool {
@@ -32,10 +47,10 @@ impl DeliveryService for RecordingService {
         message: IncomingMessage,
         streamed: Option<StreamedValue>,
     ) -> Vec<Reply> {
-        assert!(streamed.is_none());
+        assert_eq!(streamed.is_some(), matches!(*self.bodies.lock(), Some(Ok(_))));
         sleep(Duration::from_millis(20)).await;
         let text = format!("{} bytes", message.size());
-        self.0.lock().push(message.header().raw().to_vec());
+        self.messages.lock().push(message.header().raw().to_vec());
         vec![Reply::new(250, [2, 0, 0], text); envelope.recipients.len()]
     }
 }
@@ -117,7 +132,7 @@ async fn receives_bodies_of_every_size_over_unix_and_tcp_sockets() {
                 && !tcp.iter().any(|line| line.contains("XFORWARD"))
         );
     }
-    assert_eq!(server.service.0.lock().len(), 10);
+    assert_eq!(server.service.messages.lock().len(), 10);
     let files = std::fs::read_dir(server.dir.path()).unwrap().count();
     assert!(files <= 1, "a service without a store has no files");
 }
@@ -168,4 +183,77 @@ async fn stop_ends_idle_sessions_and_lets_a_message_finish() {
     assert!(replies[replies.len() - 1].starts_with("421"));
     assert!(server.switch.wait_until_drained(Instant::now() + Duration::from_secs(5)).await);
     assert!(UnixStream::connect(&path).await.is_err());
+}
+
+const BEGIN: &str = "LHLO c\r\nMAIL FROM:<>\r\nRCPT TO:<a@b>\r\nDATA\r\n";
+
+/// Sends a message with a line of this length. Returns the reply to the message.
+async fn send_line(server: &Server, length: usize) -> String {
+    let commands = format!("{BEGIN}{}\r\n.\r\nQUIT\r\n", "x".repeat(length));
+    let stream = UnixStream::connect(server.dir.path().join("s")).await.unwrap();
+    let mut replies = converse(stream, commands.as_bytes()).await;
+    replies.remove(replies.len() - 2)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_reply_to_a_large_message_says_whether_space_or_something_else_is_missing() {
+    let server = server(|_| {}, Ceiling::new(10, 1 << 22)).await;
+    let files = server.dir.path().join("files");
+    for (bodies, expected) in [
+        (Err(Error::Full), "452 4.3.1 no space"),
+        (Err(Error::Io("too many open files".into())), "451 4.3.0 the message cannot be"),
+        (Ok(files.clone()), "250 2.0.0 900002 bytes"),
+    ] {
+        *server.service.bodies.lock() = Some(bodies);
+        let reply = send_line(&server, 900_000).await;
+        assert!(reply.starts_with(expected), "{reply}");
+    }
+    let header = server.service.messages.lock().pop().unwrap();
+    assert!(header.iter().all(|byte| *byte == b'x' || byte.is_ascii_whitespace()));
+    assert_eq!(std::fs::read_dir(&files).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn files_of_large_messages_are_begun_on_no_thread_of_the_async_runtime() {
+    let server = server(|_| {}, Ceiling::new(10, 1 << 20)).await;
+    *server.service.bodies.lock() = Some(Ok(server.dir.path().join("files")));
+    assert_eq!(send_line(&server, 100_000).await, "250 2.0.0 100002 bytes");
+    let threads = std::mem::take(&mut *server.service.threads.lock());
+    assert_eq!(threads.len(), 1);
+    assert_ne!(threads[0], std::thread::current().id());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_is_too_large_keeps_neither_memory_nor_a_file_until_its_end() {
+    let ceiling = Ceiling::new(10, 1 << 20);
+    let server = server(|settings| settings.max_message = 200_000, ceiling.clone()).await;
+    let files = server.dir.path().join("files");
+    *server.service.bodies.lock() = Some(Ok(files.clone()));
+    let count = || std::fs::read_dir(&files).map_or(0, Iterator::count);
+    let path = server.dir.path().join("s");
+    for begin in [BEGIN.to_owned(), BEGIN.replace("DATA", "BDAT 300010 LAST")] {
+        let is_data = begin == BEGIN;
+        let mut stream = UnixStream::connect(&path).await.unwrap();
+        let lines = format!("{}\r\n", "x".repeat(98)).repeat(1500);
+        stream.write_all(format!("{begin}{lines}").as_bytes()).await.unwrap();
+        let until = async |wanted: &dyn Fn() -> bool| {
+            for _ in 0..500 {
+                if wanted() {
+                    return true;
+                }
+                sleep(Duration::from_millis(10)).await;
+            }
+            false
+        };
+        assert!(until(&|| count() == 1).await, "the body is streamed");
+        stream.write_all(lines.as_bytes()).await.unwrap();
+        let is_free = || count() == 0 && ceiling.memory_permit().grow(1 << 20);
+        assert!(until(&is_free).await, "the client has not ended the message");
+        let end = if is_data { "\r\n.\r\n" } else { "0123456789" };
+        let end = format!("{end}NOOP\r\nQUIT\r\n");
+        let replies = converse(stream, end.as_bytes()).await;
+        assert!(replies[replies.len() - 3].starts_with("552 5.3.4"), "{replies:?}");
+        assert!(replies[replies.len() - 2].starts_with("250 2.0.0"), "{replies:?}");
+    }
+    assert!(server.service.messages.lock().is_empty());
 }

@@ -134,6 +134,12 @@ impl Session {
             || !matches!(self.mode, Mode::Command | Mode::LongLine | Mode::Closed)
     }
 
+    /// Whether the message that is being received is refused: its bytes are not needed.
+    #[must_use]
+    pub fn is_body_refused(&self) -> bool {
+        self.refusal.is_some()
+    }
+
     pub fn shut(&mut self, enhanced: [u16; 3], text: &str) {
         self.reply(&Reply::new(421, enhanced, text));
         self.mode = Mode::Closed;

@@ -97,6 +97,12 @@ impl StreamedValue {
         })
     }
 
+    /// Begins a value in a directory without a store.
+    #[cfg(test)]
+    pub(crate) fn begin_in(dir: &Path) -> Result<Self, Error> {
+        Self::begin(dir).map_err(|error| append_error(&error))
+    }
+
     /// Has what follows written to another file.
     #[cfg(test)]
     pub(super) fn replace_file(&mut self, file: File) {
