@@ -141,14 +141,24 @@ pub(super) fn read_frame(
         {
             return Err(damaged("no frame of this length is there"));
         }
-        if crc32fast::hash(value).to_be_bytes() != *checksum {
-            return Err(damaged("a checksum is wrong"));
-        }
+        verify_chunk(value, checksum)?;
         let from = begin.max(chunk.start) - chunk.start;
         let to = end.min(chunk.end) - chunk.start;
         out.extend_from_slice(value.get(as_usize(from)?..as_usize(to)?).unwrap_or_default());
     }
     Ok(())
+}
+
+/// Compares a chunk with its checksum.
+///
+/// # Errors
+/// `InvalidData` if they differ.
+pub(super) fn verify_chunk(chunk: &[u8], checksum: &[u8]) -> io::Result<()> {
+    if crc32fast::hash(chunk).to_be_bytes() == *checksum {
+        Ok(())
+    } else {
+        Err(damaged("a checksum is wrong"))
+    }
 }
 
 /// Reads the header of a frame: the length and the name of its value; `None` if no header is there.

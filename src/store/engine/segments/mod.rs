@@ -333,10 +333,9 @@ impl Segments {
         if self.state.read().segments.contains_key(&id) {
             open.push_front((id, Arc::clone(&file)));
         }
-        let kept = open.len().min(MAX_OPEN_FILES);
-        let closed = open.split_off(kept);
+        let oldest = if open.len() > MAX_OPEN_FILES { open.pop_back() } else { None };
         drop(open);
-        drop(closed);
+        drop(oldest);
         Ok(file)
     }
 

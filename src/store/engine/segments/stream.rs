@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use super::file::{
     CHECKSUM_BYTES, CHECKSUM_LENGTH, CHUNK_BYTES, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, SegmentId,
-    damaged, frame_header, frame_length,
+    frame_header, frame_length, verify_chunk,
 };
 use super::places::Segment;
 use super::{Extent, Segments, append_error, create_file, random_number};
@@ -171,9 +171,7 @@ impl StreamedValue {
                 // That of the last chunk is written when the value is complete.
                 checksum = self.checksum.clone().finalize().to_be_bytes();
             }
-            if crc32fast::hash(chunk).to_be_bytes() != checksum {
-                return Err(failed(&damaged("a checksum is wrong")));
-            }
+            verify_chunk(chunk, &checksum).map_err(|error| failed(&error))?;
             place += CHUNK_BYTES + CHECKSUM_BYTES;
         }
         Ok(())
