@@ -39,7 +39,7 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<ConfigProblem> {
             "log",
             "level",
             format!("`{}` is not a level", config.log.level),
-            "write error, warn, info, debug or trace",
+            "write error, warn, info, debug or trace, or directives: \"info,restante=debug\"",
         );
     }
     check_upkeep(config, &mut report);
@@ -214,7 +214,7 @@ fn check_limits(config: &Config, report: ReportProblem<'_>) {
         );
     }
     if config.limits.connections == 0 {
-        report("limits", "connections", "no client could connect".into(), "write at least 1");
+        report("limits", "connections", "no LMTP client could connect".into(), "write at least 1");
     }
     if config.limits.idle.0 < Duration::from_secs(300) {
         report(
@@ -281,7 +281,13 @@ fn check_relay_and_queue(config: &Config, report: ReportProblem<'_>) {
             "a server that refuses would be tried again too soon",
             "write \"1m\"",
         ),
-        ("queue", "retry-longest", longest < first, "shorter than retry-first", "write \"1h\""),
+        (
+            "queue",
+            "retry-longest",
+            longest < first,
+            "shorter than retry-first",
+            "write at least as much as retry-first",
+        ),
         (
             "queue",
             "submissions",
@@ -330,7 +336,7 @@ fn check_relay_and_queue(config: &Config, report: ReportProblem<'_>) {
 }
 
 /// Returns the line, from 1, that sets a key of a table, or else that of the header `[table.key]`
-/// or `[table]`.
+/// or `[table]`. `None` if no line of its own sets it, as in an inline table.
 fn line_of(text: &str, table: &str, key: &str) -> Option<usize> {
     let mut current = String::new();
     let mut header = None;

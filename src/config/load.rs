@@ -12,7 +12,7 @@ const MAX_CONFIG_BYTES: u64 = 1024 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigProblem {
     pub file: PathBuf,
-    /// From 1; `None` if the problem concerns the whole file.
+    /// From 1; `None` if the problem concerns the whole file, or its line is not known.
     pub line: Option<usize>,
     pub problem: String,
     /// What the administrator can do; may be empty.

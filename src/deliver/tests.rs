@@ -16,7 +16,7 @@ use crate::store::{self, EncodedMessage, Error, NewEmail, NewMailbox, Options};
 mod admission;
 mod filing;
 mod notices;
-mod reports;
+mod returned_reports;
 mod vacation;
 
 struct Fixture {

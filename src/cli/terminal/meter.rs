@@ -72,7 +72,7 @@ fn describe(progress: &JobStage) -> String {
         "rows of no account".to_owned()
     };
     let written = if at.written > 0 { format!(", {} written", at.written) } else { String::new() };
-    format!("{scope}: {}, {} rows{written}", at.table, at.rows)
+    format!("{scope}: {}; {} rows in all{written}", at.table, at.rows)
 }
 
 #[cfg(test)]
@@ -89,12 +89,16 @@ mod tests {
             rows: 1024,
             ..StoreProgress::default()
         };
-        assert_eq!(describe(&JobStage::Store(at.clone())), "account 2 of 3: threads, 1024 rows");
+        assert_eq!(
+            describe(&JobStage::Store(at.clone())),
+            "account 2 of 3: threads; 1024 rows in all"
+        );
         at.written = 5;
         at.number = 4;
+        at.table = "directory".into();
         assert_eq!(
             describe(&JobStage::Store(at)),
-            "rows of no account: threads, 1024 rows, 5 written"
+            "rows of no account: directory; 1024 rows in all, 5 written"
         );
         assert_eq!(describe(&JobStage::Backup { octets: 3 << 20 }), "3 MiB written");
         assert_eq!(describe(&JobStage::Begun {}), "");

@@ -1,7 +1,8 @@
 //! Answers requests for the session (RFC 8620 §2).
 //!
-//! The well-known URL (§2.2) returns the session itself instead of a redirect, because scripts of
-//! web pages cannot follow a redirect after a CORS preflight.
+//! The well-known URL (§2.2) returns the session itself instead of a redirect: older browsers
+//! refuse a redirect after a CORS preflight, and some clients drop the Authorization field on the
+//! way.
 
 use std::sync::Arc;
 

@@ -101,6 +101,7 @@ pub struct StoreProgress {
     pub table: String,
     /// Rows that were checked, in all accounts.
     pub rows: u64,
+    /// Rows that a repair wrote, in all accounts.
     pub written: u64,
 }
 

@@ -95,7 +95,7 @@ fn submission_shows_what_reports_say() {
                 .filter(|data| *data == DataType::EmailSubmission),
         );
     });
-    // RFC 3464 §2.3.3: "delayed" changes nothing, "failed" and "delivered" do.
+    // RFC 3464 §2.3.3: every report is listed, but only "failed" and "delivered" change the status.
     let dsn = |to: &str, action: &str, status: &str| {
         let fields = format!(
             "Reporting-MTA: dns; mx\n\n\
@@ -126,17 +126,17 @@ fn submission_shows_what_reports_say() {
     assert_eq!(fixture.delivery_status(id)[1], (DeliveryState::Yes, false));
     mdn("s1@example.org", "displayed");
     assert_eq!(fixture.delivery_status(id)[1], (DeliveryState::Yes, true));
-    let now = fixture.submission(id);
-    assert_eq!((now.dsn.len(), now.mdn.len(), now.mdn[1]), (3, 2, fixture.newest()));
-    assert!(now.mdn[0].received_at() < now.mdn[1].received_at(), "the oldest first");
+    let updated = fixture.submission(id);
+    assert_eq!((updated.dsn.len(), updated.mdn.len(), updated.mdn[1]), (3, 2, fixture.newest()));
+    assert!(updated.mdn[0].received_at() < updated.mdn[1].received_at(), "the oldest first");
     assert_eq!(changes.lock().len(), 5, "each is a change that is pushed");
 
     mdn("s2@example.org", "displayed");
     dsn("eve@example.net", "failed", "5.0.0");
     fixture.send_report(&report("delivery-status", "Action: failed\n", HEADERS));
-    assert_eq!(fixture.submission(id), now);
+    assert_eq!(fixture.submission(id), updated);
     // What becomes of the action afterwards does not change the status back.
-    let action = now.action.unwrap();
+    let action = updated.action.unwrap();
     fixture.commit(|txn| {
         let action = txn.action(action)?;
         txn.update_action(
@@ -180,8 +180,8 @@ fn own_reports_and_reports_with_only_an_envelope_id_are_understood() {
         message_id: "d1@mx.example.org",
         now: fixture.clock.now(),
     };
-    let told = dsn::compose_failed(&action, &[bob], SENT, &reporter).unwrap();
-    let text = String::from_utf8(told.bytes).unwrap().replace("\r\n", "\n");
+    let own_report = dsn::compose_failed(&action, &[bob], SENT, &reporter).unwrap();
+    let text = String::from_utf8(own_report.bytes).unwrap().replace("\r\n", "\n");
     fixture.send_report(&text);
     assert_eq!(fixture.delivery_status(id), [(DeliveryState::No, false)]);
     assert_eq!(fixture.submission(id).rcpt_to[0].status.smtp_reply, "550 5.1.1 no such user");
