@@ -74,6 +74,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "cli",
             "deliver",
             "store::txn::committer",
+            "store::tests::alone",
             "proof::verify",
             "proof::sign::tests",
         ],

@@ -80,6 +80,8 @@ pub struct Options {
     pub jobs: u32,
     /// How long the committer waits for more commits when several callers write at once.
     pub hold: Duration,
+    /// Whether a caller writes its commit itself if there are no others.
+    pub writes_alone: bool,
     /// The longest pause before a change is run again after another process overtook it.
     pub repeat_pause: Duration,
     /// A listing with more emails than this gets rank rows. `None`: `rank::RANKED_ABOVE`.
@@ -136,6 +138,7 @@ impl Default for Options {
             min_segment_value: 1 << 10,
             jobs: default_jobs(),
             hold: Duration::from_millis(1),
+            writes_alone: true,
             repeat_pause: Duration::from_millis(50),
             ranked_above: None,
             thresholds: Thresholds::default(),
@@ -165,6 +168,7 @@ impl Options {
             min_segment_value: 128,
             jobs: crate::model::limits::MIN_STORE_JOBS,
             hold: Duration::ZERO,
+            writes_alone: false,
             repeat_pause: Duration::ZERO,
             ranked_above: None,
             thresholds: Thresholds::SMALL,

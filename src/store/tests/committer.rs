@@ -80,15 +80,6 @@ fn hold_committer(store: &Store) -> mpsc::Sender<()> {
     go
 }
 
-fn rename(store: &Store, account: AccountId, name: &str) -> Ticket {
-    let change = |txn: &mut Txn<'_>| {
-        let row = txn.snapshot().account(txn.account())?.ok_or(Error::NotFound("account"))?;
-        txn.set_account(&AccountRow { display_name: Some(name.into()), ..row });
-        Ok(())
-    };
-    store.commit(account, change).unwrap().1
-}
-
 #[test]
 fn an_overtaken_commit_does_not_fail_the_others_of_its_group() {
     let engine = Arc::new(MemoryEngine::new());

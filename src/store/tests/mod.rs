@@ -17,6 +17,7 @@ use crate::model::{
 };
 
 mod actors;
+mod alone;
 mod changes;
 mod committer;
 mod expiry;
@@ -51,6 +52,15 @@ fn store_over(engine: Arc<dyn Engine>) -> Store {
     let store = Store::open_engine(engine, &options, clock).unwrap();
     make_account(&store, ACCOUNT);
     store
+}
+
+fn rename(store: &Store, account: AccountId, name: &str) -> Ticket {
+    let change = |txn: &mut Txn<'_>| {
+        let row = txn.snapshot().account(txn.account())?.ok_or(Error::NotFound("account"))?;
+        txn.set_account(&AccountRow { display_name: Some(name.into()), ..row });
+        Ok(())
+    };
+    store.commit(account, change).unwrap().1
 }
 
 fn make_account(store: &Store, account: AccountId) {

@@ -1,5 +1,5 @@
 //! The committer: one thread that writes all queued batches with one sync and redeems their
-//! tickets.
+//! tickets. A commit that comes alone is written by its caller (`alone`).
 //!
 //! - A batch is queued under the account's lock, so the queue is in the order of the change
 //!   numbers.
@@ -8,6 +8,7 @@
 //! - `Full` and `Away` fail one group of commits. Any other failed write poisons the store.
 //! - If other processes share the engine, each commit waits for its write before it returns.
 
+mod alone;
 mod group;
 mod shared_rows;
 mod ticket;
@@ -90,6 +91,7 @@ struct CommitterState {
     /// The error that every later write gets.
     poison: OnceLock<Error>,
     hold: Duration,
+    writes_alone: bool,
     repeat_pause: Duration,
     /// Whether the store is known to have the format of this version.
     has_newest_format: AtomicBool,
@@ -111,6 +113,10 @@ enum CommitKind {
 #[derive(Default)]
 struct CommitQueue {
     commits: VecDeque<QueuedCommit>,
+    /// Whether a group is being written, by the committer's thread or by a caller.
+    is_writing: bool,
+    /// The number of commits in the last group.
+    last_len: usize,
     closed: bool,
 }
 
@@ -140,6 +146,7 @@ impl Committer {
             under_repair: RwLock::new(under_repair),
             poison: OnceLock::new(),
             hold: options.hold,
+            writes_alone: options.writes_alone,
             repeat_pause: options.repeat_pause,
             has_newest_format: AtomicBool::new(false),
             ranking,
@@ -335,8 +342,12 @@ impl Committer {
                 queued.batches.push_back(Arc::clone(batch));
             }
         }
-        self.shared.push(QueuedCommit { parts, _guard: message.guard.clone(), result: sender });
+        let commit = QueuedCommit { parts, _guard: message.guard.clone(), result: sender };
+        let alone = self.shared.push(commit);
         drop(locks);
+        if let Some(commit) = alone {
+            self.shared.write_alone(commit);
+        }
         (results, Ticket::waiting(receiver))
     }
 }
@@ -426,27 +437,35 @@ impl CommitterState {
 
     /// Poisons the store and drops the queue, which closes the channels of waiting callers.
     fn give_up(&self) {
-        self.poison.get_or_init(|| Error::Poisoned("the committer thread panicked".into()));
+        self.poison.get_or_init(|| Error::Poisoned("the committer panicked".into()));
         tracing::error!(
-            "the committer thread panicked: the store takes no more writes until the service is \
+            "the committer panicked: the store takes no more writes until the service is \
              restarted"
         );
         let mut queue = self.queue.lock();
         queue.closed = true;
         queue.commits.clear();
+        self.wake.notify_all();
     }
 
-    /// Queues a commit. If the store is closed, drops it: then its ticket fails.
-    fn push(&self, commit: QueuedCommit) {
+    /// Queues a commit, or returns it for `write_alone`. If the store is closed, drops it: then its
+    /// ticket fails.
+    fn push(&self, commit: QueuedCommit) -> Option<QueuedCommit> {
         let mut queue = self.queue.lock();
         if queue.closed {
-            return;
+            return None;
         }
         self.in_flight.fetch_add(1, Ordering::Relaxed);
+        if self.writes_alone && queue.is_quiet() {
+            queue.is_writing = true;
+            return Some(commit);
+        }
         queue.commits.push_back(commit);
-        if queue.commits.len() == 1 {
+        // Who writes looks at the queue afterwards (`end_write`).
+        if queue.commits.len() == 1 && !queue.is_writing {
             self.wake.notify_one();
         }
+        None
     }
 
     /// Sleeps for a random part of `repeat_pause`, so that processes that were overtaken by the

@@ -13,28 +13,27 @@ const MAX_GROUP_BYTES: usize = 32 << 20;
 
 impl CommitterState {
     pub(super) fn run(&self) {
-        let mut last_len = 0;
-        while let Some(group) = self.take(last_len) {
-            last_len = group.len();
+        while let Some(group) = self.take() {
+            let len = group.len();
             self.write(group);
-            self.in_flight.fetch_sub(last_len, Ordering::Relaxed);
+            self.end_write(len);
         }
     }
 
-    /// Takes the queued commits, up to `MAX_GROUP_BYTES`. Waits while the queue is empty; returns
-    /// `None` when it is empty and the store is closed.
+    /// Takes the queued commits, up to `MAX_GROUP_BYTES`. Waits while the queue is empty or a
+    /// caller writes; returns `None` when the queue is empty and the store is closed.
     ///
-    /// If the last group had several commits (`last_len`), or several are queued, more are likely
-    /// to come within `Options::hold`, and the write waits for them.
-    fn take(&self, last_len: usize) -> Option<Vec<QueuedCommit>> {
+    /// If the last group had several commits, or several are queued, more are likely to come within
+    /// `Options::hold`, and the write waits for them.
+    fn take(&self) -> Option<Vec<QueuedCommit>> {
         let mut queue = self.queue.lock();
-        while queue.commits.is_empty() {
+        while queue.commits.is_empty() || queue.is_writing {
             if queue.closed {
                 return None;
             }
             self.wake.wait(&mut queue);
         }
-        if !self.hold.is_zero() && !queue.closed && last_len.max(queue.commits.len()) > 1 {
+        if !self.hold.is_zero() && !queue.closed && queue.last_len.max(queue.commits.len()) > 1 {
             drop(queue);
             std::thread::sleep(self.hold);
             queue = self.queue.lock();
@@ -46,10 +45,22 @@ impl CommitterState {
             bytes += commit.byte_len();
             group.push(commit);
         }
+        queue.is_writing = true;
         Some(group)
     }
 
-    fn write(&self, group: Vec<QueuedCommit>) {
+    /// Lets the next group be written, after one of `len` commits.
+    pub(super) fn end_write(&self, len: usize) {
+        self.in_flight.fetch_sub(len, Ordering::Relaxed);
+        let mut queue = self.queue.lock();
+        queue.is_writing = false;
+        queue.last_len = len;
+        if !queue.commits.is_empty() {
+            self.wake.notify_one();
+        }
+    }
+
+    pub(super) fn write(&self, group: Vec<QueuedCommit>) {
         // In order, because a commit that fails makes later ones of its accounts fail, too.
         let mut current = Vec::with_capacity(group.len());
         for commit in group {

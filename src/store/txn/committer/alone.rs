@@ -1,0 +1,42 @@
+//! Writes a commit on the thread of its caller.
+//!
+//! - If nothing is queued or being written, and the last group was one commit, no other commit is
+//!   likely to come. To wake the committer's thread, and then the caller, would take nearly as long
+//!   as the sync.
+//! - Commits that come meanwhile are queued, and the committer's thread writes them afterwards.
+//! - The caller's locks of accounts are free meanwhile.
+//! - An asynchronous caller first passes its other tasks on to another thread of the runtime.
+
+use std::panic::AssertUnwindSafe;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
+
+use super::{CommitQueue, CommitterState, QueuedCommit};
+
+impl CommitQueue {
+    /// Whether the next commit is likely to be alone.
+    pub(super) fn is_quiet(&self) -> bool {
+        !self.is_writing && self.commits.is_empty() && self.last_len <= 1
+    }
+}
+
+impl CommitterState {
+    /// Writes a commit that `push` returned, and redeems its ticket.
+    pub(super) fn write_alone(&self, commit: QueuedCommit) {
+        let write = || {
+            let write = AssertUnwindSafe(|| self.write(vec![commit]));
+            match std::panic::catch_unwind(write) {
+                Ok(()) => self.end_write(1),
+                Err(_) => self.give_up(),
+            }
+        };
+        let is_multi_thread =
+            |handle: Handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread;
+        if Handle::try_current().is_ok_and(is_multi_thread) {
+            block_in_place(write);
+        } else {
+            write();
+        }
+    }
+}
