@@ -51,6 +51,8 @@ pub struct Change {
     pub account: AccountId,
     /// The changed types, each with the number of its newest change.
     pub types: Vec<(DataType, ModSeq)>,
+    /// Whether a push subscription of the account was created or changed.
+    pub writes_push_subscription: bool,
     /// Whether the engine holds remains of deleted rows, until upkeep clears them.
     pub remains: bool,
 }

@@ -1,6 +1,7 @@
 //! Pushes changes to the URLs of push subscriptions (RFC 8620 §7.2), encrypted if the client gave
 //! keys (RFC 8291).
 //!
+//! - Nothing is done for a change until somebody has a subscription, since every delivery is one.
 //! - Each subscription has a task of its own once one of its accounts changes.
 //! - The verification code is sent once in a run of the service. Nothing else is sent until the
 //!   client has returned it.
@@ -16,23 +17,26 @@ mod target;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::http::HttpSettings;
 use super::stop::StopSignal;
 use crate::account::Directory;
 use crate::jmap::{ObservedAccount, PushState};
-use crate::model::{AccountId, LiveValue, ModSeq, ObjectId, PushSubscription, limits};
+use crate::model::{AccountId, Change, LiveValue, ModSeq, ObjectId, PushSubscription, limits};
 use crate::store::{Error, Store};
 use target::{PushResult, send};
 
 const MIN_PUSH_INTERVAL: Duration = Duration::from_secs(1);
+/// Changes are gathered for this long before the subscriptions of their accounts are read again.
+const MIN_READ_INTERVAL: Duration = Duration::from_millis(100);
 /// Doubles with each retry.
 const FIRST_RETRY_PAUSE: Duration = Duration::from_secs(30);
 /// The longest wait, even if the push server asks for a longer one.
@@ -43,11 +47,48 @@ const MAX_CONCURRENT_PUSHES: usize = 64;
 /// How often a subscription without changes is read: it may have expired.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Each account with its first change that was not processed.
 #[derive(Debug, Default)]
 struct ChangedAccounts {
+    /// Each account with its first change that was not processed.
     accounts: Mutex<HashMap<AccountId, ModSeq>>,
     notify: Notify,
+    /// Whether nobody had a subscription at the start. False until that is known.
+    had_no_subscriber: AtomicBool,
+    /// Whether a subscription was written since the start.
+    has_new_subscriber: AtomicBool,
+}
+
+impl ChangedAccounts {
+    fn add(&self, change: &Change) {
+        if change.writes_push_subscription {
+            self.has_new_subscriber.store(true, Ordering::SeqCst);
+        }
+        if self.had_no_subscriber.load(Ordering::SeqCst)
+            && !self.has_new_subscriber.load(Ordering::SeqCst)
+        {
+            return;
+        }
+        // A commit without types, such as that of a new subscription, has nothing to push.
+        let first =
+            change.types.iter().map(|(_, modseq)| *modseq).min().unwrap_or(ModSeq(u64::MAX));
+        let mut accounts = self.accounts.lock();
+        let first_change = accounts.entry(change.account).or_insert(first);
+        *first_change = first.min(*first_change);
+        drop(accounts);
+        self.notify.notify_one();
+    }
+
+    /// Reads whether anybody has a subscription. What is written later must be told to `add`.
+    fn find_subscribers(&self, store: &Store) -> Result<(), Error> {
+        let snapshot = store.snapshot();
+        for account in snapshot.account_ids()? {
+            if !snapshot.objects::<PushSubscription>(account)?.is_empty() {
+                return Ok(());
+            }
+        }
+        self.had_no_subscriber.store(true, Ordering::SeqCst);
+        Ok(())
+    }
 }
 
 pub async fn run(
@@ -58,27 +99,33 @@ pub async fn run(
 ) {
     let changed = Arc::new(ChangedAccounts::default());
     let listener = Arc::clone(&changed);
-    store.on_change(move |change| {
-        // A commit without types, such as that of a new subscription, has nothing to push.
-        let first =
-            change.types.iter().map(|(_, modseq)| *modseq).min().unwrap_or(ModSeq(u64::MAX));
-        let mut accounts = listener.accounts.lock();
-        let first_change = accounts.entry(change.account).or_insert(first);
-        *first_change = first.min(*first_change);
-        drop(accounts);
-        listener.notify.notify_one();
+    store.on_change(move |change| listener.add(change));
+    let (finder, of) = (Arc::clone(&changed), store.clone());
+    tokio::task::spawn_blocking(move || {
+        if let Err(error) = finder.find_subscribers(&of) {
+            tracing::debug!(%error, "cannot read all push subscriptions");
+        }
     });
     let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_PUSHES));
     let mut account_permits: HashMap<AccountId, Arc<Semaphore>> = HashMap::new();
     // The subscriptions that have a task, with the means to wake it.
     let mut active: HashMap<(AccountId, ObjectId), Arc<Notify>> = HashMap::new();
     let mut tasks = JoinSet::new();
+    let mut next_read = Instant::now();
     loop {
+        let next_changes = async {
+            sleep_until(next_read).await;
+            changed.notify.notified().await;
+        };
         tokio::select! {
             () = stop.wait() => return,
-            () = changed.notify.notified() => {}
-            Some(Ok(ended)) = tasks.join_next() => drop(active.remove(&ended)),
+            () = next_changes => {}
+            Some(Ok(ended)) = tasks.join_next() => {
+                active.remove(&ended);
+                continue;
+            }
         }
+        next_read = Instant::now() + MIN_READ_INTERVAL;
         let accounts = std::mem::take(&mut *changed.accounts.lock());
         for (changed, first) in accounts {
             let subscriptions = match subscriptions(&store, changed) {
@@ -276,3 +323,6 @@ impl SubscriptionTask {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,7 +19,9 @@ pub use crate::store::txn::committer::{CommitResults, Ticket};
 pub(in crate::store) use crate::store::txn::committer::{Committer, SharedRows};
 pub(in crate::store) use crate::store::txn::sweep::THREAD_REFS;
 
-use crate::model::{AccountId, Change, DataType, EmailId, MailboxUid, ModSeq, ThreadId, UtcMillis};
+use crate::model::{
+    AccountId, Change, DataType, EmailId, MailboxUid, ModSeq, ObjectKind, ThreadId, UtcMillis,
+};
 use crate::store::Thresholds;
 use crate::store::account::shares::ShareChange;
 use crate::store::engine::overlay::{Overlay, StagedRows, scan_merged};
@@ -31,7 +33,7 @@ use crate::store::listing::rank::Ranking;
 use crate::store::row::{AccountStateRow, RowFormat};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{AccountKey, EmailKey, MailboxKey, SiteKey, ThreadIdKey};
-use crate::store::table::{self, AccountState, Encoded, Home, Site};
+use crate::store::table::{self, AccountState, Encoded, Home, Objects, Site};
 use crate::store::txn::snapshot::Snapshot;
 
 /// A change of one account, made under the account's lock.
@@ -306,9 +308,17 @@ impl<'s> Txn<'s> {
             self.stage.into_iter().map(|((table, key), value)| Put { table, key, value }).collect();
         let mut asserts = self.asserts;
         asserts.push(unchanged_state);
-        let change = Change { account: self.account, types, remains: false };
         let bases = vec![Base { account: self.account, version: self.base }];
-        Some((Batch { bases, puts, shared: None, asserts }, change))
+        let batch = Batch { bases, puts, shared: None, asserts };
+        let subscriptions =
+            KeyRange::<Objects>::under(&(self.account, ObjectKind::PushSubscription));
+        let change = Change {
+            account: self.account,
+            types,
+            writes_push_subscription: batch.sets_any(&subscriptions),
+            remains: false,
+        };
+        Some((batch, change))
     }
 }
 
