@@ -29,6 +29,7 @@ mod session;
 mod socket;
 mod streamed_body;
 mod transfer;
+mod turns;
 mod unread_body;
 mod upload;
 mod websocket;
@@ -66,6 +67,7 @@ use concurrency::ConcurrencyLimit;
 use hub::Hub;
 use in_flight::InFlight;
 use request_context::RequestContext;
+use turns::Turns;
 
 /// Settings of the control socket and of public listeners.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,6 +103,7 @@ pub struct Backend {
     logins: Logins,
     /// Bounds the passwords that are hashed at a time.
     hashing: Arc<Semaphore>,
+    turns: Turns,
     /// The bytes of requests that are being read and answered.
     request_bytes: InFlight,
     /// The bytes of uploads that are being received, mostly in files.
@@ -141,6 +144,9 @@ impl ByteSemaphore {
     }
 }
 
+/// JMAP requests that are worked on at a time. With one for each core, a core would be idle while a
+/// request waits for the disk, and until the next one has begun.
+const TURNS_PER_CORE: usize = 2;
 const KIB: usize = 1024;
 /// For uploads and imported messages that are being stored, with their copies.
 const MAX_STORING_KIB: u32 = 256 * 1024;
@@ -172,6 +178,7 @@ impl Backend {
             relay: LiveValue::default(),
             logins,
             hashing: Arc::new(Semaphore::new(cores.div_ceil(2))),
+            turns: Turns::new(TURNS_PER_CORE * cores),
             request_bytes: InFlight::default(),
             upload_bytes: InFlight::default(),
             storing_memory: ByteSemaphore::new(MAX_STORING_KIB),

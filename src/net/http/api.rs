@@ -9,7 +9,6 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 
 use super::Backend;
-use super::blocking::blocking;
 use super::body_pace::{BodyPace, PacedBody};
 use super::concurrency::ConcurrencyPermit;
 use super::connection::ResponseHold;
@@ -102,8 +101,8 @@ pub(super) async fn run<H: Send + 'static>(
     write: impl FnOnce(&MethodResponses) -> Vec<u8> + Send + 'static,
 ) -> Result<(Vec<u8>, H), Problem> {
     let methods = backend.context(&backend.settings.get(), context);
-    let result = blocking(held, move || Ok::<_, Problem>(write(&jmap::run(&methods, request)?)));
-    let (json, held) = result.await.map_err(|error| {
+    let work = move || Ok::<_, Problem>(write(&jmap::run(&methods, request)?));
+    let (json, held) = backend.turns.run(held, work).await.map_err(|error| {
         tracing::error!(%error, "a method failed");
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "a method failed")
     })?;
