@@ -175,7 +175,7 @@ table! {
     /// The search tokens of an email that is in no fold yet.
     EmailTokens = 9 "email_tokens" {
         key: EmailKey, row: Encoded, home: Account, erased: true, seen_by_clients: false,
-        repair: SearchIndex, tuning: [Queue, Incompressible, OrderedAfter(4)]
+        repair: SearchIndex, tuning: [Incompressible, OrderedAfter(4)]
     }
     /// The search tokens of many emails, by token.
     SearchFolds = 10 "search_folds" {

@@ -25,6 +25,8 @@ pub(super) fn database_options(
     options.set_paranoid_checks(true);
     // The journal relies on it (`journal`).
     options.set_atomic_flush(true);
+    // Only one thread writes at a time, under the lock of the journal.
+    options.set_allow_concurrent_memtable_write(false);
     options.set_db_write_buffer_size(settings.total_memtable_bytes);
     options.set_max_background_jobs(i32::try_from(settings.jobs).unwrap_or(i32::MAX));
     options.set_bytes_per_sync(1 << 20);
