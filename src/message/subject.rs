@@ -7,8 +7,11 @@ use unicode_normalization::UnicodeNormalization;
 /// before a colon, and white space.
 #[must_use]
 pub fn thread_subject(subject: &str) -> String {
-    let folded: String =
-        default_case_fold_str(&subject.nfkc().collect::<String>()).nfkc().collect();
+    let folded: String = if subject.is_ascii() {
+        subject.to_ascii_lowercase()
+    } else {
+        default_case_fold_str(&subject.nfkc().collect::<String>()).nfkc().collect()
+    };
     let plain = without_brackets(&folded);
     let mut rest = plain.as_str();
     loop {

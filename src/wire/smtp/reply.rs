@@ -1,5 +1,7 @@
 //! Replies: code, enhanced status code (RFC 3463, RFC 2034) and text.
 
+use std::borrow::Cow;
+
 /// Each line of the text that is not empty becomes a line of the reply (RFC 5321 §4.2.1); an empty
 /// text makes one line without text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +34,7 @@ impl Reply {
     /// Appends the lines of the reply to `out`. Control characters are removed, so the text cannot
     /// forge another reply. Long lines are cut.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let mut lines: Vec<String> =
+        let mut lines: Vec<Cow<'_, str>> =
             self.text.split('\n').map(clean_line).filter(|line| !line.is_empty()).collect();
         let last = lines.pop().unwrap_or_default();
         for line in &lines {
@@ -54,12 +56,14 @@ impl Reply {
     }
 }
 
-fn clean_line(line: &str) -> String {
-    let mut cleaned: String = line.chars().filter(|c| !c.is_control()).collect();
-    while cleaned.len() > MAX_LINE_BYTES {
-        cleaned.pop();
+fn clean_line(line: &str) -> Cow<'_, str> {
+    let cut = |line: &str| line.floor_char_boundary(MAX_LINE_BYTES);
+    if !line.contains(char::is_control) {
+        return Cow::Borrowed(line.get(..cut(line)).unwrap_or_default());
     }
-    cleaned
+    let mut cleaned: String = line.chars().filter(|c| !c.is_control()).collect();
+    cleaned.truncate(cut(&cleaned));
+    Cow::Owned(cleaned)
 }
 
 #[cfg(test)]
