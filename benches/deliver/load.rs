@@ -119,18 +119,22 @@ impl Load {
         let stream = UnixStream::connect(socket).expect("the socket");
         let mut output = stream.try_clone().expect("the socket");
         let mut input = BufReader::new(stream);
-        let mut reply = move || -> u16 {
+        let mut read_reply = move |lines: &mut String| -> u16 {
             loop {
-                let mut line = String::new();
-                assert!(input.read_line(&mut line).expect("an answer") > 0, "the service has gone");
+                let start = lines.len();
+                assert!(input.read_line(lines).expect("an answer") > 0, "the service has gone");
+                let line = &lines[start..];
                 if line.as_bytes().get(3) != Some(&b'-') {
                     return line.get(..3).and_then(|code| code.parse().ok()).expect("a code");
                 }
             }
         };
-        assert_eq!(reply(), 220);
+        assert_eq!(read_reply(&mut String::new()), 220);
         output.write_all(b"LHLO bench.example\r\n").expect("the socket");
-        assert_eq!(reply(), 250);
+        let mut extensions = String::new();
+        assert_eq!(read_reply(&mut extensions), 250);
+        let takes_size = extensions.lines().any(|line| line.get(4..8) == Some("SIZE"));
+        let mut reply = move || read_reply(&mut String::new());
         let accounts: Vec<usize> =
             (0..self.recipients).map(|k| session * self.recipients.max(1) + k).collect();
         while !over.load(Ordering::Relaxed) {
@@ -140,8 +144,8 @@ impl Load {
             }
             let to: Vec<String> = accounts.iter().map(|account| address(*account)).collect();
             let message = words.message(number, &to.join(",\r\n "), self.size);
-            let mut envelope =
-                format!("MAIL FROM:<sender{session}@example.net> SIZE={}\r\n", message.len());
+            let size = if takes_size { format!(" SIZE={}", message.len()) } else { String::new() };
+            let mut envelope = format!("MAIL FROM:<sender{session}@example.net>{size}\r\n");
             for one in &to {
                 envelope.push_str(&format!("RCPT TO:<{one}>\r\n"));
             }
