@@ -106,7 +106,7 @@ pub fn fold(data: &[u8]) {
     let in_order =
         |one: &Posting, next: &Posting| (&one.token, one.ordinal) <= (&next.token, next.ordinal);
     assert!(postings.windows(2).all(|pair| in_order(&pair[0], &pair[1])));
-    // A short limit of a block splits postings.
+    // A posting that does not fit into a block is split, so positions are compared.
     let mut blocks = BlockWriter::new(data.len() * 4);
     for one in &postings {
         blocks.push(&one.token, one.ordinal, one.fields, &one.positions);

@@ -105,7 +105,7 @@ impl UtcMillis {
     /// because programs in JavaScript write it.
     #[must_use]
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
-        let shape = |at: usize, octet: u8| text.as_bytes().get(at) == Some(&octet);
+        let shape = |at: usize, byte: u8| text.as_bytes().get(at) == Some(&byte);
         let fits = text.len() <= 40
             && shape(4, b'-')
             && shape(7, b'-')

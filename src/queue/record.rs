@@ -9,11 +9,11 @@ use crate::trace::metrics;
 
 impl AttemptContext {
     /// Records the next step of an action. `stored` is its row as this attempt last read or wrote
-    /// it; `action` may have another order of recipients or another error. `message` is for the
-    /// report to the sender.
+    /// it. `action` is the action as the attempt left it in memory, with its recipients in another
+    /// order or with another error. `message` is for the report to the sender.
     ///
-    /// If the action was changed meanwhile, nothing is recorded. Returns `nothing_learned()`, also
-    /// in this case, or `Unrecorded`.
+    /// Returns `Unrecorded` if the commit failed, and otherwise `nothing_learned()`. If somebody
+    /// else changed the action meanwhile, nothing is recorded, and that is no failure.
     pub(super) async fn record_next_step(
         &self,
         account: AccountId,

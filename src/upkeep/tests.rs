@@ -9,8 +9,7 @@ use super::run::UpkeepWaker;
 use super::*;
 use crate::model::clock::FixedClock;
 use crate::model::{
-    AccountRow, Address, BlobHash, Clock as _, EmailId, ListingFilter, MailboxUid, MessageRows,
-    Role, UtcMillis,
+    AccountRow, Address, BlobHash, EmailId, ListingFilter, MailboxUid, MessageRows, Role, UtcMillis,
 };
 use crate::store::engine::fault::FaultyEngine;
 use crate::store::engine::memory::MemoryEngine;
@@ -109,7 +108,7 @@ fn a_round_does_what_is_due_and_the_next_one_nothing() {
         .commit(AccountId(2), |txn| txn.extend_listing(MailboxUid(1), ListingFilter::Unseen, 99));
     keep.unwrap().1.wait_blocking().unwrap();
     let settings = fixture.settings.get();
-    assert_eq!((fixture.round().emails, fixture.round().steps), (0, 0), "noted, and then nothing");
+    assert_eq!((fixture.round().emails, fixture.round().steps), (0, 0), "history is noted once");
     fixture.clock.advance(settings.unused_listings + Duration::from_millis(1));
     assert_eq!((fixture.round().dropped_listings, fixture.round().dropped_listings), (1, 0));
     fixture
@@ -303,7 +302,6 @@ fn upkeep_thread_runs_when_woken_and_stops_at_once() {
         std::thread::sleep(Duration::from_millis(1));
     }
     running.stop();
-    assert!(fixture.clock.now() > UtcMillis(0));
     fixture.assert_sound();
 }
 

@@ -1,8 +1,10 @@
 //! Repairs what a check finds, from the rows that are right
 //! (`docs/storage.md`, "Decide which row is right").
 //!
-//! - While an account is marked, other commits to it are refused, and its closed tables cannot be
-//!   read. It is checked in rounds, each of which writes the rows that it finds wrong.
+//! - A repair first marks the account, by a row of the site. Until the mark is gone, other commits
+//!   to the account are refused, and the tables that a repair rewrites
+//!   (`RepairMethod::closes_account`) cannot be read.
+//! - A marked account is checked in rounds, each of which writes the rows that it finds wrong.
 //! - A repair may be killed at any point: the mark stays, and a later repair goes on.
 //! - If clients may have seen something that was wrong, the account's history begins anew, and
 //!   earlier states are refused.

@@ -444,7 +444,7 @@ fn report(
         counted(counts.added, "message", "messages"),
         counted(counts.mailboxes as u64, "mailbox", "mailboxes"),
     );
-    let mut line = format!("{messages} {would}imported into {mailboxes}");
+    let mut line = format!("{messages} {would}imported from {mailboxes}");
     for (count, what) in [
         (counts.joined, "added to one more mailbox"),
         (counts.there, "there already"),

@@ -199,7 +199,7 @@ pub(super) fn unflushed_rows(db: &DB, segments: &Segments) -> Result<StagedRows,
 }
 
 impl Journal {
-    /// Writes the rows to the tables that the log has and they do not.
+    /// Writes to the tables the rows that only the log has.
     ///
     /// # Errors
     /// `Open`, with a remedy; those of writing.
