@@ -105,6 +105,8 @@ impl Service {
         };
         let log = fs::File::create(dir.join("log")).expect("the log");
         let child = command
+            // As in the unit.
+            .env("MALLOC_MMAP_THRESHOLD_", "262144")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
