@@ -46,7 +46,8 @@ impl MailboxPath {
         Self { inbox, names: names.into_iter().skip(usize::from(inbox)).collect() }
     }
 
-    /// The Inbox of the other path becomes this mailbox.
+    /// Returns the path of a mailbox of another tree if that tree is put below this mailbox. The
+    /// other tree's Inbox becomes this mailbox itself.
     #[must_use]
     pub fn join(&self, below: &Self) -> Self {
         Self { inbox: self.inbox, names: self.names.iter().chain(&below.names).cloned().collect() }

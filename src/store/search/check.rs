@@ -20,9 +20,11 @@ use crate::store::table::{self, EmailContent, EmailTokens, SearchFolds};
 use crate::store::txn::snapshot::Snapshot;
 
 impl Checker<'_> {
-    /// Checks the token rows and the folds. With `CheckOptions::refold`, expects no folds:
-    /// `check_emails` has expected a token row for each email. Without it, the fixes named here are
-    /// not written: a repair checks again with `refold`.
+    /// Checks the token rows and the folds.
+    ///
+    /// With `CheckOptions::refold` there must be no folds, and `check_emails` checks that each email
+    /// has a token row. Without it, faults are only reported: a repair that finds one checks again
+    /// with `refold`, and writes those fixes.
     pub(in crate::store) fn check_search_index(&mut self) -> Result<(), Error> {
         let own = FoldKey::list(self.account).encode();
         let found = self.read.bytes::<SearchFolds>(&FoldKey::list(self.account))?;
