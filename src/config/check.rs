@@ -336,7 +336,7 @@ fn check_relay_and_queue(config: &Config, report: ReportProblem<'_>) {
 }
 
 /// Returns the line, from 1, that sets a key of a table, or else that of the header `[table.key]`
-/// or `[table]`. `None` if no line of its own sets it, as in an inline table.
+/// or `[table]`. `None` if the text has none of these, as with an inline table.
 fn line_of(text: &str, table: &str, key: &str) -> Option<usize> {
     let mut current = String::new();
     let mut header = None;

@@ -48,8 +48,8 @@ fn check_rfc3339(at: UtcMillis) {
     }
 }
 
-/// Parses any text as a configuration file, twice with the same result, and checks the
-/// configuration. Every fault names the file, has a description, and its line, if any, exists.
+/// Parses any text as a configuration file, an accepted one twice with the same result, and checks
+/// the configuration. Every fault names the file, has a description, and its line, if any, exists.
 pub fn config(data: &[u8]) {
     let text = String::from_utf8_lossy(bounded(data));
     let file = Path::new("restante.toml");

@@ -398,6 +398,7 @@ fn remains_are_cleared_between_the_steps_of_urgent_work() {
     let own = Arc::clone(&waker);
     engine.before_snapshot(move || {
         own.request_clear();
+        // Longer than `CLEAR_DELAY`, after which remains are cleared.
         std::thread::sleep(Duration::from_millis(600));
     });
     assert!(upkeep.work_urgent(&waker, 1));

@@ -389,9 +389,9 @@ fn damage_is_logged_once_until_it_is_repaired() {
     assert_eq!((fixture.mail("lee@example.org"), reported()), ("ann", 0));
 }
 
-/// A check reads the table of addresses a fixed number of times.
+/// If a check read all addresses for each account, the rows read would grow with the square.
 #[test]
-fn check_reads_the_addresses_in_one_pass() {
+fn check_reads_rows_in_proportion_to_the_accounts() {
     let rows = |accounts: usize| {
         let engine = Arc::new(CountingEngine::default());
         let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));

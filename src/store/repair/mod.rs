@@ -120,7 +120,8 @@ impl Store {
         version::accounts_under_repair(&*self.0.engine.snapshot())
     }
 
-    /// Repairs one account, if it is marked or has a fault, or in a rebuild.
+    /// Repairs one account, if it is marked, in a rebuild, or if it has a fault that the scope covers
+    /// and the repair can write.
     fn repair_one(
         &self,
         account: AccountId,
@@ -138,7 +139,8 @@ impl Store {
         let mut scope = requested;
         let mut refold = marked.is_some() || requested == RepairScope::Rebuild;
         if let Some(begun) = marked {
-            // An earlier repair was not finished.
+            // An earlier repair was not finished. It may have had another scope than this one, and
+            // have left rows of any table half written, so a `Reindex` becomes a `Repair`.
             scope = if begun == RepairScope::Rebuild || requested == RepairScope::Rebuild {
                 RepairScope::Rebuild
             } else {
@@ -297,8 +299,8 @@ impl Store {
         self.drop_strays(&mut strays, run, done)
     }
 
-    /// Deletes these rows, each in a commit of its account, and empties `strays`. A row that names
-    /// something by now stays.
+    /// Deletes these rows, each in a commit of its account, and empties `strays`. A row stays if what
+    /// it leads to exists by then.
     fn drop_strays(
         &self,
         strays: &mut Vec<(AccountId, Table, Vec<u8>)>,
