@@ -1,0 +1,164 @@
+//! Email addresses without a display name (RFC 5322 §3.4.1).
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The most bytes of an address (RFC 5321 §4.5.3.1.3: a path of 256 bytes, with brackets).
+const MAX_ADDRESS_BYTES: usize = 254;
+
+/// An address: a local part and a domain, as written, without quotation marks.
+///
+/// Serialised as its text.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AddressSpec {
+    local_part: String,
+    domain: String,
+}
+
+impl AddressSpec {
+    /// Makes an address of parts that a host has parsed.
+    #[must_use]
+    pub fn new(local_part: impl Into<String>, domain: impl Into<String>) -> Self {
+        Self { local_part: local_part.into(), domain: domain.into() }
+    }
+
+    /// Parses an addr-spec: dot-atom or quoted string, `@`, and a domain or a domain literal
+    /// without blanks. Characters beyond ASCII are allowed (RFC 6532 §3.2). Comments, blanks around
+    /// tokens and display names are not (RFC 5228 §2.4.2.3).
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (local_part, domain) = match text.strip_prefix('"') {
+            Some(quoted) => {
+                let (local_part, rest) = parse_quoted(quoted)?;
+                (local_part, rest.strip_prefix('@')?)
+            }
+            None => {
+                let (local_part, domain) = text.split_once('@')?;
+                (is_dot_atom(local_part).then(|| local_part.to_owned())?, domain)
+            }
+        };
+        let is_valid = text.len() <= MAX_ADDRESS_BYTES && is_domain(domain);
+        is_valid.then(|| Self { local_part, domain: domain.to_owned() })
+    }
+
+    #[must_use]
+    pub fn local_part(&self) -> &str {
+        &self.local_part
+    }
+
+    #[must_use]
+    pub fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    /// Returns whether the addresses differ at most in the case of ASCII letters. RFC 5321 §2.4
+    /// lets a host distinguish case in local parts; mail systems in use do not.
+    #[must_use]
+    pub fn matches(&self, other: &Self) -> bool {
+        self.local_part.eq_ignore_ascii_case(&other.local_part)
+            && self.domain.eq_ignore_ascii_case(&other.domain)
+    }
+}
+
+impl fmt::Display for AddressSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { local_part, domain } = self;
+        if is_dot_atom(local_part) {
+            return write!(f, "{local_part}@{domain}");
+        }
+        f.write_str("\"")?;
+        for c in local_part.chars() {
+            if matches!(c, '"' | '\\') {
+                f.write_str("\\")?;
+            }
+            write!(f, "{c}")?;
+        }
+        write!(f, "\"@{domain}")
+    }
+}
+
+impl Serialize for AddressSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for AddressSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| serde::de::Error::custom("no address"))
+    }
+}
+
+/// Parses the rest of a quoted string. Returns its content and what follows it.
+fn parse_quoted(text: &str) -> Option<(String, &str)> {
+    let mut content = String::new();
+    let mut chars = text.chars();
+    loop {
+        match chars.next()? {
+            '"' => return Some((content, chars.as_str())),
+            '\\' => content.push(chars.next().filter(|c| !c.is_control())?),
+            c if c.is_control() => return None,
+            c => content.push(c),
+        }
+    }
+}
+
+fn is_dot_atom(text: &str) -> bool {
+    text.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atext))
+}
+
+/// `atext` (RFC 5322 §3.2.3, RFC 6532 §3.2).
+fn is_atext(c: char) -> bool {
+    let is_plain = c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c);
+    is_plain || (!c.is_ascii() && !c.is_control() && !c.is_whitespace())
+}
+
+fn is_domain(text: &str) -> bool {
+    match text.strip_prefix('[') {
+        Some(literal) => literal.strip_suffix(']').is_some_and(|literal| {
+            let is_dtext = |c: char| c.is_ascii_graphic() && !matches!(c, '[' | ']' | '\\');
+            !literal.is_empty() && literal.chars().all(is_dtext)
+        }),
+        None => is_dot_atom(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_parsed_and_written_back() {
+        for text in [
+            "a@b",
+            "a.b+c@d.example",
+            "\"a b\"@c.example",
+            "\"\\\"\"@c",
+            "a@[192.0.2.1]",
+            "\u{fc}@b\u{fc}cher.example",
+        ] {
+            assert_eq!(AddressSpec::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(AddressSpec::parse("\"a\"@b").unwrap().to_string(), "a@b");
+    }
+
+    #[test]
+    fn other_texts_are_no_addresses() {
+        for text in [
+            "", "a", "@b", "a@", "a@b@c", "a..b@c", ".a@b", "a b@c", "<a@b>", "A <a@b>", "a@b.",
+            "\"a@b", "\"a\"b@c", "a@[]", "a@b\r\nc", "a@b,c@d",
+        ] {
+            assert_eq!(AddressSpec::parse(text), None, "{text}");
+        }
+        assert_eq!(AddressSpec::parse(&format!("{}@b", "a".repeat(253))), None);
+    }
+
+    #[test]
+    fn case_of_ascii_letters_does_not_matter() {
+        let parse = |text| AddressSpec::parse(text).unwrap();
+        assert!(parse("Me@Example.org").matches(&parse("me@example.ORG")));
+        assert!(!parse("me@example.org").matches(&parse("you@example.org")));
+    }
+}

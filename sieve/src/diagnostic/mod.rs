@@ -1,0 +1,97 @@
+//! What the checker reports of a script.
+//!
+//! - A [`Diagnostic`] has a [`Code`], which never changes its meaning, and a span in the script.
+//! - Every code stands in the table of `code.rs` with one sentence, from which a reference is
+//!   made.
+//! - Renderers: text with the line of the script ([`Diagnostic::text`]), JSON ([`json`]), and one
+//!   line for a ManageSieve response ([`managesieve`]).
+
+mod code;
+mod render;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use code::Code;
+pub use render::{json, managesieve};
+
+use crate::span::Span;
+
+/// Whether a diagnostic keeps a script from being used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    Warning,
+    Error,
+}
+
+impl Severity {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An error of a script, or a warning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    pub code: Code,
+    pub severity: Severity,
+    pub span: Span,
+    /// What is wrong: one sentence without a full stop, in lower case unless it begins with a
+    /// name.
+    pub message: String,
+    /// What the author of the script can do.
+    pub help: Option<String>,
+    /// Other places that explain the diagnostic, such as the first of two equal tags.
+    pub related: Vec<(Span, String)>,
+}
+
+impl Diagnostic {
+    /// Makes a diagnostic with the severity that the code has by itself.
+    #[must_use]
+    pub fn new(code: Code, span: Span, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            severity: code.severity(),
+            span,
+            message: message.into(),
+            help: None,
+            related: Vec::new(),
+        }
+    }
+
+    #[must_use]
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    #[must_use]
+    pub fn with_related(mut self, span: Span, note: impl Into<String>) -> Self {
+        self.related.push((span, note.into()));
+        self
+    }
+
+    /// Makes a warning of an error, for scripts that are imported.
+    #[must_use]
+    pub const fn as_warning(mut self) -> Self {
+        self.severity = Severity::Warning;
+        self
+    }
+
+    #[must_use]
+    pub const fn is_error(&self) -> bool {
+        matches!(self.severity, Severity::Error)
+    }
+}

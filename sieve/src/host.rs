@@ -1,0 +1,328 @@
+//! What a run is given, and the questions that it asks of the host.
+//!
+//! The interpreter, which is missing so far, is called so:
+//!
+//! ```text
+//! pub fn run(
+//!     script: &Script,
+//!     input: &Input<'_>,
+//!     world: &dyn World,
+//!     limits: &RunLimits,
+//!     trace: Option<&mut dyn Trace>,
+//! ) -> Outcome
+//! ```
+//!
+//! - It changes nothing, reads no clock, and uses no randomness: equal inputs and answers give an
+//!   equal outcome.
+//! - It never panics, and ends within its fuel.
+//! - Every question of one run is answered from one snapshot of the store.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::address::AddressSpec;
+use crate::ir::{DeliverByMode, Location, Script};
+use crate::message::MessageView;
+use crate::plan::DupKey;
+
+/// A message and for whom it is filtered.
+#[derive(Clone, Copy)]
+pub struct Input<'a> {
+    pub message: &'a dyn MessageView,
+    pub envelope: &'a Envelope<'a>,
+    pub identity: &'a Identity<'a>,
+}
+
+impl std::fmt::Debug for Input<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { message, envelope, identity } = self;
+        f.debug_struct("Input")
+            .field("size", &message.raw().len())
+            .field("envelope", envelope)
+            .field("identity", identity)
+            .finish()
+    }
+}
+
+/// The envelope of the message. Texts are without angle brackets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Envelope<'a> {
+    /// The sender, empty for `<>`.
+    pub from: &'a str,
+    /// The one recipient for which the script runs, as the client gave it.
+    pub to: &'a str,
+    /// The AUTH parameter, decoded (RFC 4954 §5).
+    pub auth: Option<&'a str>,
+    pub dsn: DsnParameters<'a>,
+    pub deliver_by: Option<DeliverByParameter>,
+}
+
+/// DSN parameters of the client (RFC 3461 §4), `None` where it gave none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DsnParameters<'a> {
+    /// NOTIFY as given: `NEVER`, or words with commas.
+    pub notify: Option<&'a str>,
+    /// ORCPT with its type, decoded: `rfc822;me@example.org`.
+    pub original_recipient: Option<&'a str>,
+    /// RET as given.
+    pub ret: Option<&'a str>,
+    /// ENVID, decoded.
+    pub envelope_id: Option<&'a str>,
+}
+
+/// The BY parameter of the client (RFC 2852 §4), at the time of [`World::now`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeliverByParameter {
+    /// Negative if the time is over.
+    pub seconds: i64,
+    pub mode: DeliverByMode,
+    pub trace: bool,
+}
+
+/// The owner of the script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity<'a> {
+    /// The owner's addresses, the principal one first.
+    pub addresses: &'a [AddressSpec],
+    pub display_name: Option<&'a str>,
+    /// The separators between user and detail in a local part (RFC 5233 §4), such as `+`. The
+    /// first character in the local part that is one of them separates.
+    pub separators: &'a str,
+}
+
+/// Read-only questions about the account. Every method but `now`, `zone` and `mailbox` has a
+/// default that fits a host without the feature.
+pub trait World {
+    /// Returns the time of the run, the same on every call.
+    fn now(&self) -> Timestamp;
+
+    /// Returns the zone in which dates are expressed if the script names none (RFC 5260 §4.1).
+    fn zone(&self) -> TimeZone;
+
+    /// Finds a mailbox of the owner.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn mailbox(&self, selector: MailboxSelector<'_>) -> Result<Option<MailboxRef>, HostError>;
+
+    /// Returns an entry of a mailbox's metadata, or of the server's without a mailbox (RFC 5490).
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn metadata(
+        &self,
+        _mailbox: Option<&MailboxRef>,
+        _entry: &str,
+    ) -> Result<Option<String>, HostError> {
+        Ok(None)
+    }
+
+    /// Returns whether an external list exists (RFC 6134 §2.6).
+    ///
+    /// # Errors
+    /// The list cannot be read.
+    fn has_list(&self, _list: &str) -> Result<bool, HostError> {
+        Ok(false)
+    }
+
+    /// Returns whether a value is in an external list. A list that does not exist contains
+    /// nothing.
+    ///
+    /// # Errors
+    /// The list cannot be read.
+    fn in_list(&self, _list: &str, _value: &str) -> Result<bool, HostError> {
+        Ok(false)
+    }
+
+    /// Returns whether a record of the `duplicate` test exists and is not expired (RFC 7352).
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn duplicate_seen(&self, _key: &DupKey) -> Result<bool, HostError> {
+        Ok(false)
+    }
+
+    /// Returns how long a record of the `duplicate` test is kept, in seconds: `requested` within
+    /// the bounds of the site, or its default (RFC 7352 §3.3).
+    fn duplicate_seconds(&self, requested: Option<u64>) -> u64 {
+        const WEEK: u64 = 7 * 24 * 3600;
+        requested.unwrap_or(WEEK).min(13 * WEEK)
+    }
+
+    /// Returns a checked script (RFC 6609 §3.2). `None` if there is none, or if it has errors.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn script(&self, _location: Location, _name: &str) -> Result<Option<Arc<Script>>, HostError> {
+        Ok(None)
+    }
+
+    /// Returns an item of the environment, by its name in lower case (RFC 5183 §4). The engine asks
+    /// for every item. `None` if it is not known.
+    fn environment(&self, _item: &str) -> Option<String> {
+        None
+    }
+
+    /// Returns what a scanner said of the message (RFC 5235).
+    fn scan(&self) -> Scan {
+        Scan::default()
+    }
+
+    /// Returns whether the host can notify by a URI (RFC 5435 §4).
+    fn can_notify(&self, _uri: &str) -> bool {
+        false
+    }
+
+    /// Returns a capability of a notification method, such as `online` (RFC 5435 §5).
+    fn notify_capability(&self, _uri: &str, _capability: &str) -> Option<String> {
+        None
+    }
+}
+
+/// Names a mailbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MailboxSelector<'a> {
+    /// The full name in UTF-8. INBOX in any case is the Inbox.
+    Name(&'a str),
+    /// RFC 9042
+    Id(&'a str),
+    /// The mailbox for new messages of a special use, such as `\Junk` (RFC 8579). Attributes are
+    /// compared without regard to case.
+    SpecialUse(&'a str),
+}
+
+/// A mailbox that exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MailboxRef {
+    /// Unique in the account, and never used again.
+    pub id: String,
+    pub name: String,
+    pub is_inbox: bool,
+    /// Whether the owner may store messages in it.
+    pub accepts_mail: bool,
+    /// Attributes such as `\Junk`.
+    pub special_uses: Vec<String>,
+}
+
+/// Results of scanners, `None` where the message was not tested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Scan {
+    /// From 0, certainly no spam, to 100, certainly spam. The engine makes the scale from 1 to 10
+    /// of it (RFC 5235 §2.1).
+    pub spam_percent: Option<u8>,
+    /// From 1, no virus, to 5, a virus that could not be removed (RFC 5235 §3).
+    pub virus: Option<u8>,
+}
+
+/// The host could not answer. The run fails, and delivery should be tried again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct HostError {
+    pub message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+    use crate::message::{AddressEntry, Field, ParameterisedValue, Part, PartId};
+    use crate::outcome::Trace;
+
+    /// A host with nothing but a clock.
+    struct EmptyWorld;
+
+    impl World for EmptyWorld {
+        fn now(&self) -> Timestamp {
+            Timestamp::UNIX_EPOCH
+        }
+
+        fn zone(&self) -> TimeZone {
+            TimeZone::UTC
+        }
+
+        fn mailbox(&self, _: MailboxSelector<'_>) -> Result<Option<MailboxRef>, HostError> {
+            Ok(None)
+        }
+    }
+
+    /// A message of one field.
+    struct OneField {
+        raw: &'static [u8],
+        parts: [Part; 1],
+        fields: [Field; 1],
+    }
+
+    impl MessageView for OneField {
+        fn raw(&self) -> &[u8] {
+            self.raw
+        }
+
+        fn parts(&self) -> &[Part] {
+            &self.parts
+        }
+
+        fn fields(&self, part: PartId) -> &[Field] {
+            if part == PartId::ROOT { &self.fields } else { &[] }
+        }
+
+        fn content(&self, part: PartId) -> Cow<'_, [u8]> {
+            let body = self.parts.get(part.0 as usize).map(|part| part.body.clone());
+            Cow::Borrowed(body.and_then(|body| self.raw.get(body)).unwrap_or_default())
+        }
+
+        fn text(&self, part: PartId) -> Option<Cow<'_, str>> {
+            str::from_utf8(&self.raw[self.parts.get(part.0 as usize)?.body.clone()])
+                .ok()
+                .map(Cow::Borrowed)
+        }
+
+        fn plain_text(&self, part: PartId) -> Option<Cow<'_, str>> {
+            self.text(part)
+        }
+
+        fn decode_text<'a>(&self, value: &'a [u8]) -> Cow<'a, str> {
+            String::from_utf8_lossy(value.trim_ascii())
+        }
+
+        fn parse_addresses(&self, _: &[u8]) -> Vec<AddressEntry> {
+            Vec::new()
+        }
+
+        fn parse_parameters(&self, _: &[u8]) -> Option<ParameterisedValue> {
+            None
+        }
+    }
+
+    #[test]
+    fn a_host_and_a_message_are_trait_objects() {
+        struct Silent;
+        impl Trace for Silent {}
+
+        let message = OneField {
+            raw: b"To: me\r\n\r\nHi",
+            parts: [Part {
+                parent: None,
+                main_type: "text".into(),
+                subtype: "plain".into(),
+                header: 0..8,
+                body: 10..12,
+            }],
+            fields: [Field { name: 0..2, value: 3..6, whole: 0..8 }],
+        };
+        let envelope = Envelope { to: "me@example.org", ..Envelope::default() };
+        let identity = Identity { addresses: &[], display_name: None, separators: "+" };
+        let input = Input { message: &message, envelope: &envelope, identity: &identity };
+        let world: &dyn World = &EmptyWorld;
+        let trace: Option<&mut dyn Trace> = Some(&mut Silent);
+        assert!(trace.is_some());
+        let field = &input.message.fields(PartId::ROOT)[0];
+        assert_eq!(input.message.decode_text(&input.message.raw()[field.value.clone()]), "me");
+        assert_eq!(input.message.text(PartId::ROOT).as_deref(), Some("Hi"));
+        assert_eq!(world.duplicate_seconds(Some(u64::MAX)), 13 * 7 * 24 * 3600);
+        assert_eq!(world.in_list("tag:a", "b"), Ok(false));
+        assert!(format!("{input:?}").contains("size: 12"));
+    }
+}

@@ -1,0 +1,304 @@
+//! Commands.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Comparison, DeliverByMode, DsnNotify, DsnReturn, FieldIndex, Importance, Keyword, StringExpr,
+    Test, VariableId,
+};
+use crate::span::Span;
+use crate::vacation::{Period, VacationHandle};
+
+/// A command with its place in the source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    /// From the name of the command to its last argument, without `;` and without a block.
+    pub span: Span,
+    pub kind: CommandKind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CommandKind {
+    /// `if` with its `elsif` and `else` (RFC 5228 §3.1).
+    If(Box<If>),
+    /// Ends the run, also from an included script (RFC 5228 §3.3).
+    Stop,
+    /// Without `flags`, those of the internal variable (RFC 5232 §5).
+    Keep {
+        flags: Option<Vec<StringExpr>>,
+    },
+    /// Cancels the implicit keep, and nothing else (RFC 5228 §4.4).
+    Discard,
+    Redirect(Box<Redirect>),
+    FileInto(Box<FileInto>),
+    Reject {
+        kind: RejectKind,
+        reason: StringExpr,
+    },
+    Vacation(Box<Vacation>),
+    /// RFC 5229 §4. Each modifier applies to the result of the one before it.
+    Set {
+        variable: VariableId,
+        modifiers: Vec<Modifier>,
+        value: StringExpr,
+    },
+    /// RFC 5232 §3. `None` is the internal variable.
+    Flags {
+        operation: FlagOperation,
+        variable: Option<VariableId>,
+        flags: Vec<StringExpr>,
+    },
+    Notify(Box<Notify>),
+    /// RFC 5293 §4. Without `last`, the field comes first in the header.
+    AddHeader {
+        last: bool,
+        name: StringExpr,
+        value: StringExpr,
+    },
+    DeleteHeader(Box<DeleteHeader>),
+    Include(Include),
+    /// Ends the script that contains it (RFC 6609 §3.3).
+    Return,
+    /// RFC 6609 §3.4.1. Variables are resolved already; for traces.
+    Global {
+        variables: Vec<VariableId>,
+    },
+    /// Runs the block for each part, depth first: of the message, or inside another loop of the
+    /// current part (RFC 5703 §3).
+    ForEveryPart {
+        block: Vec<Command>,
+    },
+    /// Leaves `loops` loops, at least one (RFC 5703 §3.2). Names of loops are resolved.
+    Break {
+        loops: u8,
+    },
+    ExtractText(Box<ExtractText>),
+    Replace(Box<Replace>),
+    Enclose(Box<Enclose>),
+    /// Fails the run with a message (RFC 5463 §5).
+    Error {
+        message: StringExpr,
+    },
+}
+
+/// The first branch whose test is true runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct If {
+    /// Not empty: the first is `if`, the others `elsif`.
+    pub branches: Vec<Branch>,
+    /// The block of `else`.
+    pub otherwise: Option<Vec<Command>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Branch {
+    pub test: Test,
+    pub block: Vec<Command>,
+}
+
+/// RFC 5228 §4.2
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Redirect {
+    pub to: RedirectTo,
+    /// `:copy` (RFC 3894): does not cancel the implicit keep.
+    pub copy: bool,
+    /// `:notify` (RFC 6009 §4)
+    pub notify: Option<Keyword<DsnNotify>>,
+    /// `:ret` (RFC 6009 §4)
+    pub ret: Option<Keyword<DsnReturn>>,
+    pub deliver_by: Option<DeliverBy>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RedirectTo {
+    Address(StringExpr),
+    /// `:list`: every address of an external list (RFC 6134 §2.5).
+    List(StringExpr),
+}
+
+/// Parameters of Deliver By (RFC 6009 §6).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliverBy {
+    pub deadline: Deadline,
+    pub mode: Keyword<DeliverByMode>,
+    /// `:bytrace`
+    pub trace: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Deadline {
+    /// `:bytimerelative`, in seconds.
+    After(u64),
+    /// `:bytimeabsolute`, an RFC 3339 time.
+    At(StringExpr),
+}
+
+/// RFC 5228 §4.1
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileInto {
+    pub to: MailboxArgument,
+    /// `:copy` (RFC 3894)
+    pub copy: bool,
+    /// `:flags` (RFC 5232 §5). Without it, those of the internal variable.
+    pub flags: Option<Vec<StringExpr>>,
+}
+
+/// The mailbox of `fileinto` or `:fcc`. An id that exists comes first (RFC 9042 §3), then a
+/// special use that a mailbox has (RFC 8579 §5), then the name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailboxArgument {
+    pub name: StringExpr,
+    /// `:mailboxid`
+    pub id: Option<StringExpr>,
+    /// `:specialuse`, such as `\Junk`.
+    pub special_use: Option<StringExpr>,
+    /// `:create` (RFC 5490 §3.2)
+    pub create: bool,
+}
+
+/// `:fcc` with the arguments that belong to it (RFC 8580 §3).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fcc {
+    pub to: MailboxArgument,
+    pub flags: Option<Vec<StringExpr>>,
+}
+
+/// How a message is refused (RFC 5429 §2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RejectKind {
+    /// `reject`: in the protocol, or with a disposition notification.
+    Reject,
+    /// `ereject`: in the protocol if at all possible.
+    EReject,
+}
+
+/// RFC 5230
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vacation {
+    /// Computed from the arguments as written (RFC 5230 §4.2).
+    pub handle: VacationHandle,
+    /// The text of `:handle` as written, to show to the owner.
+    pub handle_name: Option<String>,
+    pub period: Period,
+    pub subject: Option<StringExpr>,
+    pub from: Option<StringExpr>,
+    /// Addresses, some with display names, that count as the owner's (RFC 5230 §4.5).
+    pub addresses: Vec<StringExpr>,
+    /// `:mime`: the reason is a MIME entity (RFC 5230 §4.8).
+    pub mime: bool,
+    pub reason: StringExpr,
+    pub fcc: Option<Fcc>,
+}
+
+/// A change of a text (RFC 5229 §4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Modifier {
+    Lower,
+    Upper,
+    LowerFirst,
+    UpperFirst,
+    QuoteWildcard,
+    /// Of `regex`.
+    QuoteRegex,
+    /// Of `enotify` (RFC 5435 §6).
+    EncodeUrl,
+    /// The number of characters.
+    Length,
+}
+
+impl Modifier {
+    /// Returns the rank. The checker sorts by it, highest first, and refuses two of equal rank.
+    #[must_use]
+    pub const fn precedence(self) -> u8 {
+        match self {
+            Self::Lower | Self::Upper => 40,
+            Self::LowerFirst | Self::UpperFirst => 30,
+            Self::QuoteWildcard | Self::QuoteRegex => 20,
+            Self::EncodeUrl => 15,
+            Self::Length => 10,
+        }
+    }
+}
+
+/// RFC 5232 §3
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum FlagOperation {
+    Set,
+    Add,
+    Remove,
+}
+
+/// RFC 5435 §3
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notify {
+    /// The URI of the method, such as `mailto:me@example.org`.
+    pub method: StringExpr,
+    pub from: Option<StringExpr>,
+    pub importance: Option<Keyword<Importance>>,
+    /// Each `name=value`.
+    pub options: Vec<StringExpr>,
+    pub message: Option<StringExpr>,
+    pub fcc: Option<Fcc>,
+}
+
+/// Deletes the fields of a name (RFC 5293 §5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeleteHeader {
+    pub name: StringExpr,
+    pub index: Option<FieldIndex>,
+    /// Without it, any value. It sets no match variables.
+    pub comparison: Option<Comparison>,
+}
+
+/// RFC 6609 §3.2. The name is a constant.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Include {
+    pub location: Location,
+    pub name: String,
+    /// `:once`: does nothing if the script was included before in this run.
+    pub once: bool,
+    /// `:optional`: does nothing if the script does not exist.
+    pub optional: bool,
+}
+
+/// Where a script is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Location {
+    /// The owner's scripts.
+    #[default]
+    Personal,
+    /// The site's scripts.
+    Global,
+}
+
+/// Stores the text of the current part in a variable (RFC 5703 §7).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExtractText {
+    pub variable: VariableId,
+    /// As in `set`.
+    pub modifiers: Vec<Modifier>,
+    /// `:first`: characters at most.
+    pub first: Option<u64>,
+}
+
+/// Replaces the current part, or outside of a loop the message (RFC 5703 §5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replace {
+    /// `:mime`: the replacement is a MIME entity.
+    pub mime: bool,
+    /// For the message as a whole only, as `from`.
+    pub subject: Option<StringExpr>,
+    pub from: Option<StringExpr>,
+    pub replacement: StringExpr,
+}
+
+/// Makes the message an attachment of a new message (RFC 5703 §6).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enclose {
+    pub subject: Option<StringExpr>,
+    /// `:headers`: names of the fields that the new message takes over.
+    pub headers: Vec<StringExpr>,
+    pub text: StringExpr,
+}

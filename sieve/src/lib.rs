@@ -1,0 +1,49 @@
+//! A Sieve engine (RFC 5228 and its extensions), of which there are only the types so far: the
+//! checker and the interpreter are missing.
+//!
+//! Stages, each a function of its input:
+//!
+//! 1. Check: the bytes of a script become a [`Script`], or [`Diagnostic`]s: all of them at once,
+//!    each with its place ([`options`](CompileOptions)).
+//! 2. Run: a [`Script`] and a message become a [`Plan`] ([`Outcome`]).
+//! 3. The host carries out the plan, all of it or nothing.
+//!
+//! The engine reads no file, opens no connection, reads no clock and writes no message: what it
+//! needs to know it asks through [`MessageView`] and [`World`].
+
+mod address;
+pub mod diagnostic;
+mod extension;
+mod flag;
+mod host;
+pub mod ir;
+mod message;
+mod options;
+mod outcome;
+mod plan;
+mod span;
+mod vacation;
+
+pub use address::AddressSpec;
+pub use diagnostic::{Code, Diagnostic, Severity};
+pub use extension::{Comparator, Extension, ExtensionSet};
+pub use flag::{FlagSet, is_flag};
+pub use host::{
+    DeliverByParameter, DsnParameters, Envelope, HostError, Identity, Input, MailboxRef,
+    MailboxSelector, Scan, World,
+};
+pub use ir::Script;
+pub use message::{
+    AddressEntry, Field, MessageView, NamedAddress, ParameterisedValue, Part, PartId,
+};
+pub use options::{
+    Checked, CompileLimits, CompileOptions, MissingRequire, PROTECTED_FIELDS, RunLimits,
+};
+pub use outcome::{Outcome, Place, RuntimeError, RuntimeErrorKind, Trace, Warning, WarningKind};
+pub use plan::{
+    Action, DeliverByIntent, DupKey, Enclosure, FccIntent, HeaderEdits, HeaderField, ImplicitKeep,
+    MessageEdits, NotifyIntent, PartReplacement, Plan, RedirectIntent, RedirectTarget, Target,
+    VacationBody, VacationIntent, Version,
+};
+pub use span::{LineIndex, Position, Span};
+pub use vacation::{Period, VacationHandle};

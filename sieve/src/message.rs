@@ -1,0 +1,134 @@
+//! What the host tells the engine of the message.
+//!
+//! A host implements [`MessageView`] over its own parser. Two kinds of questions are asked:
+//!
+//! - What the message contains: its bytes, its tree of parts, the header fields of a part, the
+//!   decoded content of a part. The answers are positions and slices: nothing need be copied.
+//! - How a value of a header field is read: as text, as addresses, as a value with parameters.
+//!   These methods get the bytes of a value and do not depend on the message, because a script may
+//!   test fields that it added itself (RFC 5293).
+//!
+//! The engine calls a method again for the same bytes where it does not remember the answer; an
+//! expensive one should be remembered by the host.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::address::AddressSpec;
+
+/// A parsed message. Any bytes are a message, at worst one without fields.
+pub trait MessageView {
+    /// Returns the message as received, without the envelope. Its length is what `size` compares.
+    fn raw(&self) -> &[u8];
+
+    /// Returns the parts in the order of a walk, depth first. The first is the message itself; a
+    /// part comes before the parts in it.
+    fn parts(&self) -> &[Part];
+
+    /// Returns the header fields of a part in their order, also those that are repeated or
+    /// malformed. For a part that does not exist the list is empty.
+    fn fields(&self, part: PartId) -> &[Field];
+
+    /// Returns the body of a part with its transfer encoding undone, as far as it can be. The
+    /// charset stays.
+    fn content(&self, part: PartId) -> Cow<'_, [u8]>;
+
+    /// Returns the body of a text part as UTF-8, with markup. Bytes that cannot be decoded become
+    /// replacement characters. `None` if the part is no text.
+    fn text(&self, part: PartId) -> Option<Cow<'_, str>>;
+
+    /// Returns the text of a part as its reader sees it: HTML becomes plain text. For `body :text`
+    /// (RFC 5173 §5.3) and `extracttext` (RFC 5703 §7).
+    fn plain_text(&self, part: PartId) -> Option<Cow<'_, str>>;
+
+    /// Reads a value as unstructured text: unfolded, without blanks around it, encoded words
+    /// decoded to UTF-8 (RFC 5228 §2.4.2.2). What cannot be decoded stays as written.
+    fn decode_text<'a>(&self, value: &'a [u8]) -> Cow<'a, str>;
+
+    /// Reads a value as a list of addresses. What is no address is left out.
+    fn parse_addresses(&self, value: &[u8]) -> Vec<AddressEntry>;
+
+    /// Reads a value as a word with parameters, such as that of `Content-Type` or
+    /// `Content-Disposition` (RFC 2045 §5.1). Continuations and charsets of parameters are decoded
+    /// (RFC 2231). `None` if there is no such word.
+    fn parse_parameters(&self, value: &[u8]) -> Option<ParameterisedValue>;
+}
+
+/// A part of a message: an index into [`MessageView::parts`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PartId(pub u32);
+
+impl PartId {
+    /// The message itself.
+    pub const ROOT: Self = Self(0);
+}
+
+/// A part of a message. Ranges are bytes of [`MessageView::raw`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// `None` for the message. The parent of a part is a multipart or a `message/rfc822`; the one
+    /// child of the latter is the message in it.
+    pub parent: Option<PartId>,
+    /// The main type in lower case, `text` if the header says nothing valid.
+    pub main_type: String,
+    /// The subtype in lower case.
+    pub subtype: String,
+    /// The fields, without the empty line after them.
+    pub header: Range<usize>,
+    /// Encoded as it was received. The delimiter lines of a multipart stand outside of the parts
+    /// in it, so that what stands before the first part is the prologue, and what stands after the
+    /// last the epilogue.
+    pub body: Range<usize>,
+}
+
+impl Part {
+    #[must_use]
+    pub fn is_multipart(&self) -> bool {
+        self.main_type == "multipart"
+    }
+
+    /// Returns whether the part contains a message (`message/rfc822`, `message/global`).
+    #[must_use]
+    pub fn is_message(&self) -> bool {
+        self.main_type == "message" && matches!(self.subtype.as_str(), "rfc822" | "global")
+    }
+}
+
+/// A header field. Ranges are bytes of [`MessageView::raw`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// The name, without blanks before the colon.
+    pub name: Range<usize>,
+    /// What follows the colon, with folds, up to the line end, which is not part of it.
+    pub value: Range<usize>,
+    /// The field with its line end.
+    pub whole: Range<usize>,
+}
+
+/// An entry of a list of addresses (RFC 5322 §3.4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AddressEntry {
+    Mailbox(NamedAddress),
+    /// Tests of addresses look at the members only (RFC 5228 §5.1).
+    Group {
+        name: String,
+        members: Vec<NamedAddress>,
+    },
+}
+
+/// An address with its display name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedAddress {
+    /// Decoded.
+    pub name: Option<String>,
+    pub address: AddressSpec,
+}
+
+/// A word with parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParameterisedValue {
+    /// As written, without blanks and comments: `text/plain`, `attachment`.
+    pub value: String,
+    /// Names in lower case, values decoded, in their order.
+    pub parameters: Vec<(String, String)>,
+}

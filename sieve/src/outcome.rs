@@ -1,0 +1,129 @@
+//! What a run returns, and what an observer sees of it.
+
+use serde::Serialize;
+
+use crate::host::HostError;
+use crate::ir::{Command, Test};
+use crate::plan::{Action, Plan};
+use crate::span::Span;
+
+/// The result of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// With an error, [`Plan::keep_only`].
+    pub plan: Plan,
+    pub error: Option<RuntimeError>,
+    /// What did not go as the script says, in the order in which it happened.
+    pub warnings: Vec<Warning>,
+    pub fuel_used: u64,
+}
+
+/// A place in a script.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// The name of the included script, `None` for the script that was run.
+    pub script: Option<String>,
+    pub span: Span,
+}
+
+/// Why a run failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}")]
+pub struct RuntimeError {
+    pub place: Place,
+    pub kind: RuntimeErrorKind,
+}
+
+/// The ways in which a run can fail. The text is for the owner of the script.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RuntimeErrorKind {
+    #[error("the script takes too much work")]
+    OutOfFuel,
+    /// `what` is a plural, such as `redirects`.
+    #[error("more than {limit} {what}")]
+    LimitExceeded { what: &'static str, limit: u64 },
+    /// RFC 5228 §2.10.4: `second` was executed after `first`, at `first_place`.
+    #[error("`{second}` cannot be used with `{first}`")]
+    IncompatibleActions { first: &'static str, first_place: Place, second: &'static str },
+    /// The message of the `error` command (RFC 5463 §5).
+    #[error("{0}")]
+    Script(String),
+    #[error("`{0}` is no email address")]
+    BadAddress(String),
+    #[error("`{0}` is no name of a mailbox")]
+    BadMailboxName(String),
+    #[error("`{name}` is no name of a header field")]
+    BadFieldName { name: String },
+    #[error("the regular expression `{pattern}` is not usable: {reason}")]
+    BadRegex { pattern: String, reason: String },
+    /// A word that variables made, such as a part of a date, has no meaning.
+    #[error("`{word}` is no {expected}")]
+    UnknownWord { word: String, expected: &'static str },
+    #[error("the text is no MIME entity")]
+    BadMimeEntity,
+    #[error("notifications by `{0}` are not possible")]
+    BadNotifyMethod(String),
+    #[error("there is no script `{0}`")]
+    IncludeNotFound(String),
+    #[error("the script `{0}` includes itself")]
+    IncludeLoop(String),
+    #[error("the command cannot edit a message that was enclosed")]
+    EditOfEnclosure,
+    /// The host failed; the script may be right.
+    #[error("{0}")]
+    Host(#[from] HostError),
+}
+
+impl RuntimeErrorKind {
+    /// Returns whether the same message could be filtered at another time.
+    #[must_use]
+    pub const fn is_temporary(&self) -> bool {
+        matches!(self, Self::Host(_))
+    }
+}
+
+/// Something that did not go as the script says, while the run went on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    pub place: Place,
+    pub kind: WarningKind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WarningKind {
+    #[error("there is no mailbox `{name}`: the message goes to the Inbox")]
+    MailboxNotFound { name: String },
+    #[error("the mailbox `{name}` accepts no mail: the message goes to the Inbox")]
+    MailboxRefused { name: String },
+    #[error("the message was redirected too often: it is kept")]
+    RedirectLoop,
+    #[error("the message is redirected to `{0}` already")]
+    RedirectRepeated(String),
+    #[error("`{0}` is no flag: it is ignored")]
+    FlagIgnored(String),
+    #[error("the field `{name}` must not be edited: the command is ignored")]
+    FieldProtected { name: String },
+    #[error("`{0}` is no address: it is ignored")]
+    AddressIgnored(String),
+    #[error("the variable `{name}` was cut to {limit} bytes")]
+    VariableCut { name: String, limit: u32 },
+}
+
+/// Sees a run go by. Every method has a default that does nothing.
+pub trait Trace {
+    /// A command is about to run.
+    fn command(&mut self, _place: &Place, _command: &Command) {}
+
+    /// A test has a result. Tests that are not evaluated are not seen.
+    fn test(&mut self, _place: &Place, _test: &Test, _result: bool) {}
+
+    /// A variable has a new value; match variables are named by their number.
+    fn assignment(&mut self, _place: &Place, _name: &str, _value: &str) {}
+
+    /// An action joins the plan. It may still be merged with another.
+    fn action(&mut self, _place: &Place, _action: &Action) {}
+
+    fn warning(&mut self, _warning: &Warning) {}
+}
