@@ -42,6 +42,7 @@ pub struct NextStep {
     pub step: ActionStep,
     /// Recipients that this step gives up, for the report to the sender.
     pub failed: Vec<Target>,
+    /// For the log: that the action may have been sent, or is sent as seven-bit text.
     pub note: Option<String>,
     /// Set if the action is over, failed, and reached nobody.
     pub unsent: Option<UnsentAction>,

@@ -2,6 +2,7 @@
 //! a relay that is down for an hour.
 
 use super::*;
+use crate::trace::metrics;
 
 /// Queues `count` replies to `u0`, `u1`, … in few commits.
 fn queue_many(store: &Store, count: usize, name: impl Fn(usize) -> Address) {
@@ -165,10 +166,19 @@ async fn relay_that_is_down_for_an_hour_loses_and_repeats_nothing() {
         (to.len(), relay.received.lock().len(), queued_actions(&store).len()),
         (200, 200, 50)
     );
-    // Sent submissions are kept for a time, and then removed.
+    // Sent submissions are kept for a time, and then removed, which is no attempt.
+    let attempts = || {
+        let text = metrics::openmetrics_text();
+        let counted =
+            text.lines().filter(|line| line.starts_with("restante_outbox_attempts_total"));
+        counted.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let before = attempts();
     clock.advance(RetrySchedule::default().keep_sent + Duration::from_secs(60));
     worker.waker.wake();
     until("forgotten", || queued_actions(&store).is_empty()).await;
+    assert!(before.iter().any(|line| line.contains("submission") && line.contains("sent")));
+    assert_eq!(attempts(), before);
     worker.stop().await;
     assert_store_is_clean(&store);
 }

@@ -120,8 +120,8 @@ impl Store {
         version::accounts_under_repair(&*self.0.engine.snapshot())
     }
 
-    /// Repairs one account, if it is marked, in a rebuild, or if it has a fault that the scope covers
-    /// and the repair can write.
+    /// Repairs one account, if it is marked, in a rebuild, or if it has a fault that the scope
+    /// covers and the repair can write.
     fn repair_one(
         &self,
         account: AccountId,
@@ -299,8 +299,8 @@ impl Store {
         self.drop_strays(&mut strays, run, done)
     }
 
-    /// Deletes these rows, each in a commit of its account, and empties `strays`. A row stays if what
-    /// it leads to exists by then.
+    /// Deletes these rows, each in a commit of its account, and empties `strays`. A row stays if
+    /// what it leads to exists by then.
     fn drop_strays(
         &self,
         strays: &mut Vec<(AccountId, Table, Vec<u8>)>,
