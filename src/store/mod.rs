@@ -398,8 +398,9 @@ impl Store {
     }
 
     /// Has `listener` called with every durable change that this process writes, before the ticket
-    /// of its commit is ready. It runs on the committer's thread: it must be quick, and must not
-    /// wait for a ticket.
+    /// of its commit is ready. It runs on the committer's thread, or within a call of `commit`: it
+    /// must be quick, must not wait for a ticket, and must take no lock that a caller of `commit`
+    /// holds.
     pub fn on_change(&self, listener: impl Fn(&Change) + Send + Sync + 'static) {
         self.0.committer.listen(Box::new(listener));
     }

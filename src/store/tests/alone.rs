@@ -118,3 +118,17 @@ fn lone_commit_of_an_asynchronous_task_leaves_other_tasks_running() {
     });
     assert_eq!((display_name(&store).as_deref(), writers.lock().len()), (Some("a"), 1));
 }
+
+#[test]
+fn lone_commit_that_gets_no_thread_poisons_the_store_and_later_commits_do_not_wait() {
+    let (store, _) = store_with_writers(Arc::new(MemoryEngine::new()));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    // Within a `LocalSet`, `block_in_place` panics before it calls the write, as it does when the
+    // system refuses a thread.
+    let tasks = tokio::task::LocalSet::new();
+    let first = tasks.block_on(&runtime, async { rename(&store, ACCOUNT, "a").wait().await });
+    assert!(first.is_err());
+    assert!(store.health().is_err());
+    let refused = store.commit(ACCOUNT, |_| Ok(()));
+    assert!(matches!(refused, Err(Error::Poisoned(_))), "{refused:?}");
+}

@@ -25,18 +25,21 @@ impl CommitterState {
     /// Writes a commit that `push` returned, and redeems its ticket.
     pub(super) fn write_alone(&self, commit: QueuedCommit) {
         let write = || {
-            let write = AssertUnwindSafe(|| self.write(vec![commit]));
-            match std::panic::catch_unwind(write) {
-                Ok(()) => self.end_write(1),
-                Err(_) => self.give_up(),
-            }
+            self.write(vec![commit]);
+            self.end_write(1);
         };
         let is_multi_thread =
             |handle: Handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread;
-        if Handle::try_current().is_ok_and(is_multi_thread) {
-            block_in_place(write);
-        } else {
-            write();
+        // `block_in_place` itself panics if the system refuses it a thread.
+        let result = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            if Handle::try_current().is_ok_and(is_multi_thread) {
+                block_in_place(write);
+            } else {
+                write();
+            }
+        }));
+        if result.is_err() {
+            self.give_up();
         }
     }
 }
