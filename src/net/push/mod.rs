@@ -127,12 +127,12 @@ pub async fn run(
         }
         next_read = Instant::now() + MIN_READ_INTERVAL;
         let accounts = std::mem::take(&mut *changed.accounts.lock());
-        for (changed, first) in accounts {
-            let subscriptions = match subscriptions(&store, changed) {
+        for &changed_account in accounts.keys() {
+            let subscriptions = match subscriptions(&store, changed_account) {
                 Ok(subscriptions) => subscriptions,
                 // An account under repair cannot be read. Its next change is processed again.
                 Err(error) => {
-                    tracing::debug!(account = %changed, %error, "cannot read push subscriptions");
+                    tracing::debug!(account = %changed_account, %error, "cannot read push subscriptions");
                     continue;
                 }
             };
@@ -141,10 +141,8 @@ pub async fn run(
                     notify.notify_one();
                     continue;
                 }
-                let state = observed_accounts(&store, account)
-                    .and_then(|observed| PushState::now(&store, &observed));
-                let Ok(mut state) = state else { continue };
-                state.forget_from(changed, first);
+                let state = state_before(&store, account, &accounts, &changed.accounts);
+                let Ok(state) = state else { continue };
                 let notify = Arc::new(Notify::new());
                 active.insert((account, id), Arc::clone(&notify));
                 let task = SubscriptionTask {
@@ -164,6 +162,21 @@ pub async fn run(
             }
         }
     }
+}
+
+/// Returns the state that a user's client knows when none of the changes in `taken` and in `later`
+/// was pushed: the user may see several of their accounts.
+fn state_before(
+    store: &Store,
+    user: AccountId,
+    taken: &HashMap<AccountId, ModSeq>,
+    later: &Mutex<HashMap<AccountId, ModSeq>>,
+) -> Result<PushState, Error> {
+    let mut state = PushState::now(store, &observed_accounts(store, user)?)?;
+    for (account, first) in taken.iter().chain(&*later.lock()) {
+        state.forget_from(*account, *first);
+    }
+    Ok(state)
 }
 
 fn new_account_permits() -> Arc<Semaphore> {

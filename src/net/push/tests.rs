@@ -1,9 +1,9 @@
 use super::*;
 use crate::account::{NewAccount, Settings};
-use crate::model::Address;
 use crate::model::clock::SystemClock;
-use crate::store::Options;
+use crate::model::{Address, Mailbox};
 use crate::store::engine::memory::MemoryEngine;
+use crate::store::{Options, Txn};
 
 struct Fixture {
     store: Store,
@@ -29,11 +29,18 @@ impl Fixture {
     }
 
     fn subscribe(&self) {
-        let (_, ticket) = self
-            .store
-            .commit(self.ann, |txn| txn.create_object(&PushSubscription::default()))
-            .unwrap();
+        self.commit(self.ann, |txn| txn.create_object(&PushSubscription::default()).map(drop));
+    }
+
+    fn commit(&self, account: AccountId, change: impl FnMut(&mut Txn<'_>) -> Result<(), Error>) {
+        let ((), ticket) = self.store.commit(account, change).unwrap();
         ticket.wait_blocking().unwrap();
+    }
+
+    /// Changes the last mailbox of the account.
+    fn change_mailbox(&self, account: AccountId, change: impl Fn(&mut Mailbox)) {
+        let (uid, _) = self.store.snapshot().mailboxes(account).unwrap().pop().unwrap();
+        self.commit(account, |txn| txn.update_mailbox(uid, &change).map(drop));
     }
 
     /// Changes the account, and returns the accounts whose changes are processed.
@@ -70,4 +77,24 @@ fn subscription_that_is_made_while_they_are_read_is_not_missed() {
     fixture.subscribe();
     changed.had_no_subscriber.store(true, Ordering::SeqCst);
     assert_eq!(fixture.change(&changed, false), [fixture.ann]);
+}
+
+#[test]
+fn first_push_reports_the_changes_of_all_accounts_that_the_user_sees() {
+    let fixture = fixture();
+    let bob = NewAccount::at(Address::parse("bob@example.org").unwrap());
+    let (ann, bob) = (fixture.ann, fixture.directory.add(&bob).unwrap());
+    fixture.change_mailbox(bob, |row| row.shares = [(ann, 1)].into());
+    let changed = fixture.changed_accounts();
+    fixture.change_mailbox(ann, |row| row.sort_order += 1);
+    let taken = std::mem::take(&mut *changed.accounts.lock());
+    fixture.change_mailbox(bob, |row| row.sort_order += 1);
+    let later = changed.accounts.lock().clone();
+    let both = taken.iter().chain(&later).map(|(account, first)| (*account, *first)).collect();
+    for (taken, later) in [(taken, later), (both, HashMap::new())] {
+        let mut state = state_before(&fixture.store, ann, &taken, &Mutex::new(later)).unwrap();
+        let push = state.catch_up(&fixture.store, None).unwrap().unwrap();
+        let accounts: BTreeSet<_> = push["changed"].as_object().unwrap().keys().cloned().collect();
+        assert_eq!(accounts, [ann.to_string(), bob.to_string()].into(), "{push}");
+    }
 }
