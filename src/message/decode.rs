@@ -3,8 +3,9 @@
 //! - The result does not depend on how the content is cut into pieces, and is not longer than the
 //!   content.
 //! - Broken encodings are decoded as far as possible.
-//! - Base64 ends at its padding. Further lines are decoded as long as each is valid base64 itself,
-//!   since some programs encode line by line.
+//! - In base64, bytes that are no symbols are skipped. After padding, which some programs write at
+//!   the end of each line, the next line is decoded if it is valid base64 itself; otherwise the
+//!   content ends there.
 //! - A bare CR in quoted-printable is a line break.
 //! - A line of quoted-printable is held until it can be cut without changing its meaning, which
 //!   depends on what follows white space and escapes. A line of white space is held whole.
@@ -71,7 +72,7 @@ pub fn decoded_len(encoding: u8, bytes: &[u8]) -> usize {
 }
 
 /// Decodes the beginning of a content: at least `wanted` bytes, or all of a shorter one. Also
-/// returns whether this is the whole content.
+/// returns whether this is known to be the whole content.
 #[must_use]
 pub fn decode_prefix(encoding: u8, bytes: &[u8], wanted: usize) -> (Cow<'_, [u8]>, bool) {
     if bytes.len() <= DECODE_CHUNK {
@@ -120,10 +121,10 @@ struct Base64 {
     tail: Tail,
 }
 
-/// Whether the decoder is after the padding of base64.
+/// Where the decoder is in base64.
 #[derive(Debug)]
 enum Tail {
-    /// No padding was found yet.
+    /// No padding was found yet, or none in the last line that was decoded after padding.
     Before,
     /// After padding: the beginning of the next line.
     Line(Vec<u8>),
@@ -175,7 +176,8 @@ impl Decoder {
 }
 
 impl QuotedPrintable {
-    /// A CR without an LF after it becomes an LF.
+    /// Makes line breaks of CRs: one or more with an LF after them become CRLF, and each other CR
+    /// becomes an LF.
     fn push(&mut self, piece: &[u8]) {
         for line in piece.split_inclusive(|byte| *byte == b'\r') {
             let (rest, is_return) =

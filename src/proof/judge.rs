@@ -1,16 +1,17 @@
 //! Decides from the results of SPF, DKIM and DMARC whether the envelope sender is a forger.
 //!
 //! - A reply goes to the envelope sender, whatever From says. So a pass of DMARC (about From) or of
-//!   DKIM (about the signer) counts only if it names the organisation of the sender. SPF counts
-//!   only if it is about the sender, and not about HELO (RFC 7208 §2.3) or another address.
+//!   DKIM (about the signer) counts only if it names the organisation of the sender: an *aligned*
+//!   pass. SPF counts only if it is about the sender, and not about HELO (RFC 7208 §2.3) or another
+//!   address.
 //! - An error, temporary or permanent, is no failure. A signature of the sender's organisation that
 //!   cannot be verified for now (`dkim=temperror`) hides a failure of SPF.
 //!
 //! | policy | who is a forger |
 //! |---|---|
 //! | off | nobody |
-//! | fail-only | a sender who fails DMARC, or fails SPF without an aligned pass of DKIM |
-//! | strict | as fail-only, and a sender without a pass of aligned DKIM or DMARC, or of SPF |
+//! | fail-only | a sender who fails DMARC, or who fails SPF and has no aligned pass |
+//! | strict | as fail-only, and a sender who has neither an aligned pass nor a pass of SPF |
 
 use super::domain::{is_same, is_same_organisation};
 use super::results::MethodResult;
@@ -19,10 +20,10 @@ use crate::model::Address;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
     Off,
-    /// A failure of DMARC, or of SPF without an aligned pass of DKIM.
+    /// Failures of DMARC, and failures of SPF unless DKIM or DMARC has an aligned pass.
     #[default]
     FailOnly,
-    /// As `FailOnly`, and also the lack of any pass of DMARC, SPF or aligned DKIM.
+    /// As `FailOnly`, and also the lack of any pass: of SPF, or an aligned one of DKIM or DMARC.
     Strict,
 }
 
