@@ -31,7 +31,7 @@ use crate::wire::smtp::Reply;
 pub(super) struct PendingDelivery {
     /// For each accepted recipient, in order, the result of its account.
     outcomes: Vec<Result<FilingResult, Error>>,
-    /// For each accepted recipient, in order.
+    /// The account of each accepted recipient, in order.
     accounts: Vec<AccountId>,
     /// The reply to every recipient, if the message itself is refused. Then nothing is queued.
     refusal: Option<Reply>,
@@ -315,8 +315,8 @@ impl Deliverer {
     }
 }
 
-/// The hash of the message if it was made while the message came in. What came before the header is
-/// not part of the message.
+/// The hash that was made while the message came in. `None` if there is none, or if it includes
+/// bytes before the header, which are not part of the message.
 fn streamed_hash(body: &LargeBody, raw: &[u8]) -> Option<BlobHash> {
     let streamed = body.streamed.as_ref()?;
     (streamed.length() == raw.len() as u64).then(|| BlobHash(streamed.hash()))

@@ -19,6 +19,7 @@ pub fn sender_key(sender: &Address) -> String {
     }
 }
 
+/// The addresses of `unfolded_layers`, folded.
 pub(super) fn layers(sender: &Address) -> impl Iterator<Item = Address> {
     unfolded_layers(sender).map(|address| address.folded())
 }
