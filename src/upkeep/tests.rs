@@ -381,7 +381,7 @@ fn remains_of_deleted_rows_are_cleared_after_a_change_until_there_are_none() {
     running.stop();
 }
 
-/// Remains of deleted rows once waited until all urgent work was done.
+/// Remains of deleted rows do not wait until all urgent work is done.
 #[test]
 fn remains_are_cleared_between_the_steps_of_urgent_work() {
     let engine = Arc::new(CountingEngine::default());
