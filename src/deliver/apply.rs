@@ -61,7 +61,7 @@ struct AccountJob {
 impl Deliverer {
     /// Parses the message, plans, and queues the commits.
     ///
-    /// What stands before the header is removed: behind the trace fields, a blank line there would
+    /// Bytes before the header are removed: after the trace fields, a blank line among them would
     /// end the header.
     pub(super) fn apply(
         &self,
@@ -335,8 +335,8 @@ fn check_written(durable: &Result<Vec<AccountId>, Error>, account: AccountId) ->
     }
 }
 
-/// If the message is a report that can be read: what it says about the message that it names, which
-/// need not be a submission (RFC 8621 §7).
+/// Returns what a report says about the message that it names, which need not be a submission (RFC
+/// 8621 §7). `None` if the message is no report, or cannot be read as one.
 fn returned_report(message: &Message<'_>) -> Option<ReturnedReport> {
     catch_parser_panic("a report", || report::report(message))
         .flatten()

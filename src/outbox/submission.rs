@@ -28,7 +28,7 @@ pub struct SubmissionOrder {
     pub ret: Option<DsnReturn>,
     /// ENVID= (RFC 3461 §4.4).
     pub envid: Option<String>,
-    /// Not in the past.
+    /// The message is not sent before this time, which is not in the past.
     pub send_at: UtcMillis,
 }
 
