@@ -4,8 +4,8 @@
 //!
 //! `cargo bench --ignore-rust-version --no-default-features --features internals --bench rows --`
 //! - `--size 4096 --messages 64 --rounds 200` sets the messages and how often each is measured.
-//! - `--step NAME --count N` only does a step (a row of the table) N times. Instructions are
-//!   counted by running this under `valgrind --tool=callgrind` with two counts.
+//! - `--step NAME --count N` only does the step with this name in the printed table, N times.
+//!   Instructions are counted by running this under `valgrind --tool=callgrind` with two counts.
 //! - `--latin` puts a letter outside ASCII into one word of sixteen.
 #![allow(
     clippy::unwrap_used,

@@ -43,7 +43,7 @@ const DOCUMENTS: [&str; 3] = ["README.md", "CHANGELOG.md", "docs"];
 
 const PRONOUNS: [&str; 8] = ["he", "his", "him", "himself", "she", "her", "hers", "herself"];
 
-/// Files with a pronoun that is not ours, and the reason.
+/// Files that may have such a pronoun, and the reason.
 const QUOTED: [(&str, &str); 3] = [
     ("tests/words.rs", "it lists the pronouns"),
     ("benches/words.rs", "its words are the most frequent ones of English"),

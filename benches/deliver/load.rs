@@ -17,7 +17,7 @@ pub(crate) struct Load {
     pub(crate) sessions: usize,
     /// The size of a message in bytes.
     pub(crate) size: usize,
-    /// The recipients of each message, each of another account.
+    /// The number of recipients of each message, each in another account.
     pub(crate) recipients: usize,
     /// How long to send, if there is no `count`.
     pub(crate) time: Duration,
@@ -43,8 +43,8 @@ impl Measured {
         self.deliveries as f64 / self.took.as_secs_f64().max(1e-9)
     }
 
-    /// The quantile `part` of the latencies, from the first command to the last reply of a
-    /// transaction, in milliseconds.
+    /// The quantile `part` (0 to 1) of the latencies in milliseconds. A latency is the time from
+    /// the first command of a transaction to its last reply.
     pub(crate) fn quantile(&self, part: f64) -> f64 {
         let at = ((self.latencies.len().max(1) - 1) as f64 * part).round();
         #[expect(

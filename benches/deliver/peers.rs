@@ -24,7 +24,8 @@ pub(crate) struct Options {
     pub(crate) size: Option<usize>,
 }
 
-/// The figures of one cell.
+/// The figures of one cell: `rate` in deliveries per second, `p50` and `p99` in milliseconds,
+/// `resident` in MB.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cell {
     rate: f64,
@@ -34,7 +35,7 @@ struct Cell {
     p99: f64,
     /// Bytes written for each delivery, by the program.
     written: f64,
-    /// Writes and flushes of the block device for each delivery.
+    /// Flushes of the block device for each delivery.
     flushes: f64,
     resident: f64,
 }

@@ -64,8 +64,8 @@ impl Usage {
 }
 
 impl Service {
-    /// Starts `service` or `sink` in an empty directory, with this number of accounts. With
-    /// `traced` the service runs under strace, if there is one.
+    /// Starts a peer in an empty directory, with this number of accounts if it is a service. With
+    /// `traced` a service runs under strace, if strace is installed.
     pub(crate) fn start(peer: &Peer, dir: &Path, accounts: usize, traced: bool) -> Self {
         fs::remove_dir_all(dir).ok();
         fs::create_dir_all(dir).expect("the directory");
@@ -105,7 +105,7 @@ impl Service {
         };
         let log = fs::File::create(dir.join("log")).expect("the log");
         let child = command
-            // As in the unit.
+            // The systemd unit sets this, too.
             .env("MALLOC_MMAP_THRESHOLD_", "262144")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -181,6 +181,7 @@ impl Service {
                         .and_then(|text| text.rsplit(' ').next()?.parse().ok());
                     let number: u64 =
                         number.unwrap_or_else(|| panic!("not sent by the bench: {row}"));
+                    // A message that was not acknowledged must not be stored.
                     *left.entry(number).or_insert(1000) += 1;
                 }
                 page = self.page(&account, Some(&after));

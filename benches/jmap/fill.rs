@@ -1,4 +1,4 @@
-//! Fills accounts to a given size. Every third email answers an earlier one, and nine in ten are
+//! Fills accounts to a given size. Every third email has a References field, and nine in ten are
 //! seen.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -50,8 +50,7 @@ fn account(store: &Store, user: &str, size: u64) {
     for number in there..size {
         let mut raw = words.message(number, user, SIZE);
         if number % 3 == 2 {
-            // The Message-ID of the earlier message has a random part, so answers of a thread name
-            // a common id instead.
+            // Message-IDs have a random part, so the reference is made from the number alone.
             let head = format!(
                 "References: <thread-{}@bench.example>\r\n",
                 number / 30 * 10 + number % 10

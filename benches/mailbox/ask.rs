@@ -98,7 +98,8 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
     searches(store, accounts, options);
 }
 
-/// Measures the first page again, after the newest emails of the largest account were destroyed.
+/// Measures the first page again, after `background` destroyed the newest emails of the largest
+/// account.
 pub(crate) fn again(store: &Store, accounts: &[Account], options: &Options) {
     for (name, collapse) in [
         ("first page behind the destroyed", false),

@@ -1,4 +1,4 @@
-//! Fills accounts to a given size. Every third email answers an earlier one, most are seen, and
+//! Fills accounts to a given size. Every third email has a References field, most are seen, and
 //! some are flagged.
 
 use std::collections::BTreeSet;
@@ -17,8 +17,9 @@ pub(crate) const SIZE: usize = 800;
 pub(crate) const INBOX: MailboxUid = MailboxUid(1);
 pub(crate) const ARCHIVE: MailboxUid = MailboxUid(2);
 pub(crate) const TRASH: MailboxUid = MailboxUid(3);
-/// A word in every thousandth message, and a phrase of it and the next word.
+/// A word in every thousandth message.
 pub(crate) const RARE: &str = "quicksilver";
+/// `RARE` and the word that always follows it.
 pub(crate) const PHRASE: &str = "'quicksilver lantern'";
 /// When the first email was received, in milliseconds.
 const BEGIN: i64 = 1_700_000_000_000;
@@ -34,7 +35,7 @@ pub(crate) struct Account {
     pub(crate) size: u64,
 }
 
-/// The account of a size, which is filled up if necessary.
+/// Returns the account for a size, filled to at least that many emails.
 pub(crate) fn account(store: &Store, size: u64) -> Account {
     let account = Account { id: AccountId(u32::try_from(size).expect("a size below 2^32")), size };
     if store.snapshot().account(account.id).unwrap().is_none() {
@@ -113,8 +114,7 @@ pub(crate) fn make(store: &Store, id: AccountId) {
 pub(crate) fn message(words: &mut Words, number: u64) -> Vec<u8> {
     let mut raw = words.message(number, "reader@bench.example", SIZE);
     if number % 3 == 2 {
-        // The Message-ID of the earlier message has a random part, so answers of a thread name a
-        // common id instead.
+        // Message-IDs have a random part, so the reference is made from the number alone.
         let head =
             format!("References: <thread-{}@bench.example>\r\n", number / 30 * 10 + number % 10);
         raw.splice(0..0, head.into_bytes());

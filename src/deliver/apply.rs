@@ -31,7 +31,7 @@ use crate::wire::smtp::Reply;
 pub(super) struct PendingDelivery {
     /// For each accepted recipient, in order, the result of its account.
     outcomes: Vec<Result<FilingResult, Error>>,
-    /// For each accepted recipient, in order.
+    /// The account of each accepted recipient, in order.
     accounts: Vec<AccountId>,
     /// The reply to every recipient, if the message itself is refused. Then nothing is queued.
     refusal: Option<Reply>,
@@ -61,7 +61,7 @@ struct AccountJob {
 impl Deliverer {
     /// Parses the message, plans, and queues the commits.
     ///
-    /// What stands before the header is removed: behind the trace fields, a blank line there would
+    /// Bytes before the header are removed: after the trace fields, a blank line among them would
     /// end the header.
     pub(super) fn apply(
         &self,
@@ -315,8 +315,8 @@ impl Deliverer {
     }
 }
 
-/// The hash of the message if it was made while the message came in. What came before the header is
-/// not part of the message.
+/// The hash that was made while the message came in. `None` if there is none, or if it includes
+/// bytes before the header, which are not part of the message.
 fn streamed_hash(body: &LargeBody, raw: &[u8]) -> Option<BlobHash> {
     let streamed = body.streamed.as_ref()?;
     (streamed.length() == raw.len() as u64).then(|| BlobHash(streamed.hash()))
@@ -335,8 +335,8 @@ fn check_written(durable: &Result<Vec<AccountId>, Error>, account: AccountId) ->
     }
 }
 
-/// If the message is a report that can be read: what it says about the message that it names, which
-/// need not be a submission (RFC 8621 §7).
+/// Returns what a report says about the message that it names, which need not be a submission (RFC
+/// 8621 §7). `None` if the message is no report, or cannot be read as one.
 fn returned_report(message: &Message<'_>) -> Option<ReturnedReport> {
     catch_parser_panic("a report", || report::report(message))
         .flatten()

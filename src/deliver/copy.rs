@@ -2,8 +2,8 @@
 //!
 //! - The copy goes to the first mailbox that exists: the one with the special use of `Fcc`, the one
 //!   with the path of `Fcc` (which is created if `Fcc::create` is set), Sent.
-//! - A mailbox is looked up by its path first, and then by its role: one that is named like the
-//!   special use goes before the one that has it.
+//! - `find_mailbox` compares paths before roles, so a mailbox whose name is that of the special use
+//!   is preferred to the one that has this role.
 //! - If none of these mailboxes exists, or the quota is used up, no copy is filed.
 
 use std::collections::BTreeSet;
@@ -54,7 +54,7 @@ pub(super) fn file_copy(
     }
 }
 
-/// An empty text finds none.
+/// Finds a mailbox by its path, or else by its role. An empty text finds none.
 fn find_mailbox(txn: &Txn<'_>, path_or_role: &str) -> Result<Option<MailboxUid>, Error> {
     let mailbox = if path_or_role.is_empty() {
         None

@@ -62,8 +62,8 @@ pub trait DeliveryService: Send + Sync + 'static {
     ) -> bool;
 
     /// Delivers a message to the accepted recipients, which `envelope` has in the order of `admit`.
-    /// `streamed` has its bytes, perhaps without what comes before the header. Returns one reply
-    /// for each, in order, when what they say is durable.
+    /// `streamed` has the bytes of the message, perhaps without those before the header. Returns
+    /// one reply for each recipient, in order, when what the replies say is durable.
     fn deliver(
         self: Arc<Self>,
         session: Self::Session,
@@ -102,14 +102,15 @@ pub struct Deliverer {
     large_parses: Arc<Semaphore>,
 }
 
-/// The body of a message that may be on the disk already, and the permit to parse it.
+/// What a large message has: its bytes on the disk if it was streamed, and the permit to parse it.
+/// A small message has neither.
 #[derive(Debug, Default)]
 struct LargeBody {
     streamed: Option<StreamedValue>,
     parse_permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The settings are those when the transaction began.
+/// The state of one transaction. Its settings are those at the first RCPT.
 #[derive(Debug, Default)]
 pub struct DeliveryTransaction {
     settings: Option<Arc<Settings>>,
@@ -143,8 +144,8 @@ impl DeliveryService for Deliverer {
         self.store.begin_message()
     }
 
-    /// True if a response is on and the header does not show a list or a machine (RFC 3834 §2), or
-    /// if a notification of the delivery was asked for.
+    /// False if the sender is `<>`. Else true if a response is on and the header does not show a
+    /// list or a machine (RFC 3834 §2), or if a notification of the delivery was asked for.
     fn may_answer(
         &self,
         session: &DeliveryTransaction,

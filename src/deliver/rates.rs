@@ -19,7 +19,7 @@ pub(super) struct RateCharges {
 }
 
 impl RateLimiters {
-    /// Each charge may be taken back only once.
+    /// Takes back charges, each of which may be refunded only once.
     pub(super) fn refund(&mut self, charges: &RateCharges) {
         for charge in &charges.replies {
             self.replies.refund(charge);

@@ -27,10 +27,12 @@ pub enum SendPermission {
     NotBefore(MonotonicMillis),
 }
 
+/// The refusals of one destination, or of the relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Trouble {
     /// Refusals in a row; 0 if the destination works.
     failures: u32,
+    /// When the rest ends.
     until: MonotonicMillis,
     is_probed: bool,
 }
@@ -86,7 +88,7 @@ pub struct Destinations {
 }
 
 impl Destinations {
-    /// Whether an action may be sent to a domain. If it is, call `begin_probe`.
+    /// Whether an action may be sent to a domain. The caller that sends one calls `begin_probe`.
     #[must_use]
     pub fn permission(&self, domain: DomainDigest, now: MonotonicMillis) -> SendPermission {
         self.troubles.get(&domain).map_or(SendPermission::Go, |trouble| trouble.permission(now))

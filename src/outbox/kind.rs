@@ -73,6 +73,7 @@ pub struct RedirectAction {
     pub sender: Option<Address>,
     pub recipients: Vec<Address>,
     pub email: Option<EmailId>,
+    /// Without angle brackets.
     pub message_id: String,
     /// Trace fields to put on top of the message.
     pub prefix: Vec<u8>,

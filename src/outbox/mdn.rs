@@ -31,7 +31,8 @@ pub struct MdnRequest {
     pub subject: Option<String>,
     /// Every Return-Path; `None` for `<>` and for one that cannot be parsed.
     return_paths: Vec<Option<Address>>,
-    /// The attributes of Disposition-Notification-Options that must be understood; none is.
+    /// The attributes of Disposition-Notification-Options that must be understood. None of them is
+    /// understood here.
     required: Vec<String>,
     facts: AutoReplyFacts,
 }
@@ -83,8 +84,8 @@ impl MdnRequest {
     /// Says why the request must not be answered (RFC 8098 §2.1, §2.2); `None` if it may be.
     /// `sending` says whether the owner was asked (`Manual`) or not (`Automatic`).
     ///
-    /// If not, only a request for one address that is the envelope sender is answered, and not one
-    /// in mail of lists and machines (RFC 3834 §2).
+    /// Without asking the owner, only a request for one address that is the envelope sender is
+    /// answered, and none in mail of lists and machines (RFC 3834 §2).
     #[must_use]
     pub fn reason_not_to_send(&self, sending: SendingMode) -> Option<String> {
         if self.facts.report.is_some() {
@@ -155,6 +156,7 @@ pub struct MdnDraft {
     pub subject: String,
     pub text: String,
     pub disposition: DispositionReport,
+    /// The whole original message, if it is returned.
     pub original: Option<Vec<u8>>,
 }
 

@@ -10,12 +10,12 @@
 //! - After a permanent failure the action and its dependants are removed, and the sender gets a
 //!   report if the kind says so. A submission is kept for its owner.
 //! - A reply that fails for good loses its told row, unless the address is bad, or needs SMTPUTF8
-//!   and the relay lacks it. Otherwise one failure would leave a sender without a reply for the
-//!   whole vacation.
+//!   and the relay lacks it. If the row stayed, one failure would leave a sender without a reply
+//!   for the whole vacation.
 //! - A failure that does not concern the message (connection, TLS, authentication) is temporary,
 //!   whatever the first digit of the reply code.
-//! - A destination (the domain of a recipient, or the relay) that refuses mail
-//!   temporarily, or cannot be reached, rests.
+//! - A destination (the domain of a recipient, or the relay) that refuses mail temporarily, or
+//!   cannot be reached, rests.
 
 pub mod by_hand;
 mod coalesce;
@@ -41,8 +41,9 @@ pub use schedule::{
     clamp_times, expire, is_delayed, next_step, order_deadline, recover,
 };
 
-/// The `last_error` of a submission while the queue is held, shown as its `smtpReply`. It is
-/// recognized by this text, which rows store. The reason concerns only the administrator.
+/// The `last_error` of a submission while the queue is held, shown as its `smtpReply`. Rows store
+/// this text and are recognized by it, so it must not change. It leaves out the reason, which
+/// concerns only the administrator.
 pub const HELD: &str = "451 4.3.2 nothing is sent at this site until its administrator has looked \
                         at the queue: it waits";
 

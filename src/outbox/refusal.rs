@@ -11,6 +11,7 @@ pub enum SmtpStage {
     /// RCPT, with the number of recipients of the same message that were accepted before.
     Recipient(usize),
     Data,
+    /// The end of the message, after its bytes.
     End,
 }
 
@@ -101,7 +102,8 @@ fn is_too_many(answer: &RelayAnswer, accepted: usize) -> bool {
 fn scope(stage: SmtpStage, status: [u8; 3]) -> RefusalScope {
     match (stage, status) {
         (SmtpStage::Sender, [_, 3, _]) => RefusalScope::Relay,
-        // RFC 3463 §3.2, 3.4, 3.5: the destination's system, the network to it, or its name fails.
+        // RFC 3463 §3.4, §3.5, §3.2: the destination's system, the network to it, or its name
+        // fails.
         (SmtpStage::Recipient(_), [_, 3 | 4, _] | [_, 1, 2 | 8]) => RefusalScope::Destination,
         (SmtpStage::Recipient(_), _) => RefusalScope::Recipient,
         _ => RefusalScope::Message,

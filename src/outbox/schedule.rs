@@ -77,7 +77,9 @@ pub const NOT_SENT: &str = "not-sent";
 pub struct RetrySchedule {
     /// The wait after the first failure. It doubles with each failure.
     pub first: Duration,
+    /// The longest wait, without jitter.
     pub longest: Duration,
+    /// How long a sent submission is kept for its owner.
     pub keep_sent: Duration,
 }
 

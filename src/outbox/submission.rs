@@ -3,8 +3,8 @@
 //! - The parameters are those of DSN (RFC 3461), FUTURERELEASE (RFC 4865), 8BITMIME, SIZE and
 //!   SMTPUTF8. The last three are checked and ignored: the queue sets them by what the message is.
 //! - Values are not encoded as xtext.
-//! - Without an ENVID, the Message-ID is used, so that a report without any part of the message
-//!   still names it (`model::EmailSubmission::matches_report`).
+//! - Without an ENVID, the Message-ID is used if it can be one, so that a report without any part
+//!   of the message still names it (`model::EmailSubmission::matches_report`).
 //! - Whether the account may send as the sender is not checked here.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub struct SubmissionOrder {
     pub ret: Option<DsnReturn>,
     /// ENVID= (RFC 3461 §4.4).
     pub envid: Option<String>,
-    /// Not in the past.
+    /// The message is not sent before this time, which is not in the past.
     pub send_at: UtcMillis,
 }
 
@@ -124,7 +124,7 @@ pub fn derive_envelope(
 }
 
 impl SubmissionOrder {
-    /// `message` is the message without Bcc.
+    /// `message` is the hash of the message without Bcc.
     #[must_use]
     pub fn into_action(
         self,

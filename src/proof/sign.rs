@@ -44,7 +44,8 @@ const SIGNED_FIELDS: [&str; 13] = [
     "Auto-Submitted",
 ];
 
-/// Shortest accepted RSA key. Verifiers must accept 1024 bits (RFC 8301 §3.2).
+/// The fewest bytes of an RSA public key (PKCS #1). Verifiers may ignore keys of less than 1024
+/// bits (RFC 8301 §3.2). The library already refuses keys of less than 2048 bits.
 const MIN_RSA_KEY_BYTES: usize = 128;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -44,12 +44,12 @@ use crate::message::header::Header;
 use crate::model::{Address, limits};
 use keys::KeyRecords;
 
-/// For SPF, and each DKIM key in parallel.
+/// The timeout divided by this is the time for SPF and, in parallel, for each DKIM key.
 const SPF_TIME_DIVISOR: u32 = 2;
-/// For DMARC, and ARC after it.
+/// The timeout divided by this is the time for DMARC, and as much again for ARC after it.
 const DMARC_TIME_DIVISOR: u32 = 4;
-/// For one query, which is sent twice: less than half in all, so that SPF goes on after a name
-/// without an answer (RFC 7208 §5.5).
+/// The timeout divided by this is the time for one query. A query is sent twice, in less than the
+/// time for SPF, so that SPF goes on after a name without an answer (RFC 7208 §5.5).
 const DNS_TIME_DIVISOR: u32 = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

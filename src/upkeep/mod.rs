@@ -67,6 +67,8 @@ impl Default for Settings {
     }
 }
 
+/// What a round did: `emails` and `threads` were purged, `thread_refs` forgotten, and `messages`,
+/// of `bytes` in all, deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RoundReport {
     /// Accounts of the round, without the site. If the round was stopped, some may not have had a
@@ -90,7 +92,7 @@ pub struct RoundReport {
     pub complete: bool,
 }
 
-/// `start` runs in a thread of its own, `round` in the caller's.
+/// The upkeep of a store. `start` runs it in a thread of its own, `round` in the caller's.
 #[derive(Debug, Clone)]
 pub struct Upkeep {
     store: Store,
@@ -207,7 +209,7 @@ impl Upkeep {
         Ok(true)
     }
 
-    /// A panic becomes an error, so that the other accounts go on.
+    /// Runs one step. A panic becomes an error, so that the other accounts go on.
     fn step(
         &self,
         task: Task,

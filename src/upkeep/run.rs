@@ -23,6 +23,7 @@ use crate::model::clock::Stopwatch;
 use crate::model::{AccountId, DataType};
 use crate::store::FoldSizes;
 
+/// How many times as long as a step the thread rests after it.
 const REST_FACTOR: u32 = 4;
 /// Shorter rests are added up until they reach this time.
 const MIN_REST: Duration = Duration::from_millis(5);
@@ -30,7 +31,8 @@ const BUSY_POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// The longest wait for other writers before a step, so that upkeep goes on under endless load.
 const MAX_YIELD: Duration = Duration::from_millis(50);
 const CLEAR_DELAY: Duration = Duration::from_millis(500);
-/// So that the round goes on however much mail arrives.
+/// Bounds the urgent steps between two steps of a round, so that the round goes on however much
+/// mail arrives.
 const URGENT_STEPS_PER_STEP: usize = 4;
 
 #[derive(Debug, Default)]

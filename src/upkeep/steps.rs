@@ -40,7 +40,8 @@ const HISTORY_NOTE_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 const THREAD_REF_SWEEP_INTERVAL: Duration = Duration::from_secs(7 * 24 * 3600);
 const MESSAGE_SWEEP_INTERVAL: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Waits until the commit is durable. Does nothing if the account no longer exists.
+/// Commits a change, and waits until it is durable. Changes nothing if the account no longer
+/// exists.
 fn commit<T: Default>(
     store: &Store,
     account: AccountId,
@@ -290,7 +291,8 @@ fn sweep_messages(
     commit_step(store, site, |txn| txn.sweep_blobs(MESSAGE_SWEEP_INTERVAL, MESSAGES_PER_STEP))
 }
 
-/// Also moves messages that an earlier version stored.
+/// Gives back the space of deleted messages, and moves messages that an earlier version stored in
+/// rows.
 fn reclaim_segments(
     store: &Store,
     _: AccountId,

@@ -15,7 +15,7 @@ use crate::model::{
     VacationResponse, keyword,
 };
 
-/// The days if the script does not say (RFC 5230 §4.1).
+/// The days between two replies if the script does not say (RFC 5230 §4.1).
 const DEFAULT_DAYS: u64 = 7;
 /// The most days between two replies (RFC 5230 §4.1).
 const MAX_DAYS: u64 = 365;
@@ -90,7 +90,7 @@ pub struct Script {
     pub reason: String,
     pub fcc: Option<Fcc>,
     /// These arguments as written, before variables are expanded. Without a handle, two actions
-    /// with the same ones are the same (RFC 5230 §4.2).
+    /// with the same ones and the same `mime` are the same (RFC 5230 §4.2).
     pub unexpanded: ScriptArguments,
 }
 

@@ -4,6 +4,7 @@
 //!   previous, so a reply counts for 30 to 60 minutes.
 //! - A reply is counted before it is committed, so that two deliveries cannot both send the last
 //!   reply that a limit allows. The caller refunds it if it is not sent.
+//! - `deliver` limits notifications of success in the same way, with a limiter of their own.
 
 use std::collections::HashMap;
 

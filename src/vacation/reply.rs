@@ -24,7 +24,7 @@ pub struct VacationReply {
     pub until: Option<UtcMillis>,
 }
 
-/// The most ids in References. Of a longer list, the first and the last ones are kept.
+/// The most ids in References. Of a longer list, the first one and the last ones are kept.
 const MAX_REFERENCES: usize = 20;
 /// The longest id that fits into one line with the name of its field (RFC 5322 §2.1.1).
 const MAX_ID_BYTES: usize = 980;

@@ -4,7 +4,7 @@
 //!   for no circle in particular.
 //! - Of these, the one in the language that the sender prefers is used (RFC 4647 §3.4), else the
 //!   first.
-//! - The response's own text is for no circle, and the first.
+//! - The response's own text is for no circle in particular, and comes first.
 
 use super::sender::layers;
 use crate::model::address::fold_domain;
@@ -23,7 +23,7 @@ pub(super) struct ReplyText<'a> {
 ///
 /// The organisation has the domains of the account's own addresses, their alias domains, and the
 /// domains that the response names; not their subdomains. An address within a tag (as in SRS) must
-/// be in one of them, too.
+/// be in one of these domains, too.
 #[must_use]
 pub fn circle(sender: &Address, identity: &Identity, response: &VacationResponse) -> Circle {
     let is_inside = |domain: &str| {
@@ -79,8 +79,8 @@ pub(super) fn reply_text<'a>(
     in_language_read.or(candidates.first()).copied().unwrap_or_default()
 }
 
-/// Whether a language tag matches a range: one is the other, or its beginning (RFC 4647 §3.4). `*`
-/// matches nothing.
+/// Whether a language tag and a range are equal, or one begins with all subtags of the other (RFC
+/// 4647 §3.4). `*` matches nothing.
 fn matches_language_range(tag: Option<&str>, range: &str) -> bool {
     let Some(tag) = tag.map(str::to_ascii_lowercase) else { return false };
     is_subtag_prefix(&tag, range) || is_subtag_prefix(range, &tag)

@@ -23,6 +23,7 @@ pub struct Arrival {
     pub from: EmailAddress,
     pub subject: String,
     pub unread: bool,
+    /// `None` if the message was answered.
     pub no_reply_reason: Option<String>,
 }
 

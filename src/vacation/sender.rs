@@ -29,7 +29,8 @@ pub(super) fn is_from_self(sender: &Address, is_own: impl Fn(&Address) -> bool) 
     unfolded_layers(sender).any(|address| is_own(&address) || is_own(&address.folded()))
 }
 
-/// The sender, then the address within its outermost tag, and so on, as they are written.
+/// The sender, then the address within its outermost tag, and so on, as they are written. `layers`
+/// returns them folded.
 ///
 /// The tags are BATV (`prvs=tag=user`), SRS (`SRS0=hash=time=domain=user` and the SRS1 around it),
 /// and VERP (`user+...=...`). An address within a tag is the sender's claim. It may be a reason for

@@ -134,7 +134,7 @@ fn upload_is_refused_for_bad_headers_type_size_and_concurrency() {
     let nobody = exchange(connect(&bed), "POST", &format!("/jmap/upload/{account}/"), &[], b"x");
     assert_eq!(nobody.status, 401);
 
-    // maxConcurrentUpload: four uploads that do not end, then another.
+    // maxConcurrentUpload: after four uploads that do not end, another one is refused.
     let ann = ann();
     let hold = || {
         let mut stream = connect(&bed);
@@ -147,7 +147,7 @@ fn upload_is_refused_for_bad_headers_type_size_and_concurrency() {
     };
     // The probing upload counts as well, so an unfinished upload may be refused because of it.
     let mut held = Vec::new();
-    bed.wait_until("429", Duration::from_secs(30), || {
+    bed.wait_until("an upload is refused", Duration::from_secs(30), || {
         held.push(hold());
         upload(&[], 1).status == 429
     });
@@ -158,7 +158,8 @@ fn upload_is_refused_for_bad_headers_type_size_and_concurrency() {
     );
     assert!(more.field("retry-after").is_some());
     drop(held);
-    bed.wait_until("200", Duration::from_secs(10), || upload(&[], 1).status == 200);
+    let is_accepted = || upload(&[], 1).status == 200;
+    bed.wait_until("uploads are accepted again", Duration::from_secs(10), is_accepted);
     bed.finish();
 }
 

@@ -80,7 +80,7 @@ fn check_writes_nothing_and_creates_no_store() {
         .unwrap()
         .deliver("zoe@example.net", &["ann@example.org"], &message)
         .unwrap();
-    // After a crash everything is in the write-ahead log, and stays there.
+    // After a crash the newest rows are only in the journal, and stay there.
     bed.kill();
     let before = files(&data);
     for _ in 0..2 {

@@ -79,7 +79,7 @@ fn deliver_exits_with_code_for_pipe_transport() {
     ] {
         assert_eq!(deliver(message, &[&from, to].concat()), Some(code), "{what}");
     }
-    assert_eq!(bed.list_mail("ann@example.org").len(), 1, "delivered again as a second copy");
+    assert_eq!(bed.list_mail("ann@example.org").len(), 1, "a repetition stores no second copy");
     for null in ["", "<>", "MAILER-DAEMON"] {
         assert_eq!(deliver(&message, &["-f", null, "ann@example.org"]), Some(0), "{null}");
     }

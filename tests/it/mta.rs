@@ -147,8 +147,9 @@ address_verify_poll_delay = 1s
         self.postqueue("-j").is_empty()
     }
 
-    /// Has every waiting message tried again at once. Without this, one that the queue manager
-    /// found locked by an earlier attempt ("skipped, still being delivered") waits for minutes.
+    /// Makes Postfix try every waiting message again at once. Without this, a message that the
+    /// queue manager found locked by an earlier attempt ("skipped, still being delivered") waits
+    /// for minutes.
     pub(crate) fn flush(&self) {
         self.postqueue("-f");
     }

@@ -1,6 +1,6 @@
 //! An exceeded disk quota (EDQUOT), and a sync that fails (EIO).
 //!
-//! - While the quota is exceeded, mail is refused for now. With room again it is taken.
+//! - While the quota is exceeded, mail is deferred. When there is room again, mail is accepted.
 //! - After a failed sync the store accepts no more writes, and the service stops feeding the
 //!   watchdog, so that systemd restarts it.
 //! - No acknowledged message is lost.
@@ -22,8 +22,9 @@ use crate::report_missing;
 
 const ANN: &str = "ann@example.org";
 
-/// The source of the library: while the file `QUOTA_EXCEEDED` exists, writes to files in the folder
-/// `QUOTA_FOLDER` fail; while `SYNC_FAILS` exists, their syncs do.
+/// The source of the library. Its environment variables name paths: while the file `QUOTA_EXCEEDED`
+/// exists, writes to files in the folder `QUOTA_FOLDER` fail; while the file `SYNC_FAILS` exists,
+/// syncs of these files fail.
 const SHIM: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -105,7 +106,8 @@ fn receive_notifications(notify: &UnixDatagram) -> Vec<String> {
     all
 }
 
-/// Starts the service with the library and an account. `None` without a C compiler.
+/// Starts the service with the library and an account. Returns also the path of the file that
+/// `variable` names, and the socket of `sd_notify(3)`. `None` without a C compiler.
 fn start(variable: &'static str) -> Option<(TestBed, PathBuf, UnixDatagram)> {
     let mut bed = TestBed::new("");
     let library = compile_shim(&bed.dir)?;

@@ -170,6 +170,7 @@ fn known_correspondents_are_those_whom_the_owner_has_written_to() {
         fixture.decide("SRS0=ab12=XY=example.net=bob@attacker.example", 10),
         "not-in-audience"
     );
+    // Within a tag of its own domain an address counts, but the owner has not written to zoe.
     assert_eq!(fixture.decide("SRS0=ab12=XY=example.net=zoe@example.net", 11), "not-in-audience");
     fixture.edit_response(|response| {
         (response.audience, response.copies) = (Audience::Everyone, true);

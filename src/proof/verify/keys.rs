@@ -21,7 +21,7 @@ use mail_auth::{
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// By DNS name, in the form in which mail-auth writes the names.
+/// The result of each lookup, by DNS name in the form in which mail-auth writes the names.
 #[derive(Default)]
 pub(super) struct KeyRecords(HashMap<Box<str>, TxtRecord>);
 
@@ -78,7 +78,7 @@ fn needs_key(result: &DkimResult) -> bool {
     matches!(result, DkimResult::TempError(_))
 }
 
-/// What stands for a key without an answer.
+/// The record for a key whose lookup got no answer.
 fn unanswered() -> TxtRecord {
     TxtRecord::Error(Error::Dns(DnsError::Resolver("no answer".into())))
 }

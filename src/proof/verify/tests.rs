@@ -239,7 +239,7 @@ async fn silent_key_server_hides_no_failure() {
         reasons[0].as_deref(),
         Some("spf=fail smtp.mailfrom=mail.example.net, no aligned dkim=pass")
     );
-    // A valid signature below many such is still found.
+    // A valid signature is found even below many whose keys get no answer.
     let keys = (0..20).map(|n| foreign_signature(&zone, &format!("evil{n}.example"), "silent"));
     let keys: Vec<u8> = keys.flatten().collect();
     let signer = zone.signer("example.net", "s");
@@ -251,7 +251,7 @@ async fn silent_key_server_hides_no_failure() {
         .await,
         PASSES
     );
-    // If the key of the sender itself is not answered, nothing is proved.
+    // If the sender's own key gets no answer, nothing is proved.
     let own = foreign_signature(&zone, "example.net", "silent");
     assert_eq!(
         is_forger(&zone, &TestMessage::from("bob@example.net").with_fields_above(&own)).await,

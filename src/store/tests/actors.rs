@@ -58,7 +58,7 @@ fn pick(store: &Store, rng: &mut SeededRng) -> Option<EmailId> {
     all.get(at).map(|(id, _)| *id)
 }
 
-/// Delivers emails with random times and thread keys. `who` makes messages of its own.
+/// Delivers emails with random times and thread keys. Each `who` has messages of its own.
 fn deliver_emails(store: &Store, who: u32, times: u32) {
     let mut rng = SeededRng::of(who.into());
     for n in 0..times {

@@ -180,7 +180,7 @@ fn told_rows_expire_once_the_response_is_over() {
     fixture.clock.advance(MS);
     assert!(expire() && !expire());
     assert_eq!(fixture.rows(Table::VacationTold), 0);
-    // At the boundary of the retention.
+    // A row that is written after the end is kept for the retention.
     fixture.done(|txn| txn.remember_told(&ToldKey([9; 32]), &bob, &memory)).unwrap();
     fixture.clock.advance(DAY - MS);
     expire();

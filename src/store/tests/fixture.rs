@@ -42,7 +42,7 @@ impl Fixture {
         self.on(ACCOUNT, change)
     }
 
-    /// Delivers message `n` by `commit_message`, which gives the message row a time.
+    /// Delivers message `n` to the Inbox, as received at `n` milliseconds.
     pub(super) fn deliver(&self, n: u32, keys: &[u8]) -> EmailId {
         self.deliver_to(ACCOUNT, n, keys).unwrap()
     }

@@ -368,7 +368,8 @@ fn a_destroyed_mailbox_leaves_no_rows_and_its_tombstone_is_reported_until_purged
     assert_clean(&fixture.store);
 }
 
-/// Makes rows of all kinds that upkeep handles.
+/// Makes rows that upkeep deletes: emails, a destroyed mailbox, a restored email. Runs upkeep on
+/// four days.
 fn make_rows_for_upkeep(fixture: &Fixture) -> Result<(), Error> {
     for n in 0..6u8 {
         fixture.deliver_to(ACCOUNT, n.into(), &[n % 3])?;

@@ -33,6 +33,7 @@ enum ListingAct {
         filter: usize,
         limit: usize,
     },
+    /// Takes the role Trash from its mailbox. Mailbox 2 or 3 gets it.
     Trash {
         uid: u32,
     },
@@ -57,7 +58,7 @@ enum ListingAct {
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// The mailboxes are those that the numbers 0 to 3 of the operations mean; 0 is all mail.
+/// `boxes` has the mailboxes that the numbers 0 to 3 of the operations mean; 0 is all mail.
 struct ListingWorld {
     store: Store,
     clock: Arc<FixedClock>,

@@ -52,7 +52,7 @@ impl ObjectClient {
         for id in changes.created.iter().chain(&changes.updated) {
             match snapshot.object(ACCOUNT, *id).unwrap() {
                 Some(object) => drop(self.known.insert(*id, object)),
-                None => panic!("{id} was told of and is not there"),
+                None => panic!("{id} was reported and is not there"),
             }
         }
         for id in &changes.destroyed {

@@ -8,7 +8,7 @@ fn open(dir: &Path) -> Result<Store, Error> {
 }
 
 #[test]
-fn redeemed_commits_are_there_after_reopening() {
+fn acknowledged_commits_are_there_after_reopening() {
     let dir = tempfile::tempdir().unwrap();
     let (id, secrets) = {
         let store = open(dir.path()).unwrap();
@@ -70,10 +70,10 @@ fn a_store_with_a_missing_or_cut_earlier_part_of_the_journal_does_not_open() {
     let whole = crash(dir.path());
     let segments = segments_of(whole.path());
     assert!(segments.len() > 3, "{}", segments.len());
-    for (damage, segment) in [(false, 0), (false, 1), (true, 0), (true, 2)] {
+    for (is_cut, segment) in [(false, 0), (false, 1), (true, 0), (true, 2)] {
         let damaged = crash(dir.path());
         let segment = &segments_of(damaged.path())[segment];
-        if damage {
+        if is_cut {
             let half = std::fs::metadata(segment).unwrap().len() / 2;
             std::fs::File::options().write(true).open(segment).unwrap().set_len(half).unwrap();
         } else {

@@ -20,7 +20,7 @@ fn ids() -> impl Iterator<Item = EmailId> {
     (1..=EMAILS).map(|n| EmailId(n * n * 5 + n))
 }
 
-/// The listing must have at least `levels` levels.
+/// Adds the rows of a listing of `ids` to `puts`. Its ranks must reach level `levels`.
 fn listing(
     ranking: Ranking,
     filter: ListingFilter,
@@ -46,7 +46,7 @@ fn listing(
 }
 
 /// Reads the difference from every position, and the position of each of its emails. `is_in_both`
-/// gets the number of an email; 0 is the newest.
+/// says whether the email with a number is in both listings; 0 is the newest.
 fn every_position(key: u8, is_in_both: impl Fn(u64) -> bool) {
     let ranking = Ranking { key: [key; 16], above: 0, below: 0 };
     let both: Vec<EmailId> =

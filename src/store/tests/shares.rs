@@ -93,7 +93,7 @@ fn a_removed_account_leaves_no_shares() {
     fixture
         .on(BOB, |txn| txn.update_mailbox(INBOX, |row| row.shares = [(ACCOUNT, 1)].into()))
         .unwrap();
-    // Bob's account is removed at once, and the shares with it in steps.
+    // Bob's account is removed at once, and what others share with Bob in steps.
     assert!(!fixture.on(BOB, |txn| txn.erase(999)).unwrap());
     assert_clean(&fixture.store);
     assert_eq!(fixture.store.snapshot().accounts_shared_with(ACCOUNT).unwrap(), []);

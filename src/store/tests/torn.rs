@@ -80,9 +80,9 @@ fn a_store_with_damage_before_the_end_of_the_log_does_not_open() {
     {
         let damaged = root.path().join(format!("damaged-{case}"));
         copy_store(&dir, &damaged);
-        let mut octets = whole.clone();
-        octets[at] ^= 1;
-        fs::write(log(&damaged), octets).unwrap();
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        fs::write(log(&damaged), bytes).unwrap();
         match open(&damaged) {
             Err(Error::Open(why)) => {
                 assert!(why.contains("damaged") && why.contains("backup"), "{why}");

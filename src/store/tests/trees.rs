@@ -81,7 +81,7 @@ struct TreeWorld {
     changed: Vec<(ModSeq, MailboxUid, bool)>,
     /// The changes of the Trash. These recount all mailboxes, and counts may stay the same.
     recounted: Vec<ModSeq>,
-    /// When the mailboxes were destroyed that are not purged yet.
+    /// When each destroyed mailbox that is not purged yet was destroyed.
     ended: Vec<ModSeq>,
     low: ModSeq,
 }
@@ -182,7 +182,7 @@ impl TreeWorld {
     fn act(&mut self, act: &TreeAct) {
         match act {
             TreeAct::Create { name, parent, role } if self.boxes.len() < 6 => {
-                // The last mailbox never existed.
+                // A number beyond the mailboxes means one that never existed.
                 let parent = parent.map(|at| self.at(at).unwrap_or(MailboxUid(999)));
                 let settings =
                     MailboxSettings { name, parent, role: *role, sort_order: 0, subscribed: true };

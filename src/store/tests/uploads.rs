@@ -19,7 +19,7 @@ fn put(fixture: &Fixture, user: AccountId, raw: &[u8]) -> Result<UploadRow, Erro
 fn is_there(fixture: &Fixture, user: AccountId, raw: &[u8]) -> bool {
     let found =
         fixture.store.snapshot().upload_part(ACCOUNT, user, &hash(raw), 0..u64::MAX).unwrap();
-    assert!(found.as_deref().is_none_or(|octets| octets == raw));
+    assert!(found.as_deref().is_none_or(|bytes| bytes == raw));
     found.is_some()
 }
 

@@ -1,6 +1,6 @@
 """A session of a user, by jmapc. Usage: jmapc_session.py HOST:PORT USER OTHER PASSWORD
 
-Each step proves what it did by asking anew; the last line says that all was as it should be.
+Each step reads back what it changed. The last line is printed only if every step succeeded.
 """
 
 import pathlib
@@ -108,13 +108,13 @@ snippet = ask(client, SearchSnippetGet(ids=found.ids, filter=condition)).data[0]
 assert "<mark>zyzzyva</mark>" in snippet.preview, snippet
 step(f"searched: {snippet.preview.strip()}")
 
-# Push: what others do is heard of, and what we do too.
-heard = []
+# Push: changes are reported, whoever made them.
+pushed = []
 
 
 def listen():
     for event in client.events:
-        heard.append(event.data.changed[client.account_id])
+        pushed.append(event.data.changed[client.account_id])
 
 
 threading.Thread(target=listen, daemon=True).start()
@@ -139,9 +139,9 @@ gone = ask(
     ),
 )
 assert lunch in gone.removed and not gone.added, gone
-step("flags are set, and it is moved")
+step("an email got keywords and was moved")
 
-# A mailbox of our own.
+# A mailbox is created and renamed.
 made = ask(client, MailboxSet(create={"new": Mailbox(name="Projekte 2027", parent_id=boxes["archive"].id)}))
 project = made.created["new"].id
 ask(client, EmailSet(update={lunch: {f"mailboxIds/{project}": True}}))
@@ -150,7 +150,7 @@ named = ask(client, MailboxGet(ids=[project])).data[0]
 assert (named.name, named.total_emails) == ("Projects", 1), named
 step("a mailbox is made and renamed")
 
-# An attachment is uploaded, a draft is written with it, and sent; the draft becomes what was sent.
+# An attachment is uploaded, a draft is created with it and sent. The draft becomes the sent email.
 identity = next(one for one in ask(client, IdentityGet()).data if one.email == USER)
 folder = pathlib.Path(tempfile.mkdtemp())
 (folder / "Grüße.txt").write_bytes("Grüße aus Rom\r\n".encode() * 1000)
@@ -190,7 +190,7 @@ after = ask(client, EmailGet(ids=[sent], properties=["keywords", "mailboxIds"]))
 assert after.keywords == {"$seen": True} and after.mailbox_ids == {boxes["sent"].id: True}, after
 step("a draft is written, sent, and filed in Sent")
 
-# It goes through Postfix to the other, who sees it arrive.
+# The message goes through Postfix, and the other user sees it arrive.
 inbox = EmailQueryFilterCondition(in_mailbox=mailboxes(other)["inbox"].id)
 eventually("the mail arrives", lambda: len(ask(other, EmailQuery(filter=inbox)).ids) == 1)
 arrived = ask(
@@ -212,17 +212,20 @@ assert status.undo_status == jmapc.models.UndoStatus.FINAL, status
 assert list(status.delivery_status) == [OTHER], status
 step(f"it arrived: {status.delivery_status[OTHER].smtp_reply}")
 
-# The vacation.
+# The vacation response is set.
 custom(client, "VacationResponse/set", {"update": {"singleton": {"isEnabled": True, "textBody": "In Rome."}}})
 response = custom(client, "VacationResponse/get", {"ids": None})["list"][0]
 assert response["isEnabled"] and response["textBody"] == "In Rome.", response
 step("the vacation is set")
 
-# What happened was heard.
-eventually("an event", lambda: any(change.email for change in heard) and any(change.mailbox for change in heard))
-step(f"heard {len(heard)} changes")
+# The changes were pushed.
+eventually(
+    "an event",
+    lambda: any(change.email for change in pushed) and any(change.mailbox for change in pushed),
+)
+step(f"{len(pushed)} changes were pushed")
 
-# Destroyed for good.
+# The email and the mailbox are destroyed.
 ask(client, EmailSet(destroy=[lunch]))
 assert ask(client, EmailGet(ids=[lunch])).not_found == [lunch]
 ask(client, MailboxSet(destroy=[project]))

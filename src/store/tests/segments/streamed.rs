@@ -8,8 +8,8 @@ fn a_streamed_message_is_stored_once_and_only_if_it_is_the_message() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::open(dir.path(), &options());
     bed.deliver_streamed(1, 90_000);
-    let names = || segment_files(dir.path()).len();
-    let before = names();
+    let count = || segment_files(dir.path()).len();
+    let before = count();
     // The same message again, streamed and not.
     for n in [2, 3] {
         let raw = raw(1, 90_000);
@@ -17,7 +17,7 @@ fn a_streamed_message_is_stored_once_and_only_if_it_is_the_message() {
         let id = file_streamed(&bed.store, n, &raw, streamed);
         bed.mail.insert(id, raw);
     }
-    assert_eq!(names(), before, "the second file is deleted");
+    assert_eq!(count(), before, "the second file is deleted");
     // What was streamed has bytes before the header that are no part of the message.
     let raw_4 = raw(4, 20_000);
     let other = stream(&bed.store, &[b"\r\n", &raw_4[..]].concat());
@@ -25,7 +25,7 @@ fn a_streamed_message_is_stored_once_and_only_if_it_is_the_message() {
     bed.mail.insert(id, raw_4);
     // A short one belongs into its row.
     bed.deliver_streamed(5, 100);
-    assert_eq!(names(), before);
+    assert_eq!(count(), before);
     assert_has(&bed.store, &bed.mail);
     bed.reopen(dir.path(), &options());
 }
@@ -35,7 +35,7 @@ fn streamed_messages_stay_where_they_are_until_they_are_dead() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::open(dir.path(), &options());
     let large: Vec<EmailId> = (0..12).map(|n| bed.deliver_streamed(n, 70_000)).collect();
-    // Full segments are so long that all of these are short.
+    // Compared with full segments of 4 MiB, all of these are short.
     let mut bed = bed.reopen(dir.path(), &Options { segment_bytes: 4 << 20, ..options() });
     bed.deliver(99, 2000);
     let before = segment_files(dir.path());

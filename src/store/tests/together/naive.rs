@@ -46,7 +46,7 @@ impl Naive {
         }
     }
 
-    /// As a store has it.
+    /// Reads an account from a store.
     pub(super) fn of(store: &Store, account: AccountId) -> Self {
         let snapshot = store.snapshot();
         let emails = snapshot.emails(account, None, 10_000).unwrap().into_iter();
