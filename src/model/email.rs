@@ -187,8 +187,8 @@ pub struct SearchWords {
 }
 
 impl SearchWords {
-    /// `words` has the hash of each word and the end of its positions in `positions`. They begin
-    /// where those of the word before end.
+    /// Takes the hash of each word with the end of its positions in `positions`; they begin where
+    /// those of the word before end.
     #[must_use]
     pub fn new(words: Vec<(u32, u32)>, positions: Vec<u32>) -> Self {
         Self { words, positions }
