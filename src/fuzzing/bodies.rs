@@ -9,7 +9,7 @@ use crate::model::{EmailAddress, UtcMillis, limits};
 use crate::outbox::Reporter;
 use crate::outbox::mdn::{MdnDraft, MdnRequest, compose_notification};
 
-/// The index is the number of the encoding for [`Decoder`].
+/// The index is the number of the encoding for [`Decoder`], which has none for the last.
 const ENCODINGS: [&str; 5] = ["8bit", "quoted-printable", "base64", "x-uuencode", "x-odd"];
 const CHARSETS: [&str; 22] = [
     "us-ascii",

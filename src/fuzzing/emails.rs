@@ -204,7 +204,7 @@ fn call(context: &Context, name: &str, arguments: &Json) -> Json {
     answer[1].clone()
 }
 
-/// All inputs share this service with one empty account; with the id of its Inbox.
+/// Returns the service with one empty account that all inputs share, and the id of the Inbox.
 fn service() -> &'static (Context, AccountId, String) {
     static SERVICE: OnceLock<(Context, AccountId, String)> = OnceLock::new();
     SERVICE.get_or_init(|| {

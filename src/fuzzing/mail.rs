@@ -124,7 +124,7 @@ fn check_rows(rows: &MessageRows, data: &[u8]) {
 /// Checks that the trace prefix has exactly three fields, and that a delivery report about the
 /// message is well formed. Field values of the message stand in for what a client sends.
 fn check_trace(data: &[u8], facts: &AutoReplyFacts) {
-    // RFC 5321 §4.5.3.1.
+    // The values of a client are bounded (RFC 5321 §4.5.3.1).
     let values = fields(data)
         .take(4)
         .map(|field| String::from_utf8_lossy(field.value).chars().take(200).collect());
@@ -207,7 +207,7 @@ fn check_entity(message: &[u8]) {
 }
 
 /// An account that has told no sender and has no correspondents, with the addresses of the
-/// identity.
+/// identity, if there is one.
 struct FuzzLookup<'a>(Option<&'a Identity>);
 
 impl vacation::AccountLookup for FuzzLookup<'_> {

@@ -38,7 +38,7 @@ pub use truth::{damage, store};
 
 pub type FuzzBody = fn(&[u8]);
 
-/// With the names of their targets.
+/// All bodies, with the names of their targets.
 pub const BODIES: &[(&str, FuzzBody)] = &[
     ("address", address),
     ("command", command),
@@ -99,8 +99,8 @@ impl InputRng {
         usize::try_from(self.number() % (max as u64 + 1)).unwrap_or(0)
     }
 
-    /// Splits `data` into pieces of random length, of `about` bytes on average (not 0). Some may be
-    /// empty.
+    /// Splits `data` into pieces of random length, of `about` bytes on average. `about` must not be
+    /// 0. Some pieces may be empty.
     fn pieces<'a>(&mut self, data: &'a [u8], about: usize) -> Vec<&'a [u8]> {
         let mut rest = data;
         let mut pieces = Vec::new();

@@ -56,7 +56,7 @@ impl std::fmt::Debug for LmtpTranscript {
     }
 }
 
-/// Recipients `unknown@` are refused, and `full@` are over quota at the end of the message.
+/// Runs a session with a driver that refuses `unknown@`, and answers "full" for `full@`.
 fn run_session(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
     let mut session = Session::new(settings.clone());
     let mut transcript =
@@ -175,8 +175,8 @@ fn check_replies(replies: &[u8], settings: &Settings) {
     assert!(count <= 3 + errors + commands * settings.max_recipients, "{count} replies");
 }
 
-/// A stuffed message comes back unchanged, and unstuffing does not depend on how the bytes are
-/// split.
+/// Stuffs and unstuffs any bytes as a message. It comes back unchanged, and unstuffing does not
+/// depend on how the bytes are split.
 pub fn dot(data: &[u8]) {
     let data = bounded(data);
     let mut message = data.to_vec();

@@ -22,8 +22,8 @@ use crate::store::table::keys::*;
 use crate::store::table::{self, Table, decode_key};
 use crate::store::{AccountStateRow, DeliveryRow, EncodedMessage, Error, Folds, Thread, ToldRow};
 
-/// Decodes any bytes as a row of each type. The result is a row, which in most cases is encoded and
-/// must decode to itself; or an error that names the key of the damaged row.
+/// Decodes any bytes as a row of each type. A row of most types must be the same after it is
+/// encoded and decoded again. An error must name the key of the damaged row.
 pub fn row(data: &[u8]) {
     let data = bounded(data);
     check_row::<AccountRow>(data);
@@ -216,7 +216,7 @@ impl KeyFields {
         BlobHash(self.hash)
     }
 
-    /// The fields of these keys have a fixed width, except for `SameActionKey`.
+    /// Checks the keys of most tables.
     fn check_keys(&self, other: &Self) {
         let all = [self, other];
         agree::<table::Accounts>(all.map(|of| AccountKey { account: of.account }));

@@ -18,8 +18,10 @@ pub struct AutoReplyFacts {
     /// An Auto-Submitted field whose keyword is not `no` (RFC 3834 §5); or the subject of an
     /// out-of-office reply, in a message that answers another.
     pub auto_submitted: Option<String>,
-    /// A field of a mailing list (RFC 2369, RFC 2919, and older ones).
+    /// A field of a mailing list (RFC 2369, RFC 2919, and older ones), or an X-Loop that is not
+    /// empty.
     pub list: Option<String>,
+    /// A Precedence field with a word of bulk or automatic mail.
     pub precedence: Option<String>,
     /// A field that asks for no automatic answer, such as X-Auto-Response-Suppress, or one that
     /// only programs write, such as X-Autoreply.

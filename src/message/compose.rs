@@ -31,11 +31,10 @@ pub struct Draft {
     pub date: UtcMillis,
     /// Without angle brackets.
     pub message_id: String,
-    /// The ids of In-Reply-To and `references` are without angle brackets. Invalid ones are left
-    /// out.
+    /// Without angle brackets, as in `references`. Invalid ids are left out.
     pub in_reply_to: Vec<String>,
     pub references: Vec<String>,
-    /// With ASCII values.
+    /// Further fields, with ASCII values.
     pub fields: Vec<(&'static str, &'static str)>,
     pub text: String,
     pub html: Option<String>,

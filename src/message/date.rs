@@ -45,7 +45,7 @@ pub(super) fn parse_obsolete(value: &[u8]) -> Option<SentAt> {
     Some(SentAt { at: UtcMillis(at), offset_minutes })
 }
 
-/// The number of days of a month, which is 1 to 12.
+/// Returns the number of days of a month from 1 to 12.
 pub(super) fn days_in_month(year: i64, month: u8) -> u8 {
     let leap = year.rem_euclid(4) == 0 && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0);
     match month {

@@ -1,7 +1,7 @@
 //! Encodes a MIME entity that a script gives as text (RFC 5230 §4.8) so that every relay accepts
 //! it. The result has the fields that describe the body (RFC 2045 §9), and lines of ASCII.
 //!
-//! - A part that names no encoding and needs one becomes quoted-printable.
+//! - A part that needs an encoding and has none becomes quoted-printable.
 //! - A message within the entity is left as it is (RFC 2046 §5.2.1). If the content then is not
 //!   ASCII, it is declared as 8-bit.
 
@@ -16,8 +16,8 @@ const MAX_FIELD_BYTES: usize = 900;
 const MAX_LINE_BYTES: usize = 998;
 const DEFAULT_TYPE: &str = "text/plain; charset=utf-8";
 
-/// Returns the Content fields, each once and on one line, with a type and an encoding; and the
-/// content. `text` is in CRLF lines without controls.
+/// Returns the `Content-` fields, each once and on one line, and the content. The fields always
+/// have a type and an encoding. `text` is in CRLF lines without controls.
 #[must_use]
 pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
     let is_content_field =
@@ -169,7 +169,7 @@ mod tests {
                     Subject: x\n\nGrüße\n--b--\n";
         let (fields, content) = entity(&crlf(text));
         let bits = fields.iter().find(|(name, _)| name == "Content-Transfer-Encoding").unwrap();
-        // The text of the inner message may be encoded, the inner message itself never.
+        // If the inner message is not ASCII, the content is declared as 8-bit.
         assert!(
             content.contains("Content-Type: message/rfc822\r\n\r\nSubject: x\r\n"),
             "{content}"

@@ -56,7 +56,7 @@ const URL_FIELDS: [&str; 6] =
     ["List-Help", "List-Unsubscribe", "List-Subscribe", "List-Post", "List-Owner", "List-Archive"];
 const RAW_FIELDS: [&str; 2] = ["Return-Path", "Received"];
 
-/// Whether the grammar of this field does not allow an empty value (RFC 5322 §3.6).
+/// Whether the grammar of this field requires a value (RFC 5322 §3.6, RFC 2369).
 #[must_use]
 pub fn needs_value(name: &str) -> bool {
     [&ADDRESS_FIELDS[..], &ID_FIELDS, &DATE_FIELDS, &URL_FIELDS]

@@ -172,7 +172,7 @@ impl<'a> FoldedLines<'a> {
         }
     }
 
-    /// Returns where the body of `raw` begins, once all its lines were read here.
+    /// Returns where the body of `raw` begins. All lines must have been read by `next` before.
     fn body_offset(&self, raw: &[u8]) -> usize {
         let read = raw.len().min(limits::MAX_HEADER_BYTES);
         let (line, _) = split_line(self.rest);
@@ -217,6 +217,7 @@ struct Fields<'a> {
     lines: FoldedLines<'a>,
     /// The charset of the body. Set when the first value that is not UTF-8 is found.
     declared: Option<Option<CharsetCodec>>,
+    /// Whether the first line that is no field ends the iteration (`leading_fields`).
     strict: bool,
 }
 

@@ -36,12 +36,12 @@ impl Occurrences {
             self.0 = divided;
             self.sort_buckets(&ends);
         }
-        // A field that occurs twice has one position.
+        // The name of a field that occurs twice was pushed twice, with the same position.
         self.0.dedup();
         words_of(&self.0)
     }
 
-    /// Sorts each bucket that is not in order, which are few: the words of a bucket are mostly the
+    /// Sorts each bucket that is not in order. Few are not: the words of a bucket are mostly the
     /// same, and their positions were pushed in order.
     fn sort_buckets(&mut self, ends: &[u32]) {
         for at in 1..self.0.len() {

@@ -57,7 +57,7 @@ fn without_trailers(mut rest: &str) -> &str {
 fn without_leaders(mut rest: &str) -> &str {
     loop {
         rest = rest.trim_start();
-        // One walk over the blobs serves both rules, so that many of them take linear time.
+        // One walk over the blobs (`[...]`) serves both rules: many of them take linear time.
         let mut after_last_blob = rest;
         let mut ahead = rest;
         while let Some(next) = after_blob(ahead) {

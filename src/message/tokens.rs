@@ -106,7 +106,8 @@ impl TokenSink for HashedTokens<'_> {
     }
 }
 
-/// Hashes of short words that a thread met last, so that frequent words are not hashed each time.
+/// Hashes of the short words that this thread of the process met last: frequent words are not
+/// hashed each time.
 struct HashMemo {
     /// The key of the hashes.
     secret: [u8; 16],

@@ -48,7 +48,7 @@ named!(Circle { Organisation = "organisation", Outside = "outside" });
 pub struct Variant {
     /// The language of the text (RFC 5646), in lower case.
     pub language: Option<String>,
-    /// The senders who get this text; `None` for all senders.
+    /// The senders who get this text; `None` for those whose circle has no variant of its own.
     pub circle: Option<Circle>,
     pub subject: Option<String>,
     pub text_body: Option<String>,

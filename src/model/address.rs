@@ -35,8 +35,8 @@ impl Address {
         Self { local: local.into(), domain: domain.into() }
     }
 
-    /// Parses `user@domain` as people write it; the local part may be quoted. Blanks around it are
-    /// ignored. Letter case and U-labels are kept.
+    /// Parses `user@domain` as people write it; the local part may be quoted. Blanks around the
+    /// whole are ignored. Letter case and U-labels are kept.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let (local, domain) = split(text)?;
         Ok(Self { local: local.into_owned(), domain: domain.to_owned() })
@@ -149,7 +149,7 @@ fn push_reversed(local: &str, domain: &str, out: &mut String) {
     }
 }
 
-/// Whether lower case is the form in which a domain is compared.
+/// Whether a domain only needs lower case, and no IDNA, to be compared.
 fn is_plain_domain(domain: &str) -> bool {
     domain.is_ascii() && !domain.contains("xn--")
 }

@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn every_email_id_survives_as_a_blob_id() {
-        // The first digits of these ids look like the letter that is cut off.
+        // The digits of the second and the third begin with `e`, like the letter that is cut off.
         let ids = [0, 0x7000_0000_0000_0000, 0x7777_7777_7777_7777, u64::MAX];
         for id in ids.map(EmailId) {
             assert_eq!(BlobId::email(id).to_string().parse(), Ok(BlobId::email(id)));

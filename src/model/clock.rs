@@ -15,8 +15,7 @@ use jiff::{Span, Timestamp};
 pub use fixed::FixedClock;
 
 /// An instant, in milliseconds since 1970-01-01T00:00:00Z. The calendar of `jiff::Timestamp` has
-/// the years -9999 to 9999, without their first day and their last two. Texts and days of instants
-/// beyond it are those of the instant 0.
+/// the days -9999-01-02 to 9999-12-30. Beyond it, texts and days are those of the instant 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct UtcMillis(pub i64);
 

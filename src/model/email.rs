@@ -187,7 +187,8 @@ pub struct SearchWords {
 }
 
 impl SearchWords {
-    /// Makes a list of hashes, each with the end of its positions in `positions`.
+    /// Takes the hash of each word with the end of its positions in `positions`; they begin where
+    /// those of the word before end.
     #[must_use]
     pub fn new(words: Vec<(u32, u32)>, positions: Vec<u32>) -> Self {
         Self { words, positions }
@@ -203,7 +204,7 @@ impl SearchWords {
         u32::try_from(self.positions.len()).unwrap_or(u32::MAX)
     }
 
-    /// The words in their order.
+    /// Returns the words in the order in which they were added.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = SearchWord<'_>> {
         let mut start = 0;
         self.words.iter().map(move |(hash, end)| {
@@ -242,8 +243,8 @@ pub enum Token {
 pub struct Tokens {
     /// Ascending by hash, without duplicates.
     pub words: SearchWords,
-    /// Ascending and without duplicates, with field bits: addresses with the domain reversed,
-    /// List-Id, Message-ID.
+    /// Ascending and without duplicates, with field bits: addresses with the domain reversed, ids,
+    /// and media types of attachments.
     pub texts: Vec<(String, u16)>,
 }
 

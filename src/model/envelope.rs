@@ -62,7 +62,8 @@ pub struct OriginalRecipient {
     pub address: String,
 }
 
-/// The events of which the sender wants reports: NOTIFY= of RFC 3461 §4.1.
+/// The events of which the sender wants reports: NOTIFY= of RFC 3461 §4.1. All are false if the
+/// sender gave no NOTIFY.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DsnNotify {
     pub never: bool,

@@ -104,9 +104,9 @@ number_id!(
     AccountId, u32, 'a'
 );
 number_id!(
-    /// The id of an email in an account: 48 bits of *reversed* `receivedAt` in ms, then 16 bits
-    /// that tell equal times apart. Ascending order is newest first. An id may come again after
-    /// its email is purged.
+    /// The id of an email in an account: the largest number of 48 bits less `receivedAt` in ms,
+    /// then 16 bits that tell equal times apart. Ascending order is newest first. An id may be
+    /// given again after its email is purged.
     EmailId, u64, 'e'
 );
 number_id!(

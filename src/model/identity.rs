@@ -6,8 +6,8 @@ use super::address::Address;
 pub struct Identity {
     pub primary: Address,
     pub name: Option<String>,
-    /// All addresses of the account, the primary first, in the form of the directory: folded, or in
-    /// their letter case where local parts differ by case.
+    /// All addresses of the account, the primary first, in the form of the directory: folded, but
+    /// with the case of local parts kept if the site distinguishes it.
     pub addresses: Vec<Address>,
     /// The alias domains of the site, each with the domain for which it stands; folded.
     pub alias_domains: Vec<(String, String)>,
@@ -19,7 +19,7 @@ pub struct Identity {
 
 impl Identity {
     /// Whether an address belongs to the account: as it is, as a sub-address, or in an alias
-    /// domain. Letter case is ignored, also where local parts differ by case.
+    /// domain. Letter case is ignored, even if the site distinguishes it in local parts.
     #[must_use]
     pub fn is_me(&self, address: &Address) -> bool {
         let folded = self.canonical(address);

@@ -118,7 +118,7 @@ pub const DESTROYED_EMAIL_RETENTION: Duration = Duration::from_secs(60 * 24 * 36
 pub const LISTING_HISTORY_RETENTION: Duration = Duration::from_secs(60 * 24 * 3600);
 /// How long a listing that was made on demand is maintained after its last use.
 pub const UNUSED_LISTING_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
-/// From the reply on, once the response is off or over.
+/// How long after its reply a told row is kept, once the response is off or over.
 pub const TOLD_RETENTION: Duration = Duration::from_secs(90 * 24 * 3600);
 /// How long a message id leads to its thread after it was last seen.
 pub const THREAD_REF_RETENTION: Duration = Duration::from_secs(730 * 24 * 3600);
@@ -188,7 +188,7 @@ pub const MAX_HTTP_CONNECTIONS: usize = 2000;
 pub const HTTP_ADDRESS_DIVISOR: usize = 4;
 /// In any case: as many as several browsers open.
 pub const MIN_HTTP_CONNECTIONS_PER_ADDRESS: usize = 32;
-/// Root and the service's user have this number, and all other users together have it too.
+/// Root and the service's user together have this number, and all other users as many more.
 pub const MAX_CONTROL_CONNECTIONS: usize = 512;
 pub const MAX_CONTROL_CONNECTIONS_PER_USER: usize = 64;
 pub const MAX_METRICS_CONNECTIONS: usize = 64;
@@ -201,10 +201,10 @@ pub const MAX_REQUEST_BYTES_IN_FLIGHT_PER_ACCOUNT: u64 = 64 * 1024 * 1024;
 pub const FREE_REQUEST_BYTES: u64 = 64 * 1024;
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(300);
 pub const UPLOAD_TIMEOUT: Duration = Duration::from_secs(3600);
-/// Uploads and appended messages that may arrive at once, in files; or the size of the largest
-/// upload, if that is more.
+/// Uploads and appended messages that may arrive at once, in files. If `MAX_CONCURRENT_UPLOADS` of
+/// the largest size are more, that is the bound.
 pub const MAX_INCOMING_UPLOAD_BYTES_PER_ACCOUNT: u64 = 256 * 1024 * 1024;
-/// Accounts that may have as many bytes of uploads arriving at once as one account may.
+/// All accounts together may have this many times the arriving bytes of one account.
 pub const MAX_FULL_UPLOADERS: u64 = 8;
 /// In each window of this length a client must send `MIN_BODY_PACE_BYTES` of a body.
 pub const BODY_PACE_WINDOW: Duration = Duration::from_secs(30);

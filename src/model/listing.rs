@@ -80,8 +80,8 @@ impl ListingFilter {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Whether this filter is always maintained in a mailbox: `Every` in each mailbox, `Flagged` in
-    /// all mail.
+    /// Whether this filter is always maintained in a mailbox: `Flagged` in all mail, and `Every` in
+    /// each other mailbox.
     #[must_use]
     pub fn is_permanent(self, uid: MailboxUid) -> bool {
         self == if uid == MailboxUid::ALL { Self::Flagged } else { Self::Every }

@@ -1,5 +1,5 @@
-//! A value that can be replaced while it is in use, such as settings that are reloaded. A user that
-//! calls `get` once sees no mix of old and new settings.
+//! A value that can be replaced while it is in use, such as settings that are reloaded. Code that
+//! calls `get` only once sees no mix of old and new settings.
 
 use std::sync::Arc;
 

@@ -21,8 +21,8 @@ pub struct PushSubscription {
     pub expires: UtcMillis,
     /// `None` for all types.
     pub types: Option<Vec<String>>,
-    /// The credential with which the subscription was created and with which it ends
-    /// (`account::Login`). `None` if it was created on the control socket.
+    /// The credential (`account::Login`) with which the subscription was created. The subscription
+    /// ends when the credential does. `None` if it was created on the control socket.
     pub credential: Option<String>,
 }
 

@@ -131,7 +131,7 @@ mod tests {
             identity_changes(&known, &both, "Ann Lee"),
             [IdentityChange::Rename(ObjectId(1), "Ann Lee".into())]
         );
-        // The edited identity stays.
+        // Without their addresses, the edited identity stays, and the other is destroyed.
         assert_eq!(
             identity_changes(&known, &[], "Ann"),
             [IdentityChange::Drop(ObjectId(1)), IdentityChange::Release(ObjectId(2))]

@@ -37,7 +37,7 @@ pub struct EmailSubmission {
 pub struct EnvelopeAddress {
     /// As the client gave it. Only a sender's may be empty: the null path `<>`.
     pub email: String,
-    /// With values without xtext encoding; `None` if the client gave no `parameters`.
+    /// Values are not in xtext. `None` if the client gave no `parameters`.
     pub parameters: Option<BTreeMap<String, Option<String>>>,
 }
 

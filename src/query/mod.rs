@@ -79,11 +79,11 @@ pub fn query(
 
 /// Answers Email/queryChanges (RFC 8620 §5.6, RFC 8621 §4.5).
 ///
+/// For results within a scope, the caller must check that the scope was the same at the old state.
+///
 /// # Errors
 /// `Unsupported`, `TooMuchWalked`, `CannotCalculateChanges`, `TooManyChanges`, and errors of
 /// reading.
-///
-/// For results within a scope, the caller must check that the scope was the same at the old state.
 pub fn changes(
     snapshot: &Snapshot<'_>,
     secrets: &Secrets,

@@ -248,8 +248,8 @@ fn reports_minimum(path: AccessPath) -> bool {
     matches!(path, AccessPath::Listing(_) | AccessPath::Pinned(..) | AccessPath::AllMail)
 }
 
-/// Returns the minimum of changes that a plan must report. It honours `upToId` only if the order
-/// of its results never changes.
+/// Returns the minimum of changes that a plan must report. It honours `upToId` unless the results
+/// are pinned, or the oldest email of each thread.
 fn minimal_changes_of(
     plan: &QueryPlan,
     spec: &QuerySpec,

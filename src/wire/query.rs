@@ -4,7 +4,7 @@
 use crate::model::hex::hex_byte;
 use crate::model::limits;
 
-/// Has an invalid escape, text that is not UTF-8, a repeated name, or too many bytes.
+/// A query has an invalid escape, text that is not UTF-8, a repeated name, or too many bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a well-formed query")]
 pub struct BadQuery;

@@ -116,7 +116,7 @@ impl EncodedField {
     }
 }
 
-/// Encodes a text that begins at `column`: unchanged if it is ASCII whose words fit into a line,
+/// Encodes a text that begins at `column`: only folded if it is ASCII whose words fit into a line,
 /// else as encoded words.
 fn text(text: &str, column: usize) -> Result<String, BadFieldValue> {
     if text.chars().any(|c| c.is_control() && c != '\t') {

@@ -15,7 +15,8 @@ const MAX_TOKEN_BYTES: usize = 127;
 pub struct PartDraft {
     /// The media type without parameters, in lower case.
     pub media_type: String,
-    /// Parameters of Content-Type, without `boundary` and `name`.
+    /// Parameters of Content-Type, without `boundary`, `name` and, for a `Text` of type `text/*`,
+    /// `charset`.
     pub params: Vec<(String, String)>,
     pub name: Option<String>,
     pub disposition: Option<String>,
@@ -190,7 +191,8 @@ fn free_boundary(part: &PartDraft, seed: &str) -> String {
     }
 }
 
-/// Makes the boundaries of nested multiparts different.
+/// Returns how many levels of multiparts a part has. A multipart has more than each within it, so
+/// their boundaries differ.
 fn depth(part: &PartDraft) -> usize {
     match &part.content {
         PartContent::Parts(parts) => parts.iter().map(depth).max().unwrap_or(0).saturating_add(1),

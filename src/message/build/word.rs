@@ -96,7 +96,7 @@ pub(super) fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Folds a text that begins at `column`, at its blanks. It must not begin with one.
+/// Folds a text that begins at `column`, at its blanks. The text must not begin with a blank.
 pub(super) fn fold(text: &str, column: usize) -> String {
     let (mut out, mut column, mut rest) = (String::with_capacity(text.len()), column, text);
     let blank = |c: char| matches!(c, ' ' | '\t');

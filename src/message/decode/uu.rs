@@ -80,8 +80,8 @@ impl Uu {
             let (a, b, c, d) = (at(0), at(1), at(2), at(3));
             decoded.extend([a << 2 | b >> 4, b << 4 | c >> 2, c << 6 | d]);
         }
-        // Blanks at the end of a line stand for zeros and may have been stripped. If more is
-        // missing, the line has as many bytes as its characters can hold.
+        // Blanks at the end of a line stand for zeros and may have been stripped. But no line
+        // grows by decoding: if it would, it has only the bytes that its characters can hold.
         let available = symbols.len().saturating_mul(3) / 4;
         let length = if wanted <= line.len() { wanted } else { available };
         decoded.resize(length, 0);

@@ -120,7 +120,7 @@ proptest! {
         ),
         cut in 0usize..80,
     ) {
-        // Bytes that are not UTF-8 are decoded from the charset of the body.
+        // Without its first byte, `é` is not UTF-8, so the charset of the body decodes it.
         let raw: Vec<u8> = raw.bytes().filter(|byte| *byte != 0xc3).collect();
         for raw in [&raw[..], raw.get(cut..).unwrap_or_default()] {
             let header = Header::split(raw);

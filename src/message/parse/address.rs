@@ -175,8 +175,8 @@ impl<'v> ListParser<'v> {
     }
 }
 
-/// Parses the encoded word at the beginning of a word, and returns its length. An address has none
-/// (RFC 2047 §5).
+/// Parses the encoded word at the beginning of a text, and returns its length. `None` also if it
+/// would be part of an address (RFC 2047 §5).
 fn encoded_word(text: &str) -> Option<(EncodedWord, usize)> {
     let found = EncodedWord::first(text).or_else(|| {
         let found = EncodedWord::lenient(text)?;

@@ -2,8 +2,8 @@
 //!
 //! - The library decodes the single-byte, Unicode and EUC charsets. `asian` and `pages` are for
 //!   those that it does not know or decodes badly.
-//! - `us-ascii`, and a text that names no charset, is read as UTF-8 if it is valid, and else as
-//!   windows-1252. Bytes outside ASCII in such a text are still reported as a problem.
+//! - A text in `us-ascii`, or that names no charset or an unknown one, is read as UTF-8 if it is
+//!   valid, and else as windows-1252. Bytes outside ASCII in it are still reported as a problem.
 
 mod asian;
 mod pages;
@@ -103,7 +103,8 @@ impl CharsetCodec {
         matches!(self, Self::Iso2022 | Self::Hz | Self::Library(Charset::Utf7 | Charset::Utf16))
     }
 
-    /// Returns the text, and whether any bytes do not belong to the charset.
+    /// Returns the text, and whether any bytes do not belong to the charset. For `Page` that is
+    /// always false.
     pub(in crate::message) fn decode(self, bytes: &[u8]) -> (Cow<'_, str>, bool) {
         match self {
             Self::Ascii => guessed(bytes),

@@ -60,6 +60,7 @@ pub(super) struct LibraryMessage<'a> {
     header: usize,
     /// Where the body begins: in the bytes given to the library, and in the message.
     bodies: (usize, usize),
+    /// Where both of these end, in the same order.
     ends: (usize, usize),
     is_replaced: bool,
 }

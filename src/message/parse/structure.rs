@@ -274,7 +274,7 @@ fn location(field: &Field<'_>) -> Option<String> {
     Some(uri).filter(|uri| !uri.is_empty())
 }
 
-/// A list that takes no parts is null in RFC 8621 §4.1.4.
+/// Which lists take parts. In the algorithm of RFC 8621 §4.1.4, a list that takes none is null.
 #[derive(Clone, Copy)]
 struct OpenLists {
     text: bool,

@@ -1,7 +1,7 @@
 //! Parses values of header fields: text, addresses, dates. Each function takes the bytes after the
 //! colon, folded or not.
 //!
-//! No result holds a control character, except for tabs in a text.
+//! The public functions return no control characters, except for tabs in a text.
 
 use std::borrow::Cow;
 

@@ -13,13 +13,14 @@ pub struct DeliveryReport {
 /// RFC 3464 §2.3.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryRecipient {
-    /// If it is a mail address.
+    /// Original-Recipient, if it is a mail address.
     pub original: Option<Address>,
     /// Final-Recipient, if it is a mail address.
     pub last: Option<Address>,
     pub action: DeliveryAction,
     /// The enhanced status code (RFC 3463).
     pub status: [u16; 3],
+    /// The text of a Diagnostic-Code of type `smtp`.
     pub smtp: Option<String>,
 }
 
@@ -94,7 +95,7 @@ fn status(value: &str) -> Option<[u16; 3]> {
 
 impl DeliveryRecipient {
     /// Returns whether the message was delivered or failed, with the SMTP reply that says so (RFC
-    /// 8621 §7).
+    /// 8621 §7), which is made up if the report has none. `None` for other actions.
     fn delivery_state(&self) -> Option<(DeliveryState, String)> {
         let (state, code) = match self.action {
             DeliveryAction::Delivered => (DeliveryState::Yes, 250),

@@ -14,7 +14,7 @@ pub struct DispositionReport {
     pub gateway: Option<String>,
     /// The type, a semicolon, the address.
     pub original_recipient: Option<String>,
-    /// In the same form.
+    /// In the form of `original_recipient`.
     pub final_recipient: String,
     /// In its angle brackets.
     pub original_message_id: Option<String>,
@@ -154,7 +154,7 @@ fn typed_address(text: &str) -> Option<String> {
     value(&format!("{kind}; {address}"))
 }
 
-/// Parses `action-mode/sending-mode; type/modifier,...`, in any case (RFC 8098 §3.2.6).
+/// Parses `action-mode/sending-mode; type/modifier,...`, in any letter case (RFC 8098 §3.2.6).
 fn modes(text: &str) -> Option<(ActionMode, SendingMode, DispositionType)> {
     let (mode, kind) = text.split_once(';')?;
     let (action, sending) = mode.split_once('/')?;

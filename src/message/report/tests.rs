@@ -12,7 +12,7 @@ fn disposition(text: &str) -> DispositionReport {
     }
 }
 
-/// The example of RFC 8098 §9, with other upper and lower case.
+/// The example of RFC 8098 §9, with other letter case and more fields.
 const DISPOSITION: &str = "From: Joe Recipient <Joe_Recipient@example.com>
 Subject: Re: First draft of report
 MIME-Version: 1.0

@@ -224,8 +224,8 @@ impl PlainTokenizer {
     }
 }
 
-/// The tokens of both versions, with a secret of its own for each message, so that no hash is kept
-/// from one to the next; and again with the same secret, when short words have been met.
+/// Checks that both versions make the same tokens: first with a secret that no other message has,
+/// so that no hash is remembered; then with the same secret, when short words are.
 fn check_message(raw: &[u8]) {
     let secrets = Secrets {
         words: std::array::from_fn(|at| blake3::hash(raw).as_bytes()[at]),

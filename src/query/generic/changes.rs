@@ -1,7 +1,8 @@
 //! Email/queryChanges for any filter and sort (RFC 8620 §5.6, RFC 8621 §4.5).
 //!
-//! - An email is *touched* if it changed since the state, or if its thread did and the answer
-//!   depends on threads. For other emails neither match nor sort keys changed.
+//! - An email is *touched* if it came or went since the state, if it changed and the answer depends
+//!   on mailboxes or keywords, or if another email of its thread is touched and the answer depends
+//!   on threads. For other emails neither match nor sort keys changed.
 //! - `removed` is every touched email that existed at the state and may have matched, by its
 //!   immutable properties. `added` is every touched email that matches now. So more than the
 //!   minimum may be reported.

@@ -104,8 +104,8 @@ impl<'q> ListCollector<'q> {
         if is_all { usize::MAX } else { self.wanted.limit.saturating_sub(self.entries.len()) }
     }
 
-    /// Collects an email if it matches (`is_certain`: it does), unless it cannot change the
-    /// results.
+    /// Collects an email if it matches, unless it cannot change the results. If `is_certain`, the
+    /// email is known to match.
     fn take(
         &mut self,
         matcher: &Matcher,
@@ -143,7 +143,7 @@ impl<'q> ListCollector<'q> {
             return;
         }
         self.entries.push(entry);
-        // Sorting each time this is full costs only a few more comparisons for each result.
+        // Sorting each time the list is full costs only a few more comparisons for each result.
         let room = self
             .wanted
             .limit

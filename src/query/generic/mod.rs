@@ -2,8 +2,8 @@
 //! truncates the results.
 //!
 //! - If the walk is in the order of the query and no total is wanted, it ends with the section.
-//! - In any other order all emails are walked, but only about as many are held as the section and
-//!   what comes before it have.
+//! - Otherwise all emails are walked. If the section is given by a position from the beginning and
+//!   a limit, only about twice as many results are held as there are up to its end.
 
 mod changes;
 mod list;

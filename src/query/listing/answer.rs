@@ -1,8 +1,9 @@
 //! Windows and changes of maintained listings, and of all mail (`docs/storage.md`, "Listings").
 //!
 //! - The results are sections of listings (`parts`).
-//! - Only if the order is by receipt alone are changes after `upToId` left out: of `removed` if
-//!   that email was in the old results, of `added` if it is in the new ones (RFC 8620 §5.6).
+//! - Only if the results are a range of one listing, or all mail, are changes after `upToId` left
+//!   out: of `removed` if that email was in the old results, of `added` if it is in the new ones
+//!   (RFC 8620 §5.6).
 
 use std::collections::BTreeSet;
 

@@ -43,8 +43,8 @@ enum ResultPart {
 pub(in crate::query) struct ResultParts<'v> {
     pub(super) snapshot: &'v Snapshot<'v>,
     pub(super) account: AccountId,
-    /// The larger listing. By thread, it has the newest email of each thread, of which the results
-    /// show the pinned one instead. For the oldest of each thread, it is uncollapsed.
+    /// The larger listing. By thread, it has the newest email of each thread, in whose place the
+    /// results show the pinned one, if any. For the oldest of each thread, it is uncollapsed.
     pub(super) all: ListingRange<'v>,
     /// The pin, and the listing of the pinned emails.
     pub(super) pin: Option<(SortPin, ListingRange<'v>)>,
@@ -330,7 +330,7 @@ impl<'v> ResultParts<'v> {
     }
 
     /// Returns the newest or the oldest email of a thread for which `is_wanted` holds, in the
-    /// uncollapsed listing of the same mailbox and filter.
+    /// uncollapsed listing of the mailbox and filter of `part`.
     pub(super) fn end_of(
         &self,
         part: &ListingRange<'_>,

@@ -27,9 +27,9 @@ pub(in crate::query) struct CandidateSource<'v> {
     last_searches: Vec<Option<(EmailId, Option<EmailId>)>>,
 }
 
-/// What the search index tells about an email, by the number of the search term: `None` if the
-/// email does not have the term. Otherwise it may have it, if it was created by this change or an
-/// earlier one; an email created later has the id of a purged email, about which the index tells.
+/// What the search index tells about an email id, by the number of the search term: `None` if no
+/// email with the id has the term. Otherwise an email created at or before this change may have it.
+/// One created later has been given the id of a purged email, and does not have the term.
 pub(in crate::query) type IndexAnswer = SmallVec<[Option<ModSeq>; 2]>;
 
 /// Two iterators over the emails that may contain one search term. An AND advances `leading` past

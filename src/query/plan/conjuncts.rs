@@ -15,7 +15,9 @@ pub(in crate::query) struct Conjuncts {
     pub(in crate::query) listing_filters: Vec<ListingFilter>,
     /// The times between which every match was received, as a range of ids.
     pub(in crate::query) range: IdRange,
+    /// How many further conditions hold for all emails of a thread or for none.
     pub(in crate::query) thread_conditions: usize,
+    /// How many other conditions there are, each set of `among` included.
     pub(in crate::query) other_conditions: usize,
 }
 

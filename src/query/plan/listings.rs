@@ -102,8 +102,8 @@ pub(super) fn exact_listing(
     Ok(ExactListing { listing: Listing { uid, filter, shape }, order, ranks_apply: true })
 }
 
-/// Returns the listings that contain every match, or every match that a collapsed query shows if
-/// only conditions on threads are left to decide.
+/// Returns the listings that contain every match. If only conditions on threads are left to decide,
+/// also those that contain every match that a collapsed query shows.
 pub(super) fn containing_listings(spec: &QuerySpec, conjuncts: &Conjuncts) -> Vec<Listing> {
     let (of_emails, of_threads): (Vec<ListingFilter>, Vec<ListingFilter>) =
         conjuncts.listing_filters.iter().partition(|filter| filter.is_email_filter());

@@ -92,10 +92,13 @@ pub struct QueryPlan {
     /// the sum. If a listing is the answer to a query with `collapseThreads`, the number of its
     /// threads.
     pub length: u64,
+    /// Whether the ranks of the listing count positions in the results.
     pub ranked: bool,
     /// A listing that is not maintained or not complete, and would answer the query.
     pub wanted_listing: Option<(MailboxUid, ListingFilter)>,
+    /// The listings that the path reads and that are made on demand.
     pub used_listings: Vec<(MailboxUid, ListingFilter)>,
+    /// Other access paths by name, each with the reason against it.
     pub rejected: Vec<(&'static str, String)>,
     pub(super) range: IdRange,
     /// The order in which the path walks emails: that of the results if a walk can give it

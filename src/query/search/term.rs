@@ -44,8 +44,8 @@ pub(in crate::query) struct TermPiece {
     pub(in crate::query) fields: u16,
     pub(in crate::query) texts: Vec<TextPattern>,
     pub(in crate::query) text_fields: u16,
-    /// Whether every email of a fold without delivery addresses, as an earlier version made them,
-    /// is a hit.
+    /// Whether every email is a hit in a fold that an earlier version made, and that therefore has
+    /// no delivery addresses.
     pub(in crate::query) matches_old_folds: bool,
 }
 

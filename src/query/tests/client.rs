@@ -31,8 +31,8 @@ fn threads_of(account: &naive::NaiveAccount) -> BTreeMap<ThreadId, BTreeSet<Emai
 
 /// A client that applies answers of /changes and reads the named objects (RFC 8620 §5.2).
 ///
-/// It must not be told that an unknown object was updated, that a reported one was created, or
-/// again that one was destroyed.
+/// It must not be told that an object was updated which it does not have, or that one was created
+/// which was reported as updated or destroyed before.
 #[derive(Debug)]
 struct ChangesClient<Id, Object> {
     objects: BTreeMap<Id, Object>,

@@ -150,8 +150,8 @@ impl Fixture {
         self.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
     }
 
-    /// Turns rows of content into version 2 and rows of tokens into version 1, and removes the
-    /// tokens of Delivered-To from folds, because such rows do not have them.
+    /// Turns rows of content into version 2 and rows of tokens into version 1, and removes from
+    /// folds the tokens of Delivered-To, which earlier versions did not write.
     fn downgrade(&self) {
         let put = |table, key: Vec<u8>, value| Put { table, key, value: Some(value) };
         let name = WordHash::new(self.store.secrets()).of("delivered-to");
@@ -213,7 +213,8 @@ impl Fixture {
         self.write(puts);
     }
 
-    /// Returns the emails with a Delivered-To field that contains a text, or with any.
+    /// Returns the emails with a Delivered-To field that contains `part`; for `None`, with any such
+    /// field.
     fn expected(&self, part: Option<&str>) -> Vec<EmailId> {
         let has_match = |delivery: &&DeliveryFields| {
             let fields =
@@ -259,7 +260,7 @@ impl Fixture {
     }
 }
 
-/// Opens stores of the first version and of this one, in which a merge has begun.
+/// Opens stores of two earlier formats and of this one. In each a merge has begun.
 #[test]
 fn emails_of_an_earlier_version_are_found_by_delivered_to() {
     let sizes =

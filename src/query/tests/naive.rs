@@ -397,7 +397,7 @@ pub(super) fn apply_changes(
 }
 
 /// Returns the minimum of changes from the old results to the new ones: the removed emails, and the
-/// added ones with their index. An email of `moved` is both. Changes after `up_to` are omitted.
+/// added ones with their index. A `moved` email is in both. Changes after `up_to` are omitted.
 pub(super) fn minimal_changes(
     old: &[EmailId],
     new: &[EmailId],

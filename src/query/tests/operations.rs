@@ -27,8 +27,8 @@ pub(super) enum Op {
     Destroy {
         which: usize,
     },
-    /// Several updates, or destructions for `None`: in one commit, or each in its own and queued
-    /// together. Each leads to a state that a client may have.
+    /// Several updates, or destructions for `None`: in one commit, or if `queued`, each in its own,
+    /// and all in the queue together. Each leads to a state that a client may have.
     Several {
         changes: Vec<(usize, Option<EmailPlacement>)>,
         queued: bool,

@@ -22,7 +22,7 @@ const INBOX: MailboxUid = MailboxUid(1);
 /// The number of stores with the same mail, each with other keys.
 const STORES: u8 = 6;
 
-/// Returns a store with `emails` emails, oldest first, each in a thread of its own.
+/// Returns a store with `emails` emails, each in a thread of its own, and their ids, oldest first.
 fn store_with_flags(
     key: u8,
     emails: i64,

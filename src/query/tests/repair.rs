@@ -40,7 +40,8 @@ struct Damage {
     /// An index in `DERIVED_TABLES`, or its length for the counts and listings of a mailbox.
     table: usize,
     row: usize,
-    /// 0 deletes the row, 1 writes it at another key, 2 alters its value.
+    /// 0 deletes the row (unless it is of `EmailContent`), 1 writes it at another key; otherwise
+    /// its value is altered.
     kind: u8,
     at: usize,
     by: u8,

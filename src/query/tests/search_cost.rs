@@ -134,7 +134,7 @@ fn seeking_in_postings_reads_no_block_in_between() {
     }
     assert!(few.seek(fold.emails).unwrap().is_none());
     let read = engine.read();
-    // For each ordinal its block is read, and the next one, in which the block may continue.
+    // For each ordinal its block is read, and the next one, in which the posting may continue.
     assert!(blocks > 20 && read <= 6, "{read} rows of {blocks}");
 }
 

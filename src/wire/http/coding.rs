@@ -2,8 +2,8 @@
 
 const MAX_CODINGS: usize = 32;
 
-/// Whether the field names `coding`, not with the weight 0, and no coding with a higher weight. `*`
-/// is ignored. A malformed weight counts as 0.
+/// Whether the field gives `coding` a weight above 0, and nothing else, `*` included, a higher one.
+/// `*` does not stand for `coding`. A malformed weight counts as 0.
 #[must_use]
 pub fn prefers(accepted: &str, coding: &str) -> bool {
     let named = accepted.split(',').take(MAX_CODINGS).map(|element| {

@@ -8,8 +8,8 @@ const MAX_NAME_BYTES: usize = 512;
 /// UTF-8 (RFC 8187). An empty name is left out.
 ///
 /// - The name may contain slashes: the client must not let it lead out of a folder (RFC 6266 §4.3).
-/// - Control characters are removed. `filename` has `_` for other characters than ASCII and for
-///   those that could end the field.
+/// - Control characters are removed, and the name is cut to `MAX_NAME_BYTES`. In `filename`, `_`
+///   replaces `"`, `\`, `%` and characters that are not ASCII.
 #[must_use]
 pub fn attachment(name: &str) -> String {
     let name: String = name.chars().filter(|char| !char.is_control()).collect();
@@ -40,7 +40,8 @@ fn is_plain(char: char) -> bool {
     (char == ' ' || char.is_ascii_graphic()) && !['"', '\\', '%'].contains(&char)
 }
 
-/// Returns the text if it is a media type for a header field: `type/subtype` with parameters.
+/// Returns the text if it is a media type for a header field: `type/subtype`, perhaps with
+/// parameters, of which only the characters are checked.
 #[must_use]
 pub fn media_type(text: &str) -> Option<&str> {
     let is_token = |text: &str| {

@@ -12,7 +12,7 @@ const MAX_FIELD_BYTES: usize = 4096;
 /// The most entries that are used, from the end.
 const MAX_HOPS: usize = 32;
 
-/// The addresses that have the same first bits; all bits for a single address.
+/// The addresses whose first `bits` bits are those of `address`: for a single address, all bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -57,6 +57,7 @@ impl Network {
 }
 
 /// Returns the last hop that is not in `trusted`; if that is unknown, the proxy that reported it.
+/// If all hops are trusted, returns the first; without hops, `peer`.
 ///
 /// `peer` is the trusted proxy at the other end of the connection; `None` on a Unix socket.
 #[must_use]
@@ -78,15 +79,16 @@ pub fn client(
     nearest
 }
 
-/// Returns the hops, the nearest last; `None` for an unknown address.
+/// Returns the hops, the nearest last; `None` for an unknown address. There are none if the fields
+/// are too long or not UTF-8.
 #[must_use]
 pub fn x_forwarded_for<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Vec<Option<IpAddr>> {
     let Some(text) = join(fields) else { return Vec::new() };
     last_hops(text.split(',').map(|hop| node(hop.trim())).collect())
 }
 
-/// Returns the hops (RFC 7239 §4), the nearest last. There are none if the fields are malformed,
-/// because then the entries cannot be told apart.
+/// Returns the hops (RFC 7239 §4), the nearest last. There are none if the fields are too long or
+/// malformed, because then the entries cannot be told apart.
 #[must_use]
 pub fn forwarded<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Vec<Option<IpAddr>> {
     let hops = join(fields).and_then(|text| elements(&text));

@@ -158,7 +158,7 @@ mod tests {
         both.insert("#a".into(), json!({}));
         both.insert("a".into(), json!(1));
         assert!(matches!(resolve(&mut both, &answers), Err(MethodError::InvalidArguments(_))));
-        // Only the first sign marks the reference. The rest is the name.
+        // Only the first `#` marks the reference. The rest is the name.
         let mut twice = Map::new();
         twice.insert("##a".into(), json!({"resultOf": "0", "name": "Foo/get", "path": "/a~1b"}));
         assert_eq!((resolve(&mut twice, &answers), twice.get("#a")), (Ok(()), Some(&json!(1))));

@@ -19,8 +19,8 @@ const TOLERATED_CAPABILITIES: [&str; 6] = [
     "urn:ietf:params:jmap:smimeverify",
 ];
 
-/// The room that is made for the trees of a response.
-const ROOM_OF_TREES: usize = 8 << 10;
+/// The bytes that are reserved for all of a response but its `ResponseArguments::text`.
+const RESERVED_TREE_BYTES: usize = 8 << 10;
 
 /// A method call or a method response.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,7 +35,7 @@ pub struct Invocation<A = Map<String, Value>> {
 pub struct Request {
     pub using: Vec<String>,
     pub calls: Vec<Invocation>,
-    /// By creation id (RFC 8620 §3.3).
+    /// The ids of objects by their creation ids (RFC 8620 §3.3).
     pub created_ids: Option<Map<String, Value>>,
 }
 
@@ -60,7 +60,7 @@ impl Response {
     pub(super) fn write_with(&self, first: &[u8], request_id: Option<&str>) -> Vec<u8> {
         let texts = self.responses.iter().filter_map(|response| response.arguments.text.as_ref());
         let length: usize = texts.map(|(_, text)| text.bytes().len()).sum();
-        let mut out = Vec::with_capacity(length.saturating_add(ROOM_OF_TREES));
+        let mut out = Vec::with_capacity(length.saturating_add(RESERVED_TREE_BYTES));
         out.push(b'{');
         out.extend_from_slice(first);
         if let Some(ids) = &self.created_ids {

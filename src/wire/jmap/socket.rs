@@ -13,8 +13,8 @@ pub const PROTOCOL: &str = "jmap";
 pub enum SocketMessage {
     /// A request and its id (§4.3.2).
     Request(Request, Option<String>),
-    /// Types, `None` for all, and the state that the client knows, `None` for the present one
-    /// (§4.3.5.2).
+    /// The types to report (`None`: all), and the state that the client knows (`None`: the present
+    /// one; §4.3.5.2).
     PushEnable(Option<Vec<String>>, Option<String>),
     PushDisable,
 }

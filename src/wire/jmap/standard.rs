@@ -152,7 +152,7 @@ pub struct SetArgs {
 pub struct SetAnswer {
     pub account_id: String,
     pub old_state: String,
-    /// The state after the changes, if the answer reports all changes since `old_state`.
+    /// The newest state up to which the answer reports all changes since `old_state`.
     pub new_state: String,
     /// Properties that the client does not know, by creation id.
     pub created: Option<JsonObject>,

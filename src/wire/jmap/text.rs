@@ -34,7 +34,7 @@ pub struct ArrayWriter {
 }
 
 impl ArrayWriter {
-    /// Makes room for a text of `bytes`, which may become longer.
+    /// Begins an array, with room for a text of `bytes` bytes, which may become longer.
     #[must_use]
     pub fn with_capacity(bytes: usize) -> Self {
         let mut text = Vec::with_capacity(bytes);

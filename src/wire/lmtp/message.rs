@@ -43,7 +43,8 @@ impl Session {
         (consumed, if has_bytes { Transition::Body } else { Transition::NeedInput })
     }
 
-    /// Returns whether there are any bytes that the driver must keep.
+    /// Counts bytes of the message, and refuses the message if it is too large. Returns whether
+    /// the driver must keep the bytes.
     fn count(&mut self, bytes: usize) -> bool {
         self.message_bytes = self.message_bytes.saturating_add(bytes as u64);
         if self.message_bytes > self.settings.max_message && self.refusal.is_none() {
@@ -107,7 +108,7 @@ impl Session {
         if self.count(bytes.len()) {
             self.body.clear();
             self.body.extend_from_slice(bytes);
-            // The next step, with nothing left, ends the chunk.
+            // If nothing is left, the next step ends the chunk.
             self.mode = Mode::Bdat { transaction, left, last };
             return (bytes.len(), Transition::Body);
         }

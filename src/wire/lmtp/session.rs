@@ -146,7 +146,7 @@ impl Session {
     }
 
     /// Consumes input, which may have several pipelined commands (RFC 2920). Returns the number of
-    /// consumed bytes, and the next step. If they are 0 and `NeedInput`, it needs more.
+    /// consumed bytes, and the next step. If they are 0 and `NeedInput`, give it more input.
     pub fn step(&mut self, input: &[u8]) -> (usize, Step<'_>) {
         let (consumed, next) = self.advance(input);
         let step = match next {

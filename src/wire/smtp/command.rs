@@ -4,7 +4,8 @@
 use super::path::{PathError, parameters, path, xtext};
 use crate::model::Address;
 
-/// A parameter has its keyword in upper case, and an empty value if it has no `=`.
+/// A command of the client. The keywords of parameters are in upper case, and a parameter without
+/// `=` has an empty value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     Lhlo(String),

@@ -24,8 +24,9 @@ enum CharacterSet {
     /// The set KS X 1001.
     Korean,
     Unknown,
-    /// The upper half of ISO 8859-1 or 8859-7, for one character.
+    /// The upper half of ISO 8859-1, for one character.
     Latin,
+    /// The upper half of ISO 8859-7, for one character.
     Greek,
 }
 

@@ -37,7 +37,7 @@ pub struct AccountAddArguments {
     pub unix_user: Option<String>,
     #[serde(default)]
     pub detail_files: bool,
-    /// `roles` or `inbox`; `None` is the site's setting.
+    /// The mailboxes that are created: `roles` or `inbox`; `None` is the site's setting.
     pub mailboxes: Option<String>,
 }
 
@@ -63,6 +63,7 @@ pub struct AccountAnswer {
     pub inbox_unread_emails: u64,
     pub inbox_unread_threads: u64,
     pub created: String,
+    /// The names of the passwords.
     pub passwords: Vec<String>,
 }
 

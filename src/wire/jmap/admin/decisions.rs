@@ -26,7 +26,7 @@ pub struct DecisionListArguments {
     /// Only decisions to reply, or not to reply.
     pub answered: Option<bool>,
     pub reason: Option<String>,
-    /// A part of the address, in any case.
+    /// A part of the address, in any letter case.
     pub sender: Option<String>,
 }
 
@@ -113,8 +113,8 @@ pub enum VacationTestAnswer {
     },
 }
 
-/// Without both times, the current or last absence. Without `since`, the period begins with that
-/// absence; without `until`, it has no end.
+/// Without `since`, the period begins with the current or last absence, and without `until` too, it
+/// ends with that absence. With `since` alone it has no end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VacationReportArguments {
     pub since: Option<String>,

@@ -35,6 +35,7 @@ pub struct MailListArguments {
     pub collapse_threads: bool,
     /// `None` is 50.
     pub limit: Option<u64>,
+    /// The id of an email: the list begins with the next older one.
     pub after: Option<String>,
 }
 
@@ -100,7 +101,7 @@ pub struct ThreadFacts {
 #[serde(rename_all = "camelCase")]
 pub struct ThreadSummary {
     pub unread_emails: u64,
-    /// The newest email; `None`, as the next, if it cannot be found.
+    /// The newest email. This and the next member are `None` if it cannot be found.
     pub latest_email_id: Option<String>,
     pub latest_received_at: Option<String>,
 }
@@ -169,8 +170,8 @@ pub struct PlanFacts {
     pub strategy: String,
     /// The listing that is read.
     pub listing: Option<PlannedListing>,
-    /// The number of emails of the listing, or else of the account; of threads if the results are
-    /// one email of each and ranks do not count them.
+    /// The number of emails of the listing that is read, or else of the account; for a listing that
+    /// answers a query with `collapseThreads`, of its threads (`query::QueryPlan::length`).
     pub length: u64,
     pub ranked: bool,
     /// The listing that would answer the query but is not maintained.
@@ -346,6 +347,7 @@ pub struct RecipientReply {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailIndexArguments {
+    /// The id of an email: the list begins with the next older one.
     pub after: Option<String>,
     /// `None` is 50.
     pub limit: Option<u64>,

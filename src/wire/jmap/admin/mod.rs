@@ -41,7 +41,7 @@ macro_rules! vendor_methods {
 use vendor_methods;
 
 /// Names an account by its id, or by its name or an address (`account`); both together are refused.
-/// Without both, the caller's own account is meant; but Queue/list, and the Queue methods with
+/// With neither, the caller's own account is meant; but Queue/list, and the Queue methods with
 /// `all`, then apply to all accounts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -86,7 +86,7 @@ pub struct ObjectError {
 }
 
 impl ObjectError {
-    /// Members that only one type of error has are ignored.
+    /// Reads an error as JSON. Members that only one type of error has are ignored.
     #[must_use]
     pub fn read(object: Value) -> Self {
         serde_json::from_value(object).unwrap_or_else(|error| Self {

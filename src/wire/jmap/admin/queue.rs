@@ -63,7 +63,7 @@ pub struct QueuedAction {
     pub state: String,
     pub urgent: bool,
     pub sender: Option<String>,
-    /// All recipients, as one line.
+    /// The first three recipients and the number of the others, as one line.
     pub recipient: String,
     pub recipients: Vec<QueuedRecipient>,
     pub created: String,
