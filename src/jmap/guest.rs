@@ -93,8 +93,8 @@ pub(super) fn thread_changes(
 /// Returns the mailboxes whose counts may differ; `None` if they cannot be calculated. The caller
 /// has checked that the tree is unchanged, so mailboxes are only updated.
 ///
-/// A mailbox is reported if an email changed that the guest sees or saw in it, or an email of a
-/// thread of which the guest sees an email in it.
+/// A mailbox is reported if a changed email is in it or has left it, or if another email of the
+/// thread of a changed email is in it. Only emails that the guest sees or saw count.
 pub(super) fn mailbox_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,
