@@ -110,8 +110,8 @@ pub(super) fn totals(counts: MailboxCounts) -> MailboxTotals {
     MailboxTotals { total_emails, unread_emails, total_threads, unread_threads }
 }
 
-/// Creates or changes the mailbox that `change` returns, in one commit, and notifies the users whose
-/// rights changed.
+/// Runs `change` in one commit, and notifies the users whose rights changed. `change` returns the
+/// mailbox that it created or changed.
 fn commit_change(
     context: &Context,
     account: AccountId,

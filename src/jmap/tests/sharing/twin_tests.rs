@@ -94,6 +94,7 @@ struct GuestQuery {
     filter: Value,
     sort: Value,
     collapse: bool,
+    /// An index in `TwinAccount::shared`, taken modulo its length.
     up_to: Option<usize>,
 }
 
