@@ -147,9 +147,9 @@ impl VisibleMailboxes {
     }
 }
 
-/// Returns the mailboxes in which a guest has any right, and the ancestors of these, with the rights
-/// and subscriptions of the guest. An ancestor without rights has no role, and a mailbox that the
-/// guest may not read has no counts.
+/// Returns the mailboxes in which a guest has any right, and their ancestors, with the rights and
+/// subscriptions of the guest. An ancestor without rights has no role, and a mailbox that the guest
+/// may not read has no counts.
 fn visible_to_guest(
     all: BTreeMap<MailboxUid, Mailbox>,
     owner: AccountId,

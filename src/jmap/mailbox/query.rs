@@ -55,7 +55,7 @@ impl QueryObjects for Mailbox {
         Ok(results(reader.visible()?, query))
     }
 
-    /// Returns the destroyed mailboxes, and those of which anything but the counts changed, with all
+    /// Returns destroyed mailboxes, and those of which anything but the counts changed, with all
     /// their descendants. The others match as before, and keep their order among each other.
     fn changed_ids(
         reader: &MailboxReader<'_>,

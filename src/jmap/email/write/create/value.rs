@@ -7,7 +7,8 @@ use crate::message::forms::{self, Form, HeaderProperty};
 use crate::message::parse::Group;
 use crate::model::{EmailAddress, SentAt, limits};
 
-/// Returns the fields that a property makes: at most one, or with `:all` at most one a value.
+/// Returns the fields that a property makes: at most one, or with `:all` at most one for each
+/// value.
 ///
 /// # Errors
 /// `BadFieldValue` if the value has another form than the property, or cannot be encoded.
