@@ -1,7 +1,7 @@
 //! Bounds the work and the memory of one request, over all its calls.
 //!
-//! - What adds up over the calls is counted: bytes read, bytes stored, rows walked, and bytes of
-//!   the answers in memory, as `json::weight` estimates them.
+//! - What adds up over the calls is counted: bytes read, bytes stored, bytes searched, rows walked,
+//!   and bytes of the answers in memory, as `json::weight` estimates them.
 //! - Reads are charged before they are done, so a refusal costs nothing. `email::message_head`,
 //!   which does not know the size before, charges afterwards.
 //! - The answer under construction is counted while it grows. `dispatch` resets that count before
@@ -164,7 +164,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Checks that another walk over emails may begin. It counts its rows in
+    /// Checks that another walk over emails may begin. The walk counts its rows in
     /// [`Self::search_allowance`].
     ///
     /// # Errors

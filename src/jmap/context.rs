@@ -77,8 +77,9 @@ impl Context {
         }
     }
 
-    /// Finds the account that `accountId` names by its id, or `account` by its name or an address;
-    /// without both, the caller's own. The caller must be its owner or an administrator.
+    /// Finds the account that `accountId` names by its id, or `account` by its id, its name or an
+    /// address. If both are missing, finds the caller's own. The caller must be the owner of the
+    /// account or an administrator.
     ///
     /// # Errors
     /// `InvalidArguments` for both arguments, or for neither if the caller does not have exactly
@@ -203,7 +204,8 @@ impl Context {
     /// administrator.
     ///
     /// # Errors
-    /// `Forbidden`, `AccountNotFound`, and those of reading.
+    /// If there is no such account for the caller: `AccountNotFound` after a login and for an
+    /// administrator, `Forbidden` for others. Those of reading.
     pub fn managed_account(&self, name: &str) -> Result<(AccountId, AccountRow), MethodError> {
         let found = self.directory.find_account(name)?;
         let is_own = |id: AccountId, row: &AccountRow| {
@@ -234,7 +236,7 @@ pub struct Account {
 /// By creation id.
 pub(super) type NamedObjects = Vec<(String, Map<String, Value>)>;
 
-/// Keeps the first of each text, in order.
+/// Drops repeated texts. The others keep their order.
 pub(super) fn distinct(texts: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     texts.into_iter().filter(|text| seen.insert(text.clone())).collect()

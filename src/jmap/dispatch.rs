@@ -13,7 +13,7 @@ use super::session::session_state;
 use crate::wire::jmap::text::ResponseArguments;
 use crate::wire::jmap::{Invocation, MethodError, Request, Response, reference};
 
-/// The second value says whether the method only reads.
+/// Returns the name of each method, and whether the method only reads.
 #[cfg(test)]
 pub(super) fn names() -> impl Iterator<Item = (&'static str, bool)> {
     registry::all().map(|method| (method.name, method.only_reads))

@@ -50,8 +50,8 @@ impl<E> From<SetError> for SetFailure<E> {
 }
 
 impl From<MethodError> for SetFailure {
-    /// A request that reads too much refuses only the object: the earlier objects of the call stay
-    /// changed.
+    /// If the request reads too much, only the object is refused: the earlier objects of the call
+    /// stay changed.
     fn from(error: MethodError) -> Self {
         match error {
             MethodError::RequestTooLarge(why) => Self::Object(SetError::RateLimit(why.into())),

@@ -40,7 +40,8 @@ pub(super) fn newest_visible_state(
     Ok(state(&context.store, newest_change(&now, account.guest.is_some(), data)))
 }
 
-/// Returns `None` if the changes cannot be calculated.
+/// Returns all changes of emails since a state; `None` if they are more than `max_changes`, or
+/// cannot be calculated.
 pub(super) fn email_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,
@@ -55,7 +56,8 @@ pub(super) fn email_changes(
     Ok(Some(changes).filter(|all| from.base == from.mark && count(all) <= max_changes))
 }
 
-/// Returns `None` if the changes cannot be calculated.
+/// Returns all changes of threads since a state; `None` if they are more than `max_changes`, or
+/// cannot be calculated.
 pub(super) fn thread_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,
@@ -90,11 +92,11 @@ pub(super) fn thread_changes(
     Ok(Some(changes).filter(|all| from.base == from.mark && count(all) <= max_changes))
 }
 
-/// Returns the mailboxes whose counts may differ; `None` if they cannot be calculated. The caller
-/// has checked that the tree is unchanged, so mailboxes are only updated.
+/// Returns up to `max_changes` mailboxes whose counts may differ; `None` if they cannot be
+/// calculated. The caller has checked that the tree is unchanged, so mailboxes are only updated.
 ///
-/// A mailbox is reported if an email changed that the guest sees or saw in it, or an email of a
-/// thread of which the guest sees an email in it.
+/// A mailbox is reported if a changed email is in it or has left it, or if another email of the
+/// thread of a changed email is in it. Only emails that the guest sees or saw count.
 pub(super) fn mailbox_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,

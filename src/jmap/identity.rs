@@ -254,7 +254,7 @@ fn patched(id: ObjectId, old: &SenderIdentity, patch: &Value) -> Result<SenderId
     Ok(new)
 }
 
-/// Null stands for the default (RFC 8621 §6).
+/// Sets one property. Null stands for the default (RFC 8621 §6).
 fn apply(identity: &mut SenderIdentity, property: &str, value: &Value) -> Result<(), SetError> {
     let invalid = |what: &str| SetError::property(property, what);
     let text = || match value {

@@ -1,5 +1,5 @@
-//! Jobs: a check, a repair or a backup that an administrator starts, and asks about later. One runs
-//! at a time, on its own thread. Its result can be fetched until the next one starts.
+//! Jobs: a check, a repair or a backup that an administrator starts, and asks about later. One job
+//! runs at a time, on its own thread. Its result can be fetched until the next job starts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,14 +41,14 @@ impl Default for JobSlot {
 pub struct JobProgress(Arc<Inner>);
 
 impl JobProgress {
-    /// Returns whether the job is to go on.
+    /// Records how far the job is. Returns whether the job is to go on.
     #[must_use]
     pub fn report(&self, progress: JobStage) -> bool {
         self.0.slot.lock().progress = progress;
         !self.0.stop.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the job is to go on.
+    /// Does what `report` does, for a check or a repair.
     #[must_use]
     pub fn report_store(&self, at: &Progress) -> bool {
         self.report(JobStage::Store(at.into()))

@@ -23,8 +23,8 @@ pub(super) struct Call<'a> {
     /// The creation ids of the request so far.
     pub(super) created: &'a CreationIds,
     pub(super) using: &'a [String],
-    /// Whether a later call of the request refers to the response to this one, which must then be a
-    /// tree.
+    /// Whether a later call of the request refers to the response to this one, which must then be
+    /// made of `Value`s, without `ResponseArguments::text`.
     pub(super) is_referred_to: bool,
     follow_up: RefCell<Option<FollowUpCall>>,
 }
@@ -39,8 +39,8 @@ impl<'a> Call<'a> {
         Self { context, created, using, is_referred_to, follow_up: RefCell::default() }
     }
 
-    /// Whether the request uses a capability. What belongs to another one is treated as unknown
-    /// (RFC 8620 §3.3).
+    /// Whether the request uses a capability. What belongs to a capability that it does not use is
+    /// treated as unknown (RFC 8620 §3.3).
     pub(super) fn uses(&self, capability: &str) -> bool {
         self.using.iter().any(|used| used == capability)
     }
@@ -93,10 +93,10 @@ pub(super) struct FollowUpCall {
 pub(super) struct RegisteredMethod {
     pub(super) name: &'static str,
     pub(super) capability: &'static str,
-    /// RFC 9007 §2.1.
+    /// Another capability that the request must use, for MDN/send (RFC 9007 §2.1).
     pub(super) second_capability: Option<&'static str>,
     /// Whether the method makes no changes that its answer must report, so that a large answer may
-    /// be refused. True for Identity/get, which may add identities.
+    /// be refused. Also true for Identity/get, which may add identities.
     pub(super) only_reads: bool,
     pub(super) handler: Handler,
 }

@@ -178,7 +178,8 @@ impl Principal {
     }
 }
 
-/// The principals that the caller may see, by id, and the accounts that the caller may use.
+/// The principals that the caller may see, in the order of their ids, and the accounts that the
+/// caller may use.
 pub(super) struct VisiblePrincipals {
     all: Vec<Principal>,
     accessible: Vec<Account>,
@@ -267,8 +268,8 @@ fn domains(primary: &Address, addresses: &[Address]) -> BTreeSet<String> {
     addresses.iter().chain([primary]).map(|address| address.folded().domain().to_owned()).collect()
 }
 
-/// Whether the owner of the account `own`, or an administrator as caller, may see another account,
-/// and so share a mailbox with it. False if that does not exist.
+/// Whether the owner of the account `own` may see the account `other`, and so share a mailbox with
+/// it. True if the caller is an administrator; false if `other` does not exist.
 pub(in crate::jmap) fn may_share_with(
     context: &Context,
     own: AccountId,

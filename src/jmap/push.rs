@@ -50,7 +50,7 @@ impl From<&Account> for ObservedAccount {
     }
 }
 
-/// The newest change of each account that a client knows.
+/// For each account, the newest change that a client knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushState {
     epoch: u64,
@@ -58,6 +58,9 @@ pub struct PushState {
 }
 
 impl PushState {
+    /// Returns the state of a client that knows all changes up to now.
+    ///
+    /// # Errors
     /// Those of reading.
     pub fn now(store: &Store, accounts: &[ObservedAccount]) -> Result<Self, Error> {
         let snapshot = store.snapshot();

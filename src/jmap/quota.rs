@@ -1,6 +1,6 @@
-//! Quota (RFC 9425): how many bytes and emails an account may hold, and how many it holds. A quota
-//! exists if the account has the limit. The state string has all values, so the changes since any
-//! state can be calculated.
+//! Quota (RFC 9425): how many bytes and emails an account may hold, and how many it holds. For each
+//! of the two limits that is set, there is a quota. The state string has all values, so the changes
+//! since any state can be calculated.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -79,7 +79,7 @@ impl AccountQuotas {
         Self(all.into_iter().flatten().collect())
     }
 
-    /// `q`, then `-id.used.limit` of each quota, in hexadecimal.
+    /// Returns `q`, then `-id.used.limit` for each quota, with the numbers in hexadecimal.
     fn state(&self) -> String {
         self.0.iter().fold("q".to_owned(), |mut out, quota| {
             let _ = write!(out, "-{}.{:x}.{:x}", quota.id, quota.used, quota.limit);
@@ -101,7 +101,7 @@ impl AccountQuotas {
     }
 }
 
-/// Returns `None` if the account has no quota.
+/// Returns the state string of an account's quotas; `None` if it has none.
 pub(super) fn state(state: &AccountStateRow, row: &AccountRow) -> Option<String> {
     let now = AccountQuotas::from_rows(state, row);
     (!now.0.is_empty()).then(|| now.state())

@@ -30,7 +30,7 @@ pub(super) enum Rights {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SharedMailboxes {
-    /// By mailbox, as bits of [`Right`], without those of 0.
+    /// As bits of [`Right`], without the mailboxes in which the guest has no right.
     rights: BTreeMap<MailboxUid, u16>,
 }
 
@@ -106,7 +106,7 @@ impl Rights {
         }
     }
 
-    /// Checks that the caller may give an email these mailboxes and keywords, and no others.
+    /// Checks that the caller may change the mailboxes and keywords of an email to these.
     /// `mailboxes` includes those that the caller may not read ([`Self::unreadable_mailboxes`]).
     pub(super) fn require_for_change(
         &self,
@@ -126,7 +126,8 @@ impl Rights {
         Ok(())
     }
 
-    /// An update by the caller leaves the email in these.
+    /// Returns the mailboxes of an email that the caller may not read. An update by the caller
+    /// leaves the email in them.
     pub(super) fn unreadable_mailboxes(&self, email: &EmailMetadata) -> BTreeSet<MailboxUid> {
         email.mailboxes.iter().copied().filter(|uid| !self.may_read(*uid)).collect()
     }

@@ -77,7 +77,7 @@ static CONSTANT_PART: LazyLock<[u8; 32]> = LazyLock::new(|| {
     *blake3::hash(session.json().to_string().as_bytes()).as_bytes()
 });
 
-/// The account that logged in, or the Unix user.
+/// Returns the name of the account that logged in, or of the Unix user.
 fn username<'a>(context: &'a Context, accounts: &'a [Account]) -> &'a str {
     match (&context.caller.account, &context.caller.user) {
         (Some(_), _) => accounts.first().map(|account| account.row.name.as_str()),
@@ -86,7 +86,8 @@ fn username<'a>(context: &'a Context, accounts: &'a [Account]) -> &'a str {
     .unwrap_or_default()
 }
 
-/// Adds the unread totals of the inbox if the account is the caller's own.
+/// Returns the entry of an account, with the unread totals of the inbox if the account is the
+/// caller's own.
 fn entry_with_unread(context: &Context, account: &Account) -> Result<SessionAccount, MethodError> {
     let mut entry = entry(account, &context.uploads);
     if account.guest.is_none() {
@@ -114,8 +115,8 @@ pub(super) fn inbox_counts(
     Ok(snapshot.mailbox(account, inbox)?.unwrap_or_default().counts)
 }
 
-/// Leaves out the unread totals. A shared account is not read-only, because guests may choose their
-/// subscriptions.
+/// Returns the entry of an account, without unread totals. A shared account is not read-only,
+/// because guests may choose their subscriptions.
 pub(super) fn entry(account: &Account, uploads: &UploadSettings) -> SessionAccount {
     SessionAccount {
         id: account.id.to_string(),
@@ -201,7 +202,8 @@ fn account_capability(
         }),
         SUBMISSION => json!({
             "maxDelayedSend": limits::MAX_DELAYED_SEND.as_secs(),
-            // RFC 3461; RFC 4865 §4: how long a submission may be held, in seconds.
+            // DSN is RFC 3461. FUTURERELEASE says for how many seconds a submission may be held
+            // (RFC 4865 §4).
             "submissionExtensions": {
                 "DSN": [],
                 "FUTURERELEASE": [limits::MAX_DELAYED_SEND.as_secs().to_string()],

@@ -4,7 +4,7 @@
 //! - A notification is created in the account of each user whose rights changed, after the change
 //!   is durable. If the service stops in between, the notification is lost.
 //! - A user has at most one notification for each mailbox, and at most
-//!   `limits::MAX_SHARE_NOTIFICATIONS`.
+//!   `limits::MAX_SHARE_NOTIFICATIONS` in all.
 
 use std::collections::BTreeSet;
 

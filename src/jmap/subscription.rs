@@ -1,7 +1,8 @@
 //! `PushSubscription` (RFC 8620 §7.2): a URL to which a client wants changes to be sent.
 //!
 //! - A subscription belongs to a user, and to the password or token with which it was created: no
-//!   other credential sees it, and it ends with that. It has no account id and no state.
+//!   other credential sees it, and it ends when the credential does. It has no account id and no
+//!   state.
 //! - Only a verification code is sent to a URL until the client gives the code back (§8.6).
 
 use std::collections::BTreeMap;
@@ -65,7 +66,8 @@ fn owner(context: &Context) -> Result<Account, MethodError> {
     Ok(Account { id, row, guest: None })
 }
 
-/// Those that the caller made with the password or token of this call.
+/// The subscriptions that the caller made with the password or token of this call, without those
+/// that have expired.
 pub(super) struct OwnSubscriptions(Vec<(ObjectId, PushSubscription)>);
 
 impl ObjectType for PushSubscription {
@@ -117,7 +119,7 @@ pub(super) struct PushGetArgs {
     properties: Option<Vec<PushSubscriptionProperty>>,
 }
 
-/// It has no account id and no state.
+/// Has no account id and no state, because subscriptions have none.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PushGetAnswer {
@@ -243,7 +245,7 @@ fn set(
     Ok(done.into_members())
 }
 
-/// Returns the properties that the client did not give.
+/// Returns `id` and `expires`, and of `keys` and `types` those that the client did not give.
 fn properties_not_given(id: ObjectId, one: &PushSubscription, given: &JsonObject) -> JsonObject {
     let defaults = [PushSubscriptionProperty::Keys, PushSubscriptionProperty::Types];
     let mut properties = vec![PushSubscriptionProperty::Id, PushSubscriptionProperty::Expires];
@@ -273,7 +275,7 @@ fn find_own(
         .map(|one| (id, one)))
 }
 
-/// Reads a new subscription. It expires at `latest` at the latest.
+/// Reads a new subscription, which expires at `latest` if the client names no earlier time.
 fn read_new(
     properties: &JsonObject,
     now: UtcMillis,
@@ -324,6 +326,8 @@ fn read_new(
     Ok(one)
 }
 
+/// Updates a subscription. `times` are the present and the latest time of expiry. Returns
+/// `expires` if it differs from what the client sent.
 fn update_one(
     txn: &mut Txn<'_>,
     found: Option<(ObjectId, PushSubscription)>,
@@ -384,7 +388,8 @@ fn patched(
     Ok(one)
 }
 
-/// The URL must begin with `https://` (§7.2) and have a host.
+/// Reads a URL of printable ASCII that begins with `https://` (§7.2) and has a host and no user
+/// name.
 fn url(value: &Value) -> Result<String, SetError> {
     let text = value.as_str().filter(|text| text.len() <= MAX_URL_BYTES).unwrap_or_default();
     let host = text
@@ -400,7 +405,7 @@ fn url(value: &Value) -> Result<String, SetError> {
 }
 
 /// Reads `p256dh`, an uncompressed point of P-256, and `auth`, 16 bytes, both in base64url (RFC
-/// 8291 §2.1, §3.2).
+/// 8291 §2.1, §3.2). Null stands for no keys.
 fn keys(value: &Value) -> Result<Option<PushKeys>, SetError> {
     if value.is_null() {
         return Ok(None);
@@ -419,7 +424,7 @@ fn keys(value: &Value) -> Result<Option<PushKeys>, SetError> {
     }
 }
 
-/// Reads a date in the future. A date after `latest` is replaced by `latest` (§7.2).
+/// Reads a date in the future. Null and a date after `latest` are replaced by `latest` (§7.2).
 fn expires(value: &Value, now: UtcMillis, latest: UtcMillis) -> Result<UtcMillis, SetError> {
     if value.is_null() {
         return Ok(latest);

@@ -262,8 +262,8 @@ pub(super) fn serve_listing_requests(context: &Context, account: &str) {
     }
 }
 
-/// Files `count` messages into Ann's Inbox, oldest first, with their number in the subject. Returns
-/// the id of the account.
+/// Files `count` messages into Ann's Inbox, oldest first, with the keyword `work` and their number
+/// in the subject. Returns the id of the account.
 pub(super) fn letters(context: &Context, count: u32) -> String {
     let (_, account) = call(context, "Account/get", &json!({"account": "ann@example.org"}));
     let id = account["id"].as_str().unwrap().to_owned();
@@ -354,7 +354,7 @@ fn invalid_mail_query_gets_its_error_type() {
     assert_eq!(error(&context, "Mail/query", &json!({"accountId": "a0000000"})), "accountNotFound");
 }
 
-/// Returns the ids of Ann's account and the emails.
+/// Files a message for each subject into Ann's Inbox. Returns the account's id and the emails' ids.
 pub(super) fn filed(context: &Context, subjects: &[&str]) -> (String, Vec<String>) {
     let (ann, _) = context.directory.find_account("ann@example.org").unwrap().unwrap();
     let ids = subjects.iter().map(|subject| {
@@ -497,7 +497,7 @@ fn mailboxes_are_added_changed_and_removed_by_path() {
         !paths().contains(&"Play".to_owned()),
         "a mailbox with invalid attributes is not created"
     );
-    // A mailbox with emails or children is not removed without `emails`.
+    // A mailbox with emails is removed only with `emails`, one with children and the Inbox never.
     let inbox = ask("Mail/list", json!({}))["list"][0]["id"].clone();
     ask("Mail/move", json!({"ids": [inbox], "mailbox": "Work/2027"}));
     let remove = |arguments: Value| ask("Mailbox/remove", arguments);

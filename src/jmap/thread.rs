@@ -130,7 +130,7 @@ impl GetObjects for ThreadObjects {
         }
         object.insert("id".into(), id.to_string().into());
         if properties.contains(&ThreadProperty::EmailIds) {
-            // RFC 8621 §3.
+            // Oldest first (RFC 8621 §3).
             object.insert("emailIds".into(), emails.iter().rev().map(EmailId::to_string).collect());
         }
         Ok(Some(object))
@@ -167,7 +167,7 @@ impl ThreadReader<'_> {
         Ok(threads)
     }
 
-    /// The emails of a thread that the caller may read, newest first.
+    /// Returns those emails of a thread that the caller may read, newest first.
     fn emails(&self, thread: ThreadId) -> Result<Vec<EmailId>, Error> {
         let mut emails = match self.emails.get(&thread) {
             Some(emails) => emails.clone(),

@@ -21,9 +21,9 @@ pub struct UploadSettings {
     pub refused_types: Vec<String>,
     /// The size of the largest upload, in bytes.
     pub max: u64,
-    /// Of one user.
+    /// How many uploads one user may make in a minute.
     pub per_minute: u32,
-    /// Of one user.
+    /// How many bytes one user may upload in a minute.
     pub bytes_per_minute: u64,
 }
 
@@ -59,20 +59,22 @@ struct UploadRateState {
     users: Mutex<HashMap<AccountId, UploadUsage>>,
 }
 
-/// The times at which the cost of the uploads, and of their bytes, has passed.
+/// Each upload and each byte costs its share of a minute. These are the times, as
+/// `UploadRateState::clock` counts them, when the uploads and the bytes so far are paid for. A user
+/// may be up to a minute ahead.
 #[derive(Debug, Clone, Copy, Default)]
 struct UploadUsage {
     uploads: Duration,
     bytes: Duration,
 }
 
-/// The user must wait for this long.
+/// The user must wait for this long before the next upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many uploads in a minute")]
 pub struct UploadRateExceeded(pub Duration);
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// If more users than this are tracked, those whose cost has passed are forgotten.
+/// If this many users are tracked, those who are not ahead are forgotten before another is added.
 const MAX_TRACKED_USERS: usize = 10_000;
 
 impl Default for UploadRates {

@@ -193,7 +193,7 @@ impl AdminMethod for AccountAlias {
     }
 }
 
-/// Refuses a text in the argument `key` that is not a domain.
+/// Refuses a `text` that is not a domain. `key` is the argument that has it.
 fn checked_domain<'a>(key: &str, text: &'a str) -> Result<&'a str, MethodError> {
     if domain_is_well_formed(text) && !text.starts_with('[') {
         Ok(text)
@@ -237,7 +237,8 @@ impl AdminMethod for AccountAliasDomains {
     }
 }
 
-/// Refuses a caller who logged in with a password or token: a thief of one could create more.
+/// Finds an account whose passwords and tokens the caller may change. Refuses a caller who logged
+/// in with a password or token: a thief of one could create more.
 fn account_of_secrets(
     context: &Context,
     account_ref: &AccountRef,

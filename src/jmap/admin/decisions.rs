@@ -45,8 +45,8 @@ impl DecisionFilter {
         Ok(Self { since, until, answered, reason, sender: sender.map(|text| text.to_lowercase()) })
     }
 
-    /// Does not check `since`: the caller goes from the newest decision to the oldest, and stops
-    /// there.
+    /// Does not check `since`: the caller goes from the newest decision to the oldest, and stops at
+    /// that time.
     fn matches(&self, decision: &Decision) -> bool {
         let answered = matches!(decision.verdict, Verdict::Answered(_));
         let reason = match &decision.verdict {

@@ -44,7 +44,7 @@ impl AdminMethod for MailList {
     }
 }
 
-/// Returns the number of rows for the argument `limit`.
+/// Returns the number of rows for the argument `limit`: 50 if it is missing.
 pub(super) fn row_count(limit: Option<u64>) -> Result<usize, MethodError> {
     match limit.map(usize::try_from) {
         None => Ok(50),
@@ -98,7 +98,7 @@ fn describe(
     Ok(facts(id, thread, email, content))
 }
 
-/// The email may be a tombstone.
+/// Returns the facts of an email or of a tombstone.
 pub(super) fn facts(
     id: EmailId,
     thread: ThreadId,

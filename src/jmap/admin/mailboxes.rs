@@ -110,7 +110,8 @@ pub(super) fn totals(counts: MailboxCounts) -> MailboxTotals {
     MailboxTotals { total_emails, unread_emails, total_threads, unread_threads }
 }
 
-/// Changes a mailbox, and notifies the users whose rights changed.
+/// Runs `change` in one commit, and notifies the users whose rights changed. `change` returns the
+/// mailbox that it created or changed.
 fn commit_change(
     context: &Context,
     account: AccountId,
@@ -204,8 +205,8 @@ impl AdminMethod for MailboxChange {
     }
 }
 
-/// Reads `shareWith`: by the name of an account, null or the names of its rights, separated by
-/// commas. Returns 0 for a share that ends.
+/// Reads `shareWith`. The key is the name of an account; the value has the names of its rights,
+/// separated by commas, or is null. Returns 0 for a share that ends.
 fn shares(
     context: &Context,
     account: AccountId,

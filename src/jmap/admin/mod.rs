@@ -65,7 +65,7 @@ const fn changes<M: AdminMethod>() -> RegisteredMethod {
     RegisteredMethod { only_reads: false, ..reads::<M>() }
 }
 
-/// Ignores unknown arguments.
+/// Runs a vendor method. Ignores unknown arguments.
 fn run<M: AdminMethod>(
     call: &Call<'_>,
     _: &str,

@@ -63,8 +63,7 @@ impl QueueFilter {
     }
 }
 
-/// Returns the named account, or without a name all accounts, for which it requires an
-/// administrator.
+/// Returns the named account. Without a name, requires an administrator and returns all accounts.
 fn accounts(
     context: &Context,
     account_ref: &AccountRef,

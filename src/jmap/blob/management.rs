@@ -93,7 +93,7 @@ fn upload(
     let mut done = SetResponse::default();
     let mut has_created = false;
     // An upload may refer to another one of the same call, in any order. Each round makes those
-    // that refer to none that is still waiting.
+    // that refer to none that is still waiting. If there are no such uploads, it tries all others.
     loop {
         let names: BTreeSet<String> = waiting.keys().cloned().collect();
         let (ready, rest): (BTreeMap<_, _>, BTreeMap<_, _>) = waiting
@@ -170,7 +170,7 @@ pub(in crate::jmap) fn max_blob_set(max_upload: u64) -> u64 {
     max_upload.min(limits::MAX_UPLOAD_BYTES)
 }
 
-/// A source is a text, base64, or a range of a blob.
+/// Appends the bytes of a source to `out`. A source is a text, base64, or a range of a blob.
 fn append(
     call: &Call<'_>,
     account: &Account,
@@ -199,7 +199,7 @@ fn append(
             let size = context.blob_size(&blob)?;
             let offset = number("offset")?.unwrap_or(0);
             let end = number("length")?.map_or(Some(size), |length| offset.checked_add(length));
-            // RFC 9404 §4.1.
+            // RFC 9404 §4.1: a range that is not within the blob is an error.
             let end = end.filter(|end| offset <= *end && *end <= size);
             let end = end.ok_or_else(|| invalid("the range is not within the blob"))?;
             if end - offset > limits::MAX_UPLOAD_BYTES {
@@ -263,7 +263,7 @@ impl Method for BlobGet {
         let ids = distinct_ids(args.ids)?;
         let properties =
             args.properties.unwrap_or_else(|| [BlobProperty::Data, BlobProperty::Size].into());
-        let is_data =
+        let needs_bytes =
             |property: &BlobProperty| !matches!(property, BlobProperty::Id | BlobProperty::Size);
         let (offset, length) = (args.offset, args.length);
         let (mut list, mut not_found, mut bytes_left) = (Vec::new(), Vec::new(), MAX_DATA_BYTES);
@@ -285,14 +285,14 @@ impl Method for BlobGet {
             if properties.contains(&BlobProperty::Size) {
                 object.insert("size".into(), size.into());
             }
-            if properties.iter().any(is_data) {
+            if properties.iter().any(needs_bytes) {
                 let count = end.min(size).saturating_sub(offset);
                 bytes_left = bytes_left
                     .checked_sub(count)
                     .ok_or(MethodError::RequestTooLarge("more bytes than one call returns"))?;
                 let bytes = context.blob_range(blob, offset..end.min(size).max(offset))?;
                 add_data(&mut object, &bytes, &properties);
-                // RFC 9404 §4.2.
+                // RFC 9404 §4.2: the range ends or begins after the end of the blob.
                 if end > size || offset > size {
                     object.insert("isTruncated".into(), true.into());
                 }
@@ -401,7 +401,7 @@ impl Holders {
     }
 }
 
-/// Counts the emails that it reads in the budget.
+/// Finds the objects that contain a blob. Counts the emails as rows of the request's budget.
 fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders, Error> {
     let snapshot = context.store.snapshot();
     let rights = Rights::in_account(&snapshot, account)?;

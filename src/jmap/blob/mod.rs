@@ -1,7 +1,7 @@
 //! Finds, reads and stores blobs: bytes with an id (RFC 8620 §6).
 //!
-//! - A blob is found by a caller who may read an email with it in that account. An upload is found
-//!   by its uploader.
+//! - The blobs of an email are found by callers who may read the email, an upload only by its
+//!   uploader.
 //! - A blob id says where the bytes are (`model::BlobId`). They are read in pieces.
 //! - To find a part of an upload, or of a message within a message, the whole message is read and
 //!   parsed.
@@ -259,7 +259,7 @@ impl Blob {
         Ok(Some(blob))
     }
 
-    /// Returns how many bytes are read from the store for a range of the blob.
+    /// Returns how many bytes at most are read from the store for a range of the blob.
     fn cost(&self, range: &Range<u64>) -> u64 {
         match &self.location {
             BlobLocation::Within { outer, .. } => outer.cost(&(0..u64::MAX)),

@@ -83,7 +83,7 @@ fn blobs_of_emails_parts_and_nested_parts_are_read() {
     assert_eq!(read_blob(&context, ann, &upload.part(0).unwrap()).unwrap(), MESSAGE.as_bytes());
     let deep = upload.part(0).unwrap().part(2).unwrap();
     assert_eq!(read_blob(&context, ann, &deep).unwrap(), [0, 1, 2, 255]);
-    // Another user sees neither the email nor the upload.
+    // Neither the email nor the upload is found in another account.
     let bob = context.directory.find_account("bob@example.org").unwrap().unwrap().0;
     assert_eq!((read_blob(&context, bob, &whole), read_blob(&context, bob, &upload)), (None, None));
 }
@@ -289,7 +289,7 @@ fn blob_lookup_finds_emails_threads_and_mailboxes() {
     assert_eq!(error(&context, "Blob/lookup", &unknown), "unknownDataType");
 }
 
-/// An upload is not held in memory.
+/// A nested message is held in memory only until the part in it is found.
 #[test]
 fn parts_of_uploads_are_streamed_at_any_nesting() {
     let context = context();

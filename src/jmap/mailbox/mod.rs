@@ -116,7 +116,7 @@ impl VisibleMailboxes {
         Ok(is_unchanged && same_access_since(snapshot, account, since)?)
     }
 
-    /// Does not count unread threads for a guest.
+    /// Reads one mailbox as the caller sees it, but without the unread threads for a guest.
     fn read_one(
         snapshot: &Snapshot<'_>,
         account: &Account,
@@ -147,8 +147,9 @@ impl VisibleMailboxes {
     }
 }
 
-/// Returns the mailboxes in which a guest has any right, with the guest's rights and subscriptions,
-/// and their ancestors. An ancestor without rights has no role and no counts.
+/// Returns the mailboxes in which a guest has any right, and their ancestors, with the rights and
+/// subscriptions of the guest. An ancestor without rights has no role, and a mailbox that the guest
+/// may not read has no counts.
 fn visible_to_guest(
     all: BTreeMap<MailboxUid, Mailbox>,
     owner: AccountId,

@@ -55,8 +55,8 @@ impl QueryObjects for Mailbox {
         Ok(results(reader.visible()?, query))
     }
 
-    /// Returns the mailboxes of which anything but the counts changed, with all their descendants.
-    /// The others match as before, and keep their order among each other.
+    /// Returns destroyed mailboxes, and those of which anything but the counts changed, with all
+    /// their descendants. The others match as before, and keep their order among each other.
     fn changed_ids(
         reader: &MailboxReader<'_>,
         since: &str,
@@ -89,7 +89,7 @@ fn affected_ids(
     Ok(Some(ids))
 }
 
-/// Sorted as the query asks.
+/// Returns the ids of the mailboxes that match, sorted as the query asks.
 fn results(visible: &VisibleMailboxes, query: &ObjectQuery<Mailbox>) -> Vec<String> {
     let MailboxTreeArgs { sort_as_tree, filter_as_tree } = query.extra_args;
     let (filter, order) = (&query.filter, &query.sort);

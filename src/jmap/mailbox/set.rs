@@ -291,7 +291,8 @@ fn move_emptied_parents(
     }
 }
 
-/// `may_know` says whether the caller may learn the id of another mailbox.
+/// Converts an error of the store about the mailbox `uid`. `may_know` says whether the caller may
+/// learn the id of another mailbox.
 fn operation_error(
     error: Error,
     uid: MailboxUid,

@@ -80,7 +80,7 @@ impl MailboxSetCall<'_> {
     /// Reads `shareWith` (RFC 9670 §4), without the principals that have no right.
     ///
     /// # Errors
-    /// `invalidProperties`; `serverFail` if the caller's account cannot be read.
+    /// `invalidProperties`; `serverFail` if an account cannot be read.
     pub(super) fn shares(
         &self,
         row: &Mailbox,

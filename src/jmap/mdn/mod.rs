@@ -1,6 +1,6 @@
 //! Message disposition notifications (MDN, RFC 9007): the owner notifies the sender of a message,
 //! for example that it was displayed, and reads the notifications of others. `outbox::mdn` says
-//! when a request must not be answered.
+//! when a message that requests a notification must get none.
 
 mod object;
 mod parse;
@@ -19,7 +19,8 @@ use crate::wire::jmap::MethodError;
 /// Returns an account in which the caller is not a guest.
 ///
 /// # Errors
-/// `InvalidArguments` if there is no such account (RFC 9007 §2.1, §2.2).
+/// `InvalidArguments` if there is no such account (RFC 9007 §2.1, §2.2); others as
+/// `Call::managed_account`.
 fn managed_account(call: &Call<'_>, id: &str) -> Result<Account, MethodError> {
     call.managed_account(id).map_err(|error| match error {
         MethodError::AccountNotFound => {

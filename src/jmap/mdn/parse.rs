@@ -126,7 +126,8 @@ impl Originals<'_> {
         }))
     }
 
-    /// Finds the only email with this Message-ID; `None` if there are none or several.
+    /// Finds the only email with this Message-ID; `None` if there are none or several, or if the
+    /// bounds do not let it find out.
     fn find(&mut self, id: String) -> Result<Option<EmailId>, MethodError> {
         if let Some(email) = self.searched.get(&id) {
             return Ok(*email);

@@ -107,6 +107,8 @@ fn send(call: &Call<'_>, args: &MdnSendArgs) -> Result<MdnSendAnswer, MethodErro
     Ok(MdnSendAnswer { account_id, sent: none_if_empty(sent), not_sent: none_if_empty(not_sent) })
 }
 
+/// Finds an identity by its id or creation id.
+///
 /// # Errors
 /// `InvalidArguments` if there is no such identity.
 fn identity(call: &Call<'_>, account: &Account, id: &str) -> Result<SenderIdentity, MethodError> {
@@ -150,8 +152,8 @@ struct MdnSender<'a> {
 }
 
 impl MdnSender<'_> {
-    /// Returns the email that the notification is about, and the properties that the client did not
-    /// give.
+    /// Queues a notification. Returns the email that the notification is about, and the properties
+    /// that the client did not give.
     fn send(&mut self, given: &JsonObject) -> Result<(EmailId, JsonObject), SetFailure> {
         let mdn = MdnObject::read(given)?;
         let id = self.call.created.resolve(&mdn.email).and_then(|id| id.parse::<EmailId>().ok());
@@ -171,8 +173,10 @@ impl MdnSender<'_> {
         Ok((id, not_given))
     }
 
+    /// Reads an email and its request for a notification.
+    ///
     /// # Errors
-    /// `notFound` if there is no such email or no such request (RFC 9007 §2.1).
+    /// `notFound` if there is no such email, or no request in it (RFC 9007 §2.1).
     fn email_and_request(&self, id: EmailId) -> Result<(EmailMetadata, MdnRequest), SetFailure> {
         let snapshot = self.call.context.store.snapshot();
         let email = snapshot.email(self.account.id, id)?.ok_or(SetError::NotFound)?;
@@ -245,13 +249,13 @@ impl MdnSender<'_> {
         Ok(raw.ok_or(SetError::NotFound)?)
     }
 
-    /// In one commit.
+    /// Queues the notification and sets the keyword of its email, in one commit.
     fn queue(&mut self, id: EmailId, draft: MdnDraft) -> Result<(), SetFailure> {
         let (context, account) = (self.call.context, self.account);
         let (message_id, _) = email::new_message_id(account).map_err(SetFailure::Call)?;
         let recipients = draft.to.iter().filter_map(|to| Address::parse(&to.email).ok()).collect();
         let now = context.store.clock().now();
-        // The client names the reporting program.
+        // There is no host name, because the client names the reporting program.
         let raw =
             compose_notification(draft, &Reporter { hostname: "", message_id: &message_id, now });
         if raw.len() as u64 > limits::MAX_MESSAGE_BYTES {
@@ -274,7 +278,7 @@ impl MdnSender<'_> {
             }
             let mut keywords = email.keywords;
             keywords.insert(keyword::MDN_SENT.into());
-            // This fails the whole commit, so that the notification is not queued either.
+            // An error here fails the whole commit, so that the notification is not queued either.
             txn.update_email(id, email.mailboxes, keywords).map(drop).map_err(SetFailure::Call)
         })
     }

@@ -29,7 +29,8 @@ pub(super) fn filter<C: DeserializeOwned>(
 /// Reads a condition of a filter: the property `name` with its value.
 ///
 /// # Errors
-/// `UnsupportedFilter` if the type has no condition of this name; `InvalidArguments`.
+/// `UnsupportedFilter` if the type has no condition of this name; `InvalidArguments` for an invalid
+/// value.
 pub(in crate::jmap) fn condition<C: DeserializeOwned>(
     name: &str,
     value: &Value,

@@ -57,7 +57,7 @@ pub(in crate::jmap) trait GetObjects: ObjectType {
         Ok(())
     }
 
-    /// Returns the ids of all objects, or of one more than /get may return.
+    /// Returns the ids of all objects. If there are more than /get may return, one more is enough.
     fn ids(reader: &Self::Reader<'_>) -> Result<Vec<Self::Id>, MethodError>;
 
     /// Returns `None` if the caller sees no such object.

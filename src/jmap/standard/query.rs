@@ -22,8 +22,8 @@ impl<C> FilterTree<C> {
     /// matches all its properties. `condition` reads one property, and returns `None` to ignore it.
     ///
     /// # Errors
-    /// `InvalidArguments`; `UnsupportedFilter` for an unknown condition, or a filter beyond the
-    /// bounds.
+    /// `InvalidArguments` for a malformed filter; `UnsupportedFilter` for an unknown condition, or
+    /// for a filter beyond the bounds.
     pub(in crate::jmap) fn read(
         given: Option<&Value>,
         condition: impl Fn(&str, &Value) -> Result<Option<C>, MethodError>,
@@ -77,7 +77,7 @@ impl<C> FilterTree<C> {
         let parts = members.get("conditions").and_then(Value::as_array);
         let parts = parts.ok_or_else(|| expected("conditions", "an array"))?;
         let depth = depth.checked_sub(1).ok_or_else(|| too_large("is too deep"))?;
-        // So operators are bounded, too.
+        // An operator without conditions counts as one, so that operators are bounded, too.
         if parts.is_empty() {
             take(room)?;
         }

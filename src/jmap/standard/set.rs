@@ -27,7 +27,10 @@ pub(in crate::jmap) struct SetArguments {
 }
 
 impl SetArguments {
-    /// Refuses updates of objects that the same call destroys.
+    /// Reads the arguments of a /set. Refuses updates of objects that the same call destroys.
+    ///
+    /// # Errors
+    /// `RequestTooLarge` for more objects than one call may name.
     pub(in crate::jmap) fn read(ids: &CreationIds, args: SetArgs) -> Result<Self, MethodError> {
         let SetArgs { if_in_state, create, update, destroy, .. } = args;
         let resolved = |id: String| ids.resolve(&id).unwrap_or(id);
@@ -84,7 +87,7 @@ impl SetArguments {
         self.allows_state(&state(&context.store, now))
     }
 
-    /// The same with the state string of the type.
+    /// Whether `ifInState` allows the change, given the present state string of the type.
     pub(in crate::jmap) fn allows_state(&self, state: &str) -> bool {
         self.if_in_state.as_ref().is_none_or(|expected| expected == state)
     }

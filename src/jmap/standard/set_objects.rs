@@ -14,10 +14,12 @@ use crate::store::Txn;
 use crate::wire::jmap::standard::{SetAnswer, SetArgs};
 use crate::wire::jmap::{JsonObject, MethodError, SetError};
 
+/// A type that has the standard /set.
+///
 /// - The objects are created first, then updated, then destroyed.
 /// - `create`, `update` and `destroy` refuse an object before they write anything: a refusal does
 ///   not undo what was written. With `SetFailure::Call`, the whole commit fails.
-/// - They may be run more than once.
+/// - These three may be run more than once.
 pub(in crate::jmap) trait SetObjects: ObjectType {
     const DATA: DataType;
     /// What the changes need besides the rows of the account.

@@ -30,7 +30,7 @@ pub(in crate::jmap) fn newest_state(
     Ok(state(store, snapshot.state(account, data)?))
 }
 
-/// Returns `None` if this store did not give the state.
+/// Parses a state string; `None` if this store did not give it.
 pub(in crate::jmap) fn parse(store: &Store, text: &str) -> Option<ClientState> {
     let mut parts = text
         .split('-')

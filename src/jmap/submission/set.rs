@@ -102,7 +102,7 @@ fn set(
     Ok(done.into_answer(context, &account, states))
 }
 
-/// Returns the properties that the client cannot know.
+/// Returns all properties but `identityId` and `emailId`, which the client sent.
 fn properties_not_given(id: ObjectId, submission: &EmailSubmission) -> JsonObject {
     let is_known = |property: &SubmissionProperty| {
         matches!(property, SubmissionProperty::IdentityId | SubmissionProperty::EmailId)

@@ -85,7 +85,7 @@ fn largest_answers_of_the_command_line_fit() {
     );
 }
 
-/// A list of the vendor's methods that is too large is refused. A report of changes is never.
+/// A list of a vendor method is refused if it is too large, a report of changes never.
 #[test]
 fn vendor_lists_are_bounded_but_reports_of_changes_are_not() {
     let context = context();
@@ -159,10 +159,10 @@ fn header_fields_and_parts_count_towards_the_answer() {
     }
 }
 
-/// The methods that are not charged for reading messages or uploads. The searches of Email/query
-/// and Email/queryChanges have an allowance of their own. EmailSubmission/set reads a header, whose
-/// size is not known before. Mail/deliver and Vacation/test take the message from the request.
-const READ_NO_MESSAGES: &str = "
+/// The methods that the next test does not try: most read no messages or uploads. Email/query and
+/// Email/queryChanges have an allowance of their own for searches. EmailSubmission/set is charged
+/// for a header after reading it. Mail/deliver and Vacation/test get the message in the request.
+const NOT_TRIED: &str = "
     Core/echo PushSubscription/get PushSubscription/set Mailbox/get Mailbox/changes Mailbox/query
     Mailbox/queryChanges Mailbox/set Thread/get Thread/changes Email/changes Email/query
     Email/queryChanges Identity/get Identity/changes Identity/set EmailSubmission/get
@@ -276,7 +276,7 @@ fn every_method_that_reads_messages_is_charged() {
     ];
     // Every method is in one of the two lists.
     let mut known: BTreeSet<&str> = calls.iter().map(|(method, _)| *method).collect();
-    known.extend(READ_NO_MESSAGES.split_whitespace());
+    known.extend(NOT_TRIED.split_whitespace());
     assert_eq!(known, names().map(|(name, _)| name).collect());
     for (method, arguments) in calls {
         let answer = |read: u64| {
@@ -309,8 +309,8 @@ fn bytes_stored_by_all_calls_together_are_bounded() {
     assert_eq!(answers[3][1]["notCreated"]["k"]["type"], "rateLimit");
 }
 
-/// An answer about changes is returned even if it is too large, and uses up the budget, so that an
-/// answer that can be asked for again is refused.
+/// An answer about changes is returned even if it is too large. It uses up the budget, so a later
+/// answer that may be refused is refused.
 #[test]
 fn answers_about_changes_are_returned_whatever_their_size() {
     let context = context();
@@ -346,7 +346,7 @@ fn repeated_properties_are_read_once() {
     );
 }
 
-/// The length of the header makes no difference.
+/// The body is not read, however long the header is.
 #[test]
 fn header_properties_read_only_the_header() {
     let context = context();
@@ -384,7 +384,7 @@ fn header_properties_read_only_the_header() {
     assert_eq!(ask(&ids[1], &properties, 1000)[1]["type"], "requestTooLarge");
 }
 
-/// Those that are read count, and not those that are returned.
+/// Every email that is read counts, whether or not it is returned.
 #[test]
 fn emails_that_blob_lookup_reads_count_towards_the_walks() {
     let context = context();

@@ -15,7 +15,7 @@ use crate::store::Txn;
 /// modulo their number.
 #[derive(Debug, Clone)]
 enum ForeignChange {
-    /// Delivers as many messages.
+    /// Delivers this many messages.
     Deliver(u32),
     /// Sets (true) or removes a keyword of an email.
     Flag(usize, &'static str, bool),

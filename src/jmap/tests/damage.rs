@@ -5,7 +5,7 @@ use crate::model::AccountId;
 use crate::store::engine::{Batch, Put, Table};
 use crate::store::repair::RepairScope;
 
-/// Ann's account with an alias, over an engine whose rows the test can damage.
+/// Ann's account with an alias and a catch-all, over an engine whose rows the test can damage.
 struct Bed {
     engine: Arc<MemoryEngine>,
     context: Context,
@@ -126,7 +126,7 @@ fn identities_survive_a_damaged_address_row() {
             assert_eq!(bed.identities(), before, "{key} while it is damaged");
             bed.repair();
             assert_eq!(bed.identities(), before, "{key} after the repair");
-            // An address that is removed takes its identity with it.
+            // An identity that was not edited is destroyed with its address.
             if key == "lee@example.org" && !signed {
                 let gone = json!({"account": bed.ann, "address": key, "remove": true});
                 call(&bed.context, "Account/alias", &gone);
@@ -136,7 +136,7 @@ fn identities_survive_a_damaged_address_row() {
     }
 }
 
-/// That an account cannot be read does not mean that there is none to share with.
+/// An account that cannot be read is not reported as missing.
 #[test]
 fn sharing_with_a_damaged_account_is_server_fail() {
     let mut bed = Bed::new();

@@ -67,7 +67,7 @@ fn session_state_changes_with_every_part_of_the_session() {
     let desk = Address::parse("desk@example.org").unwrap();
     let second = NewAccount { unix_user: Some("ann".into()), ..NewAccount::at(desk) };
     bed.context.directory.add(&second).unwrap();
-    sessions.push(assert_new(&bed.context, "an account more"));
+    sessions.push(assert_new(&bed.context, "one more account"));
     bed.context.caller.user = Some("bob".into());
     sessions.push(assert_new(&bed.context, "a Unix user without an account"));
     // Each change of this test can be seen in the session.
@@ -205,7 +205,7 @@ fn session_lists_the_capabilities_of_an_account() {
     assert_eq!((core.as_object().unwrap().len(), &core["maxSizeUpload"]), (8, &json!(7)));
 }
 
-/// Clients show them next to the name of an account, before they fetch mailboxes.
+/// Clients show these totals next to the name of an account, before they fetch mailboxes.
 #[test]
 fn session_and_account_show_the_unread_totals_of_the_inbox() {
     let context = context();

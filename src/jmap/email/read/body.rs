@@ -101,7 +101,9 @@ pub(in crate::jmap::email) struct MessageRenderer {
 
 #[derive(Debug, Clone, Copy)]
 pub(in crate::jmap::email) struct TracedMessage<'m> {
+    /// The trace prefix.
     pub(in crate::jmap::email) prefix: &'m [u8],
+    /// The raw message. For `MessageRenderer::add_header`, its beginning is enough.
     pub(in crate::jmap::email) raw: &'m [u8],
     /// The blob id of the message, from which those of its parts are made.
     pub(in crate::jmap::email) blob: &'m BlobId,

@@ -25,7 +25,7 @@ use crate::wire::jmap::{IntoArguments as _, JsonObject, MethodError, Property as
 
 /// How many emails' rows are read by one lookup.
 const EMAILS_PER_READ: usize = 64;
-/// The bytes of what a list shows of most emails.
+/// The length of the JSON of most emails, with the properties that clients show in a list.
 const TEXT_OF_EMAIL: usize = 768;
 
 pub(in crate::jmap) struct EmailReader<'a> {

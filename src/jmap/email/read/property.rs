@@ -218,8 +218,8 @@ impl RequestedProperties {
         let ids = |ids: &mut Vec<String>| {
             if ids.is_empty() { Value::Null } else { std::mem::take(ids).into() }
         };
-        // A bit of `empty_fields` says that a field has no address, which is an empty list. A
-        // missing field is null.
+        // A set bit of `empty_fields` says that the header has the field, but without an address:
+        // the property is an empty list. If the header does not have the field, it is null.
         let empty_fields = content.empty_fields;
         let addresses = |bit: u8, all: &mut Vec<EmailAddress>| {
             if all.is_empty() && empty_fields >> bit & 1 == 0 {

@@ -49,7 +49,7 @@ enum EmailCondition {
 /// capability (RFC 8620 §1.8).
 ///
 /// # Errors
-/// `invalidArguments`, `unsupportedFilter`.
+/// Those of `parse_filter`; `unsupportedFilter` without the capability.
 pub(in crate::jmap::email) fn parse_filter_of_call(
     call: &Call<'_>,
     json: Option<&Value>,
@@ -74,10 +74,11 @@ fn uses_extension(filter: &Filter) -> bool {
     }
 }
 
-/// `None` gives a filter that matches every email.
+/// Reads a filter; `None` gives one that matches every email.
 ///
 /// # Errors
-/// `invalidArguments`, `unsupportedFilter`.
+/// `invalidArguments` for a malformed filter; `unsupportedFilter` for an unknown condition or an
+/// invalid keyword, or beyond the bounds of `model::limits`.
 pub fn parse_filter(json: Option<&Value>) -> Result<Filter, MethodError> {
     let tree = FilterTree::read(json, |name, value| {
         if value.is_null() { Ok(None) } else { condition::<EmailCondition>(name, value).map(Some) }

@@ -26,7 +26,7 @@ enum EmailSort {
 /// Reads the `sort` argument of Email/query; null is no comparator.
 ///
 /// # Errors
-/// `invalidArguments`, `unsupportedSort`.
+/// `invalidArguments` for a malformed sort; those of `comparators`.
 #[cfg(any(test, feature = "internals"))]
 pub fn parse_sort(value: &serde_json::Value) -> Result<Vec<Comparator>, MethodError> {
     let sort = Option::<Vec<SortComparator>>::deserialize(value);
@@ -41,7 +41,9 @@ pub fn parse_sort(value: &serde_json::Value) -> Result<Vec<Comparator>, MethodEr
 /// Converts the `sort` argument of Email/query, with keywords in normal form.
 ///
 /// # Errors
-/// `invalidArguments`, `unsupportedSort`.
+/// `invalidArguments` for a comparator that lacks its property or keyword, or has a needless
+/// keyword; `unsupportedSort` for an unknown property or collation, an invalid keyword, or too many
+/// comparators.
 pub(in crate::jmap) fn comparators(
     sort: Option<Vec<SortComparator>>,
 ) -> Result<Vec<Comparator>, MethodError> {

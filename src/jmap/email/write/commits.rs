@@ -27,7 +27,8 @@ pub(in crate::jmap::email) struct Commits {
 }
 
 impl Commits {
-    /// Returns false if this is the first commit and `now` is not the expected state.
+    /// Records the state in which a commit begins. Returns false if this is the first commit and
+    /// `now` is not the expected state.
     fn begin(&mut self, now: ModSeq, is_expected: impl Fn(ModSeq) -> bool) -> bool {
         match &mut self.states {
             Some(states) => states.before(now),
@@ -103,8 +104,8 @@ impl Commits {
     }
 
     /// Turns an error of the call into one of the object if there was a commit: an error of the
-    /// call would tell the client that nothing was changed (RFC 8620 §3.6.2). Errors from before
-    /// `run` need this, too.
+    /// call would tell the client that nothing was changed (RFC 8620 §3.6.2). Errors that occur
+    /// before `run` is called need this, too.
     pub(in crate::jmap::email) fn object_failure(&self, failure: SetFailure) -> SetFailure {
         match failure {
             SetFailure::Call(error) if self.states.is_some() => {
@@ -159,7 +160,7 @@ impl FiledEmail {
         object
     }
 
-    /// Returns `object`, with `receivedAt` only if the client sent a time that is stored otherwise
+    /// Returns `object`, with `receivedAt` only if the client sent a time and another one is stored
     /// (RFC 8621 §4.7, §4.8).
     pub(in crate::jmap::email) fn object_with_changed_date(
         &self,

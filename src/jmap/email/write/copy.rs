@@ -76,7 +76,8 @@ impl Method for EmailCopy {
     }
 }
 
-/// Returns the id of the original, and the properties of the copy that the client does not know.
+/// Copies an email. Returns the id of the original, and the properties of the copy that the client
+/// does not know.
 fn copy_email(
     call: &Call<'_>,
     (from, account): (&Account, &Account),

@@ -35,7 +35,7 @@ const HEADER_PROPERTIES: [(&str, &str, Form); 11] = [
 const BODY_PROPERTIES: [&str; 5] =
     ["bodyStructure", "bodyValues", "textBody", "htmlBody", "attachments"];
 
-/// No field may be set twice (RFC 8621 §4.6).
+/// The header fields that a client sets, none of them twice (RFC 8621 §4.6).
 #[derive(Debug, Default)]
 struct HeaderFields {
     names: BTreeSet<String>,
@@ -166,7 +166,8 @@ pub(in crate::jmap) fn new_message_id(account: &Account) -> Result<(String, Stri
     Ok((format!("{id}@{}", domain(account)), seed.to_owned()))
 }
 
-/// Returns the domain in which a Message-ID must be unique (RFC 5322 §3.6.4).
+/// Returns the domain for a Message-ID (RFC 5322 §3.6.4): that of the primary address if it has
+/// only ASCII letters, digits, dots and hyphens, else `localhost`.
 fn domain(account: &Account) -> String {
     let primary = account.row.primary.to_string();
     let domain = primary.rsplit('@').next().unwrap_or_default();

@@ -79,7 +79,7 @@ impl Filing {
     }
 }
 
-/// The set is written as `{name: true}`.
+/// Reads a set, which is written as `{name: true}`.
 fn set_members<'v>(property: &str, value: &'v Value) -> Result<Vec<&'v String>, SetError> {
     let invalid = || SetError::property(property, "an object is expected whose values are true");
     let members = value.as_object().ok_or_else(invalid)?;
@@ -90,7 +90,8 @@ fn set_members<'v>(property: &str, value: &'v Value) -> Result<Vec<&'v String>, 
     }
 }
 
-/// Resolves creation ids. Does not check that the mailboxes exist (`require_mailboxes`).
+/// Reads `mailboxIds`, and resolves creation ids. Does not check that the mailboxes exist, as
+/// `require_mailboxes` does.
 pub(in crate::jmap::email) fn mailboxes(
     ids: &CreationIds,
     value: &Value,
@@ -112,7 +113,7 @@ pub(in crate::jmap::email) fn mailboxes(
     }
 }
 
-/// Returns the keywords in normal form.
+/// Reads `keywords`. Returns them in normal form.
 ///
 /// # Errors
 /// `invalidProperties`, `tooManyKeywords`.

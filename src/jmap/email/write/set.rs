@@ -81,7 +81,7 @@ fn set(
     Ok(response.into_answer(context, account, states))
 }
 
-/// Returns the properties that the client does not know.
+/// Creates an email. Returns the properties that the client does not know.
 fn create_email(
     call: &Call<'_>,
     account: &Account,
@@ -199,7 +199,7 @@ impl EmailSetCall<'_> {
         Ok(txn.destroy_email(id)?)
     }
 
-    /// Returns the properties that got another value than the client sent.
+    /// Updates an email. Returns the properties that got another value than the client sent.
     fn update(&self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> TxnResult<Map<String, Value>> {
         let id: EmailId = id.parse().map_err(|_| SetError::NotFound)?;
         let rights = Rights::in_account(&txn.snapshot(), self.account)?;

@@ -32,7 +32,8 @@ impl MailboxSetCall<'_> {
         name: &str,
         properties: &Map<String, Value>,
     ) -> Result<(), OperationError> {
-        // RFC 8621 §2: the creator is subscribed by default.
+        // RFC 8621 §2: the creator is subscribed by default. With the right to rename, a guest may
+        // set the name and the parent.
         let mut row =
             Mailbox { subscribed: true, rights: Right::Rename.bit(), ..Mailbox::default() };
         let mut problems = InvalidProperties::default();

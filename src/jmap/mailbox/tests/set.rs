@@ -165,8 +165,8 @@ fn mailbox_with_emails_is_destroyed_only_on_request() {
     let (_, found) =
         call(&context, "Email/query", &json!({"accountId": account, "calculateTotal": true}));
     assert_eq!((&found["ids"], &found["total"]), (&json!([ids[2]]), &json!(1)));
-    // The counts of other mailboxes may have changed too, so the new state is one before these
-    // changes.
+    // The counts of other mailboxes may have changed, too, so `newState` is a state before these
+    // changes, and /changes reports them.
     let (_, changes) = call(
         &context,
         "Mailbox/changes",

@@ -263,7 +263,7 @@ fn share_notification_is_kept_once_per_mailbox() {
 }
 
 #[test]
-fn guest_is_notified_only_of_shared_mail() {
+fn guest_is_notified_of_all_mail_but_not_of_the_vacation() {
     let bed = SharingFixture::new();
     let followed = || -> Vec<ObservedAccount> {
         bed.asks(&bed.bob)
@@ -297,6 +297,7 @@ fn guest_is_notified_only_of_shared_mail() {
         None,
         "a guest is not notified of the owner's vacation"
     );
+    // The Inbox is not shared, but the guest is notified of new mail in it.
     filed(&bed.context, &["more"]);
     let change = known.catch_up(store, None).unwrap().unwrap();
     for (name, method) in

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::{RIGHTS, SharingFixture, ids};
 use crate::jmap::tests::call;
 
-/// Tries the action that each right permits, on Plans or on the email in it. Returns which actions
-/// succeeded.
+/// Tries what each right but mayReadItems and maySubmit permits, on Plans or on the email in it.
+/// Returns which actions succeeded.
 fn try_actions(bed: &SharingFixture, round: usize) -> [(&'static str, bool); 7] {
     let planned = &bed.emails[1];
     let email = |patch: Value| {

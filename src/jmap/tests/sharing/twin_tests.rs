@@ -1,7 +1,7 @@
 //! Two accounts that differ only in mail that is not shared give a guest the same answers.
 //!
-//! - Both accounts get the same changes of mail that is shared at some time, and between them
-//!   different changes of mail that is never shared. A guest sends both the same calls.
+//! - Both accounts get the same changes of mail that is shared at some time. In between, each gets
+//!   changes of its own of mail that is never shared. A guest sends both the same calls.
 //! - Ids are compared by the objects that they name. State strings are not compared:
 //!   `docs/decisions.md` says what they reveal.
 
@@ -94,6 +94,7 @@ struct GuestQuery {
     filter: Value,
     sort: Value,
     collapse: bool,
+    /// An index in `TwinAccount::shared`, taken modulo its length.
     up_to: Option<usize>,
 }
 

@@ -362,7 +362,8 @@ struct PartProperties {
 }
 
 impl PartProperties {
-    /// Adds a problem for each declaration that contradicts another.
+    /// Sets the type, the parameters and the header fields of a part. Adds a problem for each
+    /// declaration that contradicts another.
     fn apply(
         self,
         part: &mut PartDraft,
@@ -391,7 +392,7 @@ impl PartProperties {
         part.fields = self.header.fields;
         part.media_type = self.media_type.unwrap_or_else(|| default_type.to_owned());
         part.params.extend(self.charset.map(|charset| ("charset".to_owned(), charset)));
-        // The server chooses the encoding of a text, so another charset would be wrong.
+        // The server writes a text as UTF-8, so another charset would be wrong.
         let is_other_charset = |charset: &str| {
             !["utf-8", "us-ascii"].iter().any(|own| charset.eq_ignore_ascii_case(own))
         };

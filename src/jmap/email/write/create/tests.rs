@@ -187,7 +187,7 @@ fn invalid_properties_of_a_new_email_are_named() {
     assert_eq!(bed.refused(&all), "mailboxIds receivedAt subject textBody/0/partId");
     let many: Map<String, Value> = (0..101).map(|n| (format!("k{n}"), json!(true))).collect();
     assert_eq!(bed.create(json!({"keywords": many})).unwrap_err()["type"], "tooManyKeywords");
-    // Nesting is bounded, and the refused objects above created no email.
+    // This deep nesting is allowed. The refused objects above created no email.
     let mut deep = json!({"type": "multipart/mixed", "subParts": []});
     for _ in 0..25 {
         deep = json!({"type": "multipart/mixed", "subParts": [deep]});
@@ -361,13 +361,9 @@ fn dates_are_normalized_and_changes_returned() {
         let created = bed.create(json!({"sentAt": at}));
         assert_eq!(created.is_ok(), at.starts_with("1900"), "{at}");
     }
-    for (shape, is_date) in [
-        ("2026-12-24 09:00:00Z", false),
-        ("2026-12-24T09:00Z", false),
-        ("2026-12-24T09:00:00z", false),
-    ] {
-        assert_eq!(bed.create(json!({"sentAt": shape})).is_ok(), is_date, "{shape}");
-        assert_eq!(bed.create(json!({"receivedAt": shape})).is_ok(), is_date, "{shape}");
+    for no_date in ["2026-12-24 09:00:00Z", "2026-12-24T09:00Z", "2026-12-24T09:00:00z"] {
+        assert!(bed.create(json!({"sentAt": no_date})).is_err(), "{no_date}");
+        assert!(bed.create(json!({"receivedAt": no_date})).is_err(), "{no_date}");
     }
     // Email/import does the same.
     let upload = bed

@@ -7,10 +7,11 @@ use crate::message::forms::{self, Form, HeaderProperty};
 use crate::message::parse::Group;
 use crate::model::{EmailAddress, SentAt, limits};
 
-/// Returns the fields that a property makes: one, or with `:all` one for each value.
+/// Returns the fields that a property makes: at most one, or with `:all` at most one for each
+/// value.
 ///
 /// # Errors
-/// `BadFieldValue` if the value has another form than the property.
+/// `BadFieldValue` if the value has another form than the property, or cannot be encoded.
 pub(super) fn encode_fields(
     property: &HeaderProperty,
     json: &Value,
@@ -27,8 +28,8 @@ pub(super) fn encode_fields(
     Ok(fields?.into_iter().flatten().collect())
 }
 
-/// Returns `None` for an empty list, or an empty raw value of a field that needs one (RFC 5322
-/// §3.6).
+/// Returns `None` for an empty list, and for an empty raw value of a field that must have a value
+/// (RFC 5322 §3.6).
 fn encode_field(
     property: &HeaderProperty,
     json: &Value,

@@ -209,7 +209,7 @@ fn only_text_types_get_a_charset_and_messages_are_not_encoded() {
 
 /// A reader that follows RFC 2183 finds the name only in Content-Disposition.
 #[test]
-fn named_part_without_disposition_gets_one_that_reads_alike() {
+fn named_part_without_disposition_gets_the_one_that_fits_its_place() {
     let bed = Fixture::new();
     let part = |kind: &str, name: &str| json!({"partId": "1", "type": kind, "name": name});
     let structure = json!({"type": "multipart/mixed", "subParts": [

@@ -82,9 +82,9 @@ fn incomplete_address_is_kept_unchanged() {
         let shown = bed.shown(json!({"to": to}), &json!({"properties": ["to"]}));
         assert_eq!(shown["to"], to);
     }
-    let blob = filed(&bed.context, b"To: Ann, bob@example.net, A B, N <>\r\nSubject: x\r\n\r\n");
-    let read = bed.call("Email/get", json!({"ids": [blob], "properties": ["to"]}))["list"][0]["to"]
-        .clone();
+    let id = filed(&bed.context, b"To: Ann, bob@example.net, A B, N <>\r\nSubject: x\r\n\r\n");
+    let read =
+        bed.call("Email/get", json!({"ids": [id], "properties": ["to"]}))["list"][0]["to"].clone();
     assert_eq!(read[0], json!({"name": null, "email": "Ann"}));
     assert_eq!(bed.shown(json!({"to": read}), &json!({"properties": ["to"]}))["to"], read);
     assert_eq!(bed.refused(&json!({"to": [{"name": null, "email": ""}]})), "to");
