@@ -4,8 +4,8 @@
 //! - `Store::commit` and its kin take the account's lock, run a transaction (`Txn`) and queue its
 //!   batch. The `Ticket` is ready when the committer has written it.
 //! - Nothing is visible before it is durable. A `Snapshot` is one consistent state.
-//! - After a failed write, the store refuses writes until it is opened again, except if the disk
-//!   was full.
+//! - After a failed write other than `Full` or `Away`, the store refuses writes until it is opened
+//!   again.
 
 mod account;
 pub mod backup;
@@ -77,6 +77,7 @@ pub struct Options {
     pub segment_bytes: u64,
     /// Messages of at least this many bytes are stored in segments, shorter ones in their rows.
     pub min_segment_value: usize,
+    /// The most flushes and compactions that the engine runs in the background at once.
     pub jobs: u32,
     /// How long the committer waits for more commits when several callers write at once.
     pub hold: Duration,
@@ -269,8 +270,9 @@ impl Store {
         &self.0.clock
     }
 
-    /// Returns one consistent state to read from. Reading an account that is under repair now fails
-    /// with `Rebuilding`, also after the repair has ended (`RepairGuard`).
+    /// Returns one consistent state to read from. An account that is under repair when this is
+    /// called cannot be read from that state, not even once the repair has ended: reading it fails
+    /// with `Rebuilding` (`RepairGuard`).
     #[must_use]
     pub fn snapshot(&self) -> Snapshot<'_> {
         // Both are read under one lock, so that no repair begins or ends in between.
@@ -332,8 +334,8 @@ impl Store {
     /// account whose `change` fails does not hinder the others; `Ticket::overtaken_accounts` tells
     /// which changes were not written.
     ///
-    /// `raw` is the message of `message`. `change` need not stage its bytes: they are written once,
-    /// if a change that is written refers to them.
+    /// `raw` is the message from which `message` was made. `change` need not stage its bytes: they
+    /// are written once, if a change that is written refers to them.
     pub fn commit_message<T>(
         &self,
         accounts: &[AccountId],
@@ -353,8 +355,8 @@ impl Store {
         self.0.engine.segments().map(engine::segments::Segments::begin_value).transpose()
     }
 
-    /// Files a message as `commit_message` does. `streamed` may have its bytes already; if they are
-    /// others than `raw`, or the store has the message, it is deleted.
+    /// Files a message as `commit_message` does. `streamed` becomes the message's segment if its
+    /// bytes are those of `raw` and the store does not have the message; otherwise it is deleted.
     pub fn commit_streamed<T>(
         &self,
         accounts: &[AccountId],

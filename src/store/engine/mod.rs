@@ -190,8 +190,9 @@ pub trait RowReader {
 
     /// Walks forwards and backwards over the rows with `from <= key < to`: calls `each` with the
     /// row where the walk stands, or with `None` where there is none, and moves as `each` says.
-    /// Keys outside of the range lead to its first or its last row. The rows are those that one
-    /// scan for each step would find, but an engine needs to open only one iterator.
+    /// `At` a key before the range leads to its first row, `Before` a key behind it to its last.
+    /// The rows are those that one scan for each step would find, but an engine needs to open only
+    /// one iterator.
     ///
     /// # Errors
     /// Those of the engine, and what `each` returns.
@@ -345,7 +346,8 @@ pub trait Engine: RowReader + Send + Sync + Debug {
         Ok(())
     }
 
-    /// Deletes retired segments (`Segments::delete`).
+    /// Deletes retired segments, and returns the bytes of their files (`Segments::delete`); `None`
+    /// if a backup runs, or if the engine has no segments.
     ///
     /// # Errors
     /// Those of the engine, and of `Segments::delete`.
@@ -384,9 +386,9 @@ pub trait Engine: RowReader + Send + Sync + Debug {
     /// iterator must step over one by one. A call does this for one group of neighbours at most,
     /// and returns whether it should be called again.
     ///
-    /// A group in which more rows were deleted since the last call is left for a later one, so time
-    /// should pass between two calls. A call may rewrite files of the tables and take seconds, so
-    /// it must not run on a thread that somebody waits for.
+    /// A group in which more rows were deleted since the last call is left for a later one, unless
+    /// it is very large, so time should pass between two calls. A call may rewrite files of the
+    /// tables and take seconds, so it must not run on a thread that somebody waits for.
     ///
     /// # Errors
     /// Those of reading.
@@ -458,6 +460,6 @@ pub fn after(prefix: &[u8]) -> Vec<u8> {
             return end;
         }
     }
-    // Only a prefix of 0xff bytes has no successor. This is behind every key of a table.
+    // A prefix of no bytes, or of 0xff bytes alone, has none. This is behind every key of a table.
     vec![0xff; 64]
 }

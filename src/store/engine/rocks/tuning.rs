@@ -97,7 +97,8 @@ fn table_options(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Op
         options.set_bottommost_compression_type(DBCompressionType::None);
     }
     if table.has_tuning(Tuning::Messages) {
-        // Raw messages go to blob files, so that compaction does not write them again.
+        // Messages in rows, which earlier versions wrote, are in RocksDB's blob files, so that
+        // compaction does not write them again.
         options.set_enable_blob_files(true);
         options.set_min_blob_size(1024);
         options.set_blob_file_size(256 * MIB as u64);
