@@ -141,7 +141,8 @@ pub struct ToldRow {
     pub at: UtcMillis,
     /// The envelope sender of the message that was answered.
     pub sender: Address,
-    /// The time after which the row no longer counts.
+    /// When the row expires (`Txn::expire_told`). `None` for a reply of the response: such a row
+    /// expires after the response ends.
     pub until: Option<UtcMillis>,
 }
 
