@@ -22,8 +22,8 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// The most direct dependants of one action that are released or removed with it. The others stay
-/// blocked.
+/// At most this many direct dependants of one action are released or removed with it. The others
+/// stay blocked.
 const MAX_CHAIN: usize = 1000;
 
 impl Txn<'_> {

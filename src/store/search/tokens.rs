@@ -188,6 +188,7 @@ fn more_texts(
 /// The number of emails in most rows of a fold's emails.
 const NEXT_ROW_DISTANCE: u32 = 1024;
 
+/// A cursor over the rows with the emails of one fold.
 #[derive(Debug)]
 pub struct Ordinals<'v> {
     snapshot: &'v Snapshot<'v>,

@@ -29,7 +29,7 @@ use crate::store::version;
 pub struct Breach {
     pub account: AccountId,
     pub table: &'static str,
-    /// In hex; empty if several keys are concerned.
+    /// In hex. If several keys are concerned, what their beginnings have in common.
     pub key: String,
     pub what: String,
 }
