@@ -400,8 +400,8 @@ impl Store {
     }
 
     /// Has `listener` called with every durable change that this process writes, before the ticket
-    /// of its commit is ready. It runs on the committer's thread: it must be quick, and must not
-    /// wait for a ticket.
+    /// of its commit is ready. It runs on the thread that wrote the change, the committer's or that
+    /// of a caller: it must be quick, and must not wait for a ticket.
     pub fn on_change(&self, listener: impl Fn(&Change) + Send + Sync + 'static) {
         self.0.committer.listen(Box::new(listener));
     }

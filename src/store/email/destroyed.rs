@@ -13,7 +13,7 @@ pub struct DestroyedEmail {
     pub id: EmailId,
     /// When the email was destroyed.
     pub at: UtcMillis,
-    /// The tombstone.
+    /// The tombstone of the email.
     pub email: EmailMetadata,
 }
 

@@ -37,7 +37,8 @@ impl Txn<'_> {
     /// Creates an email. Its message must be written by the same commit, or be in the store.
     ///
     /// # Errors
-    /// `Quota`; `Conflict` if no mailbox is named; `NotFound` if a named mailbox does not exist.
+    /// `Quota`; `Conflict` if no mailbox is named; `NotFound` if a named mailbox or the account
+    /// does not exist.
     pub fn create_email(&mut self, new: &NewEmail<'_>) -> Result<(EmailId, ThreadId), Error> {
         self.create_email_within(new, None)
     }

@@ -9,8 +9,8 @@
 //!   accounts has another version than its base, or if an earlier batch of the same write that
 //!   names one of its accounts is stale. The other batches are written.
 //! - An engine that several processes share stores a version of each account. Every batch that
-//!   names the account raises it. Other engines store none (`base` is 0), because the account's
-//!   lock in memory is enough.
+//!   names the account raises it. Other engines need none, because the account's lock in memory is
+//!   enough: `base` may always be 0.
 //! - Before `write` writes a row, what was appended to the segments is durable.
 //! - After an error of `write` other than `Full` or `Away`, the state of the disk is unknown.
 

@@ -166,13 +166,14 @@ impl Row for ToldRow {
     }
 }
 
-/// A row of `deliveries`: an LMTP transaction that was delivered to this account.
+/// A row of `deliveries`: an LMTP transaction that was served for this account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryRow {
     /// `None` if the message was discarded.
     pub email: Option<EmailId>,
     /// The recipients of this account in the transaction and its retries, as addressed.
     pub recipients: Vec<Address>,
+    /// When the transaction was first served.
     pub at: UtcMillis,
 }
 

@@ -20,7 +20,8 @@ pub(super) fn database_options(
     // The journal has what is not flushed when the database is closed.
     let mut options = default_options_with("avoid_flush_during_shutdown=true");
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
-    // A log that is missing or shorter than it was counts as damage, too.
+    // RocksDB's own log has only what an earlier version or `journal::begin` wrote. A log that is
+    // missing or shorter than it was counts as damage, too.
     options.set_track_and_verify_wals_in_manifest(true);
     options.set_paranoid_checks(true);
     // The journal relies on it (`journal`).
