@@ -95,7 +95,7 @@ pub struct Options {
 pub struct Thresholds {
     /// The cost of finding a position in a listing by its ranks, as a number of scanned rows.
     pub rank_cost: u64,
-    /// Rows of a fold that are scanned before the wanted row is looked up by its key.
+    /// Rows with a fold's emails that are read in turn before the wanted one is searched for.
     pub fold_scan_rows: usize,
     /// The most rows that one commit of a repair writes.
     pub repair_rows: usize,

@@ -9,7 +9,7 @@ use crate::store::txn::snapshot::Snapshot;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DestroyedEmail {
-    /// The id until now. If the email is restored, it gets a new one.
+    /// The id that the email had. If it is restored, it gets a new one.
     pub id: EmailId,
     /// When the email was destroyed.
     pub at: UtcMillis,

@@ -460,6 +460,6 @@ pub fn after(prefix: &[u8]) -> Vec<u8> {
             return end;
         }
     }
-    // A prefix of no bytes, or of 0xff bytes alone, has none. This is behind every key of a table.
+    // The prefix is empty or has only 0xff bytes. This key is behind every key of a table.
     vec![0xff; 64]
 }
