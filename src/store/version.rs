@@ -16,9 +16,10 @@ use super::table::keys::{RepairsPrefix, SiteKey};
 use super::table::{self, codec};
 use crate::model::{AccountId, Secrets};
 
-/// The format that this version writes. Programs of format 1 take some rows of format 2 for damage;
-/// those of format 2 know nothing of segments.
-/// - In format 4, rows are in the journal, of which programs of format 3 know nothing.
+/// The format that this version writes. New in each, and unknown to programs of the one before:
+/// - Format 2: newer versions of some rows, which those programs take for damage.
+/// - Format 3: messages in segments.
+/// - Format 4: rows in the journal.
 const FORMAT: u8 = 4;
 /// The length of the epoch (8 bytes) and the secrets (32 + 32 + 16 + 16).
 const RANDOM_BYTES: usize = 104;

@@ -224,7 +224,7 @@ fn has_mailboxes(read: &dyn RowReader, account: AccountId) -> Result<bool, Error
 
 pub(in crate::store) type AddressesByAccount = BTreeMap<AccountId, Vec<String>>;
 
-/// Returns the addresses that lead to each account. Adds those accounts to `all` that have
+/// Returns the addresses that lead to each account. Adds to `all` those of these accounts that have
 /// mailboxes.
 pub(in crate::store) fn read_addresses(
     read: &dyn RowReader,

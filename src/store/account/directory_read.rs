@@ -26,7 +26,7 @@ const MAX_CLOCK_SKEW: Duration = Duration::from_secs(24 * 3600);
 pub struct DirectoryRows {
     /// Every account that has a row or that an address leads to.
     pub accounts: BTreeMap<AccountId, Result<AccountRow, Error>>,
-    /// Every address that has a row or that an account names.
+    /// Every address that has a row, or that is named by an account that is not being removed.
     pub addresses: BTreeMap<String, Result<AddressRow, Error>>,
 }
 
@@ -109,7 +109,7 @@ impl Snapshot<'_> {
         Ok(self.read.row::<Vacation>(&AccountKey { account })?.unwrap_or_default())
     }
 
-    /// Returns the accounts whose owner wants a report of the absence that is not filed yet.
+    /// Returns the accounts whose owner wants a report of the absence, if it is not filed yet.
     pub fn pending_absence_reports(&self) -> Result<Vec<(AccountId, VacationResponse)>, Error> {
         let mut out = Vec::new();
         self.read.keys::<Vacation>(&KeyRange::under(&()), |key, value| {

@@ -238,8 +238,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Makes another mailbox the Trash and recounts the unread threads with emails in the old or
-    /// the new one. Reads both mailboxes.
+    /// Makes another mailbox the Trash (uid 0: there is none any more), and recounts the unread
+    /// threads with emails in the old or the new one. Reads both mailboxes.
     fn set_trash(&mut self, uid: MailboxUid) -> Result<(), Error> {
         let old_trash = std::mem::replace(&mut self.state.trash, uid);
         let mut threads: BTreeSet<ThreadId> = BTreeSet::new();

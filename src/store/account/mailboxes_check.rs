@@ -21,7 +21,8 @@ const ID_LEAP: u64 = 1 << 16;
 const MAILBOX_LEAP: u32 = 1 << 10;
 
 impl Checker<'_> {
-    /// One whose row cannot be read is recovered.
+    /// Reads the mailboxes into the census. A mailbox whose row cannot be read is recovered, and so
+    /// is a lost Inbox or Trash.
     pub(in crate::store) fn check_mailboxes(&mut self) -> Result<(), Error> {
         let mut rows = self.rows::<Mailboxes>();
         let mut broken = Vec::new();
@@ -61,9 +62,9 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Puts a live mailbox into the census whose row is lost, cannot be read, or is a tombstone
-    /// although emails are in the mailbox. It has no parent, and a name and role that no other
-    /// mailbox has.
+    /// Puts a live mailbox into the census in place of one whose row is lost, cannot be read, or is
+    /// a tombstone although emails are in the mailbox. It has no parent, and a name and role that
+    /// no other mailbox has.
     pub(in crate::store) fn recover_mailbox(&mut self, uid: MailboxUid, role: Option<Role>) {
         let state = self.state_or_fresh();
         let old = self.census.mailboxes.get(&uid).cloned();

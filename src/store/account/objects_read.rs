@@ -47,8 +47,8 @@ impl Snapshot<'_> {
         Ok(found)
     }
 
-    /// Does for a kind of objects what `email_changes` does for emails. `None` for a kind without a
-    /// state.
+    /// Does for a kind of objects what `email_changes` does for emails. `None` also for a kind
+    /// without a state.
     pub fn object_changes<T: Object>(
         &self,
         account: AccountId,

@@ -54,7 +54,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Brings the table `shared` up to date with the changed rights of the mailbox `uid`.
+    /// Brings the table `shared` up to date with the changed rights of the mailbox `uid`, and notes
+    /// the changes for `take_share_changes`.
     pub(in crate::store) fn note_shares(
         &mut self,
         uid: MailboxUid,
@@ -98,8 +99,9 @@ impl Txn<'_> {
 
     /// Notifies this account that its rights in a mailbox of another account changed (RFC 9670
     /// §3.1). An earlier notification of the same mailbox is merged into this one; if the rights
-    /// are again those before it, none is left. Notifications beyond
-    /// `limits::MAX_SHARE_NOTIFICATIONS` are deleted. Does nothing if this account has no row.
+    /// are again those before it, none is left. If there would be more notifications than
+    /// `limits::MAX_SHARE_NOTIFICATIONS`, the oldest are deleted. Does nothing if this account has
+    /// no row.
     pub fn add_share_notification(&mut self, new: &ShareNotification) -> Result<(), Error> {
         if self.snapshot().account(self.account)?.is_none() {
             return Ok(());
@@ -139,7 +141,7 @@ impl Txn<'_> {
         Ok(uids.len() >= limit)
     }
 
-    /// Of the accounts that no longer exist; as `unshare`.
+    /// Does as `unshare` with the accounts that no longer exist.
     pub fn unshare_removed_accounts(&mut self, limit: usize) -> Result<bool, Error> {
         let snapshot = self.snapshot();
         let mailboxes = snapshot.mailboxes(self.account)?;

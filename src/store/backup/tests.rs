@@ -42,7 +42,7 @@ fn create_account(store: &Store) {
     committed.unwrap().1.wait_blocking().unwrap();
 }
 
-/// A message that goes to a blob file and does not compress.
+/// A message of about 20,000 bytes, which do not compress.
 fn message(n: u32) -> Vec<u8> {
     let mut noise = vec![0; 20_000];
     blake3::Hasher::new().update(&n.to_be_bytes()).finalize_xof().fill(&mut noise);
@@ -222,7 +222,7 @@ fn a_backup_without_all_its_segments_is_not_used() {
     let segments = backups.join("segments");
     fs::remove_file(segments.join("3.list")).unwrap();
     assert_eq!((ids(), verify(&backups, 3)), (vec![1, 2], Err(Error::NotFound("backup"))));
-    // What backup 2 has more of a segment than backup 1 is damaged: only backup 2 notices.
+    // In a segment, what backup 2 has and backup 1 has not is damaged: only backup 2 notices.
     let lists = [1, 2].map(|id| fs::read_to_string(segments.join(format!("{id}.list"))).unwrap());
     let (name, rest) = lists[1].split_once(' ').unwrap();
     let end: usize = rest.split(' ').next().unwrap().parse().unwrap();

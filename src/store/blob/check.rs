@@ -283,9 +283,9 @@ pub(in crate::store) fn check_blob_refs(
     Ok(())
 }
 
-/// Reports the emails whose message is missing: those with a reference that sorts before `upto`,
-/// the key of the next message that exists, and that no call has read yet. `None` stands for the
-/// end of the table.
+/// Reads the references before `upto`, the key of the next message that exists (`None`: all that
+/// are left), from where the last call stopped. Their messages are missing: reports the emails that
+/// should have them, unless the check is `deep`.
 fn check_held_messages(
     read: &dyn RowReader,
     refs: &mut RowCursor<'_, BlobRefs>,

@@ -2,8 +2,8 @@
 //!
 //! - Ranges count bytes from 0, and their end is exclusive. What lies behind the last byte is left
 //!   out: a range that is wholly behind it has no bytes, and is no error.
-//! - `None` means that the email, the upload or its bytes do not exist. A frame of a long message
-//!   that is missing or has a wrong length is `Corrupt`.
+//! - `None` means that the email, the upload, or the row of its bytes in `blobs` does not exist. If
+//!   bytes that this row names are missing or damaged, the error is `Corrupt`.
 
 use std::ops::Range;
 
@@ -27,8 +27,9 @@ impl Snapshot<'_> {
         self.message_part(account, id, 0..u64::MAX)
     }
 
-    /// Returns the bytes of an email in a range, as `message` does. Reads only the frames that the
-    /// range touches, and not even the message if the range ends in the trace prefix.
+    /// Returns the bytes of an email in a range, as `message` does. Of a long message, reads only
+    /// the parts of 128 KiB that the range touches; nothing of it if the range ends in the trace
+    /// prefix.
     ///
     /// # Errors
     /// Those of reading.
@@ -59,9 +60,9 @@ impl Snapshot<'_> {
         Ok(append(&*self.read, blob, 0..u64::MAX, &mut bytes)?.then_some(bytes))
     }
 
-    /// Returns the beginning of a message as it was received. Reads a long message frame by frame,
-    /// and stops when `is_enough` returns `true` for all bytes read so far, or at the end. A short
-    /// message, which has no frames, is returned whole.
+    /// Returns the beginning of a message as it was received. Reads `FRAME_BYTES` at a time, and
+    /// stops when `is_enough` returns `true` for all bytes read so far, or at the end. So a message
+    /// that is not longer is returned whole.
     ///
     /// # Errors
     /// Those of reading.

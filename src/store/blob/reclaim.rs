@@ -37,13 +37,15 @@ use crate::store::txn::Txn;
 const ROWS_PER_STEP: usize = 2048;
 /// A step reads no further row, and moves no further message, after this many bytes.
 const BYTES_PER_STEP: u64 = 8 << 20;
-/// A segment shorter than this part of a full one is short: the process ended early.
+/// A segment with less than 1/`SHORT_PART` of the bytes of a full one is short: the process ended
+/// early.
 const SHORT_PART: u64 = 16;
 /// A message from this length on may stay in a segment of its own.
 const MIN_ALONE_BYTES: u64 = 64 << 10;
 /// Short segments from which on they are moved together.
 const MANY_SHORT_SEGMENTS: usize = 8;
-/// A cycle begins when this part of all segments was deleted since the last one.
+/// A cycle begins when 1/`DELETED_PART` of the bytes of all segments was deleted since the last one
+/// began.
 const DELETED_PART: u64 = 16;
 /// How often, and how long each time, a step waits for guards.
 const GUARD_WAITS: u32 = 5;
@@ -212,7 +214,8 @@ impl Store {
         let read = self.0.engine.sweeping_snapshot();
         let range = KeyRange::<Blobs>::resumed(&(), count.next.clone());
         let decode = |key: &[u8], row: &[u8]| {
-            // What a damaged row names is not counted; the next phase then deletes nothing.
+            // What a damaged row names is not counted; `Txn::move_messages` then gives up all
+            // segments that were chosen.
             let found = BlobRow::decode(key, row).ok().map(|found| found.bytes);
             let is_old = found.is_some_and(|found| belongs_into_segment(found, segments));
             Ok((found.and_then(BlobBytes::extent), is_old, row.len() as u64))
@@ -233,8 +236,8 @@ impl Store {
         Ok(rows >= ROWS_PER_STEP || bytes >= BYTES_PER_STEP)
     }
 
-    /// Moves some messages, and waits until their rows are written. If one was written meanwhile,
-    /// the step is run again.
+    /// Moves some messages, and waits until their rows are written. If one of these rows was
+    /// changed meanwhile, the next step tries again.
     fn move_messages(&self, retired: &BTreeSet<u32>, next: &[u8]) -> Result<MoveResult, Error> {
         let (result, ticket) =
             self.commit(AccountId::SITE, |txn| txn.move_messages(retired, next))?;

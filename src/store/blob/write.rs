@@ -38,13 +38,13 @@ pub struct CollectResult {
     pub blobs: usize,
     /// Bytes of these messages.
     pub bytes: u64,
-    /// Whether more candidates of the time may be left.
+    /// Whether candidates of `upto` or before may be left.
     pub has_more: bool,
 }
 
-/// Returns the rows of a message that is stored now, in the order of tables and keys. Appends the
-/// message to a segment, or adds it as one if it is all of `streamed`, unless the store has it in
-/// one already.
+/// Returns the rows that store a message at the time `at`, in the order of tables and keys. Before
+/// that, writes a message that belongs in a segment to one, unless it is in one already, undamaged:
+/// `streamed` becomes a segment if it is this message; otherwise `raw` is appended.
 ///
 /// The caller holds a guard of the segments from before the call until the rows are written.
 ///
@@ -142,9 +142,10 @@ impl Txn<'_> {
         }
     }
 
-    /// Examines at most `limit` (at least 1) candidates of `upto` or before, oldest first, and
-    /// deletes the messages that have no reference and were not stored after `upto`. An examined
-    /// candidate is deleted, too; one whose message was stored later gets that later time instead.
+    /// Examines at most `limit` candidates of `upto` or before, oldest first, and deletes the
+    /// messages that have no reference and were not stored after `upto`. `limit` is at least 1. An
+    /// examined candidate is deleted, too; one whose message was stored later gets that later time
+    /// instead.
     ///
     /// The transaction must be one of the site. `upto` must be longer ago than any commit takes:
     /// then a commit that stores a message again, and is still queued, gives its row another time

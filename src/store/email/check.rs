@@ -195,7 +195,7 @@ impl Checker<'_> {
             }
             (Some(Ok(_)), _) => {}
         }
-        // Otherwise the tokens may be in a fold, and `check_search_index` compares them.
+        // Without `refold`, the tokens may be in a fold, and `check_search_index` compares them.
         if self.options.refold
             && let Some(made) = made
         {
@@ -207,8 +207,8 @@ impl Checker<'_> {
             .map(|raw| (raw.len() as u64).saturating_add(prefix.len() as u64)))
     }
 
-    /// Returns an email's message as received, if the check is deep and the message is whole;
-    /// reports it otherwise.
+    /// Returns an email's message as received. `None` if the check is not deep, or if the message
+    /// is missing or damaged, which is reported.
     pub(in crate::store) fn whole_message(
         &self,
         id: EmailId,
@@ -231,7 +231,8 @@ impl Checker<'_> {
         Ok(None)
     }
 
-    /// After a tombstone was restored, it has neither content nor message.
+    /// Checks that a tombstone has its content row and its message. One whose email was restored
+    /// has neither.
     fn check_tombstone(
         &self,
         id: EmailId,

@@ -6,8 +6,8 @@ use crate::store::row::Thread;
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Does so; the mailbox's change number moves only if a count does. The caller stores
-    /// `mailbox`.
+    /// Updates the counts of the mailbox `uid`. Its change number moves only if a count does. The
+    /// caller stores `mailbox`.
     pub(in crate::store) fn write_counts(
         &mut self,
         uid: MailboxUid,

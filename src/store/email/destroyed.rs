@@ -9,14 +9,16 @@ use crate::store::txn::snapshot::Snapshot;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DestroyedEmail {
-    /// A restored email gets a new id.
+    /// The id that the email had. If it is restored, it gets a new one.
     pub id: EmailId,
+    /// When the email was destroyed.
     pub at: UtcMillis,
+    /// The tombstone of the email.
     pub email: EmailMetadata,
 }
 
 impl Snapshot<'_> {
-    /// Returns a tombstone until it is purged.
+    /// Returns the metadata of an email, or its tombstone until that is purged.
     pub fn email_or_tombstone(
         &self,
         account: AccountId,

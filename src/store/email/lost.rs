@@ -52,6 +52,7 @@ pub(in crate::store) struct EmailRows {
 struct LostEmailTrace {
     /// Bytes of its trace prefix; 0 if its content row is lost.
     prefix: u64,
+    /// Its message, and the length of that; 0 if the row in `blobs` is lost.
     blob: Option<(BlobHash, u64)>,
     thread: Option<ThreadId>,
     updated: Option<ModSeq>,

@@ -1,5 +1,5 @@
-//! Looks up the rows of many emails at once. Every function returns one answer for each id or hash,
-//! in their order.
+//! Looks up the rows of many emails at once. Every function but `emails_of_threads` returns one
+//! answer for each id or hash, in their order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +14,7 @@ use crate::store::table::keys::{BlobKey, EmailKey, ListingEmailKey};
 use crate::store::table::{self, Blobs, EmailByThread, MailboxEmailIndex, Table as _};
 use crate::store::txn::snapshot::Snapshot;
 
+/// The trace prefix and the content of an email.
 pub type StoredContent = (Vec<u8>, EmailContent);
 
 impl Snapshot<'_> {
@@ -35,8 +36,8 @@ impl Snapshot<'_> {
         Ok(emails)
     }
 
-    /// Returns the live emails of each thread, newest first, as `thread_emails` does, by one
-    /// iterator.
+    /// Returns the live emails of each thread, newest first, as `thread_emails` does, with a single
+    /// iterator for all threads.
     pub fn emails_of_threads(
         &self,
         account: AccountId,

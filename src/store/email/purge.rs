@@ -21,8 +21,8 @@ pub struct PurgeResult {
 }
 
 impl Txn<'_> {
-    /// Purges up to `limit` emails, at least 1, that were destroyed at `upto` or before, the first
-    /// destroyed first.
+    /// Purges up to `limit` emails that were destroyed at `upto` or before, the first destroyed
+    /// first. `limit` is at least 1.
     pub fn purge_emails(&mut self, upto: UtcMillis, limit: usize) -> Result<PurgeResult, Error> {
         let before = UtcMillis(upto.0.saturating_add(1));
         let range = KeyRange::<EmailPurge>::before(

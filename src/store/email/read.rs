@@ -92,8 +92,8 @@ impl Snapshot<'_> {
         self.listing_rows(&range, limit)
     }
 
-    /// Returns up to `limit` live emails, at least 1, newest first, behind `start` or from the
-    /// first.
+    /// Returns up to `limit` live emails, newest first, behind `start` or from the first. `limit`
+    /// is at least 1.
     pub fn emails(
         &self,
         account: AccountId,
@@ -126,7 +126,8 @@ impl Snapshot<'_> {
         self.listing_rows(&range.reversed(), limit)
     }
 
-    /// Returns up to `limit` live emails, at least 1, oldest first, before `end` or from the last.
+    /// Returns up to `limit` live emails, oldest first, before `end` or from the last. `limit` is
+    /// at least 1.
     pub fn emails_from_end(
         &self,
         account: AccountId,
@@ -170,7 +171,7 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns up to `limit` live threads, at least 1, in the order of their creation.
+    /// Returns up to `limit` live threads in the order of their creation. `limit` is at least 1.
     pub fn threads(&self, account: AccountId, limit: usize) -> Result<Vec<ThreadId>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Threads>(&KeyRange::under(&(account,)), |key, thread| {

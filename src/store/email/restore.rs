@@ -18,8 +18,8 @@ use crate::store::txn::Txn;
 
 impl Txn<'_> {
     /// Restores an email that was destroyed less than `grace` ago into those of its mailboxes that
-    /// still exist, or else into the Inbox. `message` was made again of its message. Returns the
-    /// new id.
+    /// still exist, or else into the Inbox. `message` must be made from the email's message.
+    /// Returns the new id and the thread.
     ///
     /// # Errors
     /// `NotFound` if the id has no row; `Conflict` if the email cannot be restored, or `message` is

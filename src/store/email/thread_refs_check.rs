@@ -180,9 +180,12 @@ impl Checker<'_> {
     }
 }
 
+/// What is missing of an email's references.
 enum MissingReference {
     None,
+    /// Every key has a row, but one or more do not name the email's thread.
     Thread,
+    /// At least one key has no row.
     Row,
 }
 

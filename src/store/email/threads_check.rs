@@ -19,6 +19,7 @@ struct ThreadRecount {
     created: u64,
     /// The highest change number that created or destroyed one of its emails.
     moved: u64,
+    /// The change numbers that destroyed emails of it.
     destroyed: Vec<u64>,
 }
 
@@ -99,8 +100,8 @@ impl Checker<'_> {
     }
 
     /// Checks a thread with emails or tombstones. Returns the row that it should have, or `None` if
-    /// it was purged. If the clock went back, it may be purged before its other tombstones: the low
-    /// mark tells.
+    /// it was purged: if the clock went back, that may be before all its tombstones are purged. The
+    /// low mark tells.
     fn check_thread(
         &mut self,
         key: &[u8],

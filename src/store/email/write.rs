@@ -24,7 +24,7 @@ const MAX_ID_TRIES: u16 = 64;
 #[derive(Debug, Clone)]
 pub struct NewEmail<'a> {
     pub message: &'a EncodedMessage,
-    /// Empty if the email was not delivered.
+    /// The trace prefix. Empty if the email was not delivered.
     pub prefix: &'a [u8],
     /// At least one.
     pub mailboxes: BTreeSet<MailboxUid>,
@@ -37,7 +37,8 @@ impl Txn<'_> {
     /// Creates an email. Its message must be written by the same commit, or be in the store.
     ///
     /// # Errors
-    /// `Quota`; `Conflict` if no mailbox is named; `NotFound` if a named mailbox does not exist.
+    /// `Quota`; `Conflict` if no mailbox is named; `NotFound` if a named mailbox or the account
+    /// does not exist.
     pub fn create_email(&mut self, new: &NewEmail<'_>) -> Result<(EmailId, ThreadId), Error> {
         self.create_email_within(new, None)
     }
@@ -232,7 +233,7 @@ impl Txn<'_> {
         self.put::<EmailByModseq>(&ModSeqKey { account, modseq }, &id);
     }
 
-    /// Returns a free id for an email that was received at `at` or shortly after.
+    /// Returns a free id with the time `at`; a later one if `MAX_ID_TRIES` ids of a time are taken.
     fn free_email_id(&self, at: UtcMillis, modseq: ModSeq) -> Result<EmailId, Error> {
         #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
         let start = modseq.0 as u16;

@@ -9,8 +9,8 @@
 //!   accounts has another version than its base, or if an earlier batch of the same write that
 //!   names one of its accounts is stale. The other batches are written.
 //! - An engine that several processes share stores a version of each account. Every batch that
-//!   names the account raises it. Other engines store none (`base` is 0), because the account's
-//!   lock in memory is enough.
+//!   names the account raises it. Other engines need none, because the account's lock in memory is
+//!   enough: `base` may always be 0.
 //! - Before `write` writes a row, what was appended to the segments is durable.
 //! - After an error of `write` other than `Full` or `Away`, the state of the disk is unknown.
 
@@ -190,8 +190,9 @@ pub trait RowReader {
 
     /// Walks forwards and backwards over the rows with `from <= key < to`: calls `each` with the
     /// row where the walk stands, or with `None` where there is none, and moves as `each` says.
-    /// Keys outside of the range lead to its first or its last row. The rows are those that one
-    /// scan for each step would find, but an engine needs to open only one iterator.
+    /// `At` a key before the range leads to its first row, `Before` a key behind it to its last.
+    /// The rows are those that one scan for each step would find, but an engine needs to open only
+    /// one iterator.
     ///
     /// # Errors
     /// Those of the engine, and what `each` returns.
@@ -345,7 +346,8 @@ pub trait Engine: RowReader + Send + Sync + Debug {
         Ok(())
     }
 
-    /// Deletes retired segments (`Segments::delete`).
+    /// Deletes retired segments, and returns the bytes of their files (`Segments::delete`); `None`
+    /// if a backup runs, or if the engine has no segments.
     ///
     /// # Errors
     /// Those of the engine, and of `Segments::delete`.
@@ -384,9 +386,9 @@ pub trait Engine: RowReader + Send + Sync + Debug {
     /// iterator must step over one by one. A call does this for one group of neighbours at most,
     /// and returns whether it should be called again.
     ///
-    /// A group in which more rows were deleted since the last call is left for a later one, so time
-    /// should pass between two calls. A call may rewrite files of the tables and take seconds, so
-    /// it must not run on a thread that somebody waits for.
+    /// A group in which more rows were deleted since the last call is left for a later one, unless
+    /// it is very large, so time should pass between two calls. A call may rewrite files of the
+    /// tables and take seconds, so it must not run on a thread that somebody waits for.
     ///
     /// # Errors
     /// Those of reading.
@@ -458,6 +460,6 @@ pub fn after(prefix: &[u8]) -> Vec<u8> {
             return end;
         }
     }
-    // Only a prefix of 0xff bytes has no successor. This is behind every key of a table.
+    // The prefix is empty or has only 0xff bytes. This key is behind every key of a table.
     vec![0xff; 64]
 }

@@ -1,5 +1,6 @@
-//! Merges the rows of an account that are not on disk yet, lazily and in the order of their keys:
-//! staged rows replace queued ones, and later queued rows replace earlier ones.
+//! Merges rows that are not in the tables with those that are, lazily and in the order of keys: the
+//! queued and staged rows of an account (`Txn`), or the rows that only the journal has
+//! (`rocks::read_only`). Staged rows replace queued ones, and later queued rows earlier ones.
 
 use std::collections::{BTreeMap, btree_map};
 use std::sync::Arc;

@@ -42,7 +42,7 @@ pub struct RocksEngine {
     options: rocksdb::Options,
     segments: Segments,
     journal: Journal,
-    /// Neighbouring rows that were deleted, to be cleared.
+    /// Counts deleted neighbouring rows, whose remains are cleared later.
     deletions: Deletions,
 }
 
@@ -322,8 +322,8 @@ impl Engine for RocksEngine {
     }
 
     fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error> {
-        // Insertions into a memtable are faster in the order of the keys, for each finds near by
-        // what the one before it visited.
+        // Insertions into a memtable are faster in the order of the keys: the place of each is near
+        // that of the one before.
         let mut puts = sorted_puts(batches, true);
         let mut stale = self.stale_batches(batches, &puts)?;
         if !stale.is_empty() {

@@ -5,7 +5,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "test code that the engines' own tests and tests/it share"
+    reason = "test code that the tests of several engines share"
 )]
 
 use std::sync::Arc;

@@ -108,9 +108,9 @@ impl Checker<'_> {
         Ok(listings)
     }
 
-    /// Returns the listings that a mailbox should maintain, given those that were found: one for
-    /// each filter, and the permanent ones. If history begins anew, listings that are not whole are
-    /// dropped.
+    /// Returns the listings that a mailbox should maintain: those that were found, but only one for
+    /// each filter, and the permanent ones. If history begins anew, other listings that are not
+    /// whole are dropped.
     fn wanted_listings(
         &self,
         uid: MailboxUid,
@@ -150,7 +150,7 @@ impl Checker<'_> {
         tables: &mut Tables<'_>,
     ) -> Result<(), Error> {
         let (account, filter) = (self.account, entry.filter);
-        // A listing of a filter on threads shows the newest email of each thread that matches.
+        // A listing of a filter on threads shows, of each thread that matches, the newest email.
         let base = if filter.is_email_filter() { filter } else { ListingFilter::Every };
         let all_mail: Vec<u32>;
         let members: &[u32] = if uid == MailboxUid::ALL {
@@ -208,7 +208,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Returns the newest of these emails of each thread. They come newest first.
+    /// Returns, for each thread, the newest of these emails, which come newest first.
     fn newest_of_threads(&self, shown: &[u32], tables: &mut Tables<'_>) -> Vec<u32> {
         tables.round = tables.round.wrapping_add(1);
         let round = tables.round;
@@ -321,8 +321,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Reports a row of no maintained listing, unless its mailbox is destroyed: those rows are
-    /// deleted in steps.
+    /// Reports a row of no maintained listing, unless its mailbox is destroyed: the rows of such a
+    /// mailbox are deleted in steps.
     fn report_stray(&self, table: Table, key: &[u8]) -> Result<(), Error> {
         // What follows in the key may be damaged.
         let uid = MailboxKey::read(&mut { key }).map(|key| key.mailbox).ok();

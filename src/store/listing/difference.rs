@@ -30,9 +30,9 @@ struct IdStretch {
     from: EmailId,
     /// `None`: the end of the listings.
     to: Option<EmailId>,
-    /// Emails of the larger listing.
+    /// How many emails of the larger listing are in it.
     all: u64,
-    /// Emails of the smaller listing.
+    /// How many emails of the smaller listing are in it.
     without: u64,
 }
 

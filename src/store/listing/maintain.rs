@@ -26,7 +26,7 @@ impl Txn<'_> {
     /// Returns whether it is whole. Does nothing to a listing that is being dropped.
     ///
     /// # Errors
-    /// `NotFound` where there is no such mailbox.
+    /// `NotFound` if there is no such mailbox.
     pub fn extend_listing(
         &mut self,
         uid: MailboxUid,
@@ -62,7 +62,7 @@ impl Txn<'_> {
     }
 
     /// Notes that a listing was used today, so that it is not dropped. Does nothing for a listing
-    /// that is not maintained.
+    /// that is not maintained, or is maintained always.
     ///
     /// # Errors
     /// As for `extend_listing`.
@@ -83,8 +83,8 @@ impl Txn<'_> {
         self.set_maintained_listings(uid, listings)
     }
 
-    /// Drops a listing that was made on demand by one step of at most `limit` rows. Returns whether
-    /// any row may be left.
+    /// Runs a step of dropping a listing that was made on demand: deletes at most `limit` rows.
+    /// Returns whether any row may be left.
     ///
     /// # Errors
     /// As for `extend_listing`; `Conflict` for a listing that is always maintained.

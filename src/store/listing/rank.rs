@@ -103,12 +103,12 @@ fn ids(read: &dyn RowReader, account: AccountId, listing: Listing) -> Result<Vec
     Ok(ids)
 }
 
-/// Returns the first boundary of these emails, which come newest first.
+/// Returns the first boundary among these emails, which come newest first; `NO_FRONT` if none is.
 pub(in crate::store) fn front_of(ranking: Ranking, ids: &[EmailId]) -> EmailId {
     ids.iter().copied().find(|id| ranking.level(*id) > 0).unwrap_or(NO_FRONT)
 }
 
-/// The emails come newest first.
+/// Returns the rank rows of a listing with these emails, which come newest first.
 pub(in crate::store) fn rows_of(
     ranking: Ranking,
     account: AccountId,

@@ -53,6 +53,7 @@ impl Levels {
     }
 }
 
+/// Returns the level of rank rows at which a search in a listing of this length begins.
 pub(in crate::store) fn top_level(total: u64) -> u8 {
     let digits = total.checked_ilog2().unwrap_or(0);
     u8::try_from(digits / FANOUT_BITS).unwrap_or(u8::MAX).max(1)

@@ -43,7 +43,7 @@ struct WaitingRequests {
 }
 
 impl WaitingRequests {
-    /// Returns false where the request waits already, or too many do.
+    /// Returns whether the request was added: not if it waits already, or if too many do.
     fn add(&mut self, account: AccountId, request: ListingRequest) -> bool {
         if self.count >= limits::MAX_LISTING_REQUESTS {
             return false;
@@ -118,7 +118,7 @@ impl Txn<'_> {
     /// finished the listing; false also if it was whole before.
     ///
     /// # Errors
-    /// `NotFound` where the mailbox is gone.
+    /// `NotFound` if the mailbox is gone.
     pub fn serve_listing_request(
         &mut self,
         request: ListingRequest,

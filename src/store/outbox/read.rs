@@ -15,6 +15,7 @@ use crate::store::table::keys::{ActionKey, DueKey, SiteKey, WakeClassPrefix, Wak
 use crate::store::table::{AccountState, Outbox, OutboxDue, OutboxMessages, Site, Table as _};
 use crate::store::txn::snapshot::Snapshot;
 
+/// A wake-up of an action, with the digests of its next recipient (`row::Destination`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wakeup {
     pub wake: WakeCondition,
@@ -102,8 +103,8 @@ impl Snapshot<'_> {
         Ok(action.own_bytes.saturating_add(message.flatten().unwrap_or(0)))
     }
 
-    /// Returns up to `limit` wake-ups of all accounts, of the class of `from` and beginning with
-    /// it.
+    /// Returns up to `limit` wake-ups of all accounts, whose conditions are of the class of `from`
+    /// and not before it.
     pub fn wakeups(&self, from: WakeCondition, limit: usize) -> Result<Vec<Wakeup>, Error> {
         let mut out = Vec::new();
         if limit == 0 {

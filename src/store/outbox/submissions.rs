@@ -127,7 +127,7 @@ fn update_from_action(submission: &mut EmailSubmission, action: &Action, is_remo
         if let Some(target) =
             action.recipients.iter().find(|target| target.address.folded() == folded)
         {
-            // A report knows more than that the relay took the message.
+            // A report says more than the relay did, which only took the message.
             let is_reported = matches!(to.status.delivered, DeliveryState::Yes | DeliveryState::No);
             if is_reported && matches!(target.state, RecipientState::Sent(_)) {
                 continue;

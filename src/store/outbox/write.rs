@@ -22,8 +22,8 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// The most direct dependants of one action that are released or removed with it. The others stay
-/// blocked.
+/// At most this many direct dependants of one action are released or removed with it. The others
+/// stay blocked.
 const MAX_CHAIN: usize = 1000;
 
 impl Txn<'_> {
@@ -142,8 +142,8 @@ impl Txn<'_> {
         Ok(old)
     }
 
-    /// Removes an action that is not done, and all that depend on it. Returns them, the named one
-    /// first.
+    /// Removes an action that is not done, and those that depend on it (`drop_dependants`). Returns
+    /// them, the named one first.
     ///
     /// # Errors
     /// `NotFound`.
@@ -192,8 +192,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Removes all actions that depend, directly or not, on an action that will not be done.
-    /// Returns them.
+    /// Removes the actions that depend, directly or not, on an action that will not be done: of
+    /// each action, up to `MAX_CHAIN` that depend on it directly. Returns them.
     pub fn drop_dependants(&mut self, id: ActionId) -> Result<Vec<Action>, Error> {
         let mut removed = Vec::new();
         let mut pending = vec![id];
@@ -236,8 +236,9 @@ impl Txn<'_> {
         Ok(old)
     }
 
-    /// Moves the due time of waiting actions to `until`. Actions whose wake-up is not the one that
-    /// the caller saw are left as they are. Takes no change number: no attempt was made.
+    /// Moves the due time of waiting actions to `until`. Actions that are due later, or whose
+    /// wake-up is not the one that the caller saw, are left as they are. Takes no change number: no
+    /// attempt was made.
     pub fn defer_actions(
         &mut self,
         seen: &[(ActionId, WakeCondition)],

@@ -87,8 +87,8 @@ impl Txn<'_> {
         self.delete::<Site>(&SiteKey::Repair(self.account));
     }
 
-    /// Deletes those of these references and hints that still name nothing under the account's
-    /// lock. Returns how many.
+    /// Looks at these references and hints again, now under the account's lock, and deletes those
+    /// that still name nothing. Returns how many.
     pub(in crate::store) fn drop_strays(
         &mut self,
         rows: &[(Table, Vec<u8>)],

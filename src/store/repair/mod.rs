@@ -62,7 +62,7 @@ struct RepairBatch {
 
 #[derive(Default)]
 struct RepairRound {
-    /// The number of faults that the repair can write.
+    /// The number of faults that the repair can fix.
     repairable: u64,
     seen_by_clients: bool,
     is_index_faulty: bool,
@@ -120,8 +120,8 @@ impl Store {
         version::accounts_under_repair(&*self.0.engine.snapshot())
     }
 
-    /// Repairs one account, if it is marked, in a rebuild, or if it has a fault that the scope
-    /// covers and the repair can write.
+    /// Repairs one account if it is marked, if a rebuild is requested, or if it has a fault that
+    /// the scope covers and the repair can fix.
     fn repair_one(
         &self,
         account: AccountId,
@@ -324,7 +324,8 @@ impl Store {
 }
 
 impl RepairRound {
-    /// Counts a fault that the scope covers. Returns whether the repair can write it.
+    /// Counts a fault that the scope covers. Returns whether the scope covers it and the repair can
+    /// fix it.
     fn note_fault(&mut self, fault: &RowFault, scope: RepairScope) -> bool {
         if !covers(scope, fault) {
             return false;

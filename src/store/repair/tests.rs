@@ -32,7 +32,7 @@ mod refs;
 const ANN: AccountId = AccountId(1);
 const BOB: AccountId = AccountId(2);
 
-/// Its only token is the first 20 characters of the message.
+/// Makes the rows of a message. Its only token is its first 20 characters.
 fn make_rows(raw: &[u8]) -> MessageRows {
     let text = String::from_utf8_lossy(raw);
     let mut rows = MessageRows {

@@ -111,7 +111,8 @@ impl Row for AddressRow {
 pub struct AccountStateRow {
     /// The number of the newest change, of any data type.
     pub modseq: ModSeq,
-    /// Of the newest thread. Here and below, 0 if there was none; a number is never used again.
+    /// The number of the newest thread. This and the next three are 0 if there was none, and no
+    /// number is used again.
     pub last_thread: u64,
     pub last_mailbox: u32,
     pub last_action: u64,

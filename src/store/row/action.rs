@@ -218,7 +218,7 @@ impl Row for Destination {
     }
 }
 
-/// A row of `outbox_same`: the action that was queued for a cause.
+/// A row of `outbox_same`: the open action with the `duplicate_key` that is in the row's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SameAction(pub(crate) ActionId);
 

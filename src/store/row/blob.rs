@@ -13,7 +13,7 @@ use crate::store::table::keys::BlobFrameKey;
 const INLINE: u8 = 0;
 const FRAMED: u8 = 1;
 const LOCATED: u8 = 2;
-/// Bytes of a frame. A message of at most this size is one row.
+/// Bytes of a frame. Where messages are in rows, one of at most this size is one row.
 pub const FRAME_BYTES: usize = 128 << 10;
 
 /// A row of `blobs`.

@@ -8,7 +8,7 @@
 //! ```text
 //! version kind:1 { token ordinal fields positions }*
 //! token   = a word: the difference from the word before (0: the same word), the first from 0
-//!         | a text: how many bytes it has in common with the begin of the text before, the rest
+//!         | a text: how many of its first bytes are those of the text before; then the rest
 //! ordinal = the difference from the ordinal before, if the token is the same; else the ordinal
 //! positions = their number, then each as the difference from the one before, the first from 0
 //! ```
@@ -51,7 +51,7 @@ pub struct BlockWriter {
     finished: Vec<Block>,
     finished_bytes: usize,
     open: Option<Block>,
-    /// Those of the last posting.
+    /// The token and the ordinal of the last posting.
     last: Option<(Token, u32)>,
 }
 

@@ -12,7 +12,7 @@ use crate::store::error::Error;
 
 /// The version of `email_content` rows, whose layout never changed. It says by which rules this row
 /// and the email's tokens were made:
-/// - 2 has better rules for charsets, addresses, transfer encodings, and the begin of a header;
+/// - 2 has better rules for charsets, addresses, transfer encodings, and where a header begins;
 /// - 3 has the address of the delivery in the tokens, and reads an address on behalf of another as
 ///   one mailbox.
 const CONTENT_VERSION: u8 = 3;
@@ -53,7 +53,7 @@ impl EncodedMessage {
     }
 }
 
-/// The version, this email's trace prefix, the shared part.
+/// Returns a row of `email_content`: the version, this email's trace prefix, the shared part.
 #[must_use]
 pub fn encode_content(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
     let mut out = FieldWriter::new(CONTENT_VERSION);
@@ -62,7 +62,8 @@ pub fn encode_content(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
     out.0
 }
 
-/// The version, the address of this email's delivery by its trace prefix, the shared part.
+/// Returns a row of `email_tokens`: the version, the address to which this email was delivered, by
+/// its trace prefix, and the shared part.
 #[must_use]
 pub fn encode_tokens(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
     let mut out = FieldWriter::new(TOKENS_VERSION);
@@ -101,7 +102,7 @@ pub fn are_tokens_outdated(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|version| (1..CONTENT_VERSION).contains(version))
 }
 
-/// The words ascend by hash, and the texts by their bytes.
+/// Returns the tokens of a row. The words ascend by hash, and the texts by their bytes.
 pub fn decode_tokens(key: &[u8], bytes: &[u8]) -> Result<Tokens, Error> {
     decode_with(Table::EmailTokens, key, bytes, TOKENS_VERSION, |input, version| {
         let delivered_to = if version < TOKENS_VERSION {

@@ -79,7 +79,7 @@ pub struct Thread {
     pub updated: ModSeq,
     /// Whether the thread lost its last email. The row stays as a tombstone.
     pub destroyed: bool,
-    /// The number of emails that are not destroyed. So for all counters below.
+    /// The number of emails that are not destroyed. The counters below count only these, too.
     pub emails: u32,
     pub unseen: u32,
     pub flagged: u32,

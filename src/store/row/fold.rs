@@ -164,7 +164,7 @@ fn write_ids(out: &mut FieldWriter, ids: &[FoldId]) {
     out.list(ids.iter(), |out, id| write_id(out, *id));
 }
 
-/// The ids must be ascending.
+/// Encodes a row with emails of a fold. The ids must ascend.
 #[must_use]
 pub fn fold_emails(ids: &[EmailId]) -> Vec<u8> {
     let mut out = FieldWriter::new(1);
@@ -176,7 +176,7 @@ pub fn fold_emails(ids: &[EmailId]) -> Vec<u8> {
     out.0
 }
 
-/// Decodes the row with the emails of a fold, in ascending order.
+/// Decodes a row with emails of a fold, which ascend.
 ///
 /// # Errors
 /// `Corrupt`.

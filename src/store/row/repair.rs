@@ -1,8 +1,9 @@
 //! The mark of an account that is being repaired.
 
+/// The rows that a repair writes anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepairScope {
-    /// The rows that are wrong.
+    /// Those that are wrong. If clients may have seen one, the repair goes on as a `Rebuild`.
     Repair,
     /// The rows that searches use, made from the messages by this version. Clients see no change.
     Reindex,

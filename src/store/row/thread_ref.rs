@@ -5,8 +5,8 @@
 //! - A user joins the first live thread that the user may see.
 //! - A row names at most `ThreadRefRow::MAX` threads. A full row may have displaced others.
 //!
-//! A row of version 1 names one thread, a row of version 2 several. Each has 8 bytes for the thread
-//! and 8 bytes for the time when it was last seen.
+//! A row of version 1 names one thread, a row of version 2 several. A thread takes 16 bytes: its
+//! number (8), and the time when it was last seen (8).
 
 use super::{RowError, RowFormat, decode_with};
 use crate::model::{ThreadId, UtcMillis};
@@ -40,9 +40,9 @@ impl ThreadRefRow {
         self.is_full() || self.0.iter().any(|named| named.thread == thread)
     }
 
-    /// Adds a thread at the end. If the row is full, removes one thread: a dead one, or else the
-    /// longest unseen one behind the first. If not, removes the `dead` threads, and returns the
-    /// newest of these if it is newer than all others.
+    /// Adds a thread at the end. If the row is full, first removes one thread: a dead one, or else
+    /// the longest unseen one behind the first. If the row is not full, first removes the `dead`
+    /// threads, and returns the newest of these if it is newer than all that the row then names.
     pub fn add(&mut self, new: ThreadRef, dead: &[ThreadId]) -> Option<ThreadId> {
         let is_dead = |named: &ThreadRef| dead.contains(&named.thread);
         if self.is_full() {

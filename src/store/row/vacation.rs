@@ -141,7 +141,8 @@ pub struct ToldRow {
     pub at: UtcMillis,
     /// The envelope sender of the message that was answered.
     pub sender: Address,
-    /// The time after which the row no longer counts.
+    /// When the row expires (`Txn::expire_told`). `None` for a reply of the response: such a row
+    /// expires after the response ends.
     pub until: Option<UtcMillis>,
 }
 
@@ -165,13 +166,14 @@ impl Row for ToldRow {
     }
 }
 
-/// A row of `deliveries`: an LMTP transaction that was delivered to this account.
+/// A row of `deliveries`: an LMTP transaction that was served for this account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryRow {
     /// `None` if the message was discarded.
     pub email: Option<EmailId>,
     /// The recipients of this account in the transaction and its retries, as addressed.
     pub recipients: Vec<Address>,
+    /// When the transaction was first served.
     pub at: UtcMillis,
 }
 

@@ -21,11 +21,11 @@ use crate::store::txn::snapshot::Snapshot;
 /// How much is folded and merged at once. Rows of other sizes stay valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoldSizes {
-    /// The number of token rows from which a fold is made. A fold has fewer than twice as many
-    /// emails.
+    /// A fold is made once there are this many token rows, and of fewer than twice as many.
     pub rows: usize,
     /// Bytes of token rows after which a new fold takes no further row.
     pub row_bytes: usize,
+    /// Bytes of a block of postings, at most (`BlockWriter::new`).
     pub block: usize,
     /// The number of folds of a level that are merged into one of the next level.
     pub fan: usize,
@@ -97,7 +97,8 @@ impl FoldPiece {
 }
 
 impl Snapshot<'_> {
-    /// `None` if nothing is to be done.
+    /// Makes the next piece of folding, of deleting a merged fold, or of a merge. `None` if nothing
+    /// is to be done.
     pub fn next_fold_piece(
         &self,
         account: AccountId,
@@ -108,8 +109,8 @@ impl Snapshot<'_> {
         let has_backlog =
             folds.free(0).len() >= sizes.fan.saturating_mul(4) && sizes.last_level > 0;
         if unfolded >= sizes.rows as u64 && !has_backlog {
-            // The last piece takes all rows: a search would scan the deleted rows of folded emails
-            // before rows that were left over.
+            // The last piece takes all rows: if it left the oldest, a search would step over the
+            // remains of the deleted rows before it reads those.
             let all =
                 usize::try_from(unfolded).ok().filter(|all| *all < sizes.rows.saturating_mul(2));
             return self.fold_rows(account, &folds, all.unwrap_or(sizes.rows), sizes);

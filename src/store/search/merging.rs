@@ -1,8 +1,8 @@
 //! Merges folds: first writes the emails of the new fold, so that their ordinals are fixed, then
 //! its postings, each in pieces.
 //!
-//! If two source folds have the same id, which was purged and used again, the newer fold has the
-//! live email.
+//! If two source folds name the same email id, one email was purged, and another got its id: the
+//! newer fold has the live email.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -185,9 +185,11 @@ fn more_texts(
     read_block(&key.encode(), value, each, drop)
 }
 
-/// The number of emails in most rows of a fold's emails.
+/// An ordinal that is less than this far behind the row that was read last is looked for in the
+/// next row: most rows have this many emails.
 const NEXT_ROW_DISTANCE: u32 = 1024;
 
+/// A cursor over the rows with the emails of one fold.
 #[derive(Debug)]
 pub struct Ordinals<'v> {
     snapshot: &'v Snapshot<'v>,

@@ -59,10 +59,10 @@ pub(crate) enum Tuning {
     ByKey,
     /// Values have some kilobytes, and are read one at a time.
     LargeValues,
-    /// Values are large and written once.
+    /// Values may be messages of an earlier version: large, and written once.
     Messages,
     Incompressible,
-    /// New rows come in the order of their keys, or against it, among those that have the first so
-    /// many bytes of the key in common.
+    /// Among rows whose keys begin with the same bytes, this many, new ones come in the order of
+    /// their keys, or against it.
     OrderedAfter(usize),
 }

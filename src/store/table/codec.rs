@@ -240,7 +240,7 @@ impl KeyPart for Token {
     }
 }
 
-/// Appends the bytes with which the key of every text token begins that begins with `text`.
+/// Appends the bytes with which the keys of all text tokens with the prefix `text` begin.
 pub(crate) fn write_text_start(text: &str, out: &mut Vec<u8>) {
     out.push(2);
     for byte in text.bytes() {

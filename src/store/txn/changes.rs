@@ -3,8 +3,8 @@
 //! - If there are more changes than `limit`, the answer ends with an intermediate state
 //!   (`ClientState`).
 //! - An object that was created after `base` is reported as created, even if it changed since.
-//! - A destroyed object is left out only if it was created after `mark`. Before that, the client
-//!   may have been told of it.
+//! - A destroyed object is left out only if it was created after `mark`. If it was created earlier,
+//!   the client may have been told of it.
 
 use std::fmt::Display;
 

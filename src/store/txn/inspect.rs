@@ -50,8 +50,8 @@ impl Snapshot<'_> {
         self.read.row_with::<EmailTokens, _>(&EmailKey { account, email: id }, decode_tokens)
     }
 
-    /// Returns at most `limit` subscribers of a mailbox other than the owner, beginning with
-    /// `from`.
+    /// Returns at most `limit` users who are subscribed to a mailbox, without the owner, ascending
+    /// from `from` on.
     pub fn subscribers(
         &self,
         account: AccountId,

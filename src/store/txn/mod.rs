@@ -1,8 +1,8 @@
 //! Transactions, from which the committer takes its batches.
 //!
 //! A `Txn` reads what will be on disk when its batch is written: the rows on disk, over them the
-//! account's queued rows, and over these the rows that it has staged. Not seen are queued rows of
-//! other accounts, and those that a message shares (`Batch::shared`).
+//! account's queued rows, and over these the rows that it has staged. It sees no queued rows of
+//! other accounts, and none that several batches share (`Batch::shared`).
 
 pub(in crate::store) mod changes;
 pub(in crate::store) mod committer;
@@ -74,7 +74,7 @@ impl<'s> Txn<'s> {
     ///
     /// # Errors
     /// `Rebuilding` if another process repairs the account; `Corrupt` if the account's state cannot
-    /// be read, unless this `is_repair`; those of reading.
+    /// be read. A transaction that `is_repair` gets neither of them. Those of reading.
     pub(in crate::store) fn begin(
         account: AccountId,
         now: UtcMillis,
@@ -248,7 +248,8 @@ impl<'s> Txn<'s> {
         debug_assert_eq!(table.check_key(key), Ok(()));
         let is_home = match table.home() {
             Home::Account => key.starts_with(&self.account.0.to_be_bytes()),
-            // The creation and the repair of an account also write its addresses.
+            // The creation and the repair of an account also write its addresses; a repair also
+            // writes its mark.
             Home::Site => {
                 self.account == AccountId::SITE
                     || table == Table::Addresses

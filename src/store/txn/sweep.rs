@@ -23,12 +23,12 @@ pub(in crate::store) const BLOBS: u8 = 2;
 
 impl Txn<'_> {
     /// Runs a step of the sweep that removes references to threads: those last seen at `upto` or
-    /// before, and those to dead threads. A step reads at most `limit` rows. A sweep begins at the
-    /// earliest `every` after the last one began; until then the step does nothing.
+    /// before, and those to dead threads. A step reads at most `limit` rows. Once a sweep is done,
+    /// steps do nothing until `every` has passed since it began.
     ///
-    /// Returns how many references were removed, and whether the sweep has more rows. Its row notes
-    /// what may have been removed, for the check. A full row is deleted only as a whole
-    /// (`row::thread_ref`).
+    /// Returns how many references were removed, and whether the sweep has more rows. The row in
+    /// `sweeps` notes what may have been removed, for the check. A full row of references is only
+    /// deleted as a whole, once all of them were last seen at `upto` or before (`row::thread_ref`).
     ///
     /// # Errors
     /// Those of reading.

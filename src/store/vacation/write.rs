@@ -102,8 +102,8 @@ impl Txn<'_> {
         Ok(rows.len() as u64)
     }
 
-    /// Writes the told row of a sender, whose key is `who`, in place of an earlier one. A lifetime
-    /// of no time writes nothing.
+    /// Writes the told row of a sender, whose key is `who`, in place of an earlier one. Writes
+    /// nothing if the lifetime is zero.
     pub fn remember_told(
         &mut self,
         who: &ToldKey,
@@ -143,7 +143,8 @@ impl Txn<'_> {
     }
 
     /// Deletes up to `limit` expired told rows. Returns whether more may be left. A told row of the
-    /// response expires if it was written at `upto` or before and the response is off or over.
+    /// response expires if it was written at `upto` or before and the response is off or over; one
+    /// of a script expires at its `until`.
     pub fn expire_told(&mut self, upto: UtcMillis, limit: usize) -> Result<bool, Error> {
         let (account, now) = (self.account, self.now);
         let response = self.row::<Vacation>(&self.account_key())?.unwrap_or_default();

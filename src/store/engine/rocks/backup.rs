@@ -30,19 +30,19 @@ impl RocksEngine {
         segments::prepare(dir, &earlier)?;
         // The segments are copied after the rows that name them.
         let _held = self.segments.prevent_deletion();
-        // The tables of a backup are as their files.
+        // RocksDB copies only files, so the rows in memory are flushed first.
         engine.create_new_backup_flush(&self.db, true).map_err(|error| io(&error))?;
         let newest = engine.get_backup_info().iter().map(backup).max_by_key(|backup| backup.id);
         let newest = newest.ok_or_else(|| Error::Io("the new backup is missing".into()))?;
         engine.verify_backup(newest.id).map_err(|error| io(&error))?;
-        // What a row of the backup names has its place already. Between two writes, no frame lacks
-        // the one that cancels it.
+        // Every value that a row of the backup names lies before these ends. They are read between
+        // two writes, so that no frame is copied without the one that cancels it.
         let ends = self.between_writes(|| self.segments.ends());
         Segments::back_up(dir, newest.id, &earlier, &ends)?;
         Ok(with_segments(dir, newest))
     }
 
-    /// Deletes all backups but the newest `keep` whole ones, and those that are younger than these.
+    /// Deletes the backups that are older than the newest `keep` whole ones.
     pub(super) fn purge_backups(dir: &Path, keep: usize) -> Result<(), Error> {
         let mut engine = open(dir)?;
         let mut ids: Vec<u32> = engine.get_backup_info().iter().map(|one| one.backup_id).collect();

@@ -9,8 +9,9 @@
 //! - Opening a store writes the rows of the frames behind the position again. A table may be ahead
 //!   of the position, if it was flushed by itself: rows are set or deleted as a whole, so it does
 //!   not matter if they are written twice.
-//! - If RocksDB refuses rows that are in the log, a frame is appended that cancels them. So is done
-//!   with the last frame before a power failure, if a message was lost that its rows may name.
+//! - If RocksDB refuses rows that are in the log, a frame is appended that cancels their frame. The
+//!   last frame before a power failure is also cancelled if a message that its rows may name is
+//!   lost.
 //! - The position is in a column family of its own. Programs that do not know it refuse to open the
 //!   store for writing; the store's format keeps out those that only read.
 
@@ -79,7 +80,8 @@ struct JournalState {
     position: Position,
     /// Bytes of frames of rows since a flush was requested.
     unflushed: u64,
-    /// The last frame that an earlier process appended, if its rows do not count.
+    /// The number of the last frame that an earlier process appended, if its rows do not count and
+    /// it is still to be cancelled.
     lost: Option<u64>,
     /// Why no more is written: it is not known whether the rows of the last frame count.
     failure: Option<Error>,
@@ -146,7 +148,8 @@ struct JournalEnd {
     lost: Option<u64>,
 }
 
-/// Calls `each` with the rows of each frame behind a position that was not cancelled.
+/// Calls `each` with the rows of each frame behind a position. Leaves out cancelled frames, and the
+/// last frame if a value that its rows may name is lost.
 fn read_frames(
     segments: &Segments,
     mut position: Position,

@@ -24,8 +24,8 @@ use crate::store::engine::{Put, Table};
 use crate::store::error::Error;
 use crate::store::table::Tuning;
 
-/// Remains that a reader may step over. A scan of as many has those in memory flushed, and a run of
-/// as many is compacted.
+/// Remains from which on something is done: a read that steps over this many has those in memory
+/// flushed, and a run of this many is compacted.
 pub(super) const MIN_CLEARED_REMAINS: u64 = 1024;
 /// Files of level 0 from which on no scan requests another flush: with four times as many, RocksDB
 /// slows writes down, and the flush would wait.
@@ -109,8 +109,8 @@ impl Deletions {
         self.are_due.load(Ordering::Relaxed)
     }
 
-    /// Removes and returns a neighbourhood that has enough deletions, and no new ones since the
-    /// last call. Also returns whether others have enough.
+    /// Removes and returns a neighbourhood that has `MIN_EXAMINED_DELETIONS` and no new ones since
+    /// the last call, or `MIN_URGENT_DELETIONS`. Also returns whether others have enough.
     fn next_due(&self) -> (Option<(Table, DeletedRange)>, bool) {
         let mut counts = self.counts.lock();
         let is_due = |range: &DeletedRange| range.rows >= MIN_EXAMINED_DELETIONS;
@@ -137,8 +137,9 @@ pub(super) fn remains_passed() -> u64 {
 }
 
 impl RocksEngine {
-    /// Runs `read`, and requests a flush of the table if `read` stepped over many remains. Those in
+    /// Runs `read`, and requests a flush of the table if `read` stepped over many remains: those in
     /// files are compacted, but those in memory would slow every reader until the memtable is full.
+    /// In tables that are not tuned as `NewestFirst`, only runs `read`.
     pub(super) fn flush_after_remains<T>(
         &self,
         table: Table,
@@ -196,8 +197,9 @@ impl RocksEngine {
         Ok(has_more)
     }
 
-    /// Returns the keys from the beginning of the first run of remains to the end of the last. A
-    /// run has at least `MIN_CLEARED_REMAINS`. `None` if all remains are scattered among live rows.
+    /// Returns the key at which the first run of remains begins, and the key at which the last run
+    /// ends. A run has at least `MIN_CLEARED_REMAINS`. `None` if all remains are scattered among
+    /// live rows.
     fn runs(&self, table: Table, deleted: &DeletedRange) -> Result<Option<[Vec<u8>; 2]>, Error> {
         let end = [common_prefix(&deleted.last), &[0xff; ID_BYTES + 1]].concat();
         let mut options = read_options(&deleted.first, &end);

@@ -97,7 +97,7 @@ fn rows_written_and_deleted_before_a_flush_are_cleared_without_a_read() {
         rocks.write(&[rows_of(thousand * 1000..(thousand + 1) * 1000, None)]).unwrap();
         assert_eq!(rocks.has_remains(), thousand >= 4);
     }
-    // The first call only notes that rows were deleted since; it writes no file.
+    // The first call leaves the rows for the next, since they were just deleted; it writes no file.
     let flushed = || rocks.statistics().table_bytes;
     assert!(rocks.clear_remains().unwrap());
     assert_eq!(flushed(), 0);

@@ -20,7 +20,8 @@ pub(super) fn database_options(
     // The journal has what is not flushed when the database is closed.
     let mut options = default_options_with("avoid_flush_during_shutdown=true");
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
-    // A log that is missing or shorter than it was counts as damage, too.
+    // RocksDB's own log has only what an earlier version or `journal::begin` wrote. A log that is
+    // missing or shorter than it was counts as damage, too.
     options.set_track_and_verify_wals_in_manifest(true);
     options.set_paranoid_checks(true);
     // The journal relies on it (`journal`).
@@ -97,7 +98,8 @@ fn table_options(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Op
         options.set_bottommost_compression_type(DBCompressionType::None);
     }
     if table.has_tuning(Tuning::Messages) {
-        // Raw messages go to blob files, so that compaction does not write them again.
+        // Messages in rows, which earlier versions wrote, are in RocksDB's blob files, so that
+        // compaction does not write them again.
         options.set_enable_blob_files(true);
         options.set_min_blob_size(1024);
         options.set_blob_file_size(256 * MIB as u64);

@@ -106,13 +106,14 @@ pub(super) fn write_frame(
     file.write_all_at(&buffer, at)
 }
 
-/// Appends the bytes in a range of a value of `length` bytes, whose frame begins at `at`. The part
-/// of the range behind the end of the value has no bytes. The caller checks what it reads against
-/// the name of a message if it must know that the place is the right one.
+/// Appends the bytes in a range of a value of `length` bytes, whose frame begins at `at`. A range
+/// that goes beyond the end of the value is cut there. The name of the frame is not compared: a
+/// caller that must know whether this is the right message compares the hash of the bytes.
 ///
 /// # Errors
-/// `InvalidData` if a checksum is wrong, or if the frame is that of a value of another length;
-/// `UnexpectedEof` if the file ends within the frame; those of the file.
+/// `InvalidData` if a checksum is wrong, or if the first chunk is read and the frame is that of a
+/// value of another length; `UnexpectedEof` if the file ends within the chunks that are read; those
+/// of the file.
 pub(super) fn read_frame(
     file: &File,
     at: u64,

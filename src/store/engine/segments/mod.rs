@@ -93,8 +93,8 @@ struct State {
     active: Option<(Arc<Segment>, Arc<File>)>,
     /// Segments that are to be deleted: `may_name` refuses their extents.
     retired: BTreeSet<u32>,
-    /// The highest number that a segment had. No number is given twice, so that a late
-    /// deletion cannot hit another segment.
+    /// The highest number that a segment had since the store was opened. Until it is closed, no
+    /// number is given twice, so that a late deletion cannot hit another segment.
     last_id: u32,
 }
 
@@ -269,7 +269,7 @@ impl Segments {
     /// time, each returns when what it found is durable.
     ///
     /// # Errors
-    /// `Io`: it is not known what is durable; so for every later call.
+    /// `Io`: it is not known what is durable. Every later call fails, too.
     pub(super) fn sync(&self) -> Result<(), Error> {
         let mut has_failed = self.has_failed.lock();
         if *has_failed {
@@ -290,8 +290,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Appends the bytes in a range of a value to `out`. The part of the range behind the end of
-    /// the value has no bytes.
+    /// Appends the bytes in a range of a value to `out`. A range that goes beyond the end of the
+    /// value is cut there.
     ///
     /// # Errors
     /// What is wrong with the segment, as text: it is missing or damaged.
@@ -453,8 +453,8 @@ fn sync_directory(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// A full disk is temporary, and so are an exceeded quota and a limit on the size of files: nothing
-/// names what was written.
+/// Makes the error for an append that failed. A full disk, an exceeded quota and a limit on the
+/// size of files are temporary (`Full`): nothing names what was written.
 fn append_error(error: &io::Error) -> Error {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Error::Full,

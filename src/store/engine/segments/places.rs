@@ -68,7 +68,7 @@ impl Segment {
         let next = end.saturating_add(ALLOCATED_BYTES);
         let allocated = self.allocated.fetch_max(next, Ordering::Relaxed);
         if allocated < end {
-            // Without it, or on a full disk, the write takes what it needs.
+            // If this fails, the write itself takes the space that it needs.
             let keep = rustix::fs::FallocateFlags::KEEP_SIZE;
             let _unused = rustix::fs::fallocate(file, keep, allocated, next - allocated);
         }

@@ -39,8 +39,9 @@ pub struct StreamedValue {
     random: u64,
     /// The bytes written so far.
     length: u64,
-    /// Of the bytes of the last chunk.
+    /// The checksum of the last chunk so far.
     checksum: crc32fast::Hasher,
+    /// The hash of all bytes so far.
     hasher: blake3::Hasher,
 }
 

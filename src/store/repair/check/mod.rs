@@ -29,7 +29,7 @@ use crate::store::version;
 pub struct Breach {
     pub account: AccountId,
     pub table: &'static str,
-    /// In hex; empty if several keys are concerned.
+    /// In hex. If several keys are concerned, what their beginnings have in common.
     pub key: String,
     pub what: String,
 }
@@ -49,6 +49,7 @@ pub struct Progress {
     pub table: &'static str,
     /// Rows that were read so far, of all accounts.
     pub rows: u64,
+    /// Rows that the repair has written so far.
     pub written: u64,
 }
 
@@ -62,6 +63,7 @@ pub type MakeRowsFn<'a> = dyn Fn(&[u8]) -> MessageRows + 'a;
 pub struct CheckReport {
     /// The first `MAX_REPORTED_BREACHES` breaches.
     pub breaches: Vec<Breach>,
+    /// The number of all breaches.
     pub count: u64,
     pub accounts: usize,
     pub rows: u64,

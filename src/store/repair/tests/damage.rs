@@ -12,7 +12,8 @@ enum Damage {
 /// Whether a repair can fix this damage of a table. Primary rows cannot be computed again.
 fn is_repairable(table: Table, damage: Damage) -> bool {
     match table {
-        // The sweep over all messages handles unreferenced ones.
+        // No other row says what these rows say, except that the sweep over all messages adds
+        // lost candidates (`BlobPurge`) again.
         Table::Site
         | Table::Outbox
         | Table::OutboxMessages

@@ -41,7 +41,7 @@ impl Fixture {
         done(&self.store, ANN, change)
     }
 
-    /// For the owner.
+    /// Files a message in the Inbox for the owner.
     fn deliver(&self, keys: &str) -> (EmailId, ThreadId) {
         self.file(keys, MailboxUid(1), None)
     }
@@ -84,7 +84,7 @@ impl Fixture {
         rows_of(&self.engine, Table::ThreadRefs, ANN).iter().any(|(known, _)| *known == key)
     }
 
-    /// No other table may have breaches.
+    /// Returns the number of breaches, which must all be in `thread_refs`.
     fn named(&self) -> usize {
         let found = self.store.check_deep(Some(&keyed), &mut |_| true).unwrap().breaches;
         assert!(found.iter().all(|breach| breach.table == "thread_refs"), "{found:?}");
