@@ -167,8 +167,8 @@ fn broken(error: &hyper::Error) -> Failure {
     Failure::new(exit::TEMPORARY, format!("the connection to the service broke: {error}"))
 }
 
-/// Converts an error response to a failure. Its body may be problem details (RFC 7807, RFC 8620
-/// §3.6.1).
+/// Converts an error response to a failure. The body may be problem details (RFC 7807,
+/// RFC 8620 §3.6.1).
 pub(in crate::cli) fn refusal(status: StatusCode, body: &[u8]) -> Failure {
     let detail = serde_json::from_slice::<Value>(body)
         .ok()
