@@ -38,8 +38,9 @@ impl AccountLookup for AccountSnapshot<'_> {
         self.snapshot.last_told(self.account, key, memory, self.now)
     }
 
-    /// Ignores a tag that leaves the domain as it is (BATV, VERP). An address within a tag of
-    /// another domain (SRS) is the sender's own claim, and does not count.
+    /// Whether the owner has written to the sender, with or without a tag in the local part (BATV,
+    /// VERP). An address that is encoded in the local part of another domain (SRS) is only a claim
+    /// of the sender, and does not count.
     fn knows(&self, sender: &Address) -> Result<bool, Error> {
         let (folded, plain) = (sender.folded(), plain_in_domain(sender));
         Ok(self.has_written_to(&plain)? || (folded != plain && self.has_written_to(&folded)?))

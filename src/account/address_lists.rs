@@ -15,8 +15,8 @@ use crate::model::{AccountId, AccountRow, AddressRow};
 use crate::store::{Error, Ticket};
 
 impl Directory {
-    /// Writes the list of addresses into each account row that has none, and returns their number.
-    /// Skips accounts that are being repaired or damaged.
+    /// Writes the list of addresses into each account row that has none, and returns the number of
+    /// these rows. Skips accounts that are damaged or under repair.
     ///
     /// # Errors
     /// If the store cannot be read or written.
@@ -110,7 +110,7 @@ impl Directory {
     }
 
     /// Writes or deletes (`None`) an address row, and changes the list in the account's row, in one
-    /// commit. A missing list begins with `current`.
+    /// commit. A row without a list gets the addresses in `current` first.
     fn write_address(
         &self,
         account: AccountId,

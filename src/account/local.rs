@@ -23,7 +23,9 @@ pub struct NewAccount {
     pub quota_emails: Option<u64>,
     /// An IANA name. `None` is the site's.
     pub zone: Option<String>,
+    /// Whether mail to `user+Mailbox@` is filed into that mailbox.
     pub detail_files: bool,
+    /// The Unix user who may manage the account.
     pub unix_user: Option<String>,
     pub aliases: Vec<Address>,
     /// `Some(false)` creates only the Inbox. `None` is the site's setting.
@@ -181,7 +183,7 @@ impl Directory {
         self.claim_address(account, &alias.to_string(), &AddressRow::Alias(account))
     }
 
-    /// Gives an account the mail for every address of a domain that nobody has.
+    /// Gives an account the mail for those addresses of a domain that no account has.
     ///
     /// # Errors
     /// The same as `add_alias`.
@@ -354,7 +356,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Refuses a new name that any account has as its name or an address, even the renamed one.
+    /// Refuses a new name that is empty, has the form of an account id, or is the name or an
+    /// address of any account, even of the one that is being renamed.
     fn check_name_is_free(&self, name: &str) -> Result<(), Error> {
         if name.trim().is_empty() {
             return Err(Error::Conflict("an account needs a name".into()));
@@ -373,7 +376,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Refuses an address that is taken, or the name of another account.
+    /// Refuses an address that is taken, or that is the name of another account.
     fn check_address_is_free(
         &self,
         account: Option<AccountId>,

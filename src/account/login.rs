@@ -52,7 +52,7 @@ pub fn hash_password(password: &str) -> Result<String, BadPassword> {
     hash.map(|hash| hash.to_string()).map_err(|_| BadPassword)
 }
 
-/// An invalid string matches no password.
+/// Whether a password matches a PHC string. An invalid string matches no password.
 #[must_use]
 pub fn verify_password(password: &str, phc: &str) -> bool {
     password.len() <= MAX_PASSWORD_BYTES
@@ -109,7 +109,8 @@ pub struct Login {
 }
 
 impl Directory {
-    /// Returns when a token expires. `None` if it never does or is no token of the account.
+    /// Returns when the token with this credential name expires; `None` if it never does, or if the
+    /// account has no such token.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -184,7 +185,7 @@ impl Logins {
     }
 
     /// Logs in with a password. `None` if there is no such account or the password is wrong. Blocks
-    /// for long. Does not count failures (`attempt`).
+    /// for long. Does not count failures: `attempt` does.
     ///
     /// # Errors
     /// If the directory cannot be read.

@@ -29,8 +29,9 @@ use crate::store::{DirectoryRows, Error, Store};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// `None` disables details.
+    /// The character before the detail in `user+detail@`; `None` disables details.
     pub delimiter: Option<char>,
+    /// Whether local parts that differ only in case are different.
     pub case_sensitive: bool,
     /// RFC 5321 §4.5.1: where mail for `<Postmaster>` without a domain goes.
     pub postmaster: Option<Address>,
@@ -53,6 +54,8 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Returns the form in which an address is stored and looked up: the domain folded, and the
+    /// local part too, unless its case counts.
     fn stored_form(&self, address: &Address) -> Address {
         if self.case_sensitive {
             Address::from_parts(
@@ -96,6 +99,7 @@ struct Inner {
     /// Held by each change of the directory from its first read to its last commit, so that a name
     /// that was free stays free.
     change_lock: Mutex<()>,
+    /// The damage that was logged already.
     reported: Mutex<HashSet<String>>,
 }
 
@@ -416,7 +420,8 @@ impl DirectoryCache {
         }
     }
 
-    /// Returns an error if the row of any account is unreadable: it may have what was looked up.
+    /// Returns `None`, or an error if the row of any account is unreadable: that row may have what
+    /// was looked up.
     fn unless_damaged<T>(&self) -> Result<Option<T>, Error> {
         self.damaged_accounts.values().next().map_or(Ok(None), |damage| Err(damage.clone()))
     }

@@ -332,7 +332,7 @@ fn setting_the_clock_does_not_change_the_wait_after_failed_logins() {
     while logins.attempt(eve, "ann@example.org").is_ok() {}
     for set in [clock.now().before(hours(2)), clock.now().after(hours(87_600))] {
         clock.set(set);
-        assert!(logins.attempt(eve, "ann@example.org").is_err(), "nothing has passed");
+        assert!(logins.attempt(eve, "ann@example.org").is_err(), "no time has passed");
         clock.advance(std::time::Duration::from_secs(15));
         drop(logins.attempt(eve, "ann@example.org").unwrap());
     }
@@ -375,7 +375,7 @@ fn of_several_accounts_added_at_once_one_gets_the_name() {
     assert_eq!(directory.0.store.check().unwrap(), []);
 }
 
-/// After a failure it can be added again.
+/// The account can be added again after the failure.
 #[test]
 fn account_that_could_not_be_created_leaves_nothing() {
     let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
@@ -400,7 +400,7 @@ fn account_that_could_not_be_created_leaves_nothing() {
     assert_eq!(resolve(&directory, "b@example.org"), Some((ann, None)));
 }
 
-/// So a name never finds another account by its address or its id.
+/// So the name of one account never finds another account that has it as address or id.
 #[test]
 fn name_of_an_account_is_no_name_address_or_id_of_another() {
     let directory = directory(Settings::default());

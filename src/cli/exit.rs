@@ -5,8 +5,8 @@ use std::fmt;
 
 /// The arguments are wrong, or the user did not confirm.
 pub const USAGE: u8 = 64;
-/// The input is malformed or too large, or what was checked, repaired, imported or restored has
-/// faults, or an export finds something else in its place.
+/// The input is malformed or too large; what was checked, repaired, imported or restored has
+/// faults; or where an export must write, there is something that no export wrote.
 pub const DATA: u8 = 65;
 /// A file, a store or another input is missing or cannot be read, or a file cannot be written.
 pub const NO_INPUT: u8 = 66;

@@ -32,6 +32,7 @@ use crate::store::{self, Store};
 use crate::upkeep::{self, Upkeep};
 use crate::{account, deliver};
 
+/// The directory of the store within `[store] path`.
 pub(super) const STORE: &str = "store";
 
 #[derive(Debug, thiserror::Error)]
@@ -143,7 +144,8 @@ fn private_directory(dir: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Also completes account rows of an earlier version, which lack the account's addresses.
+/// Opens the directory, and completes account rows of an earlier version, which lack the account's
+/// addresses.
 async fn open_directory(store: &Store, config: &Config) -> Result<Directory, ServiceError> {
     let directory = Directory::new(store.clone(), config.directory_settings());
     let clone = directory.clone();
@@ -162,7 +164,7 @@ async fn open_directory(store: &Store, config: &Config) -> Result<Directory, Ser
 
 struct Listeners {
     lmtp: Vec<BoundListener>,
-    /// `127.0.0.1:24`, or a path.
+    /// Such as `127.0.0.1:24`, the path of a Unix socket, or `fd:NAME`.
     lmtp_addresses: Vec<String>,
     control: BoundListener,
     metrics: Vec<BoundListener>,
@@ -249,7 +251,7 @@ impl Service {
     /// Opens the store, binds the listeners and starts all tasks.
     ///
     /// # Errors
-    /// `ServiceError`. Tasks that were already started end then.
+    /// If one of these fails. Tasks that were already started end then.
     pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Self, ServiceError> {
         let lmtp_settings = config.lmtp_settings().map_err(ServiceError::Setting)?;
         for dir in [&config.store.path, &config.spill_dir()] {
@@ -352,7 +354,7 @@ impl Service {
         self.store.health()
     }
 
-    /// The bound LMTP addresses: `127.0.0.1:24`, or a path.
+    /// Returns the bound LMTP addresses: `127.0.0.1:24`, the path of a Unix socket, or `fd:NAME`.
     #[must_use]
     pub fn lmtp_addresses(&self) -> &[String] {
         &self.lmtp

@@ -13,6 +13,8 @@ const MAX_LINE_BYTES: u64 = 64 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SinkMessage {
+    /// What follows `MAIL FROM:`, with angle brackets and parameters; `recipients` have the same of
+    /// `RCPT TO:`.
     pub sender: String,
     pub recipients: Vec<String>,
     /// With CRLF line endings.

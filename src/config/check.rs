@@ -15,6 +15,7 @@ use crate::trace;
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
+/// Returns all problems of the values. `text` is the text of `file`, in which the lines are found.
 #[must_use]
 pub fn check(config: &Config, text: &str, file: &Path) -> Vec<ConfigProblem> {
     let mut problems = Vec::new();

@@ -14,7 +14,7 @@ use crate::net::ceiling::Ceiling;
 use crate::net::http::{AllowedOrigins, HttpSettings, Network, Proxies};
 use crate::net::listen::{Access, ListenAddress};
 
-/// Not the service's own group, whose members manage all accounts.
+/// The group of the proxies: not the service's own group, whose members manage all accounts.
 const PROXY_GROUP: &str = "restante-http";
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -33,11 +33,15 @@ pub struct HttpSection {
     pub proxy_field: ProxyField,
     /// Origins of web pages whose scripts may use the API; `*` is every origin.
     pub origins: Vec<String>,
+    /// Media types of which no uploads are accepted, such as `video/*`.
     pub refused_types: Vec<String>,
+    /// The largest upload.
     pub max_upload: ByteSize,
+    /// The most uploads of one user in a minute.
     pub uploads_per_minute: u32,
+    /// The most bytes that one user may upload in a minute.
     pub uploaded_per_minute: ByteSize,
-    /// The most at a time, of all listeners together.
+    /// The most connections at a time, of all listeners together.
     pub connections: usize,
     /// Whether changes may be pushed to loopback and private addresses.
     pub push_to_private: bool,

@@ -45,7 +45,8 @@ impl fmt::Display for ConfigProblems {
     }
 }
 
-/// Reads the file at `path`, or else at [`DEFAULT_PATH`]; the defaults if there is no file there.
+/// Reads the file at `path`, or else at [`DEFAULT_PATH`]. Returns the defaults if that is
+/// [`DEFAULT_PATH`] and there is no file.
 ///
 /// # Errors
 /// One problem if the file cannot be read or parsed; otherwise every problem that [`check()`]
@@ -112,6 +113,7 @@ fn line_at(text: &str, offset: usize) -> usize {
     text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
 }
 
+/// Returns the problem and the remedy for a message of the parser.
 fn explain(message: &str) -> (String, String) {
     let mut quoted = message.split('`').skip(1).step_by(2);
     if message.starts_with("unknown field") || message.starts_with("unknown variant") {

@@ -195,6 +195,7 @@ pub struct RelaySection {
     /// The most recipients of one transaction.
     pub recipients: usize,
     pub messages_per_connection: u32,
+    /// How long an idle connection is kept for the next message.
     pub idle: DurationValue,
     /// The first pause after the relay has failed.
     pub pause: DurationValue,
@@ -243,6 +244,7 @@ impl Default for QueueSection {
     }
 }
 
+/// What must hold of a message's sender, so that the vacation responder may answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Authentication {
@@ -257,7 +259,9 @@ pub enum Authentication {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct VacationSection {
+    /// The most replies from one account in an hour.
     pub replies_per_hour: u32,
+    /// The most replies of the site to one domain in an hour.
     pub replies_per_hour_to_domain: u32,
     /// The most replies of the site in an hour.
     pub replies_per_hour_in_all: u32,
@@ -296,6 +300,7 @@ pub struct VerifySection {
     pub timeout: DurationValue,
     /// The most answers of name servers that are kept in memory.
     pub cache: u64,
+    /// The domains whose ARC seals are trusted.
     pub trusted_sealers: Vec<String>,
 }
 
@@ -330,7 +335,9 @@ pub struct DkimKeySection {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct UpkeepSection {
+    /// How long a destroyed message can be restored.
     pub restore: DurationValue,
+    /// How long the history of mailboxes is kept, by which clients catch up.
     pub history: DurationValue,
     /// How long a listing that was made on demand is kept after its last use.
     pub lists: DurationValue,
@@ -342,6 +349,7 @@ pub struct UpkeepSection {
     pub messages: DurationValue,
     /// How long an upload is kept that nothing refers to.
     pub uploads: DurationValue,
+    /// The time from one round of upkeep to the next.
     pub every: DurationValue,
 }
 
@@ -372,6 +380,7 @@ pub struct LimitsSection {
     pub body_in_memory: ByteSize,
     /// A client that is silent for this long is disconnected.
     pub idle: DurationValue,
+    /// The longest time that an LMTP session may take.
     pub session: DurationValue,
     /// How long a stop waits for messages that are being received.
     pub drain: DurationValue,

@@ -1,5 +1,5 @@
-//! Limits of all connections together: their number, and the bytes of the messages that they are
-//! receiving.
+//! Limits that the connections of several listeners share: their number, and over LMTP the bytes of
+//! the messages that they are receiving.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -30,6 +30,7 @@ impl Ceiling {
         self.0.max_bytes.store(max_bytes, Ordering::Release);
     }
 
+    /// Returns `None` if there are as many connections as are allowed.
     #[must_use]
     pub fn connection_permit(&self) -> Option<ConnectionPermit> {
         let max = self.0.max_connections.load(Ordering::Acquire);
@@ -43,6 +44,7 @@ impl Ceiling {
         self.0.max_connections.load(Ordering::Acquire)
     }
 
+    /// Returns a permit for no bytes yet.
     #[must_use]
     pub fn memory_permit(&self) -> MemoryPermit {
         MemoryPermit { limits: Arc::clone(&self.0), bytes: 0 }

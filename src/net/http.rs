@@ -82,7 +82,7 @@ pub struct ControlSettings {
     pub max_request: usize,
     /// The largest message that is imported, in bytes.
     pub max_message: u64,
-    /// Larger bodies are collected in a file.
+    /// Bodies of more bytes are collected in a file.
     pub body_in_memory: usize,
     /// The directory for these files.
     pub spill_dir: PathBuf,
@@ -108,8 +108,11 @@ pub struct Backend {
     request_bytes: InFlight,
     /// The bytes of uploads that are being received, mostly in files.
     upload_bytes: InFlight,
-    /// For complete uploads that are being stored, which does not depend on the client's speed.
+    /// For uploads and imported messages while they are being stored. They are complete then, so a
+    /// slow client does not hold this memory.
     storing_memory: ByteSemaphore,
+    /// For exported messages until the client has read them, and for messages that are parsed to
+    /// find a part.
     outgoing_memory: ByteSemaphore,
     requests: ConcurrencyLimit,
     uploads: ConcurrencyLimit,
@@ -148,7 +151,7 @@ impl ByteSemaphore {
 /// request waits for the disk, and until the next one has begun.
 const TURNS_PER_CORE: usize = 2;
 const KIB: usize = 1024;
-/// For uploads and imported messages that are being stored, with their copies.
+/// With the copies that storing makes.
 const MAX_STORING_KIB: u32 = 256 * 1024;
 const MAX_OUTGOING_KIB: u32 = 128 * 1024;
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -193,7 +196,8 @@ impl Backend {
         })
     }
 
-    /// Always true on the control socket, where nobody logs in.
+    /// Whether the caller's password or token is still valid. Always true on the control socket,
+    /// where nobody logs in.
     fn is_still_logged_in(&self, request: &RequestContext) -> bool {
         match (&request.caller.account, &request.caller.credential) {
             (Some(account), Some(credential)) => self.logins.is_valid(*account, credential),

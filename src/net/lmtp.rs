@@ -35,9 +35,11 @@ pub struct LmtpSettings {
     pub trusted: Vec<IpAddr>,
     /// Whether clients of a Unix socket may use XFORWARD and XCLIENT.
     pub trust_unix: bool,
+    /// The longest wait for input.
     pub idle: Duration,
+    /// The longest time that a session may take.
     pub session: Duration,
-    /// Larger bodies are written to the store while they come in.
+    /// Bodies of more bytes are written to the store while they come in.
     pub body_in_memory: usize,
     pub proof: proof::Settings,
     pub tls: Option<Arc<rustls::ServerConfig>>,
@@ -63,11 +65,13 @@ impl Default for LmtpSettings {
 const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
 /// The least free space of the input buffer when it is read into.
 const READ_BYTES: usize = 16 << 10;
-/// The same within a message of which `LARGE_BYTES` have come.
+/// As `READ_BYTES`, within a message of which `LARGE_BYTES` have come.
 const LARGE_READ_BYTES: usize = 64 << 10;
-/// A message that is announced as large is written to the store from this length on.
+/// If the announced size is above `body_in_memory`, a message is written to the store from this
+/// length on.
 const LARGE_BYTES: usize = 64 << 10;
-/// Further bytes of such a message are written to the store when there are this many.
+/// Further bytes of a streamed message are collected, and written to the store when they are this
+/// many.
 const WRITE_BYTES: usize = 128 << 10;
 
 /// Serves LMTP on a listener until the service stops. Each connection keeps the settings with which
@@ -321,18 +325,18 @@ impl Buffer {
     }
 }
 
-/// The body of a message that is being received: in memory, or if it is large in the store.
+/// The body of a message that is being received: in memory or, if it is large, in the store.
 ///
-/// What waits for a disk is not done on the threads of the async runtime.
+/// Whatever may wait for a disk runs on threads for blocking work (`on_disk`).
 struct IncomingBody {
     /// All bytes, or those before the header if the rest is in `streamed` and `unwritten`.
     memory: Vec<u8>,
     streamed: Option<StreamedValue>,
     /// Bytes that are still to be written to `streamed`.
     unwritten: Vec<u8>,
-    /// Whether the service has no store for this body.
+    /// Whether the service wants this body in memory, although it is large (`begin_body`).
     is_in_memory: bool,
-    /// A longer body is streamed.
+    /// Bodies of more bytes are streamed.
     max_in_memory: usize,
     permit: MemoryPermit,
 }
@@ -372,7 +376,7 @@ impl IncomingBody {
         }
     }
 
-    /// Appends bytes of a message for which the client announced a size, if it did.
+    /// Appends bytes. `announced` is the size of the message, if the client announced it.
     async fn add<D: DeliveryService>(
         &mut self,
         bytes: &[u8],
@@ -406,7 +410,7 @@ impl IncomingBody {
         Ok(())
     }
 
-    /// Writes what is unwritten.
+    /// Writes the bytes in `unwritten` to `streamed`.
     async fn write(&mut self) -> Result<(), Reply> {
         let Some(mut streamed) = self.streamed.take() else { return Ok(()) };
         let mut unwritten = std::mem::take(&mut self.unwritten);
@@ -419,7 +423,7 @@ impl IncomingBody {
         Ok(())
     }
 
-    /// Returns all bytes, and what of them is in the store.
+    /// Returns all bytes, and the streamed value if the body is in the store, too.
     async fn finish(&mut self) -> Result<(Vec<u8>, Option<StreamedValue>), Reply> {
         // While a message is stored, its bytes exist several times: as a row and in the batch.
         if !self.permit.grow(self.size().saturating_mul(limits::FILING_COPIES)) {
@@ -444,7 +448,7 @@ impl Drop for IncomingBody {
     }
 }
 
-/// Does what may wait for a disk, on a thread for such work.
+/// Runs work that may wait for a disk on a thread for blocking work.
 async fn on_disk<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Reply> {

@@ -13,8 +13,9 @@ use crate::proof;
 use crate::store::StreamedValue;
 use crate::wire::smtp::Reply;
 
-/// Returns one reply for each recipient of the envelope, in order. They were all admitted in
-/// `transaction`.
+/// Delivers a message to the recipients of `envelope`, who were all admitted in `transaction`.
+/// Returns one reply for each recipient, in order. `streamed` has `bytes` if they are on the disk
+/// already, perhaps without what comes before the header.
 pub(super) async fn deliver<D: DeliveryService>(
     service: &Arc<D>,
     transaction: D::Session,

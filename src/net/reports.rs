@@ -1,4 +1,5 @@
-//! Files the report on return in an account when its vacation response has ended.
+//! Files absence reports: messages that list what came while the owner was away, once a vacation
+//! response that asks for such a report has ended.
 //!
 //! A pass is made when a response changes, when the next response ends, and regularly, so that a
 //! report that could not be filed is tried again.

@@ -1,15 +1,17 @@
 //! Stops the service in an orderly way.
 //!
-//! A session within a message may finish it; the caller waits for it with a bound.
+//! A session that is receiving a message may finish it. The owner of the `Switch` waits until all
+//! sessions have ended, but not longer than a bound.
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// The service counts as drained when all signals are dropped.
+/// Tells a task that the service stops. Each task keeps its signal until it has ended: the service
+/// is drained when all signals are dropped.
 #[derive(Debug, Clone)]
 pub struct StopSignal(watch::Receiver<bool>);
 
-/// The signals wake when the switch is used or dropped.
+/// Stops the service. `StopSignal::wait` also returns when the switch is dropped.
 #[derive(Debug)]
 pub struct Switch {
     sender: watch::Sender<bool>,

@@ -4,7 +4,7 @@
 //!   result afterwards (`AttemptContext::record_next_step`).
 //! - If the relay cannot be reached, no attempt is counted.
 //! - Attempts run side by side, each at another action. A person may change an action until its
-//!   attempt is recorded; then nothing is sent.
+//!   attempt is recorded. A changed action is not sent in this attempt.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,8 +45,9 @@ pub(super) enum AttemptResult {
     /// The relay cannot be reached, or refuses everything, with this error. The message did not go
     /// out.
     RelayDown(String),
-    /// The action could not be read, or the store refused to record the attempt or its result. If
-    /// the message went out, its row says that it may have been sent (`Attempting`).
+    /// The action or the addresses of its account could not be read, or the store refused to record
+    /// the attempt or its result. If the message went out, the action's row says that it may have
+    /// been sent (`Attempting`).
     Unrecorded,
     /// The account is being repaired, or a row of the directory that the action needs is damaged.
     /// Nothing was sent.
@@ -109,7 +110,8 @@ impl AttemptContext {
             }),
             ActionState::Attempting => recover(&action, now, retry),
             ActionState::Waiting if action.due > now => return nothing_learned(),
-            // Any other expired action is tried once more, because the clock may have been wrong.
+            // An expired action that is not `at_most_once` is tried once more below, because the
+            // clock may have been wrong.
             ActionState::Waiting if now >= action.expires && rules(action.kind).at_most_once => {
                 Some(expire(&action, now, retry))
             }
@@ -199,7 +201,8 @@ impl AttemptContext {
         (reordered, Err(until))
     }
 
-    /// Returns until when an action waits for earlier mail to the address `to`.
+    /// Returns until when an action waits for earlier mail to the address `to`; `None` if no
+    /// earlier mail waits.
     fn wait_of_earlier_mail(
         &self,
         key: ActionKey,
@@ -335,9 +338,10 @@ impl AttemptContext {
         ticket.wait().await
     }
 
-    /// Ends an attempt because the relay cannot be reached. Returns `RelayDown`, or `Unrecorded` if
-    /// the row does not become durable. An expired action is given up. Otherwise an urgent action
-    /// without an error gets this one in its row, where its owner sees it.
+    /// Ends an attempt because the relay cannot be reached or refuses everything, and returns
+    /// `RelayDown`. An expired action is given up. Otherwise an urgent action whose row has no
+    /// error gets this one, so that its owner sees it; if that does not become durable, the result
+    /// is `Unrecorded`.
     async fn relay_down(
         &self,
         account: AccountId,

@@ -49,6 +49,7 @@ impl RelayPool {
         self.0.lock().is_empty()
     }
 
+    /// Closes the connections that have been idle for `idle` or longer.
     pub(super) async fn expire(&self, idle: Duration) {
         let expired: Vec<IdleConnection> =
             self.0.lock().extract_if(.., |waiting| waiting.since.elapsed() >= idle).collect();

@@ -16,15 +16,16 @@ pub struct Relay {
     /// Unix socket.
     pub tls_name: Option<String>,
     pub login: Option<RelayCredentials>,
+    /// The name of this server, for EHLO and for the reports to senders.
     pub hostname: String,
     /// The longest wait for one answer. The answer to a message may take ten times as long, and
     /// opening a connection four times.
     pub timeout: Duration,
-    /// Recipients of one transaction; 0 counts as 1.
+    /// The most recipients of one transaction; 0 counts as 1.
     pub max_recipients: usize,
-    /// Messages of one connection; 0 counts as 1.
+    /// The most messages of one connection; 0 counts as 1.
     pub max_messages: u32,
-    /// With 0, no idle connection is kept.
+    /// How long an idle connection is kept for the next message. With 0, none is kept.
     pub idle_timeout: Duration,
 }
 

@@ -1,6 +1,7 @@
 //! The scheduler: chooses which actions are attempted next.
 //!
-//! - It holds a bounded window of the wake-ups that are due, and no messages.
+//! - It holds a bounded window of the wake-ups that are due, and no messages. A wake-up (`Wakeup`)
+//!   is a row that says when an action must be looked at.
 //! - Urgent actions go first, also after a temporary refusal; the others go by due time.
 //! - In each lane one action goes at a time. The lanes go side by side, as many as the site allows.
 //! - While the relay is down nothing is tried. After each rest one action probes the relay.
@@ -267,8 +268,8 @@ impl Scheduler {
         deferred
     }
 
-    /// Stores new due times of actions and removes their wake-ups. An action whose time cannot be
-    /// stored rests in the window.
+    /// Stores new due times of actions and removes the actions from the window. An action whose
+    /// time cannot be stored stays in the window, and rests.
     async fn defer(&mut self, deferred: Vec<(UtcMillis, Wakeup)>, now: CurrentTime) {
         let mut groups: BTreeMap<(AccountId, UtcMillis), Vec<(ActionId, Wakeup)>> = BTreeMap::new();
         for (until, wakeup) in deferred {
@@ -290,7 +291,7 @@ impl Scheduler {
                     Ok(()) => {
                         self.in_window.remove(&action_key(&wakeup));
                         let mut order = self.order.lock();
-                        // If the order has the action until then already, it has all its lanes.
+                        // If `order` has the action for this wait already, it has all its lanes.
                         if !order
                             .is_early(action_key(&wakeup), until.before(Duration::from_millis(1)))
                         {

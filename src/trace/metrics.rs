@@ -150,9 +150,9 @@ pub fn count_decision(code: &'static str) {
     METRICS.vacation_decisions.get_or_create(&[("reason", code)]).inc();
 }
 
-/// Counts the result of an attempt to send an action, or of a step without one: when an action is
-/// given up, recovered or removed. `kind` is `ActionKind::name`, and `result` is `sent`, `again`,
-/// `failed` or `unknown`.
+/// Counts the result of an attempt to send an action, or of a step that makes no attempt: an action
+/// whose attempt was interrupted is recovered, or an action is given up. `kind` is
+/// `ActionKind::name`, and `result` is `sent`, `again`, `failed` or `unknown`.
 pub fn count_attempt(kind: &'static str, result: &'static str) {
     METRICS.outbox_attempts.get_or_create(&[("kind", kind), ("result", result)]).inc();
 }

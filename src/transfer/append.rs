@@ -1,9 +1,11 @@
 //! Files a message of an import.
 //!
 //! - Filing the same message again adds nothing, also concurrently. Two messages are the same if
-//!   they have the same bytes and the same date of receipt.
-//! - That is looked up in `blob_refs` under the account's lock, and not recorded anywhere else: a
-//!   message that the owner has destroyed is filed again by another import.
+//!   they have the same bytes and the same date of receipt, or if an export wrote one from the
+//!   email that has the other (`AppendRequest::known_as`) and the bytes are the same.
+//! - Whether a message is there is looked up in `blob_refs` under the account's lock, and not
+//!   recorded anywhere else: a message that the owner has destroyed is filed again by another
+//!   import.
 //! - A message in two folders becomes one email in two mailboxes (RFC 8621 §4.1.1), with the
 //!   keywords of both.
 
@@ -137,8 +139,8 @@ fn file(
     Ok(AppendedEmail { email, thread, outcome: AppendOutcome::Added, keywords_cut: false })
 }
 
-/// Finds the email of this message, preferring one that is in the mailbox. Destroyed emails do not
-/// count.
+/// Finds the email of this message: that of `known_as`, else one that is in the mailbox, else any
+/// other. Destroyed emails do not count.
 fn find(
     snapshot: &Snapshot<'_>,
     account: AccountId,

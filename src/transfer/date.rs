@@ -18,7 +18,7 @@ pub fn sent(raw: &[u8]) -> Option<UtcMillis> {
     plausible(date(header::first(raw, "Date")?.value)?.at)
 }
 
-/// Returns a date if its year is from 1970 to 9999. 0 is left out.
+/// Returns a date if its year is from 1970 to 9999. `UtcMillis(0)` is not plausible either.
 #[must_use]
 pub fn plausible(at: UtcMillis) -> Option<UtcMillis> {
     (1..=253_402_300_799_999).contains(&at.0).then_some(at)

@@ -118,6 +118,7 @@ impl Letters {
         flags.chain(known.map(|(_, letter)| letter)).collect()
     }
 
+    /// Whether each of the keywords has a letter.
     #[must_use]
     pub fn cover(&self, keywords: &BTreeSet<String>) -> bool {
         keywords.iter().all(|name| {
@@ -125,7 +126,7 @@ impl Letters {
         })
     }
 
-    /// Unknown letters are ignored.
+    /// Returns the flags that Maildir letters stand for. Unknown letters are ignored.
     #[must_use]
     pub fn flags(&self, letters: &[u8]) -> MessageFlags {
         let mut flags = MessageFlags::default();

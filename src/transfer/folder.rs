@@ -39,7 +39,7 @@ impl MailboxPath {
         Self { inbox: true, names: Vec::new() }
     }
 
-    /// `names` are the outermost first, which may be that of the Inbox.
+    /// Returns the path with these names, the outermost first. The first may be that of the Inbox.
     #[must_use]
     pub fn of(names: Vec<String>) -> Self {
         let inbox = names.first().is_some_and(|name| name.eq_ignore_ascii_case(INBOX));
@@ -110,7 +110,8 @@ impl MailboxPath {
         Self::unescaped(&names.collect::<Vec<String>>(), '%')
     }
 
-    /// A name that was escaped is not that of the Inbox.
+    /// Returns the path with these written names, or `None` if a mailbox cannot have one of them. A
+    /// name that was escaped is not that of the Inbox.
     fn unescaped(written: &[String], mark: char) -> Option<Self> {
         let inbox = written.first().is_some_and(|name| name.eq_ignore_ascii_case(INBOX));
         let names =
@@ -145,7 +146,8 @@ impl MailboxPath {
     }
 }
 
-/// Converts a name to one that a mailbox can have, in NFC.
+/// Converts a name to one that a mailbox can have, in NFC. Returns `None` if it is empty or too
+/// long.
 fn valid_name(name: &str) -> Option<String> {
     let name: String = name.nfc().map(|c| if c.is_control() { '_' } else { c }).collect();
     (1..=limits::MAX_MAILBOX_NAME_BYTES).contains(&name.len()).then_some(name)

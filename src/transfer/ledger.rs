@@ -11,12 +11,12 @@ use crate::model::keyword;
 
 pub const MAX_LEDGER_BYTES: u64 = 256 * 1024 * 1024;
 
-/// By file name, in normal form.
+/// The keywords in normal form, by file name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ledger(BTreeMap<Vec<u8>, BTreeSet<String>>);
 
 impl Ledger {
-    /// Lines of another form are ignored.
+    /// Reads the file. Lines of another form are ignored.
     #[must_use]
     pub fn parse(file: &[u8]) -> Self {
         let mut ledger = Self::default();
@@ -34,7 +34,7 @@ impl Ledger {
         ledger
     }
 
-    /// The name must have neither a tab nor an LF.
+    /// Returns the line about a file. `name` must have neither a tab nor an LF.
     #[must_use]
     pub fn line(name: &str, keywords: &BTreeSet<String>) -> String {
         let words: Vec<&str> = keywords.iter().map(String::as_str).collect();

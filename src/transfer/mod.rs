@@ -23,7 +23,7 @@ use std::borrow::Cow;
 
 /// Restores the CRLF line ends (RFC 5322 §2.3) of a message from a file of another program. A
 /// message without any CRLF gets CRLF for each LF. A message with a CRLF anywhere is not changed:
-/// its other LFs are its own.
+/// its LFs without a CR belong to the message.
 #[must_use]
 pub fn normalize_line_ends(bytes: &[u8]) -> Cow<'_, [u8]> {
     let crlf = memchr::memmem::find(bytes, b"\r\n").is_some();

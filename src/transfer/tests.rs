@@ -80,7 +80,7 @@ fn appending_the_same_message_again_adds_nothing() {
     assert_eq!((first.outcome, first.email.received_at()), (AppendOutcome::Added, AT));
     let again = put(&store, &AppendRequest { keywords: set("$flagged"), ..new(raw, one) }).unwrap();
     assert_eq!(again, AppendedEmail { outcome: AppendOutcome::There, ..first });
-    // In its own mailbox the email keeps its keywords; in another one it gets those of both.
+    // Appending to the email's own mailbox adds no keywords; appending to another one does.
     let joined =
         put(&store, &AppendRequest { keywords: set("$flagged"), ..new(raw, two) }).unwrap();
     assert_eq!(joined, AppendedEmail { outcome: AppendOutcome::Joined, ..first });

@@ -1,10 +1,11 @@
-//! Limits failed logins by source and by account. Each failure costs some time; a source or an
-//! account that owes more than a number of failures must wait.
+//! Limits failed logins by source and by account. A failure is owed until a fixed time, its cost,
+//! has passed; the costs of several failures add up. A source or an account that would owe more
+//! than a number of failures must wait.
 //!
 //! - A source from which an account was logged in to before is counted separately for that account,
 //!   so that guesses from elsewhere do not lock the owner out. At a new source the owner may have
 //!   to wait.
-//! - Memory is bounded. Beyond the bound, new sources are not counted.
+//! - Memory is bounded. Beyond the bound, new sources and accounts are not counted.
 //! - Nothing is stored on disk.
 
 use std::collections::HashMap;

@@ -82,7 +82,7 @@ impl Fixture {
         done.unrepaired_count
     }
 
-    /// An account, "nobody" (550), or "later" (451).
+    /// Returns who gets mail to an address: an account, "nobody" (550), or "later" (451).
     fn mail(&self, to: &str) -> &'static str {
         match self.directory.resolve(&address(to)) {
             Ok(Some(found)) if found.account == self.ann => "ann",

@@ -326,8 +326,8 @@ fn other_addresses(row: &AccountAnswer) -> String {
     others.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// There is no option for the password, because every user of the machine can read the arguments of
-/// a process.
+/// Reads a password from the terminal or from standard input. There is no option for it, because
+/// every user of the machine can read the arguments of a process.
 fn read_password() -> Result<String, Failure> {
     let read_failure =
         |error: std::io::Error| Failure::new(exit::NO_INPUT, format!("no password: {error}"));
@@ -368,7 +368,7 @@ impl Drop for NoEcho {
     }
 }
 
-/// False if setting the mode failed.
+/// Sets a mode of the terminal. Returns false if that failed.
 fn stty(mode: &str) -> bool {
     std::process::Command::new("stty").arg(mode).status().is_ok_and(|status| status.success())
 }

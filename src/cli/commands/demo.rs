@@ -60,6 +60,7 @@ const MESSAGES: [DemoMessage; 7] = [
 /// One each to Clara, Ben, Emil and Fyodor.
 const EXPECTED_REPLIES: usize = 4;
 
+/// The file that marks a directory as made by a demo.
 const MARK_NAME: &str = "restante-demo";
 
 pub(in crate::cli) fn run(args: &DemoArgs) -> Result<(), Failure> {

@@ -189,7 +189,8 @@ fn create_open_folder(folder: &Path) -> std::io::Result<()> {
         .try_for_each(|new| std::fs::set_permissions(new, std::fs::Permissions::from_mode(0o755)))
 }
 
-/// Returns false unless root runs the command and the group exists.
+/// Lets the service's group read a file. Does nothing, and returns false, unless root runs the
+/// command and the group exists.
 fn let_group_read(file: &File) -> std::io::Result<bool> {
     if !rustix::process::geteuid().is_root() {
         return Ok(false);

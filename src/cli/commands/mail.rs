@@ -141,7 +141,8 @@ pub(in crate::cli) fn rows(list: &[EmailRow], zone: &TimeZone) -> Vec<Vec<String
     list.iter().map(row).collect()
 }
 
-/// The name of the first address, or the address if it has no name.
+/// Returns the name of the first address, or the address if it has no name; empty if there is no
+/// address.
 pub(in crate::cli) fn from(addresses: &[NamedAddress]) -> &str {
     let Some(first) = addresses.first() else { return "" };
     first.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&first.email)

@@ -212,8 +212,8 @@ fn plain(done: BTreeMap<String, ()>) -> Vec<(String, String)> {
 
 /// Calls a method that changes several emails, and prints for each of them what happened.
 ///
-/// `split` returns of the answer the ids of the changed emails, each with a remark that is printed
-/// after `done`, and the errors of the others.
+/// `split` takes from the answer the ids of the changed emails, each with a remark that is printed
+/// after `done`; and the other ids, each with its error.
 ///
 /// # Errors
 /// An email was not changed; then the exit code is that of the first error.

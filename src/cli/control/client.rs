@@ -100,7 +100,7 @@ impl ControlClient {
         if status.is_success() { Ok(bytes) } else { Err(refusal(status, &bytes)) }
     }
 
-    /// The driver must be spawned for the connection to work.
+    /// Opens a connection. The driver must be spawned for it to work.
     pub(in crate::cli) async fn connect(&self) -> Result<(Sender, ConnectionDriver), Failure> {
         let stream =
             UnixStream::connect(&self.socket).await.map_err(|error| self.unreachable(&error))?;
@@ -167,7 +167,8 @@ fn broken(error: &hyper::Error) -> Failure {
     Failure::new(exit::TEMPORARY, format!("the connection to the service broke: {error}"))
 }
 
-/// The body of the response may be problem details (RFC 7807, RFC 8620 §3.6.1).
+/// Converts an error response to a failure. The body may be problem details (RFC 7807,
+/// RFC 8620 §3.6.1).
 pub(in crate::cli) fn refusal(status: StatusCode, body: &[u8]) -> Failure {
     let detail = serde_json::from_slice::<Value>(body)
         .ok()

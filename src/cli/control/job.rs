@@ -12,7 +12,8 @@ use crate::model::clock;
 use crate::store::{Error, Store};
 use crate::wire::jmap::admin::store::{JobGet, JobMethod};
 
-/// The last pause repeats. Most jobs are short, so the first polls come soon.
+/// The pauses before the polls of a job; the last one repeats. Most jobs are short, so the first
+/// polls come soon.
 const POLL_INTERVALS_MS: [u64; 8] = [20, 20, 50, 50, 100, 100, 200, 500];
 
 /// Starts a job in the service, shows its progress, and returns its result.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cli::control::client::{ControlClient, Sender, refusal, request, send};
 use crate::cli::exit::Failure;
 
-/// As many idle connections as were ever in use at the same time.
+/// Keeps connections for further requests: as many as were ever in use at the same time.
 pub(in crate::cli) struct ControlPool {
     client: ControlClient,
     idle: Mutex<Vec<Sender>>,
@@ -37,8 +37,8 @@ impl ControlPool {
         Self { client, idle: Mutex::default() }
     }
 
-    /// Sends a request that the service may receive twice: if an idle connection turns out to be
-    /// closed, it is sent again on a new one.
+    /// Sends a request, which the service may receive twice: if an idle connection turns out to be
+    /// closed, the request is sent again on a new connection.
     ///
     /// # Errors
     /// The service does not run, or the connection breaks.

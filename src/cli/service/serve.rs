@@ -66,7 +66,7 @@ async fn serve(
     path: Option<PathBuf>,
     log: trace::LevelHandle,
 ) -> Result<(), Failure> {
-    // So that a signal during the start is not lost.
+    // Before the start, so that a signal during the start is not lost.
     let (mut term, mut int, mut hup) = (
         listen(SignalKind::terminate())?,
         listen(SignalKind::interrupt())?,
@@ -82,8 +82,8 @@ async fn serve(
             _ = int.recv() => break,
             _ = hup.recv() => reload(&mut service, path.as_deref(), &log),
             _ = watchdog.tick() => {
-                // A store whose write failed needs a new process, which systemd starts without a
-                // notification.
+                // A store whose write failed needs a new process, which systemd starts when the
+                // notifications stop.
                 match service.health() {
                     Ok(()) => notify(&[NotifyState::Watchdog]),
                     Err(error) => tracing::error!(%error, "the store refuses writes"),

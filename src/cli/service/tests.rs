@@ -31,11 +31,11 @@ fn config(dir: &std::path::Path, relay: u16) -> Config {
 }
 
 #[test]
-fn the_show_goes_through() {
+fn demo_runs_and_empties_only_what_a_demo_made() {
     let dir = tempfile::tempdir().unwrap();
     let args = demo::DemoArgs { dir: dir.path().join("demo"), once: true };
     demo::run(&args).unwrap();
-    // A second time it empties what it made; what it did not make it leaves alone.
+    // The second run empties the directory of the first, but no directory that no demo made.
     demo::run(&args).unwrap();
     std::fs::write(dir.path().join("mine"), "x").unwrap();
     let other = demo::DemoArgs { dir: dir.path().to_owned(), once: true };

@@ -152,7 +152,7 @@ mod tests {
             ("+3d", "2026-10-23T22:00:00Z", "2026-10-24T22:00:00Z"),
             ("+1m", "2026-11-20T23:00:00Z", "2026-11-21T23:00:00Z"),
             ("+12h", "2026-10-21T20:30:00Z", "2026-10-21T20:30:00Z"),
-            // The clocks go forward over this time: it is as far after the gap as it was in it.
+            // The clocks go forward from 02:00 to 03:00: this time is read as 03:30.
             ("2027-03-28T02:30", "2027-03-28T01:30:00Z", "2027-03-28T01:30:00Z"),
         ] {
             assert_eq!(

@@ -25,6 +25,8 @@ pub(in crate::cli) fn read(file: &Path) -> Result<Vec<u8>, Failure> {
         .ok_or_else(|| Failure::new(exit::DATA, format!("{}: larger than 64 MiB", file.display())))
 }
 
+/// Reads a file of text, as `read` does.
+///
 /// # Errors
 /// As for `read`, or the file is not UTF-8.
 pub(in crate::cli) fn read_text(file: &Path) -> Result<String, Failure> {

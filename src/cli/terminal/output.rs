@@ -97,7 +97,7 @@ pub(in crate::cli) fn clean(text: &str) -> String {
         .collect()
 }
 
-/// Empty for null.
+/// Returns a text as it is, any other value as JSON, and nothing for null.
 #[must_use]
 pub(in crate::cli) fn text(value: &Value) -> String {
     match value {

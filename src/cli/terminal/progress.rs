@@ -18,6 +18,7 @@ pub(in crate::cli) struct ByteProgress {
     total: u64,
     done: u64,
     watch: Stopwatch,
+    /// The time of `watch` from which on another line may be written.
     next: Duration,
 }
 

@@ -38,7 +38,7 @@ pub(super) async fn request(
 }
 
 /// Returns the response, and the permit by which the request counts among the caller's concurrent
-/// ones; `None` for an administrator.
+/// requests. An administrator's requests are not counted, and have no permit.
 async fn try_request(
     backend: &Arc<Backend>,
     context: &RequestContext,
@@ -79,8 +79,9 @@ async fn try_request(
     Ok((json, permit))
 }
 
-/// For an administrator the bound on all requests is twice as high, and half of it may be the
-/// administrator's own, so that others cannot keep an administrator out.
+/// Returns the bounds for a request of this caller. For an administrator the bound on all requests
+/// is twice as high, and half of it may be the administrator's own, so that others cannot keep an
+/// administrator out.
 pub(super) fn bounds(context: &RequestContext) -> Bounds {
     let (all, each) =
         (limits::MAX_REQUEST_BYTES_IN_FLIGHT, limits::MAX_REQUEST_BYTES_IN_FLIGHT_PER_ACCOUNT);
@@ -88,8 +89,8 @@ pub(super) fn bounds(context: &RequestContext) -> Bounds {
     Bounds { all, per_account: each, free: limits::FREE_REQUEST_BYTES }
 }
 
-/// Returns the response as `write` writes it. `held` is dropped only after the methods have ended;
-/// if there is a response, it is returned.
+/// Runs the methods of a request. Returns the response as `write` writes it, with `held`, which is
+/// not dropped before the methods have ended.
 ///
 /// # Errors
 /// The request as a whole is refused, or a method panicked.

@@ -46,7 +46,7 @@ pub(super) fn layer() -> CompressionLayer<LongJson> {
     CompressionLayer::new().compress_when(LongJson)
 }
 
-/// Compresses with zstd. This layer must be within the other one.
+/// Compresses with zstd. This layer must be inside the one that `layer` returns.
 pub(super) async fn zstd(request: Request, next: Next) -> Response<Body> {
     let accepted =
         request.headers().get_all(ACCEPT_ENCODING).iter().filter_map(|field| field.to_str().ok());
@@ -99,7 +99,8 @@ impl CompressedBody {
         Self { inner, ..self }
     }
 
-    /// The chunk may be empty. Returns `None` if input must be read first, or at the end.
+    /// Returns the next compressed bytes, which may be none yet. Returns `None` if input must be
+    /// read first, or at the end.
     fn next_chunk(&mut self) -> Result<Option<Bytes>, axum::Error> {
         if self.stage == CompressionStage::Done
             || (self.stage == CompressionStage::Reading && self.rest.is_empty())

@@ -1,5 +1,5 @@
-//! Bounds the concurrent operations of each caller (RFC 8620 §2: maxConcurrentRequests,
-//! maxConcurrentUpload).
+//! Bounds the concurrent operations of each caller: requests and uploads (RFC 8620 §2:
+//! maxConcurrentRequests, maxConcurrentUpload), downloads, streams and connections.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,6 +30,7 @@ impl ConcurrencyLimit {
         self.enter_within(key, self.max)
     }
 
+    /// Does the same as `enter`, with `max` as the limit.
     pub(super) fn enter_within(&self, key: String, max: usize) -> Option<ConcurrencyPermit> {
         let mut counts = self.counts.lock();
         let count = counts.get(&key).copied().unwrap_or_default();

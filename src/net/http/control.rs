@@ -37,8 +37,8 @@ pub async fn bind(path: &Path) -> std::io::Result<BoundListener> {
     bound.pop().ok_or_else(|| std::io::Error::other("no socket"))
 }
 
-/// Serves the control socket until the service stops. Connections are reserved for root and the
-/// service's own user.
+/// Serves the control socket until the service stops. Root and the service's own user have
+/// `MAX_CONTROL_CONNECTIONS` connections that no other user can take.
 pub async fn serve(bound: BoundListener, backend: Arc<Backend>, stop: StopSignal) {
     let router = Router::new()
         .route("/append", post(transfer::import_message))
@@ -156,7 +156,8 @@ fn metrics_response(store: &Store) -> Response {
         .into_response()
 }
 
-/// If the kernel does not tell the user, the caller has no rights.
+/// Returns the caller that a Unix user is. If the kernel does not tell the user, the caller has no
+/// rights.
 fn caller(user: Option<User>, administrators: &[String]) -> Caller {
     let Some(User { uid, gid }) = user else { return Caller::default() };
     let is_own = User { uid, gid }.is_own();
@@ -173,7 +174,7 @@ fn caller(user: Option<User>, administrators: &[String]) -> Caller {
 }
 
 /// Whether a user is a member of a Unix group in `groups` (the text of `/etc/group`), or `gid` is
-/// its number.
+/// the number of that group.
 fn is_member(groups: &str, group: &str, user: Option<&str>, gid: u32) -> bool {
     groups.lines().any(|line| {
         let mut fields = line.split(':');

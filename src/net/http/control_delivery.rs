@@ -10,10 +10,11 @@ use crate::net::receive;
 use crate::wire::smtp::Reply;
 
 /// Returns the function that delivers a message for `Mail/deliver`. The returned function blocks
-/// until the message is delivered. It returns a reply for each recipient, in order.
+/// until the message is delivered, so no asynchronous task may call it. It returns a reply for each
+/// recipient, in order.
 ///
 /// # Panics
-/// Outside a Tokio runtime: `deliver_fn` takes the runtime of its caller for the deliveries.
+/// If there is no Tokio runtime: deliveries run on the runtime in which `deliver_fn` is called.
 pub fn deliver_fn<D: DeliveryService>(
     deliver: Arc<D>,
     settings: LiveValue<LmtpSettings>,

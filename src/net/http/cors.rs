@@ -120,8 +120,8 @@ impl CorsRequest<'_> {
 
     /// Whether an origin is that of `[http] url` or of the request's host.
     ///
-    /// A request without TLS may come from an `https` page, because a proxy may do TLS. A request
-    /// with TLS cannot come from an own `http` page.
+    /// With the request's host, a request without TLS may come from an `https` page, because a
+    /// proxy may do TLS. A request with TLS must come from an `https` page.
     fn is_own(&self, settings: &HttpSettings, origin: &[u8]) -> bool {
         let Some(origin) = std::str::from_utf8(origin).ok().and_then(origin_of_url) else {
             return false;

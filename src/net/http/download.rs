@@ -78,7 +78,7 @@ async fn try_download(
         .ok_or_else(|| Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many downloads at once"))?;
 
     let context = backend.context(&backend.settings.get(), request_context);
-    // A message that is parsed to find a part counts as outgoing.
+    // If a message must be parsed to find a part, its memory is taken from `outgoing_memory`.
     let (part_context, part_account, part_id) = (context.clone(), account.clone(), id.clone());
     let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the download failed");
     let (needed, permit) =

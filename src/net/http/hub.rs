@@ -1,4 +1,4 @@
-//! Wakes connections when an account changes that they follow. A wake-up has no content: each
+//! Wakes connections when an account that they follow changes. A wake-up has no content: each
 //! connection reads the changes itself.
 
 use std::collections::HashMap;
@@ -46,7 +46,8 @@ impl Hub {
 }
 
 impl HubWaiter {
-    /// Waits until an account has changed since the last wait, or since the beginning.
+    /// Waits until one of the accounts has changed since the last wait, or for the first wait since
+    /// `watch`.
     pub(super) async fn wait_for_change(&self) {
         self.notify.notified().await;
     }

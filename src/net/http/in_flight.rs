@@ -1,9 +1,11 @@
-//! Bounds the memory of requests that are being received: in all, and for each account, so that no
-//! account keeps the others out.
+//! Bounds the bytes of requests that are being received or answered: in all, and for each account,
+//! so that no account keeps the others out.
 //!
-//! - Memory is reserved as bytes arrive, and not for an announced length.
-//! - A request that finds no memory is refused. It does not wait, so that requests that hold memory
-//!   can complete.
+//! - There are separate bounds for JMAP requests, which are in memory, and for uploads, of which
+//!   larger ones are in files.
+//! - Bytes are reserved as they arrive, and not for an announced length.
+//! - A request beyond a bound is refused. It does not wait, so that requests that have reserved
+//!   bytes can complete.
 //! - The first bytes of each request are not counted (`Bounds::free`).
 
 use std::collections::HashMap;
@@ -13,7 +15,7 @@ use parking_lot::Mutex;
 
 use super::problem::Problem;
 
-/// Clones share the reserved memory.
+/// Clones share the totals.
 #[derive(Debug, Clone, Default)]
 pub(super) struct InFlight(Arc<Mutex<InFlightTotals>>);
 
@@ -24,7 +26,7 @@ struct InFlightTotals {
     accounts: HashMap<String, u64>,
 }
 
-/// Bounds of reserved memory, in bytes.
+/// Bounds of reserved bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     pub(super) all: u64,
@@ -33,12 +35,13 @@ pub(super) struct Bounds {
     pub(super) free: u64,
 }
 
-/// The memory that one request has reserved until dropped.
+/// The bytes that one request has reserved until dropped.
 #[derive(Debug)]
 pub(super) struct Reservation {
     in_flight: InFlight,
     account: String,
     bounds: Bounds,
+    /// What is left of `Bounds::free`.
     free: u64,
     counted: u64,
 }
@@ -52,7 +55,7 @@ pub(super) enum CapacityError {
 }
 
 impl CapacityError {
-    /// `account_limit` is the limit of RFC 8620 §2 that bounds an account.
+    /// `account_limit` is the name of the limit in RFC 8620 §2 that bounds an account.
     pub(super) fn problem(self, account_limit: &'static str) -> Problem {
         match self {
             Self::Account => Problem::limit(account_limit),
@@ -100,7 +103,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// Returns the reserved memory as a reservation of its own, and leaves this one empty.
+    /// Returns the reserved bytes as a reservation of their own, and leaves this one empty.
     pub(super) fn take(&mut self) -> Self {
         let empty = self.in_flight.reservation(self.account.clone(), self.bounds);
         std::mem::replace(self, empty)

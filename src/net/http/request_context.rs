@@ -8,12 +8,13 @@ use crate::jmap::Caller;
 #[derive(Debug, Clone)]
 pub(super) struct RequestContext {
     pub(super) caller: Caller,
-    /// Such as `https://mail.example.org`.
+    /// The base of URLs in responses, such as `https://mail.example.org`.
     pub(super) base: Arc<str>,
 }
 
 impl RequestContext {
-    /// The account, or the Unix user.
+    /// Returns the key under which the operations of the caller are counted: the account, or the
+    /// Unix user on the control socket.
     pub(super) fn key(&self) -> String {
         match (&self.caller.account, &self.caller.user) {
             (Some(account), _) => account.to_string(),

@@ -1,5 +1,5 @@
-//! The minimum rate at which a client must read a response, so that a slow client does not hold it
-//! for long.
+//! The minimum rate at which a client must read a response, so that a slow client does not keep it
+//! in memory for long.
 //!
 //! - Only the time counts in which the service waits for the client, not the time in which the
 //!   service produces the next chunk.
@@ -32,7 +32,7 @@ impl ResponsePace {
         Self { waiting_since: Some(now), waited: Duration::ZERO, taken: 0, last_chunk: 0 }
     }
 
-    /// Records that the last chunk is on its way to the client.
+    /// Records that hyper asks for a chunk. So the last chunk is on its way to the client.
     pub(super) fn chunk_requested(&mut self, now: Instant) {
         if let Some(since) = self.waiting_since.take() {
             self.waited += now.duration_since(since);
@@ -43,7 +43,7 @@ impl ResponsePace {
         }
     }
 
-    /// Begins a new window: the client has taken everything that was produced.
+    /// Begins a new window. The client has read enough, or everything that was produced.
     pub(super) fn restart(&mut self) {
         (self.waited, self.taken) = (Duration::ZERO, 0);
     }
@@ -71,9 +71,9 @@ mod tests {
         let mut pace = ResponsePace::begin(begun);
         assert!(
             !pace.is_slow(at(59), WINDOW) && pace.is_slow(at(60), WINDOW),
-            "no chunk was requested"
+            "a client that requests no chunk is slow"
         );
-        // Four fifths of the minimum are too little. The fifth fifth begins a new window.
+        // Four fifths of the minimum are too little. The fifth one begins a new window.
         let each = limits::MIN_RESPONSE_PACE_BYTES.div_ceil(5);
         for n in 0..4 {
             pace.chunk_requested(at(10 * n));

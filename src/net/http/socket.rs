@@ -154,8 +154,8 @@ impl WebSocketSession {
         }
     }
 
-    /// Answers a message that could not be received. The session ends in any case: returns why, or
-    /// as an error if the answer cannot be sent.
+    /// Answers a message that could not be received, and returns why the session must end. Returns
+    /// an error if the client is gone, so that there is no answer.
     async fn refuse(&mut self, error: ReceiveError) -> Result<CloseReason, CloseReason> {
         let (problem, reason) = match error {
             ReceiveError::Gone => return Err(CloseReason::Gone),

@@ -10,8 +10,9 @@
 //! - `account` is an id, a name or an address; `mailbox` and `email` are ids; `keywords` are
 //!   separated by spaces; `receivedAt` is a date (RFC 3339); `known` is the email from which an
 //!   export of the account wrote the message.
-//! - A message that is imported again is not added again. In another mailbox it is added to that,
-//!   with the keywords of both; `keywordsCut` says whether some of them were too many.
+//! - A message that is imported again adds no second email. If the second import names another
+//!   mailbox, the email is added to that mailbox, and has the keywords of both imports;
+//!   `keywordsCut` says whether keywords were left out because they were too many.
 //! - A refusal has problem details (RFC 7807) of a type `urn:restante:problem:…`.
 
 use std::collections::BTreeSet;
@@ -201,7 +202,7 @@ async fn try_export(
     let id = arguments.required("email")?.parse::<EmailId>().map_err(|_| missing())?;
     let email = backend.store.snapshot().email(account, id)?.ok_or_else(missing)?;
     let size = usize::try_from(email.size).unwrap_or(usize::MAX);
-    // A client that reads slowly does not delay imports.
+    // Imports take `storing_memory`, so a client that reads slowly does not delay them.
     let memory = backend.outgoing_memory.acquire(size).await.ok_or_else(busy)?;
     let store = backend.store.clone();
     let read = tokio::task::spawn_blocking(move || store.snapshot().message(account, id));

@@ -22,7 +22,7 @@ const MAX_TURN: Duration = Duration::from_millis(10);
 pub(super) struct Turns(Arc<Semaphore>);
 
 impl Turns {
-    /// `count` requests are worked on at a time, and those that have taken longer than `MAX_TURN`.
+    /// At most `count` requests have a turn at a time. Those that have returned it are not counted.
     pub(super) fn new(count: usize) -> Self {
         Self(Arc::new(Semaphore::new(count)))
     }

@@ -30,6 +30,7 @@ struct ReclaimableBody {
 #[derive(Debug)]
 pub(super) struct UnreadBody(Arc<Mutex<Option<Incoming>>>);
 
+/// Wraps the body of a request so that its unread rest can be discarded after the response.
 pub(super) fn split_body(request: Request<Incoming>) -> (Request<Body>, UnreadBody) {
     let rest = Arc::new(Mutex::new(None));
     let expects = request.headers().get("expect");

@@ -1,8 +1,10 @@
 //! Answers uploads (RFC 8620 §6.1).
 //!
 //! - The id of an upload is its hash, so uploading the same bytes again returns the same blob.
-//! - An upload is collected in a file; all files of an account are bounded. Memory is taken only
-//!   while the complete upload is stored, so a slow client does not delay others.
+//! - An upload is collected in a file, or in memory if it is small. The bytes that an account
+//!   uploads at a time are bounded.
+//! - Memory for storing an upload is taken only when it is complete, so a slow client does not
+//!   delay others.
 
 use std::sync::Arc;
 
@@ -25,7 +27,8 @@ use crate::store::Error;
 use crate::wire::http::media_type;
 use crate::wire::jmap::MethodError;
 
-/// The limit of RFC 8620 §2 that bounds concurrent uploads: their number, and their bytes.
+/// The limit of RFC 8620 §2 that a refused upload names: an account has too many concurrent
+/// uploads, or too many bytes of them.
 const UPLOAD_LIMIT_NAME: &str = "maxConcurrentUpload";
 
 pub(super) async fn upload(
@@ -36,7 +39,7 @@ pub(super) async fn upload(
     body: Body,
 ) -> Response {
     match try_upload(&backend, context, &account, &headers, body).await {
-        // RFC 8620 §6.1 names no status; the client aerc takes any other one for a failure.
+        // RFC 8620 §6.1 names no status; the client aerc takes any status but 200 for a failure.
         Ok(value) => json_response(StatusCode::OK, "application/json", &value),
         Err(problem) => problem.into_response(),
     }

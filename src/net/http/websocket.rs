@@ -300,7 +300,9 @@ struct MessageMeter {
     bytes: usize,
     /// When the current window of `is_slow` began, and `bytes` at that time.
     window: Option<(Instant, usize)>,
+    /// Why the last read failed, if a bound was exceeded.
     error: Option<CapacityError>,
+    /// Bytes that were written to the connection.
     written: u64,
 }
 

@@ -14,7 +14,8 @@ use crate::net::stop::{Switch, switch};
 #[derive(Default)]
 struct RecordingService {
     messages: parking_lot::Mutex<Vec<Vec<u8>>>,
-    /// Where large bodies are begun, or why they are not. Without it they are kept in memory.
+    /// The directory in which large bodies are begun, or the error of beginning one. `None` keeps
+    /// them in memory.
     bodies: parking_lot::Mutex<Option<Result<PathBuf, Error>>>,
     /// The threads on which large bodies were begun.
     threads: parking_lot::Mutex<Vec<ThreadId>>,
@@ -134,7 +135,7 @@ async fn receives_bodies_of_every_size_over_unix_and_tcp_sockets() {
     }
     assert_eq!(server.service.messages.lock().len(), 10);
     let files = std::fs::read_dir(server.dir.path()).unwrap().count();
-    assert!(files <= 1, "a service without a store has no files");
+    assert!(files <= 1, "the directory has the socket and no bodies");
 }
 
 #[tokio::test]
@@ -248,7 +249,7 @@ async fn a_message_that_is_too_large_keeps_neither_memory_nor_a_file_until_its_e
         assert!(until(&|| count() == 1).await, "the body is streamed");
         stream.write_all(lines.as_bytes()).await.unwrap();
         let is_free = || count() == 0 && ceiling.memory_permit().grow(1 << 20);
-        assert!(until(&is_free).await, "the client has not ended the message");
+        assert!(until(&is_free).await, "memory and file are free before the message ends");
         let end = if is_data { "\r\n.\r\n" } else { "0123456789" };
         let end = format!("{end}NOOP\r\nQUIT\r\n");
         let replies = converse(stream, end.as_bytes()).await;

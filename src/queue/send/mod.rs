@@ -57,6 +57,7 @@ pub(super) enum SendResult {
     },
     /// The idle connection was closed by the relay. Nothing was tried.
     Stale,
+    /// The attempt could not be recorded. Nothing of the message went out.
     Unrecorded(StoreError),
 }
 

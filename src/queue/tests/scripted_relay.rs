@@ -27,9 +27,12 @@ pub(super) struct RelayBehaviour {
     pub(super) max_recipients: usize,
     /// A domain, and the answer to RCPT for it, in place of that for the local part.
     pub(super) refuses: Option<(&'static str, &'static str)>,
+    /// The answer to MAIL.
     pub(super) sender: &'static str,
+    /// The answer to the credentials of a login.
     pub(super) auth: &'static str,
     pub(super) lmtp: bool,
+    /// Whether messages that are not ASCII are refused.
     pub(super) seven_bit: bool,
 }
 
@@ -247,7 +250,7 @@ impl ScriptedRelay {
     }
 }
 
-/// The answer after the final dot, and whether the connection goes on.
+/// Returns the answer after the final dot, and whether the connection goes on.
 fn answer_to_message(behaviour: &RelayBehaviour, rcpt: &[String], message: &str) -> (String, bool) {
     let to = |name: &str| rcpt.iter().any(|line| line.contains(&format!("<{name}@")));
     if behaviour.seven_bit && !message.is_ascii() {

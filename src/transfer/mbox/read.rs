@@ -26,13 +26,16 @@ pub enum MboxEntry {
 pub struct MboxMessage {
     pub bytes: Vec<u8>,
     pub flags: MessageFlags,
+    /// The date of the `From ` line.
     pub from_date: Option<UtcMillis>,
+    /// The id of the email, if an export wrote the message.
     pub id: Option<EmailId>,
     /// Whether the message is complete: an empty line follows it, and an exported one has the size
     /// that X-Restante states.
     pub whole: bool,
     /// Whether an interrupted export wrote only some of the added fields.
     pub begun: bool,
+    /// The offset in the file of the `From ` line.
     pub at: u64,
     /// The offset of the next message, or of the end of the file.
     pub end: u64,

@@ -68,6 +68,7 @@ impl Folder {
         }
     }
 
+    /// Opens the folder at a path below this one; `None` if a part of the path is no folder.
     pub(super) fn at(&self, path: &[Vec<u8>]) -> io::Result<Option<Self>> {
         let mut folder = Self(self.0.try_clone()?);
         for name in path {
@@ -130,6 +131,7 @@ impl Folder {
         self.regular(name, flags)
     }
 
+    /// Opens a regular file, and creates it if it is missing. Its contents are kept.
     pub(super) fn file_to_write(&self, name: &str) -> io::Result<File> {
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -170,7 +172,7 @@ impl Folder {
         }
     }
 
-    /// An existing file, which an interrupted command left behind, is removed.
+    /// Writes a new file. An old one, which an interrupted command left behind, is removed first.
     pub(super) fn write(
         &self,
         name: &str,

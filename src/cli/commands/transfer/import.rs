@@ -180,7 +180,8 @@ fn sources(args: &ImportArgs, found: Vec<SourceMailbox>) -> Vec<SourceMailbox> {
     found.into_iter().map(below).collect()
 }
 
-/// Returns false if the importer has stopped.
+/// Reads a mailbox and sends its messages to the importer. Returns false if the importer has
+/// stopped.
 fn read_mailbox(
     source: &SourceMailbox,
     max_bytes: u64,

@@ -25,7 +25,7 @@ use crate::cli::control::selected_account::AccountArgs;
 pub(super) use export::run as export;
 pub(super) use import::run as import;
 
-/// Enough for their commits to share a sync.
+/// Enough for the commits of imported messages to share a sync.
 const MAX_CONCURRENT_REQUESTS: usize = 24;
 const MAX_KIB_IN_FLIGHT: u32 = 64 * 1024;
 
@@ -93,7 +93,7 @@ mod metadata_files {
     pub(super) const TREE_CARD: &str = ".restante-mailbox";
     pub(super) const TREE_LEDGER: &str = ".restante-keywords";
 
-    /// The file of path and role of an mbox file.
+    /// Returns the name of the file with the path and role of the mailbox in `STEM.mbox`.
     pub(super) fn mbox_card(stem: &str) -> String {
         format!(".{stem}.card")
     }

@@ -187,8 +187,8 @@ fn mbox(
     Ok(())
 }
 
-/// The date of the last Received field, else the sender's Date, else the time of the file's last
-/// change.
+/// The date of the first Received field, which the last server wrote, else the sender's Date, else
+/// the time of the file's last change.
 fn file_date(raw: &[u8], info: FileInfo) -> Option<UtcMillis> {
     date::received(raw).or_else(|| date::sent(raw)).or(Some(info.modified))
 }
@@ -206,7 +206,7 @@ fn message(
     ImportMessage { bytes, flags, received_at, id }
 }
 
-/// As `/append` expects them.
+/// Joins keywords as `/append` expects them.
 pub(super) fn join_keywords(keywords: &BTreeSet<String>) -> String {
     keywords.iter().map(String::as_str).collect::<Vec<_>>().join(" ")
 }

@@ -21,7 +21,7 @@ pub(super) struct SourceMailbox {
     /// The full path of the folder or mbox file, for messages.
     pub(super) full_path: String,
     pub(super) files: Files,
-    /// To be put below the one that `--mailbox` names.
+    /// The mailbox to import into; `--mailbox` puts it below the mailbox that the option names.
     pub(super) mailbox_path: MailboxPath,
     pub(super) role: Option<Role>,
 }
@@ -45,10 +45,10 @@ impl SourceMailbox {
     }
 }
 
-/// The paths that were skipped have a reason each.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     pub(super) sources: Vec<SourceMailbox>,
+    /// Each path that was skipped, and why.
     pub(super) skipped: Vec<(String, String)>,
 }
 
@@ -284,7 +284,7 @@ fn mailbox_path_of(path: &[Vec<u8>], stem: Option<&[u8]>) -> Option<MailboxPath>
     if names.is_empty() { Some(MailboxPath::inbox()) } else { MailboxPath::of_tree(&names) }
 }
 
-/// Case does not count.
+/// Whether a name ends with `end`, in upper or lower case, and has something before it.
 fn ends_with(name: &[u8], end: &[u8]) -> bool {
     name.len() > end.len()
         && name.get(name.len() - end.len()..).is_some_and(|tail| tail.eq_ignore_ascii_case(end))

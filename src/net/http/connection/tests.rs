@@ -10,7 +10,7 @@ use super::*;
 use crate::net::listen::{Access, ListenAddress, User};
 use crate::net::stop::{Switch, switch};
 
-/// Far longer than any of these connections may be idle.
+/// Far longer than each of these tests takes.
 const LONG: Duration = Duration::from_secs(20);
 
 async fn listen(router: Router, idle: Duration) -> (TempDir, Switch) {

@@ -11,7 +11,7 @@ use crate::wire::jmap::admin::mailboxes::{MailboxEnsure, MailboxEnsureArguments}
 use crate::wire::jmap::admin::store::{StoreCheck, StoreCheckArguments};
 use crate::wire::jmap::arguments::Nullable;
 
-/// A Maildir as Dovecot leaves it, and a tree as people do.
+/// Writes a Maildir++ as Dovecot leaves it.
 fn foreign(dir: &Path) {
     for folder in ["", ".Lists.rust", ".Entw&APw-rfe", ".Trash", ".Empty"] {
         for sub in ["cur", "new", "tmp"] {
@@ -84,7 +84,7 @@ impl Fixture {
         self.context.client.call::<AccountAdd>(new).await.unwrap();
     }
 
-    /// Of each email: its mailboxes' ways, its date, its keywords and its size.
+    /// Returns for each email the paths of its mailboxes, its date, its keywords and its size.
     async fn index(&self, account: &str) -> Vec<(BTreeSet<String>, i64, BTreeSet<String>, u64)> {
         let args = MailIndexArguments { after: None, limit: Some(10_000) };
         let page = self
@@ -93,7 +93,7 @@ impl Fixture {
             .call::<MailIndex>(With(AccountRef::by_name(account), args))
             .await
             .unwrap();
-        let way = |id: &String| {
+        let path_of = |id: &String| {
             let mailbox = page.mailboxes.iter().find(|known| known.id == *id).unwrap();
             MailboxPath { inbox: mailbox.inbox, names: mailbox.names.clone() }.path()
         };
@@ -101,7 +101,7 @@ impl Fixture {
         rows.map(|row| {
             let id: EmailId = row.id.parse().unwrap();
             (
-                row.mailbox_ids.iter().map(way).collect(),
+                row.mailbox_ids.iter().map(path_of).collect(),
                 id.received_at().0,
                 row.keywords.clone(),
                 row.size,
