@@ -235,6 +235,7 @@ fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> TxnResult<EmailId> {
     let found = txn.snapshot().object::<EmailSubmission>(txn.account(), id)?;
     let submission = found.ok_or(SetError::NotFound)?;
     let before = object(id, &submission, SubmissionProperty::ALL);
+    let mut is_canceled = false;
     for (property, value) in Patch::new_values(patch, &before)? {
         if before.get(&property) == Some(&value) {
             continue;
@@ -249,13 +250,12 @@ fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> TxnResult<EmailId> {
             )
             .into());
         }
-        if !txn.cancel_submission(id).map_err(SetFailure::Call)? {
-            return Err(SetError::other(
-                "cannotUnsend",
-                "the message is already being sent or was sent",
-            )
-            .into());
-        }
+        is_canceled = true;
+    }
+    // Only after all properties are checked: a refused update must change nothing.
+    if is_canceled && !txn.cancel_submission(id).map_err(SetFailure::Call)? {
+        let reason = "the message is already being sent or was sent";
+        return Err(SetError::other("cannotUnsend", reason).into());
     }
     Ok(submission.email)
 }

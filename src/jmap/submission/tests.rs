@@ -387,9 +387,13 @@ fn waiting_submission_can_be_canceled_and_sent_one_cannot() {
         (json!({"undoStatus": "final"}), "invalidProperties"),
         (json!({"sendAt": "2027-01-01T00:00:00Z"}), "invalidProperties"),
         (json!({"undoStatus/x": "final"}), "invalidPatch"),
+        // A refused update does not cancel, whichever of its properties is wrong.
+        (json!({"undoStatus": "canceled", "x": 1}), "invalidProperties"),
+        (json!({"undoStatus": "canceled", "sendAt": null}), "invalidProperties"),
     ] {
         assert_eq!(set(patch.clone())["notUpdated"][id]["type"], kind, "{patch}");
     }
+    assert_eq!(fixture.context.store.snapshot().outbox(fixture.id()).unwrap().len(), 1);
     assert_eq!(set(json!({"undoStatus": "pending"}))["updated"], json!({id: null}));
     assert_eq!(set(json!({"undoStatus": "canceled"}))["updated"], json!({id: null}));
     assert!(fixture.context.store.snapshot().outbox(fixture.id()).unwrap().is_empty());
