@@ -13,7 +13,7 @@ use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::context::{Account, Context};
+use super::context::{Account, Context, distinct};
 use super::failure::{SetFailure, TxnResult};
 use super::method::{Call, Method};
 use super::standard::value::utc_date;
@@ -190,6 +190,7 @@ fn set(
 ) -> Result<JsonObject, MethodError> {
     let context = call.context;
     let (account, credential) = (owner(context)?.id, context.caller.credential.clone());
+    let destroy = distinct(destroy);
     if create.len() + update.len() + destroy.len() > limits::MAX_OBJECTS_IN_SET {
         return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
     }
@@ -225,6 +226,10 @@ fn set(
             done.create(call.created, name, created)?;
         }
         for (name, patch) in &update {
+            if destroy.contains(name) {
+                done.not_updated(name, &SetError::WillDestroy);
+                continue;
+            }
             let patch = Value::Object(patch.clone());
             let found = find_own(txn, account, resolve(name), credential.as_ref(), now)?;
             done.update(name, update_one(txn, found, &patch, (now, latest)))?;

@@ -108,7 +108,11 @@ fn only_the_credential_that_created_a_subscription_sees_verifies_and_destroys_it
     let other = Context { caller: caller("two"), ..context.clone() };
     assert_eq!(get(&other, json!({"ids": null}))["list"], json!([]));
     assert_eq!(set(&other, json!({"destroy": [id]}))["notDestroyed"][&id]["type"], "notFound");
-    assert_eq!(set(&context, json!({"destroy": [id]}))["destroyed"], json!([id]));
+    // An id that is given twice is destroyed once, and not updated before.
+    let destroyed = set(&context, json!({"update": {&id: {}}, "destroy": [id, id]}));
+    assert_eq!(destroyed["destroyed"], json!([id]));
+    assert_eq!((&destroyed["notDestroyed"], &destroyed["updated"]), (&Value::Null, &Value::Null));
+    assert_eq!(destroyed["notUpdated"][&id]["type"], "willDestroy");
     assert_eq!(get(&context, json!({"ids": null}))["list"].as_array().unwrap().len(), 1);
 }
 
