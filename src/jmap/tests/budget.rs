@@ -430,6 +430,7 @@ fn walks_of_all_calls_together_are_bounded() {
         ("Email/query", of(json!({"sort": [{"property": "size"}]})), 80),
         ("Email/query", of(json!({"filter": {"someInThreadHaveKeyword": "work"}})), 160),
         ("Email/query", of(json!({"position": 79})), 80),
+        ("Email/get", of(json!({"ids": null, "properties": ["id"]})), 80),
         ("Email/queryChanges", later, 200),
     ] {
         let answered = |rows: u64| {

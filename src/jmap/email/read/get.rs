@@ -176,8 +176,13 @@ pub(in crate::jmap) fn newest_emails(
     (account, rights): (&Account, &Rights),
     collapse: bool,
 ) -> Result<Vec<EmailId>, MethodError> {
-    let spec =
-        QuerySpec { account: account.id, collapse, scope: rights.scope(), ..QuerySpec::default() };
+    let spec = QuerySpec {
+        account: account.id,
+        collapse,
+        scope: rights.scope(),
+        reads: context.budget.search_allowance(),
+        ..QuerySpec::default()
+    };
     let window = Window { limit: Some(limits::MAX_OBJECTS_IN_GET + 1), ..Window::default() };
     let result = query(snapshot, context.store.secrets(), &Query { spec, window, total: false });
     Ok(result?.answer.ids)
