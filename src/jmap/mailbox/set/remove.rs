@@ -29,6 +29,15 @@ pub(super) fn remove_with_emails(
                     account.guest.is_some(),
                     DataType::Mailbox,
                 ));
+                if account.guest.is_some() {
+                    // The owner may have ended the share since the last step.
+                    match work.require_destroy_right(txn, uid) {
+                        Ok(()) => {}
+                        Err(OperationError::Object(refused)) => return Ok(Err(refused)),
+                        Err(OperationError::HasEmails(_)) => return Ok(Err(mailbox_has_email())),
+                        Err(OperationError::Call(error)) => return Err(error),
+                    }
+                }
                 // A mailbox that cannot be destroyed must not lose its emails.
                 let all = txn.snapshot().mailboxes(account.id)?;
                 if let Some((_, child)) = all.iter().find(|(_, row)| row.parent == Some(uid)) {
@@ -47,14 +56,15 @@ pub(super) fn remove_with_emails(
                     newest_change(txn.state(), account.guest.is_some(), DataType::Mailbox),
                     false,
                 );
-                Ok((has_more, txn.take_share_changes()))
+                Ok(Ok((has_more, txn.take_share_changes())))
             });
             match step.and_then(|(result, ticket)| ticket.wait_blocking().map(|()| result)) {
-                Ok((true, _)) => {}
-                Ok((false, ended)) => {
+                Ok(Ok((true, _))) => {}
+                Ok(Ok((false, ended))) => {
                     share_changes.extend(ended);
                     break Ok(());
                 }
+                Ok(Err(refused)) => break Err(refused),
                 Err(error) => {
                     break Err(match operation_error(error, uid, |_| true) {
                         OperationError::Object(error) => error,

@@ -1,9 +1,12 @@
 //! What each right of a guest permits.
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::threads::{file, letter};
 use super::{RIGHTS, SharingFixture, ids};
 use crate::jmap::tests::call;
+use crate::model::{AccountId, MailboxUid};
 
 /// Tries what each right but mayReadItems and maySubmit permits, on Plans or on the email in it.
 /// Returns which actions succeeded.
@@ -222,4 +225,30 @@ fn guest_sets_only_the_own_subscription() {
         let refused = bed.bob("Mailbox/set", json!({"create": {"c": create}}));
         assert_eq!(refused["notCreated"]["c"]["type"], kind, "{create}");
     }
+}
+
+#[test]
+fn guest_whose_share_ends_destroys_no_further_emails() {
+    let bed = SharingFixture::new();
+    bed.open(&bed.plans, &["mayReadItems", "mayRemoveItems", "mayDelete"]);
+    for n in 0..150 {
+        file(&bed, &bed.plans, &letter(&format!("m{n}"), "<r@x>", &format!("no. {n}")), &[]);
+    }
+    let (ann, plans): (AccountId, MailboxUid) =
+        (bed.ann.parse().unwrap(), bed.plans.parse().unwrap());
+    let total = |bed: &SharingFixture| {
+        bed.context.store.snapshot().mailbox(ann, plans).unwrap().unwrap().counts.total_emails
+    };
+    let (before, store) = (total(&bed), Mutex::new(Some(bed.context.store.clone())));
+    bed.context.store.on_change(move |_| {
+        if let Some(store) = store.lock().take() {
+            let ended =
+                store.commit(ann, |txn| txn.update_mailbox(plans, |row| row.shares.clear()));
+            drop(ended.unwrap());
+        }
+    });
+    let destroy = json!({"destroy": [bed.plans], "onDestroyRemoveEmails": true});
+    let refused = &bed.bob("Mailbox/set", destroy)["notDestroyed"][&bed.plans];
+    assert_eq!(refused["type"], "notFound");
+    assert!((1..before).contains(&total(&bed)), "{} of {before}", total(&bed));
 }

@@ -16,7 +16,12 @@ use crate::store::{EncodedMessage, NewEmail};
 use crate::wire::jmap::parse;
 
 /// Files a message into a mailbox of Ann's. Returns the ids of the email and its thread.
-fn file(bed: &SharingFixture, mailbox: &str, raw: &str, keywords: &[&str]) -> (String, String) {
+pub(super) fn file(
+    bed: &SharingFixture,
+    mailbox: &str,
+    raw: &str,
+    keywords: &[&str],
+) -> (String, String) {
     file_at(bed, mailbox, raw, keywords, UtcMillis(1_795_000_000_000))
 }
 
@@ -43,7 +48,7 @@ fn file_at(
     (email.to_string(), thread.to_string())
 }
 
-fn letter(id: &str, references: &str, subject: &str) -> String {
+pub(super) fn letter(id: &str, references: &str, subject: &str) -> String {
     format!(
         "From: x@example.net\r\nSubject: {subject}\r\nMessage-ID: <{id}@x>\r\n\
             References: {references}\r\n\r\nhi\r\n"
