@@ -257,6 +257,7 @@ fn patched(id: ObjectId, old: &SenderIdentity, patch: &Value) -> Result<SenderId
 /// Sets one property. Null stands for the default (RFC 8621 §6).
 fn apply(identity: &mut SenderIdentity, property: &str, value: &Value) -> Result<(), SetError> {
     let invalid = |what: &str| SetError::property(property, what);
+    let invalid_text = |what: String| invalid(&what);
     let text = || match value {
         Value::Null => Ok(String::new()),
         value => value.as_str().map(str::to_owned).ok_or_else(|| invalid("a text is expected")),
@@ -272,11 +273,11 @@ fn apply(identity: &mut SenderIdentity, property: &str, value: &Value) -> Result
         Some(IdentityProperty::HtmlSignature) => identity.html_signature = text()?,
         Some(IdentityProperty::ReplyTo) => {
             identity.reply_to =
-                email_addresses::read(value, limits::MAX_FIELD_ADDRESSES).map_err(invalid)?;
+                email_addresses::read(value, limits::MAX_FIELD_ADDRESSES).map_err(invalid_text)?;
         }
         Some(IdentityProperty::Bcc) => {
             identity.bcc =
-                email_addresses::read(value, limits::MAX_FIELD_ADDRESSES).map_err(invalid)?;
+                email_addresses::read(value, limits::MAX_FIELD_ADDRESSES).map_err(invalid_text)?;
         }
         Some(IdentityProperty::Id | IdentityProperty::Email | IdentityProperty::MayDelete)
         | None => {

@@ -140,6 +140,8 @@ fn vacation_response_has_only_the_standard_properties() {
         (json!({"variants": [{"language": "de", "colour": "red"}]}), "variants"),
         (json!({"began": "2026-11-22T09:00:00Z"}), "began"),
         (json!({"from": {"email": "x"}}), "from"),
+        (json!({"from": {"name": 5, "email": "ann@example.org"}}), "from"),
+        (json!({"replyTo": {"email": "ann@example.org", "colour": 1}}), "replyTo"),
     ] {
         let refused = &set(patch.clone())["notUpdated"]["singleton"];
         assert_eq!(refused["properties"][0], property, "{patch}");

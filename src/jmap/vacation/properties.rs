@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::account::OwnAddresses;
+use crate::jmap::standard::email_addresses;
 use crate::jmap::standard::value::utc_date;
 use crate::model::address::{domain_is_well_formed, fold_domain};
 use crate::model::{
@@ -252,10 +253,8 @@ fn email_address(value: &Value) -> Result<Option<EmailAddress>, String> {
     if value.is_null() {
         return Ok(None);
     }
-    let email =
-        value.get("email").and_then(Value::as_str).ok_or("an object with email is expected")?;
-    let address = Address::parse(email).map_err(|error| error.to_string())?;
-    let name = value.get("name").and_then(Value::as_str).map(str::to_owned);
+    let EmailAddress { name, email } = email_addresses::read_one(value)?;
+    let address = Address::parse(&email).map_err(|error| error.to_string())?;
     Ok(Some(EmailAddress { name, email: address.to_string() }))
 }
 
