@@ -72,7 +72,7 @@ impl Jobs {
     /// Starts a job on a thread of its own.
     ///
     /// # Errors
-    /// `Conflict` while another job is running.
+    /// `Conflict` while another job is running, `ServerUnavailable` after [`Self::stop`].
     pub fn start(
         &self,
         what: &'static str,
@@ -86,8 +86,10 @@ impl Jobs {
                 slot.what
             )));
         }
+        if self.0.stop.load(Ordering::Relaxed) {
+            return Err(Error::Stopped.into());
+        }
         let id = slot.id + 1;
-        self.0.stop.store(false, Ordering::Relaxed);
         let thread = std::thread::Builder::new().name(what.into()).spawn(move || {
             let progress = JobProgress(Arc::clone(&inner));
             // Without a result, a job that panicked would seem to run forever.
@@ -125,7 +127,7 @@ impl Jobs {
     }
 
     /// Asks a running job to stop after its present step, and waits up to `timeout` for that. What
-    /// the job has changed stays.
+    /// the job has changed stays. No job can be started any more.
     pub fn stop(&self, timeout: Duration) {
         self.0.stop.store(true, Ordering::Relaxed);
         let mut slot = self.0.slot.lock();

@@ -552,6 +552,11 @@ fn jobs_report_progress_and_run_one_at_a_time() {
         "accountNotFound"
     );
     assert_eq!(error(&context, "Store/backup", &json!({"dir": "here"})), "invalidArguments");
+    // A store in memory cannot be backed up.
+    let dir = tempfile::tempdir().unwrap();
+    let backup = call(&context, "Store/backup", &json!({"dir": dir.path().join("b")})).1;
+    while call(&context, "Job/get", &backup).1["done"] == false {}
+    assert_eq!(error(&context, "Job/get", &backup), "conflict");
     // While a job runs no other can start. Stopping the jobs ends it.
     let (begun, wait) = std::sync::mpsc::channel();
     let slow = context.jobs.start("test", move |progress| {
@@ -569,9 +574,5 @@ fn jobs_report_progress_and_run_one_at_a_time() {
     while call(&context, "Job/get", &slow).1["progress"]["rows"] != 7 {}
     context.jobs.stop(std::time::Duration::from_secs(20));
     assert_eq!(error(&context, "Job/get", &slow), "serverUnavailable");
-    // A store in memory cannot be backed up.
-    let dir = tempfile::tempdir().unwrap();
-    let backup = call(&context, "Store/backup", &json!({"dir": dir.path().join("b")})).1;
-    while call(&context, "Job/get", &backup).1["done"] == false {}
-    assert_eq!(error(&context, "Job/get", &backup), "conflict");
+    assert_eq!(error(&context, "Store/check", &json!({})), "serverUnavailable");
 }
