@@ -349,7 +349,7 @@ fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> 
     let restored = queue_epoch != epoch;
     let (mut dropped, mut kept) = (0u64, 0u64);
     let all_actions = QueueFilter { kind: None, state: None, domain: None, until: None };
-    for (account, _, _) in context.directory.list()? {
+    for account in context.store.snapshot().account_ids()? {
         walk(context, account, &all_actions, |actions| {
             let done = context.store.commit(account, |txn| {
                 let (mut dropped, mut kept) = (0u64, 0u64);
