@@ -14,7 +14,7 @@ use crate::message::compose::{Original, ReportDraft, ReportKind};
 use crate::message::line::{one_line, without_controls};
 use crate::model::{
     Action, ActionKind, Address, EmailAddress, EmailId, Envelope, OriginalRecipient, Recipient,
-    RecipientState, Target,
+    RecipientState, Target, UtcMillis,
 };
 
 struct DsnRecipient<'a> {
@@ -23,6 +23,16 @@ struct DsnRecipient<'a> {
     action: &'static str,
     status: [u8; 3],
     diagnostic: Option<&'a str>,
+}
+
+/// The message that a report is about.
+struct ReportedMessage<'a> {
+    sender: &'a Address,
+    envid: Option<&'a str>,
+    /// When this system took it (`Arrival-Date`, RFC 3464 §2.2.5).
+    arrived: UtcMillis,
+    raw: &'a [u8],
+    email: Option<EmailId>,
 }
 
 /// Reports to the envelope sender that a message was delivered. Pass the recipients for which the
@@ -46,11 +56,14 @@ pub fn compose_delivered(
     let subject = "Delivered: your message has arrived";
     let envid = envelope.envid.as_deref();
     compose(
-        envelope.sender.as_ref()?,
-        envid,
+        &ReportedMessage {
+            sender: envelope.sender.as_ref()?,
+            envid,
+            arrived: reporter.now,
+            raw,
+            email,
+        },
         &reported.collect::<Vec<_>>(),
-        raw,
-        email,
         (subject, text),
         reporter,
     )
@@ -82,11 +95,14 @@ pub fn compose_failed(
     let text = ["Your message could not be delivered to", "Nothing more will be tried."];
     let subject = "Not delivered: your message came back";
     compose(
-        action.sender.as_ref()?,
-        action.envid.as_deref(),
+        &ReportedMessage {
+            sender: action.sender.as_ref()?,
+            envid: action.envid.as_deref(),
+            arrived: action.created,
+            raw,
+            email: action.email,
+        },
         &reported,
-        raw,
-        action.email,
         (subject, text),
         reporter,
     )
@@ -115,23 +131,23 @@ pub fn compose_rejected(
     let text = ["Your message was refused by", "The reason is given above."];
     let subject = "Refused: your message was not taken";
     compose(
-        envelope.sender.as_ref()?,
-        envelope.envid.as_deref(),
+        &ReportedMessage {
+            sender: envelope.sender.as_ref()?,
+            envid: envelope.envid.as_deref(),
+            arrived: reporter.now,
+            raw,
+            email,
+        },
         &reported,
-        raw,
-        email,
         (subject, text),
         reporter,
     )
 }
 
-/// Composes a report about these recipients. `email` is the email that it is about.
+/// Composes a report to the sender of a message about these recipients.
 fn compose(
-    to: &Address,
-    envid: Option<&str>,
+    message: &ReportedMessage<'_>,
     recipients: &[DsnRecipient<'_>],
-    raw: &[u8],
-    email: Option<EmailId>,
     (subject, [before, after]): (&str, [&str; 2]),
     reporter: &Reporter<'_>,
 ) -> Option<NewAction> {
@@ -140,10 +156,10 @@ fn compose(
     }
     let Reporter { hostname, message_id, now } = *reporter;
     let mut status = format!("Reporting-MTA: dns; {}\r\n", one_line(hostname));
-    if let Some(envid) = envid {
+    if let Some(envid) = message.envid {
         status.push_str(&format!("Original-Envelope-Id: {}\r\n", one_line(envid)));
     }
-    status.push_str(&format!("Arrival-Date: {}\r\n", now.rfc5322()));
+    status.push_str(&format!("Arrival-Date: {}\r\n", message.arrived.rfc5322()));
     let mut text = format!("{before}\n\n");
     for recipient in recipients {
         let address = without_controls(&recipient.address.to_string());
@@ -168,23 +184,24 @@ fn compose(
             name: Some("Mail Delivery".into()),
             email: format!("postmaster@{hostname}"),
         },
-        to: vec![EmailAddress { name: None, email: to.to_string() }],
+        to: vec![EmailAddress { name: None, email: message.sender.to_string() }],
         subject: subject.into(),
         date: now,
         message_id: message_id.to_owned(),
         text,
         kind: ReportKind::Delivery,
         status,
-        original: Original::Header(String::from_utf8_lossy(returned_header(raw)).into_owned()),
+        original: Original::Header(
+            String::from_utf8_lossy(returned_header(message.raw)).into_owned(),
+        ),
     };
-    Some(report_action(ActionKind::Report, to, email, reporter, &draft))
+    Some(report_action(ActionKind::Report, message.sender, message.email, reporter, &draft))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::message::auto::AutoReplyFacts;
-    use crate::model::UtcMillis;
     use crate::outbox::SubmissionAction;
 
     const RAW: &[u8] = b"Subject: Lunch\r\nMessage-ID: <1@x>\r\n\r\nsecret\r\n";
@@ -283,10 +300,13 @@ mod tests {
             blob: crate::model::BlobHash([7; 32]),
         };
         let action = submission.into_action(UtcMillis(0)).action;
+        let reporter = || Reporter { now: UtcMillis(3 * 86_400_000), ..reporter() };
         let text = assert_has_lines(
             &compose_failed(&action, &targets, RAW, &reporter()).unwrap(),
             &[
                 "To: <ann@example.org>",
+                "Date: Sun, 4 Jan 1970 00:00:00 +0000",
+                "Arrival-Date: Thu, 01 Jan 1970 00:00:00 +0000",
                 "Final-Recipient: rfc822; plain@example.net",
                 "Diagnostic-Code: smtp; 550 5.1.1 no plain",
             ],
