@@ -2,13 +2,15 @@
 
 use crate::message::parse::encoded;
 
-/// Reads a quoted string after its opening quote. Returns it without escapes, and the rest.
+/// Reads a quoted string after its opening quote. Returns it without escapes and control characters,
+/// and the rest.
 pub(super) fn quoted(text: &str) -> (String, &str) {
     let (mut out, mut chars) = (String::new(), text.chars());
     while let Some(c) = chars.next() {
         match c {
-            '\\' => out.extend(chars.next()),
+            '\\' => out.extend(chars.next().filter(|c| !c.is_control())),
             '"' => break,
+            c if c.is_control() => {}
             c => out.push(c),
         }
     }

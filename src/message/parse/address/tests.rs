@@ -12,6 +12,17 @@ fn parsed(value: &str) -> String {
 }
 
 #[test]
+fn control_characters_of_quoted_strings_are_dropped() {
+    for (value, wanted) in [
+        ("\"a\u{1}b\"@x", "ab@x"),
+        ("Ann <\"a\\\u{1}\u{85} b\"@x>", "Ann|\"a b\"@x"),
+        ("\"A\u{1}nn\" <a@x>", "Ann|a@x"),
+    ] {
+        assert_eq!(parsed(value), wanted, "{value:?}");
+    }
+}
+
+#[test]
 fn phrase_keeps_one_blank_between_words() {
     for (value, wanted) in [
         (" First \"M.\" Last <a@x>", "First M. Last|a@x"),
