@@ -60,7 +60,7 @@ pub struct SentAt {
 }
 
 /// The largest time zone offset that RFC 3339 can express.
-const MAX_OFFSET_MINUTES: i16 = 23 * 60 + 59;
+const MAX_OFFSET_MINUTES: u16 = 23 * 60 + 59;
 
 impl SentAt {
     /// Returns the `Date` of RFC 8620 §1.4, in UTC if the offset is beyond `MAX_OFFSET_MINUTES`.
@@ -115,7 +115,11 @@ impl SentAt {
     }
 
     fn valid_offset(self) -> i16 {
-        if self.offset_minutes.abs() <= MAX_OFFSET_MINUTES { self.offset_minutes } else { 0 }
+        if self.offset_minutes.unsigned_abs() <= MAX_OFFSET_MINUTES {
+            self.offset_minutes
+        } else {
+            0
+        }
     }
 }
 
@@ -257,4 +261,20 @@ pub struct MessageRows {
     pub content: EmailContent,
     pub tokens: Tokens,
     pub thread_keys: Vec<ThreadKey>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offset_that_rfc_3339_cannot_express_is_shown_as_utc() {
+        for offset_minutes in [24 * 60, -24 * 60, i16::MAX, i16::MIN] {
+            let sent = SentAt { at: UtcMillis(0), offset_minutes };
+            assert_eq!(sent.rfc3339(), "1970-01-01T00:00:00Z");
+            assert_eq!(sent.rfc5322(), "Thu, 01 Jan 1970 00:00:00 +0000");
+        }
+        let sent = SentAt { at: UtcMillis(0), offset_minutes: -90 };
+        assert_eq!(sent.rfc3339(), "1969-12-31T22:30:00-01:30");
+    }
 }
