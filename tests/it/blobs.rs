@@ -88,7 +88,11 @@ fn upload_can_be_downloaded_whole_and_in_ranges() {
     assert_eq!(part.field("content-range").as_deref(), Some("bytes 1000-1999/300000"));
     let part = ask("GET", &[("Range", "bytes=-10"), ("If-Range", &tag)]);
     assert!(part.status == 206 && part.body == bytes[299_990..]);
-    assert_eq!(ask("GET", &[("Range", "bytes=-10"), ("If-Range", "\"other\"")]).status, 200);
+    // Only the whole tag itself counts, and no weak one (RFC 9110 §13.1.5).
+    for condition in ["\"other\"", "*", &format!("W/{tag}"), &format!("\"other\", {tag}")] {
+        let whole = ask("GET", &[("Range", "bytes=-10"), ("If-Range", condition)]);
+        assert_eq!(whole.status, 200, "{condition}");
+    }
     let none = ask("GET", &[("Range", "bytes=300000-")]);
     assert_eq!(
         (none.status, none.field("content-range").as_deref()),

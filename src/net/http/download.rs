@@ -131,9 +131,9 @@ async fn try_download(
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         return Ok(response);
     }
-    // If If-Range names another blob, the range is ignored (RFC 9110 §13.1.5).
-    let range_field =
-        field("range").filter(|_| field("if-range").is_none_or(|field| same_tag(field, &tag)));
+    // If If-Range is not exactly the tag of this blob, the range is ignored (RFC 9110 §13.1.5).
+    let is_same_blob = |field: &[u8]| field.trim_ascii() == tag.as_bytes();
+    let range_field = field("range").filter(|_| field("if-range").is_none_or(is_same_blob));
     let selected = match range_field.map_or(RangeSelection::Whole, |field| range(field, size)) {
         RangeSelection::Whole => 0..size,
         RangeSelection::Part(part) => {

@@ -41,7 +41,7 @@ pub fn range(field: &[u8], length: u64) -> RangeSelection {
     if selected.is_empty() { RangeSelection::Nothing } else { RangeSelection::Part(selected) }
 }
 
-/// Whether a list of entity tags (`If-None-Match`, `If-Range`) contains `tag` or `*` (RFC 9110
+/// Whether a list of entity tags (`If-None-Match`) contains `tag` or `*` (RFC 9110
 /// §13.1.2).
 #[must_use]
 pub fn same_tag(field: &[u8], tag: &str) -> bool {
