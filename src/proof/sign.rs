@@ -44,10 +44,6 @@ const SIGNED_FIELDS: [&str; 13] = [
     "Auto-Submitted",
 ];
 
-/// The fewest bytes of an RSA public key (PKCS #1). Verifiers may ignore keys of less than 1024
-/// bits (RFC 8301 §3.2). The library already refuses keys of less than 2048 bits.
-const MIN_RSA_KEY_BYTES: usize = 128;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     /// `rsa-sha256`: every verifier knows it.
@@ -119,15 +115,12 @@ impl SigningKey {
             (Algorithm::Ed25519, key.public_key(), DkimKey::from(key))
         } else {
             let key = RsaKey::<Sha256>::from_key_der(der).map_err(|error| {
-                format!("neither an Ed25519 nor an RSA key of PKCS #8 or #1: {error}")
+                format!(
+                    "neither an Ed25519 key (PKCS #8) nor an RSA key of at least 2048 bits (PKCS \
+                     #8 or #1): {error}"
+                )
             })?;
             let public = key.public_key();
-            if public.len() < MIN_RSA_KEY_BYTES {
-                return Err(
-                    "an RSA key of less than 1024 bits, which verifiers may ignore (RFC 8301 §3.2)"
-                        .into(),
-                );
-            }
             (Algorithm::Rsa, subject_public_key_info(&public), DkimKey::from(key))
         };
         let signer = DkimSigner::from_key(key)

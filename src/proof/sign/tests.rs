@@ -140,7 +140,7 @@ fn keys_are_parsed_and_give_their_dns_record() {
     assert!(
         SigningKey::new("example.org", "s", curve)
             .unwrap_err()
-            .contains("neither an Ed25519 nor an RSA key")
+            .contains("an RSA key of at least 2048 bits")
     );
     let certificate = include_bytes!("../../../tests/tls/one.cert.pem");
     assert!(
