@@ -420,3 +420,24 @@ fn the_store_is_valid_after_a_failure_at_any_write_and_upkeep_goes_on() {
         writes += 1;
     }
 }
+
+#[test]
+fn notes_and_sweeps_that_a_wrong_clock_dated_in_the_future_do_not_stop_later_ones() {
+    let fixture = fixture();
+    let sweep = || {
+        fixture.on(AccountId::SITE, |txn| txn.begin_or_resume_sweep::<table::Blobs>(9, &(), DAY))
+    };
+    let right = fixture.clock.now();
+    fixture.deliver(1, &[]);
+    fixture.clock.set(right.after(1000 * DAY));
+    assert!(fixture.done(|txn| txn.note_history(DAY)).unwrap());
+    assert!(sweep().unwrap().is_some());
+    assert!(sweep().unwrap().is_none());
+    fixture.clock.set(right);
+    fixture.deliver(2, &[]);
+    assert!(fixture.done(|txn| txn.note_history(DAY)).unwrap());
+    assert!(sweep().unwrap().is_some());
+    assert!(!fixture.done(|txn| txn.note_history(DAY)).unwrap());
+    assert!(sweep().unwrap().is_none());
+    assert_clean(&fixture.store);
+}

@@ -17,11 +17,13 @@ impl Txn<'_> {
     /// Notes how far the account's changes have come, if it changed since the last note and that
     /// note is at least `every` old. Returns whether it did.
     pub fn note_history(&mut self, every: Duration) -> Result<bool, Error> {
-        let last = self.last_note(UtcMillis(i64::MAX - 1))?;
+        let last = self.last_note(self.now)?;
         let is_current = last
             .is_some_and(|(at, modseq)| modseq == self.state.modseq || self.now < at.after(every));
         if !is_current {
             let key = HistoryKey { account: self.account, at: self.now.into() };
+            // Notes of the future are by a clock that was wrong.
+            self.delete_range(&KeyRange::<History>::behind(&(self.account,), &key), usize::MAX)?;
             self.put::<History>(&key, &HistoryRow(self.state.modseq));
         }
         Ok(!is_current)

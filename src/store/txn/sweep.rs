@@ -88,7 +88,7 @@ impl Txn<'_> {
 
     /// Returns the rows under `prefix` that a sweep still has to read. All rows if it begins now:
     /// then its beginning is noted. `None` if the last sweep is finished and began less than
-    /// `every` ago.
+    /// `every` ago, and not in the future, by a clock that was wrong.
     pub(in crate::store) fn begin_or_resume_sweep<T: Table>(
         &mut self,
         number: u8,
@@ -99,7 +99,7 @@ impl Txn<'_> {
         let row = self.row::<Sweeps>(&key)?;
         Ok(match row {
             Some(sweep) if !sweep.next.is_empty() => Some(KeyRange::resumed(prefix, sweep.next)),
-            Some(sweep) if self.now < sweep.begun.after(every) => None,
+            Some(sweep) if (sweep.begun..sweep.begun.after(every)).contains(&self.now) => None,
             _ => {
                 let sweep =
                     SweepRow { begun: self.now, next: Vec::new(), ..row.unwrap_or_default() };
