@@ -273,8 +273,12 @@ impl<D: DeliveryService> Driver<D> {
 
 async fn flush(stream: &mut (impl ByteStream + ?Sized), out: &mut Vec<u8>) -> io::Result<()> {
     if !out.is_empty() {
-        timeout(WRITE_TIMEOUT, stream.write_all(out)).await??;
-        stream.flush().await?;
+        // With TLS, `write_all` may only fill a buffer, and `flush` waits for the client.
+        let written = async {
+            stream.write_all(out).await?;
+            stream.flush().await
+        };
+        timeout(WRITE_TIMEOUT, written).await??;
         out.clear();
     }
     Ok(())
