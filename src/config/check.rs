@@ -14,6 +14,8 @@ use crate::trace;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
+/// With a lower limit, hardly any message would be accepted.
+const MIN_MAX_MESSAGE_BYTES: u64 = 1024;
 
 /// Returns all problems of the values. `text` is the text of `file`, in which the lines are found.
 #[must_use]
@@ -223,6 +225,17 @@ fn check_limits(config: &Config, report: ReportProblem<'_>) {
             "idle",
             "shorter than the five minutes of RFC 5321 §4.5.3.2.7".into(),
             "write at least \"5m\"",
+        );
+    }
+    if config.limits.session.0 < config.limits.idle.0 {
+        report("limits", "session", "shorter than idle".into(), "write more, such as \"6h\"");
+    }
+    if config.limits.message.0 < MIN_MAX_MESSAGE_BYTES {
+        report(
+            "limits",
+            "message",
+            "nearly every message would be refused".into(),
+            "write at least \"1 KiB\"",
         );
     }
     // The message as received, and the copies that filing makes.

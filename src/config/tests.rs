@@ -85,6 +85,7 @@ fn errors_name_line_and_remedy() {
             "bounds",
             "[limits]\nrecipients = 50\nidle = \"10s\"\nmessage = \"1 GiB\"\nconnections = 0\n",
         ),
+        ("nothing is received", "[limits]\nsession = \"0s\"\nmessage = \"0\"\n"),
         ("name server", "[verify]\nnameservers = [\"localhost\"]\n"),
         ("verify", "[verify]\non = true\ntimeout = \"5m\"\ntrusted-sealers = [\"a b\"]\n"),
         (
