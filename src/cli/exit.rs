@@ -51,7 +51,7 @@ impl Failure {
             "invalidArguments" | "invalidProperties" | "invalidPatch" | "unknownMethod"
             | "conflict" | "unsupportedFilter" | "unsupportedSort" | "anchorNotFound" => USAGE,
             "forbidden" | "accountReadOnly" => NO_PERMISSION,
-            "serverUnavailable" | "rateLimit" | "overQuota" => TEMPORARY,
+            "serverUnavailable" | "rateLimit" | "overQuota" | "stateMismatch" => TEMPORARY,
             _ => SOFTWARE,
         };
         let message = match (description, kind) {

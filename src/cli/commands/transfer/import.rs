@@ -264,7 +264,7 @@ impl Importer<'_> {
                             }
                             if self.args.dry_run {
                                 counts.added += 1;
-                                counts.bytes += message.bytes.len() as u64;
+                                counts.bytes += size;
                                 progress.advance(size, || counts.summary());
                             } else {
                                 self.send(name, size, message, &mailbox, permit);

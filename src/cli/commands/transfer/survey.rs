@@ -77,7 +77,10 @@ pub(super) fn survey(path: &Path, format: Option<Format>, out: &mut Survey) -> i
         Some(Format::Maildir) => {
             return Err(io::Error::other("this is a file, but a Maildir is a folder"));
         }
-        None if is_mbox(&root, &name)? => Files::Mbox(name, info.size),
+        // An empty file is a mailbox without messages if it has the name of one.
+        None if is_mbox(&root, &name)? || (info.size == 0 && ends_with(&name, b".mbox")) => {
+            Files::Mbox(name, info.size)
+        }
         None if ends_with(&name, b".eml") => Files::Eml(vec![(name, info.size)]),
         None => {
             let text = "unknown kind of file: say --format maildir, mbox or eml";
