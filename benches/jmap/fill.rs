@@ -51,10 +51,7 @@ fn account(store: &Store, user: &str, size: u64) {
         let mut raw = words.message(number, user, SIZE);
         if number % 3 == 2 {
             // Message-IDs have a random part, so the reference is made from the number alone.
-            let head = format!(
-                "References: <thread-{}@bench.example>\r\n",
-                number / 30 * 10 + number % 10
-            );
+            let head = format!("References: <thread-{}@bench.example>\r\n", number / 9);
             raw.splice(0..0, head.into_bytes());
         }
         let message = EncodedMessage::new(&rows(&raw, store.secrets()));
