@@ -63,6 +63,7 @@
 //!            http            fields of HTTP
 //!            jmap            requests, responses, arguments
 //!            lmtp            commands and replies of LMTP
+//!            sasl            mechanisms of logins
 //!            smtp            what SMTP and LMTP have in common
 //!          message         messages as values, without I/O
 //!            parse           properties of a message and its parts

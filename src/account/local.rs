@@ -97,6 +97,7 @@ impl Directory {
             created: self.0.store.clock().now(),
             passwords: Vec::new(),
             tokens: Vec::new(),
+            scram: None,
             addresses: Some(aliases.iter().map(ToString::to_string).collect()),
         };
         let mailbox_count = if new.all_mailboxes.unwrap_or(settings.all_mailboxes) {

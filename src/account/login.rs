@@ -5,10 +5,12 @@
 //! - Failures are counted by source and by account ([`failures`]).
 //! - A wrong password, an unknown name and an account without passwords cost the same number of
 //!   hashes, so time does not tell them apart.
+//! - A password can also be proven with SCRAM ([`scram`]).
 //! - The owner of an inactive account can still log in.
 
 mod cache;
 mod failures;
+mod scram;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};

@@ -496,3 +496,52 @@ fn interrupted_removal_is_not_undone_by_a_repair() {
     directory.remove(ann).unwrap();
     assert_eq!(store.check().unwrap(), []);
 }
+
+#[test]
+fn password_that_is_set_can_be_proven_and_no_other() {
+    let directory = directory(Settings::default());
+    let add = |name: &str| {
+        directory.add(&NewAccount::at(address(&format!("{name}@example.org")))).unwrap()
+    };
+    let (ann, old) = (add("ann"), add("old"));
+    let set = |name: &str, password: Option<&str>| {
+        let hash = password.map(|password| hash_password(password).unwrap());
+        let keys = password.map(|password| directory.scram_keys(ann, password));
+        directory.update(ann, |row| row.set_password(name, hash.clone(), keys.clone())).unwrap();
+    };
+    set("phone", Some("one"));
+    set("laptop", Some("two"));
+    let hash = hash_password("three").unwrap();
+    directory.update(old, |row| row.set_password("phone", Some(hash.clone()), None)).unwrap();
+
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
+    let logins = Logins::new(directory.clone(), clock).unwrap();
+    let keys = logins.scram_keys("ANN@example.org").unwrap();
+    assert_eq!(keys, logins.scram_keys(&ann.to_string()).unwrap());
+    let (one, two) = (directory.scram_keys(ann, "one").1, directory.scram_keys(ann, "two").1);
+    assert_eq!(keys.keys, [one.clone(), two.clone()]);
+    let log_in = |keys| logins.log_in_with_scram("ann@example.org", keys).unwrap();
+    let login = log_in(&two).unwrap();
+    assert_eq!(login.account, ann);
+    assert!(logins.is_valid(ann, &login.credential));
+    assert!(logins.may_act_as(&login, "Ann@example.org").unwrap());
+    assert!(!logins.may_act_as(&login, "old@example.org").unwrap());
+    assert!(!logins.may_act_as(&login, "nobody@example.org").unwrap());
+
+    // An account without keys and a name that nobody has are told the same.
+    for name in ["old@example.org", "nobody@example.org", "nobody"] {
+        let other = logins.scram_keys(name).unwrap();
+        assert_eq!((other.keys.len(), other.iterations), (0, keys.iterations), "{name}");
+        assert!(other.salt.len() == keys.salt.len() && other.salt != keys.salt, "{name}");
+        assert_eq!(other, logins.scram_keys(&name.to_uppercase()).unwrap(), "{name}");
+        assert_eq!(logins.log_in_with_scram(name, &one).unwrap(), None, "{name}");
+    }
+
+    set("laptop", Some("four"));
+    assert_eq!(log_in(&two), None);
+    assert!(!logins.is_valid(ann, &login.credential));
+    set("laptop", None);
+    set("phone", None);
+    assert_eq!(directory.find_account("ann@example.org").unwrap().unwrap().1.scram, None);
+    assert_eq!(log_in(&one), None);
+}

@@ -16,10 +16,11 @@ use crate::account::{NewAccount, Settings as Addresses};
 use crate::message::header::IncomingMessage;
 use crate::model::clock::FixedClock;
 use crate::model::{
-    ActionId, Address, BlobHash, ChangedBy, Circle, Days, DeliveryState, DeliveryStatus,
-    EmailAddress, EmailSubmission, EnvelopeAddress, ExcludedSender, Listing, ListingFilter,
-    MailboxUid, PushKeys, PushSubscription, SearchWords, SenderIdentity, Shape, ShareNotification,
-    SubmissionRecipient, ToldKey, ToldLifetime, UndoStatus, UtcMillis, VacationResponse, Variant,
+    AccountRow, ActionId, Address, BlobHash, ChangedBy, Circle, Days, DeliveryState,
+    DeliveryStatus, EmailAddress, EmailSubmission, EnvelopeAddress, ExcludedSender, Listing,
+    ListingFilter, MailboxUid, PushKeys, PushSubscription, ScramKeys, SearchWords, SenderIdentity,
+    Shape, ShareNotification, SubmissionRecipient, ToldKey, ToldLifetime, UndoStatus, UtcMillis,
+    VacationResponse, Variant,
 };
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine, Put, RowReader as _, Table};
@@ -94,6 +95,11 @@ fn fill_store(engine: Arc<MemoryEngine>) {
     };
     let ann = directory.add(&ann).unwrap();
     let bob = directory.add(&NewAccount::at(address("jürgen@bücher.example"))).unwrap();
+    let keys = ScramKeys { stored_key: [1; 32], server_key: [2; 32] };
+    let set_password = |row: &mut AccountRow| {
+        row.set_password("phone", Some("$argon2id$".into()), Some((4096, keys.clone())));
+    };
+    directory.update(bob, set_password).unwrap();
     directory.add_catch_all(bob, "example.net").unwrap();
     directory.add_alias_domain("example.com", "example.org").unwrap();
     let response = VacationResponse {
@@ -302,20 +308,20 @@ fn store_of_a_later_format_is_refused() {
     let first = engine(lines.lines().map(str::to_owned));
     assert_eq!(format(&first), 1);
     let secrets = open(&first).unwrap().secrets().clone();
-    assert_eq!(format(&first), 4);
+    assert_eq!(format(&first), 5);
     assert_eq!(
         open(&first).unwrap().secrets().threads,
         secrets.threads,
         "nothing else of the row changes"
     );
-    // An earlier program refuses format 4 as this one refuses format 5.
+    // An earlier program refuses format 5 as this one refuses format 6.
     let mut row = first.get(Table::Site, b"store").unwrap().unwrap();
-    row[0] = 5;
+    row[0] = 6;
     let puts = vec![Put { table: Table::Site, key: b"store".to_vec(), value: Some(row) }];
     first.write(&[Arc::new(Batch::of(puts))]).unwrap();
     let refused = open(&first).unwrap_err().to_string();
     assert!(
-        refused.contains("the store has format 5") && refused.contains("use a newer version"),
+        refused.contains("the store has format 6") && refused.contains("use a newer version"),
         "{refused}"
     );
 }

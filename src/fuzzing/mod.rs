@@ -20,6 +20,7 @@ mod protocols;
 mod questions;
 mod requests;
 mod rows;
+mod sasl;
 mod text;
 mod transfer;
 mod truth;
@@ -32,6 +33,7 @@ pub use protocols::{address, command, dot, jmap, lmtp};
 pub use questions::filter;
 pub use requests::request;
 pub use rows::{fold, key, row};
+pub use sasl::sasl;
 pub use text::{config, date};
 pub use transfer::{folder, mbox};
 pub use truth::{damage, store};
@@ -62,6 +64,7 @@ pub const BODIES: &[(&str, FuzzBody)] = &[
     ("request", request),
     ("results", results),
     ("row", row),
+    ("sasl", sasl),
     ("search", search),
     ("sign", sign),
     ("store", store),

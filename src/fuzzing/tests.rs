@@ -165,6 +165,7 @@ replays! {
     request: 40,
     results: 200,
     row: 300,
+    sasl: 300,
     search: 200,
     sign: 100,
     store: 60,

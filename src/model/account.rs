@@ -31,6 +31,8 @@ pub struct AccountRow {
     /// Names and PHC strings.
     pub passwords: Vec<(String, String)>,
     pub tokens: Vec<AccessToken>,
+    /// For logins with SCRAM; `None` if no password has keys for it.
+    pub scram: Option<ScramPasswords>,
     /// The keys of table `addresses` that lead to this account, without the primary address:
     /// aliases, and catch-alls as `@domain`. A check compares them with the rows of addresses.
     /// `None` in a row of an earlier version, until the directory changes it or the service starts.
@@ -44,6 +46,29 @@ pub struct AccessToken {
     pub hash: [u8; 32],
     pub created: UtcMillis,
     pub expires: Option<UtcMillis>,
+}
+
+/// The keys by which the passwords of an account are proven with SCRAM-SHA-256 (RFC 5802, RFC 7677).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScramPasswords {
+    /// The rounds of PBKDF2, the same for all keys.
+    pub iterations: u32,
+    /// By the names of the passwords. Passwords that an earlier version of Restante stored have no
+    /// keys.
+    pub keys: Vec<(String, ScramKeys)>,
+}
+
+/// The keys of one password (RFC 5802 §3). `Debug` does not show them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ScramKeys {
+    pub stored_key: [u8; 32],
+    pub server_key: [u8; 32],
+}
+
+impl std::fmt::Debug for ScramKeys {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("ScramKeys(..)")
+    }
 }
 
 impl AccountRow {
@@ -63,7 +88,32 @@ impl AccountRow {
             created,
             passwords: Vec::new(),
             tokens: Vec::new(),
+            scram: None,
             addresses: None,
+        }
+    }
+
+    /// Sets the password with this name; removes it if `phc` is `None`. `scram` has its keys with
+    /// their rounds. Without them, or if other passwords have keys with other rounds, SCRAM does not
+    /// accept the password.
+    pub fn set_password(
+        &mut self,
+        name: &str,
+        phc: Option<String>,
+        scram: Option<(u32, ScramKeys)>,
+    ) {
+        self.passwords.retain(|(other, _)| other != name);
+        self.passwords.extend(phc.map(|phc| (name.to_owned(), phc)));
+        if let Some(passwords) = &mut self.scram {
+            passwords.keys.retain(|(other, _)| other != name);
+        }
+        self.scram = self.scram.take().filter(|passwords| !passwords.keys.is_empty());
+        if let Some((iterations, keys)) = scram {
+            let empty = ScramPasswords { iterations, keys: Vec::new() };
+            let passwords = self.scram.get_or_insert(empty);
+            if passwords.iterations == iterations {
+                passwords.keys.push((name.to_owned(), keys));
+            }
         }
     }
 

@@ -8,4 +8,5 @@ pub mod http;
 pub mod jmap;
 pub mod lmtp;
 pub mod query;
+pub mod sasl;
 pub mod smtp;

@@ -270,14 +270,14 @@ impl AdminMethod for AccountPassword {
     ) -> Result<EmptyAnswer, MethodError> {
         let id = account_of_secrets(context, &account_ref)?;
         let name = secret_name(args.name.unwrap_or_else(|| "default".into()))?;
-        let hash = args.password.map(|password| hash_password(&password)).transpose();
+        let hash = args.password.as_deref().map(hash_password).transpose();
         let hash = hash.map_err(|error| MethodError::InvalidArguments(error.to_string()))?;
+        let scram = args.password.map(|password| context.directory.scram_keys(id, &password));
         let edit = |row: &mut AccountRow| {
             let others = row.passwords.iter().filter(|(other, _)| *other != name).count();
             let fits = hash.is_none() || others < limits::MAX_PASSWORDS;
             if fits {
-                row.passwords.retain(|(other, _)| *other != name);
-                row.passwords.extend(hash.clone().map(|hash| (name.clone(), hash)));
+                row.set_password(&name, hash.clone(), scram.clone());
             }
             fits
         };

@@ -4,7 +4,7 @@ use super::mailbox::{read_listings, write_listings};
 use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::{
     AccessToken, AccountId, AccountRow, Address, AddressRow, DataType, ListingFilter, MailboxUid,
-    MaintainedListing, ModSeq, UtcMillis,
+    MaintainedListing, ModSeq, ScramKeys, ScramPasswords, UtcMillis,
 };
 use crate::store::engine::Table;
 
@@ -19,8 +19,8 @@ pub(super) fn read_address(input: &mut FieldReader<'_>) -> Result<Address, RowEr
 
 impl Row for AccountRow {
     const TABLE: Table = Table::Accounts;
-    /// Version 2 has the addresses of the account.
-    const VERSION: u8 = 2;
+    /// Version 2 has the addresses of the account, version 3 the keys for SCRAM.
+    const VERSION: u8 = 3;
 
     fn write(&self, out: &mut FieldWriter) {
         out.text(&self.name);
@@ -45,6 +45,14 @@ impl Row for AccountRow {
         });
         out.option(self.addresses.as_ref(), |out, all| {
             out.list(all.iter(), |out, address| out.text(address));
+        });
+        out.option(self.scram.as_ref(), |out, passwords| {
+            out.num(passwords.iterations);
+            out.list(passwords.keys.iter(), |out, (name, keys)| {
+                out.text(name);
+                out.fixed(&keys.stored_key);
+                out.fixed(&keys.server_key);
+            });
         });
     }
 
@@ -74,8 +82,18 @@ impl Row for AccountRow {
             } else {
                 input.option(|input| input.list(FieldReader::text))?
             },
+            scram: if version < 3 { None } else { input.option(read_scram)? },
         })
     }
+}
+
+fn read_scram(input: &mut FieldReader<'_>) -> Result<ScramPasswords, RowError> {
+    let iterations = input.num32()?;
+    let keys = input.list(|input| {
+        let name = input.text()?;
+        Ok((name, ScramKeys { stored_key: input.fixed()?, server_key: input.fixed()? }))
+    })?;
+    Ok(ScramPasswords { iterations, keys })
 }
 
 impl Row for AddressRow {

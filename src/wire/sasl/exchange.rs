@@ -1,0 +1,221 @@
+//! One exchange of challenges and responses as a state machine.
+
+use super::oauth;
+use super::scram::{AccountKeys, Challenged, ChannelBinding, ClientFirst, FirstError, Proven};
+use super::{MAX_RESPONSE_BYTES, Mechanism};
+use crate::model::ScramKeys;
+
+/// The login of one client, from the choice of a mechanism to its success or failure.
+pub struct Exchange {
+    mechanism: Mechanism,
+    /// Random, for SCRAM: printable ASCII without a comma.
+    nonce: String,
+    binding: Option<ChannelBinding>,
+    state: State,
+}
+
+enum State {
+    /// The first response of the client is expected.
+    Initial,
+    LoginPassword {
+        name: String,
+    },
+    ScramKeys(ClientFirst),
+    ScramProof(Box<Challenged>),
+    /// The caller checks the credentials. Success has this last message of the server.
+    Checking(Option<Vec<u8>>),
+    /// The client was told why its token is refused.
+    TokenRefused,
+    Over,
+}
+
+/// What the caller does next. `Debug` does not show the credentials.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Sends a challenge, and gives the response to [`Exchange::respond`].
+    Challenge(Vec<u8>),
+    Ask(Question),
+    /// The login succeeded. Some mechanisms have a last message to the client.
+    Success(Option<Vec<u8>>),
+    Failure(Failure),
+}
+
+/// What an exchange must know. `authorization` is the name of the account that the client wants to
+/// act as, if it said so.
+#[derive(PartialEq, Eq)]
+pub enum Question {
+    /// Whether the password is right. Answered by `accept` or `reject`.
+    Password { authorization: Option<String>, name: String, password: String },
+    /// Whether the access token is valid. Answered by `accept` or `reject`.
+    Token { authorization: Option<String>, token: String },
+    /// The keys of the account with this name, or for a name that nobody has keys that match
+    /// nothing. Answered by `challenge_with`.
+    Keys { name: String },
+    /// The client proved that it has the password with these keys, which are among those that were
+    /// given. Whether the account may log in. Answered by `accept` or `reject`.
+    Proof { authorization: Option<String>, name: String, keys: ScramKeys },
+}
+
+impl std::fmt::Debug for Question {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::Password { .. } => "Password(..)",
+            Self::Token { .. } => "Token(..)",
+            Self::Keys { .. } => "Keys(..)",
+            Self::Proof { .. } => "Proof(..)",
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// The response is not one of the mechanism, or is longer than [`MAX_RESPONSE_BYTES`].
+    Malformed,
+    /// The client does not use channel binding as this server offers it.
+    ChannelBinding,
+    /// The credentials are wrong.
+    Credentials,
+}
+
+impl std::fmt::Debug for Exchange {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Exchange").field("mechanism", &self.mechanism).finish_non_exhaustive()
+    }
+}
+
+impl Exchange {
+    /// `nonce` must be random, and printable ASCII without a comma. `binding` is that of the
+    /// connection, if SCRAM-SHA-256-PLUS is offered.
+    #[must_use]
+    pub fn new(mechanism: Mechanism, nonce: String, binding: Option<ChannelBinding>) -> Self {
+        Self { mechanism, nonce, binding, state: State::Initial }
+    }
+
+    /// Begins with the response that the client sent with its choice, if it sent one.
+    pub fn begin(&mut self, initial: Option<&[u8]>) -> Step {
+        match (initial, self.mechanism) {
+            // LOGIN begins with a challenge (RFC 4422 §5.1).
+            (Some(_), Mechanism::Login) => self.fail(Failure::Malformed),
+            (Some(response), _) => self.respond(response),
+            (None, Mechanism::Login) => Step::Challenge(b"Username:".to_vec()),
+            (None, _) => Step::Challenge(Vec::new()),
+        }
+    }
+
+    /// Continues with the client's response to a challenge.
+    pub fn respond(&mut self, response: &[u8]) -> Step {
+        let state = std::mem::replace(&mut self.state, State::Over);
+        if let State::TokenRefused = state {
+            return Step::Failure(Failure::Credentials);
+        }
+        let Some(text) = text(response) else { return self.fail(Failure::Malformed) };
+        match (state, self.mechanism) {
+            (State::Initial, Mechanism::Plain) => self.plain(text),
+            (State::Initial, Mechanism::Login) if is_credential(text) => {
+                self.state = State::LoginPassword { name: text.to_owned() };
+                Step::Challenge(b"Password:".to_vec())
+            }
+            (State::LoginPassword { name }, _) if is_credential(text) => {
+                let password = text.to_owned();
+                self.ask(None, Question::Password { authorization: None, name, password })
+            }
+            (State::Initial, Mechanism::OAuthBearer) => self.bearer(text),
+            (State::Initial, Mechanism::ScramSha256 | Mechanism::ScramSha256Plus) => {
+                self.client_first(text)
+            }
+            (State::ScramProof(challenged), _) => match challenged.prove(text) {
+                Some(Proven { name, authorization, keys, server_final }) => {
+                    self.ask(Some(server_final), Question::Proof { authorization, name, keys })
+                }
+                None => self.fail(Failure::Credentials),
+            },
+            _ => self.fail(Failure::Malformed),
+        }
+    }
+
+    /// Answers `Question::Keys`.
+    pub fn challenge_with(&mut self, keys: AccountKeys) -> Step {
+        let state = std::mem::replace(&mut self.state, State::Over);
+        let State::ScramKeys(first) = state else { return self.fail(Failure::Malformed) };
+        let challenged = Challenged::new(first, &self.nonce, keys, self.binding.clone());
+        let message = challenged.message();
+        self.state = State::ScramProof(Box::new(challenged));
+        Step::Challenge(message)
+    }
+
+    /// Answers a question about credentials: they are right.
+    pub fn accept(&mut self) -> Step {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Checking(message) => Step::Success(message),
+            _ => Step::Failure(Failure::Malformed),
+        }
+    }
+
+    /// Answers a question about credentials: they are wrong, or were not checked.
+    pub fn reject(&mut self) -> Step {
+        if self.mechanism == Mechanism::OAuthBearer {
+            self.state = State::TokenRefused;
+            return Step::Challenge(oauth::INVALID_TOKEN.to_vec());
+        }
+        self.fail(Failure::Credentials)
+    }
+
+    fn fail(&mut self, failure: Failure) -> Step {
+        self.state = State::Over;
+        Step::Failure(failure)
+    }
+
+    fn ask(&mut self, last_message: Option<Vec<u8>>, question: Question) -> Step {
+        self.state = State::Checking(last_message);
+        Step::Ask(question)
+    }
+
+    /// RFC 4616 §2: `[authzid] NUL authcid NUL passwd`.
+    fn plain(&mut self, text: &str) -> Step {
+        let mut fields = text.split('\0');
+        let (authorization, name, password) = (fields.next(), fields.next(), fields.next());
+        match (authorization, name, password, fields.next()) {
+            (Some(authorization), Some(name), Some(password), None)
+                if is_credential(name) && is_credential(password) =>
+            {
+                let authorization = (!authorization.is_empty()).then(|| authorization.to_owned());
+                let (name, password) = (name.to_owned(), password.to_owned());
+                self.ask(None, Question::Password { authorization, name, password })
+            }
+            _ => self.fail(Failure::Malformed),
+        }
+    }
+
+    fn bearer(&mut self, text: &str) -> Step {
+        let Some(response) = oauth::parse(text) else { return self.fail(Failure::Malformed) };
+        match response.token {
+            Some(token) => {
+                let authorization = response.authorization;
+                self.ask(None, Question::Token { authorization, token })
+            }
+            None => self.reject(),
+        }
+    }
+
+    fn client_first(&mut self, text: &str) -> Step {
+        let is_plus = self.mechanism == Mechanism::ScramSha256Plus;
+        match ClientFirst::parse(text, self.binding.as_ref(), is_plus) {
+            Ok(first) => {
+                let name = first.name.clone();
+                self.state = State::ScramKeys(first);
+                Step::Ask(Question::Keys { name })
+            }
+            Err(FirstError::Syntax) => self.fail(Failure::Malformed),
+            Err(FirstError::Binding) => self.fail(Failure::ChannelBinding),
+        }
+    }
+}
+
+fn text(response: &[u8]) -> Option<&str> {
+    (response.len() <= MAX_RESPONSE_BYTES).then_some(())?;
+    std::str::from_utf8(response).ok()
+}
+
+fn is_credential(text: &str) -> bool {
+    !text.is_empty() && !text.contains('\0')
+}

@@ -1,0 +1,335 @@
+//! Exchanges of the RFCs, and clients that send something else.
+
+use std::num::NonZeroU32;
+
+use aws_lc_rs::{digest, hmac, pbkdf2};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use proptest::prelude::*;
+
+use super::*;
+
+fn exchange(mechanism: Mechanism) -> Exchange {
+    Exchange::new(mechanism, "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0".into(), None)
+}
+
+fn keys_of(password: &str, salt: &[u8]) -> AccountKeys {
+    let iterations = NonZeroU32::new(4096).unwrap();
+    let keys = vec![derive_keys(password, salt, iterations)];
+    AccountKeys { salt: salt.to_vec(), iterations: 4096, keys }
+}
+
+fn password(authorization: Option<&str>, name: &str, password: &str) -> Step {
+    Step::Ask(Question::Password {
+        authorization: authorization.map(Into::into),
+        name: name.into(),
+        password: password.into(),
+    })
+}
+
+#[test]
+fn plain_exchanges_of_rfc_4616() {
+    let mut plain = exchange(Mechanism::Plain);
+    assert_eq!(
+        plain.begin(Some(b"\0tim\0tanstaaftanstaaf")),
+        password(None, "tim", "tanstaaftanstaaf")
+    );
+    assert_eq!(plain.accept(), Step::Success(None));
+    let mut plain = exchange(Mechanism::Plain);
+    assert_eq!(plain.begin(None), Step::Challenge(Vec::new()));
+    let step = plain.respond(b"Ursel\0Kurt\0xipj3plmq");
+    assert_eq!(step, password(Some("Ursel"), "Kurt", "xipj3plmq"));
+    assert_eq!(plain.reject(), Step::Failure(Failure::Credentials));
+}
+
+#[test]
+fn plain_refuses_what_is_not_three_fields() {
+    let long = [b"\0a\0".as_slice(), &[b'p'; MAX_RESPONSE_BYTES]].concat();
+    for response in [
+        b"".as_slice(),
+        b"tim",
+        b"\0tim",
+        b"\0tim\0",
+        b"\0\0secret",
+        b"\0tim\0secret\0",
+        b"\0tim\0\xff\xfe",
+        &long,
+    ] {
+        let step = exchange(Mechanism::Plain).begin(Some(response));
+        assert_eq!(step, Step::Failure(Failure::Malformed), "{}", response.escape_ascii());
+    }
+}
+
+#[test]
+fn login_asks_for_name_and_password_and_takes_no_initial_response() {
+    let mut login = exchange(Mechanism::Login);
+    assert_eq!(login.begin(None), Step::Challenge(b"Username:".to_vec()));
+    assert_eq!(login.respond(b"ann@example.org"), Step::Challenge(b"Password:".to_vec()));
+    assert_eq!(login.respond(b"s3cret"), password(None, "ann@example.org", "s3cret"));
+    assert_eq!(login.accept(), Step::Success(None));
+    let step = exchange(Mechanism::Login).begin(Some(b"ann"));
+    assert_eq!(step, Step::Failure(Failure::Malformed));
+}
+
+/// RFC 7677 §3.
+#[test]
+fn scram_exchange_of_rfc_7677() {
+    let mut scram = exchange(Mechanism::ScramSha256);
+    let step = scram.begin(Some(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"));
+    assert_eq!(step, Step::Ask(Question::Keys { name: "user".into() }));
+    let salt = STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
+    let account = keys_of("pencil", &salt);
+    let keys = account.keys[0].clone();
+    let step = scram.challenge_with(account);
+    let challenge = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+                     s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
+    assert_eq!(step, Step::Challenge(challenge.into()));
+    let step = scram.respond(
+        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+          p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
+    );
+    let name = "user".into();
+    assert_eq!(step, Step::Ask(Question::Proof { authorization: None, name, keys }));
+    let last = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
+    assert_eq!(scram.accept(), Step::Success(Some(last.to_vec())));
+}
+
+/// A client of SCRAM-SHA-256, written apart from the server.
+struct Client {
+    header: &'static str,
+    bare: String,
+    binding: Vec<u8>,
+    password: &'static str,
+}
+
+impl Client {
+    fn new(header: &'static str, password: &'static str) -> Self {
+        let bare = "n=a=2Cb=3Dc@example.org,r=fyko+d2lbbFgONRv9qkxdawL".to_owned();
+        Self { header, bare, binding: Vec::new(), password }
+    }
+
+    fn first(&self) -> Vec<u8> {
+        format!("{}{}", self.header, self.bare).into_bytes()
+    }
+
+    fn last(&self, challenge: &[u8]) -> Vec<u8> {
+        let challenge = std::str::from_utf8(challenge).unwrap();
+        let attribute = |name: &str| {
+            let mut parts = challenge.split(',');
+            parts.find_map(|part| part.strip_prefix(name)).unwrap().to_owned()
+        };
+        let salt = STANDARD.decode(attribute("s=")).unwrap();
+        let iterations = attribute("i=").parse::<NonZeroU32>().unwrap();
+        let mut salted = [0; 32];
+        let (algorithm, secret) = (pbkdf2::PBKDF2_HMAC_SHA256, self.password.as_bytes());
+        pbkdf2::derive(algorithm, iterations, &salt, secret, &mut salted);
+        let sign = |key: &[u8], data: &[u8]| {
+            hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), data).as_ref().to_vec()
+        };
+        let client_key = sign(&salted, b"Client Key");
+        let stored_key = digest::digest(&digest::SHA256, &client_key);
+        let bound = [self.header.as_bytes(), &self.binding].concat();
+        let without_proof = format!("c={},r={}", STANDARD.encode(bound), attribute("r="));
+        let signed = format!("{},{challenge},{without_proof}", self.bare);
+        let signature = sign(stored_key.as_ref(), signed.as_bytes());
+        let proof: Vec<u8> = client_key.iter().zip(signature).map(|(a, b)| a ^ b).collect();
+        format!("{without_proof},p={}", STANDARD.encode(proof)).into_bytes()
+    }
+
+    fn log_in(&self, server: &mut Exchange, keys: AccountKeys) -> Step {
+        match server.begin(Some(&self.first())) {
+            Step::Ask(Question::Keys { name }) => assert_eq!(name, "a,b=c@example.org"),
+            step => return step,
+        }
+        let Step::Challenge(challenge) = server.challenge_with(keys) else { panic!() };
+        server.respond(&self.last(&challenge))
+    }
+}
+
+/// RFC 5802 §5.1: `=2C` and `=3D` in names.
+#[test]
+fn scram_finds_which_of_several_passwords_the_client_has() {
+    let mut keys = keys_of("one", b"salt");
+    for other in ["two", "three"] {
+        keys.keys.extend(keys_of(other, b"salt").keys);
+    }
+    for (password, key) in [("one", Some(0)), ("two", Some(1)), ("three", Some(2)), ("four", None)]
+    {
+        let mut server = exchange(Mechanism::ScramSha256);
+        let client = Client::new("n,a=boss,", password);
+        let expected = key.map_or(Step::Failure(Failure::Credentials), |key| {
+            let authorization = Some("boss".into());
+            let (name, keys) = ("a,b=c@example.org".into(), keys.keys[key].clone());
+            Step::Ask(Question::Proof { authorization, name, keys })
+        });
+        assert_eq!(client.log_in(&mut server, keys.clone()), expected, "{password}");
+    }
+    // Nobody has such keys.
+    let mut server = exchange(Mechanism::ScramSha256);
+    let nobody = AccountKeys { keys: Vec::new(), ..keys };
+    let step = Client::new("n,,", "one").log_in(&mut server, nobody);
+    assert_eq!(step, Step::Failure(Failure::Credentials));
+}
+
+#[test]
+fn password_for_scram_is_prepared() {
+    let mut server = exchange(Mechanism::ScramSha256);
+    let step = Client::new("n,,", "p IX").log_in(&mut server, keys_of("p\u{a0}\u{2168}", b"salt"));
+    assert!(matches!(step, Step::Ask(Question::Proof { .. })), "{step:?}");
+}
+
+/// RFC 5802 §6, RFC 9266.
+#[test]
+fn scram_is_bound_to_its_connection_as_client_and_server_can() {
+    let exporter = ChannelBinding([7; 32]);
+    let with = |mechanism, binding: Option<&ChannelBinding>| {
+        Exchange::new(mechanism, "nonce".into(), binding.cloned())
+    };
+    let client = |header, binding: &[u8]| Client {
+        binding: binding.to_vec(),
+        ..Client::new(header, "pencil")
+    };
+    use Mechanism::{ScramSha256 as Bare, ScramSha256Plus as Plus};
+    let refused = Step::Failure(Failure::ChannelBinding);
+    let wrong = Step::Failure(Failure::Credentials);
+    for (mechanism, server, client, expected) in [
+        (Plus, Some(&exporter), client("p=tls-exporter,,", &[7; 32]), None),
+        (Plus, Some(&exporter), client("p=tls-exporter,,", &[8; 32]), Some(&wrong)),
+        (Plus, Some(&exporter), client("p=tls-exporter,,", &[]), Some(&wrong)),
+        (Plus, Some(&exporter), client("p=tls-unique,,", &[7; 32]), Some(&refused)),
+        (Plus, Some(&exporter), client("n,,", &[]), Some(&refused)),
+        (Bare, Some(&exporter), client("n,,", &[]), None),
+        (Bare, Some(&exporter), client("n,,", &[7; 32]), Some(&wrong)),
+        // The client was made to believe that there is no -PLUS.
+        (Bare, Some(&exporter), client("y,,", &[]), Some(&refused)),
+        (Bare, None, client("y,,", &[]), None),
+        (Bare, None, client("p=tls-exporter,,", &[7; 32]), Some(&refused)),
+    ] {
+        let step = client.log_in(&mut with(mechanism, server), keys_of("pencil", b"salt"));
+        match expected {
+            Some(expected) => assert_eq!(&step, expected, "{mechanism:?} {}", client.header),
+            None => assert!(matches!(step, Step::Ask(Question::Proof { .. })), "{step:?}"),
+        }
+    }
+    let offered = |binding| Mechanism::offered(binding).map(Mechanism::name).collect::<Vec<_>>();
+    assert_eq!(offered(None), ["SCRAM-SHA-256", "OAUTHBEARER", "PLAIN", "LOGIN"]);
+    assert_eq!(offered(Some(&exporter))[0], "SCRAM-SHA-256-PLUS");
+}
+
+#[test]
+fn scram_refuses_malformed_messages() {
+    for first in [
+        "",
+        "n",
+        "n,,",
+        "n,,n=,r=x",
+        "n,,n=user",
+        "n,,r=x,n=user",
+        "n,,n=user,r=",
+        "n,,n=us=er,r=x",
+        "n,,n=us=2cer,r=x",
+        "n,,m=ext,n=user,r=x",
+        "n,x=1,n=user,r=x",
+        "x,,n=user,r=x",
+        "n,,n=user,r=\u{e9}",
+        "n,a=,n=user,r=x",
+    ] {
+        let step = exchange(Mechanism::ScramSha256).begin(Some(first.as_bytes()));
+        assert_eq!(step, Step::Failure(Failure::Malformed), "{first}");
+    }
+    let good = Client::new("n,,", "pencil");
+    let keys = keys_of("pencil", b"salt");
+    for change in [
+        |last: &str| last.replace(",p=", ",q="),
+        |last: &str| last.replace("c=biws", "c=eSws"),
+        |last: &str| last.replace("r=fyko", "r=fykO"),
+        |last: &str| format!("{last}="),
+        |last: &str| last[..last.len() - 8].to_owned(),
+        |_: &str| String::new(),
+    ] {
+        let mut server = exchange(Mechanism::ScramSha256);
+        drop(server.begin(Some(&good.first())));
+        let Step::Challenge(challenge) = server.challenge_with(keys.clone()) else { panic!() };
+        let last = String::from_utf8(good.last(&challenge)).unwrap();
+        let step = server.respond(change(&last).as_bytes());
+        assert_eq!(step, Step::Failure(Failure::Credentials), "{}", change(&last));
+        // An exchange that failed is over.
+        assert_eq!(server.respond(last.as_bytes()), Step::Failure(Failure::Malformed));
+    }
+}
+
+/// RFC 7628 §4.1, §4.3.
+#[test]
+fn bearer_exchanges_of_rfc_7628() {
+    let first = b"n,a=user@example.com,\x01host=server.example.com\x01port=143\x01\
+                  auth=Bearer vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==\x01\x01";
+    let mut bearer = exchange(Mechanism::OAuthBearer);
+    let question = Question::Token {
+        authorization: Some("user@example.com".into()),
+        token: "vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==".into(),
+    };
+    assert_eq!(bearer.begin(Some(first)), Step::Ask(question));
+    assert_eq!(bearer.accept(), Step::Success(None));
+    // The failure is told in a challenge, which the client answers.
+    let mut bearer = exchange(Mechanism::OAuthBearer);
+    drop(bearer.begin(Some(first)));
+    let Step::Challenge(error) = bearer.reject() else { panic!() };
+    let error: serde_json::Value = serde_json::from_slice(&error).unwrap();
+    assert_eq!(error["status"], "invalid_token");
+    assert_eq!(bearer.respond(b"\x01"), Step::Failure(Failure::Credentials));
+    // The client asks how to get a token.
+    let mut bearer = exchange(Mechanism::OAuthBearer);
+    let step = bearer.begin(Some(b"n,a=user@example.com,\x01host=x\x01auth=\x01\x01"));
+    assert!(matches!(step, Step::Challenge(_)), "{step:?}");
+    assert_eq!(bearer.respond(b"\x01"), Step::Failure(Failure::Credentials));
+}
+
+#[test]
+fn bearer_refuses_malformed_responses() {
+    for response in [
+        "",
+        "\u{1}",
+        "n,,",
+        "n,,\u{1}\u{1}",
+        "n,,\u{1}auth=Bearer x\u{1}",
+        "n,,\u{1}auth=Bearer \u{1}\u{1}",
+        "n,,\u{1}auth=Basic x\u{1}\u{1}",
+        "n,,\u{1}auth=Bearer x\u{1}auth=Bearer y\u{1}\u{1}",
+        "n,,\u{1}=x\u{1}auth=Bearer x\u{1}\u{1}",
+        "p=tls-exporter,,\u{1}auth=Bearer x\u{1}\u{1}",
+    ] {
+        let step = exchange(Mechanism::OAuthBearer).begin(Some(response.as_bytes()));
+        assert_eq!(step, Step::Failure(Failure::Malformed), "{}", response.escape_debug());
+    }
+}
+
+#[test]
+fn mechanisms_are_found_by_name() {
+    assert_eq!(Mechanism::named("plain"), Some(Mechanism::Plain));
+    assert_eq!(Mechanism::named("DIGEST-MD5"), None);
+    for mechanism in Mechanism::ALL {
+        assert_eq!(Mechanism::named(mechanism.name()), Some(mechanism));
+    }
+}
+
+#[test]
+fn credentials_are_not_in_debug_output() {
+    let mut plain = exchange(Mechanism::Plain);
+    let step = plain.begin(Some(b"\0tim\0tanstaaf"));
+    assert_eq!(
+        format!("{step:?} {plain:?}"),
+        "Ask(Password(..)) Exchange { mechanism: Plain, .. }"
+    );
+    let keys = keys_of("pencil", b"salt");
+    assert_eq!(format!("{keys:?} {:?}", keys.keys[0]), "AccountKeys(1 keys) ScramKeys(..)");
+    assert_eq!(format!("{:?}", ChannelBinding([1; 32])), "ChannelBinding(..)");
+}
+
+proptest! {
+    #[test]
+    fn any_name_and_password_pass_through_plain(name in "[^\\x00]{1,40}", secret in "[^\\x00]{1,40}") {
+        let response = format!("\0{name}\0{secret}");
+        let step = exchange(Mechanism::Plain).begin(Some(response.as_bytes()));
+        prop_assert_eq!(step, password(None, &name, &secret));
+    }
+}
