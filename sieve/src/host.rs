@@ -119,6 +119,12 @@ pub trait World {
         Ok(None)
     }
 
+    /// Returns whether the site forbids scripts to add or delete fields of a name, beside
+    /// [`PROTECTED_FIELDS`](crate::PROTECTED_FIELDS).
+    fn is_protected_field(&self, _name: &str) -> bool {
+        false
+    }
+
     /// Returns whether an external list exists (RFC 6134 §2.6).
     ///
     /// # Errors
