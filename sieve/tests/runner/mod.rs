@@ -1,0 +1,4 @@
+//! Runs the conformance cases.
+
+pub mod case;
+pub mod words;
