@@ -21,6 +21,7 @@ mod message;
 mod options;
 mod outcome;
 mod plan;
+mod run;
 mod span;
 mod vacation;
 
@@ -45,5 +46,6 @@ pub use plan::{
     MessageEdits, NotifyIntent, PartReplacement, Plan, RedirectIntent, RedirectTarget, Target,
     VacationBody, VacationIntent, Version,
 };
+pub use run::run;
 pub use span::{LineIndex, Position, Span};
 pub use vacation::{Period, VacationHandle};
