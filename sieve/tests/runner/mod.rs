@@ -1,4 +1,8 @@
 //! Runs the conformance cases.
 
 pub mod case;
+pub mod plan;
+pub mod run;
+pub mod version;
 pub mod words;
+pub mod world;
