@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use restante_sieve::ir::{DeliverByMode, Location};
 use restante_sieve::{
     AddressSpec, CompileOptions, DeliverByParameter, DsnParameters, DupKey, Envelope, Extension,
-    HostError, MailboxRef, MailboxSelector, RunLimits, Scan, Script, World,
+    HostError, MailboxRef, MailboxSelector, MissingRequire, RunLimits, Scan, Script, World,
 };
 
 use super::words::Line;
@@ -267,6 +267,7 @@ pub fn options(lines: &[Line]) -> Result<(CompileOptions, RunLimits), String> {
             }
             "notify-scheme" => compile.notify_schemes.push(line.argument(0)?.to_owned()),
             "protected" => compile.protected_fields.push(line.argument(0)?.to_owned()),
+            "lenient" => compile.missing_require = MissingRequire::Warning,
             "compile" => compile.limits = limit(&compile.limits, line)?,
             "run" => run = limit(&run, line)?,
             _ => return Err(line.unknown()),
