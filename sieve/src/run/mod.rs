@@ -31,8 +31,6 @@ mod redirect;
 mod spam;
 mod strings;
 mod test;
-#[cfg(test)]
-mod tests;
 mod vacation;
 
 use std::collections::HashMap;

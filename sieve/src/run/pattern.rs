@@ -71,13 +71,13 @@ impl Pattern {
         loop {
             fuel.bytes(1)?;
             match self.tokens.get(next) {
-                Some(Token::Any) => {
+                Some(Token::Any) if subject.is_boundary(at) => {
                     last_any = Some((next, captures.len()));
                     captures.push(at..at);
                     next += 1;
                     continue;
                 }
-                Some(Token::One) if at < text.len() => {
+                Some(Token::One) if at < text.len() && subject.is_boundary(at) => {
                     let end = subject.end_of_char(at);
                     captures.push(at..end);
                     at = end;
@@ -103,8 +103,7 @@ impl Pattern {
             next = token + 1;
         }
         let source = |range: &Range<usize>| {
-            let start = subject.source_offset(range.start);
-            start..subject.source_offset(range.end).max(start)
+            subject.source_offset(range.start)..subject.source_offset(range.end)
         };
         Ok(Some(captures.iter().map(source).collect()))
     }
@@ -164,11 +163,19 @@ impl<'a> Subject<'a> {
         end
     }
 
-    /// Returns the offset in the text. Inside a character it is the end of the character.
+    /// Returns whether no character of the text is cut here: a wildcard captures whole characters.
+    fn is_boundary(&self, at: usize) -> bool {
+        match &self.origins {
+            Some(origins) => {
+                at == 0 || at >= origins.len() || origins.get(at - 1) != origins.get(at)
+            }
+            None => true,
+        }
+    }
+
+    /// Returns the offset in the text.
     fn source_offset(&self, at: usize) -> usize {
         let Some(origins) = &self.origins else { return at };
-        let is_inside = at > 0 && origins.get(at - 1) == origins.get(at);
-        let at = if is_inside { self.end_of_char(at) } else { at };
         origins.get(at).map_or(self.source_len, |&offset| offset as usize)
     }
 }

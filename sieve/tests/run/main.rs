@@ -1,0 +1,16 @@
+//! Tests of the interpreter.
+
+#![allow(clippy::needless_pass_by_value, reason = "trees are made where they are used")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod actions;
+mod base;
+mod bounds;
+mod build;
+mod edits;
+mod extensions;
+mod laws;
+mod messages;
+mod variables;
