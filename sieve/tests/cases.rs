@@ -1,6 +1,7 @@
 //! Conformance cases, in `cases/`, one file a case.
 
 mod runner;
+mod support;
 
 use std::path::Path;
 

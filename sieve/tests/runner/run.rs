@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use restante_sieve::{
-    Checked, CompileOptions, Diagnostic, Identity, Input, LineIndex, MessageEdits, MessageView,
-    Outcome, Plan, Position, RunLimits, Script, Severity, Version, run,
+    AddressSpec, Checked, CompileOptions, Diagnostic, Identity, Input, LineIndex, MessageEdits,
+    MessageView, Outcome, Plan, Position, RunLimits, Script, Severity, Version, run,
 };
 
 use super::case::{Case, Goal, Step, VersionText};
@@ -13,12 +13,12 @@ use super::plan::{PlanLine, is_equal, lines, normalise};
 use super::version;
 use super::words::Line;
 use super::world::{CaseWorld, envelope, options};
+use crate::support::TestMessage;
 
-/// What is tested beside [`run`]: the checker, and the parser of messages.
+/// What is tested beside [`run`].
 #[derive(Clone, Copy)]
 pub struct Engine {
     pub check: fn(&[u8], &CompileOptions) -> Checked,
-    pub view: fn(&[u8]) -> Box<dyn MessageView>,
 }
 
 /// Returns the failures of a case.
@@ -95,24 +95,23 @@ impl<'a> Runner<'a> {
         if actual == *expected { Ok(()) } else { Err(at(format!("is {actual}"))) }
     }
 
-    fn run(&self, step: &Step, script: &Script) -> Result<(Outcome, Box<dyn MessageView>), String> {
-        let mut world = CaseWorld::parse(&step.world)?;
-        world.notify_schemes.clone_from(&self.compile.notify_schemes);
-        world.protected.clone_from(&self.compile.protected_fields);
+    fn run(&self, step: &Step, script: &Script) -> Result<(Outcome, TestMessage), String> {
+        let CaseWorld { mut host, separators } = CaseWorld::parse(&step.world)?;
+        host.protected_fields.clone_from(&self.compile.protected_fields);
         for (location, name, source) in &self.case.includes {
             if let Some(script) = (self.engine.check)(source, &self.compile).script {
-                world.scripts.push((*location, name.clone(), Arc::new(script)));
+                host.scripts.insert((*location, name.clone()), Arc::new(script));
             }
         }
-        let message = (self.engine.view)(&step.message);
+        let message = TestMessage::new(step.message.as_slice());
         let envelope = envelope(&step.envelope)?;
         let identity = Identity {
-            addresses: &world.identity,
+            addresses: &[AddressSpec::new("me", "example.org")],
             display_name: Some("Me"),
-            separators: &world.separators,
+            separators: &separators,
         };
-        let input = Input { message: &*message, envelope: &envelope, identity: &identity };
-        let outcome = run(script, &input, &world, &self.limits, None);
+        let input = Input { message: &message, envelope: &envelope, identity: &identity };
+        let outcome = run(script, &input, &host, &self.limits, None);
         let broken = outcome.plan.violations();
         if !broken.is_empty() {
             return Err(format!("the plan breaks laws: {}", broken.join(", ")));
@@ -158,7 +157,7 @@ impl<'a> Runner<'a> {
             return Err(format!("the plan is {}", text(&actual)));
         }
         for (expected, actual) in expected.iter().zip(&actual) {
-            self.compare_version(expected, actual, &outcome.plan, &*message)?;
+            self.compare_version(expected, actual, &outcome.plan, &message)?;
             self.compare_handle(expected, actual)?;
         }
         Ok(())

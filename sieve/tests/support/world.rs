@@ -29,6 +29,8 @@ pub struct TestWorld {
     pub environment: HashMap<String, String>,
     pub scan: Scan,
     pub protected_fields: Vec<String>,
+    /// By URI and name in lower case. Without an entry `online` is `maybe`.
+    pub notify_capabilities: HashMap<(String, String), String>,
     /// Every question about the store fails.
     pub is_broken: bool,
 }
@@ -46,6 +48,7 @@ impl Default for TestWorld {
             environment: HashMap::new(),
             scan: Scan::default(),
             protected_fields: Vec::new(),
+            notify_capabilities: HashMap::new(),
             is_broken: false,
         };
         world.add_mailbox("INBOX").is_inbox = true;
@@ -149,12 +152,32 @@ impl World for TestWorld {
     }
 
     fn can_notify(&self, uri: &str) -> bool {
-        uri.starts_with("mailto:")
+        let parts = uri.split_once(':');
+        parts.is_some_and(|(scheme, rest)| scheme.eq_ignore_ascii_case("mailto") && is_mailto(rest))
     }
 
     fn notify_capability(&self, uri: &str, capability: &str) -> Option<String> {
-        (uri.starts_with("mailto:") && capability == "online").then(|| "maybe".to_owned())
+        let capability = capability.to_lowercase();
+        let is_default = self.can_notify(uri) && capability == "online";
+        let known = self.notify_capabilities.get(&(uri.to_owned(), capability)).cloned();
+        known.or_else(|| is_default.then(|| "maybe".to_owned()))
     }
+}
+
+/// Returns whether the rest of a mailto URI is well formed and names a recipient (RFC 6068 §2).
+fn is_mailto(rest: &str) -> bool {
+    let is_character = |c: char| c.is_ascii_graphic() && !"\"<>[\\]^`{|}#".contains(c);
+    let is_escape = |after: &str| {
+        after.len() >= 2 && after.bytes().take(2).all(|byte| byte.is_ascii_hexdigit())
+    };
+    let is_address =
+        |text: &str| matches!(text.split_once('@'), Some((l, d)) if l != "" && d != "");
+    let (to, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let has_recipient = match to {
+        "" => query.split('&').any(|field| field.to_lowercase().starts_with("to=")),
+        _ => to.split(',').all(is_address),
+    };
+    has_recipient && rest.chars().all(is_character) && rest.split('%').skip(1).all(is_escape)
 }
 
 /// A message from `you@example.com` to `me@example.org` and for whom it is filtered.
