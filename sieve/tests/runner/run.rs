@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use restante_sieve::{
-    AddressSpec, Checked, CompileOptions, Diagnostic, Identity, Input, LineIndex, MessageEdits,
-    MessageView, Outcome, Plan, Position, RunLimits, Script, Severity, Version, run,
+    AddressSpec, CompileOptions, Diagnostic, Identity, Input, LineIndex, MessageEdits, MessageView,
+    Outcome, Plan, Position, RunLimits, Script, Severity, Version, check, run,
 };
 
 use super::case::{Case, Goal, Step, VersionText};
@@ -15,15 +15,9 @@ use super::words::Line;
 use super::world::{CaseWorld, envelope, options};
 use crate::support::TestMessage;
 
-/// What is tested beside [`run`].
-#[derive(Clone, Copy)]
-pub struct Engine {
-    pub check: fn(&[u8], &CompileOptions) -> Checked,
-}
-
 /// Returns the failures of a case.
-pub fn failures(case: &Case, engine: Engine) -> Vec<String> {
-    match Runner::new(case, engine) {
+pub fn failures(case: &Case) -> Vec<String> {
+    match Runner::new(case) {
         Ok(mut runner) => runner.failures(),
         Err(error) => vec![error],
     }
@@ -31,7 +25,6 @@ pub fn failures(case: &Case, engine: Engine) -> Vec<String> {
 
 struct Runner<'a> {
     case: &'a Case,
-    engine: Engine,
     compile: CompileOptions,
     limits: RunLimits,
     /// The handles of `:tracked` labels.
@@ -39,9 +32,9 @@ struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
-    fn new(case: &'a Case, engine: Engine) -> Result<Self, String> {
+    fn new(case: &'a Case) -> Result<Self, String> {
         let (compile, limits) = options(&case.options)?;
-        Ok(Self { case, engine, compile, limits, tracked: BTreeMap::new() })
+        Ok(Self { case, compile, limits, tracked: BTreeMap::new() })
     }
 
     fn failures(&mut self) -> Vec<String> {
@@ -52,7 +45,7 @@ impl<'a> Runner<'a> {
             }
             return failures;
         };
-        let checked = (self.engine.check)(source, &self.compile);
+        let checked = check(source, &self.compile);
         let index = LineIndex::new(source);
         let may_fail = self.case.steps.iter().any(may_fail);
         if let Some(expected) = &self.case.check {
@@ -82,7 +75,7 @@ impl<'a> Runner<'a> {
         source.extend_from_slice(b" { discard; }\n");
         let at =
             |what: String| format!("line {}: {}: {what}", step.line, String::from_utf8_lossy(test));
-        let checked = (self.engine.check)(&source, &self.compile);
+        let checked = check(&source, &self.compile);
         let index = LineIndex::new(&source);
         let Some(script) = checked.script else {
             return Err(at(format!("errors: {}", errors(&checked.diagnostics, &index))));
@@ -99,7 +92,7 @@ impl<'a> Runner<'a> {
         let CaseWorld { mut host, separators } = CaseWorld::parse(&step.world)?;
         host.protected_fields.clone_from(&self.compile.protected_fields);
         for (location, name, source) in &self.case.includes {
-            if let Some(script) = (self.engine.check)(source, &self.compile).script {
+            if let Some(script) = check(source, &self.compile).script {
                 host.scripts.insert((*location, name.clone()), Arc::new(script));
             }
         }
