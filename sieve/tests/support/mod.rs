@@ -4,7 +4,7 @@
 //! - [`TestWorld`] answers what a test tells it to.
 //! - [`TestInput`] holds a message with its envelope and the owner of the script.
 
-#![allow(dead_code, reason = "every test binary uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "every test binary uses a part of it")]
 
 mod message;
 mod world;
