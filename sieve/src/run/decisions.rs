@@ -243,8 +243,8 @@ impl Run<'_> {
 fn is_same(a: &Target, b: &Target) -> bool {
     match (a, b) {
         (Target::Inbox, Target::Inbox) => true,
-        (Target::Mailbox { id: a, .. }, Target::Mailbox { id: b, .. }) => a == b,
-        (Target::Create { name: a, .. }, Target::Create { name: b, .. }) => a == b,
+        (Target::Mailbox { id: a, .. }, Target::Mailbox { id: b, .. })
+        | (Target::Create { name: a, .. }, Target::Create { name: b, .. }) => a == b,
         _ => false,
     }
 }

@@ -123,7 +123,8 @@ impl Run<'_> {
         let mut values = Vec::new();
         for index in lines {
             let line = self.message.lines().get(*index);
-            let Some((_, value)) = line.and_then(|line| self.message.line(line)) else { continue };
+            let Some(field) = line.and_then(|line| self.message.line(line)) else { continue };
+            let value = field.value;
             self.fuel.bytes(value.len())?;
             let text: String =
                 String::from_utf8_lossy(&value).chars().filter(|c| !"\r\n".contains(*c)).collect();
