@@ -1,11 +1,10 @@
-//! A Sieve engine (RFC 5228 and its extensions), of which there are only the types so far: the
-//! checker and the interpreter are missing.
+//! A Sieve engine (RFC 5228 and its extensions). The checker is missing so far.
 //!
 //! Stages, each a function of its input:
 //!
 //! 1. Check: the bytes of a script become a [`Script`], or [`Diagnostic`]s: all of them at once,
 //!    each with its place ([`options`](CompileOptions)).
-//! 2. Run: a [`Script`] and a message become a [`Plan`] ([`Outcome`]).
+//! 2. [`run()`]: a [`Script`] and a message become a [`Plan`] ([`Outcome`]).
 //! 3. The host carries out the plan, all of it or nothing.
 //!
 //! The engine reads no file, opens no connection, reads no clock and writes no message: what it

@@ -52,6 +52,9 @@ use crate::span::Span;
 /// checker stay far below it.
 const MAX_DEPTH: u16 = 400;
 
+/// Warnings that an outcome holds.
+const MAX_WARNINGS: usize = 100;
+
 type Result<T> = std::result::Result<T, RuntimeErrorKind>;
 
 /// Runs a script on a message. An error is in the outcome, and the plan is then to keep the
@@ -204,7 +207,9 @@ impl Run<'_> {
         if let Some(trace) = &mut self.trace {
             trace.warning(&warning);
         }
-        self.warnings.push(warning);
+        if self.warnings.len() < MAX_WARNINGS {
+            self.warnings.push(warning);
+        }
     }
 
     fn trace_assignment(&mut self, name: &str, value: &str) {
