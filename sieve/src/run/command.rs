@@ -32,7 +32,7 @@ impl Run<'_> {
             CommandKind::Return => Flow::Return,
             CommandKind::Break { loops } => Flow::Break(*loops),
             CommandKind::ForEveryPart { block } => self.for_every_part(frame, block)?,
-            CommandKind::Include(include) => self.include(include)?,
+            CommandKind::Include(include) => self.include(frame, include)?,
             kind => {
                 self.action(frame, kind)?;
                 Flow::Next

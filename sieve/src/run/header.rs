@@ -46,15 +46,14 @@ impl<'a> Run<'a> {
 
     /// Returns the parts whose headers a test looks at.
     fn scope(&mut self, frame: &Frame<'_>, scope: Option<MimeScope>) -> Result<Vec<NodeId>> {
-        let root = self.message.root();
-        let current = frame.part.unwrap_or(root);
+        let current = self.current_part(frame);
         Ok(match scope {
-            None => vec![root],
+            None => vec![self.seen_message(frame)],
             Some(MimeScope::Part) => vec![current],
             Some(MimeScope::AnyChild) => {
                 let all = self.message.all();
                 self.fuel.bytes(all.len().saturating_mul(FIELD_COST))?;
-                std::iter::once(current).chain(self.message.inside(current)).collect()
+                self.message.with_inside(current)
             }
         })
     }

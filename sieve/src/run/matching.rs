@@ -131,6 +131,22 @@ impl Run<'_> {
         self.matches_any_of(frame, &matcher, values)
     }
 
+    /// Returns whether something that the host may know matches. What is not known makes the test
+    /// false, also with `:count`; the empty string does not count (RFC 5183 §4, RFC 5435 §5).
+    pub(super) fn matches_known(
+        &mut self,
+        frame: &mut Frame<'_>,
+        comparison: &Comparison,
+        value: Option<String>,
+    ) -> Result<bool> {
+        let Some(value) = value else { return Ok(false) };
+        let counts = matches!(comparison.match_type, MatchType::Count(_));
+        match counts && value.is_empty() {
+            true => self.matches_any(frame, comparison, &[]),
+            false => self.matches_any(frame, comparison, &[Cow::Owned(value)]),
+        }
+    }
+
     /// Returns whether one of the values matches, or their number does, with prepared keys.
     pub(super) fn matches_any_of(
         &mut self,

@@ -135,6 +135,11 @@ impl<'a> MessageState<'a> {
         rest.iter().copied().take_while(|&one| self.is_inside(one, node)).collect()
     }
 
+    /// Returns a part and the parts inside it, depth first.
+    pub(super) fn with_inside(&self, node: NodeId) -> Vec<NodeId> {
+        std::iter::once(node).chain(self.inside(node)).collect()
+    }
+
     fn is_inside(&self, node: NodeId, outer: NodeId) -> bool {
         let mut parent = self.parent(node);
         // A parent always comes before its parts, so that this ends.
@@ -239,8 +244,8 @@ impl<'a> MessageState<'a> {
         }
     }
 
-    /// Removes lines of the header for which a function returns true. It is called once for each, in
-    /// order.
+    /// Removes lines of the header for which a function returns true. It is called once for each,
+    /// in order.
     pub(super) fn remove_lines(&mut self, mut is_removed: impl FnMut(usize) -> bool) {
         let Some(level) = self.levels.last_mut() else { return };
         let before = level.lines.len();

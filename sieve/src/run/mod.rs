@@ -80,6 +80,7 @@ pub fn run(
             None => None,
         },
         fuel: Fuel::new(limits.fuel),
+        main_script: *script.source_hash(),
         script_name: None,
         span: Span::default(),
         depth: 0,
@@ -97,7 +98,7 @@ pub fn run(
         include_stack: Vec::new(),
         warnings: Vec::new(),
     };
-    let result = run.script(script).and_then(|_| run.finish());
+    let result = run.script(script, None).and_then(|_| run.finish());
     let error = result.as_ref().err().cloned();
     Outcome {
         plan: result.unwrap_or_else(|_| Plan::keep_only()),
@@ -114,6 +115,8 @@ struct Run<'a> {
     limits: &'a RunLimits,
     trace: Option<&'a mut dyn Trace>,
     fuel: Fuel,
+    /// The hash of the script that was run first.
+    main_script: [u8; 32],
     /// The included script that runs.
     script_name: Option<String>,
     /// The command or test that runs. After an error it stays at the one that failed.
@@ -150,6 +153,8 @@ struct Frame<'s> {
     locals: Vec<Option<String>>,
     /// Match variables.
     captures: Vec<String>,
+    /// The part that is the message for this script, if it was included in a loop (RFC 6609 §3.5).
+    message: Option<NodeId>,
     /// The current part of `foreverypart`.
     part: Option<NodeId>,
 }
@@ -166,19 +171,29 @@ enum Flow {
 }
 
 impl Run<'_> {
-    /// Runs a script with variables of its own.
-    fn script(&mut self, script: &Script) -> Result<Flow> {
+    /// Runs a script with variables of its own. A part can take the place of the message.
+    fn script(&mut self, script: &Script, message: Option<NodeId>) -> Result<Flow> {
         let locals = script.variables().len();
         self.count_variables(locals)?;
         self.fuel.bytes(locals)?;
         let mut frame =
-            Frame { script, locals: vec![None; locals], captures: Vec::new(), part: None };
+            Frame { script, locals: vec![None; locals], captures: Vec::new(), message, part: None };
         let flow = self.block(&mut frame, script.commands())?;
         self.variables = self.variables.saturating_sub(locals);
         Ok(match flow {
             Flow::Stop => Flow::Stop,
             Flow::Next | Flow::Break(_) | Flow::Return => Flow::Next,
         })
+    }
+
+    /// Returns the current part, or what the script sees as the message.
+    fn current_part(&self, frame: &Frame<'_>) -> NodeId {
+        frame.part.unwrap_or_else(|| self.seen_message(frame))
+    }
+
+    /// Returns what the script sees as the message.
+    fn seen_message(&self, frame: &Frame<'_>) -> NodeId {
+        frame.message.unwrap_or_else(|| self.message.root())
     }
 
     /// Runs something that is inside a block or a test.

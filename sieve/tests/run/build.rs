@@ -28,7 +28,9 @@ pub fn script(commands: Vec<CommandKind>) -> Script {
         })
         .collect();
     variables.push(Variable { scope: Scope::Environment, name: "name".to_owned() });
-    Script::new(b"", ExtensionSet::all(), variables, self::commands(commands))
+    // The source of a script tells it from others.
+    let source = format!("{commands:?}");
+    Script::new(source.as_bytes(), ExtensionSet::all(), variables, self::commands(commands))
 }
 
 pub fn commands(kinds: Vec<CommandKind>) -> Vec<Command> {

@@ -204,6 +204,13 @@ fn the_environment_is_the_hosts() {
         comparison: comparison(MatchType::Contains, &[""]),
     };
     assert!(holds_in(&world, phase("Phase")) && !holds_in(&world, phase("domain")));
+    world.environment.insert("remote-host".into(), String::new());
+    let count = |item| TestKind::Environment {
+        item: text(item),
+        comparison: numeric(MatchType::Count(Relation::Eq), &["0"]),
+    };
+    assert!(holds_in(&world, count("remote-host")) && !holds_in(&world, count("domain")));
+    assert!(!holds_in(&world, count("phase")));
 }
 
 #[test]

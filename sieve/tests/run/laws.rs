@@ -145,7 +145,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_outcome_keeps_the_laws(script in scripts(), message in messages(), fuel in 0_u64..5000) {
+    fn every_outcome_keeps_the_laws(
+        script in scripts(),
+        message in messages(),
+        fuel in 0_u64..5000,
+    ) {
         let limits = RunLimits { fuel, ..RunLimits::default() };
         let input = TestInput { limits, ..TestInput::new(message) };
         let world = TestWorld::with_mailboxes(&["Lists"]);

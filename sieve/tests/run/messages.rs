@@ -183,6 +183,31 @@ fn inner_loops_run_over_the_parts_inside() {
 }
 
 #[test]
+fn an_included_script_sees_the_current_part_as_the_message() {
+    use restante_sieve::ir::SizeLimit;
+    let is_html = mime_header("Content-Type", MimeOption::Subtype, MimeScope::Part, "html");
+    let raw = |key| crate::build::test(body(BodyTransform::Raw, MatchType::Contains, key));
+    let header = |name| TestKind::Exists { fields: texts(&[name]), mime: None };
+    let seen = TestKind::AllOf(vec![
+        crate::build::test(header("Content-Disposition")),
+        crate::build::test(crate::build::not(header("Subject"))),
+        crate::build::test(TestKind::Size(SizeLimit::Under(200))),
+        raw("bye"),
+        crate::build::test(crate::build::not(body(BodyTransform::Raw, MatchType::Contains, "end"))),
+    ]);
+    let inner = vec![when(seen, vec![crate::build::create("seen")]), each(vec![note_type()])];
+    let mut world = TestWorld::default();
+    let key = (restante_sieve::ir::Location::Personal, "x".to_owned());
+    world.scripts.insert(key, std::sync::Arc::new(script(inner)));
+    let include = CommandKind::Include(crate::build::include("x"));
+    let commands = vec![each(vec![when(is_html, vec![include])])];
+    let mut values = Values::default();
+    let outcome = TestInput::new(NESTED).run_traced(&script(commands), &world, Some(&mut values));
+    assert_eq!((outcome.error, outcome.plan.actions.len()), (None, 1));
+    assert_eq!(values.0, ["html"]);
+}
+
+#[test]
 fn break_leaves_loops() {
     let leave =
         |loops| each(vec![each(vec![set(A, "1"), CommandKind::Break { loops }]), set(A, "2")]);
