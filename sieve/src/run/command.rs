@@ -126,6 +126,7 @@ impl Run<'_> {
         texts: &[StringExpr],
     ) -> Result<()> {
         let texts = self.expand_all(frame, texts)?;
+        self.fuel.bytes(self.flags.len().saturating_mul(8))?;
         let mut flags = match (operation, variable) {
             (FlagOperation::Set, _) => crate::flag::FlagSet::new(),
             (_, None) => self.flags.clone(),

@@ -31,6 +31,9 @@ const REGEX_SIZES: [(usize, usize); 4] =
 /// Units for compiling a regular expression, for each time that a byte is counted.
 const REGEX_COMPILE_UNITS: usize = 100;
 
+/// What a key costs for itself, in bytes.
+const KEY_COST: usize = 8;
+
 /// Whether a test sets match variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Captures {
@@ -67,6 +70,17 @@ pub(super) struct CompiledRegex {
     weight: usize,
 }
 
+impl Keys {
+    const fn len(&self) -> usize {
+        match self {
+            Self::Is(keys) | Self::Contains(keys) => keys.len(),
+            Self::Matches(keys) => keys.len(),
+            Self::Regex(keys) => keys.len(),
+            Self::Value(_, keys) | Self::Count(_, keys) | Self::List(keys) => keys.len(),
+        }
+    }
+}
+
 impl Matcher {
     /// Returns whether only the number of values counts.
     pub(super) const fn counts(&self) -> bool {
@@ -93,7 +107,7 @@ impl Run<'_> {
         keys: Vec<String>,
     ) -> Result<Matcher> {
         for key in &keys {
-            self.fuel.bytes(key.len())?;
+            self.fuel.bytes(key.len().saturating_add(KEY_COST))?;
         }
         let folded = |keys: &[String]| {
             keys.iter().map(|key| fold(comparator, key).into_owned()).collect::<Vec<_>>()
@@ -168,7 +182,7 @@ impl Run<'_> {
     /// Returns whether a number of values matches. False if the match type is not `:count`.
     pub(super) fn matches_count(&mut self, matcher: &Matcher, count: usize) -> Result<bool> {
         let Keys::Count(relation, keys) = &matcher.keys else { return Ok(false) };
-        self.fuel.step()?;
+        self.fuel.bytes(keys.len().saturating_mul(KEY_COST))?;
         let count = count.to_string();
         let holds = |key: &String| relation.holds(compare(matcher.comparator, &count, key));
         Ok(keys.iter().any(holds))
@@ -183,7 +197,7 @@ impl Run<'_> {
         value: &str,
         captures: Captures,
     ) -> Result<bool> {
-        self.fuel.bytes(value.len())?;
+        self.fuel.bytes(value.len().saturating_add(matcher.keys.len().saturating_mul(KEY_COST)))?;
         match &matcher.keys {
             Keys::Is(keys) => {
                 let value = fold(matcher.comparator, value);

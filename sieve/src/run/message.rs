@@ -309,6 +309,11 @@ impl<'a> MessageState<'a> {
         });
     }
 
+    /// Returns whether anything was done to the message.
+    pub(super) fn is_edited(&self) -> bool {
+        self.levels.iter().any(|level| level.is_edited)
+    }
+
     /// Returns what was done to the message, `None` if nothing was. `redirect` sends the message
     /// without enclosures (RFC 5703 §6).
     pub(super) fn edits(&self, with_enclosures: bool) -> Option<MessageEdits> {
