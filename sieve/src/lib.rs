@@ -1,9 +1,9 @@
-//! A Sieve engine (RFC 5228 and its extensions). The checker is missing so far.
+//! A Sieve engine (RFC 5228 and its extensions).
 //!
 //! Stages, each a function of its input:
 //!
-//! 1. Check: the bytes of a script become a [`Script`], or [`Diagnostic`]s: all of them at once,
-//!    each with its place ([`options`](CompileOptions)).
+//! 1. [`check()`]: the bytes of a script become a [`Script`], or [`Diagnostic`]s: all of them at once,
+//!    each with its place.
 //! 2. [`run()`]: a [`Script`] and a message become a [`Plan`] ([`Outcome`]).
 //! 3. The host carries out the plan, all of it or nothing.
 //!
@@ -11,20 +11,27 @@
 //! needs to know it asks through [`MessageView`] and [`World`].
 
 mod address;
+mod check;
 pub mod diagnostic;
+mod diagnostics;
 mod extension;
 mod flag;
 mod host;
 pub mod ir;
+mod lexer;
 mod message;
 mod options;
 mod outcome;
+mod parser;
+mod pattern;
 mod plan;
 mod run;
 mod span;
 mod vacation;
+mod vocabulary;
 
 pub use address::AddressSpec;
+pub use check::check;
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use extension::{Comparator, Extension, ExtensionSet};
 pub use flag::{FlagSet, is_flag};

@@ -11,14 +11,15 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use memchr::memmem;
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 
 use super::comparator::{compare, fold};
-use super::pattern::{Pattern, Subject};
+use super::wildcard::{Pattern, Subject};
 use super::{Frame, Result, Run};
 use crate::extension::Comparator;
 use crate::ir::{Comparison, MatchType, Relation};
 use crate::outcome::RuntimeErrorKind;
+use crate::pattern::{PatternError, compile};
 
 /// Regular expressions that a run keeps compiled.
 const MAX_CACHED_REGEXES: usize = 64;
@@ -64,7 +65,7 @@ enum Keys {
 #[derive(Debug)]
 pub(super) struct CompiledRegex {
     pattern: String,
-    ignores_case: bool,
+    comparator: Comparator,
     regex: Regex,
     /// How often a byte of a text is charged.
     weight: usize,
@@ -122,9 +123,8 @@ impl Run<'_> {
                 Keys::Matches(keys.iter().map(|key| Pattern::new(comparator, key)).collect())
             }
             MatchType::Regex => {
-                let ignores_case = comparator != Comparator::Octet;
                 let compiled: Result<_> =
-                    keys.into_iter().map(|key| self.regex(key, ignores_case)).collect();
+                    keys.into_iter().map(|key| self.regex(key, comparator)).collect();
                 Keys::Regex(compiled?)
             }
             MatchType::Value(relation) => Keys::Value(relation, keys),
@@ -268,40 +268,32 @@ impl Run<'_> {
     }
 
     /// Compiles a regular expression, or returns it if the run has it already.
-    fn regex(&mut self, pattern: String, ignores_case: bool) -> Result<Rc<CompiledRegex>> {
+    fn regex(&mut self, pattern: String, comparator: Comparator) -> Result<Rc<CompiledRegex>> {
         let is_known =
-            |one: &&Rc<CompiledRegex>| one.pattern == pattern && one.ignores_case == ignores_case;
+            |one: &&Rc<CompiledRegex>| one.pattern == pattern && one.comparator == comparator;
         if let Some(known) = self.regexes.iter().find(is_known) {
             return Ok(Rc::clone(known));
         }
         for (size, weight) in REGEX_SIZES {
             self.fuel.units(REGEX_COMPILE_UNITS.saturating_mul(weight) as u64)?;
-            let built = RegexBuilder::new(&pattern)
-                .case_insensitive(ignores_case)
-                .dot_matches_new_line(true)
-                .size_limit(size.min(self.limits.regex_program))
-                .dfa_size_limit(self.limits.regex_program)
-                .build();
-            let reason = match built {
+            let limit = size.min(self.limits.regex_program);
+            match compile(&pattern, comparator, limit) {
                 Ok(regex) => {
-                    let compiled = Rc::new(CompiledRegex { pattern, ignores_case, regex, weight });
+                    let compiled = Rc::new(CompiledRegex { pattern, comparator, regex, weight });
                     if self.regexes.len() >= MAX_CACHED_REGEXES {
                         self.regexes.clear();
                     }
                     self.regexes.push(Rc::clone(&compiled));
                     return Ok(compiled);
                 }
-                Err(regex::Error::CompiledTooBig(_)) if size < self.limits.regex_program => {
-                    continue;
-                }
-                Err(regex::Error::CompiledTooBig(_)) => "it is too large".to_owned(),
+                Err(PatternError::TooLarge) if size < self.limits.regex_program => {}
                 Err(error) => {
-                    let text = error.to_string();
-                    text.lines().last().unwrap_or_default().trim().to_owned()
+                    let reason = error.to_string();
+                    return Err(RuntimeErrorKind::BadRegex { pattern, reason });
                 }
-            };
-            return Err(RuntimeErrorKind::BadRegex { pattern, reason });
+            }
         }
-        Err(RuntimeErrorKind::BadRegex { pattern, reason: "it is too large".to_owned() })
+        let reason = PatternError::TooLarge.to_string();
+        Err(RuntimeErrorKind::BadRegex { pattern, reason })
     }
 }

@@ -5,7 +5,7 @@
 //! - The whole script runs before anything is done (RFC 5228 §2.10.6). An error drops every
 //!   decision, and the message is kept in the Inbox as it was received.
 //! - Work is bounded by [`fuel`], memory by [`RunLimits`], recursion by a depth.
-//! - The files: `command` and `test` dispatch; `strings`, `matching`, `pattern` and `comparator`
+//! - The files: `command` and `test` dispatch; `strings`, `matching`, `wildcard` and `comparator`
 //!   compare; `message` holds the message as the script has edited it; `decisions` holds the plan
 //!   and the conflicts of actions; the others are one group of commands or tests each.
 
@@ -26,12 +26,12 @@ mod matching;
 mod message;
 mod mime;
 mod notify;
-mod pattern;
 mod redirect;
 mod spam;
 mod strings;
 mod test;
 mod vacation;
+mod wildcard;
 
 use std::collections::HashMap;
 use std::rc::Rc;
