@@ -18,4 +18,5 @@ mod edits;
 mod extensions;
 mod laws;
 mod messages;
+mod scripts;
 mod variables;
