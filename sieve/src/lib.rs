@@ -1,11 +1,10 @@
-//! A Sieve engine (RFC 5228 and its extensions), without the interpreter, which is
-//! missing so far.
+//! A Sieve engine (RFC 5228 and its extensions).
 //!
 //! Stages, each a function of its input:
 //!
-//! 1. Check: the bytes of a script become a [`Script`], or [`Diagnostic`]s: all of them at once,
-//!    each with its place ([`check()`]).
-//! 2. Run: a [`Script`] and a message become a [`Plan`] ([`Outcome`]).
+//! 1. [`check()`]: the bytes of a script become a [`Script`], or [`Diagnostic`]s: all of them at once,
+//!    each with its place.
+//! 2. [`run()`]: a [`Script`] and a message become a [`Plan`] ([`Outcome`]).
 //! 3. The host carries out the plan, all of it or nothing.
 //!
 //! The engine reads no file, opens no connection, reads no clock and writes no message: what it

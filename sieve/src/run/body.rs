@@ -26,10 +26,10 @@ impl<'a> Run<'a> {
             BodyTransform::Raw | BodyTransform::Text => Vec::new(),
         };
         let nodes = match transform {
-            BodyTransform::Raw => vec![self.message.root()],
+            BodyTransform::Raw => vec![self.seen_message(frame)],
             BodyTransform::Content(_) | BodyTransform::Text => {
                 self.fuel.bytes(self.message.all().len().saturating_mul(16))?;
-                self.message.all().to_vec()
+                self.message.with_inside(self.seen_message(frame))
             }
         };
         let mut count = 0_usize;
@@ -54,11 +54,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn raw_body(&mut self, root: NodeId) -> Result<Cow<'a, str>> {
+    fn raw_body(&mut self, node: NodeId) -> Result<Cow<'a, str>> {
         let view = self.message.view();
-        let range = view.parts().first().map(|part| part.body.clone());
+        let part = self.message.received(node).map(|(_, part)| part);
+        let range = part.or(view.parts().first()).map(|part| part.body.clone());
         let body = range.and_then(|range| view.raw().get(range)).unwrap_or_default();
-        let text = match self.message.content(root) {
+        let text = match self.message.content(node) {
             NodeContent::Text(text) => Cow::Owned(text),
             NodeContent::Entity(text) => Cow::Owned(split_entity(&text).1.to_owned()),
             NodeContent::Received(_) | NodeContent::Multipart | NodeContent::Message => {

@@ -32,7 +32,7 @@ impl Run<'_> {
             CommandKind::Return => Flow::Return,
             CommandKind::Break { loops } => Flow::Break(*loops),
             CommandKind::ForEveryPart { block } => self.for_every_part(frame, block)?,
-            CommandKind::Include(include) => self.include(include)?,
+            CommandKind::Include(include) => self.include(frame, include)?,
             kind => {
                 self.action(frame, kind)?;
                 Flow::Next
@@ -126,6 +126,7 @@ impl Run<'_> {
         texts: &[StringExpr],
     ) -> Result<()> {
         let texts = self.expand_all(frame, texts)?;
+        self.fuel.bytes(self.flags.len().saturating_mul(8))?;
         let mut flags = match (operation, variable) {
             (FlagOperation::Set, _) => crate::flag::FlagSet::new(),
             (_, None) => self.flags.clone(),

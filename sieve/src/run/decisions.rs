@@ -6,12 +6,14 @@
 //!   delivery (RFC 5429 §2.4) fail the run when they are executed, in whichever order.
 //! - The implicit keep is decided at the end, with the flags and the version of then.
 
+use jiff::Timestamp;
+
 use super::{Result, Run};
 use crate::flag::FlagSet;
 use crate::ir::{RejectKind, StringExpr};
+use crate::message::PartId;
 use crate::outcome::{Place, RuntimeErrorKind, WarningKind};
 use crate::plan::{Action, DupKey, ImplicitKeep, MessageEdits, Plan, Target, Version};
-use jiff::Timestamp;
 
 /// What a run has decided so far.
 #[derive(Debug, Default)]
@@ -130,6 +132,7 @@ impl Run<'_> {
         new_flags: FlagSet,
     ) -> Result<()> {
         self.take(Kind::Delivery, name)?;
+        self.fuel.bytes(new_flags.len().saturating_mul(8))?;
         let version = self.version(true)?;
         let existing = self.decisions.actions.iter_mut().find_map(|action| match action {
             Action::Store { to, flags, message } if is_same(to, &target) => Some((flags, message)),
@@ -164,9 +167,13 @@ impl Run<'_> {
 
     /// Returns the version of the message as it is now.
     pub(super) fn version(&mut self, with_enclosures: bool) -> Result<Version> {
-        let lines = self.message.lines().len();
+        if !self.message.is_edited() {
+            return Ok(Version::Original);
+        }
+        let fields = self.message.view().fields(PartId::ROOT).len();
+        let lines = self.message.lines().len().saturating_add(fields);
         let added = self.added_header.saturating_add(self.replaced_body);
-        self.fuel.bytes(lines.saturating_add(added))?;
+        self.fuel.bytes(lines.saturating_mul(4).saturating_add(added))?;
         let Some(edits) = self.message.edits(with_enclosures) else {
             return Ok(Version::Original);
         };
@@ -243,8 +250,8 @@ impl Run<'_> {
 fn is_same(a: &Target, b: &Target) -> bool {
     match (a, b) {
         (Target::Inbox, Target::Inbox) => true,
-        (Target::Mailbox { id: a, .. }, Target::Mailbox { id: b, .. }) => a == b,
-        (Target::Create { name: a, .. }, Target::Create { name: b, .. }) => a == b,
+        (Target::Mailbox { id: a, .. }, Target::Mailbox { id: b, .. })
+        | (Target::Create { name: a, .. }, Target::Create { name: b, .. }) => a == b,
         _ => false,
     }
 }

@@ -80,8 +80,8 @@ impl Run<'_> {
                     for index in chosen {
                         let line = self.message.lines().get(index);
                         let line = line.and_then(|line| self.message.line(line));
-                        let Some((_, value)) = line else { continue };
-                        let value = decode(view, value);
+                        let Some(field) = line else { continue };
+                        let value = decode(view, field.value);
                         if self.matches_value(frame, &matcher, &value, Captures::Ignore)? {
                             removed.push(index);
                         }
@@ -117,12 +117,10 @@ impl Run<'_> {
     /// Returns the indices of the fields whose names satisfy a condition.
     pub(super) fn lines_where(&mut self, is_one: impl Fn(&[u8]) -> bool) -> Result<Vec<usize>> {
         self.fuel.bytes(self.message.lines().len().saturating_mul(16))?;
-        let named = self
-            .message
-            .lines()
-            .iter()
-            .enumerate()
-            .filter(|(_, line)| self.message.line(line).is_some_and(|(name, _)| is_one(&name)));
+        let named =
+            self.message.lines().iter().enumerate().filter(|(_, line)| {
+                self.message.line(line).is_some_and(|field| is_one(&field.name))
+            });
         Ok(named.map(|(index, _)| index).collect())
     }
 

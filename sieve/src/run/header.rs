@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::message::NodeId;
+use super::message::{FieldBytes, NodeId};
 use super::{Frame, Result, Run};
 use crate::ir::{FieldIndex, HeaderTest, MimeOption, MimeScope, StringExpr};
 use crate::message::{MessageView, ParameterisedValue};
@@ -26,7 +26,7 @@ impl<'a> Run<'a> {
         for node in self.scope(frame, scope)? {
             let count = self.message.field_count(node);
             self.fuel.bytes(count.saturating_mul(FIELD_COST).saturating_mul(names.len()))?;
-            for (name, value) in self.message.fields(node) {
+            for FieldBytes { name, value } in self.message.fields(node) {
                 for (number, one) in names.iter().enumerate() {
                     if name.eq_ignore_ascii_case(one.as_bytes()) {
                         self.fuel.bytes(value.len())?;
@@ -46,15 +46,14 @@ impl<'a> Run<'a> {
 
     /// Returns the parts whose headers a test looks at.
     fn scope(&mut self, frame: &Frame<'_>, scope: Option<MimeScope>) -> Result<Vec<NodeId>> {
-        let root = self.message.root();
-        let current = frame.part.unwrap_or(root);
+        let current = self.current_part(frame);
         Ok(match scope {
-            None => vec![root],
+            None => vec![self.seen_message(frame)],
             Some(MimeScope::Part) => vec![current],
             Some(MimeScope::AnyChild) => {
                 let all = self.message.all();
                 self.fuel.bytes(all.len().saturating_mul(FIELD_COST))?;
-                std::iter::once(current).chain(self.message.inside(current)).collect()
+                self.message.with_inside(current)
             }
         })
     }

@@ -3,8 +3,6 @@
 //!
 //! A message is never lost for want of a mailbox: the Inbox takes its place, with a warning.
 
-use std::borrow::Cow;
-
 use super::{Frame, Result, Run};
 use crate::host::{MailboxRef, MailboxSelector};
 use crate::ir::{Comparison, Fcc, MailboxArgument, StringExpr};
@@ -121,8 +119,7 @@ impl Run<'_> {
             Some(owner) => self.metadata_entry(owner.as_ref(), &entry)?,
             None => None,
         };
-        let values: Vec<_> = value.into_iter().map(Cow::Owned).collect();
-        self.matches_any(frame, comparison, &values)
+        self.matches_known(frame, comparison, value)
     }
 
     /// `metadataexists` and `servermetadataexists`: every entry exists.

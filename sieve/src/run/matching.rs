@@ -11,14 +11,15 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use memchr::memmem;
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 
 use super::comparator::{compare, fold};
-use super::pattern::{Pattern, Subject};
+use super::wildcard::{Pattern, Subject};
 use super::{Frame, Result, Run};
 use crate::extension::Comparator;
 use crate::ir::{Comparison, MatchType, Relation};
 use crate::outcome::RuntimeErrorKind;
+use crate::pattern::{PatternError, compile};
 
 /// Regular expressions that a run keeps compiled.
 const MAX_CACHED_REGEXES: usize = 64;
@@ -30,6 +31,9 @@ const REGEX_SIZES: [(usize, usize); 4] =
 
 /// Units for compiling a regular expression, for each time that a byte is counted.
 const REGEX_COMPILE_UNITS: usize = 100;
+
+/// What a key costs for itself, in bytes.
+const KEY_COST: usize = 8;
 
 /// Whether a test sets match variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,10 +65,21 @@ enum Keys {
 #[derive(Debug)]
 pub(super) struct CompiledRegex {
     pattern: String,
-    ignores_case: bool,
+    comparator: Comparator,
     regex: Regex,
     /// How often a byte of a text is charged.
     weight: usize,
+}
+
+impl Keys {
+    const fn len(&self) -> usize {
+        match self {
+            Self::Is(keys) | Self::Contains(keys) => keys.len(),
+            Self::Matches(keys) => keys.len(),
+            Self::Regex(keys) => keys.len(),
+            Self::Value(_, keys) | Self::Count(_, keys) | Self::List(keys) => keys.len(),
+        }
+    }
 }
 
 impl Matcher {
@@ -93,7 +108,7 @@ impl Run<'_> {
         keys: Vec<String>,
     ) -> Result<Matcher> {
         for key in &keys {
-            self.fuel.bytes(key.len())?;
+            self.fuel.bytes(key.len().saturating_add(KEY_COST))?;
         }
         let folded = |keys: &[String]| {
             keys.iter().map(|key| fold(comparator, key).into_owned()).collect::<Vec<_>>()
@@ -108,9 +123,8 @@ impl Run<'_> {
                 Keys::Matches(keys.iter().map(|key| Pattern::new(comparator, key)).collect())
             }
             MatchType::Regex => {
-                let ignores_case = comparator != Comparator::Octet;
                 let compiled: Result<_> =
-                    keys.into_iter().map(|key| self.regex(key, ignores_case)).collect();
+                    keys.into_iter().map(|key| self.regex(key, comparator)).collect();
                 Keys::Regex(compiled?)
             }
             MatchType::Value(relation) => Keys::Value(relation, keys),
@@ -129,6 +143,22 @@ impl Run<'_> {
     ) -> Result<bool> {
         let matcher = self.matcher(frame, comparison)?;
         self.matches_any_of(frame, &matcher, values)
+    }
+
+    /// Returns whether something that the host may know matches. What is not known makes the test
+    /// false, also with `:count`; the empty string does not count (RFC 5183 §4, RFC 5435 §5).
+    pub(super) fn matches_known(
+        &mut self,
+        frame: &mut Frame<'_>,
+        comparison: &Comparison,
+        value: Option<String>,
+    ) -> Result<bool> {
+        let Some(value) = value else { return Ok(false) };
+        let counts = matches!(comparison.match_type, MatchType::Count(_));
+        match counts && value.is_empty() {
+            true => self.matches_any(frame, comparison, &[]),
+            false => self.matches_any(frame, comparison, &[Cow::Owned(value)]),
+        }
     }
 
     /// Returns whether one of the values matches, or their number does, with prepared keys.
@@ -152,7 +182,7 @@ impl Run<'_> {
     /// Returns whether a number of values matches. False if the match type is not `:count`.
     pub(super) fn matches_count(&mut self, matcher: &Matcher, count: usize) -> Result<bool> {
         let Keys::Count(relation, keys) = &matcher.keys else { return Ok(false) };
-        self.fuel.step()?;
+        self.fuel.bytes(keys.len().saturating_mul(KEY_COST))?;
         let count = count.to_string();
         let holds = |key: &String| relation.holds(compare(matcher.comparator, &count, key));
         Ok(keys.iter().any(holds))
@@ -167,7 +197,7 @@ impl Run<'_> {
         value: &str,
         captures: Captures,
     ) -> Result<bool> {
-        self.fuel.bytes(value.len())?;
+        self.fuel.bytes(value.len().saturating_add(matcher.keys.len().saturating_mul(KEY_COST)))?;
         match &matcher.keys {
             Keys::Is(keys) => {
                 let value = fold(matcher.comparator, value);
@@ -238,40 +268,32 @@ impl Run<'_> {
     }
 
     /// Compiles a regular expression, or returns it if the run has it already.
-    fn regex(&mut self, pattern: String, ignores_case: bool) -> Result<Rc<CompiledRegex>> {
+    fn regex(&mut self, pattern: String, comparator: Comparator) -> Result<Rc<CompiledRegex>> {
         let is_known =
-            |one: &&Rc<CompiledRegex>| one.pattern == pattern && one.ignores_case == ignores_case;
+            |one: &&Rc<CompiledRegex>| one.pattern == pattern && one.comparator == comparator;
         if let Some(known) = self.regexes.iter().find(is_known) {
             return Ok(Rc::clone(known));
         }
         for (size, weight) in REGEX_SIZES {
             self.fuel.units(REGEX_COMPILE_UNITS.saturating_mul(weight) as u64)?;
-            let built = RegexBuilder::new(&pattern)
-                .case_insensitive(ignores_case)
-                .dot_matches_new_line(true)
-                .size_limit(size.min(self.limits.regex_program))
-                .dfa_size_limit(self.limits.regex_program)
-                .build();
-            let reason = match built {
+            let limit = size.min(self.limits.regex_program);
+            match compile(&pattern, comparator, limit) {
                 Ok(regex) => {
-                    let compiled = Rc::new(CompiledRegex { pattern, ignores_case, regex, weight });
+                    let compiled = Rc::new(CompiledRegex { pattern, comparator, regex, weight });
                     if self.regexes.len() >= MAX_CACHED_REGEXES {
                         self.regexes.clear();
                     }
                     self.regexes.push(Rc::clone(&compiled));
                     return Ok(compiled);
                 }
-                Err(regex::Error::CompiledTooBig(_)) if size < self.limits.regex_program => {
-                    continue;
-                }
-                Err(regex::Error::CompiledTooBig(_)) => "it is too large".to_owned(),
+                Err(PatternError::TooLarge) if size < self.limits.regex_program => {}
                 Err(error) => {
-                    let text = error.to_string();
-                    text.lines().last().unwrap_or_default().trim().to_owned()
+                    let reason = error.to_string();
+                    return Err(RuntimeErrorKind::BadRegex { pattern, reason });
                 }
-            };
-            return Err(RuntimeErrorKind::BadRegex { pattern, reason });
+            }
         }
-        Err(RuntimeErrorKind::BadRegex { pattern, reason: "it is too large".to_owned() })
+        let reason = PatternError::TooLarge.to_string();
+        Err(RuntimeErrorKind::BadRegex { pattern, reason })
     }
 }

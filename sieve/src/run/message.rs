@@ -66,6 +66,12 @@ pub(super) enum Line {
     Made(HeaderField),
 }
 
+/// Name and value of a field. The value may have folds.
+pub(super) struct FieldBytes<'a> {
+    pub name: Cow<'a, [u8]>,
+    pub value: Cow<'a, [u8]>,
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct AddedField {
     pub field: HeaderField,
@@ -129,6 +135,11 @@ impl<'a> MessageState<'a> {
         rest.iter().copied().take_while(|&one| self.is_inside(one, node)).collect()
     }
 
+    /// Returns a part and the parts inside it, depth first.
+    pub(super) fn with_inside(&self, node: NodeId) -> Vec<NodeId> {
+        std::iter::once(node).chain(self.inside(node)).collect()
+    }
+
     fn is_inside(&self, node: NodeId, outer: NodeId) -> bool {
         let mut parent = self.parent(node);
         // A parent always comes before its parts, so that this ends.
@@ -165,12 +176,13 @@ impl<'a> MessageState<'a> {
 
     /// Returns names and values of the fields of a part, in their order. Values are bytes as in a
     /// message, with folds.
-    pub(super) fn fields(&self, node: NodeId) -> Vec<(Cow<'a, [u8]>, Cow<'a, [u8]>)> {
+    pub(super) fn fields(&self, node: NodeId) -> Vec<FieldBytes<'a>> {
         if let Some(level) = self.levels.iter().find(|level| level.root == node) {
             return level.lines.iter().filter_map(|line| self.line(line)).collect();
         }
         let made = |name: &str, value: &str| {
-            (Cow::Owned(name.as_bytes().to_vec()), Cow::Owned(value.as_bytes().to_vec()))
+            let [name, value] = [name, value].map(|text| Cow::Owned(text.as_bytes().to_vec()));
+            FieldBytes { name, value }
         };
         match self.content(node) {
             NodeContent::Received(id) => {
@@ -201,10 +213,11 @@ impl<'a> MessageState<'a> {
     }
 
     /// Returns name and value of a line.
-    pub(super) fn line(&self, line: &Line) -> Option<(Cow<'a, [u8]>, Cow<'a, [u8]>)> {
+    pub(super) fn line(&self, line: &Line) -> Option<FieldBytes<'a>> {
         let of = |field: &HeaderField| {
             let HeaderField { name, value } = field.clone();
-            (Cow::Owned(name.into_bytes()), Cow::Owned(value.into_bytes()))
+            let [name, value] = [name, value].map(|text| Cow::Owned(text.into_bytes()));
+            FieldBytes { name, value }
         };
         match line {
             // Level 0 alone has such lines.
@@ -214,11 +227,11 @@ impl<'a> MessageState<'a> {
         }
     }
 
-    fn received_field(&self, part: PartId, index: u32) -> Option<(Cow<'a, [u8]>, Cow<'a, [u8]>)> {
+    fn received_field(&self, part: PartId, index: u32) -> Option<FieldBytes<'a>> {
         let field = self.view.fields(part).get(index as usize)?;
         let raw = self.view.raw();
         let bytes = |range: &std::ops::Range<usize>| Some(Cow::Borrowed(raw.get(range.clone())?));
-        Some((bytes(&field.name)?, bytes(&field.value)?))
+        Some(FieldBytes { name: bytes(&field.name)?, value: bytes(&field.value)? })
     }
 
     /// Adds a field to the header, as its first or its last one.
@@ -231,8 +244,8 @@ impl<'a> MessageState<'a> {
         }
     }
 
-    /// Removes lines of the header for which a function returns true. It is called once for each, in
-    /// order.
+    /// Removes lines of the header for which a function returns true. It is called once for each,
+    /// in order.
     pub(super) fn remove_lines(&mut self, mut is_removed: impl FnMut(usize) -> bool) {
         let Some(level) = self.levels.last_mut() else { return };
         let before = level.lines.len();
@@ -294,6 +307,11 @@ impl<'a> MessageState<'a> {
             enclosure: Some(text),
             is_edited: true,
         });
+    }
+
+    /// Returns whether anything was done to the message.
+    pub(super) fn is_edited(&self) -> bool {
+        self.levels.iter().any(|level| level.is_edited)
     }
 
     /// Returns what was done to the message, `None` if nothing was. `redirect` sends the message

@@ -21,7 +21,7 @@ impl Run<'_> {
         self.fuel.bytes(self.message.all().len().saturating_mul(16))?;
         let nodes = match outer {
             Some(node) => self.message.inside(node),
-            None => self.message.all().to_vec(),
+            None => self.message.with_inside(self.seen_message(frame)),
         };
         let mut flow = Flow::Next;
         for node in nodes {
@@ -70,7 +70,7 @@ impl Run<'_> {
         let text = self.expand(frame, &replace.replacement)?;
         let subject = self.expand_option(frame, replace.subject.as_ref())?;
         let from = self.expand_option(frame, replace.from.as_ref())?;
-        let node = frame.part.unwrap_or_else(|| self.message.root());
+        let node = self.current_part(frame);
         if !self.message.is_editable(node) {
             return Err(RuntimeErrorKind::EditOfEnclosure);
         }
@@ -123,7 +123,8 @@ impl Run<'_> {
         let mut values = Vec::new();
         for index in lines {
             let line = self.message.lines().get(*index);
-            let Some((_, value)) = line.and_then(|line| self.message.line(line)) else { continue };
+            let Some(field) = line.and_then(|line| self.message.line(line)) else { continue };
+            let value = field.value;
             self.fuel.bytes(value.len())?;
             let text: String =
                 String::from_utf8_lossy(&value).chars().filter(|c| !"\r\n".contains(*c)).collect();

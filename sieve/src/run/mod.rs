@@ -5,7 +5,7 @@
 //! - The whole script runs before anything is done (RFC 5228 §2.10.6). An error drops every
 //!   decision, and the message is kept in the Inbox as it was received.
 //! - Work is bounded by [`fuel`], memory by [`RunLimits`], recursion by a depth.
-//! - The files: `command` and `test` dispatch; `strings`, `matching`, `pattern` and `comparator`
+//! - The files: `command` and `test` dispatch; `strings`, `matching`, `wildcard` and `comparator`
 //!   compare; `message` holds the message as the script has edited it; `decisions` holds the plan
 //!   and the conflicts of actions; the others are one group of commands or tests each.
 
@@ -26,12 +26,12 @@ mod matching;
 mod message;
 mod mime;
 mod notify;
-mod pattern;
 mod redirect;
 mod spam;
 mod strings;
 mod test;
 mod vacation;
+mod wildcard;
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -51,6 +51,9 @@ use crate::span::Span;
 /// Blocks and tests that may be inside one another, over all included scripts. Scripts of the
 /// checker stay far below it.
 const MAX_DEPTH: u16 = 400;
+
+/// Warnings that an outcome holds.
+const MAX_WARNINGS: usize = 100;
 
 type Result<T> = std::result::Result<T, RuntimeErrorKind>;
 
@@ -77,6 +80,7 @@ pub fn run(
             None => None,
         },
         fuel: Fuel::new(limits.fuel),
+        main_script: *script.source_hash(),
         script_name: None,
         span: Span::default(),
         depth: 0,
@@ -94,7 +98,7 @@ pub fn run(
         include_stack: Vec::new(),
         warnings: Vec::new(),
     };
-    let result = run.script(script).and_then(|_| run.finish());
+    let result = run.script(script, None).and_then(|_| run.finish());
     let error = result.as_ref().err().cloned();
     Outcome {
         plan: result.unwrap_or_else(|_| Plan::keep_only()),
@@ -111,6 +115,8 @@ struct Run<'a> {
     limits: &'a RunLimits,
     trace: Option<&'a mut dyn Trace>,
     fuel: Fuel,
+    /// The hash of the script that was run first.
+    main_script: [u8; 32],
     /// The included script that runs.
     script_name: Option<String>,
     /// The command or test that runs. After an error it stays at the one that failed.
@@ -147,6 +153,8 @@ struct Frame<'s> {
     locals: Vec<Option<String>>,
     /// Match variables.
     captures: Vec<String>,
+    /// The part that is the message for this script, if it was included in a loop (RFC 6609 §3.5).
+    message: Option<NodeId>,
     /// The current part of `foreverypart`.
     part: Option<NodeId>,
 }
@@ -163,19 +171,29 @@ enum Flow {
 }
 
 impl Run<'_> {
-    /// Runs a script with variables of its own.
-    fn script(&mut self, script: &Script) -> Result<Flow> {
+    /// Runs a script with variables of its own. A part can take the place of the message.
+    fn script(&mut self, script: &Script, message: Option<NodeId>) -> Result<Flow> {
         let locals = script.variables().len();
         self.count_variables(locals)?;
         self.fuel.bytes(locals)?;
         let mut frame =
-            Frame { script, locals: vec![None; locals], captures: Vec::new(), part: None };
+            Frame { script, locals: vec![None; locals], captures: Vec::new(), message, part: None };
         let flow = self.block(&mut frame, script.commands())?;
         self.variables = self.variables.saturating_sub(locals);
         Ok(match flow {
             Flow::Stop => Flow::Stop,
             Flow::Next | Flow::Break(_) | Flow::Return => Flow::Next,
         })
+    }
+
+    /// Returns the current part, or what the script sees as the message.
+    fn current_part(&self, frame: &Frame<'_>) -> NodeId {
+        frame.part.unwrap_or_else(|| self.seen_message(frame))
+    }
+
+    /// Returns what the script sees as the message.
+    fn seen_message(&self, frame: &Frame<'_>) -> NodeId {
+        frame.message.unwrap_or_else(|| self.message.root())
     }
 
     /// Runs something that is inside a block or a test.
@@ -204,7 +222,9 @@ impl Run<'_> {
         if let Some(trace) = &mut self.trace {
             trace.warning(&warning);
         }
-        self.warnings.push(warning);
+        if self.warnings.len() < MAX_WARNINGS {
+            self.warnings.push(warning);
+        }
     }
 
     fn trace_assignment(&mut self, name: &str, value: &str) {

@@ -1,14 +1,12 @@
 //! `notify` and its tests (RFC 5435).
 
-use std::borrow::Cow;
-
 use super::{Frame, Result, Run};
 use crate::ir::{Comparison, Importance, Notify, StringExpr};
 use crate::outcome::RuntimeErrorKind;
 use crate::plan::{Action, NotifyIntent};
 
 impl Run<'_> {
-    /// Adds a notification, which is compatible with every other action (RFC 5435 §3.8). Equal ones
+    /// Adds a notification, which is compatible with every other action (RFC 5435 §7). Equal ones
     /// are sent once.
     pub(super) fn notify(&mut self, frame: &Frame<'_>, notify: &Notify) -> Result<()> {
         let method = self.expand(frame, &notify.method)?;
@@ -62,7 +60,7 @@ impl Run<'_> {
         let uri = self.expand(frame, uri)?;
         let capability = self.expand(frame, capability)?.to_ascii_lowercase();
         self.fuel.step()?;
-        let value = self.world.notify_capability(&uri, &capability).map(Cow::Owned);
-        self.matches_any(frame, comparison, &value.into_iter().collect::<Vec<_>>())
+        let value = self.world.notify_capability(&uri, &capability);
+        self.matches_known(frame, comparison, value)
     }
 }

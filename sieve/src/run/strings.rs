@@ -9,12 +9,15 @@ use super::{Frame, Result, Run};
 use crate::ir::{Keyword, Modifier, Scope, Segment, StringExpr, VariableId};
 use crate::outcome::{RuntimeErrorKind, WarningKind};
 
+/// What a string or a piece of one costs for itself, in bytes.
+const STRING_COST: usize = 8;
+
 impl Run<'_> {
     /// Expands a string.
     pub(super) fn expand(&mut self, frame: &Frame<'_>, text: &StringExpr) -> Result<String> {
         let segments = match text {
             StringExpr::Constant(text) => {
-                self.fuel.bytes(text.len())?;
+                self.fuel.bytes(text.len().saturating_add(STRING_COST))?;
                 return Ok(text.clone());
             }
             StringExpr::Template(segments) => segments,
@@ -71,7 +74,7 @@ impl Run<'_> {
     }
 
     fn append(&mut self, out: &mut String, text: &str) -> Result<()> {
-        self.fuel.bytes(text.len())?;
+        self.fuel.bytes(text.len().saturating_add(STRING_COST))?;
         out.push_str(text);
         Ok(())
     }

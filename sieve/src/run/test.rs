@@ -45,7 +45,7 @@ impl Run<'_> {
             TestKind::Header(test) => self.header_test(frame, test),
             TestKind::Exists { fields, mime } => self.exists(frame, fields, *mime),
             TestKind::Envelope(test) => self.envelope_test(frame, test),
-            TestKind::Size(limit) => Ok(self.size(*limit)),
+            TestKind::Size(limit) => Ok(self.size(frame, *limit)),
             TestKind::String { sources, comparison } => self.string(frame, sources, comparison),
             TestKind::HasFlag { variables, comparison } => {
                 self.has_flag(frame, variables, comparison)
@@ -58,8 +58,8 @@ impl Run<'_> {
             TestKind::Environment { item, comparison } => {
                 let item = self.expand(frame, item)?.to_ascii_lowercase();
                 self.fuel.step()?;
-                let value = self.world.environment(&item).map(Cow::Owned);
-                self.matches_any(frame, comparison, &value.into_iter().collect::<Vec<_>>())
+                let value = self.world.environment(&item);
+                self.matches_known(frame, comparison, value)
             }
             TestKind::Duplicate(test) => self.duplicate(frame, test),
             TestKind::SpamTest { percent, comparison } => {
@@ -109,8 +109,12 @@ impl Run<'_> {
     }
 
     /// Compares the size of the message as received (RFC 5228 §5.9).
-    fn size(&self, limit: SizeLimit) -> bool {
-        let size = self.message.view().raw().len() as u64;
+    fn size(&self, frame: &Frame<'_>, limit: SizeLimit) -> bool {
+        let part = frame.message.and_then(|node| self.message.received(node));
+        let size = match part {
+            Some((_, part)) => part.body.end.saturating_sub(part.header.start),
+            None => self.message.view().raw().len(),
+        } as u64;
         match limit {
             SizeLimit::Over(limit) => size > limit,
             SizeLimit::Under(limit) => size < limit,

@@ -28,15 +28,17 @@ pub fn script(commands: Vec<CommandKind>) -> Script {
         })
         .collect();
     variables.push(Variable { scope: Scope::Environment, name: "name".to_owned() });
-    Script::new(b"", ExtensionSet::all(), variables, block(commands))
+    // The source of a script tells it from others.
+    let source = format!("{commands:?}");
+    Script::new(source.as_bytes(), ExtensionSet::all(), variables, self::commands(commands))
 }
 
-fn block(commands: Vec<CommandKind>) -> Vec<Command> {
+pub fn commands(kinds: Vec<CommandKind>) -> Vec<Command> {
     let with_span = |(index, kind): (usize, CommandKind)| Command {
         span: Span::of_range(index..index + 1),
         kind,
     };
-    commands.into_iter().enumerate().map(with_span).collect()
+    kinds.into_iter().enumerate().map(with_span).collect()
 }
 
 pub fn test(kind: TestKind) -> Test {
@@ -138,8 +140,8 @@ pub fn when_else(
     commands: Vec<CommandKind>,
     otherwise: Option<Vec<CommandKind>>,
 ) -> CommandKind {
-    let branches = vec![Branch { test: test(kind), block: block(commands) }];
-    CommandKind::If(Box::new(If { branches, otherwise: otherwise.map(block) }))
+    let branches = vec![Branch { test: test(kind), block: self::commands(commands) }];
+    CommandKind::If(Box::new(If { branches, otherwise: otherwise.map(self::commands) }))
 }
 
 /// Files the message into `yes`, which is created, if the test is true.

@@ -1,6 +1,11 @@
 //! Tests of the interpreter.
 
-#![allow(clippy::needless_pass_by_value, reason = "trees are made where they are used")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    reason = "test code; trees are made where they are used"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -13,4 +18,5 @@ mod edits;
 mod extensions;
 mod laws;
 mod messages;
+mod scripts;
 mod variables;

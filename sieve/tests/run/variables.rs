@@ -178,6 +178,20 @@ fn includes_are_executed_once_if_they_say_so() {
 }
 
 #[test]
+fn what_is_included_once_is_no_recursion() {
+    let once = |name| CommandKind::Include(Include { once: true, ..include(name) });
+    let main = vec![included("x"), set(SHARED, "$shared-main")];
+    let inner = vec![once("x"), once("main"), set(SHARED, "x")];
+    let world = world_with(vec![("x", inner), ("main", main.clone())]);
+    let (outcome, assignments) = run_in(&world, main);
+    assert_eq!(outcome.error, None);
+    assert_eq!(assignments.last().unwrap().1, "x-main");
+    let main = vec![included("main")];
+    let (outcome, _) = run_in(&world_with(vec![("main", main.clone())]), main);
+    assert_eq!(outcome.error.unwrap().kind, RuntimeErrorKind::IncludeLoop("main".into()));
+}
+
+#[test]
 fn missing_and_recursive_includes_are_errors() {
     let (outcome, _) = run_in(&TestWorld::default(), vec![included("x")]);
     assert_eq!(outcome.error.unwrap().kind, RuntimeErrorKind::IncludeNotFound("x".into()));

@@ -2,7 +2,7 @@
 //!
 //! - `*` stands for any text, `?` for one character; `\` takes the meaning from what follows it.
 //! - Every wildcard captures as little as possible, those on the left before those on the right.
-//! - Texts are compared in the folded form of the comparator; captures are parts of the text itself.
+//! - Texts are compared in the folded form of the comparator; captures are parts of the text.
 //! - The work is bounded by the product of the lengths, and is charged step by step.
 
 use std::borrow::Cow;
@@ -256,7 +256,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn matches_as_the_oracle_does(pattern in "[abA*?\u{e4}]{0,8}", text in "[abA\u{e4}]{0,10}") {
+        fn matches_as_the_oracle_does(
+            pattern in "[abA*?\u{e4}]{0,8}",
+            text in "[abA\u{e4}]{0,10}",
+        ) {
             let chars = |text: &str| text.chars().collect::<Vec<_>>();
             let expected = oracle(&chars(&pattern), &chars(&text));
             prop_assert_eq!(captures(Comparator::AsciiCasemap, &pattern, &text), expected.clone());
