@@ -117,7 +117,7 @@ impl Checker<'_> {
             let first = binder.given.first().map_or(span, |argument| argument.span);
             self.report(diagnostic.with_related(first, "the first of them"));
         }
-        let first = binder.tags.iter().find(|one| one.tag == found.tag);
+        let first = binder.tags.iter().find(|one| one.tag == found.tag).copied();
         let rival =
             binder.tags.iter().find(|one| found.group.is_some() && one.group == found.group);
         if let Some(first) = first {
@@ -143,7 +143,9 @@ impl Checker<'_> {
         }
         let value =
             found.value.and_then(|wanted| self.tag_value(node, found, wanted, span, arguments));
-        binder.tags.push(BoundTag { tag: found.tag, span, group: found.group, value });
+        if first.is_none() {
+            binder.tags.push(BoundTag { tag: found.tag, span, group: found.group, value });
+        }
     }
 
     /// Takes the value of a tag from the arguments that follow it.

@@ -93,11 +93,16 @@ impl Checker<'_> {
     fn unknown_extension(&mut self, name: &str, span: Span, all: &[(String, Span)]) {
         let shown = super::excerpt(name);
         if let Some((_, successor)) = OBSOLETE.iter().find(|(obsolete, _)| *obsolete == name) {
+            // The search for a rival is made once, so that the work stays linear.
+            let is_new = !self.missing.contains(*successor);
             let rival = all
                 .iter()
                 .map(|(name, span)| (name.as_str(), *span))
-                .chain(self.required.iter().map(|(extension, span)| (extension.name(), *span)));
-            let rival = { rival }.find(|(name, _)| *name == successor.name()).map(|(_, span)| span);
+                .chain(self.required.iter().map(|(extension, span)| (extension.name(), *span)))
+                .take_while(|_| is_new)
+                .find(|(name, _)| *name == successor.name())
+                .map(|(_, span)| span);
+            self.missing = self.missing.with(*successor);
             if let Some(rival) = rival {
                 let message = format!("`{shown}` and `{successor}` cannot be used together");
                 let diagnostic = Diagnostic::new(Code::ConflictingExtensions, span, message)
@@ -113,7 +118,6 @@ impl Checker<'_> {
                 MissingRequire::Warning => diagnostic.as_warning(),
             });
             self.note_use(*successor);
-            self.missing = self.missing.with(*successor);
             self.enable(*successor);
             return;
         }

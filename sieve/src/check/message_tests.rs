@@ -74,15 +74,15 @@ impl Checker<'_> {
         let mut parts = Vec::new();
         for text in self.texts(bound.strings(0)) {
             let span = text.span();
+            let name = text.constant().map(excerpt).unwrap_or_default();
             let what = "part of the envelope";
             let part =
                 self.keyword(text, EnvelopePart::parse, Code::UnknownEnvelopePart, what, &names);
             if let Keyword::Known(known) = part {
-                let name = self.excerpt(span);
                 self.need(known.extension(), span, &format!("the envelope part `{name}`"));
                 if address_part != AddressPart::All && !known.is_address() {
                     let tag = bound.of_group(Group::AddressPart);
-                    let message = format!("the envelope part {name} is no address");
+                    let message = format!("the envelope part `{name}` is no address");
                     let mut diagnostic =
                         Diagnostic::new(Code::AddressPartNotApplicable, span, message);
                     if let Some(tag) = tag {

@@ -28,7 +28,7 @@ mod variables;
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::diagnostics::Diagnostics;
-use crate::extension::ExtensionSet;
+use crate::extension::{Extension, ExtensionSet};
 use crate::ir::Script;
 use crate::options::{Checked, CompileOptions};
 use crate::parser;
@@ -105,7 +105,7 @@ struct Checker<'a> {
     muted: u32,
     flow: Flow,
     /// The extensions that `require` names, and where.
-    required: Vec<(crate::extension::Extension, Span)>,
+    required: Vec<(Extension, Span)>,
     used: ExtensionSet,
     /// Those in effect anywhere in the script.
     enabled: ExtensionSet,
@@ -155,8 +155,11 @@ impl<'a> Checker<'a> {
         self.report(Diagnostic::new(code, span, message));
     }
 
-    /// Reports what only the end of the script shows.
+    /// Reports what only the end of the script shows. Errors may hide that something is used.
     fn finish(&mut self) {
+        if self.diagnostics.has_errors() {
+            return;
+        }
         for (extension, span) in std::mem::take(&mut self.required) {
             let family = extension.implied().with(extension);
             if self.used.intersection(family).is_empty() {
@@ -165,7 +168,7 @@ impl<'a> Checker<'a> {
             }
         }
         for (name, span) in self.variables.never_set() {
-            let message = format!("the variable `{name}` is never set, so it is empty");
+            let message = format!("the variable `{}` is never set, so it is empty", excerpt(&name));
             self.complain(Code::VariableNotSet, span, message);
         }
         if self.has_redirect {

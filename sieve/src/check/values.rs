@@ -63,7 +63,7 @@ impl Checker<'_> {
         let diagnostic = Diagnostic::new(Code::BadHeaderName, name.span(), message);
         let bare = value.trim().trim_end_matches(':');
         self.report(match is_field_name(bare) {
-            true => diagnostic.with_help(format!("write `{bare}`")),
+            true => diagnostic.with_help(format!("write `{}`", excerpt(bare))),
             false => diagnostic,
         });
     }

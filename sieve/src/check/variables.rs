@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::Checker;
+use super::{Checker, excerpt};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::extension::Extension;
 use crate::ir::{Scope, Variable, VariableId};
@@ -105,7 +105,7 @@ impl Checker<'_> {
         if namespace.eq_ignore_ascii_case("global") {
             self.need(Extension::Include, span, "the namespace `global`");
             if !is_identifier(name) {
-                let message = format!("`{name}` is no name of a global variable");
+                let message = format!("`{}` is no name of a global variable", excerpt(name));
                 self.complain(Code::BadVariableName, span, message);
                 return None;
             }
@@ -115,7 +115,7 @@ impl Checker<'_> {
             self.need(Extension::Environment, span, "the namespace `env`");
             return self.variable(Scope::Environment, name.to_ascii_lowercase(), span);
         }
-        let message = format!("no extension provides the namespace `{namespace}`");
+        let message = format!("no extension provides the namespace `{}`", excerpt(namespace));
         self.complain(Code::UnknownNamespace, span, message);
         None
     }
@@ -169,7 +169,7 @@ impl Checker<'_> {
                 id
             }
             Some(Name::Capture(_)) => {
-                let message = format!("the match variable `{name}` cannot be set");
+                let message = format!("the match variable `{}` cannot be set", excerpt(&name));
                 self.complain(Code::MatchVariableNotSettable, span, message);
                 None
             }
@@ -221,7 +221,7 @@ impl Checker<'_> {
             if let Some(&first) = self.variables.set.get(&name)
                 && !self.variables.globals.contains(&name)
             {
-                let message = format!("`{name}` was set before it is declared global");
+                let message = format!("`{}` was set before it is declared global", excerpt(&name));
                 let diagnostic = Diagnostic::new(Code::GlobalAfterUse, token.span, message)
                     .with_related(first, "first set here")
                     .with_help("write `global` before");
@@ -234,7 +234,7 @@ impl Checker<'_> {
     }
 
     fn bad_name(&mut self, name: &str, span: Span) {
-        let name = super::excerpt(name);
+        let name = excerpt(name);
         let mut diagnostic = Diagnostic::new(
             Code::BadVariableName,
             span,

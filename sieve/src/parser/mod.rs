@@ -45,6 +45,8 @@ struct Parser<'a> {
     is_too_deep: bool,
     /// Nothing more is read or reported.
     is_aborted: bool,
+    #[cfg(test)]
+    advances: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -63,6 +65,8 @@ impl<'a> Parser<'a> {
             commands: 0,
             is_too_deep: false,
             is_aborted: false,
+            #[cfg(test)]
+            advances: 0,
         };
         parser.advance();
         parser.advance();
@@ -72,6 +76,10 @@ impl<'a> Parser<'a> {
 
     /// Moves to the next token, reports what is wrong with it, and returns the one before.
     fn advance(&mut self) -> Token {
+        #[cfg(test)]
+        {
+            self.advances += 1;
+        }
         let passed = self.current;
         self.last = passed;
         self.current = self.next;
