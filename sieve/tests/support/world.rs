@@ -171,7 +171,7 @@ fn is_mailto(rest: &str) -> bool {
         after.len() >= 2 && after.bytes().take(2).all(|byte| byte.is_ascii_hexdigit())
     };
     let is_address =
-        |text: &str| matches!(text.split_once('@'), Some((l, d)) if l != "" && d != "");
+        |text: &str| matches!(text.split_once('@'), Some((l, d)) if !l.is_empty() && !d.is_empty());
     let (to, query) = rest.split_once('?').unwrap_or((rest, ""));
     let has_recipient = match to {
         "" => query.split('&').any(|field| field.to_lowercase().starts_with("to=")),
