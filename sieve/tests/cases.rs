@@ -7,11 +7,13 @@
 mod runner;
 mod support;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::catch_unwind;
 use std::path::Path;
 
+use restante_sieve::{CompileOptions, check};
 use runner::case::{Case, files};
+use runner::laws::{cases, check_beginnings, run_twice, scripts};
 use runner::run::failures;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases");
@@ -49,6 +51,33 @@ fn every_open_case_exists() {
     for file in open.lines() {
         assert!(Path::new(FOLDER).join(file).exists(), "{file}");
     }
+}
+
+#[test]
+fn the_beginnings_of_scripts_are_checked() {
+    let scripts: BTreeSet<Vec<u8>> = cases(Path::new(FOLDER)).iter().flat_map(scripts).collect();
+    let wrong: Vec<String> = scripts.iter().filter_map(|own| check_beginnings(own)).collect();
+    assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong[..wrong.len().min(20)].join("\n---\n"));
+}
+
+#[test]
+fn scripts_run_on_messages_of_other_cases() {
+    let cases = cases(Path::new(FOLDER));
+    let steps = cases.iter().flat_map(|case| &case.steps);
+    let messages: BTreeSet<&[u8]> = steps.map(|step| step.message.as_slice()).collect();
+    let messages: Vec<&[u8]> = messages.into_iter().filter(|raw| raw.len() < 5000).collect();
+    let sources: BTreeSet<Vec<u8>> = cases.iter().flat_map(scripts).collect();
+    let mut wrong = BTreeMap::new();
+    for (number, source) in sources.iter().enumerate() {
+        let Some(script) = check(source, &CompileOptions::default()).script else { continue };
+        // Each script meets every ninth message, and neighbours meet different ones.
+        for raw in messages.iter().skip(number % 9).step_by(9) {
+            if let Some(error) = run_twice(&script, raw) {
+                wrong.insert(String::from_utf8_lossy(source), error);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 macro_rules! folders {

@@ -1,6 +1,7 @@
 //! Runs the conformance cases.
 
 pub mod case;
+pub mod laws;
 pub mod plan;
 pub mod run;
 pub mod version;
