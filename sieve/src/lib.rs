@@ -16,6 +16,7 @@ pub mod diagnostic;
 mod diagnostics;
 mod extension;
 mod flag;
+mod format;
 mod host;
 pub mod ir;
 mod lexer;
@@ -35,6 +36,7 @@ pub use check::check;
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use extension::{Comparator, Extension, ExtensionSet};
 pub use flag::{FlagSet, is_flag};
+pub use format::format;
 pub use host::{
     DeliverByParameter, DsnParameters, Envelope, HostError, Identity, Input, MailboxRef,
     MailboxSelector, Scan, World,

@@ -4,11 +4,15 @@
 //! A script may begin with comments that set options: `# option: lenient`, `# option: deny NAME`,
 //! `# option: limit NAME NUMBER`, `# option: environment`.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use restante_sieve::{Code, CompileOptions, Extension, LineIndex, MissingRequire, check};
+use restante_sieve::{
+    Code, CompileOptions, Diagnostic, Extension, LineIndex, MissingRequire, check,
+};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
@@ -55,7 +59,7 @@ fn options(source: &str) -> CompileOptions {
 /// Returns the rendered diagnostics of a script.
 fn rendered(source: &[u8], name: &str) -> String {
     let checked = check(source, &options(&String::from_utf8_lossy(source)));
-    let has_errors = checked.diagnostics.iter().any(|one| one.is_error());
+    let has_errors = checked.diagnostics.iter().any(Diagnostic::is_error);
     assert_eq!(checked.script.is_none(), has_errors, "{name}");
     let spans: Vec<_> = checked.diagnostics.iter().map(|one| one.span).collect();
     let sorted = spans.split_last().is_none_or(|(_, rest)| rest.is_sorted());

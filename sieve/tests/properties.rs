@@ -1,7 +1,11 @@
 //! Laws of the checker, over generated scripts.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
+
 use proptest::prelude::*;
-use restante_sieve::{CompileLimits, CompileOptions, Extension, LineIndex, Script, check};
+use restante_sieve::{
+    CompileLimits, CompileOptions, Diagnostic, Extension, LineIndex, Script, check,
+};
 
 /// Words of which soups are made: some are valid beside each other.
 const WORDS: &[&str] = &[
@@ -134,7 +138,7 @@ proptest! {
     fn check_takes_any_bytes(source in proptest::collection::vec(any::<u8>(), 0..200)) {
         let checked = check(&source, &CompileOptions::default());
         let index = LineIndex::new(&source);
-        checked.diagnostics.iter().for_each(|one| prop_assert_lines(&one.text(&index, "x")));
+        checked.diagnostics.iter().for_each(|one| assert_line(&one.text(&index, "x")));
     }
 
     #[test]
@@ -143,7 +147,7 @@ proptest! {
             CompileLimits { variables: 1, nesting: 5, diagnostics: 5, ..CompileLimits::default() };
         let options = CompileOptions { limits, ..CompileOptions::default() };
         let checked = check(source.as_bytes(), &options);
-        let has_errors = checked.diagnostics.iter().any(|one| one.is_error());
+        let has_errors = checked.diagnostics.iter().any(Diagnostic::is_error);
         prop_assert_eq!(checked.script.is_none(), has_errors);
         prop_assert!(checked.diagnostics.len() <= 6);
     }
@@ -159,6 +163,6 @@ proptest! {
     }
 }
 
-fn prop_assert_lines(text: &str) {
+fn assert_line(text: &str) {
     assert!(text.ends_with('\n'));
 }

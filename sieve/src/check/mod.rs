@@ -30,7 +30,7 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::diagnostics::Diagnostics;
 use crate::extension::{Extension, ExtensionSet};
 use crate::ir::Script;
-use crate::options::{Checked, CompileOptions};
+use crate::options::{Checked, CompileLimits, CompileOptions};
 use crate::parser;
 use crate::span::Span;
 use flow::Flow;
@@ -58,16 +58,10 @@ use variables::Variables;
 #[must_use]
 pub fn check(source: &[u8], options: &CompileOptions) -> Checked {
     let mut diagnostics = Diagnostics::new(options.limits.diagnostics);
+    check_bytes(source, &options.limits, &mut diagnostics);
     if source.len() > options.limits.script as usize {
-        let message = format!(
-            "the script has {} bytes, and the limit is {}",
-            source.len(),
-            options.limits.script
-        );
-        diagnostics.push(Diagnostic::new(Code::ScriptTooLong, Span::at(0), message));
         return Checked { script: None, diagnostics: diagnostics.into_sorted(Span::at(0)) };
     }
-    check_bytes(source, &mut diagnostics);
     let nodes = parser::parse(source, &options.limits, &mut diagnostics);
     let mut checker = Checker::new(source, options, diagnostics);
     let (commands, _) = checker.block(&nodes, true);
@@ -79,8 +73,14 @@ pub fn check(source: &[u8], options: &CompileOptions) -> Checked {
     Checked { script, diagnostics: diagnostics.into_sorted(end) }
 }
 
-/// Reports bytes that no script may have.
-fn check_bytes(source: &[u8], diagnostics: &mut Diagnostics) {
+/// Reports bytes that no script may have, or that they are too many.
+pub(crate) fn check_bytes(source: &[u8], limits: &CompileLimits, diagnostics: &mut Diagnostics) {
+    if source.len() > limits.script as usize {
+        let message =
+            format!("the script has {} bytes, and the limit is {}", source.len(), limits.script);
+        diagnostics.push(Diagnostic::new(Code::ScriptTooLong, Span::at(0), message));
+        return;
+    }
     let mut start = 0;
     for chunk in source.utf8_chunks() {
         let invalid = start + chunk.valid().len();
