@@ -13,7 +13,7 @@ use std::path::Path;
 
 use restante_sieve::{CompileOptions, check};
 use runner::case::{Case, files};
-use runner::laws::{cases, check_beginnings, run_twice, scripts};
+use runner::laws::{cases, check_beginnings, format_twice, run_twice, scripts};
 use runner::run::failures;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases");
@@ -57,6 +57,13 @@ fn every_open_case_exists() {
 fn the_beginnings_of_scripts_are_checked() {
     let scripts: BTreeSet<Vec<u8>> = cases(Path::new(FOLDER)).iter().flat_map(scripts).collect();
     let wrong: Vec<String> = scripts.iter().filter_map(|own| check_beginnings(own)).collect();
+    assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong[..wrong.len().min(20)].join("\n---\n"));
+}
+
+#[test]
+fn formatted_scripts_mean_the_same() {
+    let scripts: BTreeSet<Vec<u8>> = cases(Path::new(FOLDER)).iter().flat_map(scripts).collect();
+    let wrong: Vec<String> = scripts.iter().filter_map(|own| format_twice(own)).collect();
     assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong[..wrong.len().min(20)].join("\n---\n"));
 }
 

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use restante_sieve::{
-    AddressSpec, CompileOptions, Envelope, Identity, Input, RunLimits, Script, check, run,
+    AddressSpec, Checked, Code, CompileOptions, Envelope, Identity, Input, RunLimits, Script,
+    check, format, run,
 };
 
 use super::case::{Case, Goal, files};
@@ -45,6 +46,43 @@ pub fn check_beginnings(source: &[u8]) -> Option<String> {
         checked.script.is_some() == has_errors || !are_ordered || !are_inside
     });
     wrong.map(|cut| format!("cut at {cut}: {}", String::from_utf8_lossy(&source[..cut])))
+}
+
+/// Formats a script. Returns what is wrong: the script must mean the same as before, and formatting
+/// it once more must change nothing.
+pub fn format_twice(source: &[u8]) -> Option<String> {
+    let text = format(source).ok()?;
+    let options = CompileOptions::default();
+    let (before, after) = (check(source, &options), check(text.as_bytes(), &options));
+    let codes = |checked: &Checked| checked.diagnostics.iter().map(|own| own.code).collect();
+    let (codes_before, codes_after): (Vec<Code>, Vec<Code>) = (codes(&before), codes(&after));
+    if codes_before != codes_after {
+        return Some(format!("{codes_before:?} became {codes_after:?} in {text}"));
+    }
+    if before.script.map(meaning) != after.script.map(meaning) {
+        return Some(format!("the meaning changed in {text}"));
+    }
+    let again = format(text.as_bytes()).unwrap_or_default();
+    (again != text).then(|| format!("{text} became {again}"))
+}
+
+/// Returns a script as JSON without places and the hash of its source.
+fn meaning(script: Script) -> serde_json::Value {
+    let mut value = serde_json::to_value(script).unwrap_or_default();
+    remove_places(&mut value);
+    value
+}
+
+fn remove_places(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            fields.remove("span");
+            fields.remove("source_hash");
+            fields.values_mut().for_each(remove_places);
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(remove_places),
+        _ => {}
+    }
 }
 
 /// Runs a script on a message, twice. Returns what is wrong.
