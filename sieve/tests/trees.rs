@@ -92,6 +92,29 @@ fn an_unsupported_branch_of_ihave_is_read_without_reports() {
 }
 
 #[test]
+fn what_never_runs_leaves_no_trace() {
+    let source = "require [\"ihave\", \"variables\", \"include\", \"vacation\"];
+        if ihave \"body\" { set \"a\" \"x\"; set \"b\" \"${c}\"; global \"d\"; vacation \"e\"; }
+        global \"a\"; set \"d\" \"${a}\"; vacation \"f\";";
+    assert_eq!(codes(source), [""; 0]);
+    let scopes: Vec<_> = script(source).variables().iter().map(|one| one.scope).collect();
+    assert_eq!(scopes, [Scope::Global, Scope::Local]);
+}
+
+#[test]
+fn the_deepest_nesting_fits_the_stack_of_a_thread() {
+    let mut options = options();
+    options.limits.nesting = u8::MAX;
+    let blocks = format!("{}{}", "if true {".repeat(255), "}".repeat(255));
+    let tests = format!("if {}true {{}}", "anyof (not ".repeat(127));
+    for source in [blocks, tests.replace("true {", &format!("true{} {{", ")".repeat(127)))] {
+        let checked = check(source.as_bytes(), &options);
+        assert_eq!(checked.diagnostics, []);
+        assert!(checked.script.is_some());
+    }
+}
+
+#[test]
 fn ihave_holds_only_where_it_was_true() {
     let after = |body: &str| codes(&format!("require \"ihave\"; {body}"));
     assert_eq!(after("if allof (ihave \"fileinto\", true) {} fileinto \"x\";"), [""; 0]);

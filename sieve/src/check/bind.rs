@@ -82,7 +82,7 @@ impl Checker<'_> {
         }
         let Binder { tags, given, has_unknown_tag } = binder;
         let is_forgiving = has_unknown_tag || node.is_damaged;
-        self.check_tags(node, word, &tags, is_forgiving);
+        self.check_tags(word, &tags, is_forgiving);
         let positionals = self.bind_positionals(node, word, &given, is_forgiving);
         self.check_test_count(node, word.name, word.tests);
         Bound { node, tags, positionals }
@@ -198,22 +198,10 @@ impl Checker<'_> {
         false
     }
 
-    /// Reports tags that miss another tag, and tags that are missing.
-    fn check_tags<I>(
-        &mut self,
-        node: &Node,
-        word: &'static Word<I>,
-        tags: &[BoundTag<'_>],
-        is_forgiving: bool,
-    ) {
+    /// Reports tags that miss another tag.
+    fn check_tags<I>(&mut self, word: &'static Word<I>, tags: &[BoundTag<'_>], is_forgiving: bool) {
         for known in word.all_tags() {
-            let Some(bound) = tags.iter().find(|bound| bound.tag == known.tag) else {
-                if known.is_needed && !is_forgiving {
-                    let message = format!("`{}` needs `{}`", word.name, known.tag.name());
-                    self.complain(Code::MissingTag, node.name, message);
-                }
-                continue;
-            };
+            let Some(bound) = tags.iter().find(|bound| bound.tag == known.tag) else { continue };
             let has_companion = tags.iter().any(|other| known.beside.contains(&other.tag));
             if !known.beside.is_empty() && !has_companion && !is_forgiving {
                 let names: Vec<_> =

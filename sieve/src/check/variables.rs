@@ -140,7 +140,9 @@ impl Checker<'_> {
 
     /// Notes that a variable is read.
     pub(super) fn note_read(&mut self, id: VariableId, span: Span) {
-        self.variables.read.entry(id).or_insert(span);
+        if self.muted == 0 {
+            self.variables.read.entry(id).or_insert(span);
+        }
     }
 
     /// Returns the variable that a command sets, from the string with its name.
@@ -153,7 +155,9 @@ impl Checker<'_> {
         let found = match split_name(&name) {
             Some(Name::Plain(name)) => {
                 let id = self.plain_variable(name, span);
-                self.variables.set.entry(name.to_ascii_lowercase()).or_insert(span);
+                if self.muted == 0 {
+                    self.variables.set.entry(name.to_ascii_lowercase()).or_insert(span);
+                }
                 id
             }
             Some(Name::InNamespace(namespace, name)) => {
@@ -227,7 +231,9 @@ impl Checker<'_> {
                     .with_help("write `global` before");
                 self.report(diagnostic);
             }
-            self.variables.globals.insert(name.clone());
+            if self.muted == 0 {
+                self.variables.globals.insert(name.clone());
+            }
             ids.extend(self.variable(Scope::Global, name, token.span));
         }
         ids

@@ -27,7 +27,7 @@ if { keep; }
 if true;
 keep { stop; }
 vacation :days 7 :seconds 60 "Away";
-enclose "text";
+enclose :subject "s" "text";
 set :upper :lower "a" "b";
 if size 100K { keep; }
 if size :over { keep; }
