@@ -302,20 +302,20 @@ fn store_of_a_later_format_is_refused() {
     let first = engine(lines.lines().map(str::to_owned));
     assert_eq!(format(&first), 1);
     let secrets = open(&first).unwrap().secrets().clone();
-    assert_eq!(format(&first), 4);
+    assert_eq!(format(&first), 5);
     assert_eq!(
         open(&first).unwrap().secrets().threads,
         secrets.threads,
         "nothing else of the row changes"
     );
-    // An earlier program refuses format 4 as this one refuses format 5.
+    // An earlier program refuses format 5 as this one refuses format 6.
     let mut row = first.get(Table::Site, b"store").unwrap().unwrap();
-    row[0] = 5;
+    row[0] = 6;
     let puts = vec![Put { table: Table::Site, key: b"store".to_vec(), value: Some(row) }];
     first.write(&[Arc::new(Batch::of(puts))]).unwrap();
     let refused = open(&first).unwrap_err().to_string();
     assert!(
-        refused.contains("the store has format 5") && refused.contains("use a newer version"),
+        refused.contains("the store has format 6") && refused.contains("use a newer version"),
         "{refused}"
     );
 }

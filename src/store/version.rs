@@ -20,7 +20,8 @@ use crate::model::{AccountId, Secrets};
 /// - Format 2: newer versions of some rows, which those programs take for damage.
 /// - Format 3: messages in segments.
 /// - Format 4: rows in the journal.
-const FORMAT: u8 = 4;
+/// - Format 5: Sieve scripts.
+const FORMAT: u8 = 5;
 /// The length of the epoch (8 bytes) and the secrets (32 + 32 + 16 + 16).
 const RANDOM_BYTES: usize = 104;
 
