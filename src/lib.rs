@@ -54,6 +54,7 @@
 //!            account         accounts, mailboxes, shares
 //!            outbox          actions to send
 //!            vacation        the vacation response and the told senders
+//!            script          Sieve scripts, and what their runs leave
 //!            repair          checks and repairs all of it
 //!          vacation        decides whether a message is answered, and writes the reply
 //!          outbox          the states of an action, retries, reports; no I/O

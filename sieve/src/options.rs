@@ -1,15 +1,6 @@
 //! Limits of checking and running, and what a site offers.
 //!
-//! The checker, which is missing so far, is called so:
-//!
-//! ```text
-//! pub fn check(source: &[u8], options: &CompileOptions) -> Checked
-//! ```
-//!
-//! - It never fails and never panics: every defect of the source is a [`Diagnostic`].
-//! - `Checked::script` is there exactly if no diagnostic is an error.
-//! - Diagnostics are in the order of their spans. After `CompileLimits::diagnostics` of them a last
-//!   one says that there are more.
+//! [`check`](crate::check()) takes [`CompileOptions`]; a run takes [`RunLimits`].
 
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +75,8 @@ pub struct CompileLimits {
     pub variables: u16,
     /// The highest number of a match variable. RFC 5229 §3.2 demands 9.
     pub capture: u16,
+    /// Redirects that every run of the script reaches. `RunLimits::redirects` bounds the others.
+    pub redirects: u16,
     /// Bytes of a compiled regular expression.
     pub regex_program: usize,
     /// Diagnostics that are reported.
@@ -101,6 +94,7 @@ impl Default for CompileLimits {
             commands: 10_000,
             variables: 128,
             capture: 99,
+            redirects: 4,
             regex_program: 256 << 10,
             diagnostics: 100,
         }
@@ -119,7 +113,8 @@ pub struct RunLimits {
     pub notifies: u16,
     /// Messages that the plan sends: redirects, notifications, and a vacation response.
     pub sent_messages: u16,
-    /// Bytes of a variable. A longer value is cut at a character (RFC 5229 §6).
+    /// Bytes of a variable. A longer value is cut at a character. RFC 5229 §6 demands 4,000
+    /// characters.
     pub variable: u32,
     /// Variables of all scripts of the run together, local and global.
     pub variables: u16,
@@ -149,7 +144,7 @@ impl Default for RunLimits {
             redirects: 4,
             notifies: 4,
             sent_messages: 8,
-            variable: 4 << 10,
+            variable: 16 << 10,
             variables: 128,
             include_depth: 10,
             includes: 255,

@@ -1,6 +1,6 @@
 //! Collects for the absence report what arrived in an account, from the log of decisions.
 
-use crate::model::{AccountId, Decision, EmailAddress, UtcMillis, Verdict, limits};
+use crate::model::{AccountId, Decision, EmailAddress, EmailId, UtcMillis, Verdict, limits};
 use crate::store::{Error, Snapshot};
 use crate::vacation::{AbsenceReport, Arrival};
 
@@ -21,7 +21,8 @@ pub fn report(
         if began.is_some_and(|began| decision.at < began) {
             return false;
         }
-        if ended.is_none_or(|ended| decision.at < ended) {
+        // Of a message that a script discarded, the owner wants to hear nothing.
+        if decision.email.is_some() && ended.is_none_or(|ended| decision.at < ended) {
             has_more = decisions.len() >= limits::MAX_LISTED_ROWS;
             if !has_more {
                 decisions.push(decision);
@@ -29,24 +30,27 @@ pub fn report(
         }
         !has_more
     })?;
-    let arrivals: Result<Vec<Arrival>, Error> =
-        decisions.into_iter().map(|decision| arrival(snapshot, account, decision)).collect();
+    let arrivals: Result<Vec<Arrival>, Error> = decisions
+        .into_iter()
+        .filter_map(|decision| Some((decision.email?, decision)))
+        .map(|(email, decision)| arrival(snapshot, account, (email, decision)))
+        .collect();
     Ok(AbsenceReport::of(&arrivals?, (began, ended), has_more))
 }
 
 fn arrival(
     snapshot: &Snapshot<'_>,
     account: AccountId,
-    decision: Decision,
+    (id, decision): (EmailId, Decision),
 ) -> Result<Arrival, Error> {
-    let email = snapshot.email(account, decision.email)?;
-    let content = snapshot.content(account, decision.email)?.map(|(_, content)| content);
+    let email = snapshot.email(account, id)?;
+    let content = snapshot.content(account, id)?.map(|(_, content)| content);
     let envelope_sender =
         || decision.sender.as_ref().map_or_else(|| "<>".to_owned(), ToString::to_string);
     let from = content.as_ref().and_then(|content| content.from.first().cloned());
     let from = from.filter(|from| !from.email.is_empty());
     Ok(Arrival {
-        email: decision.email,
+        email: id,
         thread: email.as_ref().map(|email| email.thread),
         at: decision.at,
         from: from.unwrap_or_else(|| EmailAddress { name: None, email: envelope_sender() }),

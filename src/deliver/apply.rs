@@ -402,11 +402,12 @@ fn file(
     let recipient = job.recipients.first().cloned().unwrap_or_else(|| Address::from_parts("", ""));
     txn.add_decision(&Decision {
         at: txn.now(),
-        email,
+        email: Some(email),
         sender: envelope.sender.clone(),
         recipient,
         verdict,
-    });
+        steps: Vec::new(),
+    })?;
     Ok(FilingResult::New { email, thread, decision })
 }
 

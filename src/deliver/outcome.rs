@@ -57,6 +57,7 @@ pub(super) fn refusal(error: &Error, settings: &Settings) -> Reply {
         Error::NotFound(_)
         | Error::Conflict(_)
         | Error::Mailbox { .. }
+        | Error::Script(_)
         | Error::Overtaken(_)
         | Error::Away(_)
         | Error::Rebuilding(_)

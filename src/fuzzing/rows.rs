@@ -8,7 +8,7 @@ use crate::model::{
     AccountId, AccountRow, Action, ActionId, AddressRow, BlobHash, Decision, EmailId,
     EmailMetadata, EmailSubmission, Listing, ListingFilter, Mailbox, MailboxUid, MessageRows,
     ModSeq, ObjectId, ObjectKind, PushSubscription, SenderIdentity, Shape, ShareNotification,
-    ThreadId, ThreadKey, Token, ToldKey, UtcMillis, VacationResponse,
+    SieveScript, ThreadId, ThreadKey, Token, ToldKey, UtcMillis, VacationResponse,
 };
 use crate::store::row::block::{BlockWriter, Posting, read_block};
 use crate::store::row::fold::{fold_emails, read_fold_emails};
@@ -44,6 +44,10 @@ pub fn row(data: &[u8]) {
     check_row::<row::ObjectRow<ShareNotification>>(data);
     check_row::<row::ObjectRow<EmailSubmission>>(data);
     check_row::<row::ObjectRow<PushSubscription>>(data);
+    check_row::<row::ObjectRow<SieveScript>>(data);
+    check_row::<row::ScriptSource>(data);
+    check_row::<row::ScriptErrorsRow>(data);
+    check_row::<row::DuplicateRow>(data);
     check_row::<Folds>(data);
     let _read = (
         decoded(row::decode_outbox_message(b"key", data)),
@@ -266,6 +270,16 @@ impl KeyFields {
         agree::<table::DeliveryByTime>(all.map(|of| {
             let (account, at, hash) = (of.account, of.at, of.hash);
             DeliveryTimeKey { account, at, hash }
+        }));
+        agree::<table::ScriptSources>(
+            all.map(|of| ScriptKey { account: of.account, script: ObjectId(of.number) }),
+        );
+        agree::<table::Duplicates>(
+            all.map(|of| DuplicateKey { account: of.account, hash: of.hash }),
+        );
+        agree::<table::DuplicateByTime>(all.map(|of| {
+            let (account, until, hash) = (of.account, of.at, of.hash);
+            DuplicateTimeKey { account, until, hash }
         }));
         agree::<table::VacationTold>(
             all.map(|of| VacationToldKey { account: of.account, told: ToldKey(of.hash) }),

@@ -231,11 +231,12 @@ impl ModelStore {
                 let id = txn.queue_action(action(due, email, who), b"Subject: x\r\n\r\n")?;
                 txn.add_decision(&Decision {
                     at: txn.now(),
-                    email: email.unwrap_or_default(),
+                    email,
                     sender: None,
                     recipient: Address::from_parts("ann", "example.org"),
                     verdict: Verdict::Answered(id),
-                });
+                    steps: Vec::new(),
+                })?;
                 Ok(id)
             });
             self.queued.push(queued);

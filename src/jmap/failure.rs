@@ -92,7 +92,9 @@ impl From<&Error> for MethodError {
             Error::NotFound("account") => Self::AccountNotFound,
             Error::NotFound(what) => Self::NotFound(format!("no such {what}")),
             Error::Conflict(what) => Self::Conflict(what.clone()),
-            Error::Quota | Error::Mailbox { .. } => Self::Conflict(error.to_string()),
+            Error::Quota | Error::Mailbox { .. } | Error::Script(_) => {
+                Self::Conflict(error.to_string())
+            }
             Error::Full
             | Error::QueueFull(_)
             | Error::Overtaken(_)

@@ -17,7 +17,7 @@ use crate::model::{AccountId, DataType, ModSeq};
 use crate::store::{Error, Store};
 
 /// The types whose changes are pushed, apart from `Quota`.
-const PUSHED_TYPES: [(&str, DataType); 8] = [
+const PUSHED_TYPES: [(&str, DataType); 9] = [
     ("Email", DataType::Email),
     ("EmailDelivery", DataType::EmailDelivery),
     ("Thread", DataType::Thread),
@@ -26,6 +26,7 @@ const PUSHED_TYPES: [(&str, DataType); 8] = [
     ("Identity", DataType::Identity),
     ("EmailSubmission", DataType::EmailSubmission),
     ("ShareNotification", DataType::ShareNotification),
+    ("SieveScript", DataType::SieveScript),
 ];
 
 /// The types of which a guest is notified, whichever mailbox of the account changed.

@@ -26,11 +26,13 @@ pub enum DataType {
     EmailSubmission = 9,
     /// RFC 9670 §3.
     ShareNotification = 10,
+    /// RFC 9661 §2: scripts, and which of them is active.
+    SieveScript = 11,
 }
 
 impl DataType {
     /// All types, in the order of their stored numbers.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Email,
         Self::EmailDelivery,
         Self::Thread,
@@ -42,6 +44,7 @@ impl DataType {
         Self::Identity,
         Self::EmailSubmission,
         Self::ShareNotification,
+        Self::SieveScript,
     ];
 }
 

@@ -1,17 +1,21 @@
-//! The log of vacation decisions: why a delivered message was answered or not.
+//! The log of deliveries: what scripts did with a message, and why it was answered or not.
 
 use super::address::Address;
 use super::clock::UtcMillis;
 use super::id::{ActionId, EmailId};
+use super::script::FilterStep;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     pub at: UtcMillis,
-    pub email: EmailId,
+    /// `None` if the message was not stored.
+    pub email: Option<EmailId>,
     /// `None` is the null path `<>`.
     pub sender: Option<Address>,
     pub recipient: Address,
     pub verdict: Verdict,
+    /// What scripts did, in their order. Empty without a script.
+    pub steps: Vec<FilterStep>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

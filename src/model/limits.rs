@@ -150,6 +150,18 @@ pub const MAX_SHARE_NOTIFICATIONS: usize = 500;
 pub const MAX_PUSH_SUBSCRIPTIONS: usize = 32;
 pub const MAX_CONCURRENT_PUSHES_PER_USER: usize = 8;
 pub const MAX_OBJECT_BYTES: usize = 256 * 1024;
+/// Of an account. A site may allow fewer.
+pub const MAX_SCRIPTS: usize = 256;
+/// Of the source of a script. A site may allow less.
+pub const MAX_SCRIPT_BYTES: usize = 1024 * 1024;
+/// RFC 5804 §1.6 asks for at least 128.
+pub const MAX_SCRIPT_NAME_CHARS: usize = 128;
+/// The newest of an account, in one row.
+pub const MAX_SCRIPT_ERRORS: usize = 50;
+pub const MAX_SCRIPT_ERROR_BYTES: usize = 1024;
+/// Of one decision; further actions are not recorded.
+pub const MAX_FILTER_STEPS: usize = 64;
+pub const MAX_FILTER_STEP_BYTES: usize = 512;
 pub const UPKEEP_INTERVAL: Duration = Duration::from_secs(3600);
 pub const REPLY_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 /// For actions other than replies (RFC 5321 §4.5.4.1 asks for at least four to five days).

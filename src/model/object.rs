@@ -1,7 +1,7 @@
 //! The kinds of small objects of an account: identities, submissions, push subscriptions, share
-//! notifications.
+//! notifications, Sieve scripts.
 //!
-//! Their fields are defined in `sender`, `submission`, `push` and `share`.
+//! Their fields are defined in `sender`, `submission`, `push`, `share` and `script`.
 
 use super::change::DataType;
 
@@ -16,11 +16,18 @@ pub enum ObjectKind {
     PushSubscription = 3,
     /// RFC 9670 §3.
     ShareNotification = 4,
+    /// RFC 9661 §2. The source is a row of its own.
+    SieveScript = 5,
 }
 
 impl ObjectKind {
-    pub const ALL: [Self; 4] =
-        [Self::Identity, Self::EmailSubmission, Self::PushSubscription, Self::ShareNotification];
+    pub const ALL: [Self; 5] = [
+        Self::Identity,
+        Self::EmailSubmission,
+        Self::PushSubscription,
+        Self::ShareNotification,
+        Self::SieveScript,
+    ];
 
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
@@ -35,6 +42,7 @@ impl ObjectKind {
             Self::EmailSubmission => Some(DataType::EmailSubmission),
             Self::PushSubscription => None,
             Self::ShareNotification => Some(DataType::ShareNotification),
+            Self::SieveScript => Some(DataType::SieveScript),
         }
     }
 }

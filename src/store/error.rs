@@ -1,7 +1,7 @@
 //! The errors of the store.
 
 pub(super) use crate::model::hex::hex;
-use crate::model::{AccountId, MailboxUid};
+use crate::model::{AccountId, MailboxUid, ObjectId};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -12,6 +12,8 @@ pub enum Error {
     Conflict(String),
     #[error("mailbox \"{name}\": {fault}")]
     Mailbox { name: String, fault: MailboxFault },
+    #[error("script: {0}")]
+    Script(ScriptFault),
     /// The account or the user would exceed a quota.
     #[error("over quota")]
     Quota,
@@ -74,7 +76,10 @@ impl Error {
     #[cfg(test)]
     #[must_use]
     pub fn is_temporary(&self) -> bool {
-        !matches!(self, Self::NotFound(_) | Self::Conflict(_) | Self::Mailbox { .. })
+        !matches!(
+            self,
+            Self::NotFound(_) | Self::Conflict(_) | Self::Mailbox { .. } | Self::Script(_)
+        )
     }
 }
 
@@ -105,4 +110,20 @@ pub enum MailboxFault {
     HasChildren,
     #[error("the mailbox has emails in it")]
     HasEmails,
+}
+
+/// Why a Sieve script cannot be stored or destroyed (RFC 5804 §1.3, RFC 9661 §2.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ScriptFault {
+    #[error("a name must have 1 to 128 characters, and no control characters or line separators")]
+    Name,
+    #[error("the account has another script of that name")]
+    NameTaken(ObjectId),
+    #[error("the account has as many scripts as it may have")]
+    TooMany,
+    /// The value is the number of bytes that a script may have.
+    #[error("a script may have at most {0} bytes")]
+    TooLarge(usize),
+    #[error("the active script cannot be deleted")]
+    Active,
 }

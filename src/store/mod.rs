@@ -17,6 +17,7 @@ mod listing;
 mod outbox;
 pub mod repair;
 pub mod row;
+mod script;
 mod search;
 pub(crate) mod table;
 mod txn;
@@ -37,7 +38,7 @@ pub use engine::Statistics;
 #[cfg(feature = "internals")]
 pub use engine::Usage;
 pub use engine::segments::StreamedValue;
-pub use error::{Error, MailboxFault};
+pub use error::{Error, MailboxFault, ScriptFault};
 pub use listing::difference::CountedListing;
 pub use listing::read::ListingMoves;
 pub use listing::requests::{ListingAction, ListingRequest};

@@ -16,6 +16,7 @@ pub(super) const ACCOUNT_TASKS: &[Task] = &[
     build_listings,
     expire_decisions,
     expire_told,
+    expire_duplicates,
     sweep_thread_refs,
     expire_uploads,
     expire_objects,
@@ -212,6 +213,15 @@ fn expire_told(
     commit_step(store, account, |txn| {
         txn.expire_told(txn.now().before(settings.told_rows), ROWS_PER_STEP)
     })
+}
+
+fn expire_duplicates(
+    store: &Store,
+    account: AccountId,
+    _: &Settings,
+    _: &mut RoundReport,
+) -> Result<StepResult, Error> {
+    commit_step(store, account, |txn| txn.expire_duplicates(ROWS_PER_STEP))
 }
 
 fn sweep_thread_refs(

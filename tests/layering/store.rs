@@ -12,7 +12,7 @@ const STORE_ORDER: &[&[&str]] = &[
     &["version"],
     &["txn"],
     &["blob"],
-    &["listing", "search", "vacation"],
+    &["listing", "search", "script", "vacation"],
     &["outbox", "email"],
     &["account"],
     &["repair"],
@@ -32,6 +32,7 @@ const STORE_CIRCLES: &[(&str, &str, &str)] = &[
     ("outbox", "repair", "its part of the check is an `impl Checker`"),
     ("search", "repair", "its part of the check is an `impl Checker`"),
     ("vacation", "repair", "its part of the check is an `impl Checker`"),
+    ("script", "repair", "its part of the check is an `impl Checker`"),
 ];
 
 #[test]

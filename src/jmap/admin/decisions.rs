@@ -8,7 +8,7 @@ use crate::jmap::context::parse_address;
 use crate::jmap::method::Call;
 use crate::message::auto::AutoReplyFacts;
 use crate::message::header;
-use crate::model::{Address, Decision, UtcMillis, Verdict};
+use crate::model::{Address, Decision, FilterStep, UtcMillis, Verdict};
 use crate::outbox::{NO_SMTPUTF8, NOT_SENT};
 use crate::vacation::{
     Correspondent, Input, NoReplyReason, Notice, ReplyDecision, Silence, Topic, consider,
@@ -16,7 +16,7 @@ use crate::vacation::{
 use crate::wire::jmap::admin::OfAccount;
 use crate::wire::jmap::admin::decisions::{
     AbsenceFacts, CorrespondentFacts, DecisionFacts, DecisionList, DecisionListAnswer,
-    DecisionListArguments, TopicFacts, VacationReport, VacationReportAnswer,
+    DecisionListArguments, FilterStepFacts, TopicFacts, VacationReport, VacationReportAnswer,
     VacationReportArguments, VacationTest, VacationTestAnswer, VacationTestArguments,
 };
 use crate::wire::jmap::{MethodError, With, from_base64};
@@ -174,13 +174,18 @@ fn decision_facts(decision: Decision) -> DecisionFacts {
     };
     DecisionFacts {
         at: decision.at.rfc3339(),
-        email_id: decision.email.to_string(),
+        email_id: decision.email.map(|email| email.to_string()),
         sender: decision.sender.map(|sender| sender.to_string()),
         recipient: decision.recipient.to_string(),
         reason,
         detail,
         action,
+        steps: decision.steps.into_iter().map(step_facts).collect(),
     }
+}
+
+fn step_facts(FilterStep { script, line, action }: FilterStep) -> FilterStepFacts {
+    FilterStepFacts { script, line, action }
 }
 
 impl AdminMethod for VacationTest {

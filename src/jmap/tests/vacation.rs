@@ -248,11 +248,12 @@ fn decisions_are_filtered_and_summarised_in_a_report() {
                 (Address::parse(sender).ok(), Address::parse("ann@example.org").unwrap());
             txn.add_decision(&Decision {
                 at,
-                email: id(*n),
+                email: Some(id(*n)),
                 sender,
                 recipient,
                 verdict: verdict.clone(),
-            });
+                steps: Vec::new(),
+            })?;
         }
         Ok(())
     });

@@ -94,7 +94,7 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let status = match &error {
             Error::NotFound(_) => StatusCode::NOT_FOUND,
-            Error::Conflict(_) | Error::Mailbox { .. } => StatusCode::CONFLICT,
+            Error::Conflict(_) | Error::Mailbox { .. } | Error::Script(_) => StatusCode::CONFLICT,
             Error::Quota | Error::Full => StatusCode::INSUFFICIENT_STORAGE,
             Error::QueueFull(_)
             | Error::Overtaken(_)

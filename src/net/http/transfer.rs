@@ -63,7 +63,9 @@ impl From<Error> for Refusal {
         let (status, kind) = match &error {
             Error::NotFound("account") => (StatusCode::NOT_FOUND, "accountNotFound"),
             Error::NotFound(_) => (StatusCode::NOT_FOUND, "notFound"),
-            Error::Conflict(_) | Error::Mailbox { .. } => (StatusCode::CONFLICT, "conflict"),
+            Error::Conflict(_) | Error::Mailbox { .. } | Error::Script(_) => {
+                (StatusCode::CONFLICT, "conflict")
+            }
             Error::Quota => (StatusCode::INSUFFICIENT_STORAGE, "overQuota"),
             Error::Full => (StatusCode::INSUFFICIENT_STORAGE, "full"),
             Error::QueueFull(_) => (StatusCode::SERVICE_UNAVAILABLE, "queueFull"),

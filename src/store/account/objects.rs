@@ -1,5 +1,5 @@
 //! Writes the small objects of an account: identities, submissions, push subscriptions, share
-//! notifications (RFC 8621 §6, §7, RFC 8620 §7.2, RFC 9670 §3).
+//! notifications (RFC 8621 §6, §7, RFC 8620 §7.2, RFC 9670 §3), and scripts (`store::script`).
 //!
 //! - An object's id is the number of the change that created it.
 //! - An object of a type with a state has one row in `object_by_modseq`, at its last change, and
@@ -64,6 +64,20 @@ impl Txn<'_> {
             &ObjectRow { updated, object: Some(object), ..old },
         )?;
         Ok(true)
+    }
+
+    /// Notes that an object changed whose row stays as it is: its change number rises.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub(in crate::store) fn renumber_object<T: Object>(
+        &mut self,
+        id: ObjectId,
+    ) -> Result<(), Error> {
+        let (old, _) = self.live_object::<T>(id)?;
+        let before = old.updated;
+        let updated = self.next_modseq();
+        self.write_object(id, Some(before), &ObjectRow { updated, ..old })
     }
 
     /// Destroys an object, and returns it as it was. An object of a type with a state leaves a

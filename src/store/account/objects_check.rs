@@ -2,23 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{ModSeq, ObjectId};
+use crate::model::{ModSeq, ObjectId, ObjectKind};
 use crate::store::engine::Table;
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
 use crate::store::repair::check::{Checker, RowFix};
-use crate::store::row::{RowFormat as _, object_marks};
+use crate::store::row::{RowFormat as _, is_live_object, object_marks};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{ObjectKey, ObjectModSeqKey};
 use crate::store::table::{ObjectByModseq, Objects};
 
 impl Checker<'_> {
     /// Checks `objects` and `object_by_modseq`. An object that cannot be read is deleted. So is, of
-    /// two objects with the same change number, the one that `object_by_modseq` does not name.
+    /// two objects with the same change number, the one that `object_by_modseq` does not name; and a
+    /// script whose source is lost.
     pub(in crate::store) fn check_objects(&mut self) -> Result<(), Error> {
         let account = self.account;
         let newest = self.found_state.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
         let mut by_modseq: BTreeMap<ObjectModSeqKey, ObjectId> = BTreeMap::new();
+        let mut scripts: Vec<ObjectId> = Vec::new();
         let mut rows = self.rows::<Objects>();
         while let Some(found) = rows.next()? {
             let key = found.key.as_slice();
@@ -47,6 +49,11 @@ impl Checker<'_> {
                     continue;
                 }
             };
+            let is_script = kind == ObjectKind::SieveScript && is_live_object(&found.value);
+            if is_script && let Some(what) = self.script_fault(id, key, &found.value)? {
+                self.report(Table::Objects, key, what, RowFix::Delete)?;
+                continue;
+            }
             let Some(data) = kind.data_type() else {
                 self.note_change(row.updated);
                 continue;
@@ -65,12 +72,17 @@ impl Checker<'_> {
                 if !is_named {
                     continue;
                 }
+                scripts.retain(|script| *script != other);
+            }
+            if is_script {
+                scripts.push(id);
             }
             by_modseq.insert(order, id);
             self.note_change(row.updated);
             self.census.marks.push((data, row.updated));
         }
-        self.expect_rows::<ObjectByModseq>(by_modseq.into_iter())
+        self.expect_rows::<ObjectByModseq>(by_modseq.into_iter())?;
+        self.check_scripts(&scripts)
     }
 
     fn note_change(&mut self, at: ModSeq) {

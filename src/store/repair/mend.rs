@@ -18,7 +18,7 @@ use crate::store::table::{
 use crate::store::txn::Txn;
 
 /// The data types whose earlier states are refused after a repair.
-const REPAIRED_TYPES: [DataType; 7] = [
+const REPAIRED_TYPES: [DataType; 8] = [
     DataType::Email,
     DataType::EmailDelivery,
     DataType::Thread,
@@ -26,6 +26,7 @@ const REPAIRED_TYPES: [DataType; 7] = [
     DataType::MailboxCounts,
     DataType::Identity,
     DataType::EmailSubmission,
+    DataType::SieveScript,
 ];
 
 impl Txn<'_> {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::*;
 use crate::model::clock::FixedClock;
 use crate::model::{
-    AccountRow, Action, Address, AddressRow, BlobHash, DataType, Decision, EmailId, ListingFilter,
-    Mailbox, MailboxUid, MessageRows, Role, SenderIdentity, ThreadKey, ToldKey, ToldLifetime,
-    UtcMillis, VacationResponse, Verdict,
+    AccountRow, Action, Address, AddressRow, BlobHash, DataType, Decision, EmailId, FilterStep,
+    ListingFilter, Mailbox, MailboxUid, MessageRows, Role, ScriptError, SenderIdentity, ThreadKey,
+    ToldKey, ToldLifetime, UtcMillis, VacationResponse, Verdict,
 };
 use crate::store::engine::fault::FaultyEngine;
 use crate::store::engine::memory::MemoryEngine;
@@ -152,11 +152,23 @@ fn fill(store: &Store) {
             )?;
             txn.add_decision(&Decision {
                 at: now,
-                email: ids[0],
+                email: Some(ids[0]),
                 sender: None,
                 recipient: bob,
                 verdict: Verdict::Answered(action),
-            });
+                steps: vec![FilterStep { script: "main".into(), line: 3, action: "keep".into() }],
+            })?;
+            let script = txn.create_script("main", b"keep;")?;
+            txn.create_script("other", b"discard;")?;
+            txn.activate_script(Some(script))?;
+            txn.remember_duplicate(&[8; 32], now.after(std::time::Duration::from_secs(60)))?;
+            txn.add_script_error(&ScriptError {
+                at: now,
+                script: "main".into(),
+                line: 1,
+                message: "too much work".into(),
+                email: Some(ids[0]),
+            })?;
             Ok(())
         });
         fold(store, account);

@@ -1,7 +1,7 @@
 //! Rows: encodes values as bytes, and decodes them.
 //!
 //! - A row begins with the version of its format, except those that are a bare id
-//!   (`email_by_modseq`, `thread_by_modseq`, `object_by_modseq`). Older versions are read; a newer
+//!   (`email_by_modseq`, `thread_by_modseq`, `object_by_modseq`, `active_script`). Older versions are read; a newer
 //!   one is an error.
 //! - In most rows, numbers are LEB128, signed ones zigzag, and texts and byte strings have their
 //!   length before them.
@@ -20,6 +20,7 @@ mod mailbox;
 mod object;
 mod queue;
 mod repair;
+mod script;
 mod thread_ref;
 mod upkeep;
 mod upload;
@@ -42,6 +43,7 @@ pub(crate) use list::RankCount;
 pub use object::{Object, ObjectRow, is_live_object, object_marks};
 pub use queue::QueueMark;
 pub use repair::RepairScope;
+pub use script::{DuplicateRow, ScriptErrorsRow, ScriptSource};
 pub use thread_ref::{ThreadRef, ThreadRefRow};
 pub use upkeep::{HistoryRow, SweepRow};
 pub use upload::UploadRow;

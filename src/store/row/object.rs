@@ -6,10 +6,10 @@ use super::action::{read_variant_number, variant_number};
 use super::content::{read_people, write_people};
 use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::{
-    AccountId, ActionId, ChangedBy, DeliveryState, DeliveryStatus, EmailId, EmailSubmission,
-    EnvelopeAddress, MailboxUid, ModSeq, ObjectId, ObjectKind, PushKeys, PushSubscription,
-    SenderIdentity, ShareNotification, SubmissionRecipient, ThreadId, UndoStatus, UtcMillis,
-    limits,
+    AccountId, ActionId, BlobHash, ChangedBy, DeliveryState, DeliveryStatus, EmailId,
+    EmailSubmission, EnvelopeAddress, MailboxUid, ModSeq, ObjectId, ObjectKind, PushKeys,
+    PushSubscription, SenderIdentity, ShareNotification, SieveScript, SubmissionRecipient,
+    ThreadId, UndoStatus, UtcMillis, limits,
 };
 use crate::store::engine::Table;
 use crate::store::error::Error;
@@ -74,6 +74,7 @@ pub fn object_marks(kind: ObjectKind, key: &[u8], row: &[u8]) -> Result<ObjectRo
         ObjectKind::EmailSubmission => marks_of::<EmailSubmission>(key, row),
         ObjectKind::PushSubscription => marks_of::<PushSubscription>(key, row),
         ObjectKind::ShareNotification => marks_of::<ShareNotification>(key, row),
+        ObjectKind::SieveScript => marks_of::<SieveScript>(key, row),
     }
 }
 
@@ -246,6 +247,29 @@ impl Object for ShareNotification {
             name: input.text()?,
             old: rights(input)?,
             new: rights(input)?,
+        })
+    }
+}
+
+impl Object for SieveScript {
+    const KIND: ObjectKind = ObjectKind::SieveScript;
+    const MAX_OBJECTS: usize = limits::MAX_SCRIPTS;
+
+    fn write(&self, out: &mut FieldWriter) {
+        out.text(&self.name);
+        out.num(self.size);
+        out.fixed(&self.hash.0);
+        out.signed(self.created.0);
+        out.signed(self.stored.0);
+    }
+
+    fn read(input: &mut FieldReader<'_>) -> Result<Self, RowError> {
+        Ok(Self {
+            name: input.text()?,
+            size: input.num()?,
+            hash: BlobHash(input.fixed()?),
+            created: UtcMillis(input.signed()?),
+            stored: UtcMillis(input.signed()?),
         })
     }
 }

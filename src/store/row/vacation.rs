@@ -2,6 +2,7 @@
 
 use super::account::{read_address, write_address};
 use super::content::{read_addresses, read_person, write_addresses, write_person};
+use super::script::{read_steps, write_steps};
 use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::{
     Absence, ActionId, Address, Audience, Circle, Days, Decision, EmailId, ExcludedSender,
@@ -197,10 +198,12 @@ impl Row for DeliveryRow {
 
 impl Row for Decision {
     const TABLE: Table = Table::Decisions;
+    /// Version 2 has decisions without an email, and what scripts did.
+    const VERSION: u8 = 2;
 
     fn write(&self, out: &mut FieldWriter) {
         out.signed(self.at.0);
-        out.num(self.email.0);
+        out.option(self.email.as_ref(), |out, email| out.num(email.0));
         out.option(self.sender.as_ref(), write_address);
         write_address(out, &self.recipient);
         match &self.verdict {
@@ -214,12 +217,14 @@ impl Row for Decision {
                 out.text(detail);
             }
         }
+        write_steps(out, &self.steps);
     }
 
-    fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
+    fn read(input: &mut FieldReader<'_>, version: u8) -> Result<Self, RowError> {
+        let email = |input: &mut FieldReader<'_>| Ok(EmailId(input.num()?));
         Ok(Self {
             at: UtcMillis(input.signed()?),
-            email: EmailId(input.num()?),
+            email: if version < 2 { Some(email(input)?) } else { input.option(email)? },
             sender: input.option(read_address)?,
             recipient: read_address(input)?,
             verdict: if input.bool()? {
@@ -227,6 +232,7 @@ impl Row for Decision {
             } else {
                 Verdict::Silent { reason: input.text()?, detail: input.text()? }
             },
+            steps: if version < 2 { Vec::new() } else { read_steps(input)? },
         })
     }
 }

@@ -111,6 +111,14 @@ key! {
     /// The number of the last change of a small object.
     ObjectModSeqKey { account: AccountId, kind: ObjectKind, modseq: ModSeq }
 
+    ScriptKey { account: AccountId, script: ObjectId }
+
+    /// A message that the `duplicate` test of scripts remembers, by the hash of handle and value.
+    DuplicateKey { account: AccountId, hash: [u8; 32] }
+
+    /// A message that the `duplicate` test remembers, by the time when it is forgotten.
+    DuplicateTimeKey { account: AccountId, until: KeyTime, hash: [u8; 32] }
+
     /// A user and an account that shares a mailbox with that user.
     SharedKey { user: AccountId, account: AccountId }
 }

@@ -23,17 +23,17 @@ use codec::{Key, KeyPart as _};
 use folds::FoldKey;
 use keys::{
     AccountKey, ActionBlobKey, ActionKey, AddressKey, BlobFrameKey, BlobKey, BlobPurgeKey,
-    BlobRefKey, DecisionKey, DeliveryKey, DeliveryTimeKey, DueKey, EmailKey, HistoryKey,
-    ListingEmailKey, ListingHistoryKey, MailboxKey, ModSeqKey, ObjectKey, ObjectModSeqKey,
-    PurgeKey, RankKey, SameActionKey, SharedKey, SiteKey, SubscriptionKey, SweepKey,
-    ThreadEmailKey, ThreadIdKey, ThreadIndexKey, ThreadRefKey, ToldTimeKey, UploadBlobKey,
-    UploadKey, VacationToldKey,
+    BlobRefKey, DecisionKey, DeliveryKey, DeliveryTimeKey, DueKey, DuplicateKey, DuplicateTimeKey,
+    EmailKey, HistoryKey, ListingEmailKey, ListingHistoryKey, MailboxKey, ModSeqKey, ObjectKey,
+    ObjectModSeqKey, PurgeKey, RankKey, SameActionKey, ScriptKey, SharedKey, SiteKey,
+    SubscriptionKey, SweepKey, ThreadEmailKey, ThreadIdKey, ThreadIndexKey, ThreadRefKey,
+    ToldTimeKey, UploadBlobKey, UploadKey, VacationToldKey,
 };
 
 use super::error::Error;
 use super::row::{
-    AccountStateRow, DeliveryRow, Destination, HistoryRow, RankCount, RowError, SameAction,
-    SweepRow, Thread, ThreadRefRow, ToldRow, UploadRow,
+    AccountStateRow, DeliveryRow, Destination, DuplicateRow, HistoryRow, RankCount, RowError,
+    SameAction, ScriptErrorsRow, ScriptSource, SweepRow, Thread, ThreadRefRow, ToldRow, UploadRow,
 };
 use crate::model::{
     AccountRow, Action, AddressRow, Decision, EmailId, EmailMetadata as EmailMetadataRow, Mailbox,
@@ -327,7 +327,7 @@ table! {
         key: UploadBlobKey, row: Present, home: Message, erased: false, seen_by_clients: false,
         repair: Strays(UploadBlob), tuning: []
     }
-    /// Identities, submissions, push subscriptions, share notifications.
+    /// Identities, submissions, push subscriptions, share notifications, Sieve scripts.
     Objects = 40 "objects" {
         key: ObjectKey, row: Encoded, home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: []
@@ -341,6 +341,31 @@ table! {
     Shared = 42 "shared" {
         key: SharedKey, row: Present, home: Hint, erased: true, seen_by_clients: false,
         repair: Strays(Share), tuning: []
+    }
+    /// The sources of Sieve scripts, whose other properties are in `objects`.
+    ScriptSources = 43 "script_sources" {
+        key: ScriptKey, row: ScriptSource, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: []
+    }
+    /// The active script of an account.
+    ActiveScript = 44 "active_script" {
+        key: AccountKey, row: ObjectId, home: Account, erased: true, seen_by_clients: true,
+        repair: Rows, tuning: []
+    }
+    /// The last runs of scripts that failed.
+    ScriptErrors = 45 "script_errors" {
+        key: AccountKey, row: ScriptErrorsRow, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: []
+    }
+    /// The messages that the `duplicate` test of scripts remembers.
+    Duplicates = 46 "duplicates" {
+        key: DuplicateKey, row: DuplicateRow, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: [OftenMissing]
+    }
+    /// The messages that the `duplicate` test remembers, by the time when they are forgotten.
+    DuplicateByTime = 47 "duplicate_by_time" {
+        key: DuplicateTimeKey, row: Present, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: [Queue, OrderedAfter(4)]
     }
 }
 

@@ -274,6 +274,14 @@ keys_sort_and_read_back! {
             kind,
             modseq: ModSeq(modseq),
         });
+    script_sources: ScriptSources = (account(), number())
+        .prop_map(|(account, script)| ScriptKey { account, script: ObjectId(script) });
+    active_script: ActiveScript = account_key();
+    script_errors: ScriptErrors = account_key();
+    duplicates: Duplicates = (account(), hash())
+        .prop_map(|(account, hash)| DuplicateKey { account, hash });
+    duplicate_by_time: DuplicateByTime = (account(), time(), hash())
+        .prop_map(|(account, until, hash)| DuplicateTimeKey { account, until, hash });
     shared: Shared = (account(), account()).prop_map(|(user, account)| SharedKey { user, account });
 }
 

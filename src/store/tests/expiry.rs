@@ -277,11 +277,12 @@ fn deliveries_and_decisions_of_an_account_without_mail_expire() {
                 let recipient = Address::from_parts("ann", "example.org");
                 txn.add_decision(&Decision {
                     at: txn.now(),
-                    email: EmailId(n.into()),
+                    email: Some(EmailId(n.into())),
                     sender: None,
                     recipient,
                     verdict,
-                });
+                    steps: Vec::new(),
+                })?;
                 txn.remember_delivery(&[n + 1; 32], None, &[])
             })
             .unwrap();

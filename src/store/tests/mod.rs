@@ -28,6 +28,7 @@ mod listings;
 mod mailboxes;
 mod objects;
 mod rest;
+mod scripts;
 #[cfg(feature = "rocksdb")]
 mod segments;
 mod shares;

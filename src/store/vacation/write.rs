@@ -170,8 +170,15 @@ impl Txn<'_> {
         Ok(senders.len() >= limit)
     }
 
-    pub fn add_decision(&mut self, decision: &Decision) {
-        self.put::<Decisions>(&self.decision_key(decision.at, decision.email), decision);
+    /// Writes what was decided of a message. A message that was not stored has no id: its decision
+    /// has the first key that is free.
+    pub fn add_decision(&mut self, decision: &Decision) -> Result<(), Error> {
+        let mut key = self.decision_key(decision.at, decision.email.unwrap_or_default());
+        while decision.email.is_none() && self.bytes::<Decisions>(&key)?.is_some() {
+            key.email.0 += 1;
+        }
+        self.put::<Decisions>(&key, decision);
+        Ok(())
     }
 
     fn decision_key(&self, at: UtcMillis, email: EmailId) -> DecisionKey {

@@ -35,9 +35,12 @@ fn is_repairable(table: Table, damage: Damage) -> bool {
 fn is_unnoticed(table: Table, damage: Damage) -> bool {
     match table {
         Table::Site => true,
-        Table::Decisions | Table::Subscriptions | Table::History | Table::Sweeps => {
-            damage != Damage::Alter
-        }
+        Table::Decisions
+        | Table::Subscriptions
+        | Table::History
+        | Table::Sweeps
+        | Table::ActiveScript
+        | Table::ScriptErrors => damage != Damage::Alter,
         Table::BlobPurge => damage != Damage::Delete,
         Table::Accounts | Table::AccountState | Table::ThreadRefs => damage == Damage::Add,
         _ => false,
@@ -85,7 +88,14 @@ fn damage_in_every_table_is_reported_and_derived_rows_are_repaired() {
                     if let Some(last) = key.last_mut() {
                         *last = last.wrapping_add(101);
                     }
-                    if matches!(table, Table::Accounts | Table::AccountState | Table::Vacation) {
+                    if matches!(
+                        table,
+                        Table::Accounts
+                            | Table::AccountState
+                            | Table::Vacation
+                            | Table::ActiveScript
+                            | Table::ScriptErrors
+                    ) {
                         continue;
                     }
                     write(&*copy, *table, &key, Some(value));
@@ -115,6 +125,8 @@ fn damage_in_every_table_is_reported_and_derived_rows_are_repaired() {
                     | Table::SearchFolds
                     | Table::Uploads
                     | Table::Objects
+                    | Table::ScriptSources
+                    | Table::Duplicates
             );
             assert!(
                 is_reported_elsewhere || named.iter().any(|breach| breach.table == table.name()),

@@ -44,7 +44,8 @@ pub struct DecisionListAnswer {
 #[serde(rename_all = "camelCase")]
 pub struct DecisionFacts {
     pub at: String,
-    pub email_id: String,
+    /// `None` if the message was not stored.
+    pub email_id: Option<String>,
     /// `None` is `<>`.
     pub sender: Option<String>,
     pub recipient: String,
@@ -53,6 +54,18 @@ pub struct DecisionFacts {
     pub detail: Option<String>,
     /// The queued reply.
     pub action: Option<String>,
+    /// What Sieve scripts did, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<FilterStepFacts>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilterStepFacts {
+    /// The name of a script of the account, or `site:` and the path of a script of the site.
+    pub script: String,
+    /// From 1; 0 if no command of the script says so, as with the implicit keep.
+    pub line: u32,
+    pub action: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

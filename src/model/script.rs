@@ -1,0 +1,68 @@
+//! The Sieve scripts of an account, without their source, and what their runs leave.
+
+use super::clock::UtcMillis;
+use super::id::{BlobHash, EmailId};
+use super::limits;
+
+/// A script of an account (RFC 5804, RFC 9661). Its source is stored apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SieveScript {
+    /// Unique in the account (`is_script_name`).
+    pub name: String,
+    /// Bytes of the source.
+    pub size: u64,
+    /// The BLAKE3 hash of the source.
+    pub hash: BlobHash,
+    pub created: UtcMillis,
+    /// When the source was last stored.
+    pub stored: UtcMillis,
+}
+
+/// A run of a script that failed. The message was kept in the Inbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptError {
+    pub at: UtcMillis,
+    /// The name of the script, with that of the site for its own scripts (`FilterStep::script`).
+    pub script: String,
+    /// From 1; 0 if the error has no place in the script.
+    pub line: u32,
+    /// At most `limits::MAX_SCRIPT_ERROR_BYTES`.
+    pub message: String,
+    /// The email that was kept.
+    pub email: Option<EmailId>,
+}
+
+/// An action that a script took for a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilterStep {
+    /// The name of a script of the account, or `site:` and the path of a script of the site.
+    pub script: String,
+    /// The line of the command, from 1; 0 if the action has no command, as the implicit keep.
+    pub line: u32,
+    /// The action and its target, such as `fileinto Lists/rust`.
+    pub action: String,
+}
+
+/// Whether an account may have a script of this name (RFC 5804 §1.6): 1 to 128 characters, no
+/// control characters or separators of lines.
+#[must_use]
+pub fn is_script_name(name: &str) -> bool {
+    let is_refused = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    (1..=limits::MAX_SCRIPT_NAME_CHARS).contains(&name.chars().count())
+        && !name.chars().any(is_refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_scripts_are_those_of_managesieve() {
+        for name in ["a", " ", "Büro/2026", &"x".repeat(128)] {
+            assert!(is_script_name(name), "{name}");
+        }
+        for name in ["", "a\nb", "\u{7f}", "\u{85}", "\u{2028}", "a\u{2029}", &"ü".repeat(129)] {
+            assert!(!is_script_name(name), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Checks the sources of Sieve scripts, the active script, and what runs of scripts leave.
+
+use crate::model::{ObjectId, SieveScript};
+use crate::store::engine::Table;
+use crate::store::engine::typed::TypedRead as _;
+use crate::store::error::Error;
+use crate::store::repair::check::{Checker, RowFix};
+use crate::store::row::{ObjectRow, Row as _};
+use crate::store::script::write::script_hash;
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{AccountKey, DuplicateTimeKey, ScriptKey};
+use crate::store::table::{
+    ActiveScript, DuplicateByTime, Duplicates, Present, ScriptErrors, ScriptSources,
+};
+
+impl Checker<'_> {
+    /// Says what is wrong with the source of a script, whose row of `objects` this is; `None` if
+    /// nothing is, or the script is destroyed.
+    pub(in crate::store) fn script_fault(
+        &self,
+        script: ObjectId,
+        key: &[u8],
+        row: &[u8],
+    ) -> Result<Option<&'static str>, Error> {
+        let Some(object) = ObjectRow::<SieveScript>::decode(key, row)?.object else {
+            return Ok(None);
+        };
+        let source = ScriptKey { account: self.account, script };
+        Ok(match self.readable::<ScriptSources>(&source)? {
+            None => Some("its source cannot be read: the script must be stored again"),
+            Some(source) if script_hash(&source.0) != object.hash => {
+                Some("its source is not the one that was stored: the script must be stored again")
+            }
+            Some(_) => None,
+        })
+    }
+
+    /// Checks the rows of scripts beside `objects`. `scripts` are those that exist, ascending.
+    pub(in crate::store) fn check_scripts(&self, scripts: &[ObjectId]) -> Result<(), Error> {
+        let exists = |id: &ObjectId| scripts.binary_search(id).is_ok();
+        let mut sources = self.rows::<ScriptSources>();
+        while let Some(found) = sources.next()? {
+            if !found.id().is_some_and(|key| exists(&key.script)) {
+                self.report_extra(Table::ScriptSources, &found.key)?;
+            }
+        }
+        let own = AccountKey { account: self.account };
+        let active = self.read.row_if_any::<ActiveScript>(&own)?;
+        if active.is_some_and(|row| !row.is_ok_and(|id| exists(&id))) {
+            let what = "names no script: no script is active";
+            self.report(Table::ActiveScript, &own.encode(), what, RowFix::Delete)?;
+        }
+        if let Some(Err(error)) = self.read.row_if_any::<ScriptErrors>(&own)? {
+            let what = error.to_string();
+            self.report(Table::ScriptErrors, &own.encode(), what, RowFix::Delete)?;
+        }
+        self.check_duplicates()
+    }
+
+    fn check_duplicates(&self) -> Result<(), Error> {
+        let account = self.account;
+        let mut by_time = Vec::new();
+        let mut rows = self.rows::<Duplicates>();
+        while let Some(found) = rows.next()? {
+            let (Some(key), Ok(row)) = (found.id(), found.row()) else {
+                let what = "cannot be read: the message may be taken for a new one";
+                self.report(Table::Duplicates, &found.key, what, RowFix::Delete)?;
+                continue;
+            };
+            by_time.push(DuplicateTimeKey { account, until: row.until.into(), hash: key.hash });
+        }
+        by_time.sort_unstable();
+        self.expect_rows::<DuplicateByTime>(by_time.into_iter().map(|key| (key, Present)))
+    }
+}

@@ -1,0 +1,7 @@
+//! Sieve scripts of accounts: their rows, the active script, failed runs, and what the `duplicate`
+//! test remembers.
+
+pub(super) mod check;
+pub(super) mod duplicates;
+pub(super) mod read;
+pub(super) mod write;

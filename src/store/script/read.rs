@@ -1,0 +1,60 @@
+//! Reads the Sieve scripts of an account and the records of their runs.
+
+use crate::model::{AccountId, ObjectId, ScriptError, SieveScript, UtcMillis};
+use crate::store::engine::typed::TypedRead as _;
+use crate::store::error::Error;
+use crate::store::row::{ScriptErrorsRow, ScriptSource};
+use crate::store::table::keys::{AccountKey, DuplicateKey, ScriptKey};
+use crate::store::table::{ActiveScript, Duplicates, ScriptErrors, ScriptSources};
+use crate::store::txn::snapshot::Snapshot;
+
+impl Snapshot<'_> {
+    /// Returns the scripts of an account in the order of their creation. By id alone, use
+    /// `Snapshot::object`.
+    pub fn scripts(&self, account: AccountId) -> Result<Vec<(ObjectId, SieveScript)>, Error> {
+        self.objects::<SieveScript>(account)
+    }
+
+    /// Returns the script with this name. Reads all scripts of the account, without their sources.
+    pub fn script_by_name(
+        &self,
+        account: AccountId,
+        name: &str,
+    ) -> Result<Option<(ObjectId, SieveScript)>, Error> {
+        Ok(self.scripts(account)?.into_iter().find(|(_, script)| script.name == name))
+    }
+
+    /// Returns the source of a script, byte for byte as it was stored.
+    pub fn script_source(
+        &self,
+        account: AccountId,
+        script: ObjectId,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let row = self.read.row::<ScriptSources>(&ScriptKey { account, script })?;
+        Ok(row.map(|ScriptSource(source)| source))
+    }
+
+    /// Returns the active script of an account.
+    pub fn active_script(&self, account: AccountId) -> Result<Option<ObjectId>, Error> {
+        self.read.row::<ActiveScript>(&AccountKey { account })
+    }
+
+    /// Returns the last failed runs of an account, newest first.
+    pub fn script_errors(&self, account: AccountId) -> Result<Vec<ScriptError>, Error> {
+        let row = self.read.row::<ScriptErrors>(&AccountKey { account })?;
+        let ScriptErrorsRow(mut errors) = row.unwrap_or_default();
+        errors.reverse();
+        Ok(errors)
+    }
+
+    /// Whether the `duplicate` test remembers a message at `now`.
+    pub fn is_duplicate(
+        &self,
+        account: AccountId,
+        hash: &[u8; 32],
+        now: UtcMillis,
+    ) -> Result<bool, Error> {
+        let row = self.read.row::<Duplicates>(&DuplicateKey { account, hash: *hash })?;
+        Ok(row.is_some_and(|row| now < row.until))
+    }
+}

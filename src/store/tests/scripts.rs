@@ -1,0 +1,137 @@
+//! Scripts are stored byte for byte, one of them is active, and clients learn of each change.
+
+use super::fixture::{DAY, Fixture, MS, fixture};
+use super::*;
+use crate::model::{DataType, ModSeq, ObjectId, ScriptError, SieveScript, limits};
+use crate::store::ScriptFault;
+
+fn fault<T: std::fmt::Debug>(result: Result<T, Error>) -> ScriptFault {
+    match result {
+        Err(Error::Script(fault)) => fault,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Returns the ids that /changes reports since a state: created, updated, destroyed.
+fn changes(fixture: &Fixture, since: ModSeq) -> [Vec<ObjectId>; 3] {
+    let snapshot = fixture.store.snapshot();
+    let changes = snapshot
+        .object_changes::<SieveScript>(ACCOUNT, ClientState::at(since), 99)
+        .unwrap()
+        .unwrap();
+    [changes.created, changes.updated, changes.destroyed]
+}
+
+fn state(fixture: &Fixture) -> ModSeq {
+    fixture.store.snapshot().state(ACCOUNT, DataType::SieveScript).unwrap()
+}
+
+#[test]
+fn script_is_created_replaced_renamed_activated_and_destroyed() {
+    let fixture = fixture();
+    let start = state(&fixture);
+    let source = b"# \xff not UTF-8\r\nkeep;\0";
+    let first = fixture.done(|txn| txn.create_script("Büro", source)).unwrap();
+    let second = fixture.done(|txn| txn.create_script("b", b"")).unwrap();
+    let read = |id| fixture.store.snapshot().script_source(ACCOUNT, id).unwrap();
+    assert_eq!(read(first).as_deref(), Some(&source[..]));
+    assert_eq!(changes(&fixture, start), [vec![first, second], vec![], vec![]]);
+
+    let before = state(&fixture);
+    assert_eq!(fixture.done(|txn| txn.activate_script(Some(first))), Ok(true));
+    assert_eq!(fixture.done(|txn| txn.activate_script(Some(first))), Ok(false));
+    assert_eq!(fixture.store.snapshot().active_script(ACCOUNT), Ok(Some(first)));
+    assert_eq!(changes(&fixture, before), [vec![], vec![first], vec![]]);
+
+    let before = state(&fixture);
+    assert_eq!(fixture.done(|txn| txn.activate_script(Some(second))), Ok(true));
+    assert_eq!(changes(&fixture, before), [vec![], vec![second, first], vec![]]);
+    assert_eq!(fault(fixture.done(|txn| txn.destroy_script(second))), ScriptFault::Active);
+
+    fixture.clock.advance(DAY);
+    assert_eq!(fixture.done(|txn| txn.replace_script(second, b"discard;")), Ok(true));
+    assert_eq!(fixture.done(|txn| txn.replace_script(second, b"discard;")), Ok(false));
+    assert_eq!(fixture.done(|txn| txn.rename_script(second, "c")), Ok(true));
+    assert_eq!(fixture.done(|txn| txn.rename_script(second, "c")), Ok(false));
+    let (id, script) = fixture.store.snapshot().script_by_name(ACCOUNT, "c").unwrap().unwrap();
+    assert_eq!((id, script.size, script.created.after(DAY)), (second, 8, script.stored));
+    assert_eq!(fixture.store.snapshot().active_script(ACCOUNT), Ok(Some(second)));
+
+    let before = state(&fixture);
+    assert_eq!(fixture.done(|txn| txn.activate_script(None)), Ok(true));
+    assert_eq!(fixture.done(|txn| txn.destroy_script(second)).unwrap().name, "c");
+    assert_eq!(changes(&fixture, before), [vec![], vec![], vec![second]]);
+    assert_eq!((read(second), read(first).is_some()), (None, true));
+    assert_eq!(fixture.done(|txn| txn.destroy_script(second)), Err(Error::NotFound("object")));
+    assert!(fixture.done(|txn| txn.activate_script(Some(second))).is_err());
+    assert!(fixture.store.check().unwrap().is_empty());
+}
+
+#[test]
+fn refused_scripts_change_nothing() {
+    let fixture = fixture();
+    let first = fixture.done(|txn| txn.create_script("a", b"keep;")).unwrap();
+    let second = fixture.done(|txn| txn.create_script("b", b"keep;")).unwrap();
+    let before = state(&fixture);
+    let large = vec![b'#'; limits::MAX_SCRIPT_BYTES + 1];
+    let taken = ScriptFault::NameTaken(first);
+    assert_eq!(fault(fixture.done(|txn| txn.create_script("a", b""))), taken);
+    assert_eq!(fault(fixture.done(|txn| txn.rename_script(second, "a"))), taken);
+    assert_eq!(fault(fixture.done(|txn| txn.create_script("", b""))), ScriptFault::Name);
+    assert_eq!(fault(fixture.done(|txn| txn.rename_script(first, "\n"))), ScriptFault::Name);
+    let too_large = ScriptFault::TooLarge(limits::MAX_SCRIPT_BYTES);
+    assert_eq!(fault(fixture.done(|txn| txn.create_script("c", &large))), too_large);
+    assert_eq!(fault(fixture.done(|txn| txn.replace_script(first, &large))), too_large);
+    fixture.done(|txn| txn.create_script("c", &large[1..])).unwrap();
+    assert_eq!(changes(&fixture, before).map(|ids| ids.len()), [1, 0, 0]);
+    let full = fixture.done(|txn| {
+        (0..limits::MAX_SCRIPTS).try_for_each(|n| txn.create_script(&format!("{n}"), b"").map(drop))
+    });
+    assert_eq!(fault(full), ScriptFault::TooMany);
+    assert_eq!(fixture.store.snapshot().scripts(ACCOUNT).unwrap().len(), 3);
+}
+
+#[test]
+fn newest_failed_runs_are_kept() {
+    let fixture = fixture();
+    let error = |n: u32| ScriptError {
+        at: UtcMillis(i64::from(n)),
+        script: "main".into(),
+        line: n,
+        message: "ü".repeat(limits::MAX_SCRIPT_ERROR_BYTES),
+        email: None,
+    };
+    for n in 0..60 {
+        fixture.done(|txn| txn.add_script_error(&error(n))).unwrap();
+    }
+    let errors = fixture.store.snapshot().script_errors(ACCOUNT).unwrap();
+    let lines: Vec<u32> = errors.iter().map(|error| error.line).collect();
+    assert_eq!(lines, (10..60).rev().collect::<Vec<u32>>());
+    assert!(errors.iter().all(|error| error.message.len() == limits::MAX_SCRIPT_ERROR_BYTES));
+}
+
+#[test]
+fn duplicates_are_remembered_until_their_time() {
+    let fixture = fixture();
+    let now = fixture.clock.now();
+    let seen = |n: u8| {
+        fixture.store.snapshot().is_duplicate(ACCOUNT, &[n; 32], fixture.clock.now()).unwrap()
+    };
+    let remember =
+        |n: u8, until| fixture.done(|txn| txn.remember_duplicate(&[n; 32], until)).unwrap();
+    remember(1, now.after(DAY));
+    remember(2, now.after(MS));
+    remember(3, now);
+    assert_eq!([seen(1), seen(2), seen(3)], [true, true, false]);
+    remember(1, now.after(2 * DAY));
+    fixture.clock.advance(DAY);
+    assert_eq!([seen(1), seen(2)], [true, false]);
+    assert!(fixture.store.check().unwrap().is_empty());
+    fixture.clock.advance(DAY);
+    assert!(!seen(1));
+    assert_eq!(fixture.done(|txn| txn.expire_duplicates(1)), Ok(true));
+    assert_eq!(fixture.done(|txn| txn.expire_duplicates(1)), Ok(true));
+    assert_eq!(fixture.done(|txn| txn.expire_duplicates(1)), Ok(false));
+    let rows = [Table::Duplicates, Table::DuplicateByTime].map(|t| fixture.engine.inner().rows(t));
+    assert_eq!(rows, [vec![], vec![]]);
+}

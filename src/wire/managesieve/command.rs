@@ -1,0 +1,117 @@
+//! Makes commands of tokens (RFC 5804 §2).
+
+use unicode_normalization::UnicodeNormalization as _;
+
+use super::reader::Token;
+use super::step::Request;
+use crate::model::is_script_name;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    Authenticate {
+        mechanism: String,
+        /// In base64.
+        initial: Option<Vec<u8>>,
+    },
+    StartTls,
+    Logout,
+    Capability,
+    Noop(Option<Vec<u8>>),
+    Unauthenticate,
+    Scripts(Request),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CommandError {
+    Unknown,
+    /// The arguments that the command has.
+    Arguments(&'static str),
+    /// RFC 5804 §1.6.
+    ScriptName,
+}
+
+/// # Errors
+/// `CommandError`.
+pub(super) fn parse(tokens: Vec<Token>) -> Result<Command, CommandError> {
+    let mut tokens = tokens.into_iter();
+    let Some(Token::Atom(verb)) = tokens.next() else { return Err(CommandError::Unknown) };
+    let arguments = (tokens.next(), tokens.next(), tokens.next());
+    let bare = |command, arguments| match arguments {
+        (None, ..) => Ok(command),
+        _ => Err(CommandError::Arguments("no arguments are expected")),
+    };
+    let scripts = |request| Ok(Command::Scripts(request));
+    match verb.to_ascii_uppercase().as_str() {
+        "AUTHENTICATE" => authenticate(arguments),
+        "STARTTLS" => bare(Command::StartTls, arguments),
+        "LOGOUT" => bare(Command::Logout, arguments),
+        "CAPABILITY" => bare(Command::Capability, arguments),
+        "NOOP" => match arguments {
+            (None, ..) => Ok(Command::Noop(None)),
+            (Some(Token::Text(tag)), None, _) => Ok(Command::Noop(Some(tag))),
+            _ => Err(CommandError::Arguments("no argument or one string is expected")),
+        },
+        "UNAUTHENTICATE" => bare(Command::Unauthenticate, arguments),
+        "LISTSCRIPTS" => bare(Command::Scripts(Request::List), arguments),
+        "HAVESPACE" => match arguments {
+            (Some(Token::Text(name)), Some(Token::Number(size)), None) => {
+                scripts(Request::HaveSpace { name: script_name(name)?, size: u64::from(size) })
+            }
+            _ => Err(CommandError::Arguments("a name and a number are expected")),
+        },
+        "PUTSCRIPT" => match arguments {
+            (Some(Token::Text(name)), Some(Token::Text(script)), None) => {
+                scripts(Request::Put { name: script_name(name)?, script })
+            }
+            _ => Err(CommandError::Arguments("a name and a script are expected")),
+        },
+        "CHECKSCRIPT" => match arguments {
+            (Some(Token::Text(script)), None, _) => scripts(Request::Check(script)),
+            _ => Err(CommandError::Arguments("a script is expected")),
+        },
+        "SETACTIVE" => match arguments {
+            (Some(Token::Text(name)), None, _) if name.is_empty() => {
+                scripts(Request::SetActive(None))
+            }
+            arguments => scripts(Request::SetActive(Some(one_name(arguments)?))),
+        },
+        "GETSCRIPT" => scripts(Request::Get(one_name(arguments)?)),
+        "DELETESCRIPT" => scripts(Request::Delete(one_name(arguments)?)),
+        "RENAMESCRIPT" => match arguments {
+            (Some(Token::Text(from)), Some(Token::Text(to)), None) => {
+                scripts(Request::Rename { from: script_name(from)?, to: script_name(to)? })
+            }
+            _ => Err(CommandError::Arguments("two names are expected")),
+        },
+        _ => Err(CommandError::Unknown),
+    }
+}
+
+type Arguments = (Option<Token>, Option<Token>, Option<Token>);
+
+fn authenticate(arguments: Arguments) -> Result<Command, CommandError> {
+    let (mechanism, initial) = match arguments {
+        (Some(Token::Text(mechanism)), None, _) => (mechanism, None),
+        (Some(Token::Text(mechanism)), Some(Token::Text(initial)), None) => {
+            (mechanism, Some(initial))
+        }
+        _ => return Err(CommandError::Arguments("a mechanism and a response are expected")),
+    };
+    let mechanism = String::from_utf8_lossy(&mechanism).into_owned();
+    Ok(Command::Authenticate { mechanism, initial })
+}
+
+fn one_name(arguments: Arguments) -> Result<String, CommandError> {
+    match arguments {
+        (Some(Token::Text(name)), None, _) => script_name(name),
+        _ => Err(CommandError::Arguments("a name is expected")),
+    }
+}
+
+/// Returns a name in NFC, so that it is the same script however a client composes characters
+/// (RFC 5198 §3).
+fn script_name(name: Vec<u8>) -> Result<String, CommandError> {
+    let name = String::from_utf8(name).map_err(|_| CommandError::ScriptName)?;
+    let name: String = name.nfc().collect();
+    if is_script_name(&name) { Ok(name) } else { Err(CommandError::ScriptName) }
+}

@@ -1,0 +1,286 @@
+//! Splits the bytes of a client into commands, whose strings may be literals (RFC 5804 §4).
+//!
+//! - Lines, strings and literals are bounded. What is beyond a bound is discarded to the end of the
+//!   command, with its literals, and the command is refused.
+//! - A line may also end with LF alone.
+
+/// Longest line of a command, without its literals. A command has at most two quoted strings.
+const MAX_LINE_BYTES: usize = 4096;
+/// RFC 5804 §4, `quoted`.
+pub(super) const MAX_QUOTED_BYTES: usize = 1024;
+/// AUTHENTICATE, its mechanism and the initial response; PUTSCRIPT, the name and the script.
+const MAX_TOKENS: usize = 3;
+/// Largest literal that is read to its end and refused. After a larger one the connection closes.
+const MAX_DISCARDED_BYTES: usize = 64 << 20;
+/// Longest `{size+}`.
+const MAX_MARKER_BYTES: usize = 16;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Token {
+    Atom(String),
+    Number(u32),
+    /// A quoted string, which is UTF-8, or a literal, which may be any bytes.
+    Text(Vec<u8>),
+}
+
+/// Why a command was refused before it was read to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReadError {
+    Syntax,
+    LongLine,
+    LongQuoted,
+    /// The literal is larger than allowed at its place.
+    LargeLiteral,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// All input is consumed, and more is needed.
+    NeedInput,
+    Command(Vec<Token>),
+    /// The command was discarded. Its tokens before the error.
+    Refused(ReadError, Vec<Token>),
+    /// Where the next command begins is not known.
+    Lost,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    mode: Mode,
+    /// The line so far, or its part after the last literal.
+    line: Vec<u8>,
+    tokens: Vec<Token>,
+}
+
+#[derive(Debug, Default)]
+enum Mode {
+    #[default]
+    Line,
+    Literal {
+        left: usize,
+        bytes: Vec<u8>,
+    },
+    /// Discards a line; the last bytes of it are in `line`, as it may end with a literal.
+    DiscardLine(ReadError),
+    DiscardLiteral {
+        left: usize,
+        error: ReadError,
+    },
+}
+
+enum LineEnd {
+    Command,
+    Literal(usize),
+}
+
+impl Reader {
+    /// Consumes input up to the end of a command, or all of it. `max_literal` is the largest literal
+    /// that may follow the tokens which are given to it.
+    pub(super) fn read(
+        &mut self,
+        input: &[u8],
+        max_literal: impl Fn(&[Token]) -> usize,
+    ) -> (usize, Event) {
+        let mut rest = input;
+        loop {
+            let event = match std::mem::take(&mut self.mode) {
+                Mode::Line => self.line(&mut rest, &max_literal),
+                Mode::Literal { left, mut bytes } => {
+                    let taken = take(&mut rest, left);
+                    bytes.extend_from_slice(taken);
+                    let left = left.saturating_sub(taken.len());
+                    if left == 0 {
+                        self.tokens.push(Token::Text(bytes));
+                    } else {
+                        self.mode = Mode::Literal { left, bytes };
+                    }
+                    None
+                }
+                Mode::DiscardLine(error) => self.discard_line(&mut rest, error),
+                Mode::DiscardLiteral { left, error } => {
+                    let left = left.saturating_sub(take(&mut rest, left).len());
+                    self.mode = if left == 0 {
+                        Mode::DiscardLine(error)
+                    } else {
+                        Mode::DiscardLiteral { left, error }
+                    };
+                    None
+                }
+            };
+            let consumed = input.len().saturating_sub(rest.len());
+            if let Some(event) = event {
+                return (consumed, event);
+            }
+            if rest.is_empty() {
+                return (consumed, Event::NeedInput);
+            }
+        }
+    }
+
+    fn line(&mut self, rest: &mut &[u8], max_literal: impl Fn(&[Token]) -> usize) -> Option<Event> {
+        let is_complete = self.take_line(rest);
+        // A carriage return may be part of the end of the line.
+        let line = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
+        if line.len() > MAX_LINE_BYTES {
+            self.mode = Mode::DiscardLine(ReadError::LongLine);
+            return if is_complete { self.end_discarded_line(ReadError::LongLine) } else { None };
+        }
+        if !is_complete {
+            return None;
+        }
+        match tokenize(&self.line, &mut self.tokens) {
+            Ok(LineEnd::Command) => {
+                self.line.clear();
+                Some(Event::Command(std::mem::take(&mut self.tokens)))
+            }
+            Ok(LineEnd::Literal(size)) if size <= max_literal(&self.tokens) => {
+                self.line.clear();
+                self.mode = Mode::Literal { left: size, bytes: Vec::new() };
+                // An empty literal needs no input.
+                if size == 0 {
+                    self.mode = Mode::Line;
+                    self.tokens.push(Token::Text(Vec::new()));
+                }
+                None
+            }
+            Ok(LineEnd::Literal(_)) => self.end_discarded_line(ReadError::LargeLiteral),
+            Err(error) => self.end_discarded_line(error),
+        }
+    }
+
+    /// Moves bytes to `line`, up to the end of the line, which is removed. Returns whether the line
+    /// has ended.
+    fn take_line(&mut self, rest: &mut &[u8]) -> bool {
+        let Some(end) = memchr::memchr(b'\n', rest) else {
+            // The rest of a line that is too long is not needed.
+            let room = MAX_LINE_BYTES.saturating_add(2).saturating_sub(self.line.len());
+            self.line.extend_from_slice(take(rest, room.max(1)));
+            return false;
+        };
+        let line = take(rest, end.saturating_add(1));
+        self.line.extend_from_slice(line.strip_suffix(b"\n").unwrap_or(line));
+        if self.line.last() == Some(&b'\r') {
+            self.line.pop();
+        }
+        true
+    }
+
+    fn discard_line(&mut self, rest: &mut &[u8], error: ReadError) -> Option<Event> {
+        let is_complete = self.take_line(rest);
+        // The carriage return, too.
+        let surplus = self.line.len().saturating_sub(MAX_MARKER_BYTES.saturating_add(1));
+        self.line.drain(..surplus);
+        if is_complete {
+            return self.end_discarded_line(error);
+        }
+        self.mode = Mode::DiscardLine(error);
+        None
+    }
+
+    /// Ends the command, or goes on with the literal at the end of the line.
+    fn end_discarded_line(&mut self, error: ReadError) -> Option<Event> {
+        self.mode = Mode::Line;
+        let line = std::mem::take(&mut self.line);
+        let marker = line.iter().rposition(|byte| *byte == b'{');
+        let size = marker.and_then(|at| line.get(at..)).map(literal_size);
+        match size {
+            Some(Some(size)) if size > MAX_DISCARDED_BYTES => Some(Event::Lost),
+            Some(Some(left)) => {
+                self.mode = Mode::DiscardLiteral { left, error };
+                None
+            }
+            _ => Some(Event::Refused(error, std::mem::take(&mut self.tokens))),
+        }
+    }
+}
+
+fn take<'a>(rest: &mut &'a [u8], count: usize) -> &'a [u8] {
+    let (taken, left) = rest.split_at_checked(count).unwrap_or((*rest, &[]));
+    *rest = left;
+    taken
+}
+
+/// Reads `{size}` or `{size+}`. A size that no number holds is the largest number.
+fn literal_size(marker: &[u8]) -> Option<usize> {
+    if marker.len() > MAX_MARKER_BYTES {
+        return None;
+    }
+    let digits = marker.strip_prefix(b"{")?.strip_suffix(b"}")?;
+    let digits = digits.strip_suffix(b"+").unwrap_or(digits);
+    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    let number = std::str::from_utf8(digits).ok().filter(|_| is_number)?;
+    Some(number.parse::<u32>().map_or(usize::MAX, |size| usize::try_from(size).unwrap_or(usize::MAX)))
+}
+
+/// Adds the tokens of a line, or of its part after a literal, which begins with a space or is empty.
+fn tokenize(line: &[u8], tokens: &mut Vec<Token>) -> Result<LineEnd, ReadError> {
+    let mut rest = line;
+    let mut needs_space = !tokens.is_empty();
+    loop {
+        let token = rest.trim_ascii_start();
+        if token.is_empty() {
+            return Ok(LineEnd::Command);
+        }
+        let blanks = rest.len().saturating_sub(token.len());
+        let are_spaces = rest.iter().take(blanks).all(|byte| *byte == b' ');
+        if !are_spaces || needs_space != (blanks > 0) {
+            return Err(ReadError::Syntax);
+        }
+        if token.first() == Some(&b'{') {
+            let size = literal_size(token).ok_or(ReadError::Syntax)?;
+            return if tokens.len() < MAX_TOKENS { Ok(LineEnd::Literal(size)) } else { Err(ReadError::Syntax) };
+        }
+        if tokens.len() >= MAX_TOKENS {
+            return Err(ReadError::Syntax);
+        }
+        let (next, left) = match token.strip_prefix(b"\"") {
+            Some(quoted) => read_quoted(quoted)?,
+            None => atom(token)?,
+        };
+        tokens.push(next);
+        rest = left;
+        needs_space = true;
+    }
+}
+
+/// Reads up to the closing quote.
+fn read_quoted(mut rest: &[u8]) -> Result<(Token, &[u8]), ReadError> {
+    let (all, mut text) = (rest.len(), Vec::new());
+    loop {
+        let (byte, left) = rest.split_first().ok_or(ReadError::Syntax)?;
+        if all.saturating_sub(rest.len()) > MAX_QUOTED_BYTES {
+            return Err(ReadError::LongQuoted);
+        }
+        rest = left;
+        match byte {
+            b'"' => break,
+            b'\\' => {
+                let (escaped, left) = rest.split_first().ok_or(ReadError::Syntax)?;
+                if !matches!(escaped, b'"' | b'\\') {
+                    return Err(ReadError::Syntax);
+                }
+                text.push(*escaped);
+                rest = left;
+            }
+            b'\0' | b'\r' => return Err(ReadError::Syntax),
+            _ => text.push(*byte),
+        }
+    }
+    std::str::from_utf8(&text).map_err(|_| ReadError::Syntax)?;
+    Ok((Token::Text(text), rest))
+}
+
+/// Reads a number or an atom, up to a space.
+fn atom(token: &[u8]) -> Result<(Token, &[u8]), ReadError> {
+    let end = token.iter().position(|byte| *byte == b' ').unwrap_or(token.len());
+    let (word, rest) = token.split_at_checked(end).unwrap_or((token, &[]));
+    let is_atom = word.iter().all(|byte| byte.is_ascii_graphic() && !b"()\"{\\".contains(byte));
+    let word = std::str::from_utf8(word).ok().filter(|_| is_atom).ok_or(ReadError::Syntax)?;
+    let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
+    let token = if is_number {
+        Token::Number(word.parse().map_err(|_| ReadError::Syntax)?)
+    } else {
+        Token::Atom(word.to_owned())
+    };
+    Ok((token, rest))
+}

@@ -1,0 +1,400 @@
+//! One ManageSieve session as a state machine that consumes bytes.
+//!
+//! - A client that is not logged in can only log in, begin TLS, and use the commands that concern
+//!   the connection (RFC 5804 §2).
+//! - After too many refused commands or failed logins the session closes with BYE.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+
+use super::command::{Command, CommandError, parse};
+use super::reader::{Event, ReadError, Reader, Token};
+use super::response::{Code, capability, literal, ok_with, status, string};
+use super::step::{Answer, Rejection, Request, Settings, Step};
+use crate::wire::sasl::{self, AccountKeys, Exchange, Failure, MAX_RESPONSE_BYTES, Mechanism};
+
+/// Largest literal of a name or a tag. The longest name that is allowed has 512 bytes.
+const MAX_NAME_BYTES: usize = 1024;
+/// Longest response of a login, in base64.
+const MAX_ENCODED_BYTES: usize = MAX_RESPONSE_BYTES.div_ceil(3) * 4;
+const IMPLEMENTATION: &str = concat!("Restante ", env!("CARGO_PKG_VERSION"));
+const LOGIN_FAILED: &str = "the login failed: the name or the password is wrong, or the password \
+                            was set before this server knew SCRAM and works with PLAIN only";
+
+/// The driver gives the session bytes and carries out its steps.
+#[derive(Debug)]
+pub struct Session {
+    settings: Settings,
+    /// The nonces of logins are made of this.
+    seed: [u8; 32],
+    nonces: u64,
+    reader: Reader,
+    out: Vec<u8>,
+    login: Login,
+    is_closed: bool,
+    errors: u32,
+    failed_logins: u32,
+}
+
+#[derive(Debug)]
+enum Login {
+    No,
+    /// The client answers a challenge, or the driver a question.
+    Begun(Box<Exchange>),
+    /// With the name of the account.
+    Done(String),
+}
+
+impl Session {
+    /// The greeting is in the output. `seed` is random.
+    #[must_use]
+    pub fn new(settings: Settings, seed: [u8; 32]) -> Self {
+        let mut session = Self {
+            settings,
+            seed,
+            nonces: 0,
+            reader: Reader::default(),
+            out: Vec::new(),
+            login: Login::No,
+            is_closed: false,
+            errors: 0,
+            failed_logins: 0,
+        };
+        session.capabilities("Restante is ready");
+        session
+    }
+
+    /// Begins a session after STARTTLS. Nothing is carried over but the settings of the connection
+    /// (RFC 5804 §2.2). The capabilities are in the output.
+    #[must_use]
+    pub fn after_starttls(settings: Settings, seed: [u8; 32]) -> Self {
+        Self::new(Settings { starttls: false, ..settings }, seed)
+    }
+
+    /// Returns the responses that are to be sent. The driver clears the output after writing it.
+    pub fn output(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    #[must_use]
+    pub fn is_logged_in(&self) -> bool {
+        matches!(self.login, Login::Done(_))
+    }
+
+    /// Ends the session with BYE.
+    pub fn shut(&mut self, code: Option<Code>, text: &str) {
+        status(&mut self.out, "BYE", code, text);
+        self.is_closed = true;
+    }
+
+    /// Consumes input, which may have several pipelined commands. Returns the number of consumed
+    /// bytes, and the next step.
+    pub fn step(&mut self, input: &[u8]) -> (usize, Step) {
+        let mut consumed = 0_usize;
+        while !self.is_closed {
+            let rest = input.get(consumed..).unwrap_or_default();
+            let max_literal = |tokens: &[Token]| max_literal(&self.login, &self.settings, tokens);
+            let (count, event) = self.reader.read(rest, max_literal);
+            consumed = consumed.saturating_add(count);
+            let step = match event {
+                Event::NeedInput => return (consumed, Step::NeedInput),
+                Event::Command(tokens) => self.command(tokens),
+                Event::Refused(error, tokens) => self.unread(error, &tokens),
+                Event::Lost => {
+                    self.shut(Some(Code::MaxSize), "the string is too large");
+                    None
+                }
+            };
+            if let Some(step) = step {
+                return (consumed, step);
+            }
+        }
+        (consumed, Step::Close)
+    }
+
+    /// Answers `Question::Keys`.
+    pub fn found_keys(&mut self, keys: AccountKeys) {
+        drop(self.continue_login(|exchange| exchange.challenge_with(keys), ""));
+    }
+
+    /// Answers a question about credentials: they are right. `owner` is the name of the account.
+    pub fn accept(&mut self, owner: &str) {
+        drop(self.continue_login(Exchange::accept, owner));
+    }
+
+    /// Answers any question of a login: the client may not log in.
+    pub fn reject(&mut self, rejection: Rejection) {
+        match rejection {
+            Rejection::Credentials => drop(self.continue_login(Exchange::reject, "")),
+            Rejection::NotChecked(text) => {
+                self.login = Login::No;
+                status(&mut self.out, "NO", Some(Code::TryLater), &text);
+            }
+        }
+    }
+
+    /// Answers `Step::Do`.
+    pub fn done(&mut self, answer: Answer) {
+        match answer {
+            Answer::Done => self.ok(""),
+            Answer::Warnings(text) => status(&mut self.out, "OK", Some(Code::Warnings), &text),
+            Answer::Scripts(scripts) => {
+                for (name, is_active) in scripts {
+                    string(&mut self.out, name.as_bytes());
+                    self.out.extend_from_slice(if is_active { b" ACTIVE\r\n" } else { b"\r\n" });
+                }
+                self.ok("");
+            }
+            Answer::Script(script) => {
+                literal(&mut self.out, &script);
+                self.out.extend_from_slice(b"\r\n");
+                self.ok("");
+            }
+            Answer::Refused(code, text) => status(&mut self.out, "NO", code, &text),
+        }
+    }
+
+    fn ok(&mut self, text: &str) {
+        status(&mut self.out, "OK", None, text);
+    }
+
+    /// Answers NO, and counts it.
+    fn refuse(&mut self, code: Option<Code>, text: &str) -> Option<Step> {
+        self.errors = self.errors.saturating_add(1);
+        if self.errors > self.settings.max_errors {
+            self.shut(None, "too many errors in this session");
+        } else {
+            status(&mut self.out, "NO", code, text);
+        }
+        None
+    }
+
+    fn command(&mut self, tokens: Vec<Token>) -> Option<Step> {
+        if matches!(self.login, Login::Begun(_)) {
+            return self.login_response(&tokens);
+        }
+        // A blank line is no command.
+        if tokens.is_empty() {
+            return None;
+        }
+        match parse(tokens) {
+            Ok(Command::Authenticate { mechanism, initial }) => self.authenticate(&mechanism, initial),
+            Ok(Command::StartTls) => self.starttls(),
+            Ok(Command::Logout) => {
+                self.ok("goodbye");
+                self.is_closed = true;
+                None
+            }
+            Ok(Command::Capability) => {
+                self.capabilities("");
+                None
+            }
+            Ok(Command::Noop(None)) => {
+                self.ok("done");
+                None
+            }
+            Ok(Command::Noop(Some(tag))) => {
+                ok_with(&mut self.out, "TAG", &tag, "done");
+                None
+            }
+            Ok(Command::Unauthenticate) if self.is_logged_in() => {
+                self.login = Login::No;
+                self.ok("");
+                None
+            }
+            Ok(Command::Scripts(request)) if self.is_logged_in() => self.request(request),
+            Ok(Command::Unauthenticate | Command::Scripts(_)) => self.refuse(None, LOG_IN_FIRST),
+            Err(CommandError::Unknown) => self.refuse(None, "unknown command"),
+            Err(CommandError::Arguments(expected)) => self.refuse(None, expected),
+            Err(CommandError::ScriptName) => self.refuse(
+                None,
+                "the name of a script has 1 to 128 characters, without control characters",
+            ),
+        }
+    }
+
+    fn request(&mut self, request: Request) -> Option<Step> {
+        let max = self.settings.max_script;
+        match &request {
+            Request::HaveSpace { size, .. } if *size > max as u64 => self.refuse_size(),
+            Request::Put { script, .. } if script.is_empty() => {
+                self.refuse(None, "the script is empty")
+            }
+            _ => Some(Step::Do(request)),
+        }
+    }
+
+    fn refuse_size(&mut self) -> Option<Step> {
+        let text = format!("a script may have up to {} bytes", self.settings.max_script);
+        self.refuse(Some(Code::MaxSize), &text)
+    }
+
+    /// Refuses a command that was not read to its end.
+    fn unread(&mut self, error: ReadError, tokens: &[Token]) -> Option<Step> {
+        if matches!(self.login, Login::Begun(_)) {
+            self.login = Login::No;
+            self.login_failed(Failure::Malformed);
+            return None;
+        }
+        match error {
+            _ if takes_script(tokens) && !self.is_logged_in() => self.refuse(None, LOG_IN_FIRST),
+            ReadError::LargeLiteral if takes_script(tokens) => self.refuse_size(),
+            ReadError::LargeLiteral | ReadError::LongQuoted => {
+                self.refuse(None, "a string of the command is too long")
+            }
+            ReadError::LongLine => self.refuse(None, "the line is too long"),
+            ReadError::Syntax => self.refuse(None, "the command is malformed"),
+        }
+    }
+
+    fn starttls(&mut self) -> Option<Step> {
+        if self.is_logged_in() {
+            return self.refuse(None, "TLS must begin before the login");
+        }
+        if !self.settings.starttls {
+            return self.refuse(None, "TLS is in use, or this server has no certificate");
+        }
+        self.ok("begin TLS now");
+        Some(Step::StartTls)
+    }
+
+    fn authenticate(&mut self, mechanism: &str, initial: Option<Vec<u8>>) -> Option<Step> {
+        if self.is_logged_in() {
+            return self.refuse(None, "you are logged in already");
+        }
+        if !self.settings.login {
+            return self.refuse(Some(Code::EncryptNeeded), "use STARTTLS before the login");
+        }
+        let binding = self.settings.binding.as_ref();
+        let mechanism = Mechanism::named(mechanism)
+            .filter(|named| Mechanism::offered(binding).any(|offered| offered == *named));
+        let Some(mechanism) = mechanism else {
+            return self.refuse(None, "this server does not know the mechanism");
+        };
+        let initial = match initial.map(|text| STANDARD.decode(text)).transpose() {
+            Ok(initial) => initial,
+            Err(_) => return self.refuse(None, "the response is not base64"),
+        };
+        let exchange = Exchange::new(mechanism, self.nonce(), self.settings.binding.clone());
+        self.login = Login::Begun(Box::new(exchange));
+        self.continue_login(|exchange| exchange.begin(initial.as_deref()), "")
+    }
+
+    fn nonce(&mut self) -> String {
+        self.nonces = self.nonces.saturating_add(1);
+        let hash = blake3::keyed_hash(&self.seed, &self.nonces.to_be_bytes());
+        let (nonce, _) = hash.as_bytes().split_at(18);
+        URL_SAFE_NO_PAD.encode(nonce)
+    }
+
+    /// Continues a login with a line that is one string.
+    fn login_response(&mut self, tokens: &[Token]) -> Option<Step> {
+        let response = match tokens {
+            [Token::Text(text)] if text == b"*" => {
+                self.login = Login::No;
+                return self.refuse(None, "the login was cancelled");
+            }
+            [Token::Text(text)] => STANDARD.decode(text).ok(),
+            _ => None,
+        };
+        if let Some(response) = response {
+            return self.continue_login(|exchange| exchange.respond(&response), "");
+        }
+        self.login = Login::No;
+        self.login_failed(Failure::Malformed);
+        None
+    }
+
+    fn continue_login(
+        &mut self,
+        next: impl FnOnce(&mut Exchange) -> sasl::Step,
+        owner: &str,
+    ) -> Option<Step> {
+        let Login::Begun(exchange) = &mut self.login else { return None };
+        match next(exchange) {
+            sasl::Step::Challenge(challenge) => {
+                string(&mut self.out, STANDARD.encode(challenge).as_bytes());
+                self.out.extend_from_slice(b"\r\n");
+                None
+            }
+            sasl::Step::Ask(question) => Some(Step::Ask(question)),
+            sasl::Step::Success(message) => {
+                self.login = Login::Done(owner.to_owned());
+                match message {
+                    Some(message) => {
+                        let message = STANDARD.encode(message);
+                        ok_with(&mut self.out, "SASL", message.as_bytes(), "");
+                    }
+                    None => self.ok(""),
+                }
+                None
+            }
+            sasl::Step::Failure(failure) => {
+                self.login = Login::No;
+                self.login_failed(failure);
+                None
+            }
+        }
+    }
+
+    fn login_failed(&mut self, failure: Failure) {
+        self.failed_logins = self.failed_logins.saturating_add(1);
+        if self.failed_logins >= self.settings.max_failed_logins {
+            return self.shut(None, "too many logins that failed");
+        }
+        let text = match failure {
+            Failure::Malformed => "the response is malformed",
+            Failure::ChannelBinding => "the login is not bound to this connection as offered",
+            Failure::Credentials => LOGIN_FAILED,
+        };
+        status(&mut self.out, "NO", None, text);
+    }
+
+    fn capabilities(&mut self, text: &str) {
+        let offered = Mechanism::offered(self.settings.binding.as_ref()).map(Mechanism::name);
+        let mechanisms =
+            if self.settings.login { offered.collect::<Vec<_>>().join(" ") } else { String::new() };
+        let out = &mut self.out;
+        capability(out, "IMPLEMENTATION", Some(IMPLEMENTATION));
+        capability(out, "VERSION", Some("1.0"));
+        capability(out, "SASL", Some(&mechanisms));
+        capability(out, "SIEVE", Some(&self.settings.extensions));
+        if let Some(notify) = &self.settings.notify {
+            capability(out, "NOTIFY", Some(notify));
+        }
+        if let Some(max) = self.settings.max_redirects {
+            capability(out, "MAXREDIRECTS", Some(&max.to_string()));
+        }
+        capability(out, "LANGUAGE", Some("en"));
+        capability(out, "UNAUTHENTICATE", None);
+        match &self.login {
+            Login::Done(owner) => capability(out, "OWNER", Some(owner)),
+            _ if self.settings.starttls => capability(out, "STARTTLS", None),
+            _ => {}
+        }
+        self.ok(text);
+    }
+}
+
+const LOG_IN_FIRST: &str = "log in first";
+
+/// Whether the next argument after these tokens is the script of a command.
+fn takes_script(tokens: &[Token]) -> bool {
+    match tokens {
+        [Token::Atom(verb)] => verb.eq_ignore_ascii_case("CHECKSCRIPT"),
+        [Token::Atom(verb), _] => verb.eq_ignore_ascii_case("PUTSCRIPT"),
+        _ => false,
+    }
+}
+
+/// The largest literal that may follow these tokens.
+fn max_literal(login: &Login, settings: &Settings, tokens: &[Token]) -> usize {
+    match (login, tokens) {
+        (Login::Begun(_), _) => MAX_ENCODED_BYTES,
+        (Login::No, [Token::Atom(verb), ..]) if verb.eq_ignore_ascii_case("AUTHENTICATE") => {
+            MAX_ENCODED_BYTES
+        }
+        (Login::Done(_), tokens) if takes_script(tokens) => settings.max_script,
+        _ => MAX_NAME_BYTES,
+    }
+}
