@@ -176,7 +176,6 @@ impl ReplyAction {
     }
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 impl RedirectAction {
     /// Until the action is sent or given up, the same message from the same sender to the same
     /// recipients is not queued again.

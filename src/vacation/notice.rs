@@ -101,7 +101,6 @@ pub struct ScriptArguments {
     pub reason: String,
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Period {
     #[default]
@@ -160,10 +159,6 @@ impl<'a> Notice<'a> {
         }
     }
 
-    #[cfg_attr(
-        not(any(test, feature = "internals")),
-        expect(dead_code, reason = "filtering by Sieve will use it")
-    )]
     #[must_use]
     pub fn of_script(script: &'a Script) -> Self {
         let handle = script
