@@ -271,7 +271,7 @@ impl Service {
         let rooms = LiveSettings {
             lmtp: LiveValue::new(lmtp_settings),
             ceiling: config.lmtp_ceiling(),
-            deliver: LiveValue::new(config.deliver_settings()),
+            deliver: LiveValue::new(config.deliver_settings().map_err(ServiceError::Setting)?),
             directory: directory.settings().clone(),
             control: LiveValue::new(config.control_settings()),
             http: LiveValue::new(config.http_settings().map_err(ServiceError::Setting)?),
@@ -325,15 +325,16 @@ impl Service {
     /// from its next connection, transaction, request, look-up or round on.
     ///
     /// # Errors
-    /// Why the certificate, a key or the password cannot be read; then nothing is changed.
+    /// Why the certificate, a key, the password or a script of the site cannot be read; then nothing is changed.
     pub fn reload(&mut self, new: Config) -> Result<Vec<&'static str>, String> {
         let need_restart = self.config.changes_for_restart(&new);
         let config = self.config.after_reload(new);
         let (lmtp, queue, http) =
             (config.lmtp_settings()?, config.queue_settings()?, config.http_settings()?);
+        let deliver = config.deliver_settings()?;
         self.rooms.lmtp.set(lmtp);
         self.rooms.ceiling.set(config.limits.connections, config.limits.in_flight.0);
-        self.rooms.deliver.set(config.deliver_settings());
+        self.rooms.deliver.set(deliver);
         self.rooms.directory.set(config.directory_settings());
         self.rooms.control.set(config.control_settings());
         self.rooms.http.set(http);

@@ -86,13 +86,17 @@ impl Config {
         }
     }
 
-    #[must_use]
-    pub fn deliver_settings(&self) -> deliver::Settings {
-        deliver::Settings {
+    /// Reads the scripts of the site.
+    ///
+    /// # Errors
+    /// The problem of the first script that cannot be used, with a remedy.
+    pub fn deliver_settings(&self) -> Result<deliver::Settings, String> {
+        Ok(deliver::Settings {
             hostname: self.hostname(),
             quota_is_permanent: self.directory.over_quota == OverQuota::Refuse,
             vacation: self.vacation_settings(),
-        }
+            filter: self.filter_settings()?,
+        })
     }
 
     /// Returns where to listen for LMTP. `systemd_passes` tells whether systemd passes a socket

@@ -12,6 +12,7 @@ mod dkim;
 mod example;
 mod http;
 mod load;
+mod sieve;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ use load::ConfigProblems;
 #[cfg(any(test, feature = "internals"))]
 pub use load::parse;
 pub use load::{DEFAULT_PATH, load};
+pub use sieve::SieveSection;
 pub use store::StoreSection;
 pub use value::{ByteSize, DurationValue, ListenValue, NameServer};
 
@@ -49,6 +51,7 @@ pub struct Config {
     pub relay: RelaySection,
     pub queue: QueueSection,
     pub vacation: VacationSection,
+    pub sieve: SieveSection,
     pub verify: VerifySection,
     pub dkim: DkimSection,
     pub upkeep: UpkeepSection,

@@ -18,7 +18,7 @@ mod view;
 mod world;
 
 pub use action::{
-    EditedMessage, FilterAction, FilterResult, Importance, Keep, Notification, StoreTarget,
+    EditedMessage, FilterAction, FilterResult, Importance, Notification, StoreTarget,
 };
 pub use cache::ScriptCache;
 pub use run::{FilterRequest, run, uses_answers};

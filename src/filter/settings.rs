@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use restante_sieve::{Checked, CompileLimits, CompileOptions, Extension, ExtensionSet, RunLimits};
+use restante_sieve::{
+    Checked, CompileLimits, CompileOptions, Extension, ExtensionSet, LineIndex, RunLimits, Severity,
+};
 
 use crate::message::header::Header;
 use crate::model::limits;
@@ -117,6 +119,16 @@ impl SiteScript {
     #[must_use]
     pub fn new(path: &str, source: impl Into<Arc<[u8]>>) -> Self {
         Self { name: format!("site:{path}"), source: source.into() }
+    }
+
+    /// Returns the errors of the script, with their places; `None` if it has none.
+    #[must_use]
+    pub fn errors(&self, settings: &Settings) -> Option<String> {
+        let checked = settings.check(&self.source);
+        let index = LineIndex::new(&self.source);
+        let errors = checked.diagnostics.iter().filter(|one| one.severity == Severity::Error);
+        let errors: Vec<String> = errors.map(|one| one.text(&index, &self.name)).collect();
+        checked.script.is_none().then(|| errors.join("\n"))
     }
 }
 

@@ -61,6 +61,8 @@ reasons! {
     NotInAudience = "not-in-audience",
     /// The sender got a reply already, and is remembered (`ToldLifetime`; RFC 5230 §4.2).
     AlreadyTold = "already-told",
+    /// A Sieve script refused the message, or stored it nowhere.
+    Script = "script",
     /// A limit of replies per hour is reached (`RateLimits`).
     RateLimit = "rate-limit",
 }

@@ -76,9 +76,9 @@ pub fn reply(
         in_reply_to: usable_message_id(facts).cloned().into_iter().collect(),
         references: references(facts),
         fields: vec![
-            ("Auto-Submitted", "auto-replied (vacation)"),
-            ("X-Auto-Response-Suppress", "All"),
-            ("Precedence", "bulk"),
+            ("Auto-Submitted", "auto-replied (vacation)".into()),
+            ("X-Auto-Response-Suppress", "All".into()),
+            ("Precedence", "bulk".into()),
         ],
         language: notice.language.map(str::to_owned),
         text,

@@ -236,7 +236,10 @@ impl AbsenceReport {
                 "away.{id}@{}",
                 crate::model::address::fold_domain(identity.primary.domain())
             ),
-            fields: vec![("Auto-Submitted", "auto-generated"), ("X-Auto-Response-Suppress", "All")],
+            fields: vec![
+                ("Auto-Submitted", "auto-generated".into()),
+                ("X-Auto-Response-Suppress", "All".into()),
+            ],
             text: self.text(zone),
             html: Some(self.html(zone)),
             ..Draft::default()
