@@ -90,12 +90,3 @@ pub enum Importance {
     Normal,
     Low,
 }
-
-impl FilterResult {
-    /// Whether the message is stored anywhere.
-    #[must_use]
-    pub fn stores(&self) -> bool {
-        let is_store = |action: &FilterAction| matches!(action, FilterAction::Store { .. });
-        self.keep.is_some() || self.actions.iter().any(is_store)
-    }
-}
