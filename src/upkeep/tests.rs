@@ -358,6 +358,7 @@ fn requested_listing_is_made_before_the_next_round() {
     fixture.assert_sound();
 }
 
+/// See `Engine::has_remains` for what remains.
 #[test]
 fn remains_of_deleted_rows_are_cleared_after_a_change_until_there_are_none() {
     let engine = Arc::new(CountingEngine::default());
@@ -383,7 +384,7 @@ fn remains_of_deleted_rows_are_cleared_after_a_change_until_there_are_none() {
     running.stop();
 }
 
-/// Remains of deleted rows do not wait until all urgent work is done.
+/// Remains of deleted rows (`Engine::has_remains`) do not wait until all urgent work is done.
 #[test]
 fn remains_are_cleared_between_the_steps_of_urgent_work() {
     let engine = Arc::new(CountingEngine::default());
