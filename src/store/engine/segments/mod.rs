@@ -265,8 +265,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Makes everything durable that was appended before the call. Of several calls at the same
-    /// time, each returns when what it found is durable.
+    /// Makes everything durable that was appended before the call. Calls at the same time run one
+    /// after the other.
     ///
     /// # Errors
     /// `Io`: it is not known what is durable. Every later call fails, too.
@@ -369,7 +369,8 @@ impl Segments {
     }
 
     /// Deletes those of these segments that are retired, and returns the bytes of their files;
-    /// `None` if a backup runs. No row may name an extent in them, and nobody may know one.
+    /// `None` while a backup or another deletion runs. No row may name an extent in them, and
+    /// nobody may know one.
     ///
     /// # Errors
     /// `Io`; the remaining segments stay retired.
