@@ -291,7 +291,8 @@ impl AdminMethod for MailboxRemove {
 impl AdminMethod for MailboxEnsure {
     /// Returns the mailbox at the end of a path, and creates the missing ones. Where no name is
     /// equal, a mailbox whose name differs only in case is used. If the last mailbox is missing,
-    /// the mailbox with the role is used in its place.
+    /// the mailbox with the role is used in its place, and if there is none, the new mailbox gets
+    /// the role. The role of the Inbox is ignored.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, MailboxEnsureArguments { inbox, names, role }): OfAccount<
