@@ -91,7 +91,7 @@ fn walk(
         let (count, last) = (page.len(), page.last().map(|action| action.id));
         let matching: Vec<Action> =
             page.into_iter().filter(|action| filter.matches(action)).collect();
-        if !matching.is_empty() && !each(matching)? || count < ACTIONS_PER_BATCH {
+        if (!matching.is_empty() && !each(matching)?) || count < ACTIONS_PER_BATCH {
             return Ok(());
         }
         after = last;
