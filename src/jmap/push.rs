@@ -34,6 +34,7 @@ const GUEST_TYPES: [DataType; 3] = [DataType::Email, DataType::Thread, DataType:
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObservedAccount {
     pub account: AccountId,
+    /// Whether the client is a guest of this account.
     pub shared: bool,
 }
 
@@ -114,9 +115,9 @@ impl PushState {
         format!("{:x}{}", self.epoch, marks.collect::<String>())
     }
 
-    /// Returns the changes since the last call as a `StateChange`, and moves the marks to the
-    /// newest changes. Changes of types that are not in `types` are skipped for good. `None` if
-    /// there is nothing to report.
+    /// Returns the changes after the marks as a `StateChange`, and moves the marks to the newest
+    /// changes. Changes of types that are not in `types` are skipped for good. `None` if there is
+    /// nothing to report.
     ///
     /// # Errors
     /// Those of reading.
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn push_state_of_another_store_or_epoch_is_not_trusted() {
+    fn malformed_push_state_is_refused_and_an_unknown_one_gets_everything() {
         let context = context();
         let ann: AccountId = letters(&context, 1).parse().unwrap();
         let store = &context.store;
@@ -201,7 +202,7 @@ mod tests {
                 "{text}"
             );
         }
-        // A text of another store, or with unknown changes: everything is reported.
+        // A text of another epoch, or with changes that the store does not have.
         for text in [
             format!("{:x}.{ann}-ff", store.epoch() ^ 1),
             format!("{:x}.{ann}-ffffff", store.epoch()),

@@ -80,7 +80,7 @@ fn vacation_response_is_patched_and_read_back() {
 }
 
 #[test]
-fn vacation_response_has_only_the_standard_properties() {
+fn vacation_set_has_properties_that_vacation_response_lacks() {
     let context = context();
     let ann = account_of(&context);
     let ask = |name: &str, mut arguments: Value| {
@@ -214,6 +214,7 @@ fn senders_told_by_a_script_are_not_counted_as_forgotten() {
         let generation = txn.snapshot().vacation(txn.account())?.generation;
         let week = ToldLifetime::For(std::time::Duration::from_secs(7 * 24 * 3600));
         let bob = Address::parse("bob@example.net").unwrap();
+        // The vacation response told the first sender, Sieve scripts the others.
         for (n, memory) in [(1, ToldLifetime::of(generation)), (2, week), (3, week)] {
             txn.remember_told(&ToldKey([n; 32]), &bob, &memory)?;
         }
