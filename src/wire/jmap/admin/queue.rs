@@ -77,6 +77,7 @@ pub struct QueuedAction {
     pub last_error: Option<String>,
     pub message_id: String,
     pub email_id: Option<String>,
+    /// The action that must be done before this one.
     pub after: Option<String>,
 }
 
