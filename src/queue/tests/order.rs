@@ -255,6 +255,7 @@ async fn submission_in_a_held_queue_says_so() {
     let (store, relay) = (store(), ScriptedRelay::default());
     let (port, _server) = relay.start().await;
     let id = submissions::submit(&store, &["bob"], &[]);
+    // The mark of another epoch, as after a backup was restored.
     let committed = store.commit(AccountId::SITE, |txn| {
         txn.mark_queue(&QueueMark { epoch: 1, held: None });
         Ok(())
