@@ -191,10 +191,11 @@ mod tests {
     }
 
     #[test]
-    fn malformed_push_state_is_refused_and_an_unknown_one_gets_everything() {
+    fn push_state_of_another_store_or_epoch_is_not_trusted() {
         let context = context();
         let ann: AccountId = letters(&context, 1).parse().unwrap();
         let store = &context.store;
+        // Malformed texts are refused.
         for text in ["", "x", "1.", "1.a", "1.zz-1", "1.a-", "-1"] {
             assert_eq!(
                 PushState::parse(text, store, &[ObservedAccount::of_owner(ann)]),
@@ -202,7 +203,8 @@ mod tests {
                 "{text}"
             );
         }
-        // A text of another epoch, or with changes that the store does not have.
+        // After a text of another epoch, or with changes that the store does not have, everything
+        // is reported.
         for text in [
             format!("{:x}.{ann}-ff", store.epoch() ^ 1),
             format!("{:x}.{ann}-ffffff", store.epoch()),

@@ -79,8 +79,9 @@ fn vacation_response_is_patched_and_read_back() {
     assert_eq!(none["reason"], "null-sender");
 }
 
+/// The vendor's properties are only in Vacation/get and /set.
 #[test]
-fn vacation_set_has_properties_that_vacation_response_lacks() {
+fn vacation_response_has_only_the_standard_properties() {
     let context = context();
     let ann = account_of(&context);
     let ask = |name: &str, mut arguments: Value| {

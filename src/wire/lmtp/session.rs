@@ -1,7 +1,8 @@
 //! One LMTP session as a state machine that consumes bytes.
 //!
 //! - A command has one reply. Only the end of a message (the final dot, or the chunk of BDAT LAST)
-//!   has one for each accepted recipient instead. 421 may follow, if it ends the session.
+//!   has one for each accepted recipient instead. 421, which ends the session, may come in addition
+//!   or in place of a reply.
 //! - No byte of a message is read as a command.
 
 use std::mem::discriminant;

@@ -95,7 +95,7 @@ pub struct ToldForgetAnswer {
 pub struct VacationTestArguments {
     /// The message in base64.
     pub message: String,
-    /// "" is `<>`; `None` is the address in Return-Path, or else in From.
+    /// "" is `<>`; `None` is the address in Return-Path, or if that field is missing, in From.
     pub sender: Option<String>,
 }
 
