@@ -30,8 +30,8 @@ reasons! {
     NullSender = "null-sender",
     /// The envelope sender is not a deliverable address.
     BadSender = "bad-sender",
-    /// The envelope sender is an address of the account, or is listed in the response (RFC 5230
-    /// §4.6).
+    /// The envelope sender, or an address within its tags, is an address of the account, or is one
+    /// of `Notice::addresses` (RFC 5230 §4.6).
     OwnAddress = "own-address",
     /// The envelope sender is a robot, a list or a bounce address (RFC 5230 §4.6).
     SystemSender = "system-sender",
