@@ -44,7 +44,7 @@ fn plain_sender(sender: &Address) -> Address {
     layers(sender).last().unwrap_or_else(|| sender.folded())
 }
 
-/// The sender, folded, without its outer tags, as long as the domain stays the same: SRS changes it.
+/// The sender, folded, without its outer tags, as long as the domain stays the same.
 #[must_use]
 pub fn plain_in_domain(sender: &Address) -> Address {
     let outer = sender.folded();

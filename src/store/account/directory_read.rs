@@ -18,7 +18,8 @@ use crate::store::table::{
 };
 use crate::store::txn::snapshot::Snapshot;
 
-/// A told row whose time is further in the future than this was written by a wrong clock.
+/// A told row of a script does not count if its time is further in the future than this: the clock
+/// that wrote it was wrong.
 const MAX_CLOCK_SKEW: Duration = Duration::from_secs(24 * 3600);
 
 /// All accounts and addresses of a site. A row that cannot be read is an error of its own entry.
