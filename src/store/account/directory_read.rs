@@ -49,7 +49,7 @@ impl Snapshot<'_> {
     /// only named by another row has the error of a missing row.
     ///
     /// # Errors
-    /// Any read error but a damaged row.
+    /// Those of reading, also for a damaged key of an account's row; but none for other damage.
     pub fn directory(&self) -> Result<DirectoryRows, Error> {
         let mut directory = DirectoryRows::default();
         self.read.keys::<Accounts>(&KeyRange::under(&()), |key, value| {
