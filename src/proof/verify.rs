@@ -44,7 +44,8 @@ use crate::message::header::Header;
 use crate::model::{Address, limits};
 use keys::KeyRecords;
 
-/// The timeout divided by this is the time for SPF and, in parallel, for each DKIM key.
+/// The timeout divided by this is the time for SPF and, in parallel, for each DKIM key. The
+/// signatures are then verified within as much time, without name servers.
 const SPF_TIME_DIVISOR: u32 = 2;
 /// The timeout divided by this is the time for DMARC, and as much again for ARC after it.
 const DMARC_TIME_DIVISOR: u32 = 4;
@@ -313,7 +314,8 @@ fn dkim_result(output: &DkimOutput<'_>) -> MethodResult {
     }
 }
 
-/// Whether a header is too large, or has too many signatures, to be verified.
+/// Whether a header is too large, or has too many signatures, to be verified. A signature longer
+/// than `limits::MAX_SIGNATURE_BYTES` counts as `limits::MAX_SIGNATURES`.
 fn exceeds_limits(header: &Header<'_>) -> bool {
     let (mut field_count, mut signatures) = (0usize, 0usize);
     for field in header.fields() {

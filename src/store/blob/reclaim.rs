@@ -47,7 +47,8 @@ const MANY_SHORT_SEGMENTS: usize = 8;
 /// A cycle begins when 1/`DELETED_PART` of the bytes of all segments was deleted since the last one
 /// began.
 const DELETED_PART: u64 = 16;
-/// How often, and how long each time, a step waits for guards.
+/// How often a step looks whether guards are dropped, and how long it waits before each look but
+/// the first.
 const GUARD_WAITS: u32 = 5;
 const GUARD_WAIT: Duration = Duration::from_millis(10);
 

@@ -38,8 +38,8 @@ impl Txn<'_> {
     /// this account.
     ///
     /// # Errors
-    /// `QueueFull`; `Conflict` if the action has no recipient, or the action on which it depends
-    /// has failed.
+    /// `QueueFull`, even if an equal action is queued; `Conflict` if the action has no recipient,
+    /// or the action on which it depends has failed.
     pub fn queue_action(&mut self, action: Action, bytes: &[u8]) -> Result<ActionId, Error> {
         if action.recipients.is_empty() {
             return Err(Error::Conflict("an action needs a recipient".into()));
@@ -96,7 +96,7 @@ impl Txn<'_> {
     /// Queues an action whose message no email holds, and stores the message.
     ///
     /// # Errors
-    /// Those of `queue_action`.
+    /// Those of `queue_action` and `put_blob`.
     pub fn queue_message(
         &mut self,
         action: Action,
