@@ -13,6 +13,7 @@ use crate::model::{Secrets, ThreadKey, limits};
 /// - Text outside of `<...>` is skipped. A value without any bracket counts as an id if it is one
 ///   word with an `@`.
 /// - Blanks are removed, except in quotes.
+/// - An id that is longer than `limits::MAX_MESSAGE_ID_BYTES` is skipped.
 #[must_use]
 pub fn message_ids(value: &[u8]) -> Vec<String> {
     let mut found = Ends::new(limits::MAX_FIELD_ADDRESSES);

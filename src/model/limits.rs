@@ -34,6 +34,7 @@ pub const MAX_KEYWORDS: usize = 100;
 pub const MAX_MAILBOX_NAME_BYTES: usize = 255;
 /// Of longer lists the first and the last ids take part in threading.
 pub const MAX_THREADING_IDS: usize = 60;
+/// As long as a line (RFC 5322 §2.1.1).
 pub const MAX_MESSAGE_ID_BYTES: usize = 998;
 /// Of a larger header the MIME parser gets the MIME fields only.
 pub const MAX_PARSED_HEADER_BYTES: usize = 1024 * 1024;
@@ -61,6 +62,8 @@ pub const MAX_PREAMBLE_BYTES: usize = 4096;
 /// Lines that look like header fields, in all parts of a message together. After them no more parts
 /// are searched for.
 pub const MAX_PART_FIELDS: usize = 500_000;
+/// Addresses and groups in one field; also ids, URLs or language tags in one field, and the search
+/// tokens of a message that are texts.
 pub const MAX_FIELD_ADDRESSES: usize = 1000;
 /// RFC 8621 §4.1.4.
 pub const MAX_PREVIEW_CHARS: usize = 256;

@@ -8,7 +8,8 @@
 //! - After each step the upkeep thread rests for several times as long as the step took. Before the
 //!   next step it waits, up to a bound, while other threads write. The thread has normal priority,
 //!   because it holds accounts' locks for which others wait.
-//! - If a step of an account fails, the account's other tasks are left to the next round.
+//! - If a step of an account fails, the account's other tasks are left to the next round. If the
+//!   disk is full, or the store takes no writes, the round ends.
 
 mod run;
 mod steps;

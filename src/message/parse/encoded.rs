@@ -14,6 +14,7 @@ use super::charset::CharsetCodec;
 use crate::message::decode;
 use crate::model::hex::hex_byte;
 
+/// Bytes in which the end of an encoded word with blanks is looked for.
 const MAX_LENIENT_BYTES: usize = 998;
 
 pub(super) struct EncodedWord {
