@@ -23,7 +23,7 @@ pub struct EmailSubmission {
     pub rcpt_to: Vec<SubmissionRecipient>,
     pub send_at: UtcMillis,
     pub undo: UndoStatus,
-    /// When `undo` became final or canceled.
+    /// When no recipient waited any more, or when the submission was canceled.
     pub ended: Option<UtcMillis>,
     pub action: Option<ActionId>,
     /// Delivery status notifications that came back.

@@ -4,16 +4,17 @@
 //! - The name is the phrase before the address, or else the comment directly after the address, or
 //!   else the phrase after it.
 //! - Encoded words are decoded in names and comments, not in an address (RFC 2047 §5).
-//! - In angle brackets, a source route (`<@relay:a@b>`), comments and blanks are dropped. Without
-//!   them, blanks around an `@`, or around a dot of the domain, are dropped.
+//! - In angle brackets, a source route (`<@relay:a@b>`), comments and unquoted blanks are dropped.
+//!   Without angle brackets, blanks around an `@`, or around a dot of the domain, are dropped.
 //! - Without angle brackets, a word with `@` is an address; or a single word, even without `@`.
 //!   Anything else is a name without an address.
 //! - If the comma between two mailboxes is missing, both are read: a phrase between two addresses
-//!   is the name of the second one, a comment directly after the first belongs to the first. An
-//!   address without a name that repeats the one before it is dropped.
+//!   is the name of the second one, and a comment directly after the first belongs to the first. An
+//!   address without a name that repeats the one before it is dropped, if both are in angle
+//!   brackets or both are not.
 //! - Before an address in angle brackets, a word with `@` belongs to the name.
 //! - `a@x on behalf of b@y`, as Outlook writes it, is one mailbox: the last address. Its name is
-//!   the text before this address, with the address itself if it directly follows `of`.
+//!   the text before this address, with the address itself if it directly follows these words.
 //! - Nothing is refused, but what follows `limits::MAX_FIELD_ADDRESSES` is left out.
 
 mod delimited;
