@@ -76,7 +76,7 @@ fn quoted_id<'t>(text: &'t str, attempts: &mut usize) -> Option<(String, &'t str
             '\\' if is_quoted => id.extend([c].into_iter().chain(chars.next().map(|(_, c)| c))),
             '>' if !is_quoted => return Some((id, text.get(at.saturating_add(1)..)?)),
             '<' if !is_quoted => id.clear(),
-            c if c.is_control() || c.is_whitespace() && !is_quoted => {}
+            c if c.is_control() || (c.is_whitespace() && !is_quoted) => {}
             c => {
                 is_quoted ^= c == '"';
                 id.push(c);

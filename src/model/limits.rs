@@ -10,12 +10,12 @@ pub const MAX_RECIPIENTS: usize = 1000;
 /// A message with this many Received fields is refused as a loop (RFC 5321 §6.3).
 pub const MAX_RECEIVED_FIELDS: usize = 100;
 pub const MAX_LMTP_COMMANDS: u32 = 100_000;
-/// Without refused recipients who are unknown.
+/// Refusals of unknown recipients do not count.
 pub const MAX_LMTP_ERRORS: u32 = 20;
 /// RFC 5321 §4.5.3.2.7 asks for at least five minutes.
 pub const LMTP_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 pub const LMTP_SESSION_TIMEOUT: Duration = Duration::from_secs(6 * 3600);
-/// By default (SIZE, RFC 1870).
+/// The default of `[limits] message` (SIZE, RFC 1870), and a fixed bound in JMAP.
 pub const MAX_MESSAGE_BYTES: u64 = 50 * 1024 * 1024;
 /// Of an email that is created (RFC 8621 §1.3.1 maxSizeAttachmentsPerEmail). In base64 they leave
 /// room for a text in the largest message.

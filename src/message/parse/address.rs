@@ -294,7 +294,8 @@ fn mailboxes(
         let after_address = rest.get(at.saturating_add(1)..).unwrap_or_default();
         let next = after_address.iter().position(is_further);
         let comments = after_address.iter().take_while(|(piece, _)| is_comment(piece)).count();
-        let own_length = next.map_or(after_address.len(), |_| comments);
+        // The last mailbox has all that follows its address, any other only the comments.
+        let own_length = if next.is_some() { comments } else { after_address.len() };
         let (one, after) = rest
             .split_at_checked(at.saturating_add(1).saturating_add(own_length))
             .unwrap_or((rest, &[]));
