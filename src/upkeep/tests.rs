@@ -278,6 +278,7 @@ fn failure_in_one_account_does_not_stop_others_but_a_full_disk_ends_the_round() 
     fixture.deliver_and_destroy(1, 2);
     fixture.deliver_and_destroy(2, 2);
     fixture.clock.advance(fixture.settings.get().destroyed_emails);
+    // A row of the first account that cannot be decoded makes its upkeep fail.
     let (key, _) = fixture.engine.inner().rows(Table::EmailMetadata).remove(0);
     let puts = vec![Put { table: Table::EmailMetadata, key, value: Some(vec![1, 2, 3]) }];
     fixture.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();

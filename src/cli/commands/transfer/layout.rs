@@ -105,7 +105,8 @@ fn update(folder: &Folder, name: &str, content: &[u8]) -> io::Result<()> {
 
 impl Layout<'_> {
     /// Finds out whether an email is there with its whole size. Updates its keywords if they
-    /// differ; an mbox file keeps the old ones.
+    /// differ; an mbox file keeps the old ones. A Maildir file of another size is removed, and one
+    /// in `new` is moved to `cur`, which also counts as updated.
     pub(super) fn find_and_update(
         &mut self,
         id: EmailId,
