@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::Ordering;
 
 use super::file::{
     CHECKSUM_LENGTH, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, NAME_BYTES, SegmentId, damaged,
@@ -77,6 +78,7 @@ impl Segments {
     ) -> Result<LogPlace, Error> {
         let value = encode_frame(&self.unsynced.lock().values, rows);
         let extent = self.append_named(&value, |segment| log_name(segment, kind, number))?;
+        self.log_written.fetch_add(extent.stored_bytes(), Ordering::Relaxed);
         let offset = extent.offset.saturating_add(extent.stored_bytes());
         Ok(LogPlace { segment: extent.segment, offset })
     }

@@ -134,6 +134,8 @@ pub struct Segments {
     /// Held while files are deleted, and while a backup copies them.
     deletion: Mutex<()>,
     written: AtomicU64,
+    /// The part of `written` that is frames of the log.
+    log_written: AtomicU64,
     syncs: AtomicU64,
 }
 
@@ -189,6 +191,7 @@ impl Segments {
             generations: Generations::default(),
             deletion: Mutex::default(),
             written: AtomicU64::new(0),
+            log_written: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
         })
     }
@@ -263,6 +266,14 @@ impl Segments {
         state.segments.insert(id.id, Arc::clone(&segment));
         state.active = Some((segment, Arc::new(file)));
         Ok(())
+    }
+
+    /// Appends nothing more to the active segment if it has at least `min_bytes`.
+    pub(in crate::store) fn seal_active(&self, min_bytes: u64) {
+        let mut state = self.state.write();
+        if state.active.as_ref().is_some_and(|(active, _)| active.end() >= min_bytes) {
+            state.active = None;
+        }
     }
 
     /// Makes everything durable that was appended before the call. Calls at the same time run one
@@ -417,6 +428,11 @@ impl Segments {
     /// Bytes that were appended since the segments were opened.
     pub(super) fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of frames of the log that were appended since the segments were opened.
+    pub(in crate::store) fn log_written(&self) -> u64 {
+        self.log_written.load(Ordering::Relaxed)
     }
 
     /// Syncs since the segments were opened.
