@@ -88,7 +88,7 @@ fn family<'db>(db: &'db DB, name: &str) -> Result<&'db ColumnFamily, Error> {
 /// text: callers name it.
 fn open_error(error: &dyn std::fmt::Display) -> Error {
     let text = error.to_string();
-    if text.contains("LOCK") || text.contains("lock") {
+    if text.contains("While lock file") || text.contains("lock hold by current process") {
         return Error::Open(
             "another process has it open: is the service running already?".to_owned(),
         );
