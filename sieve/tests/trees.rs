@@ -121,7 +121,7 @@ fn ihave_holds_only_where_it_was_true() {
     let maybe = "if header \"a\" \"b\" { if ihave \"fileinto\" { keep; } } fileinto \"x\";";
     assert_eq!(after(maybe), ["S0203"]);
     assert_eq!(
-        after("if allof (header \"a\" \"b\", ihave \"date\") {} if date \"a\" \"hour\" \"b\" {}"),
+        after("if allof (header \"a\" \"b\", ihave \"date\") {} if date \"a\" \"hour\" \"12\" {}"),
         ["S0203"]
     );
     assert_eq!(

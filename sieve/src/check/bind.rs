@@ -1,7 +1,6 @@
 //! Gives each argument of a command or test its place in the table of words.
 
 use super::Checker;
-use super::suggest::closest;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::lexer::Token;
 use crate::parser::{Argument, ArgumentKind, Node};
@@ -104,7 +103,7 @@ impl Checker<'_> {
                 let message = format!("`{}` takes no tag `{}`", word.name, self.excerpt(span));
                 let mut diagnostic = Diagnostic::new(Code::UnknownTag, span, message);
                 let names = word.all_tags().map(|one| one.tag.name());
-                if let Some(name) = closest(&written, names) {
+                if let Some(name) = self.closest(&written, names) {
                     diagnostic = diagnostic.with_help(format!("did you mean `{name}`?"));
                 }
                 self.report(diagnostic);

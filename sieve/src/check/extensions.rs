@@ -1,7 +1,6 @@
 //! `require`, and the extensions that words need.
 
 use super::Checker;
-use super::suggest::closest;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::extension::{Extension, ExtensionSet};
 use crate::lexer::Token;
@@ -130,7 +129,7 @@ impl Checker<'_> {
             false => format!("there is no extension `{shown}`"),
         };
         let mut diagnostic = Diagnostic::new(Code::UnknownExtension, span, message);
-        if let Some(meant) = closest(name, Extension::ALL.iter().map(|one| one.name())) {
+        if let Some(meant) = self.closest(name, Extension::ALL.iter().map(|one| one.name())) {
             diagnostic = diagnostic.with_help(format!("did you mean `{meant}`?"));
             if let Some(extension) = Extension::from_name(meant) {
                 // What needs it is not reported again.
