@@ -1,5 +1,5 @@
-//! A Sieve engine (RFC 5228 and its extensions), without the interpreter, which is
-//! missing so far.
+//! A Sieve engine (RFC 5228 and its extensions), without the interpreter, which is missing so
+//! far.
 //!
 //! Stages, each a function of its input:
 //!

@@ -243,7 +243,8 @@ fn flags_have_a_variable_only_with_the_extension() {
     assert_eq!(codes("require \"imap4flags\"; addflag \"v\" \"\\\\Seen\";"), ["S0203"]);
     assert_eq!(codes("require \"imap4flags\"; if hasflag \"v\" \"a\" { stop; }"), ["S0203"]);
     let source = "require [\"imap4flags\", \"variables\"];
-        setflag \"v\" [\"a\", \"b c\"]; removeflag \"x\"; if hasflag [\"v\", \"w\"] \"a\" { stop; }";
+        setflag \"v\" [\"a\", \"b c\"]; removeflag \"x\";
+        if hasflag [\"v\", \"w\"] \"a\" { stop; }";
     let commands = commands(source);
     let CommandKind::Flags { variable: Some(_), flags, .. } = &commands[0].kind else { panic!() };
     assert_eq!(flags.len(), 2);
@@ -255,7 +256,8 @@ fn flags_have_a_variable_only_with_the_extension() {
 #[test]
 fn break_counts_the_loops_it_leaves() {
     let source = "require \"foreverypart\";
-        foreverypart :name \"a\" { foreverypart :name \"b\" { foreverypart { break :name \"a\"; } } }";
+        foreverypart :name \"a\" {
+        foreverypart :name \"b\" { foreverypart { break :name \"a\"; } } }";
     let mut commands = commands(source);
     for _ in 0..3 {
         let CommandKind::ForEveryPart { block } = commands.remove(0).kind else { panic!() };

@@ -228,11 +228,10 @@ impl Checker<'_> {
 const fn date_form(part: DatePart) -> Option<&'static str> {
     Some(match part {
         DatePart::Year => "yyyy",
-        DatePart::Month => "mm",
         DatePart::Day => "dd",
         DatePart::Date => "yyyy-mm-dd",
         DatePart::Hour => "hh",
-        DatePart::Minute => "mm",
+        DatePart::Month | DatePart::Minute => "mm",
         DatePart::Second => "ss",
         DatePart::Time => "hh:mm:ss",
         DatePart::Weekday => "n",
