@@ -1,21 +1,6 @@
-//! What a run is given, and the questions that it asks of the host.
+//! What [`run`](crate::run()) is given, and the questions that it asks of the host.
 //!
-//! The interpreter, which is missing so far, is called so:
-//!
-//! ```text
-//! pub fn run(
-//!     script: &Script,
-//!     input: &Input<'_>,
-//!     world: &dyn World,
-//!     limits: &RunLimits,
-//!     trace: Option<&mut dyn Trace>,
-//! ) -> Outcome
-//! ```
-//!
-//! - It changes nothing, reads no clock, and uses no randomness: equal inputs and answers give an
-//!   equal outcome.
-//! - It never panics, and ends within its fuel.
-//! - Every question of one run is answered from one snapshot of the store.
+//! Every question of one run is answered from one snapshot of the store.
 
 use std::sync::Arc;
 
@@ -117,6 +102,12 @@ pub trait World {
         _entry: &str,
     ) -> Result<Option<String>, HostError> {
         Ok(None)
+    }
+
+    /// Returns whether the site forbids scripts to add or delete fields of a name, beside
+    /// [`PROTECTED_FIELDS`](crate::PROTECTED_FIELDS).
+    fn is_protected_field(&self, _name: &str) -> bool {
+        false
     }
 
     /// Returns whether an external list exists (RFC 6134 §2.6).

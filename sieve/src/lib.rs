@@ -1,11 +1,10 @@
-//! A Sieve engine (RFC 5228 and its extensions), without the interpreter, which is missing so
-//! far.
+//! A Sieve engine (RFC 5228 and its extensions).
 //!
 //! Stages, each a function of its input:
 //!
-//! 1. Check: the bytes of a script become a [`Script`], or [`Diagnostic`]s: all of them at once,
-//!    each with its place ([`check()`]).
-//! 2. Run: a [`Script`] and a message become a [`Plan`] ([`Outcome`]).
+//! 1. [`check()`]: the bytes of a script become a [`Script`], or [`Diagnostic`]s: all of them at once,
+//!    each with its place.
+//! 2. [`run()`]: a [`Script`] and a message become a [`Plan`] ([`Outcome`]).
 //! 3. The host carries out the plan, all of it or nothing.
 //!
 //! The engine reads no file, opens no connection, reads no clock and writes no message: what it
@@ -27,6 +26,7 @@ mod outcome;
 mod parser;
 mod pattern;
 mod plan;
+mod run;
 mod span;
 mod vacation;
 mod vocabulary;
@@ -54,5 +54,6 @@ pub use plan::{
     MessageEdits, NotifyIntent, PartReplacement, Plan, RedirectIntent, RedirectTarget, Target,
     VacationBody, VacationIntent, Version,
 };
+pub use run::run;
 pub use span::{LineIndex, Position, Span};
 pub use vacation::{Period, VacationHandle};

@@ -113,7 +113,8 @@ pub struct RunLimits {
     pub notifies: u16,
     /// Messages that the plan sends: redirects, notifications, and a vacation response.
     pub sent_messages: u16,
-    /// Bytes of a variable. A longer value is cut at a character (RFC 5229 §6).
+    /// Bytes of a variable. A longer value is cut at a character. RFC 5229 §6 demands 4,000
+    /// characters.
     pub variable: u32,
     /// Variables of all scripts of the run together, local and global.
     pub variables: u16,
@@ -143,7 +144,7 @@ impl Default for RunLimits {
             redirects: 4,
             notifies: 4,
             sent_messages: 8,
-            variable: 4 << 10,
+            variable: 16 << 10,
             variables: 128,
             include_depth: 10,
             includes: 255,

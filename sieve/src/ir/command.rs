@@ -288,7 +288,7 @@ pub struct ExtractText {
 pub struct Replace {
     /// `:mime`: the replacement is a MIME entity.
     pub mime: bool,
-    /// For the message as a whole only, as `from`.
+    /// For the message as a whole only, as `from`. Without effect with `:mime`.
     pub subject: Option<StringExpr>,
     pub from: Option<StringExpr>,
     pub replacement: StringExpr,

@@ -205,7 +205,8 @@ pub enum AddressPart {
 /// Which of the fields of a name is compared (RFC 5260 §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FieldIndex {
-    /// From 1. It counts the fields of each name separately.
+    /// From 1. It counts the fields of the first name, then those of the second, and so on (RFC
+    /// 5260 §6).
     pub number: u32,
     /// `:last`: counts from the end.
     pub from_end: bool,
@@ -311,7 +312,7 @@ pub enum DateZone {
 /// RFC 7352 §3
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DuplicateTest {
-    /// Separates records. Without one, the empty handle.
+    /// Separates records.
     pub handle: Option<StringExpr>,
     pub id: DuplicateId,
     /// `:seconds`: how long the record is kept. The host bounds it, and has a default.
