@@ -131,6 +131,7 @@ fn matching_is_charged() {
         (MatchType::Matches, "*b".to_owned(), false),
         (MatchType::Matches, format!("*{}b", "a".repeat(1000)), true),
         (MatchType::Regex, "a+b".to_owned(), false),
+        (MatchType::Regex, "(\\w+)b".to_owned(), false),
         (MatchType::Regex, "(\\w+){5}b".to_owned(), true),
     ];
     for (match_type, key, is_out) in cases {
