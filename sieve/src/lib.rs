@@ -2,8 +2,8 @@
 //!
 //! Stages, each a function of its input:
 //!
-//! 1. [`check()`]: the bytes of a script become a [`Script`], or [`Diagnostic`]s: all of them at once,
-//!    each with its place.
+//! 1. [`check()`]: the bytes of a script become a [`Script`], or [`Diagnostic`]s: all of them at
+//!    once, each with its place.
 //! 2. [`run()`]: a [`Script`] and a message become a [`Plan`] ([`Outcome`]).
 //! 3. The host carries out the plan, all of it or nothing.
 //!
@@ -16,6 +16,7 @@ pub mod diagnostic;
 mod diagnostics;
 mod extension;
 mod flag;
+mod format;
 mod host;
 pub mod ir;
 mod lexer;
@@ -35,6 +36,7 @@ pub use check::check;
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use extension::{Comparator, Extension, ExtensionSet};
 pub use flag::{FlagSet, is_flag};
+pub use format::format;
 pub use host::{
     DeliverByParameter, DsnParameters, Envelope, HostError, Identity, Input, MailboxRef,
     MailboxSelector, Scan, World,

@@ -1,7 +1,6 @@
 //! Gives each argument of a command or test its place in the table of words.
 
 use super::Checker;
-use super::suggest::closest;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::lexer::Token;
 use crate::parser::{Argument, ArgumentKind, Node};
@@ -82,7 +81,7 @@ impl Checker<'_> {
         }
         let Binder { tags, given, has_unknown_tag } = binder;
         let is_forgiving = has_unknown_tag || node.is_damaged;
-        self.check_tags(node, word, &tags, is_forgiving);
+        self.check_tags(word, &tags, is_forgiving);
         let positionals = self.bind_positionals(node, word, &given, is_forgiving);
         self.check_test_count(node, word.name, word.tests);
         Bound { node, tags, positionals }
@@ -104,7 +103,7 @@ impl Checker<'_> {
                 let message = format!("`{}` takes no tag `{}`", word.name, self.excerpt(span));
                 let mut diagnostic = Diagnostic::new(Code::UnknownTag, span, message);
                 let names = word.all_tags().map(|one| one.tag.name());
-                if let Some(name) = closest(&written, names) {
+                if let Some(name) = self.closest(&written, names) {
                     diagnostic = diagnostic.with_help(format!("did you mean `{name}`?"));
                 }
                 self.report(diagnostic);
@@ -117,7 +116,7 @@ impl Checker<'_> {
             let first = binder.given.first().map_or(span, |argument| argument.span);
             self.report(diagnostic.with_related(first, "the first of them"));
         }
-        let first = binder.tags.iter().find(|one| one.tag == found.tag);
+        let first = binder.tags.iter().find(|one| one.tag == found.tag).copied();
         let rival =
             binder.tags.iter().find(|one| found.group.is_some() && one.group == found.group);
         if let Some(first) = first {
@@ -143,7 +142,9 @@ impl Checker<'_> {
         }
         let value =
             found.value.and_then(|wanted| self.tag_value(node, found, wanted, span, arguments));
-        binder.tags.push(BoundTag { tag: found.tag, span, group: found.group, value });
+        if first.is_none() {
+            binder.tags.push(BoundTag { tag: found.tag, span, group: found.group, value });
+        }
     }
 
     /// Takes the value of a tag from the arguments that follow it.
@@ -196,22 +197,10 @@ impl Checker<'_> {
         false
     }
 
-    /// Reports tags that miss another tag, and tags that are missing.
-    fn check_tags<I>(
-        &mut self,
-        node: &Node,
-        word: &'static Word<I>,
-        tags: &[BoundTag<'_>],
-        is_forgiving: bool,
-    ) {
+    /// Reports tags that miss another tag.
+    fn check_tags<I>(&mut self, word: &'static Word<I>, tags: &[BoundTag<'_>], is_forgiving: bool) {
         for known in word.all_tags() {
-            let Some(bound) = tags.iter().find(|bound| bound.tag == known.tag) else {
-                if known.is_needed && !is_forgiving {
-                    let message = format!("`{}` needs `{}`", word.name, known.tag.name());
-                    self.complain(Code::MissingTag, node.name, message);
-                }
-                continue;
-            };
+            let Some(bound) = tags.iter().find(|bound| bound.tag == known.tag) else { continue };
             let has_companion = tags.iter().any(|other| known.beside.contains(&other.tag));
             if !known.beside.is_empty() && !has_companion && !is_forgiving {
                 let names: Vec<_> =

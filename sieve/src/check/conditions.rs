@@ -3,7 +3,6 @@
 use super::Checker;
 use super::bind::Bound;
 use super::strings::{Text, expr, exprs};
-use super::suggest::closest;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::extension::ExtensionSet;
 use crate::ir::{SizeLimit, Test, TestKind};
@@ -107,7 +106,7 @@ impl Checker<'_> {
         }
         let message = format!("there is no test `{name}`");
         let mut diagnostic = Diagnostic::new(Code::UnknownTest, node.name, message);
-        if let Some(meant) = closest(&name, TESTS.iter().map(|word| word.name)) {
+        if let Some(meant) = self.closest(&name, TESTS.iter().map(|word| word.name)) {
             diagnostic = diagnostic.with_help(format!("did you mean `{meant}`?"));
         }
         self.report(diagnostic);

@@ -142,7 +142,7 @@ impl Checker<'_> {
         let Some(value) = text.constant() else { return };
         if let Some((name, _)) = value.split_once(':') {
             let name = super::excerpt(name);
-            let message = format!("`:headers` takes names of fields, and here is a value too");
+            let message = "`:headers` takes names of fields, and here is a value too";
             let diagnostic = Diagnostic::new(Code::BadHeaderName, text.span(), message);
             self.report(diagnostic.with_help(format!("write `{name}`")));
             return;

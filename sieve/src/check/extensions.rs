@@ -1,7 +1,6 @@
 //! `require`, and the extensions that words need.
 
 use super::Checker;
-use super::suggest::closest;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::extension::{Extension, ExtensionSet};
 use crate::lexer::Token;
@@ -93,11 +92,16 @@ impl Checker<'_> {
     fn unknown_extension(&mut self, name: &str, span: Span, all: &[(String, Span)]) {
         let shown = super::excerpt(name);
         if let Some((_, successor)) = OBSOLETE.iter().find(|(obsolete, _)| *obsolete == name) {
+            // The search for a rival is made once, so that the work stays linear.
+            let is_new = !self.missing.contains(*successor);
             let rival = all
                 .iter()
                 .map(|(name, span)| (name.as_str(), *span))
-                .chain(self.required.iter().map(|(extension, span)| (extension.name(), *span)));
-            let rival = { rival }.find(|(name, _)| *name == successor.name()).map(|(_, span)| span);
+                .chain(self.required.iter().map(|(extension, span)| (extension.name(), *span)))
+                .take_while(|_| is_new)
+                .find(|(name, _)| *name == successor.name())
+                .map(|(_, span)| span);
+            self.missing = self.missing.with(*successor);
             if let Some(rival) = rival {
                 let message = format!("`{shown}` and `{successor}` cannot be used together");
                 let diagnostic = Diagnostic::new(Code::ConflictingExtensions, span, message)
@@ -113,7 +117,6 @@ impl Checker<'_> {
                 MissingRequire::Warning => diagnostic.as_warning(),
             });
             self.note_use(*successor);
-            self.missing = self.missing.with(*successor);
             self.enable(*successor);
             return;
         }
@@ -126,7 +129,7 @@ impl Checker<'_> {
             false => format!("there is no extension `{shown}`"),
         };
         let mut diagnostic = Diagnostic::new(Code::UnknownExtension, span, message);
-        if let Some(meant) = closest(name, Extension::ALL.iter().map(|one| one.name())) {
+        if let Some(meant) = self.closest(name, Extension::ALL.iter().map(|one| one.name())) {
             diagnostic = diagnostic.with_help(format!("did you mean `{meant}`?"));
             if let Some(extension) = Extension::from_name(meant) {
                 // What needs it is not reported again.

@@ -77,8 +77,10 @@ impl Checker<'_> {
             };
             self.unmute(is_dead, known);
             commands.extend(command.filter(|_| !is_dead));
-            if exit == Exit::Continues {
+            if exit == Exit::Continues && now != Exit::Continues {
                 exit = now;
+                // Nothing has run for certain where nothing runs.
+                self.flow = Flow { extensions: self.flow.extensions, ..Flow::default() };
             }
         }
         (commands, exit)

@@ -28,9 +28,9 @@ mod variables;
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::diagnostics::Diagnostics;
-use crate::extension::ExtensionSet;
+use crate::extension::{Extension, ExtensionSet};
 use crate::ir::Script;
-use crate::options::{Checked, CompileOptions};
+use crate::options::{Checked, CompileLimits, CompileOptions};
 use crate::parser;
 use crate::span::Span;
 use flow::Flow;
@@ -58,16 +58,10 @@ use variables::Variables;
 #[must_use]
 pub fn check(source: &[u8], options: &CompileOptions) -> Checked {
     let mut diagnostics = Diagnostics::new(options.limits.diagnostics);
+    check_bytes(source, &options.limits, &mut diagnostics);
     if source.len() > options.limits.script as usize {
-        let message = format!(
-            "the script has {} bytes, and the limit is {}",
-            source.len(),
-            options.limits.script
-        );
-        diagnostics.push(Diagnostic::new(Code::ScriptTooLong, Span::at(0), message));
         return Checked { script: None, diagnostics: diagnostics.into_sorted(Span::at(0)) };
     }
-    check_bytes(source, &mut diagnostics);
     let nodes = parser::parse(source, &options.limits, &mut diagnostics);
     let mut checker = Checker::new(source, options, diagnostics);
     let (commands, _) = checker.block(&nodes, true);
@@ -79,8 +73,14 @@ pub fn check(source: &[u8], options: &CompileOptions) -> Checked {
     Checked { script, diagnostics: diagnostics.into_sorted(end) }
 }
 
-/// Reports bytes that no script may have.
-fn check_bytes(source: &[u8], diagnostics: &mut Diagnostics) {
+/// Reports bytes that no script may have, or that they are too many.
+pub(crate) fn check_bytes(source: &[u8], limits: &CompileLimits, diagnostics: &mut Diagnostics) {
+    if source.len() > limits.script as usize {
+        let message =
+            format!("the script has {} bytes, and the limit is {}", source.len(), limits.script);
+        diagnostics.push(Diagnostic::new(Code::ScriptTooLong, Span::at(0), message));
+        return;
+    }
     let mut start = 0;
     for chunk in source.utf8_chunks() {
         let invalid = start + chunk.valid().len();
@@ -105,7 +105,7 @@ struct Checker<'a> {
     muted: u32,
     flow: Flow,
     /// The extensions that `require` names, and where.
-    required: Vec<(crate::extension::Extension, Span)>,
+    required: Vec<(Extension, Span)>,
     used: ExtensionSet,
     /// Those in effect anywhere in the script.
     enabled: ExtensionSet,
@@ -116,6 +116,8 @@ struct Checker<'a> {
     loops: Vec<Option<String>>,
     /// Regular expressions compiled so far.
     regexes: usize,
+    /// Words for which a suggestion was sought so far.
+    suggestions: u32,
     /// Edits that break a signature if the message is redirected.
     edits: Vec<(Span, String)>,
     has_redirect: bool,
@@ -138,6 +140,7 @@ impl<'a> Checker<'a> {
             variables: Variables::default(),
             loops: Vec::new(),
             regexes: 0,
+            suggestions: 0,
             edits: Vec::new(),
             has_redirect: false,
             is_past_require: false,
@@ -155,8 +158,11 @@ impl<'a> Checker<'a> {
         self.report(Diagnostic::new(code, span, message));
     }
 
-    /// Reports what only the end of the script shows.
+    /// Reports what only the end of the script shows. Errors may hide that something is used.
     fn finish(&mut self) {
+        if self.diagnostics.has_errors() {
+            return;
+        }
         for (extension, span) in std::mem::take(&mut self.required) {
             let family = extension.implied().with(extension);
             if self.used.intersection(family).is_empty() {
@@ -165,7 +171,7 @@ impl<'a> Checker<'a> {
             }
         }
         for (name, span) in self.variables.never_set() {
-            let message = format!("the variable `{name}` is never set, so it is empty");
+            let message = format!("the variable `{}` is never set, so it is empty", excerpt(&name));
             self.complain(Code::VariableNotSet, span, message);
         }
         if self.has_redirect {

@@ -16,6 +16,9 @@ pub(super) struct Text {
     pub(super) token: Token,
 }
 
+/// A string that has an error: it is no constant, and the tree is dropped.
+const UNKNOWN: StringExpr = StringExpr::Template(Vec::new());
+
 impl Text {
     pub(super) fn constant(&self) -> Option<&str> {
         self.expr.as_constant()
@@ -53,13 +56,14 @@ impl Checker<'_> {
         if value.len() > limit as usize {
             let message = format!("the string has more than {limit} bytes");
             self.complain(Code::StringTooLong, token.span, message);
-            return Text { expr: "".into(), token };
+            return Text { expr: UNKNOWN, token };
         }
         let extensions = self.flow.extensions;
         let decoded = match extensions.contains(Extension::EncodedCharacter) {
             true => self.decode_characters(&value, token),
-            false => None,
+            false => Some(None),
         };
+        let Some(decoded) = decoded else { return Text { expr: UNKNOWN, token } };
         let is_moved = decoded.is_some();
         let value = decoded.unwrap_or(value);
         let expr = match extensions.contains(Extension::Variables) {
@@ -83,6 +87,7 @@ impl Checker<'_> {
     pub(super) fn constant_string(&mut self, token: Token, what: &str) -> Option<String> {
         match self.text(token).expr {
             StringExpr::Constant(text) => Some(text),
+            StringExpr::Template(segments) if segments.is_empty() => None,
             StringExpr::Template(_) => {
                 let message = format!("{what} must not contain variables");
                 self.complain(Code::NotConstant, token.span, message);
@@ -131,8 +136,9 @@ impl Checker<'_> {
         self.report(diagnostic.with_help(format!("write `\\\\{next}` for a backslash")));
     }
 
-    /// Decodes `${hex:…}` and `${unicode:…}`. Returns `None` if there is nothing to decode.
-    fn decode_characters(&mut self, value: &str, token: Token) -> Option<String> {
+    /// Decodes `${hex:…}` and `${unicode:…}`. Returns `Some(None)` if there is nothing to decode,
+    /// and `None` after an error.
+    fn decode_characters(&mut self, value: &str, token: Token) -> Option<Option<String>> {
         let mut out: Vec<u8> = Vec::new();
         let mut taken = 0;
         let mut map = None;
@@ -166,15 +172,15 @@ impl Checker<'_> {
             taken = end;
         }
         if taken == 0 {
-            return None;
+            return Some(None);
         }
         out.extend_from_slice(value.get(taken..).unwrap_or_default().as_bytes());
         match String::from_utf8(out) {
-            Ok(text) => Some(text),
+            Ok(text) => Some(Some(text)),
             Err(_) => {
                 let message = "the bytes of `${hex:}` make no UTF-8 text";
                 self.complain(Code::EncodedBytesNotUtf8, token.span, message);
-                Some(String::new())
+                None
             }
         }
     }
@@ -232,7 +238,7 @@ impl Checker<'_> {
             }
             segments.push(segment);
         }
-        if segments.is_empty() && taken == 0 {
+        if taken == 0 {
             return StringExpr::Constant(value);
         }
         literal.push_str(value.get(taken..).unwrap_or_default());

@@ -63,7 +63,7 @@ impl Checker<'_> {
         let diagnostic = Diagnostic::new(Code::BadHeaderName, name.span(), message);
         let bare = value.trim().trim_end_matches(':');
         self.report(match is_field_name(bare) {
-            true => diagnostic.with_help(format!("write `{bare}`")),
+            true => diagnostic.with_help(format!("write `{}`", excerpt(bare))),
             false => diagnostic,
         });
     }
@@ -186,7 +186,7 @@ impl Checker<'_> {
         }
         let message = format!("`{}` is no {what}", excerpt(value));
         let mut diagnostic = Diagnostic::new(code, text.span(), message);
-        if let Some(meant) = super::suggest::closest(value, names.iter().copied()) {
+        if let Some(meant) = self.closest(value, names.iter().copied()) {
             diagnostic = diagnostic.with_help(format!("did you mean `{meant}`?"));
         } else if !names.is_empty() {
             diagnostic = diagnostic.with_help(format!("use one of {}", names.join(", ")));

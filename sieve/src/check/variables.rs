@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::Checker;
+use super::{Checker, excerpt};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::extension::Extension;
 use crate::ir::{Scope, Variable, VariableId};
@@ -105,7 +105,7 @@ impl Checker<'_> {
         if namespace.eq_ignore_ascii_case("global") {
             self.need(Extension::Include, span, "the namespace `global`");
             if !is_identifier(name) {
-                let message = format!("`{name}` is no name of a global variable");
+                let message = format!("`{}` is no name of a global variable", excerpt(name));
                 self.complain(Code::BadVariableName, span, message);
                 return None;
             }
@@ -115,7 +115,7 @@ impl Checker<'_> {
             self.need(Extension::Environment, span, "the namespace `env`");
             return self.variable(Scope::Environment, name.to_ascii_lowercase(), span);
         }
-        let message = format!("no extension provides the namespace `{namespace}`");
+        let message = format!("no extension provides the namespace `{}`", excerpt(namespace));
         self.complain(Code::UnknownNamespace, span, message);
         None
     }
@@ -140,7 +140,9 @@ impl Checker<'_> {
 
     /// Notes that a variable is read.
     pub(super) fn note_read(&mut self, id: VariableId, span: Span) {
-        self.variables.read.entry(id).or_insert(span);
+        if self.muted == 0 {
+            self.variables.read.entry(id).or_insert(span);
+        }
     }
 
     /// Returns the variable that a command sets, from the string with its name.
@@ -153,7 +155,9 @@ impl Checker<'_> {
         let found = match split_name(&name) {
             Some(Name::Plain(name)) => {
                 let id = self.plain_variable(name, span);
-                self.variables.set.entry(name.to_ascii_lowercase()).or_insert(span);
+                if self.muted == 0 {
+                    self.variables.set.entry(name.to_ascii_lowercase()).or_insert(span);
+                }
                 id
             }
             Some(Name::InNamespace(namespace, name)) => {
@@ -169,7 +173,7 @@ impl Checker<'_> {
                 id
             }
             Some(Name::Capture(_)) => {
-                let message = format!("the match variable `{name}` cannot be set");
+                let message = format!("the match variable `{}` cannot be set", excerpt(&name));
                 self.complain(Code::MatchVariableNotSettable, span, message);
                 None
             }
@@ -221,20 +225,22 @@ impl Checker<'_> {
             if let Some(&first) = self.variables.set.get(&name)
                 && !self.variables.globals.contains(&name)
             {
-                let message = format!("`{name}` was set before it is declared global");
+                let message = format!("`{}` was set before it is declared global", excerpt(&name));
                 let diagnostic = Diagnostic::new(Code::GlobalAfterUse, token.span, message)
                     .with_related(first, "first set here")
                     .with_help("write `global` before");
                 self.report(diagnostic);
             }
-            self.variables.globals.insert(name.clone());
+            if self.muted == 0 {
+                self.variables.globals.insert(name.clone());
+            }
             ids.extend(self.variable(Scope::Global, name, token.span));
         }
         ids
     }
 
     fn bad_name(&mut self, name: &str, span: Span) {
-        let name = super::excerpt(name);
+        let name = excerpt(name);
         let mut diagnostic = Diagnostic::new(
             Code::BadVariableName,
             span,

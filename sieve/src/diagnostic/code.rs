@@ -107,7 +107,6 @@ codes! {
     BadAddress = "S0406" Error "The text is no email address (RFC 5228 §2.4.2.3).";
     UnknownEnvelopePart = "S0407" Error "The envelope has no such part (RFC 5228 §5.4).";
     AddressPartNotApplicable = "S0408" Error "The envelope part is no address.";
-    BadFlag = "S0409" Error "The text is no flag that a script may set (RFC 5232 §2).";
     BadMailboxName = "S0410" Error "The text is no name of a mailbox.";
     BadSpecialUse = "S0411" Error "The text is no special-use attribute (RFC 8579 §3).";
     UnknownDatePart = "S0412" Error "No part of a date has this name (RFC 5260 §4.2).";
@@ -153,7 +152,6 @@ codes! {
     UnusedRequire = "S0905" Warning "The extension is required and not used.";
     VariableNotSet = "S0906" Warning "The variable is never set, so it is empty.";
     UndecodedEncodedCharacter = "S0907" Warning "The `${…}` is not in the form that is decoded.";
-    DeprecatedSyntax = "S0908" Warning "The form is accepted and was replaced by another.";
     IncludeNotFound = "S0909" Warning "The included script does not exist now.";
     FlagIgnored = "S0910" Warning "The flag is not valid and will be ignored.";
     SignatureBroken = "S0911" Warning "The edit breaks a DKIM signature.";

@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn json_is_parsed_back() {
         let index = LineIndex::new(SCRIPT);
-        let odd = Diagnostic::new(Code::BadFlag, Span::new(0, 3), "a\"\\\n\r\t\u{1}\u{e4}");
+        let odd = Diagnostic::new(Code::BadAddress, Span::new(0, 3), "a\"\\\n\r\t\u{1}\u{e4}");
         let text = json(&[duplicate(), odd], &index);
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value[0]["code"], "S0306");

@@ -104,9 +104,15 @@ fn nesting_and_commands_are_limited() {
 
 proptest! {
     #[test]
-    fn no_tokens_make_the_parser_panic(source in soup()) {
-        let (nodes, errors) = parsed(&source);
-        prop_assert!(!nodes.is_empty() || !errors.is_empty() || source.trim().is_empty());
+    fn any_tokens_are_each_read_once(source in soup()) {
+        let limits = CompileLimits { nesting: 4, commands: 20, ..CompileLimits::default() };
+        let mut diagnostics = Diagnostics::new(100);
+        let mut parser = Parser::new(source.as_bytes(), &limits, &mut diagnostics);
+        parser.commands(None);
+        let tokens = Lexer::new(source.as_bytes()).filter(|token| !token.is_trivia()).count();
+        prop_assert!(parser.advances <= tokens + 2, "{} of {tokens}", parser.advances);
+        let end = parser.current.kind;
+        prop_assert_eq!(end, TokenKind::End);
     }
 }
 

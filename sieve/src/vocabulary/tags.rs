@@ -117,11 +117,10 @@ pub(crate) struct TagWord {
     pub(crate) group: Option<Group>,
     /// The tag needs one of these beside it, if there are any.
     pub(crate) beside: &'static [Tag],
-    pub(crate) is_needed: bool,
 }
 
 const fn tag(tag: Tag) -> TagWord {
-    TagWord { tag, value: None, extension: None, group: None, beside: &[], is_needed: false }
+    TagWord { tag, value: None, extension: None, group: None, beside: &[] }
 }
 
 impl TagWord {
@@ -147,10 +146,6 @@ impl TagWord {
 
     const fn beside(self, tags: &'static [Tag]) -> Self {
         Self { beside: tags, ..self }
-    }
-
-    const fn needed(self) -> Self {
-        Self { is_needed: true, ..self }
     }
 }
 
@@ -285,9 +280,8 @@ pub(super) const FIRST: &[TagWord] = &[tag(Tag::First).number()];
 pub(super) const REPLACE: &[TagWord] =
     &[tag(Tag::Mime), tag(Tag::Subject).string(), tag(Tag::From).string()];
 
-/// RFC 5703 §6.
-pub(super) const ENCLOSE: &[TagWord] =
-    &[tag(Tag::Subject).string().needed(), tag(Tag::Headers).strings().needed()];
+/// RFC 5703 §6, whose text and examples leave out either tag.
+pub(super) const ENCLOSE: &[TagWord] = &[tag(Tag::Subject).string(), tag(Tag::Headers).strings()];
 
 /// RFC 5173 §5.
 pub(super) const BODY: &[TagWord] = &[
