@@ -2,8 +2,8 @@
 //!
 //! Stages, each a function of its input:
 //!
-//! 1. [`check()`]: the bytes of a script become a [`Script`], or [`Diagnostic`]s: all of them at once,
-//!    each with its place.
+//! 1. [`check()`]: the bytes of a script become a [`Script`], or [`Diagnostic`]s: all of them at
+//!    once, each with its place.
 //! 2. [`run()`]: a [`Script`] and a message become a [`Plan`] ([`Outcome`]).
 //! 3. The host carries out the plan, all of it or nothing.
 //!
