@@ -24,8 +24,8 @@ impl AddressSpec {
     }
 
     /// Parses an addr-spec: dot-atom or quoted string, `@`, and a domain or a domain literal
-    /// without blanks. Characters beyond ASCII are allowed (RFC 6532 §3.2). Comments, blanks around
-    /// tokens and display names are not (RFC 5228 §2.4.2.3).
+    /// without blanks. Characters beyond ASCII are allowed (RFC 6532 §3.2). Comments and blanks
+    /// around tokens are not, nor are display names: see [`Self::parse_mailbox`].
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (local_part, domain) = match text.strip_prefix('"') {
@@ -40,6 +40,23 @@ impl AddressSpec {
         };
         let is_valid = text.len() <= MAX_ADDRESS_BYTES && is_domain(domain);
         is_valid.then(|| Self { local_part, domain: domain.to_owned() })
+    }
+
+    /// Parses an address as commands take it, an addr-spec or one in angle brackets, as a rule
+    /// after a display name: `Name <name@example.org>` (RFC 5228 §2.4.2.3). The display name is
+    /// dropped.
+    #[must_use]
+    pub fn parse_mailbox(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let Some(inner) = text.strip_suffix('>') else { return Self::parse(text) };
+        let (name, address) = inner.rsplit_once('<')?;
+        let name = name.trim();
+        let is_quoted = name.len() >= 2 && name.starts_with('"') && name.ends_with('"');
+        let is_plain = !name.chars().any(|c| matches!(c, '<' | '>' | '"' | ',' | ';' | '@'));
+        if name.chars().any(char::is_control) || !(is_quoted || is_plain) {
+            return None;
+        }
+        Self::parse(address.trim())
     }
 
     #[must_use]
@@ -160,5 +177,22 @@ mod tests {
         let parse = |text| AddressSpec::parse(text).unwrap();
         assert!(parse("Me@Example.org").matches(&parse("me@example.ORG")));
         assert!(!parse("me@example.org").matches(&parse("you@example.org")));
+    }
+
+    #[test]
+    fn addresses_may_have_display_names() {
+        for text in [
+            "a@b.example",
+            "<a@b.example>",
+            "A. B <a@b.example>",
+            "\"B, A\" <a@b.example>",
+            "=?UTF-8?Q?J=C3=BCrgen?= <j@example.org>",
+            "J\u{fc}rgen <j@example.org>",
+        ] {
+            assert!(AddressSpec::parse_mailbox(text).is_some(), "{text}");
+        }
+        for text in ["", "A", "A <a>", "a@b, c@d", "A <b@c> <d@e>", "A\r\nBcc: x <a@b>"] {
+            assert!(AddressSpec::parse_mailbox(text).is_none(), "{text}");
+        }
     }
 }

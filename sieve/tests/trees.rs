@@ -277,8 +277,10 @@ fn keywords_of_variables_are_resolved_at_run_time() {
 #[test]
 fn tags_of_mailboxes_and_of_fcc_need_their_extensions() {
     let require = |names: &str, body: &str| codes(&format!("require [{names}]; {body}"));
-    let fileinto = "fileinto :create :specialuse \"\\\\Junk\" :mailboxid \"x\" \"y\";";
-    assert_eq!(require("\"fileinto\"", fileinto), ["S0203", "S0203", "S0203"]);
+    let fileinto = "fileinto :create :specialuse \"\\\\Junk\" \"y\";";
+    assert_eq!(require("\"fileinto\"", fileinto), ["S0203", "S0203"]);
+    let fileinto = "fileinto :mailboxid \"x\" \"y\";";
+    assert_eq!(require("\"fileinto\"", fileinto), ["S0203"]);
     assert_eq!(require("\"vacation\"", "vacation :create \"x\";"), ["S0203", "S0309"]);
     assert_eq!(require("\"vacation\"", "vacation :fcc \"Sent\" \"x\";"), ["S0202"]);
     assert_eq!(require("\"envelope\"", "if envelope \"envid\" \"x\" { stop; }"), ["S0203"]);

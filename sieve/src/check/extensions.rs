@@ -66,7 +66,8 @@ impl Checker<'_> {
             let message = "`require` must stand before all other commands";
             self.complain(Code::RequireNotFirst, node.name, message);
         }
-        let names: Vec<_> = tokens.iter().map(|&token| (self.raw(token), token.span)).collect();
+        let tokens = tokens.iter().filter(|token| !self.is_broken(**token));
+        let names: Vec<_> = tokens.map(|&token| (self.raw(token), token.span)).collect();
         for (name, span) in &names {
             match Extension::from_name(name) {
                 Some(extension) if self.is_allowed(extension) => {

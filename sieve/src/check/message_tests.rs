@@ -96,8 +96,17 @@ impl Checker<'_> {
             }
             parts.push(part);
         }
+        let zone = self.argument(bound.value(Tag::Zone)).map(|zone| self.zone(zone));
+        if let Some(tag) = bound.tag(Tag::Zone)
+            && parts.iter().all(|part| {
+                matches!(part, Keyword::Known(part) if *part != EnvelopePart::ByTimeAbsolute)
+            })
+        {
+            let message = "`:zone` has an effect only on `bytimeabsolute`";
+            self.complain(Code::NoEffect, tag.span, message);
+        }
         let comparison = self.comparison_with(bound, 1);
-        TestKind::Envelope(Box::new(EnvelopeTest { parts, address_part, comparison }))
+        TestKind::Envelope(Box::new(EnvelopeTest { parts, address_part, zone, comparison }))
     }
 
     pub(super) fn body_test(&mut self, bound: &Bound<'_>) -> TestKind {
@@ -136,7 +145,7 @@ impl Checker<'_> {
     pub(super) fn date_test(&mut self, bound: &Bound<'_>) -> TestKind {
         let field = self.argument(bound.positional(0));
         if let Some(field) = &field {
-            self.check_field_name(field);
+            self.check_tested_field(field);
         }
         let zone = match self.argument(bound.value(Tag::Zone)) {
             Some(zone) => DateZone::Offset(self.zone(zone)),
@@ -207,7 +216,7 @@ impl Checker<'_> {
     pub(super) fn duplicate_test(&mut self, bound: &Bound<'_>) -> TestKind {
         let header = self.argument(bound.value(Tag::Header));
         if let Some(header) = &header {
-            self.check_field_name(header);
+            self.check_tested_field(header);
         }
         let unique_id = self.argument(bound.value(Tag::UniqueId));
         let id = match (header, unique_id) {

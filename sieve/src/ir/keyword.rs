@@ -21,7 +21,7 @@ pub enum EnvelopePart {
     Return,
     /// ENVID, decoded.
     EnvelopeId,
-    /// The time of Deliver By in ISO 8601, in UTC.
+    /// The time of Deliver By in ISO 8601, in the zone of the test, or else in UTC.
     ByTimeAbsolute,
     /// The seconds of Deliver By.
     ByTimeRelative,

@@ -7,7 +7,9 @@ use super::date::Moment;
 use super::redirect::after;
 use super::{Frame, Result, Run};
 use crate::address::AddressSpec;
-use crate::ir::{AddressPart, DatePart, DeliverByMode, EnvelopePart, EnvelopeTest, MatchType};
+use crate::ir::{
+    AddressPart, DatePart, DeliverByMode, EnvelopePart, EnvelopeTest, MatchType, UtcOffset,
+};
 
 impl Run<'_> {
     /// Compares parts of the envelope. Parameters that the client did not give have no value.
@@ -16,10 +18,13 @@ impl Run<'_> {
         frame: &mut Frame<'_>,
         test: &EnvelopeTest,
     ) -> Result<bool> {
+        let zone = test.zone.as_ref();
+        let zone = zone.map(|zone| self.keyword(frame, zone, UtcOffset::parse, "offset from UTC"));
+        let minutes = zone.transpose()?.map_or(0, UtcOffset::minutes);
         let mut values = Vec::new();
         for part in &test.parts {
             let part = self.keyword(frame, part, EnvelopePart::parse, "part of the envelope")?;
-            values.extend(self.envelope_values(part, test.address_part));
+            values.extend(self.envelope_values(part, test.address_part, minutes));
         }
         if matches!(test.comparison.match_type, MatchType::Count(_)) {
             // The null sender is no address (RFC 5231 §4.2).
@@ -29,7 +34,13 @@ impl Run<'_> {
         self.matches_any(frame, &test.comparison, &values)
     }
 
-    fn envelope_values(&self, part: EnvelopePart, address_part: AddressPart) -> Vec<String> {
+    /// Returns the values of a part. `minutes` is the zone of times.
+    fn envelope_values(
+        &self,
+        part: EnvelopePart,
+        address_part: AddressPart,
+        minutes: i16,
+    ) -> Vec<String> {
         let envelope = self.input.envelope;
         let separators = self.input.identity.separators;
         let of = |address: &str| part_of(address, address_part, separators);
@@ -66,7 +77,7 @@ impl Run<'_> {
                         self.world.now().checked_add(back).unwrap_or(jiff::Timestamp::MIN)
                     }
                 });
-                let text = time.map(|time| Moment::new(time, 0).part(DatePart::Iso8601));
+                let text = time.map(|time| Moment::new(time, minutes).part(DatePart::Iso8601));
                 text.into_iter().collect()
             }
             EnvelopePart::ByTimeRelative => by(|seconds, _, _| seconds.to_string()),
