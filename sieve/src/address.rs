@@ -47,16 +47,16 @@ impl AddressSpec {
     /// dropped.
     #[must_use]
     pub fn parse_mailbox(text: &str) -> Option<Self> {
+        if text.chars().any(char::is_control) {
+            return None;
+        }
         let text = text.trim();
         let Some(inner) = text.strip_suffix('>') else { return Self::parse(text) };
         let (name, address) = inner.rsplit_once('<')?;
         let name = name.trim();
         let is_quoted = name.len() >= 2 && name.starts_with('"') && name.ends_with('"');
         let is_plain = !name.chars().any(|c| matches!(c, '<' | '>' | '"' | ',' | ';' | '@'));
-        if name.chars().any(char::is_control) || !(is_quoted || is_plain) {
-            return None;
-        }
-        Self::parse(address.trim())
+        (is_quoted || is_plain).then(|| Self::parse(address.trim())).flatten()
     }
 
     #[must_use]
@@ -122,12 +122,12 @@ fn parse_quoted(text: &str) -> Option<(String, &str)> {
     }
 }
 
-fn is_dot_atom(text: &str) -> bool {
+pub(crate) fn is_dot_atom(text: &str) -> bool {
     text.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atext))
 }
 
 /// `atext` (RFC 5322 §3.2.3, RFC 6532 §3.2).
-fn is_atext(c: char) -> bool {
+pub(crate) fn is_atext(c: char) -> bool {
     let is_plain = c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c);
     is_plain || (!c.is_ascii() && !c.is_control() && !c.is_whitespace())
 }
@@ -191,7 +191,8 @@ mod tests {
         ] {
             assert!(AddressSpec::parse_mailbox(text).is_some(), "{text}");
         }
-        for text in ["", "A", "A <a>", "a@b, c@d", "A <b@c> <d@e>", "A\r\nBcc: x <a@b>"] {
+        for text in ["", "A", "A <a>", "a@b, c@d", "A <b@c> <d@e>", "A\r\nBcc: x <a@b>", "A\n<a@b>"]
+        {
             assert!(AddressSpec::parse_mailbox(text).is_none(), "{text}");
         }
     }

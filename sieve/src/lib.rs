@@ -11,6 +11,7 @@
 //! needs to know it asks through [`MessageView`] and [`World`].
 
 mod address;
+mod address_list;
 mod check;
 pub mod diagnostic;
 mod diagnostics;
@@ -32,6 +33,7 @@ mod vacation;
 mod vocabulary;
 
 pub use address::AddressSpec;
+pub use address_list::parse_address_list;
 pub use check::check;
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use extension::{Comparator, Extension, ExtensionSet};
@@ -46,7 +48,8 @@ pub use message::{
     AddressEntry, Field, MessageView, NamedAddress, ParameterisedValue, Part, PartId,
 };
 pub use options::{
-    Checked, CompileLimits, CompileOptions, MissingRequire, PROTECTED_FIELDS, RunLimits,
+    Checked, CompileLimits, CompileOptions, MAX_REDIRECTS, MissingRequire, PROTECTED_FIELDS,
+    RunLimits,
 };
 pub use outcome::{Outcome, Place, RuntimeError, RuntimeErrorKind, Trace, Warning, WarningKind};
 pub use plan::{

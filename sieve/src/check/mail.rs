@@ -9,7 +9,7 @@ use crate::address::AddressSpec;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{
     CommandKind, Deadline, DeliverBy, DeliverByMode, DsnNotify, DsnReturn, Importance, Keyword,
-    Notify, Redirect, RedirectTo, Vacation,
+    Notify, Redirect, RedirectTo, Vacation, notify_option,
 };
 use crate::vacation::{Period, VacationHandle};
 use crate::vocabulary::Tag;
@@ -177,7 +177,7 @@ impl Checker<'_> {
         let tokens = bound.value(Tag::Options).map_or(&[][..], |value| value.strings());
         let options = self.texts(tokens);
         for text in &options {
-            if text.constant().is_some_and(|value| !value.contains('=')) {
+            if text.constant().is_some_and(|value| notify_option(value).is_none()) {
                 let message = "an option has the form `name=value`";
                 self.complain(Code::NoEffect, text.span(), message);
             }

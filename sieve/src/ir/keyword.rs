@@ -251,6 +251,15 @@ impl Importance {
     }
 }
 
+/// Splits an option of a notification, `name=value`. `None` if it has not the form of one: it is
+/// ignored (RFC 5435 §3.5).
+pub(crate) fn notify_option(text: &str) -> Option<(&str, &str)> {
+    let (name, value) = text.split_once('=')?;
+    let is_valid = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
+    is_valid.then_some((name, value))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use mail_parser::{Address, Charset, Encoding, HeaderForm, Mailbox, html_to_text};
+use mail_parser::{Charset, Encoding, HeaderForm, html_to_text};
 use restante_sieve::{
-    AddressEntry, AddressSpec, Field, MessageView, NamedAddress, ParameterisedValue, Part, PartId,
+    AddressEntry, Field, MessageView, ParameterisedValue, Part, PartId, parse_address_list,
 };
 
 /// Levels of parts that are found.
@@ -135,6 +135,20 @@ impl TestMessage {
         memchr(b'\n', &self.raw[at..limit]).map_or(limit, |end| at + end + 1)
     }
 
+    /// Returns the charset of a part in lower case.
+    fn charset(&self, part: PartId) -> Option<String> {
+        let media = self.value_of(self.fields(part), "content-type").and_then(media);
+        let (_, _, parameters) = media?;
+        let charset = parameters.into_iter().find(|(name, _)| name == "charset")?;
+        Some(charset.1.to_ascii_lowercase())
+    }
+
+    /// Returns the transfer encoding of a part in lower case.
+    fn encoding(&self, part: PartId) -> Vec<u8> {
+        let value = self.value_of(self.fields(part), "content-transfer-encoding");
+        value.unwrap_or_default().trim_ascii().to_ascii_lowercase()
+    }
+
     fn value_of(&self, fields: &[Field], name: &str) -> Option<&[u8]> {
         let is_named =
             |field: &&Field| self.raw[field.name.clone()].eq_ignore_ascii_case(name.as_bytes());
@@ -159,9 +173,7 @@ impl MessageView for TestMessage {
         let Some(body) = self.parts.get(part.0 as usize).map(|part| part.body.clone()) else {
             return Cow::Borrowed(&[]);
         };
-        let value = self.value_of(self.fields(part), "content-transfer-encoding");
-        let encoding = value.unwrap_or_default().trim_ascii().to_ascii_lowercase();
-        match encoding.as_slice() {
+        match self.encoding(part).as_slice() {
             b"quoted-printable" => Encoding::QuotedPrintable.decode(&self.raw[body]),
             b"base64" => Encoding::Base64.decode(&self.raw[body]),
             _ => Cow::Borrowed(&self.raw[body]),
@@ -172,11 +184,7 @@ impl MessageView for TestMessage {
         if self.parts.get(part.0 as usize)?.main_type != "text" {
             return None;
         }
-        let media = self.value_of(self.fields(part), "content-type").and_then(media);
-        let charset = media.and_then(|(_, _, parameters)| {
-            let charset = parameters.into_iter().find(|(name, _)| name == "charset")?;
-            Charset::from_label(charset.1.as_bytes())
-        });
+        let charset = self.charset(part).and_then(|name| Charset::from_label(name.as_bytes()));
         let content = self.content(part);
         Some(match charset {
             Some(charset) => Cow::Owned(charset.decode_owned(content.into_owned())),
@@ -186,6 +194,13 @@ impl MessageView for TestMessage {
 
     fn plain_text(&self, part: PartId) -> Option<Cow<'_, str>> {
         let text = self.text(part)?;
+        let is_known = |name: &str| Charset::from_label(name.as_bytes()).is_some();
+        let has_charset = self.charset(part).is_none_or(|name| is_known(&name));
+        let encodings: [&[u8]; 6] =
+            [b"", b"7bit", b"8bit", b"binary", b"quoted-printable", b"base64"];
+        if !has_charset || !encodings.contains(&self.encoding(part).as_slice()) {
+            return None;
+        }
         Some(match self.parts.get(part.0 as usize)?.subtype.as_str() {
             "html" => Cow::Owned(html_to_text(&text)),
             _ => text,
@@ -199,16 +214,7 @@ impl MessageView for TestMessage {
     }
 
     fn parse_addresses(&self, value: &[u8]) -> Vec<AddressEntry> {
-        let parsed = HeaderForm::Addresses.parse(value);
-        let Some(list) = parsed.value().as_address() else { return Vec::new() };
-        let entry = |address: Address<'_>| match address {
-            Address::Mailbox(mailbox) => named(mailbox).map(AddressEntry::Mailbox),
-            Address::Group(group) => Some(AddressEntry::Group {
-                name: group.name().unwrap_or_default().to_owned(),
-                members: group.mailboxes().filter_map(named).collect(),
-            }),
-        };
-        list.iter().filter_map(entry).collect()
+        parse_address_list(value, |name| self.decode_text(name.as_bytes()).into_owned())
     }
 
     fn parse_parameters(&self, value: &[u8]) -> Option<ParameterisedValue> {
@@ -216,19 +222,6 @@ impl MessageView for TestMessage {
         let value = subtype.map_or(main.clone(), |subtype| format!("{main}/{subtype}"));
         Some(ParameterisedValue { value, parameters })
     }
-}
-
-fn named(mailbox: Mailbox<'_>) -> Option<NamedAddress> {
-    let text = mailbox.address()?;
-    let address = match AddressSpec::parse(text) {
-        Some(address) => address,
-        None => {
-            let (local_part, domain) = text.rsplit_once('@')?;
-            let is_empty = local_part.is_empty() || domain.is_empty();
-            (!is_empty).then(|| AddressSpec::new(local_part, domain))?
-        }
-    };
-    Some(NamedAddress { name: mailbox.name().map(str::to_owned), address })
 }
 
 type Parameters = Vec<(String, String)>;
