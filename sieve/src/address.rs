@@ -122,6 +122,22 @@ fn parse_quoted(text: &str) -> Option<(String, &str)> {
     }
 }
 
+/// Splits a text at a separator, but for those in quotation marks.
+pub(crate) fn split_unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    let mut is_escaped = false;
+    text.split(move |c: char| {
+        if is_escaped {
+            is_escaped = false;
+        } else if c == '\\' {
+            is_escaped = is_quoted;
+        } else if c == '"' {
+            is_quoted = !is_quoted;
+        }
+        c == separator && !is_quoted
+    })
+}
+
 pub(crate) fn is_dot_atom(text: &str) -> bool {
     text.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atext))
 }

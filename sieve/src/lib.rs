@@ -26,6 +26,7 @@ mod options;
 mod outcome;
 mod parser;
 mod pattern;
+pub mod plain;
 mod plan;
 mod run;
 mod span;

@@ -2,7 +2,7 @@
 
 use super::strings::{Text, exprs};
 use super::{Checker, excerpt};
-use crate::address::AddressSpec;
+use crate::address::{AddressSpec, split_unquoted};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{DatePart, Keyword, StringExpr, UtcOffset};
 use crate::lexer::Token;
@@ -203,19 +203,7 @@ pub(super) fn is_field_name(name: &str) -> bool {
 
 /// Returns whether a text is a list of addresses, some with display names, separated by commas.
 pub(super) fn is_address_list(text: &str) -> bool {
-    let mut is_quoted = false;
-    let mut is_escaped = false;
-    let parts = text.split(|c: char| {
-        if is_escaped {
-            is_escaped = false;
-        } else if c == '\\' {
-            is_escaped = is_quoted;
-        } else if c == '"' {
-            is_quoted = !is_quoted;
-        }
-        c == ',' && !is_quoted
-    });
-    let mut parts = parts.peekable();
+    let mut parts = split_unquoted(text, ',').peekable();
     parts.peek().is_some() && parts.all(|part| AddressSpec::parse_mailbox(part).is_some())
 }
 
