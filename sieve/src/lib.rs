@@ -18,6 +18,8 @@ mod diagnostics;
 mod extension;
 mod flag;
 mod format;
+#[doc(hidden)]
+pub mod fuzzing;
 mod host;
 pub mod ir;
 mod lexer;
