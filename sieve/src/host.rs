@@ -1,21 +1,6 @@
-//! What a run is given, and the questions that it asks of the host.
+//! What [`run`](crate::run()) is given, and the questions that it asks of the host.
 //!
-//! The interpreter, which is missing so far, is called so:
-//!
-//! ```text
-//! pub fn run(
-//!     script: &Script,
-//!     input: &Input<'_>,
-//!     world: &dyn World,
-//!     limits: &RunLimits,
-//!     trace: Option<&mut dyn Trace>,
-//! ) -> Outcome
-//! ```
-//!
-//! - It changes nothing, reads no clock, and uses no randomness: equal inputs and answers give an
-//!   equal outcome.
-//! - It never panics, and ends within its fuel.
-//! - Every question of one run is answered from one snapshot of the store.
+//! Every question of one run is answered from one snapshot of the store.
 
 use std::sync::Arc;
 
@@ -119,7 +104,15 @@ pub trait World {
         Ok(None)
     }
 
-    /// Returns whether an external list exists (RFC 6134 §2.6).
+    /// Returns whether the site forbids scripts to add or delete fields of a name, beside
+    /// [`PROTECTED_FIELDS`](crate::PROTECTED_FIELDS).
+    fn is_protected_field(&self, _name: &str) -> bool {
+        false
+    }
+
+    /// Returns whether an external list exists (RFC 6134 §2.6). The name is a URI as the script has
+    /// it, or `:addrbook:` and a name, which stands for the URN that begins with
+    /// `urn:ietf:params:sieve:addrbook:` (RFC 6134 §2.3).
     ///
     /// # Errors
     /// The list cannot be read.
@@ -127,8 +120,8 @@ pub trait World {
         Ok(false)
     }
 
-    /// Returns whether a value is in an external list. A list that does not exist contains
-    /// nothing.
+    /// Returns whether a value is in an external list, by a name as in [`Self::has_list`]. A list
+    /// that does not exist contains nothing.
     ///
     /// # Errors
     /// The list cannot be read.

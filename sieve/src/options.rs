@@ -1,15 +1,6 @@
 //! Limits of checking and running, and what a site offers.
 //!
-//! The checker, which is missing so far, is called so:
-//!
-//! ```text
-//! pub fn check(source: &[u8], options: &CompileOptions) -> Checked
-//! ```
-//!
-//! - It never fails and never panics: every defect of the source is a [`Diagnostic`].
-//! - `Checked::script` is there exactly if no diagnostic is an error.
-//! - Diagnostics are in the order of their spans. After `CompileLimits::diagnostics` of them a last
-//!   one says that there are more.
+//! [`check`](crate::check()) takes [`CompileOptions`]; a run takes [`RunLimits`].
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +11,9 @@ use crate::ir::Script;
 /// Header fields that no script may add or delete: the trace of the message, and the mark that ends
 /// loops of automatic mail (RFC 5293 §6). An edit of one is ignored, with a warning.
 pub const PROTECTED_FIELDS: [&str; 2] = ["Received", "Auto-Submitted"];
+
+/// The redirects of one message by default, for the check and for the run.
+pub const MAX_REDIRECTS: u16 = 4;
 
 /// The result of a check.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,6 +78,11 @@ pub struct CompileLimits {
     pub variables: u16,
     /// The highest number of a match variable. RFC 5229 §3.2 demands 9.
     pub capture: u16,
+    /// Redirects that one way through the script may reach. The check finds those that every run
+    /// executes; [`RunLimits::redirects`] bounds the others. A host sets both to its one number,
+    /// which is also the `MAXREDIRECTS` of `ManageSieve` (RFC 5804 §1.7) and `maxNumberRedirects`
+    /// of JMAP (RFC 9661 §1.3); the default of both is [`MAX_REDIRECTS`].
+    pub redirects: u16,
     /// Bytes of a compiled regular expression.
     pub regex_program: usize,
     /// Diagnostics that are reported.
@@ -101,6 +100,7 @@ impl Default for CompileLimits {
             commands: 10_000,
             variables: 128,
             capture: 99,
+            redirects: MAX_REDIRECTS,
             regex_program: 256 << 10,
             diagnostics: 100,
         }
@@ -115,11 +115,13 @@ pub struct RunLimits {
     pub fuel: u64,
     /// Actions of the plan.
     pub actions: u16,
+    /// Redirects of the plan: [`CompileLimits::redirects`] has the same number.
     pub redirects: u16,
     pub notifies: u16,
     /// Messages that the plan sends: redirects, notifications, and a vacation response.
     pub sent_messages: u16,
-    /// Bytes of a variable. A longer value is cut at a character (RFC 5229 §6).
+    /// Bytes of a variable. A longer value is cut at a character. RFC 5229 §6 demands 4,000
+    /// characters.
     pub variable: u32,
     /// Variables of all scripts of the run together, local and global.
     pub variables: u16,
@@ -146,10 +148,10 @@ impl Default for RunLimits {
         Self {
             fuel: 2_000_000,
             actions: 32,
-            redirects: 4,
+            redirects: MAX_REDIRECTS,
             notifies: 4,
             sent_messages: 8,
-            variable: 4 << 10,
+            variable: 16 << 10,
             variables: 128,
             include_depth: 10,
             includes: 255,

@@ -13,7 +13,7 @@ pub struct Outcome {
     /// With an error, [`Plan::keep_only`].
     pub plan: Plan,
     pub error: Option<RuntimeError>,
-    /// What did not go as the script says, in the order in which it happened.
+    /// What did not go as the script says, in the order in which it happened. The first 100.
     pub warnings: Vec<Warning>,
     pub fuel_used: u64,
 }

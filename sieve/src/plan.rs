@@ -2,9 +2,10 @@
 //!
 //! - The host carries out the whole plan in one transaction, or nothing of it.
 //! - Mailboxes are resolved: a target is the Inbox, a mailbox that exists, or one to create.
-//! - No two stores of one version go to one mailbox: their flags are merged.
-//! - A plan has at most one response or refusal, and a refusal stands beside no other action but
-//!   `MarkDuplicate`.
+//! - No two stores go to one mailbox: of several, the flags and the version of the last one count
+//!   (RFC 5232 §3), also if the message was edited between them (RFC 5293 §7).
+//! - A plan has at most one response or refusal, and a refusal stands beside no store and no
+//!   redirect (RFC 5429 §2.4).
 //! - The plan of a failed run is [`Plan::keep_only`].
 
 use jiff::Timestamp;
@@ -90,8 +91,8 @@ pub enum Version {
     Edited(u16),
 }
 
-/// How a version differs from the message as received. The host applies parts first, then the
-/// header, then the enclosure.
+/// How a version differs from the message as received. The header and the parts do not depend on
+/// each other; the enclosure contains the message with both.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MessageEdits {
@@ -107,7 +108,7 @@ pub struct MessageEdits {
 pub struct HeaderEdits {
     /// In the order in which they stand in the header: the field added last comes first.
     pub prepended: Vec<HeaderField>,
-    /// Positions among all fields of the old header, from 0, ascending.
+    /// Positions among all fields of the header as received, from 0, ascending.
     pub deleted: Vec<u32>,
     /// In the order in which they stand in the header.
     pub appended: Vec<HeaderField>,
@@ -120,8 +121,8 @@ impl HeaderEdits {
     }
 }
 
-/// A new field. The value is one line of text without controls; the host folds it, and encodes what
-/// is not ASCII (RFC 2047).
+/// A new field. The value is one line without controls. The host folds it, and encodes what is not
+/// ASCII (RFC 2047); encoded words that it contains already stay as they are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeaderField {
@@ -129,7 +130,9 @@ pub struct HeaderField {
     pub value: String,
 }
 
-/// A part with new content (RFC 5703 §5).
+/// A part with new content (RFC 5703 §5). The host writes the MIME fields of the content; those of
+/// the old part are gone. Of the message, the header edits delete them and hold the fields that
+/// `:subject` and `:from` make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PartReplacement {
@@ -138,22 +141,17 @@ pub struct PartReplacement {
     /// `:mime`: the content is a MIME entity with header fields. Otherwise it is plain text.
     pub mime: bool,
     pub content: String,
-    /// For the message only: the new Subject.
-    pub subject: Option<String>,
-    /// For the message only: the new From.
-    pub from: Option<String>,
 }
 
-/// A new message with a text and the message as an attachment (RFC 5703 §6).
+/// A new `multipart/mixed` message with a text and the message as an attachment (RFC 5703 §6). The
+/// host writes its MIME fields, and Date and From if `then` adds none. Its Subject and the fields
+/// that `:headers` names are among those that `then` adds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Enclosure {
-    pub subject: Option<String>,
-    /// Names of the fields that the new message takes over.
-    pub headers: Vec<String>,
     pub text: String,
-    /// What was done to the new message afterwards. Its old header is the one that the host makes:
-    /// `deleted` is empty, and a script that deletes a field of it fails.
+    /// The header of the new message, and what was done to it afterwards. `deleted` is empty. Of
+    /// its parts only part 0, the new message, can be replaced.
     pub then: MessageEdits,
 }
 
@@ -238,39 +236,30 @@ pub struct FccIntent {
     pub flags: FlagSet,
 }
 
-/// Identifies a message in the records of the `duplicate` test (RFC 7352): a hash over the handle,
-/// where the value comes from, and the value.
+/// Identifies a message in the records of the `duplicate` test (RFC 7352): a hash over the handle
+/// and the value. Where the value comes from does not count (RFC 7352 §3.2).
 ///
 /// Serialised as hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DupKey(String);
 
 impl DupKey {
-    /// Returns the key of a value of a header field. The name is compared without regard to case.
+    /// Returns the key of a value. Both are compared with regard to case. A test without `:handle`
+    /// has none, which is not the empty one.
     #[must_use]
-    pub fn of_field(handle: &str, name: &str, value: &str) -> Self {
-        Self::hash(0, [handle, &name.to_ascii_lowercase(), value])
-    }
-
-    /// Returns the key of a value of `:uniqueid`.
-    #[must_use]
-    pub fn of_value(handle: &str, value: &str) -> Self {
-        Self::hash(1, [handle, "", value])
+    pub fn new(handle: Option<&str>, value: &str) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key("restante-sieve 2026-11 duplicate key");
+        hasher.update(&[u8::from(handle.is_some())]);
+        for field in [handle.unwrap_or_default(), value] {
+            hasher.update(&(field.len() as u64).to_be_bytes());
+            hasher.update(field.as_bytes());
+        }
+        Self(hasher.finalize().to_hex().to_string())
     }
 
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-
-    fn hash(kind: u8, fields: [&str; 3]) -> Self {
-        let mut hasher = blake3::Hasher::new_derive_key("restante-sieve 2026-11 duplicate key");
-        hasher.update(&[kind]);
-        for field in fields {
-            hasher.update(&(field.len() as u64).to_be_bytes());
-            hasher.update(field.as_bytes());
-        }
-        Self(hasher.finalize().to_hex().to_string())
     }
 }
 
@@ -292,8 +281,7 @@ impl Plan {
     #[must_use]
     pub fn violations(&self) -> Vec<&'static str> {
         let mut broken = Vec::new();
-        let mut stores: Vec<(&Target, Version)> =
-            self.implicit_keep.iter().map(|keep| (&Target::Inbox, keep.message)).collect();
+        let mut stores: Vec<&Target> = self.implicit_keep.iter().map(|_| &Target::Inbox).collect();
         let mut answers = 0_usize;
         let mut is_refused = false;
         let mut others = usize::from(self.implicit_keep.is_some());
@@ -303,22 +291,21 @@ impl Plan {
                 Action::Store { to, message, .. } => {
                     others += 1;
                     named.push(*message);
-                    if stores.contains(&(to, *message)) {
-                        broken.push("two stores of one version go to one mailbox");
+                    if stores.contains(&to) {
+                        broken.push("two stores go to one mailbox");
                     }
-                    stores.push((to, *message));
+                    stores.push(to);
                 }
                 Action::Redirect(redirect) => {
                     others += 1;
                     named.push(redirect.message);
                 }
-                Action::Notify(_) => others += 1,
                 Action::Vacation(_) => answers += 1,
                 Action::Reject { .. } => {
                     answers += 1;
                     is_refused = true;
                 }
-                Action::Discard | Action::MarkDuplicate { .. } => {}
+                Action::Notify(_) | Action::Discard | Action::MarkDuplicate { .. } => {}
             }
         }
         named.extend(self.implicit_keep.iter().map(|keep| keep.message));
@@ -330,7 +317,7 @@ impl Plan {
             broken.push("more than one response or refusal");
         }
         if is_refused && others > 0 {
-            broken.push("a refusal beside another action");
+            broken.push("a refusal beside a delivery");
         }
         if !named.iter().all(exists) {
             broken.push("a version that does not exist");
@@ -348,19 +335,17 @@ mod tests {
     }
 
     #[test]
-    fn keys_separate_handle_source_and_value() {
+    fn keys_separate_handle_and_value() {
         let keys = [
-            DupKey::of_field("", "message-id", "<a@b>"),
-            DupKey::of_field("", "x-id", "<a@b>"),
-            DupKey::of_value("", "<a@b>"),
-            DupKey::of_value("<a@b>", ""),
-            DupKey::of_field("message-id", "", "<a@b>"),
-            DupKey::of_field("h", "message-id", "<a@b>"),
+            DupKey::new(None, "<a@b>"),
+            DupKey::new(None, "<A@b>"),
+            DupKey::new(Some(""), "<a@b>"),
+            DupKey::new(Some("<a@b>"), ""),
+            DupKey::new(Some("h"), "<a@b>"),
         ];
         for (index, key) in keys.iter().enumerate() {
             assert!(!keys[..index].contains(key), "{index}");
         }
-        assert_eq!(keys[0], DupKey::of_field("", "Message-ID", "<a@b>"));
         assert_eq!(keys[0].as_str().len(), 64);
     }
 
@@ -371,11 +356,11 @@ mod tests {
         let mut plan = Plan { actions: vec![reject.clone()], ..Plan::default() };
         assert!(plan.violations().is_empty() && !plan.stores());
         plan.actions.push(store(Target::Inbox));
-        assert_eq!(plan.violations(), ["a refusal beside another action"]);
+        assert_eq!(plan.violations(), ["a refusal beside a delivery"]);
         plan.actions = vec![reject.clone(), reject];
         assert_eq!(plan.violations(), ["more than one response or refusal"]);
         plan = Plan { actions: vec![store(Target::Inbox)], ..Plan::keep_only() };
-        assert_eq!(plan.violations(), ["two stores of one version go to one mailbox"]);
+        assert_eq!(plan.violations(), ["two stores go to one mailbox"]);
         plan = Plan::keep_only();
         plan.implicit_keep =
             Some(ImplicitKeep { message: Version::Edited(0), ..Default::default() });
@@ -395,7 +380,7 @@ mod tests {
                 deliver_by: None,
                 message: Version::Edited(0),
             }),
-            Action::MarkDuplicate { key: DupKey::of_value("", "x"), until: Timestamp::UNIX_EPOCH },
+            Action::MarkDuplicate { key: DupKey::new(None, "x"), until: Timestamp::UNIX_EPOCH },
         ];
         plan.versions.push(MessageEdits {
             header: HeaderEdits { deleted: vec![3], ..HeaderEdits::default() },

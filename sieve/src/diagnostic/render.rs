@@ -62,7 +62,7 @@ impl Diagnostic {
     }
 }
 
-/// Renders diagnostics for the text of a ManageSieve response (RFC 5804 §1.3), errors first, one a
+/// Renders diagnostics for the text of a `ManageSieve` response (RFC 5804 §1.3), errors first, one a
 /// line, lines separated by CR LF. The caller sends the text as a quoted string or a literal.
 #[must_use]
 pub fn managesieve(diagnostics: &[Diagnostic], index: &LineIndex<'_>) -> String {
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn json_is_parsed_back() {
         let index = LineIndex::new(SCRIPT);
-        let odd = Diagnostic::new(Code::BadFlag, Span::new(0, 3), "a\"\\\n\r\t\u{1}\u{e4}");
+        let odd = Diagnostic::new(Code::BadAddress, Span::new(0, 3), "a\"\\\n\r\t\u{1}\u{e4}");
         let text = json(&[duplicate(), odd], &index);
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value[0]["code"], "S0306");

@@ -205,7 +205,8 @@ pub enum AddressPart {
 /// Which of the fields of a name is compared (RFC 5260 §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FieldIndex {
-    /// From 1. It counts the fields of each name separately.
+    /// From 1. It counts the fields of the first name, then those of the second, and so on (RFC
+    /// 5260 §6).
     pub number: u32,
     /// `:last`: counts from the end.
     pub from_end: bool,
@@ -264,6 +265,8 @@ pub struct EnvelopeTest {
     pub parts: Vec<Keyword<EnvelopePart>>,
     /// For the parts that are addresses.
     pub address_part: AddressPart,
+    /// `:zone`, for `bytimeabsolute` (RFC 6009 §5). Without it, UTC.
+    pub zone: Option<Keyword<UtcOffset>>,
     pub comparison: Comparison,
 }
 
@@ -311,7 +314,7 @@ pub enum DateZone {
 /// RFC 7352 §3
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DuplicateTest {
-    /// Separates records. Without one, the empty handle.
+    /// Separates records.
     pub handle: Option<StringExpr>,
     pub id: DuplicateId,
     /// `:seconds`: how long the record is kept. The host bounds it, and has a default.

@@ -1,0 +1,84 @@
+//! `address` and the parts of addresses (RFC 5228 §2.7.4, RFC 5233).
+
+use std::borrow::Cow;
+
+use super::{Frame, Result, Run};
+use crate::address::AddressSpec;
+use crate::ir::{AddressPart, AddressTest};
+use crate::message::AddressEntry;
+
+impl Run<'_> {
+    /// Compares addresses in fields, also those in groups. What is no address has no value.
+    pub(super) fn address_test(
+        &mut self,
+        frame: &mut Frame<'_>,
+        test: &AddressTest,
+    ) -> Result<bool> {
+        let names = self.expand_all(frame, &test.fields)?;
+        let view = self.message.view();
+        let separators = self.input.identity.separators;
+        let mut values = Vec::new();
+        for (_, value) in self.field_values(frame, &names, test.index, test.mime)? {
+            for entry in view.parse_addresses(&value) {
+                let members = match entry {
+                    AddressEntry::Mailbox(mailbox) => vec![mailbox],
+                    AddressEntry::Group { members, .. } => members,
+                };
+                for member in members {
+                    values.extend(address_part(&member.address, test.part, separators));
+                }
+            }
+        }
+        let values: Vec<_> = values.into_iter().map(Cow::Owned).collect();
+        self.matches_any(frame, &test.comparison, &values)
+    }
+}
+
+/// Returns a part of an address. `None` if the address has no such part, which no key matches.
+pub(super) fn address_part(
+    address: &AddressSpec,
+    part: AddressPart,
+    separators: &str,
+) -> Option<String> {
+    match part {
+        AddressPart::All => Some(address.to_string()),
+        AddressPart::Domain => Some(address.domain().to_owned()),
+        part => local_part(address.local_part(), part, separators).map(str::to_owned),
+    }
+}
+
+/// Returns the local part, or what of it stands before or after the first separator.
+pub(super) fn local_part<'t>(
+    local: &'t str,
+    part: AddressPart,
+    separators: &str,
+) -> Option<&'t str> {
+    let split = local.split_once(|c| separators.contains(c));
+    match part {
+        AddressPart::User => Some(split.map_or(local, |(user, _)| user)),
+        AddressPart::Detail => split.map(|(_, detail)| detail),
+        AddressPart::All | AddressPart::LocalPart | AddressPart::Domain => Some(local),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_and_detail_are_separated_by_the_first_separator() {
+        let part = |local, part| {
+            let address = AddressSpec::new(local, "example.org");
+            address_part(&address, part, "+-")
+        };
+        assert_eq!(part("ken+a-b", AddressPart::User).as_deref(), Some("ken"));
+        assert_eq!(part("ken+a-b", AddressPart::Detail).as_deref(), Some("a-b"));
+        assert_eq!(part("ken+", AddressPart::Detail).as_deref(), Some(""));
+        assert_eq!(part("ken", AddressPart::Detail), None);
+        assert_eq!(part("ken", AddressPart::User).as_deref(), Some("ken"));
+        assert_eq!(part("a b", AddressPart::All).as_deref(), Some("\"a b\"@example.org"));
+        assert_eq!(part("a b", AddressPart::LocalPart).as_deref(), Some("a b"));
+        assert_eq!(part("a", AddressPart::Domain).as_deref(), Some("example.org"));
+        assert_eq!(local_part("a+b", AddressPart::Detail, ""), None);
+    }
+}

@@ -1,0 +1,39 @@
+//! `duplicate` (RFC 7352).
+//!
+//! The records of earlier runs count, never those of this one. New records are part of the plan, so
+//! that a run that fails leaves none.
+
+use super::redirect::after;
+use super::{Frame, Result, Run};
+use crate::ir::{DuplicateId, DuplicateTest};
+use crate::plan::DupKey;
+
+impl Run<'_> {
+    pub(super) fn duplicate(&mut self, frame: &Frame<'_>, test: &DuplicateTest) -> Result<bool> {
+        let handle = self.expand_option(frame, test.handle.as_ref())?;
+        let value = match &test.id {
+            DuplicateId::Value(value) => self.expand(frame, value)?,
+            DuplicateId::Field(name) => {
+                let name = self.expand(frame, name)?;
+                let value = self.first_field(frame, name)?;
+                let value = value.map(|value| value.trim().to_owned());
+                let Some(value) = value.filter(|value| !value.is_empty()) else {
+                    return Ok(false);
+                };
+                value
+            }
+        };
+        if test.seconds == Some(0) {
+            return Ok(false);
+        }
+        self.fuel.bytes(value.len())?;
+        let key = DupKey::new(handle.as_deref(), &value);
+        self.fuel.step()?;
+        let is_seen = self.world.duplicate_seen(&key)?;
+        if !is_seen || test.last {
+            let seconds = self.world.duplicate_seconds(test.seconds);
+            self.mark_duplicate(key, after(self.world.now(), seconds))?;
+        }
+        Ok(is_seen)
+    }
+}

@@ -1,0 +1,66 @@
+//! The work that a run may do.
+//!
+//! - A command, a test, or a question to the host costs one unit; examining 32 bytes costs one
+//!   more.
+//! - Work is charged before it is done, so that nothing large is begun without fuel.
+//! - No clock is read: the same run costs the same everywhere.
+
+use super::Result;
+use crate::outcome::RuntimeErrorKind;
+
+/// Bytes that can be examined for one unit.
+const BYTES_PER_UNIT: u64 = 32;
+
+/// The fuel of a run, counted in bytes.
+#[derive(Debug)]
+pub(super) struct Fuel {
+    limit: u64,
+    used: u64,
+}
+
+impl Fuel {
+    pub(super) const fn new(units: u64) -> Self {
+        Self { limit: units.saturating_mul(BYTES_PER_UNIT), used: 0 }
+    }
+
+    /// Charges a command, a test, or a question to the host.
+    pub(super) fn step(&mut self) -> Result<()> {
+        self.charge(BYTES_PER_UNIT)
+    }
+
+    /// Charges bytes that are about to be examined or copied.
+    pub(super) fn bytes(&mut self, count: usize) -> Result<()> {
+        self.charge(count as u64)
+    }
+
+    fn charge(&mut self, bytes: u64) -> Result<()> {
+        self.used = self.used.saturating_add(bytes);
+        if self.used > self.limit {
+            self.used = self.limit;
+            return Err(RuntimeErrorKind::OutOfFuel);
+        }
+        Ok(())
+    }
+
+    /// Returns the units used, rounded up.
+    pub(super) const fn used(&self) -> u64 {
+        self.used.div_ceil(BYTES_PER_UNIT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_rounded_up_and_the_limit_is_never_exceeded() {
+        let mut fuel = Fuel::new(2);
+        fuel.bytes(1).unwrap();
+        assert_eq!(fuel.used(), 1);
+        fuel.step().unwrap();
+        assert_eq!(fuel.used(), 2);
+        assert_eq!(fuel.bytes(32), Err(RuntimeErrorKind::OutOfFuel));
+        assert_eq!(fuel.used(), 2);
+        assert!(Fuel::new(u64::MAX).bytes(usize::MAX).is_ok());
+    }
+}

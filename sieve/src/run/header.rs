@@ -1,0 +1,142 @@
+//! `header` and `exists`, with `:index` (RFC 5260 §6) and `:mime` (RFC 5703 §4).
+//!
+//! Fields are those of the message as edited. Without `:mime` they are those of the message, also
+//! in `foreverypart`.
+
+use std::borrow::Cow;
+
+use super::message::{FieldBytes, NodeId};
+use super::{Frame, Result, Run};
+use crate::ir::{FieldIndex, HeaderTest, MimeOption, MimeScope, StringExpr};
+use crate::message::{MessageView, ParameterisedValue};
+
+/// What looking at a field costs, in bytes.
+const FIELD_COST: usize = 16;
+
+impl<'a> Run<'a> {
+    /// Returns the values of fields, for each name those of all parts, one name after the other.
+    pub(super) fn field_values(
+        &mut self,
+        frame: &Frame<'_>,
+        names: &[String],
+        index: Option<FieldIndex>,
+        scope: Option<MimeScope>,
+    ) -> Result<Vec<(usize, Cow<'a, [u8]>)>> {
+        let mut values = Vec::new();
+        for node in self.scope(frame, scope)? {
+            let count = self.message.field_count(node);
+            self.fuel.bytes(count.saturating_mul(FIELD_COST).saturating_mul(names.len()))?;
+            for FieldBytes { name, value } in self.message.fields(node) {
+                for (number, one) in names.iter().enumerate() {
+                    if name.eq_ignore_ascii_case(one.as_bytes()) {
+                        self.fuel.bytes(value.len())?;
+                        values.push((number, value.clone()));
+                    }
+                }
+            }
+        }
+        values.sort_by_key(|(number, _)| *number);
+        let Some(FieldIndex { number, from_end }) = index else { return Ok(values) };
+        let position = (number as usize).checked_sub(1).and_then(|offset| match from_end {
+            true => values.len().checked_sub(1)?.checked_sub(offset),
+            false => (offset < values.len()).then_some(offset),
+        });
+        Ok(position.map(|position| values.swap_remove(position)).into_iter().collect())
+    }
+
+    /// Returns the parts whose headers a test looks at.
+    fn scope(&mut self, frame: &Frame<'_>, scope: Option<MimeScope>) -> Result<Vec<NodeId>> {
+        let current = self.current_part(frame);
+        Ok(match scope {
+            None => vec![self.seen_message(frame)],
+            Some(MimeScope::Part) => vec![current],
+            Some(MimeScope::AnyChild) => {
+                let all = self.message.all();
+                self.fuel.bytes(all.len().saturating_mul(FIELD_COST))?;
+                self.message.with_inside(current)
+            }
+        })
+    }
+
+    pub(super) fn header_test(&mut self, frame: &mut Frame<'_>, test: &HeaderTest) -> Result<bool> {
+        let names = self.expand_all(frame, &test.fields)?;
+        let parameters = match &test.option {
+            MimeOption::Param(parameters) => self.expand_all(frame, parameters)?,
+            _ => Vec::new(),
+        };
+        let view = self.message.view();
+        let mut values: Vec<Cow<'a, str>> = Vec::new();
+        for (number, value) in self.field_values(frame, &names, test.index, test.mime)? {
+            if test.option == MimeOption::Value {
+                values.push(decode(view, value));
+                continue;
+            }
+            let Some(parsed) = view.parse_parameters(&value) else { continue };
+            let name = names.get(number).map(String::as_str).unwrap_or_default();
+            if matches!(test.option, MimeOption::Param(_)) {
+                let is_named = |name: &str| {
+                    parameters.iter().any(|parameter| parameter.eq_ignore_ascii_case(name))
+                };
+                let named = parsed.parameters.into_iter().filter(|(name, _)| is_named(name));
+                values.extend(named.map(|(_, value)| Cow::Owned(value)));
+            } else {
+                values.push(Cow::Owned(mime_word(&test.option, name, parsed)));
+            }
+        }
+        self.matches_any(frame, &test.comparison, &values)
+    }
+
+    /// Returns whether every field exists (RFC 5228 §5.5).
+    pub(super) fn exists(
+        &mut self,
+        frame: &Frame<'_>,
+        fields: &[StringExpr],
+        mime: Option<MimeScope>,
+    ) -> Result<bool> {
+        let names = self.expand_all(frame, fields)?;
+        let values = self.field_values(frame, &names, None, mime)?;
+        let mut found = vec![false; names.len()];
+        for (number, _) in values {
+            if let Some(found) = found.get_mut(number) {
+                *found = true;
+            }
+        }
+        Ok(found.into_iter().all(|found| found))
+    }
+
+    /// Returns the first field of a name as text.
+    pub(super) fn first_field(
+        &mut self,
+        frame: &Frame<'_>,
+        name: String,
+    ) -> Result<Option<Cow<'a, str>>> {
+        let first = Some(FieldIndex { number: 1, from_end: false });
+        let values = self.field_values(frame, &[name], first, None)?;
+        let view = self.message.view();
+        Ok(values.into_iter().next().map(|(_, value)| decode(view, value)))
+    }
+}
+
+/// Returns a value as text.
+pub(super) fn decode<'a>(view: &'a dyn MessageView, value: Cow<'a, [u8]>) -> Cow<'a, str> {
+    match value {
+        Cow::Borrowed(value) => view.decode_text(value),
+        Cow::Owned(value) => Cow::Owned(view.decode_text(&value).into_owned()),
+    }
+}
+
+/// Returns what `:type`, `:subtype` and `:contenttype` compare (RFC 5703 §4.1): nothing for fields
+/// other than `Content-Type` and `Content-Disposition`.
+fn mime_word(option: &MimeOption, name: &str, parsed: ParameterisedValue) -> String {
+    let value = parsed.value;
+    let is_type = name.eq_ignore_ascii_case("Content-Type");
+    let is_disposition = name.eq_ignore_ascii_case("Content-Disposition");
+    let (main, subtype) = value.split_once('/').unwrap_or((&value, ""));
+    match option {
+        MimeOption::Type if is_type => main.trim().to_owned(),
+        MimeOption::Subtype if is_type => subtype.trim().to_owned(),
+        MimeOption::ContentType if is_type => value,
+        MimeOption::Type | MimeOption::ContentType if is_disposition => value,
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,52 @@
+//! `include` (RFC 6609).
+//!
+//! - An included script has variables and `require` of its own; global variables, flags and
+//!   decisions are shared.
+//! - `stop` ends the run, `return` ends the included script.
+//! - In a loop over parts, the current part is the message that the included script sees. Actions
+//!   still concern the whole message.
+
+use super::{Flow, Frame, Result, Run};
+use crate::ir::Include;
+use crate::outcome::RuntimeErrorKind;
+
+impl Run<'_> {
+    pub(super) fn include(&mut self, frame: &Frame<'_>, include: &Include) -> Result<Flow> {
+        let is_same =
+            |other: &Include| other.location == include.location && other.name == include.name;
+        self.fuel.bytes(self.includes.len())?;
+        if include.once && self.includes.iter().any(is_same) {
+            return Ok(Flow::Next);
+        }
+        if self.include_stack.iter().any(is_same) {
+            return Err(RuntimeErrorKind::IncludeLoop(include.name.clone()));
+        }
+        self.fuel.step()?;
+        let Some(script) = self.world.script(include.location, &include.name)? else {
+            return match include.optional {
+                true => Ok(Flow::Next),
+                false => Err(RuntimeErrorKind::IncludeNotFound(include.name.clone())),
+            };
+        };
+        // The script that was run first has no name here.
+        if *script.source_hash() == self.main_script {
+            return match include.once {
+                true => Ok(Flow::Next),
+                false => Err(RuntimeErrorKind::IncludeLoop(include.name.clone())),
+            };
+        }
+        self.includes.push(include.clone());
+        self.include_stack.push(include.clone());
+        let depth = u64::from(self.limits.include_depth);
+        self.within("included scripts inside one another", self.include_stack.len(), depth)?;
+        let count = u64::from(self.limits.includes);
+        self.within("included scripts", self.includes.len(), count)?;
+        let outer_name = self.script_name.replace(include.name.clone());
+        let outer_span = self.span;
+        let flow = self.script(&script, frame.part.or(frame.message))?;
+        self.script_name = outer_name;
+        self.span = outer_span;
+        self.include_stack.pop();
+        Ok(flow)
+    }
+}

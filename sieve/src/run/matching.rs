@@ -1,0 +1,263 @@
+//! Match types (RFC 5228 §2.7.1, RFC 5231, RFC 6134, and the draft of `regex`).
+//!
+//! - The keys of a comparison are expanded and prepared once; then values are tested one by one
+//!   until one matches.
+//! - Patterns of `:regex` are compiled once in a run.
+//! - A successful `:matches`, `:regex` or `:list` sets the match variables, unless the test forbids
+//!   it.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use memchr::memmem;
+
+use super::comparator::{compare, fold};
+use super::regex::BoundedRegex;
+use super::wildcard::{Pattern, Subject};
+use super::{Frame, Result, Run};
+use crate::extension::Comparator;
+use crate::ir::{Comparison, MatchType, Relation};
+
+/// Regular expressions that a run keeps compiled.
+const MAX_CACHED_REGEXES: usize = 64;
+
+/// What a key costs for itself, in bytes.
+const KEY_COST: usize = 8;
+
+/// Whether a test sets match variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Captures {
+    Set,
+    /// As `body` (RFC 5173 §6) and `deleteheader`.
+    Ignore,
+}
+
+/// The prepared keys of a comparison.
+#[derive(Debug)]
+pub(super) struct Matcher {
+    comparator: Comparator,
+    keys: Keys,
+}
+
+#[derive(Debug)]
+enum Keys {
+    Is(Vec<Vec<u8>>),
+    Contains(Vec<Vec<u8>>),
+    Matches(Vec<Pattern>),
+    Regex(Vec<Rc<BoundedRegex>>),
+    Value(Relation, Vec<String>),
+    Count(Relation, Vec<String>),
+    List(Vec<String>),
+}
+
+impl Keys {
+    const fn len(&self) -> usize {
+        match self {
+            Self::Is(keys) | Self::Contains(keys) => keys.len(),
+            Self::Matches(keys) => keys.len(),
+            Self::Regex(keys) => keys.len(),
+            Self::Value(_, keys) | Self::Count(_, keys) | Self::List(keys) => keys.len(),
+        }
+    }
+}
+
+impl Matcher {
+    /// Returns whether only the number of values counts.
+    pub(super) const fn counts(&self) -> bool {
+        matches!(self.keys, Keys::Count(..))
+    }
+}
+
+impl Run<'_> {
+    /// Expands and prepares the keys of a comparison.
+    pub(super) fn matcher(
+        &mut self,
+        frame: &Frame<'_>,
+        comparison: &Comparison,
+    ) -> Result<Matcher> {
+        let keys = self.expand_all(frame, &comparison.keys)?;
+        self.matcher_of(comparison.comparator, comparison.match_type, keys)
+    }
+
+    /// Prepares keys.
+    pub(super) fn matcher_of(
+        &mut self,
+        comparator: Comparator,
+        match_type: MatchType,
+        keys: Vec<String>,
+    ) -> Result<Matcher> {
+        for key in &keys {
+            self.fuel.bytes(key.len().saturating_add(KEY_COST))?;
+        }
+        let folded = |keys: &[String]| {
+            keys.iter().map(|key| fold(comparator, key).into_owned()).collect::<Vec<_>>()
+        };
+        let keys = match match_type {
+            MatchType::Is if comparator == Comparator::AsciiNumeric => {
+                Keys::Value(Relation::Eq, keys)
+            }
+            MatchType::Is => Keys::Is(folded(&keys)),
+            MatchType::Contains => Keys::Contains(folded(&keys)),
+            MatchType::Matches => {
+                Keys::Matches(keys.iter().map(|key| Pattern::new(comparator, key)).collect())
+            }
+            MatchType::Regex => {
+                let compiled: Result<_> =
+                    keys.into_iter().map(|key| self.regex(key, comparator)).collect();
+                Keys::Regex(compiled?)
+            }
+            MatchType::Value(relation) => Keys::Value(relation, keys),
+            MatchType::Count(relation) => Keys::Count(relation, keys),
+            MatchType::List => Keys::List(keys),
+        };
+        Ok(Matcher { comparator, keys })
+    }
+
+    /// Returns whether one of the values matches, or their number does.
+    pub(super) fn matches_any(
+        &mut self,
+        frame: &mut Frame<'_>,
+        comparison: &Comparison,
+        values: &[Cow<'_, str>],
+    ) -> Result<bool> {
+        let matcher = self.matcher(frame, comparison)?;
+        self.matches_any_of(frame, &matcher, values)
+    }
+
+    /// Returns whether something that the host may know matches. What is not known makes the test
+    /// false, also with `:count`; the empty string does not count (RFC 5183 §4, RFC 5435 §5).
+    pub(super) fn matches_known(
+        &mut self,
+        frame: &mut Frame<'_>,
+        comparison: &Comparison,
+        value: Option<String>,
+    ) -> Result<bool> {
+        let Some(value) = value else { return Ok(false) };
+        let counts = matches!(comparison.match_type, MatchType::Count(_));
+        match counts && value.is_empty() {
+            true => self.matches_any(frame, comparison, &[]),
+            false => self.matches_any(frame, comparison, &[Cow::Owned(value)]),
+        }
+    }
+
+    /// Returns whether one of the values matches, or their number does, with prepared keys.
+    pub(super) fn matches_any_of(
+        &mut self,
+        frame: &mut Frame<'_>,
+        matcher: &Matcher,
+        values: &[Cow<'_, str>],
+    ) -> Result<bool> {
+        if matcher.counts() {
+            return self.matches_count(matcher, values.len());
+        }
+        for value in values {
+            if self.matches_value(frame, matcher, value, Captures::Set)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns whether a number of values matches. False if the match type is not `:count`.
+    pub(super) fn matches_count(&mut self, matcher: &Matcher, count: usize) -> Result<bool> {
+        let Keys::Count(relation, keys) = &matcher.keys else { return Ok(false) };
+        self.fuel.bytes(keys.len().saturating_mul(KEY_COST))?;
+        let count = count.to_string();
+        let holds = |key: &String| relation.holds(compare(matcher.comparator, &count, key));
+        Ok(keys.iter().any(holds))
+    }
+
+    /// Returns whether a value matches a key, and sets the match variables. False if the match type
+    /// is `:count`.
+    pub(super) fn matches_value(
+        &mut self,
+        frame: &mut Frame<'_>,
+        matcher: &Matcher,
+        value: &str,
+        captures: Captures,
+    ) -> Result<bool> {
+        self.fuel.bytes(value.len().saturating_add(matcher.keys.len().saturating_mul(KEY_COST)))?;
+        match &matcher.keys {
+            Keys::Is(keys) => {
+                let value = fold(matcher.comparator, value);
+                Ok(keys.iter().any(|key| *key == *value))
+            }
+            Keys::Contains(_) if matcher.comparator == Comparator::AsciiNumeric => Ok(false),
+            Keys::Contains(keys) => {
+                let value = fold(matcher.comparator, value);
+                for key in keys {
+                    self.fuel.bytes(value.len())?;
+                    if memmem::find(&value, key).is_some() {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Keys::Value(relation, keys) => {
+                for key in keys {
+                    self.fuel.bytes(value.len().min(key.len()))?;
+                    if relation.holds(compare(matcher.comparator, value, key)) {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Keys::Count(..) => Ok(false),
+            Keys::Matches(patterns) => {
+                let subject = Subject::new(matcher.comparator, value);
+                for pattern in patterns {
+                    let Some(ranges) = pattern.captures(&subject, &mut self.fuel)? else {
+                        continue;
+                    };
+                    if captures == Captures::Set {
+                        let whole = std::iter::once(Some(value));
+                        let parts = ranges.into_iter().map(|range| value.get(range));
+                        self.set_captures(frame, whole.chain(parts))?;
+                    }
+                    return Ok(true);
+                }
+                Ok(false)
+            }
+            Keys::Regex(patterns) => {
+                for pattern in patterns {
+                    if !pattern.is_match(value, &mut self.fuel)? {
+                        continue;
+                    }
+                    if captures == Captures::Set {
+                        let groups = pattern.groups(value, &mut self.fuel)?;
+                        self.set_captures(frame, groups.into_iter())?;
+                    }
+                    return Ok(true);
+                }
+                Ok(false)
+            }
+            Keys::List(lists) => {
+                for list in lists {
+                    self.fuel.step()?;
+                    self.fuel.bytes(list.len())?;
+                    if self.world.in_list(list, value)? {
+                        if captures == Captures::Set {
+                            self.set_captures(frame, std::iter::once(Some(value)))?;
+                        }
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    /// Compiles a regular expression, or returns it if the run has it already.
+    fn regex(&mut self, pattern: String, comparator: Comparator) -> Result<Rc<BoundedRegex>> {
+        if let Some(known) = self.regexes.iter().find(|one| one.is_of(&pattern, comparator)) {
+            return Ok(Rc::clone(known));
+        }
+        let limit = self.limits.regex_program;
+        let compiled = Rc::new(BoundedRegex::new(pattern, comparator, limit, &mut self.fuel)?);
+        if self.regexes.len() >= MAX_CACHED_REGEXES {
+            self.regexes.clear();
+        }
+        self.regexes.push(Rc::clone(&compiled));
+        Ok(compiled)
+    }
+}

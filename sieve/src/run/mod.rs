@@ -1,0 +1,245 @@
+//! Runs a checked script on a message and returns a plan.
+//!
+//! - A walk over the typed tree of the script: nothing is compiled, nothing is remembered between
+//!   runs.
+//! - The whole script runs before anything is done (RFC 5228 §2.10.6). An error drops every
+//!   decision, and the message is kept in the Inbox as it was received.
+//! - Work is bounded by [`fuel`], memory by [`RunLimits`], recursion by a depth.
+//! - The files: `command` and `test` dispatch; `strings`, `matching`, `wildcard`, `regex` and
+//!   `comparator` compare; `message` holds the message as the script has edited it; `decisions`
+//!   holds the plan and the conflicts of actions; the others are one group of commands or tests
+//!   each.
+
+mod address;
+mod body;
+mod command;
+mod comparator;
+mod date;
+mod decisions;
+mod duplicate;
+mod edit_header;
+mod envelope;
+mod fuel;
+mod header;
+mod include;
+mod mailbox;
+mod matching;
+mod message;
+mod mime;
+mod notify;
+mod redirect;
+mod regex;
+mod spam;
+mod strings;
+mod test;
+mod vacation;
+mod wildcard;
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use self::decisions::Decisions;
+use self::fuel::Fuel;
+use self::message::{MessageState, NodeId};
+use self::regex::BoundedRegex;
+use crate::flag::FlagSet;
+use crate::host::{Input, World};
+use crate::ir::{Include, Script};
+use crate::options::RunLimits;
+use crate::outcome::{Outcome, Place, RuntimeError, RuntimeErrorKind, Trace, Warning, WarningKind};
+use crate::plan::{Action, Plan};
+use crate::span::Span;
+
+/// Blocks and tests that may be inside one another, over all included scripts. Scripts of the
+/// checker stay far below it.
+const MAX_DEPTH: u16 = 400;
+
+/// Warnings that an outcome holds.
+const MAX_WARNINGS: usize = 100;
+
+type Result<T> = std::result::Result<T, RuntimeErrorKind>;
+
+/// Runs a script on a message. An error is in the outcome, and the plan is then to keep the
+/// message.
+///
+/// - It changes nothing, reads no clock, and uses no randomness: equal inputs and answers of the
+///   host give an equal outcome.
+/// - It never panics, and ends within its fuel.
+#[must_use]
+pub fn run(
+    script: &Script,
+    input: &Input<'_>,
+    world: &dyn World,
+    limits: &RunLimits,
+    trace: Option<&mut dyn Trace>,
+) -> Outcome {
+    let mut run = Run {
+        input: *input,
+        world,
+        limits,
+        trace: match trace {
+            Some(trace) => Some(trace),
+            None => None,
+        },
+        fuel: Fuel::new(limits.fuel),
+        main_script: *script.source_hash(),
+        script_name: None,
+        span: Span::default(),
+        depth: 0,
+        globals: HashMap::new(),
+        variables: 0,
+        regexes: Vec::new(),
+        flags: FlagSet::new(),
+        message: MessageState::new(input.message),
+        decisions: Decisions::default(),
+        added_header: 0,
+        replaced_body: 0,
+        enclosures: 0,
+        parts: 0,
+        includes: Vec::new(),
+        include_stack: Vec::new(),
+        warnings: Vec::new(),
+    };
+    let result = run.script(script, None).and_then(|_| run.finish());
+    let error = result.as_ref().err().cloned();
+    Outcome {
+        plan: result.unwrap_or_else(|_| Plan::keep_only()),
+        error: error.map(|kind| RuntimeError { place: run.place(), kind }),
+        warnings: run.warnings,
+        fuel_used: run.fuel.used(),
+    }
+}
+
+/// The state of a run.
+struct Run<'a> {
+    input: Input<'a>,
+    world: &'a dyn World,
+    limits: &'a RunLimits,
+    trace: Option<&'a mut dyn Trace>,
+    fuel: Fuel,
+    /// The hash of the script that was run first.
+    main_script: [u8; 32],
+    /// The included script that runs.
+    script_name: Option<String>,
+    /// The command or test that runs. After an error it stays at the one that failed.
+    span: Span,
+    depth: u16,
+    /// Global variables by name.
+    globals: HashMap<String, String>,
+    /// Local variables of the scripts that run, and global variables.
+    variables: usize,
+    regexes: Vec<Rc<BoundedRegex>>,
+    /// The internal variable of `imap4flags`.
+    flags: FlagSet,
+    message: MessageState<'a>,
+    decisions: Decisions,
+    /// Bytes of header fields added so far.
+    added_header: usize,
+    /// Bytes of texts put into the message so far.
+    replaced_body: usize,
+    /// Executed `enclose` commands.
+    enclosures: usize,
+    /// Parts over which loops ran so far.
+    parts: usize,
+    /// Every include that was executed.
+    includes: Vec<Include>,
+    /// The includes that run.
+    include_stack: Vec<Include>,
+    warnings: Vec<Warning>,
+}
+
+/// One run of one script.
+struct Frame<'s> {
+    script: &'s Script,
+    /// By [`VariableId`](crate::ir::VariableId). `None` if it was never set.
+    locals: Vec<Option<String>>,
+    /// Match variables.
+    captures: Vec<String>,
+    /// The part that is the message for this script, if it was included in a loop (RFC 6609 §3.5).
+    message: Option<NodeId>,
+    /// The current part of `foreverypart`.
+    part: Option<NodeId>,
+}
+
+/// Where the run goes on after a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    Next,
+    /// Leaves so many loops.
+    Break(u8),
+    /// Leaves the script.
+    Return,
+    Stop,
+}
+
+impl Run<'_> {
+    /// Runs a script with variables of its own. A part can take the place of the message.
+    fn script(&mut self, script: &Script, message: Option<NodeId>) -> Result<Flow> {
+        let locals = script.variables().len();
+        self.count_variables(locals)?;
+        self.fuel.bytes(locals)?;
+        let mut frame =
+            Frame { script, locals: vec![None; locals], captures: Vec::new(), message, part: None };
+        let flow = self.block(&mut frame, script.commands())?;
+        self.variables = self.variables.saturating_sub(locals);
+        Ok(match flow {
+            Flow::Stop => Flow::Stop,
+            Flow::Next | Flow::Break(_) | Flow::Return => Flow::Next,
+        })
+    }
+
+    /// Returns the current part, or what the script sees as the message.
+    fn current_part(&self, frame: &Frame<'_>) -> NodeId {
+        frame.part.unwrap_or_else(|| self.seen_message(frame))
+    }
+
+    /// Returns what the script sees as the message.
+    fn seen_message(&self, frame: &Frame<'_>) -> NodeId {
+        frame.message.unwrap_or_else(|| self.message.root())
+    }
+
+    /// Runs something that is inside a block or a test.
+    fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.depth += 1;
+        self.within("nested blocks and tests", usize::from(self.depth), u64::from(MAX_DEPTH))?;
+        let result = inner(self)?;
+        self.depth -= 1;
+        Ok(result)
+    }
+
+    /// Fails if a number exceeds its limit.
+    fn within(&self, what: &'static str, number: usize, limit: u64) -> Result<()> {
+        match number as u64 > limit {
+            true => Err(RuntimeErrorKind::LimitExceeded { what, limit }),
+            false => Ok(()),
+        }
+    }
+
+    fn place(&self) -> Place {
+        Place { script: self.script_name.clone(), span: self.span }
+    }
+
+    fn warn(&mut self, kind: WarningKind) {
+        let warning = Warning { place: self.place(), kind };
+        if let Some(trace) = &mut self.trace {
+            trace.warning(&warning);
+        }
+        if self.warnings.len() < MAX_WARNINGS {
+            self.warnings.push(warning);
+        }
+    }
+
+    fn trace_assignment(&mut self, name: &str, value: &str) {
+        let place = self.trace.is_some().then(|| self.place());
+        if let (Some(trace), Some(place)) = (&mut self.trace, place) {
+            trace.assignment(&place, name, value);
+        }
+    }
+
+    fn trace_action(&mut self, action: &Action) {
+        let place = self.trace.is_some().then(|| self.place());
+        if let (Some(trace), Some(place)) = (&mut self.trace, place) {
+            trace.action(&place, action);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! `notify` and its tests (RFC 5435).
+
+use super::{Frame, Result, Run};
+use crate::ir::{Comparison, Importance, Notify, StringExpr, notify_option};
+use crate::outcome::RuntimeErrorKind;
+use crate::plan::{Action, NotifyIntent};
+
+impl Run<'_> {
+    /// Adds a notification, which is compatible with every other action (RFC 5435 §7). Equal ones
+    /// are sent once.
+    pub(super) fn notify(&mut self, frame: &Frame<'_>, notify: &Notify) -> Result<()> {
+        let method = self.expand(frame, &notify.method)?;
+        self.fuel.step()?;
+        if !self.world.can_notify(&method) {
+            return Err(RuntimeErrorKind::BadNotifyMethod(method));
+        }
+        let from = match self.expand_option(frame, notify.from.as_ref())? {
+            Some(from) => self.valid_mailbox(from)?,
+            None => None,
+        };
+        let importance = match &notify.importance {
+            Some(word) => self.keyword(frame, word, Importance::parse, "importance")?,
+            None => Importance::default(),
+        };
+        let options = self.expand_all(frame, &notify.options)?;
+        let options = options.iter().filter_map(|option| notify_option(option));
+        let options = options.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let message = self.expand_option(frame, notify.message.as_ref())?;
+        let fcc = self.fcc(frame, notify.fcc.as_ref())?;
+        let intent = NotifyIntent { method, from, importance, options, message, fcc };
+        let action = Action::Notify(Box::new(intent));
+        if self.decisions.actions.contains(&action) {
+            return Ok(());
+        }
+        self.push_action(action)?;
+        self.count_sent()
+    }
+
+    /// `valid_notify_method` (RFC 5435 §4): every method is possible.
+    pub(super) fn can_notify(&mut self, frame: &Frame<'_>, uris: &[StringExpr]) -> Result<bool> {
+        for uri in uris {
+            let uri = self.expand(frame, uri)?;
+            self.fuel.step()?;
+            if !self.world.can_notify(&uri) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// `notify_method_capability` (RFC 5435 §5), false for a method that is not possible.
+    pub(super) fn notify_capability(
+        &mut self,
+        frame: &mut Frame<'_>,
+        uri: &StringExpr,
+        capability: &StringExpr,
+        comparison: &Comparison,
+    ) -> Result<bool> {
+        let uri = self.expand(frame, uri)?;
+        let capability = self.expand(frame, capability)?.to_ascii_lowercase();
+        self.fuel.step()?;
+        if !self.world.can_notify(&uri) {
+            return Ok(false);
+        }
+        let value = self.world.notify_capability(&uri, &capability);
+        self.matches_known(frame, comparison, value)
+    }
+}

@@ -1,0 +1,113 @@
+//! Checks the scripts in `tests/diagnostics` and compares the rendered diagnostics with the file
+//! beside each. `UPDATE_GOLDEN=1` writes the files anew.
+//!
+//! A script may begin with comments that set options: `# option: lenient`, `# option: deny NAME`,
+//! `# option: limit NAME NUMBER`, `# option: environment`.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use restante_sieve::{
+    Code, CompileOptions, Diagnostic, Extension, LineIndex, MissingRequire, check,
+};
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
+}
+
+fn scripts(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<_> =
+        entries.filter(|path| path.extension().is_some_and(|end| end == "sieve")).collect();
+    paths.sort();
+    paths
+}
+
+fn options(source: &str) -> CompileOptions {
+    let mut options = CompileOptions::default();
+    for line in source.lines().map_while(|line| line.strip_prefix("# option: ")) {
+        let words: Vec<_> = line.split(' ').collect();
+        match words[..] {
+            ["lenient"] => options.missing_require = MissingRequire::Warning,
+            ["environment"] => options.environment_namespace = true,
+            ["deny", name] => {
+                let extension = Extension::from_name(name).unwrap();
+                options.allowed = options.allowed.without(extension);
+            }
+            ["limit", name, number] => {
+                let number: u16 = number.parse().unwrap();
+                let limits = &mut options.limits;
+                match name {
+                    "script" => limits.script = number.into(),
+                    "string" => limits.string = number.into(),
+                    "nesting" => limits.nesting = number.try_into().unwrap(),
+                    "commands" => limits.commands = number.into(),
+                    "variables" => limits.variables = number,
+                    "diagnostics" => limits.diagnostics = number,
+                    other => panic!("no limit {other}"),
+                }
+            }
+            _ => panic!("no option {line}"),
+        }
+    }
+    options
+}
+
+/// Returns the rendered diagnostics of a script.
+fn rendered(source: &[u8], name: &str) -> String {
+    let checked = check(source, &options(&String::from_utf8_lossy(source)));
+    let has_errors = checked.diagnostics.iter().any(Diagnostic::is_error);
+    assert_eq!(checked.script.is_none(), has_errors, "{name}");
+    let spans: Vec<_> = checked.diagnostics.iter().map(|one| one.span).collect();
+    let sorted = spans.split_last().is_none_or(|(_, rest)| rest.is_sorted());
+    assert!(sorted, "{name}");
+    let index = LineIndex::new(source);
+    checked.diagnostics.iter().map(|one| one.text(&index, name)).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn diagnostics_are_as_recorded() {
+    let mut wrong = Vec::new();
+    for path in scripts(&folder("diagnostics")) {
+        let source = fs::read(&path).unwrap();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let text = rendered(&source, &name);
+        let golden = path.with_extension("txt");
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            fs::write(&golden, &text).unwrap();
+        } else if fs::read_to_string(&golden).unwrap_or_default() != text {
+            wrong.push(format!("{name}:\n{text}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn every_code_is_recorded() {
+    let mut seen = BTreeSet::new();
+    for path in scripts(&folder("diagnostics")) {
+        let text = rendered(&fs::read(&path).unwrap(), "");
+        seen.extend(Code::ALL.iter().filter(|code| text.contains(&format!("[{code}]"))));
+    }
+    // Only a host that has scripts can say that one is missing.
+    seen.insert(&Code::IncludeNotFound);
+    let missing: Vec<_> = Code::ALL.iter().filter(|code| !seen.contains(code)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn scripts_of_clients_and_our_own_have_no_diagnostics() {
+    for folder in [folder("clients"), folder("../scripts")] {
+        for path in scripts(&folder) {
+            let source = fs::read(&path).unwrap();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let text = rendered(&source, &name);
+            let is_expected =
+                text.is_empty() || (name.starts_with("proton") && !text.contains("error["));
+            assert!(is_expected, "{text}");
+        }
+    }
+}

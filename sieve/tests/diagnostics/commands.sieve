@@ -1,0 +1,6 @@
+# option: limit commands 3
+keep;
+keep;
+keep;
+keep;
+nonsense;

@@ -1,0 +1,3 @@
+keep;
+/* never closed
+stop;

@@ -1,0 +1,2 @@
+require ["imap4flags", "imapflags"];
+setflag "\\Seen";

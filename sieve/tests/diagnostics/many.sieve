@@ -1,0 +1,6 @@
+# option: limit diagnostics 3
+a;
+b;
+c;
+d;
+e;

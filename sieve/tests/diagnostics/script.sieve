@@ -1,0 +1,2 @@
+# option: limit script 50
+keep; # This script is longer than fifty bytes.

@@ -1,0 +1,3 @@
+# option: limit string 10
+require "fileinto";
+fileinto "A mailbox with a long name";

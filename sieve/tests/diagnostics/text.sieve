@@ -1,0 +1,3 @@
+require "reject";
+reject text:
+No.

@@ -1,0 +1,9 @@
+//! Runs the conformance cases.
+
+pub mod case;
+pub mod laws;
+pub mod plan;
+pub mod run;
+pub mod version;
+pub mod words;
+pub mod world;
