@@ -39,6 +39,7 @@ pub(super) const STORE: &str = "store";
 pub enum ServiceError {
     #[error("the store in {path}: {error}")]
     Store { path: String, error: store::Error },
+    /// A listener cannot be bound, or a directory cannot be created.
     #[error("{place}: {error}{}", hint(place, error))]
     Listen { place: String, error: std::io::Error },
     /// A setting turned out to be wrong, such as a key that cannot be read.

@@ -283,7 +283,8 @@ impl Config {
         let (buffers, default) = (bytes(self.store.write_buffers), store::Options::default());
         store::Options {
             cache_bytes: bytes(self.store.cache),
-            // When one table has half, all tables are flushed together.
+            // A table's memtable may take at most half of the memory for all tables. When one is
+            // full, all tables are flushed together.
             memtable_bytes: default.memtable_bytes.min(buffers / 2),
             total_memtable_bytes: buffers,
             log_bytes: self.store.write_buffers.0.saturating_mul(2),

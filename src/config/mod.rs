@@ -233,7 +233,7 @@ pub struct QueueSection {
     /// The first wait after a temporary refusal.
     pub retry_first: DurationValue,
     pub retry_longest: DurationValue,
-    /// How long the result of a submission that was sent is kept.
+    /// How long a submission is kept after it ended, and its action after it was sent.
     pub submissions: DurationValue,
 }
 
@@ -344,7 +344,7 @@ pub struct UpkeepSection {
     pub history: DurationValue,
     /// How long a listing that was made on demand is kept after its last use.
     pub lists: DurationValue,
-    /// How long a told row is kept after the response is over.
+    /// How long after its reply a told row is kept, once the response is off or over.
     pub told: DurationValue,
     /// How long a message id that is not seen again leads to its thread.
     pub threads: DurationValue,

@@ -1,6 +1,6 @@
 //! The fuzz bodies: functions that take any bytes and panic if code of a room breaks its contract.
 //!
-//! - A body reads no clock and, apart from the zone data of the machine, does no I/O.
+//! - No result depends on a clock. Apart from the zone data of the machine, a body does no I/O.
 //! - A body is deterministic, apart from the random keys of a new store and the account that all
 //!   inputs of `draft` share: its random numbers come from a hash of the input (`InputRng`).
 //! - The targets in `fuzz/fuzz_targets` (libFuzzer, nightly) only call a body. The ordinary tests

@@ -147,8 +147,8 @@ impl ByteSemaphore {
     }
 }
 
-/// JMAP requests that are worked on at a time. With one for each core, a core would be idle while a
-/// request waits for the disk, and until the next one has begun.
+/// How many JMAP requests are worked on at a time, for each core. With 1, a core would be idle
+/// while a request waits for the disk, and until the next one has begun.
 const TURNS_PER_CORE: usize = 2;
 const KIB: usize = 1024;
 /// With the copies that storing makes.

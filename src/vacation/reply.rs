@@ -122,7 +122,8 @@ fn own_address(input: &Input<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAd
     EmailAddress { name: identity.name.clone(), email: address.to_string() }
 }
 
-/// The sender's name in the From field, if From has the sender's address.
+/// The sender's name in the From field, if From has the sender's address, with its tags or without
+/// (`plain_in_domain`).
 fn name_of(sender: &Address, facts: &AutoReplyFacts) -> Option<String> {
     let forms = [sender.folded(), plain_in_domain(sender)];
     let is_sender = |person: &&EmailAddress| {

@@ -57,6 +57,7 @@ pub struct Correspondent {
 pub struct Topic {
     /// `None` for all messages of the correspondent that are destroyed: their threads are unknown.
     pub thread: Option<ThreadId>,
+    /// The subject of the newest email.
     pub subject: String,
     /// The newest first.
     pub emails: Vec<EmailId>,
