@@ -61,7 +61,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("indicatif", &["cli"]),
     // The engine is asked for times in its terms.
     ("jiff", &["model::clock", "cli", "filter"]),
-    ("restante_sieve", &["filter"]),
+    ("restante_sieve", &["filter", "fuzzing"]),
     ("axum", &["net"]),
     ("tower_http", &["net"]),
     ("zstd_safe", &["net"]),

@@ -73,7 +73,7 @@ mod tests {
         };
         assert_eq!(
             edited(raw, edits),
-            "X: new\r\nA: 1\r\nA: 3\r\nY: =?utf-8?Q?=C3=BC?=\r\n\r\nbody\r\n"
+            "X: new\r\nA: 1\r\nA: 3\r\nY: =?utf-8?b?w7w=?=\r\n\r\nbody\r\n"
         );
         assert_eq!(edited(raw, HeaderEdits::default()), raw);
     }

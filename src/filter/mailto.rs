@@ -10,14 +10,14 @@ const MAX_URI_BYTES: usize = 8192;
 
 /// What a `mailto` URI says. Header fields that RFC 5436 §2.3 does not let a URI set are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct MailtoUri {
-    pub(super) to: Vec<Address>,
-    pub(super) subject: Option<String>,
-    pub(super) body: Option<String>,
+pub(crate) struct MailtoUri {
+    pub(crate) to: Vec<Address>,
+    pub(crate) subject: Option<String>,
+    pub(crate) body: Option<String>,
 }
 
 /// Parses a URI; `None` if it is no `mailto` URI, or names no address or too many.
-pub(super) fn parse(uri: &str) -> Option<MailtoUri> {
+pub(crate) fn parse(uri: &str) -> Option<MailtoUri> {
     let scheme = uri.get(..7)?;
     if !scheme.eq_ignore_ascii_case("mailto:") || uri.len() > MAX_URI_BYTES {
         return None;

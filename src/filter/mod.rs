@@ -10,11 +10,11 @@
 mod action;
 mod cache;
 mod edits;
-mod mailto;
+pub(crate) mod mailto;
 mod run;
 mod settings;
 mod steps;
-mod view;
+pub(crate) mod view;
 mod world;
 
 pub use action::{

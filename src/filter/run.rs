@@ -133,7 +133,7 @@ struct Sequence<'a> {
 impl<'a> Sequence<'a> {
     fn run(mut self, stages: &[Stage]) -> FilterResult {
         let mut kept = Keep::default();
-        let mut last = String::new();
+        let mut last = None;
         for stage in stages {
             let message = kept.message.clone();
             let raw = message.as_ref().map_or(self.request.header.raw(), |message| &message.0);
@@ -144,12 +144,16 @@ impl<'a> Sequence<'a> {
                 return self.result;
             };
             match self.join(plan, &view, &kept) {
-                Some(keep) => kept = keep,
+                Some((keep, is_implicit)) => {
+                    kept = keep;
+                    last = is_implicit.then(|| stage.name.clone());
+                }
                 None => return self.result,
             }
-            last.clone_from(&stage.name);
         }
-        self.add_step(FilterStep { script: last, line: 0, action: "keep".into() });
+        if let Some(script) = last {
+            self.add_step(FilterStep { script, line: 0, action: "keep".into() });
+        }
         self.result.keep = Some(kept);
         self.result
     }
@@ -239,8 +243,8 @@ impl<'a> Sequence<'a> {
     }
 
     /// Joins the plan of one script to the result. Returns how the message is kept in the Inbox
-    /// after it; `None` if the script ended the sequence.
-    fn join(&mut self, plan: Plan, view: &View<'_>, before: &Keep) -> Option<Keep> {
+    /// after it, and whether no command says so; `None` if the script ended the sequence.
+    fn join(&mut self, plan: Plan, view: &View<'_>, before: &Keep) -> Option<(Keep, bool)> {
         let versions: Vec<EditedMessage> =
             plan.versions.iter().map(|version| edits::apply(view, version)).collect();
         let version = |version: Version| match version {
@@ -254,12 +258,12 @@ impl<'a> Sequence<'a> {
         let mut keep = plan
             .implicit_keep
             .as_ref()
-            .map(|ImplicitKeep { flags, message }| kept(flags, *message));
+            .map(|ImplicitKeep { flags, message }| (kept(flags, *message), true));
         for action in plan.actions {
             match action {
                 // An explicit keep leaves the message to the next script, too.
                 Action::Store { to: Target::Inbox, flags, message } => {
-                    keep = Some(kept(&flags, message));
+                    keep = Some((kept(&flags, message), false));
                 }
                 Action::Store { to, flags, message } => {
                     let to = store_target(to);

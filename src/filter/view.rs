@@ -16,7 +16,7 @@ use crate::model::{EmailAddress, limits};
 /// Levels of parts that are found; deeper ones are content.
 const MAX_DEPTH: usize = 16;
 
-pub(super) struct View<'a> {
+pub(crate) struct View<'a> {
     raw: &'a [u8],
     parts: Vec<Part>,
     /// The fields of each part.
@@ -27,7 +27,7 @@ pub(super) struct View<'a> {
 
 impl<'a> View<'a> {
     /// Finds the parts of a message whose header begins with its first byte.
-    pub(super) fn new(raw: &'a [u8]) -> Self {
+    pub(crate) fn new(raw: &'a [u8]) -> Self {
         let mut view = Self { raw, parts: Vec::new(), fields: Vec::new(), contents: Vec::new() };
         view.add_part(None, 0..raw.len(), false, 0);
         view
@@ -103,19 +103,10 @@ fn fields(raw: &[u8], part: &[u8]) -> Vec<Field> {
             Field {
                 name: name..name.saturating_add(name_text.len()),
                 value: value..value.saturating_add(text.len()),
-                whole: name..end.saturating_add(line_end(raw.get(end..).unwrap_or_default())),
+                whole: name..end,
             }
         })
         .collect()
-}
-
-/// Returns the length of the line end with which the bytes begin.
-fn line_end(bytes: &[u8]) -> usize {
-    match bytes {
-        [b'\r', b'\n', ..] => 2,
-        [b'\n', ..] => 1,
-        _ => 0,
-    }
 }
 
 fn value_of<'a>(raw: &'a [u8], fields: &[Field], name: &str) -> Option<&'a [u8]> {

@@ -14,6 +14,7 @@
 
 mod bodies;
 mod emails;
+mod filter_host;
 mod http;
 mod mail;
 mod protocols;
@@ -26,6 +27,7 @@ mod truth;
 
 pub use bodies::{decode, report};
 pub use emails::{draft, structure};
+pub use filter_host::view;
 pub use http::http;
 pub use mail::{message, reply, results, search, sign};
 pub use protocols::{address, command, dot, jmap, lmtp};
@@ -66,6 +68,7 @@ pub const BODIES: &[(&str, FuzzBody)] = &[
     ("sign", sign),
     ("store", store),
     ("structure", structure),
+    ("view", view),
 ];
 
 /// Most bodies ignore the bytes after these (`bounded`): longer inputs find no other errors, and

@@ -169,6 +169,7 @@ replays! {
     sign: 100,
     store: 60,
     structure: 200,
+    view: 200,
 }
 
 #[test]
@@ -196,6 +197,7 @@ fn bodies_accept_the_corpus_of_real_mail() {
                     "dot",
                     "mbox",
                     "structure",
+                    "view",
                 ]
                 .contains(name)
             }) {

@@ -38,7 +38,9 @@ pub use engine::Statistics;
 #[cfg(feature = "internals")]
 pub use engine::Usage;
 pub use engine::segments::StreamedValue;
-pub use error::{Error, MailboxFault, ScriptFault};
+#[cfg_attr(not(test), allow(unused_imports, reason = "the doors to scripts will use it"))]
+pub use error::ScriptFault;
+pub use error::{Error, MailboxFault};
 pub use listing::difference::CountedListing;
 pub use listing::read::ListingMoves;
 pub use listing::requests::{ListingAction, ListingRequest};

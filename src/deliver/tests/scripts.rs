@@ -224,7 +224,13 @@ fn failed_run_keeps_the_message_and_is_recorded() {
     let fixture = fixture();
     for (source, line, what) in [
         ("require \"ihave\";\n\nerror \"out of luck\";", 3, "out of luck"),
-        ("require [\"reject\", \"vacation\"];\nvacation \"a\";\nreject \"b\";", 3, "reject"),
+        (
+            "require [\"reject\", \"vacation\"];\n\
+             if size :over 1 { vacation \"a\"; }\n\
+             if size :over 2 { reject \"b\"; }",
+            3,
+            "reject",
+        ),
         ("keep;\nkeeep;", 0, "line 2"),
     ] {
         fixture.activate(source);

@@ -351,7 +351,7 @@ table! {
     /// The active script of an account.
     ActiveScript = 44 "active_script" {
         key: AccountKey, row: ObjectId, home: Account, erased: true, seen_by_clients: true,
-        repair: Rows, tuning: []
+        repair: Rows, tuning: [OftenMissing]
     }
     /// The last runs of scripts that failed.
     ScriptErrors = 45 "script_errors" {
