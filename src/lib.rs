@@ -34,6 +34,7 @@
 //!            mbox            messages in one file
 //! layer 3  account         the directory: accounts and their addresses
 //!            login           passwords and tokens
+//!          filter          runs the Sieve scripts of the site and of accounts over a message
 //!          query           Email/query and Email/queryChanges
 //!            plan            chooses how a query is answered
 //!            listing         answers from a listing
@@ -64,6 +65,7 @@
 //!            http            fields of HTTP
 //!            jmap            requests, responses, arguments
 //!            lmtp            commands and replies of LMTP
+//!            managesieve     commands and responses of ManageSieve
 //!            sasl            mechanisms of logins
 //!            smtp            what SMTP and LMTP have in common
 //!          message         messages as values, without I/O
@@ -95,6 +97,7 @@ pub(crate) mod store;
 pub(crate) mod vacation;
 
 pub(crate) mod account;
+pub(crate) mod filter;
 pub(crate) mod query;
 pub(crate) mod upkeep;
 

@@ -22,10 +22,11 @@ const MAX_COLUMNS: usize = 100;
 const MIN_DOC_WORDS: usize = 3;
 
 /// Folders with Rust files.
-const CODE: [&str; 4] = ["src", "tests", "benches", "fuzz/fuzz_targets"];
+const CODE: [&str; 6] =
+    ["src", "tests", "benches", "fuzz/fuzz_targets", "sieve/src", "sieve/tests"];
 
 /// Files and folders of scripts, manifests, units and filters.
-const SCRIPTS: [&str; 10] = [
+const SCRIPTS: [&str; 11] = [
     ".cargo",
     ".ci/check",
     ".ci/env",
@@ -34,12 +35,13 @@ const SCRIPTS: [&str; 10] = [
     ".ci/rfc-xref",
     ".ci/setup",
     "Cargo.toml",
-    "sieve",
+    "sieve/Cargo.toml",
+    "sieve/scripts",
     "systemd",
 ];
 
 /// Files and folders that people read.
-const DOCUMENTS: [&str; 3] = ["README.md", "CHANGELOG.md", "docs"];
+const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "docs", "sieve/README.md"];
 
 const PRONOUNS: [&str; 8] = ["he", "his", "him", "himself", "she", "her", "hers", "herself"];
 

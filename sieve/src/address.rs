@@ -24,8 +24,8 @@ impl AddressSpec {
     }
 
     /// Parses an addr-spec: dot-atom or quoted string, `@`, and a domain or a domain literal
-    /// without blanks. Characters beyond ASCII are allowed (RFC 6532 §3.2). Comments, blanks around
-    /// tokens and display names are not (RFC 5228 §2.4.2.3).
+    /// without blanks. Characters beyond ASCII are allowed (RFC 6532 §3.2). Comments and blanks
+    /// around tokens are not, nor are display names: see [`Self::parse_mailbox`].
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (local_part, domain) = match text.strip_prefix('"') {
@@ -40,6 +40,23 @@ impl AddressSpec {
         };
         let is_valid = text.len() <= MAX_ADDRESS_BYTES && is_domain(domain);
         is_valid.then(|| Self { local_part, domain: domain.to_owned() })
+    }
+
+    /// Parses an address as commands take it, an addr-spec or one in angle brackets, as a rule
+    /// after a display name: `Name <name@example.org>` (RFC 5228 §2.4.2.3). The display name is
+    /// dropped.
+    #[must_use]
+    pub fn parse_mailbox(text: &str) -> Option<Self> {
+        if text.chars().any(char::is_control) {
+            return None;
+        }
+        let text = text.trim();
+        let Some(inner) = text.strip_suffix('>') else { return Self::parse(text) };
+        let (name, address) = inner.rsplit_once('<')?;
+        let name = name.trim();
+        let is_quoted = name.len() >= 2 && name.starts_with('"') && name.ends_with('"');
+        let is_plain = !name.chars().any(|c| matches!(c, '<' | '>' | '"' | ',' | ';' | '@'));
+        (is_quoted || is_plain).then(|| Self::parse(address.trim())).flatten()
     }
 
     #[must_use]
@@ -105,12 +122,28 @@ fn parse_quoted(text: &str) -> Option<(String, &str)> {
     }
 }
 
-fn is_dot_atom(text: &str) -> bool {
+/// Splits a text at a separator, but for those in quotation marks.
+pub(crate) fn split_unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    let mut is_escaped = false;
+    text.split(move |c: char| {
+        if is_escaped {
+            is_escaped = false;
+        } else if c == '\\' {
+            is_escaped = is_quoted;
+        } else if c == '"' {
+            is_quoted = !is_quoted;
+        }
+        c == separator && !is_quoted
+    })
+}
+
+pub(crate) fn is_dot_atom(text: &str) -> bool {
     text.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atext))
 }
 
 /// `atext` (RFC 5322 §3.2.3, RFC 6532 §3.2).
-fn is_atext(c: char) -> bool {
+pub(crate) fn is_atext(c: char) -> bool {
     let is_plain = c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c);
     is_plain || (!c.is_ascii() && !c.is_control() && !c.is_whitespace())
 }
@@ -160,5 +193,23 @@ mod tests {
         let parse = |text| AddressSpec::parse(text).unwrap();
         assert!(parse("Me@Example.org").matches(&parse("me@example.ORG")));
         assert!(!parse("me@example.org").matches(&parse("you@example.org")));
+    }
+
+    #[test]
+    fn addresses_may_have_display_names() {
+        for text in [
+            "a@b.example",
+            "<a@b.example>",
+            "A. B <a@b.example>",
+            "\"B, A\" <a@b.example>",
+            "=?UTF-8?Q?J=C3=BCrgen?= <j@example.org>",
+            "J\u{fc}rgen <j@example.org>",
+        ] {
+            assert!(AddressSpec::parse_mailbox(text).is_some(), "{text}");
+        }
+        for text in ["", "A", "A <a>", "a@b, c@d", "A <b@c> <d@e>", "A\r\nBcc: x <a@b>", "A\n<a@b>"]
+        {
+            assert!(AddressSpec::parse_mailbox(text).is_none(), "{text}");
+        }
     }
 }

@@ -110,7 +110,9 @@ pub trait World {
         false
     }
 
-    /// Returns whether an external list exists (RFC 6134 §2.6).
+    /// Returns whether an external list exists (RFC 6134 §2.6). The name is a URI as the script has
+    /// it, or `:addrbook:` and a name, which stands for the URN that begins with
+    /// `urn:ietf:params:sieve:addrbook:` (RFC 6134 §2.3).
     ///
     /// # Errors
     /// The list cannot be read.
@@ -118,8 +120,8 @@ pub trait World {
         Ok(false)
     }
 
-    /// Returns whether a value is in an external list. A list that does not exist contains
-    /// nothing.
+    /// Returns whether a value is in an external list, by a name as in [`Self::has_list`]. A list
+    /// that does not exist contains nothing.
     ///
     /// # Errors
     /// The list cannot be read.

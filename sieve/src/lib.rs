@@ -2,8 +2,8 @@
 //!
 //! Stages, each a function of its input:
 //!
-//! 1. [`check()`]: the bytes of a script become a [`Script`], or [`Diagnostic`]s: all of them at once,
-//!    each with its place.
+//! 1. [`check()`]: the bytes of a script become a [`Script`], or [`Diagnostic`]s: all of them at
+//!    once, each with its place.
 //! 2. [`run()`]: a [`Script`] and a message become a [`Plan`] ([`Outcome`]).
 //! 3. The host carries out the plan, all of it or nothing.
 //!
@@ -11,12 +11,15 @@
 //! needs to know it asks through [`MessageView`] and [`World`].
 
 mod address;
+mod address_list;
 mod check;
 pub mod diagnostic;
 mod diagnostics;
 mod extension;
 mod flag;
 mod format;
+#[doc(hidden)]
+pub mod fuzzing;
 mod host;
 pub mod ir;
 mod lexer;
@@ -25,6 +28,7 @@ mod options;
 mod outcome;
 mod parser;
 mod pattern;
+pub mod plain;
 mod plan;
 mod run;
 mod span;
@@ -32,6 +36,7 @@ mod vacation;
 mod vocabulary;
 
 pub use address::AddressSpec;
+pub use address_list::parse_address_list;
 pub use check::check;
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use extension::{Comparator, Extension, ExtensionSet};
@@ -46,7 +51,8 @@ pub use message::{
     AddressEntry, Field, MessageView, NamedAddress, ParameterisedValue, Part, PartId,
 };
 pub use options::{
-    Checked, CompileLimits, CompileOptions, MissingRequire, PROTECTED_FIELDS, RunLimits,
+    Checked, CompileLimits, CompileOptions, MAX_REDIRECTS, MissingRequire, PROTECTED_FIELDS,
+    RunLimits,
 };
 pub use outcome::{Outcome, Place, RuntimeError, RuntimeErrorKind, Trace, Warning, WarningKind};
 pub use plan::{

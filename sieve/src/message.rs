@@ -38,7 +38,9 @@ pub trait MessageView {
     fn text(&self, part: PartId) -> Option<Cow<'_, str>>;
 
     /// Returns the text of a part as its reader sees it: HTML becomes plain text. For `body :text`
-    /// (RFC 5173 §5.3) and `extracttext` (RFC 5703 §7).
+    /// (RFC 5173 §5.3) and `extracttext` (RFC 5703 §7). `None` if the part is no text, or if its
+    /// charset or its transfer encoding is not known: `extracttext` then gives the empty string,
+    /// and `body :text` compares [`Self::text`].
     fn plain_text(&self, part: PartId) -> Option<Cow<'_, str>>;
 
     /// Reads a value as unstructured text: unfolded, without blanks around it, encoded words
@@ -46,6 +48,7 @@ pub trait MessageView {
     fn decode_text<'a>(&self, value: &'a [u8]) -> Cow<'a, str>;
 
     /// Reads a value as a list of addresses. What is no address is left out.
+    /// [`parse_address_list`](crate::parse_address_list) does so.
     fn parse_addresses(&self, value: &[u8]) -> Vec<AddressEntry>;
 
     /// Reads a value as a word with parameters, such as that of `Content-Type` or

@@ -12,6 +12,9 @@ use crate::ir::Script;
 /// loops of automatic mail (RFC 5293 §6). An edit of one is ignored, with a warning.
 pub const PROTECTED_FIELDS: [&str; 2] = ["Received", "Auto-Submitted"];
 
+/// The redirects of one message by default, for the check and for the run.
+pub const MAX_REDIRECTS: u16 = 4;
+
 /// The result of a check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checked {
@@ -75,7 +78,10 @@ pub struct CompileLimits {
     pub variables: u16,
     /// The highest number of a match variable. RFC 5229 §3.2 demands 9.
     pub capture: u16,
-    /// Redirects that every run of the script reaches. `RunLimits::redirects` bounds the others.
+    /// Redirects that one way through the script may reach. The check finds those that every run
+    /// executes; [`RunLimits::redirects`] bounds the others. A host sets both to its one number,
+    /// which is also the `MAXREDIRECTS` of `ManageSieve` (RFC 5804 §1.7) and `maxNumberRedirects`
+    /// of JMAP (RFC 9661 §1.3); the default of both is [`MAX_REDIRECTS`].
     pub redirects: u16,
     /// Bytes of a compiled regular expression.
     pub regex_program: usize,
@@ -94,7 +100,7 @@ impl Default for CompileLimits {
             commands: 10_000,
             variables: 128,
             capture: 99,
-            redirects: 4,
+            redirects: MAX_REDIRECTS,
             regex_program: 256 << 10,
             diagnostics: 100,
         }
@@ -109,6 +115,7 @@ pub struct RunLimits {
     pub fuel: u64,
     /// Actions of the plan.
     pub actions: u16,
+    /// Redirects of the plan: [`CompileLimits::redirects`] has the same number.
     pub redirects: u16,
     pub notifies: u16,
     /// Messages that the plan sends: redirects, notifications, and a vacation response.
@@ -141,7 +148,7 @@ impl Default for RunLimits {
         Self {
             fuel: 2_000_000,
             actions: 32,
-            redirects: 4,
+            redirects: MAX_REDIRECTS,
             notifies: 4,
             sent_messages: 8,
             variable: 16 << 10,

@@ -1,9 +1,10 @@
 //! Looks up for the vacation responder whether a sender was told, and whether the owner has written
 //! to the sender.
 //!
-//! The second is found by the search tokens of the owner's mail; nothing is stored for it. An email
-//! counts as written by the owner if it was not delivered (it has no trace prefix), is not a draft
-//! or a reply of the responder, and is in Sent or from an address of the owner.
+//! Whether the owner has written is found by the search tokens of the owner's mail; nothing is
+//! stored for it. An email counts as written by the owner if it was not delivered (it has no trace
+//! prefix), is not a draft or a reply of the responder, and is in Sent or from an address of the
+//! owner.
 use super::OwnAddresses;
 use crate::model::{
     AccountId, Address, EmailAddress, Identity, Role, ToldKey, ToldLifetime, UtcMillis, field,
@@ -48,7 +49,8 @@ impl AccountLookup for AccountSnapshot<'_> {
 }
 
 impl AccountSnapshot<'_> {
-    /// Whether the owner has written to exactly this address.
+    /// Whether one of the first `MAX_EMAILS_EXAMINED` emails with exactly this address in To, Cc or
+    /// Bcc was written by the owner.
     fn has_written_to(&self, address: &Address) -> Result<bool, Error> {
         let (snapshot, account) = (self.snapshot, self.account);
         let sent = snapshot

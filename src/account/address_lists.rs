@@ -3,7 +3,7 @@
 //!
 //! - The row of an address and the list in the account's row are changed in one commit.
 //! - Account rows that an earlier version wrote may have no list.
-//! - Except for `complete_address_lists`, the caller holds `change_lock`.
+//! - `complete_address_lists` takes `change_lock`. Callers of the other functions hold it.
 //! - A `key` is the key of an address row: the stored form of an address, or `@domain` for a
 //!   catch-all.
 

@@ -66,7 +66,8 @@ impl Directory {
     /// Creates an account with its mailboxes and addresses in one commit.
     ///
     /// # Errors
-    /// `Conflict` if an address or the name is taken; others if the store fails.
+    /// `Conflict` if an address or the name is taken, or if an address is in an alias domain;
+    /// others if the store fails.
     pub fn add(&self, new: &NewAccount) -> Result<AccountId, Error> {
         let _guard = self.0.change_lock.lock();
         let settings = self.settings().get();
@@ -149,8 +150,8 @@ impl Directory {
     /// - It sees `addresses` as `None`, and what it sets there is ignored.
     ///
     /// # Errors
-    /// `NotFound` if there is no such account, `Conflict` if its new name is taken, even if it is
-    /// an address of this account; others if the store fails.
+    /// `NotFound` if there is no such account, `Conflict` if `check_name_is_free` refuses its new
+    /// name, which is not asked if only the case changes; others if the store fails.
     pub fn update<T>(
         &self,
         account: AccountId,
@@ -174,8 +175,8 @@ impl Directory {
     /// Gives an account another address.
     ///
     /// # Errors
-    /// `Conflict` if the address is taken, `NotFound` if there is no such account; others if the
-    /// store fails.
+    /// `Conflict` if the address is taken or in an alias domain, `NotFound` if there is no such
+    /// account; others if the store fails.
     pub fn add_alias(&self, account: AccountId, alias: &Address) -> Result<(), Error> {
         let _guard = self.0.change_lock.lock();
         let alias = self.settings().get().stored_form(alias);
@@ -352,7 +353,7 @@ impl Directory {
             while self.commit(owner, |txn| txn.unshare(&[account].into(), ERASE_CHUNK))? {}
         }
         while self.commit(account, |txn| txn.erase(ERASE_CHUNK))? {}
-        // `Txn::erase` reports no change of `DataType::Account`, which would discard the cache.
+        // A change of `DataType::Account` would discard the cache, but `Txn::erase` reports none.
         *self.0.cache.write() = None;
         Ok(())
     }
@@ -383,6 +384,7 @@ impl Directory {
         account: Option<AccountId>,
         address: &Address,
     ) -> Result<(), Error> {
+        // A new account has no id yet. The site has no addresses, so its id stands for that.
         self.check_key_is_free(account.unwrap_or(AccountId::SITE), &address.to_string())?;
         let named = |(id, row): &(AccountId, AccountRow)| {
             Some(*id) != account && self.is_name(row, address)

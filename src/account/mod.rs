@@ -20,7 +20,9 @@ use parking_lot::{Mutex, RwLock};
 
 pub use acquaintance::AccountSnapshot;
 pub use local::NewAccount;
-pub use login::{Login, LoginSource, Logins, TooManyFailures, hash_password, new_token};
+pub use login::{
+    Login, LoginAttempt, LoginSource, Logins, TooManyFailures, hash_password, new_token,
+};
 #[cfg(test)]
 use login::{token_hash, verify_password};
 

@@ -466,6 +466,7 @@ fn accounts_and_addresses_are_compared_both_ways_and_repaired() {
             assert_eq!(store.check().unwrap(), []);
             assert_eq!(resolve(&directory, "ann@example.org"), Some((ann, None)));
             assert_eq!(resolve(&directory, "any@shop.example"), Some((ann, None)));
+            // A recovered account has its address as its name.
             let name = if table == Table::Accounts { "ann@example.org" } else { "ann" };
             assert_eq!(directory.find_account("ann@example.org").unwrap().unwrap().1.name, name);
         }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use crate::account::Directory;
+use crate::account::{Directory, Logins};
 use crate::cli::exit::{self, Failure};
 use crate::config::Config;
 use crate::deliver::Deliverer;
@@ -25,6 +25,7 @@ use crate::net::ceiling::Ceiling;
 use crate::net::http::{self, ControlSettings, HttpSettings};
 use crate::net::listen::{BoundListener, ListenAddress};
 use crate::net::lmtp::{self as driver, LmtpSettings};
+use crate::net::managesieve::{self, ManageSieveSettings};
 use crate::net::stop::{StopSignal, Switch, switch};
 use crate::net::{push, reports};
 use crate::queue::{self, QueueWaker, QueueWorker};
@@ -39,6 +40,7 @@ pub(super) const STORE: &str = "store";
 pub enum ServiceError {
     #[error("the store in {path}: {error}")]
     Store { path: String, error: store::Error },
+    /// A listener cannot be bound, or a directory cannot be created.
     #[error("{place}: {error}{}", hint(place, error))]
     Listen { place: String, error: std::io::Error },
     /// A setting turned out to be wrong, such as a key that cannot be read.
@@ -123,6 +125,8 @@ struct LiveSettings {
     control: LiveValue<ControlSettings>,
     http: LiveValue<HttpSettings>,
     http_ceiling: Ceiling,
+    managesieve: LiveValue<ManageSieveSettings>,
+    managesieve_ceiling: Ceiling,
     queue: LiveValue<queue::Settings>,
     queue_waker: QueueWaker,
     upkeep: LiveValue<upkeep::Settings>,
@@ -169,6 +173,7 @@ struct Listeners {
     control: BoundListener,
     metrics: Vec<BoundListener>,
     public: Vec<BoundListener>,
+    managesieve: Vec<BoundListener>,
 }
 
 impl Listeners {
@@ -208,7 +213,16 @@ impl Listeners {
             public
                 .extend(BoundListener::bind(&place, &config.http_access()).await.map_err(failed)?);
         }
-        Ok(Self { lmtp, lmtp_addresses, control, metrics, public })
+        let mut managesieve = Vec::new();
+        for place in config.managesieve_addresses() {
+            let failed = |error| ServiceError::Listen {
+                place: format!("[managesieve] listen {place}"),
+                error,
+            };
+            let access = config.managesieve_access();
+            managesieve.extend(BoundListener::bind(&place, &access).await.map_err(failed)?);
+        }
+        Ok(Self { lmtp, lmtp_addresses, control, metrics, public, managesieve })
     }
 
     fn serve(
@@ -242,6 +256,18 @@ impl Listeners {
                 stop.clone(),
             )));
         }
+        let shared = Arc::new(managesieve::Shared {
+            settings: rooms.managesieve.clone(),
+            deliver: rooms.deliver.clone(),
+            store: store.clone(),
+            directory: backend.directory.clone(),
+            passwords: backend.passwords(),
+            ceiling: rooms.managesieve_ceiling.clone(),
+        });
+        for listener in self.managesieve {
+            let shared = Arc::clone(&shared);
+            tasks.push(tokio::spawn(managesieve::serve(listener, shared, stop.clone())));
+        }
         tasks.push(tokio::spawn(http::serve(self.control, Arc::clone(backend), stop.clone())));
         tasks
     }
@@ -271,11 +297,15 @@ impl Service {
         let rooms = LiveSettings {
             lmtp: LiveValue::new(lmtp_settings),
             ceiling: config.lmtp_ceiling(),
-            deliver: LiveValue::new(config.deliver_settings()),
+            deliver: LiveValue::new(config.deliver_settings().map_err(ServiceError::Setting)?),
             directory: directory.settings().clone(),
             control: LiveValue::new(config.control_settings()),
             http: LiveValue::new(config.http_settings().map_err(ServiceError::Setting)?),
             http_ceiling: config.http_ceiling(),
+            managesieve: LiveValue::new(
+                config.managesieve_settings().map_err(ServiceError::Setting)?,
+            ),
+            managesieve_ceiling: config.managesieve_ceiling(),
             queue: queue_settings,
             queue_waker: queue.waker(),
             upkeep: LiveValue::new(config.upkeep_settings()),
@@ -285,15 +315,17 @@ impl Service {
         let (switch, stop) = switch();
         let deliver_fn = http::deliver_fn(Arc::clone(&deliver), rooms.lmtp.clone());
         let pusher = push::run(store.clone(), directory.clone(), rooms.http.clone(), stop.clone());
-        let backend = http::Backend::new(
+        let logins = Logins::new(directory.clone(), Arc::clone(store.clock()))
+            .map_err(|error| ServiceError::Setting(error.to_string()))?;
+        let mut backend = http::Backend::new(
             store.clone(),
             directory,
             deliver_fn,
             rooms.control.clone(),
             rooms.http.clone(),
+            logins,
             stop.clone(),
         );
-        let mut backend = backend.map_err(|error| ServiceError::Setting(error.to_string()))?;
         backend.relay = queue.trouble();
         let backend = Arc::new(backend);
 
@@ -325,19 +357,22 @@ impl Service {
     /// from its next connection, transaction, request, look-up or round on.
     ///
     /// # Errors
-    /// Why the certificate, a key or the password cannot be read; then nothing is changed.
+    /// Why the certificate, a key, the password or a script of the site cannot be read; then nothing is changed.
     pub fn reload(&mut self, new: Config) -> Result<Vec<&'static str>, String> {
         let need_restart = self.config.changes_for_restart(&new);
         let config = self.config.after_reload(new);
         let (lmtp, queue, http) =
             (config.lmtp_settings()?, config.queue_settings()?, config.http_settings()?);
+        let (deliver, managesieve) = (config.deliver_settings()?, config.managesieve_settings()?);
         self.rooms.lmtp.set(lmtp);
         self.rooms.ceiling.set(config.limits.connections, config.limits.in_flight.0);
-        self.rooms.deliver.set(config.deliver_settings());
+        self.rooms.deliver.set(deliver);
         self.rooms.directory.set(config.directory_settings());
         self.rooms.control.set(config.control_settings());
         self.rooms.http.set(http);
         self.rooms.http_ceiling.set(config.http.connections, u64::MAX);
+        self.rooms.managesieve.set(managesieve);
+        self.rooms.managesieve_ceiling.set(config.managesieve.connections, u64::MAX);
         self.rooms.queue.set(queue);
         self.rooms.queue_waker.wake();
         self.rooms.upkeep.set(config.upkeep_settings());

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use super::http::check_http;
 use super::load::ConfigProblem;
+use super::managesieve::check_managesieve;
+use super::sieve::check_sieve;
 use super::store::check_store;
 use super::{Config, ListenValue, ReportProblem, TlsValue};
 use crate::model::address::domain_is_well_formed;
@@ -45,6 +47,8 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<ConfigProblem> {
             "write error, warn, info, debug or trace, or directives: \"info,restante=debug\"",
         );
     }
+    check_sieve(&config.sieve, &mut report);
+    check_managesieve(&config.managesieve, &mut report);
     check_upkeep(config, &mut report);
     check_limits(config, &mut report);
     problems

@@ -86,13 +86,17 @@ impl Config {
         }
     }
 
-    #[must_use]
-    pub fn deliver_settings(&self) -> deliver::Settings {
-        deliver::Settings {
+    /// Reads the scripts of the site.
+    ///
+    /// # Errors
+    /// The problem of the first script that cannot be used, with a remedy.
+    pub fn deliver_settings(&self) -> Result<deliver::Settings, String> {
+        Ok(deliver::Settings {
             hostname: self.hostname(),
             quota_is_permanent: self.directory.over_quota == OverQuota::Refuse,
             vacation: self.vacation_settings(),
-        }
+            filter: self.filter_settings()?,
+        })
     }
 
     /// Returns where to listen for LMTP. `systemd_passes` tells whether systemd passes a socket
@@ -279,7 +283,8 @@ impl Config {
         let (buffers, default) = (bytes(self.store.write_buffers), store::Options::default());
         store::Options {
             cache_bytes: bytes(self.store.cache),
-            // When one table has half, all tables are flushed together.
+            // A table's memtable may take at most half of the memory for all tables. When one is
+            // full, all tables are flushed together.
             memtable_bytes: default.memtable_bytes.min(buffers / 2),
             total_memtable_bytes: buffers,
             log_bytes: self.store.write_buffers.0.saturating_mul(2),
@@ -324,6 +329,11 @@ impl Config {
             (self.control.socket != new.control.socket, "[control] socket"),
             (self.http.listen != new.http.listen, "[http] listen"),
             (self.http.socket_group != new.http.socket_group, "[http] socket-group"),
+            (self.managesieve.listen != new.managesieve.listen, "[managesieve] listen"),
+            (
+                self.managesieve.socket_group != new.managesieve.socket_group,
+                "[managesieve] socket-group",
+            ),
             (self.metrics != new.metrics, "[metrics]"),
             (self.log.format != new.log.format, "[log] format"),
         ]
@@ -348,6 +358,11 @@ impl Config {
                 listen: self.http.listen.clone(),
                 socket_group: self.http.socket_group.clone(),
                 ..new.http
+            },
+            managesieve: super::ManageSieveSection {
+                listen: self.managesieve.listen.clone(),
+                socket_group: self.managesieve.socket_group.clone(),
+                ..new.managesieve
             },
             metrics: self.metrics.clone(),
             log: super::LogSection { format: self.log.format, ..new.log },

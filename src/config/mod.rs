@@ -12,6 +12,8 @@ mod dkim;
 mod example;
 mod http;
 mod load;
+mod managesieve;
+mod sieve;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -32,6 +34,8 @@ use load::ConfigProblems;
 #[cfg(any(test, feature = "internals"))]
 pub use load::parse;
 pub use load::{DEFAULT_PATH, load};
+pub use managesieve::ManageSieveSection;
+pub use sieve::SieveSection;
 pub use store::StoreSection;
 pub use value::{ByteSize, DurationValue, ListenValue, NameServer};
 
@@ -49,6 +53,8 @@ pub struct Config {
     pub relay: RelaySection,
     pub queue: QueueSection,
     pub vacation: VacationSection,
+    pub sieve: SieveSection,
+    pub managesieve: ManageSieveSection,
     pub verify: VerifySection,
     pub dkim: DkimSection,
     pub upkeep: UpkeepSection,
@@ -230,7 +236,7 @@ pub struct QueueSection {
     /// The first wait after a temporary refusal.
     pub retry_first: DurationValue,
     pub retry_longest: DurationValue,
-    /// How long the result of a submission that was sent is kept.
+    /// How long a submission is kept after it ended, and its action after it was sent.
     pub submissions: DurationValue,
 }
 
@@ -341,7 +347,7 @@ pub struct UpkeepSection {
     pub history: DurationValue,
     /// How long a listing that was made on demand is kept after its last use.
     pub lists: DurationValue,
-    /// How long a told row is kept after the response is over.
+    /// How long after its reply a told row is kept, once the response is off or over.
     pub told: DurationValue,
     /// How long a message id that is not seen again leads to its thread.
     pub threads: DurationValue,

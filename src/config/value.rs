@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 
 /// A size in bytes: `"50 MiB"` or `52428800`. `KB` is 1,000 bytes; `KiB`, also written `K`, is
-/// 1,024.
+/// 1,024; and so on for M and G.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct ByteSize(pub u64);
 

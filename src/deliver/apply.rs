@@ -2,29 +2,30 @@
 //! are durable.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::context::{DeliveryContext, nonce};
+use super::file::file;
+use super::job::AccountJob;
 use super::outcome::{self, FilingResult};
-use super::plan::PlannedReply;
+use super::plan::{Notifier, PlannedReply};
 use super::rates::RateCharges;
-use super::{Deliverer, DeliveryTransaction, LargeBody, Settings, copy};
+use super::scripts::{ScriptAnswer, ScriptOwner, ScriptPlan, is_junk};
+use super::{Deliverer, DeliveryTransaction, LargeBody, Settings};
 use crate::account::ResolvedAddress;
+use crate::filter::StoreTarget;
 use crate::message::header::IncomingMessage;
 use crate::message::{
     Message, catch_parser_panic, report, rows_of, rows_of_hashed, rows_without_content, trace,
 };
 use crate::model::clock::Stopwatch;
-use crate::model::{
-    AccountId, Action, ActionId, Address, BlobHash, Decision, EmailId, Envelope, MailboxUid,
-    ObjectId, Recipient, ReturnedReport, Role, ToldLifetime, limits,
-};
+use crate::model::{AccountId, BlobHash, Envelope, Recipient, ReturnedReport, limits};
+use crate::outbox::Reporter;
 use crate::outbox::dsn::compose_delivered;
-use crate::outbox::{self, NewAction, Reporter};
-use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn};
+use crate::store::{EncodedMessage, Error, Snapshot, Ticket};
 use crate::trace::metrics::{self, DeliveryOutcome};
-use crate::vacation::{DueReply, NoReplyReason, RateCharge, ReplyDecision, Silence};
+use crate::vacation::{NoReplyReason, ReplyDecision, Silence};
 use crate::wire::smtp::Reply;
 
 /// Queued commits, and what to answer when they are durable.
@@ -42,20 +43,6 @@ pub(super) struct PendingDelivery {
     queue_id: Option<String>,
     watch: Stopwatch,
     settings: Arc<Settings>,
-}
-
-struct AccountJob {
-    /// The recipients of this account, in order. `prefix`, `mailbox` and `plan` follow from the
-    /// first.
-    recipients: Vec<Address>,
-    prefix: Vec<u8>,
-    /// Where the email is filed; `None` is the Inbox.
-    mailbox: Option<MailboxUid>,
-    plan: ReplyDecision<Box<PlannedReply>>,
-    /// The notification that tells the sender of the delivery, and its charge.
-    notification: Option<(NewAction, RateCharge)>,
-    /// If the message is a report: the submission that it is about.
-    submission: Option<ObjectId>,
 }
 
 impl Deliverer {
@@ -114,6 +101,7 @@ impl Deliverer {
             facts,
             thread_keys,
             hash: &hash,
+            blob: encoded.blob,
             now,
             monotonic_now,
             returned_report,
@@ -178,27 +166,60 @@ impl Deliverer {
             }
             _ => None,
         };
-        let is_junk = mailbox.as_ref().is_some_and(|(_, mailbox)| mailbox.role == Some(Role::Junk));
-        let mailbox = mailbox.map(|(uid, _)| uid);
+        let kept_in = mailbox.map_or(StoreTarget::Inbox, |(uid, _)| StoreTarget::Mailbox(uid));
         let submission = match &context.returned_report {
             Some(returned) => snapshot.submission_for_report(account, returned)?,
             None => None,
         };
-        let response = snapshot.vacation(account)?;
-        // This charges the rate: nothing may fail after it.
-        let plan = if response.enabled {
-            self.plan_reply(context, (recipient, target), &response, is_junk)?
-        } else {
-            ReplyDecision::Silent(Silence::new(NoReplyReason::Disabled, ""))
-        };
+        let identity = self.directory.identity(account)?;
+        let owner = ScriptOwner { recipient, target, identity: &identity, prefix: &prefix };
+        // This and the reply charge rates: what is planned must be refunded if anything fails.
+        let scripts = self.plan_scripts(context, &snapshot, owner, kept_in)?;
+        let plan = self.plan_answer(context, &snapshot, owner, &scripts);
+        let plan = plan.inspect_err(|_| {
+            let charges = RateCharges {
+                notifications: scripts.writes.charges.clone(),
+                ..RateCharges::default()
+            };
+            self.rates.lock().refund(&charges);
+        })?;
         Ok(AccountJob {
             recipients: vec![recipient.address.clone()],
+            emails: scripts.emails,
+            scripts: scripts.writes,
             prefix,
-            mailbox,
             plan,
             notification: None,
             submission,
         })
+    }
+
+    /// Plans the reply: that of a script, or else of the account's response.
+    fn plan_answer(
+        &self,
+        context: &DeliveryContext<'_>,
+        snapshot: &Snapshot<'_>,
+        owner: ScriptOwner<'_>,
+        scripts: &ScriptPlan,
+    ) -> Result<ReplyDecision<Box<PlannedReply>>, Error> {
+        let account = owner.target.account;
+        let recipient = (owner.recipient, owner.target);
+        let response = snapshot.vacation(account)?;
+        match &scripts.answer {
+            ScriptAnswer::Script(script) => {
+                self.plan_reply(context, recipient, Notifier::Script(script), false)
+            }
+            _ if !response.enabled => {
+                Ok(ReplyDecision::Silent(Silence::new(NoReplyReason::Disabled, "")))
+            }
+            ScriptAnswer::Nobody(why) => {
+                Ok(ReplyDecision::Silent(Silence::new(NoReplyReason::Script, *why)))
+            }
+            ScriptAnswer::Response => {
+                let is_junk = is_junk(snapshot, account, &scripts.emails)?;
+                self.plan_reply(context, recipient, Notifier::Response(&response), is_junk)
+            }
+        }
     }
 
     /// Plans the notifications of success (RFC 3461 §4.1), one for each account, in the commit of
@@ -219,7 +240,7 @@ impl Deliverer {
                 .filter(|(recipient, target)| recipient.notify.success && target.account == account)
                 .map(|(recipient, _)| recipient)
                 .collect();
-            if notified.is_empty() {
+            if notified.is_empty() || job.scripts.refusal.is_some() {
                 continue;
             }
             if let Some(why) = &context.envelope.forged {
@@ -296,6 +317,16 @@ impl Deliverer {
                                 "delivered"
                             );
                         }
+                        FilingResult::NotStored(decision) => {
+                            metrics::count_delivery(DeliveryOutcome::Filed);
+                            metrics::count_decision(decision.code());
+                            let decision = outcome::log_text(decision);
+                            tracing::info!(queue_id, %account, decision, ms, "stored nowhere");
+                        }
+                        FilingResult::Refused(reason) => {
+                            metrics::count_delivery(DeliveryOutcome::Refused);
+                            tracing::info!(queue_id, %account, reason, ms, "refused by a script");
+                        }
                         FilingResult::Again(email) => {
                             metrics::count_delivery(DeliveryOutcome::Duplicate);
                             let email = email.map(|email| email.to_string());
@@ -351,7 +382,9 @@ fn sort_charges<'a>(jobs: impl Iterator<Item = JobOutcome<'a>>) -> (RateCharges,
     for (job, result) in jobs.filter_map(|(job, result)| job.as_ref().ok().map(|job| (job, result)))
     {
         let decision = match result {
-            Some(Ok(FilingResult::New { decision, .. })) => Some(decision),
+            Some(Ok(FilingResult::New { decision, .. } | FilingResult::NotStored(decision))) => {
+                Some(decision)
+            }
             _ => None,
         };
         if let ReplyDecision::Reply(planned) = &job.plan
@@ -360,6 +393,10 @@ fn sort_charges<'a>(jobs: impl Iterator<Item = JobOutcome<'a>>) -> (RateCharges,
             let is_sent = decision.is_some_and(ReplyDecision::is_reply);
             if is_sent { &mut used } else { &mut unused }.replies.push(charge.clone());
         }
+        let is_refused = matches!(result, Some(Ok(FilingResult::Refused(_))));
+        if is_refused || decision.is_some() { &mut used } else { &mut unused }
+            .notifications
+            .extend(job.scripts.charges.iter().cloned());
         if let Some((_, charge)) = &job.notification {
             if decision.is_some() { &mut used } else { &mut unused }
                 .notifications
@@ -367,90 +404,6 @@ fn sort_charges<'a>(jobs: impl Iterator<Item = JobOutcome<'a>>) -> (RateCharges,
         }
     }
     (used, unused)
-}
-
-/// Files the message for one account. A transaction that was served before changes nothing, but is
-/// remembered anew, also for its further recipients.
-fn file(
-    txn: &mut Txn<'_>,
-    job: &AccountJob,
-    context: &DeliveryContext<'_>,
-    message: &EncodedMessage,
-) -> Result<FilingResult, Error> {
-    let DeliveryContext { envelope, hash, .. } = *context;
-    if let Some(served) = txn.delivery(hash)? {
-        txn.remember_delivery(hash, served.email, &job.recipients)?;
-        return Ok(FilingResult::Again(served.email));
-    }
-    let inbox = txn.state().inbox;
-    let (email, thread) = txn.create_email(&NewEmail {
-        message,
-        prefix: &job.prefix,
-        mailboxes: BTreeSet::from([job.mailbox.unwrap_or(inbox)]),
-        keywords: BTreeSet::new(),
-        received_at: txn.now(),
-    })?;
-    txn.remember_delivery(hash, Some(email), &job.recipients)?;
-    if let Some((NewAction { action, bytes }, _)) = &job.notification {
-        txn.queue_action(Action { email: Some(email), ..action.clone() }, bytes)?;
-    }
-    if let (Some(submission), Some(returned)) = (job.submission, &context.returned_report) {
-        txn.report_submission(submission, returned, email)?;
-    }
-    let decision = answer(txn, &job.plan, email)?;
-    let verdict = outcome::verdict(&decision);
-    let recipient = job.recipients.first().cloned().unwrap_or_else(|| Address::from_parts("", ""));
-    txn.add_decision(&Decision {
-        at: txn.now(),
-        email: Some(email),
-        sender: envelope.sender.clone(),
-        recipient,
-        verdict,
-        steps: Vec::new(),
-    })?;
-    Ok(FilingResult::New { email, thread, decision })
-}
-
-/// Queues the planned reply, unless the response changed or the sender was told since it was
-/// planned.
-fn answer(
-    txn: &mut Txn<'_>,
-    plan: &ReplyDecision<Box<PlannedReply>>,
-    email: EmailId,
-) -> Result<ReplyDecision<ActionId>, Error> {
-    let PlannedReply { due: DueReply { reply, told, memory }, charge: _, copy: rows } = match plan {
-        ReplyDecision::Reply(planned) => &**planned,
-        ReplyDecision::Silent(silence) => return Ok(ReplyDecision::Silent(silence.clone())),
-    };
-    let (account, now) = (txn.account(), txn.now());
-    if let ToldLifetime::Response { generation, .. } = memory
-        && txn.snapshot().vacation(account)?.generation != *generation
-    {
-        let silence =
-            Silence::new(NoReplyReason::Disabled, "the response was changed at that moment");
-        return Ok(ReplyDecision::Silent(silence));
-    }
-    if let Some(at) = txn.snapshot().last_told(account, told, memory, now)? {
-        return Ok(ReplyDecision::Silent(Silence::new(
-            NoReplyReason::AlreadyTold,
-            format!("told {at}"),
-        )));
-    }
-    let reply_action = outbox::ReplyAction {
-        recipient: reply.recipient.clone(),
-        email,
-        told: Some(*told),
-        until: reply.until,
-        message_id: reply.message_id.clone(),
-        message: reply.message.clone(),
-    };
-    let NewAction { action, bytes } = reply_action.into_action(now);
-    let action = txn.queue_action(action, &bytes)?;
-    txn.remember_told(told, &reply.recipient, memory)?;
-    if let (Some(rows), Some(fcc)) = (rows, &reply.fcc) {
-        copy::file_copy(txn, reply, fcc, rows)?;
-    }
-    Ok(ReplyDecision::Reply(action))
 }
 
 /// The hash by which a retry of a transaction is recognised: of the envelope sender, preceded by

@@ -5,7 +5,9 @@ use std::cell::OnceCell;
 use super::{DeliveryTransaction, Settings};
 use crate::message::header::Header;
 use crate::message::{auto::AutoReplyFacts, catch_parser_panic};
-use crate::model::{AccountId, Envelope, MonotonicMillis, ReturnedReport, ThreadKey, UtcMillis};
+use crate::model::{
+    AccountId, BlobHash, Envelope, MonotonicMillis, ReturnedReport, ThreadKey, UtcMillis,
+};
 
 pub(super) struct DeliveryContext<'a> {
     pub(super) settings: &'a Settings,
@@ -15,6 +17,8 @@ pub(super) struct DeliveryContext<'a> {
     pub(super) header: &'a Header<'a>,
     pub(super) facts: OnceCell<AutoReplyFacts>,
     pub(super) thread_keys: &'a [ThreadKey],
+    /// The hash of the message's bytes.
+    pub(super) blob: BlobHash,
     /// The hash by which a retry of the transaction is recognised.
     pub(super) hash: &'a [u8; 32],
     pub(super) now: UtcMillis,

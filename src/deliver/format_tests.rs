@@ -5,7 +5,7 @@
 //!   key, value.
 //! - A change of that file is a change of the format: either a mistake, or a new row version, and
 //!   then the old version must still be read. `RESTANTE_FIXTURE=write` writes the file anew.
-//! - `v1.rows` (the first version) and `v2.rows` (format 2) are never changed.
+//! - `v1.rows` (the first version), `v2.rows` (format 2) and `v4.rows` (format 4) are never changed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::model::clock::FixedClock;
 use crate::model::{
     AccountRow, ActionId, Address, BlobHash, ChangedBy, Circle, Days, DeliveryState,
     DeliveryStatus, EmailAddress, EmailSubmission, EnvelopeAddress, ExcludedSender, Listing,
-    ListingFilter, MailboxUid, PushKeys, PushSubscription, ScramKeys, SearchWords, SenderIdentity,
-    Shape, ShareNotification, SubmissionRecipient, ToldKey, ToldLifetime, UndoStatus, UtcMillis,
-    VacationResponse, Variant,
+    ListingFilter, MailboxUid, PushKeys, PushSubscription, ScramKeys, ScriptError, SearchWords,
+    SenderIdentity, Shape, ShareNotification, SubmissionRecipient, ToldKey, ToldLifetime,
+    UndoStatus, UtcMillis, VacationResponse, Variant,
 };
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine, Put, RowReader as _, Table};
@@ -30,6 +30,7 @@ const START: UtcMillis = UtcMillis(1_795_251_600_000);
 
 const FIRST: &str = "v1.rows";
 const SECOND: &str = "v2.rows";
+const FOURTH: &str = "v4.rows";
 const WRITTEN: &str = "written.rows";
 
 fn file(name: &str) -> PathBuf {
@@ -228,6 +229,17 @@ fn fill_store(engine: Arc<MemoryEngine>) {
                 types: Some(vec!["Email".into()]),
                 credential: Some("phone".into()),
             })?;
+            let script = txn.create_script("main", b"keep;\r\n")?;
+            txn.create_script("Büro", b"# \xff")?;
+            txn.activate_script(Some(script))?;
+            txn.add_script_error(&ScriptError {
+                at: START,
+                script: "main".into(),
+                line: 1,
+                message: "more than 4 redirects".into(),
+                email: Some(emails[1].0),
+            })?;
+            txn.remember_duplicate(&[9; 32], START.after(Duration::from_secs(604_800)))?;
             let short_lived = txn.create_object(&SenderIdentity::default())?;
             txn.destroy_object::<SenderIdentity>(short_lived)?;
             txn.add_share_notification(&ShareNotification {
@@ -292,7 +304,7 @@ fn this_version_writes_the_rows_of_the_fixture() {
 
 #[test]
 fn stores_of_every_format_can_be_read_and_changed() {
-    for name in [FIRST, SECOND, WRITTEN] {
+    for name in [FIRST, SECOND, FOURTH, WRITTEN] {
         read_and_write_on(&store_of(name));
     }
 }

@@ -8,10 +8,13 @@ mod admit;
 mod apply;
 mod context;
 mod copy;
+mod file;
+mod job;
 mod outcome;
 mod plan;
 mod rates;
 mod reports;
+mod scripts;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -24,8 +27,8 @@ use crate::message::header::IncomingMessage;
 use crate::message::{auto::AutoReplyFacts, catch_parser_panic};
 use crate::model::{Envelope, LiveValue, Recipient};
 use crate::store::{Error, Store, StreamedValue};
-use crate::vacation;
 use crate::wire::smtp::Reply;
+use crate::{filter, vacation};
 use rates::RateLimiters;
 
 /// What a protocol such as LMTP uses to deliver. For each transaction: `admit` for each recipient,
@@ -80,6 +83,7 @@ pub struct Settings {
     /// Whether mail over quota is refused (552 5.2.2) or deferred (452 4.2.2).
     pub quota_is_permanent: bool,
     pub vacation: vacation::Settings,
+    pub filter: Arc<filter::Settings>,
 }
 
 impl Default for Settings {
@@ -88,6 +92,7 @@ impl Default for Settings {
             hostname: "localhost".into(),
             quota_is_permanent: false,
             vacation: vacation::Settings::default(),
+            filter: Arc::default(),
         }
     }
 }
@@ -98,6 +103,8 @@ pub struct Deliverer {
     directory: Directory,
     settings: LiveValue<Settings>,
     rates: Mutex<RateLimiters>,
+    /// The compiled scripts of all accounts.
+    scripts: filter::ScriptCache,
     /// Permits to parse a large message. Parsing takes several times the memory of the message.
     large_parses: Arc<Semaphore>,
 }
@@ -124,7 +131,14 @@ impl Deliverer {
         // More at a time would use more memory and be no faster.
         let parses = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         let large_parses = Arc::new(Semaphore::new(parses));
-        Self { store, directory, settings, rates: Mutex::default(), large_parses }
+        Self {
+            store,
+            directory,
+            settings,
+            rates: Mutex::default(),
+            scripts: filter::ScriptCache::default(),
+            large_parses,
+        }
     }
 }
 
@@ -144,8 +158,8 @@ impl DeliveryService for Deliverer {
         self.store.begin_message()
     }
 
-    /// False if the sender is `<>`. Else true if a response is on and the header does not show a
-    /// list or a machine (RFC 3834 §2), or if a notification of the delivery was asked for.
+    /// False if the sender is `<>`. Else true if a response is on, or a script may answer, and the
+    /// header does not show a list or a machine (RFC 3834 §2), or if a notification of the delivery was asked for.
     fn may_answer(
         &self,
         session: &DeliveryTransaction,
@@ -162,7 +176,13 @@ impl DeliveryService for Deliverer {
         };
         let wants_notification =
             || envelope.recipients.iter().any(|recipient| recipient.notify.success);
-        let may_reply = || session.targets.iter().any(is_response_on) && is_person();
+        let settings = session.settings.clone().unwrap_or_else(|| self.settings.get());
+        let has_script = |target: &ResolvedAddress| {
+            let account = target.account;
+            filter::uses_answers(&self.scripts, &settings.filter, &snapshot, account)
+        };
+        let answers = |target: &ResolvedAddress| is_response_on(target) || has_script(target);
+        let may_reply = || session.targets.iter().any(answers) && is_person();
         envelope.sender.is_some() && (wants_notification() || may_reply())
     }
 

@@ -29,16 +29,23 @@ pub(super) enum FilingResult {
         thread: ThreadId,
         decision: ReplyDecision<ActionId>,
     },
+    /// Scripts discarded the message, or only sent it on.
+    NotStored(ReplyDecision<ActionId>),
+    /// A script refused the message, with this text.
+    Refused(String),
     /// The client repeats an LMTP transaction that was served before. The value is the email that
     /// was filed then; `None` if the message was discarded.
     Again(Option<EmailId>),
 }
 
+/// Returns the reply for a recipient whose delivery is durable.
 pub(super) fn acceptance(filed: &FilingResult) -> Reply {
     let text = match filed {
         FilingResult::New { email, .. } => format!("filed as {email}"),
         FilingResult::Again(Some(email)) => format!("already filed as {email}"),
         FilingResult::Again(None) => "already delivered".into(),
+        FilingResult::NotStored(_) => "delivered".into(),
+        FilingResult::Refused(reason) => return Reply::new(550, [5, 7, 1], reason.clone()),
     };
     Reply::new(250, [2, 0, 0], text)
 }

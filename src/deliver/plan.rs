@@ -10,8 +10,8 @@ use crate::message::rows_of_any;
 use crate::model::{Address, OriginalRecipient, Recipient, ThreadKey, VacationResponse};
 use crate::store::{EncodedMessage, Error};
 use crate::vacation::{
-    DueReply, Input, NoReplyReason, Notice, RateCharge, ReplyDecision, Silence, VacationReply,
-    consider,
+    self, DueReply, Input, NoReplyReason, Notice, RateCharge, ReplyDecision, Silence,
+    VacationReply, consider,
 };
 
 /// A reply that is sent if the commit finds the response and the told row unchanged.
@@ -26,14 +26,23 @@ pub(super) struct PlannedReply {
     pub(super) copy: Option<EncodedMessage>,
 }
 
+/// What answers a message.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Notifier<'a> {
+    /// The response of the account, which is on.
+    Response(&'a VacationResponse),
+    /// The `vacation` action of a script.
+    Script(&'a vacation::Script),
+}
+
 impl Deliverer {
-    /// Decides whether an account whose response is on answers, and composes the reply, which is
-    /// charged to the rate. `junk` says whether the message is filed in Junk.
+    /// Decides whether an account answers, and composes the reply, which is charged to the rate.
+    /// `junk` says whether the message is filed in Junk.
     pub(super) fn plan_reply(
         &self,
         context: &DeliveryContext<'_>,
         (recipient, target): (&Recipient, &ResolvedAddress),
-        response: &VacationResponse,
+        notifier: Notifier<'_>,
         junk: bool,
     ) -> Result<ReplyDecision<Box<PlannedReply>>, Error> {
         let (snapshot, secrets, account) =
@@ -42,7 +51,12 @@ impl Deliverer {
         let (sender, limits) = (context.envelope.sender.as_ref(), &context.settings.vacation.rate);
         let own = self.directory.own_addresses(account)?;
         let known_as = known_as(recipient.original.as_ref(), &own);
-        let notice = Notice::of_response(response, &identity, sender, context.facts(), context.now);
+        let notice = match notifier {
+            Notifier::Response(response) => {
+                Notice::of_response(response, &identity, sender, context.facts(), context.now)
+            }
+            Notifier::Script(script) => Notice::of_script(script),
+        };
         let input = Input {
             now: context.now,
             sender,

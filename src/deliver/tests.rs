@@ -17,6 +17,7 @@ mod admission;
 mod filing;
 mod notices;
 mod returned_reports;
+mod scripts;
 mod vacation;
 
 struct Fixture {

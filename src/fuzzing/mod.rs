@@ -1,6 +1,6 @@
 //! The fuzz bodies: functions that take any bytes and panic if code of a room breaks its contract.
 //!
-//! - A body reads no clock and, apart from the zone data of the machine, does no I/O.
+//! - No result depends on a clock. Apart from the zone data of the machine, a body does no I/O.
 //! - A body is deterministic, apart from the random keys of a new store and the account that all
 //!   inputs of `draft` share: its random numbers come from a hash of the input (`InputRng`).
 //! - The targets in `fuzz/fuzz_targets` (libFuzzer, nightly) only call a body. The ordinary tests
@@ -14,6 +14,7 @@
 
 mod bodies;
 mod emails;
+mod filter_host;
 mod http;
 mod mail;
 mod protocols;
@@ -27,6 +28,7 @@ mod truth;
 
 pub use bodies::{decode, report};
 pub use emails::{draft, structure};
+pub use filter_host::view;
 pub use http::http;
 pub use mail::{message, reply, results, search, sign};
 pub use protocols::{address, command, dot, jmap, lmtp};
@@ -69,6 +71,7 @@ pub const BODIES: &[(&str, FuzzBody)] = &[
     ("sign", sign),
     ("store", store),
     ("structure", structure),
+    ("view", view),
 ];
 
 /// Most bodies ignore the bytes after these (`bounded`): longer inputs find no other errors, and

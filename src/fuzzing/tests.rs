@@ -170,6 +170,7 @@ replays! {
     sign: 100,
     store: 60,
     structure: 200,
+    view: 200,
 }
 
 #[test]
@@ -197,6 +198,7 @@ fn bodies_accept_the_corpus_of_real_mail() {
                     "dot",
                     "mbox",
                     "structure",
+                    "view",
                 ]
                 .contains(name)
             }) {

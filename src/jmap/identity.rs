@@ -2,7 +2,7 @@
 //!
 //! - The service gives an account one identity for each of its addresses, up to a limit. Users can
 //!   create more.
-//! - Each read first brings the given identities up to date with the account (`model::sender`).
+//! - Each call first brings the given identities up to date with the account (`model::sender`).
 //! - A new identity has an address from which the account may send, or `*@domain` if the account
 //!   has the catch-all of the domain.
 

@@ -1,5 +1,6 @@
-//! Jobs: a check, a repair or a backup that an administrator starts, and asks about later. One job
-//! runs at a time, on its own thread. Its result can be fetched until the next job starts.
+//! Jobs: a check, a repair or a backup that an administrator starts, and asks about later; and the
+//! repairs that the service resumes when it starts. One job runs at a time, on its own thread. Its
+//! result can be fetched until the next job starts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -137,8 +138,8 @@ impl Jobs {
         }
     }
 
-    /// Resumes the repairs that an earlier run of the service did not finish. Returns how many
-    /// accounts they concern.
+    /// Resumes the repairs that an earlier run of the service did not finish, in one job. Returns
+    /// how many accounts they concern, even if the job cannot be started.
     ///
     /// # Errors
     /// Those of reading.

@@ -1,8 +1,8 @@
 //! Principal (RFC 9670 §2): the users with whom the caller can share mailboxes.
 //!
 //! - Each account is a principal, with the id of the account.
-//! - A user sees the accounts that have an address in one of the user's own domains, and those that
-//!   share a mailbox with the user. An administrator sees all.
+//! - A user sees the own account, the accounts that have an address in one of the user's domains,
+//!   and those that share a mailbox with the user. An administrator sees all.
 //! - Principals cannot be changed over JMAP. No history is stored: the state is a digest of all
 //!   visible principals.
 
@@ -269,7 +269,7 @@ fn domains(primary: &Address, addresses: &[Address]) -> BTreeSet<String> {
 }
 
 /// Whether the owner of the account `own` may see the account `other`, and so share a mailbox with
-/// it. True if the caller is an administrator; false if `other` does not exist.
+/// it. False if `other` does not exist; otherwise always true for an administrator.
 pub(in crate::jmap) fn may_share_with(
     context: &Context,
     own: AccountId,

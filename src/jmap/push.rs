@@ -35,6 +35,7 @@ const GUEST_TYPES: [DataType; 3] = [DataType::Email, DataType::Thread, DataType:
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObservedAccount {
     pub account: AccountId,
+    /// Whether the client is a guest of this account.
     pub shared: bool,
 }
 
@@ -115,9 +116,9 @@ impl PushState {
         format!("{:x}{}", self.epoch, marks.collect::<String>())
     }
 
-    /// Returns the changes since the last call as a `StateChange`, and moves the marks to the
-    /// newest changes. Changes of types that are not in `types` are skipped for good. `None` if
-    /// there is nothing to report.
+    /// Returns the changes after the marks as a `StateChange`, and moves the marks to the newest
+    /// changes. Changes of types that are not in `types` are skipped for good. `None` if there is
+    /// nothing to report.
     ///
     /// # Errors
     /// Those of reading.
@@ -195,6 +196,7 @@ mod tests {
         let context = context();
         let ann: AccountId = letters(&context, 1).parse().unwrap();
         let store = &context.store;
+        // Malformed texts are refused.
         for text in ["", "x", "1.", "1.a", "1.zz-1", "1.a-", "-1"] {
             assert_eq!(
                 PushState::parse(text, store, &[ObservedAccount::of_owner(ann)]),
@@ -202,7 +204,8 @@ mod tests {
                 "{text}"
             );
         }
-        // A text of another store, or with unknown changes: everything is reported.
+        // After a text of another epoch, or with changes that the store does not have, everything
+        // is reported.
         for text in [
             format!("{:x}.{ann}-ff", store.epoch() ^ 1),
             format!("{:x}.{ann}-ffffff", store.epoch()),

@@ -133,8 +133,8 @@ impl Rights {
     }
 }
 
-/// Whether the rights of all guests in the account, even of others, have been the same since a
-/// change. Always true for the owner.
+/// Whether no share in the account changed after `since`, even with another guest. False also if
+/// that is not known any more. Always true for the owner.
 pub(super) fn same_access_since(
     snapshot: &Snapshot<'_>,
     account: &Account,

@@ -77,7 +77,7 @@ static CONSTANT_PART: LazyLock<[u8; 32]> = LazyLock::new(|| {
     *blake3::hash(session.json().to_string().as_bytes()).as_bytes()
 });
 
-/// Returns the name of the account that logged in, or of the Unix user.
+/// Returns the name of the account that logged in, or of the Unix user; empty if neither is known.
 fn username<'a>(context: &'a Context, accounts: &'a [Account]) -> &'a str {
     match (&context.caller.account, &context.caller.user) {
         (Some(_), _) => accounts.first().map(|account| account.row.name.as_str()),

@@ -1,10 +1,10 @@
 //! `ShareNotification` (RFC 9670 §3): tells users that a mailbox was shared with them, is no longer
 //! shared, or is shared with other rights.
 //!
-//! - A notification is created in the account of each user whose rights changed, after the change
-//!   is durable. If the service stops in between, the notification is lost.
-//! - A user has at most one notification for each mailbox, and at most
-//!   `limits::MAX_SHARE_NOTIFICATIONS` in all.
+//! - A notification is created in the account of each user whose rights changed, except the caller,
+//!   after the change is durable. If the service stops in between, the notification is lost.
+//! - A user has at most one notification for each mailbox: a later change is merged into it. Beyond
+//!   `limits::MAX_SHARE_NOTIFICATIONS` in all, the oldest are deleted.
 
 use std::collections::BTreeSet;
 
@@ -182,7 +182,7 @@ fn unchangeable() -> SetError {
     SetError::Forbidden("share notifications can only be destroyed".into())
 }
 
-/// RFC 9670 §3.6.1. All notifications are before and after a date that is null.
+/// RFC 9670 §3.6.1. A date that is null matches all notifications.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum ShareNotificationCondition {

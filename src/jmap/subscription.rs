@@ -50,8 +50,8 @@ impl PushSubscriptionProperty {
     }
 }
 
-/// How long a subscription lives without being renewed (§7.2), unless it was created with an
-/// expiring token: then it may live as long as the token.
+/// How long a subscription lives without being renewed (§7.2), unless the client logs in with a
+/// token that expires: then it may live as long as the token.
 const MAX_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
 const MAX_URL_BYTES: usize = 2048;
 /// The longest device id, and the longest name of a type.
@@ -331,8 +331,8 @@ fn read_new(
     Ok(one)
 }
 
-/// Updates a subscription. `times` are the present and the latest time of expiry. Returns
-/// `expires` if it differs from what the client sent.
+/// Updates a subscription. `times` are the present time, and the latest time at which it may
+/// expire. Returns `expires` if it differs from what the client sent.
 fn update_one(
     txn: &mut Txn<'_>,
     found: Option<(ObjectId, PushSubscription)>,

@@ -461,6 +461,9 @@ fn mailboxes_are_added_changed_and_removed_by_path() {
     let default_paths = paths();
     assert_eq!(default_paths, ["Archive", "Drafts", "Inbox", "Junk", "Sent", "Trash"]);
     assert_eq!(ask("Mailbox/add", json!({"path": "Work/2026"}))["type"], "notFound");
+    // RFC 8621 §2.
+    let large = ask("Mailbox/add", json!({"path": "Work", "sortOrder": 1u32 << 31}));
+    assert_eq!(large["type"], "invalidArguments");
     ask("Mailbox/add", json!({"path": "Work", "sortOrder": 7}));
     let made = ask("Mailbox/add", json!({"path": "Work/2026"}));
     assert_eq!(

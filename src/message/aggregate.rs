@@ -45,7 +45,8 @@ pub(super) fn evidence(header: &Header<'_>) -> Option<String> {
     found.filter(|_| !is_passed_on(header))
 }
 
-/// Whether the message answers or forwards another one: then a person sent it.
+/// Whether the message answers or forwards another one, so that a person sent it: it refers to
+/// another message, or its subject has something that `base_subject` drops, also a `[list]`.
 fn is_passed_on(header: &Header<'_>) -> bool {
     let subject = header.first("Subject").map(|field| field.decoded()).unwrap_or_default();
     let plain: String = subject.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -23,8 +23,8 @@ pub struct AutoReplyFacts {
     pub list: Option<String>,
     /// A Precedence field with a word of bulk or automatic mail.
     pub precedence: Option<String>,
-    /// A field that asks for no automatic answer, such as X-Auto-Response-Suppress, or one that
-    /// only programs write, such as X-Autoreply.
+    /// A field that asks for no automatic answer, such as X-Auto-Response-Suppress, or by which
+    /// programs mark their mail, such as X-Autoreply.
     pub suppress: Option<String>,
     /// A top-level multipart/report (RFC 6522), or an aggregate report of DMARC or SMTP TLS in
     /// another form.

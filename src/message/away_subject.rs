@@ -1,6 +1,7 @@
 //! Recognises out-of-office replies by their subject, where nothing else marks them.
 //!
-//! Only the beginning of a subject counts, so that people can mention these words in theirs.
+//! A phrase counts only at the beginning of a subject, or anywhere after `AUTO:` at the beginning,
+//! so that people can mention these words in theirs.
 
 use super::header::folded;
 

@@ -5,6 +5,8 @@
 //! - The message is in CRLF lines of ASCII, except that a report that returns an 8-bit original is
 //!   8-bit.
 
+use std::borrow::Cow;
+
 use mail_builder::MessageBuilder;
 use mail_builder::headers::HeaderType;
 use mail_builder::headers::address::Address;
@@ -35,7 +37,7 @@ pub struct Draft {
     pub in_reply_to: Vec<String>,
     pub references: Vec<String>,
     /// Further fields, with ASCII values.
-    pub fields: Vec<(&'static str, &'static str)>,
+    pub fields: Vec<(&'static str, Cow<'static, str>)>,
     pub text: String,
     pub html: Option<String>,
     /// The language of the text and the HTML (RFC 3282).
@@ -66,7 +68,7 @@ pub fn build(draft: &Draft) -> Vec<u8> {
         }
     }
     for (name, value) in &draft.fields {
-        builder = builder.header(*name, Raw::new(*value));
+        builder = builder.header(*name, Raw::new(value.clone()));
     }
     if let Some(language) = draft.language.as_deref().filter(|language| is_tag(language)) {
         builder = builder.header("Content-Language", Raw::new(language.to_owned()));
@@ -243,7 +245,7 @@ mod tests {
             message_id: "1@example.org".into(),
             in_reply_to: vec!["0@example.net".into()],
             references: vec!["a@example.net".into(), "0@example.net".into()],
-            fields: vec![("Auto-Submitted", "auto-replied (vacation)")],
+            fields: vec![("Auto-Submitted", "auto-replied (vacation)".into())],
             text: "Grüße\nAnn".into(),
             ..Draft::default()
         }

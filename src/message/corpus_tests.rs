@@ -50,7 +50,7 @@ const EXPECTED_DIFFERENCES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// In the order of the column of the table.
+/// The fields that the column `list_headers` of the table lists, in its order.
 const LIST: [&str; 7] = [
     "List-Id",
     "List-Help",

@@ -115,6 +115,7 @@ fn is_message(header: &str) -> bool {
     })
 }
 
+/// Breaks lines that are longer than `MAX_LINE_BYTES`.
 fn folded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut column = 0usize;

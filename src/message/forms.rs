@@ -1,8 +1,8 @@
 //! Evaluates header fields in the forms of JMAP (RFC 8621 §4.1.2), and parses the names of the
 //! properties that ask for them (§4.1.3).
 //!
-//! A form is allowed for the fields that the RFC names for it, and for fields that neither RFC 5322
-//! nor RFC 2369 defines.
+//! The form Raw is allowed for every field, any other for the fields that the RFC names for it, and
+//! for fields that neither RFC 5322 nor RFC 2369 defines.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,6 +12,7 @@ use super::parse::{self, Group};
 use super::refs;
 use crate::model::{EmailAddress, SentAt, limits};
 
+/// Longest name of a property.
 const MAX_NAME_BYTES: usize = 998;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,7 +57,8 @@ const URL_FIELDS: [&str; 6] =
     ["List-Help", "List-Unsubscribe", "List-Subscribe", "List-Post", "List-Owner", "List-Archive"];
 const RAW_FIELDS: [&str; 2] = ["Return-Path", "Received"];
 
-/// Whether the grammar of this field requires a value (RFC 5322 §3.6, RFC 2369).
+/// Whether the grammar of this field requires a value (RFC 5322 §3.6, RFC 2369). True also for Bcc,
+/// whose grammar allows none: without a value the field says nothing.
 #[must_use]
 pub fn needs_value(name: &str) -> bool {
     [&ADDRESS_FIELDS[..], &ID_FIELDS, &DATE_FIELDS, &URL_FIELDS]

@@ -3,7 +3,8 @@
 //! - Lines end in CRLF or LF. An empty line ends the header.
 //! - A line that is no field is skipped, also an mbox `From ` line.
 //! - A byte order mark, blank lines and `From ` lines before the header are skipped (`start`).
-//! - Fields are looked for in the first `limits::MAX_HEADER_BYTES`.
+//! - Fields are looked for in the first `limits::MAX_HEADER_BYTES`, and among the first
+//!   `limits::MAX_HEADER_FIELDS` lines, a folded field counted as one.
 
 mod field;
 mod index;

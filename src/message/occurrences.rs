@@ -11,8 +11,8 @@ const BUCKET_BITS: u32 = 10;
 /// Fewer occurrences are not divided.
 const MIN_DIVIDED: usize = 64;
 
-/// Words of a message, each with the hash in the upper half and the position in the lower: one
-/// number sorts faster than a pair.
+/// The occurrences of words in a message, each with the hash of the word in the upper half and the
+/// position in the lower: one number sorts faster than a pair.
 #[derive(Debug)]
 pub(super) struct Occurrences(Vec<u64>);
 
@@ -41,8 +41,8 @@ impl Occurrences {
         words_of(&self.0)
     }
 
-    /// Sorts each bucket that is not in order. Few are not: the words of a bucket are mostly the
-    /// same, and their positions were pushed in order.
+    /// Sorts each bucket that is not in order. Nearly all buckets are: most occurrences in a bucket
+    /// are of one word, and their positions were pushed in order.
     fn sort_buckets(&mut self, ends: &[u32]) {
         for at in 1..self.0.len() {
             let (before, packed) = (self.0.get(at.wrapping_sub(1)), self.0.get(at));

@@ -32,6 +32,22 @@ pub use structure::{Part, Structure};
 pub(super) use value::readable;
 pub use value::{addresses, date, groups, media, text};
 
+/// Decodes the content of a text part by the charset that its Content-Type names. Without a known
+/// one, the text is UTF-8, or else windows-1252.
+#[must_use]
+pub fn charset_text<'t>(label: Option<&str>, bytes: &'t [u8]) -> Cow<'t, str> {
+    match label.and_then(CharsetCodec::of_label) {
+        Some(codec) => codec.decode(bytes).0,
+        None => charset::guessed(bytes).0,
+    }
+}
+
+/// Converts HTML to the text that its reader sees.
+#[must_use]
+pub fn html_text(html: &str) -> String {
+    mail_parser::html_to_text(html)
+}
+
 /// Bytes of text from which a preview is made.
 const PREVIEW_BYTES: usize = 4096;
 /// Bytes of text for a second try, if mark-up left too little.

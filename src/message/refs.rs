@@ -13,6 +13,7 @@ use crate::model::{Secrets, ThreadKey, limits};
 /// - Text outside of `<...>` is skipped. A value without any bracket counts as an id if it is one
 ///   word with an `@`.
 /// - Blanks are removed, except in quotes.
+/// - An id that is longer than `limits::MAX_MESSAGE_ID_BYTES` is skipped.
 #[must_use]
 pub fn message_ids(value: &[u8]) -> Vec<String> {
     let mut found = Ends::new(limits::MAX_FIELD_ADDRESSES);
@@ -75,7 +76,7 @@ fn quoted_id<'t>(text: &'t str, attempts: &mut usize) -> Option<(String, &'t str
             '\\' if is_quoted => id.extend([c].into_iter().chain(chars.next().map(|(_, c)| c))),
             '>' if !is_quoted => return Some((id, text.get(at.saturating_add(1)..)?)),
             '<' if !is_quoted => id.clear(),
-            c if c.is_control() || c.is_whitespace() && !is_quoted => {}
+            c if c.is_control() || (c.is_whitespace() && !is_quoted) => {}
             c => {
                 is_quoted ^= c == '"';
                 id.push(c);

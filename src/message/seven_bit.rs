@@ -1,6 +1,7 @@
 //! Converts a message to seven-bit text for a server without 8BITMIME (RFC 6152 §3, RFC 2045 §6):
 //! bodies of parts that are not ASCII become quoted-printable, in the text before and after the
-//! parts `?` replaces what is not ASCII, and the rest stays as it is.
+//! parts `?` replaces what is not ASCII, and the rest stays as it is. What stands before the header
+//! (`header::start`) is left out.
 //!
 //! A message is not converted if bytes that are not ASCII are in a header (RFC 6532), are signed
 //! (RFC 1847 §2.1), or are in a part with base64 or an unknown encoding; or if its structure is

@@ -5,8 +5,8 @@
 //! - Names of header fields are words, except those that nearly every message has.
 //!
 //! A filter for header fields looks for a part of a value, not for a word; the tokens only tell
-//! which messages need not be read. So every id in angle brackets has a token. If there is no room
-//! for it, the token is the empty text.
+//! which messages need not be read. So every id in angle brackets in the fields of `id_field` has a
+//! token. If there is no room for it, the token is the empty text.
 //!
 //! The address to which an email was delivered is not in the message: the store adds it.
 

@@ -1,8 +1,9 @@
 //! Splits a text into words in the form that search compares, with the place of each.
 //!
 //! - Words are NFKD, case folded, without combining and zero-width marks; Hangul is composed again.
-//! - Runs of ASCII letters and digits take a fast path. Runs with any other character are split by
-//!   the rules of Unicode. Both agree on ASCII, which a test checks.
+//! - A text is first divided into runs of ASCII letters, digits and characters outside ASCII. A run
+//!   of ASCII is one word (the fast path), any other is split by the rules of Unicode. Both agree
+//!   on ASCII, which a test checks.
 //! - Scripts without spaces between words, and Hangul, whose words take particles, give each
 //!   character and each pair of neighbours as a word. A search term of one character is found by
 //!   itself, a longer one by its pairs in a row. No pair reaches across punctuation.

@@ -20,8 +20,8 @@ pub struct Action {
     pub due: UtcMillis,
     /// Dropped if it was not sent by this time.
     pub expires: UtcMillis,
-    /// Attempts after which some recipient still waited. One without an error that settled a
-    /// recipient or converted the message does not count. A retry by hand resets the number.
+    /// Attempts after which some recipient still waited, and which had an error or made no progress
+    /// (`outbox::next_step`). A retry by hand resets the number.
     pub attempts: u32,
     pub last_error: Option<String>,
     /// `None` is the null path `<>`.

@@ -170,7 +170,7 @@ pub fn is_dot_atom(local: &str) -> bool {
 }
 
 fn is_atext(c: char) -> bool {
-    !c.is_ascii() && !c.is_control()
+    (!c.is_ascii() && !c.is_control())
         || c.is_ascii_alphanumeric()
         || "!#$%&'*+-/=?^_`{|}~".contains(c)
 }

@@ -3,8 +3,8 @@
 //!
 //! - The value has the form in which conditions on header fields compare
 //!   (`message::header::folded`): lower case, single spaces.
-//! - A value in an unusual form (not ASCII, folded, repeated, an encoded word, too long) is
-//!   `Unclear`: a caller that needs it parses the header.
+//! - A value in an unusual form (not ASCII, folded, repeated, empty, an encoded word, too long, too
+//!   far down) is `Unclear`: a caller that needs it parses the header.
 
 /// The beginning of the search text; the address follows, or nothing if it is `Unclear`. The space
 /// keeps it apart from other search texts: ids have no space, and addresses none before the `@`.

@@ -25,7 +25,8 @@ pub const HEADER: u16 = 2048;
 /// Delivered-To of the trace prefix, from the delivery by this service (`model::delivered_to`).
 pub const DELIVERED_HERE: u16 = 4096;
 
-/// Bits of a word number within a band. `limits::MAX_INDEXED_WORDS` and the gaps between texts fit.
+/// Bits of a word number within a band. `limits::MAX_INDEXED_WORDS` fit, with the gaps between
+/// texts. If there are thousands of texts, the last words all have the largest number.
 pub const BAND_BITS: u32 = 17;
 
 #[must_use]

@@ -10,12 +10,21 @@ pub const MAX_RECIPIENTS: usize = 1000;
 /// A message with this many Received fields is refused as a loop (RFC 5321 §6.3).
 pub const MAX_RECEIVED_FIELDS: usize = 100;
 pub const MAX_LMTP_COMMANDS: u32 = 100_000;
-/// Without refused recipients who are unknown.
+/// Refusals of unknown recipients do not count.
 pub const MAX_LMTP_ERRORS: u32 = 20;
+pub const MAX_MANAGESIEVE_CONNECTIONS: usize = 200;
+/// Of a client that is logged in (RFC 5804 §1.2 asks for at least half an hour).
+pub const MANAGESIEVE_IDLE_TIMEOUT: Duration = Duration::from_secs(1800);
+/// For the whole login.
+pub const MANAGESIEVE_LOGIN_TIMEOUT: Duration = Duration::from_secs(120);
+/// Refused commands of one ManageSieve session.
+pub const MAX_MANAGESIEVE_ERRORS: u32 = 50;
+/// Of ManageSieve, in all and from one address.
+pub const MAX_FAILED_LOGINS_PER_CONNECTION: u32 = 5;
 /// RFC 5321 §4.5.3.2.7 asks for at least five minutes.
 pub const LMTP_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 pub const LMTP_SESSION_TIMEOUT: Duration = Duration::from_secs(6 * 3600);
-/// By default (SIZE, RFC 1870).
+/// The default of `[limits] message` (SIZE, RFC 1870), and a fixed bound in JMAP.
 pub const MAX_MESSAGE_BYTES: u64 = 50 * 1024 * 1024;
 /// Of an email that is created (RFC 8621 §1.3.1 maxSizeAttachmentsPerEmail). In base64 they leave
 /// room for a text in the largest message.
@@ -34,6 +43,7 @@ pub const MAX_KEYWORDS: usize = 100;
 pub const MAX_MAILBOX_NAME_BYTES: usize = 255;
 /// Of longer lists the first and the last ids take part in threading.
 pub const MAX_THREADING_IDS: usize = 60;
+/// As long as a line (RFC 5322 §2.1.1).
 pub const MAX_MESSAGE_ID_BYTES: usize = 998;
 /// Of a larger header the MIME parser gets the MIME fields only.
 pub const MAX_PARSED_HEADER_BYTES: usize = 1024 * 1024;
@@ -61,6 +71,8 @@ pub const MAX_PREAMBLE_BYTES: usize = 4096;
 /// Lines that look like header fields, in all parts of a message together. After them no more parts
 /// are searched for.
 pub const MAX_PART_FIELDS: usize = 500_000;
+/// Addresses and groups in one field; also ids, URLs or language tags in one field, and the search
+/// tokens of a message that are texts.
 pub const MAX_FIELD_ADDRESSES: usize = 1000;
 /// RFC 8621 §4.1.4.
 pub const MAX_PREVIEW_CHARS: usize = 256;

@@ -106,7 +106,8 @@ pub const COLOR: &str = "color";
 /// Checks the name and value of an attribute.
 ///
 /// - A name is a lower-case letter, followed by lower-case letters, digits, `.`, `-` and `_`.
-/// - A value is a text of one line.
+/// - A value has no control characters, and is not empty.
+/// - Both have a limit (`limits::MAX_ATTRIBUTE_NAME_BYTES`, `limits::MAX_ATTRIBUTE_VALUE_BYTES`).
 /// - The value of `color` is `#` and six hexadecimal digits.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! The secret keys with which a store hashes message ids, senders, words and email ids.
+//! The secret keys with which a store hashes message ids, subjects, senders, words and email ids.
 //!
 //! Strangers choose what is hashed. Without the keys they cannot provoke collisions.
 

@@ -33,7 +33,7 @@ pub enum IdentityChange {
     Rename(ObjectId, String),
     /// Makes an edited identity whose address is gone the owner's.
     Release(ObjectId),
-    /// Destroys an identity whose address is gone.
+    /// Destroys an unedited identity whose address is gone.
     Drop(ObjectId),
 }
 

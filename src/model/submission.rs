@@ -23,7 +23,7 @@ pub struct EmailSubmission {
     pub rcpt_to: Vec<SubmissionRecipient>,
     pub send_at: UtcMillis,
     pub undo: UndoStatus,
-    /// When `undo` became final or canceled.
+    /// When no recipient waited any more, or when the submission was canceled.
     pub ended: Option<UtcMillis>,
     pub action: Option<ActionId>,
     /// Delivery status notifications that came back.
@@ -133,7 +133,7 @@ impl EmailSubmission {
 
     /// Updates the delivery status from a report that arrived as `email` (RFC 8621 §7). The caller
     /// has checked the report with `matches_report`. A recipient to whom this server still has to
-    /// send keeps `delivered` and `smtp_reply`.
+    /// send keeps `delivered` and `smtp_reply`. A canceled submission is not changed.
     pub fn apply_report(&mut self, report: &ReturnedReport, email: EmailId) {
         if self.undo == UndoStatus::Canceled {
             return;

@@ -58,8 +58,9 @@ pub use crate::wire::http::Network;
 use crate::account::{Directory, Logins};
 use crate::jmap::{Budget, Context, DeliverFn, Jobs, SubscriptionTimes, UploadRates};
 use crate::model::{LiveValue, RelayTrouble, limits};
+use crate::net::passwords::PasswordChecks;
 use crate::net::stop::StopSignal;
-use crate::store::{Error, Store};
+use crate::store::Store;
 use crate::vacation;
 use crate::wire::jmap::json;
 use crate::wire::jmap::session::path;
@@ -101,8 +102,7 @@ pub struct Backend {
     /// Why nothing is sent, while the relay has failed.
     pub relay: LiveValue<Option<RelayTrouble>>,
     logins: Logins,
-    /// Bounds the passwords that are hashed at a time.
-    hashing: Arc<Semaphore>,
+    passwords: PasswordChecks,
     turns: Turns,
     /// The bytes of requests that are being read and answered.
     request_bytes: InFlight,
@@ -147,8 +147,8 @@ impl ByteSemaphore {
     }
 }
 
-/// JMAP requests that are worked on at a time. With one for each core, a core would be idle while a
-/// request waits for the disk, and until the next one has begun.
+/// How many JMAP requests are worked on at a time, for each core. With 1, a core would be idle
+/// while a request waits for the disk, and until the next one has begun.
 const TURNS_PER_CORE: usize = 2;
 const KIB: usize = 1024;
 /// With the copies that storing makes.
@@ -157,20 +157,20 @@ const MAX_OUTGOING_KIB: u32 = 128 * 1024;
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Backend {
-    /// # Errors
-    /// The random generator of the machine fails.
+    #[must_use]
     pub fn new(
         store: Store,
         directory: Directory,
         deliver: Arc<DeliverFn>,
         settings: LiveValue<ControlSettings>,
         http: LiveValue<HttpSettings>,
+        logins: Logins,
         stop: StopSignal,
-    ) -> Result<Self, Error> {
-        let logins = Logins::new(directory.clone(), Arc::clone(store.clock()))?;
+    ) -> Self {
+        let passwords = PasswordChecks::new(logins.clone());
         let hub = Hub::new(&store);
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        Ok(Self {
+        Self {
             store,
             directory,
             deliver,
@@ -180,7 +180,7 @@ impl Backend {
             subscription_times: SubscriptionTimes::default(),
             relay: LiveValue::default(),
             logins,
-            hashing: Arc::new(Semaphore::new(cores.div_ceil(2))),
+            passwords,
             turns: Turns::new(TURNS_PER_CORE * cores),
             request_bytes: InFlight::default(),
             upload_bytes: InFlight::default(),
@@ -193,7 +193,13 @@ impl Backend {
             streams: ConcurrencyLimit::new(limits::MAX_EVENT_STREAMS),
             hub,
             stop,
-        })
+        }
+    }
+
+    /// Returns the checks of passwords, which other listeners share.
+    #[must_use]
+    pub fn passwords(&self) -> PasswordChecks {
+        self.passwords.clone()
     }
 
     /// Whether the caller's password or token is still valid. Always true on the control socket,

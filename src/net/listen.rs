@@ -1,6 +1,7 @@
 //! Listeners: `unix:PATH`, `tcp:HOST:PORT`, and sockets that systemd passes (`fd:NAME`).
 //!
-//! - A Unix socket is removed when its listener is dropped, or when its permissions cannot be set.
+//! - A Unix socket that the service created is removed when its listener is dropped, or when its
+//!   permissions cannot be set.
 //! - A failing accept(2) never ends a listener.
 
 use std::fmt;

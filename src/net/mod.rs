@@ -8,6 +8,8 @@ pub mod collect;
 pub mod http;
 pub mod listen;
 pub mod lmtp;
+pub mod managesieve;
+pub mod passwords;
 pub mod push;
 mod receive;
 pub mod reports;

@@ -110,7 +110,6 @@ pub fn compose_failed(
 
 /// Reports to the envelope sender that a script refuses a message that was accepted (RFC 5429 §2.1,
 /// `ereject`). NOTIFY has no influence.
-#[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 #[must_use]
 pub fn compose_rejected(
     envelope: &Envelope,

@@ -57,7 +57,8 @@ pub fn rules(kind: ActionKind) -> Rules {
 pub struct ReplyAction {
     /// The envelope sender of the answered message.
     pub recipient: Address,
-    pub email: EmailId,
+    /// `None` if the answered message was not stored.
+    pub email: Option<EmailId>,
     pub told: Option<ToldKey>,
     /// The reply expires then, or at the end of its lifetime if that is earlier.
     pub until: Option<UtcMillis>,
@@ -171,12 +172,11 @@ impl ReplyAction {
             now,
         );
         let expires = self.until.map_or(action.expires, |until| until.min(action.expires));
-        let action = Action { email: Some(self.email), told: self.told, expires, ..action };
+        let action = Action { email: self.email, told: self.told, expires, ..action };
         NewAction { action, bytes: self.message }
     }
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 impl RedirectAction {
     /// Until the action is sent or given up, the same message from the same sender to the same
     /// recipients is not queued again.

@@ -178,7 +178,6 @@ pub fn compose_notification(draft: MdnDraft, reporter: &Reporter<'_>) -> Vec<u8>
 /// Composes the notification that Sieve's `reject` sends if the message was accepted before (RFC
 /// 5429 §2.2); `None` if there is no envelope sender. `own` is the address by which the sender knew
 /// the recipient.
-#[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 #[must_use]
 pub fn compose_rejection(
     envelope: &Envelope,

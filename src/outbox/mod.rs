@@ -29,9 +29,9 @@ mod schedule;
 pub mod submission;
 
 pub use destination::{Destinations, SendPermission, Trouble};
-pub use kind::{NewAction, ReceiptAction, ReplyAction, rules};
 #[cfg(test)]
-pub use kind::{NoticeAction, RedirectAction, SubmissionAction};
+pub use kind::SubmissionAction;
+pub use kind::{NewAction, NoticeAction, ReceiptAction, RedirectAction, ReplyAction, rules};
 pub use refusal::{RelayAnswer, SmtpStage, classify};
 pub use report::{Reporter, address_with_type};
 #[cfg(test)]

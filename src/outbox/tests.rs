@@ -22,7 +22,7 @@ fn action(kind: ActionKind, recipients: &[&str]) -> Action {
     let queued = match kind {
         ActionKind::Reply => ReplyAction {
             recipient: recipients[0].clone(),
-            email: EmailId(1),
+            email: Some(EmailId(1)),
             told: Some(ToldKey([1; 32])),
             until: None,
             message_id,

@@ -7,9 +7,9 @@
 //!    those below it, up to the first whose `by` is no configured authserv-id. Postfix writes `from
 //!    HELO (name [address]) by ...`, and replaces blanks and parentheses in HELO.
 //!
-//! An internal address (loopback, private, link-local) means that the message passed a filter or
-//! relay of the site: the next source is used. A message of a local program (`sendmail`) has no
-//! client.
+//! An internal address (loopback, private, link-local, unspecified or multicast) means that the
+//! message passed a filter or relay of the site: the next source is used. A message of a local
+//! program (`sendmail`) has no client.
 
 use std::net::IpAddr;
 

@@ -31,7 +31,7 @@ pub struct Settings {
 }
 
 /// Returns why the envelope sender is forged according to the results of trusted servers. `None` if
-/// it is not, without an envelope sender, and with `Policy::Off`.
+/// it is not, if there is no envelope sender or no trusted server, and with `Policy::Off`.
 #[must_use]
 pub fn forgery_reason(
     header: &Header<'_>,
@@ -46,8 +46,9 @@ pub fn forgery_reason(
 }
 
 /// Returns why the envelope sender counts as forged, or `None` if it does not, if there is none, or
-/// with `Policy::Off`. If trusted servers say nothing about SPF, DKIM or DMARC, the verifier asks
-/// name servers, for at most `VerifySettings::timeout`.
+/// with `Policy::Off`. If trusted servers say nothing about SPF, DKIM or DMARC,
+/// `Settings::verifier`, if there is one, asks name servers, for at most `VerifySettings::timeout`.
+/// Without a verifier, does the same as `forgery_reason`.
 pub async fn examine(
     header: &Header<'_>,
     envelope: &Envelope,

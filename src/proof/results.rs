@@ -84,7 +84,7 @@ pub(super) fn trusted_results(header: &Header<'_>, ids: &[String]) -> Vec<Method
     results
 }
 
-/// Whether the raw value of a field begins with this word, after blanks and line ends.
+/// Whether this is the first word in the raw value of a field, after blanks and line ends.
 fn begins_with(value: &[u8], word: &str) -> bool {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     let start = value
@@ -260,8 +260,8 @@ impl<'a> ResultsParser<'a> {
     }
 
     /// Parses `value` and `pvalue`: a quoted string, which a domain may follow, or everything up to
-    /// a blank, a comment or a semicolon. An unclosed quoted string gives `None`, and takes the
-    /// rest.
+    /// a blank, a comment, a quoted string or a semicolon. An unclosed quoted string gives `None`,
+    /// and takes the rest.
     fn value(&mut self) -> Option<String> {
         let mut value = String::new();
         if self.eat('"') {

@@ -5,8 +5,9 @@
 //!   zone.
 //! - Each signed field is signed once more than it occurs: adding a second From or a Subject breaks
 //!   the signature (RFC 6376 §5.4.1, §8.15).
-//! - Not signed are the fields that servers on the way change (Received, Return-Path), and the
-//!   length of the body, which would let others append to it (§8.2).
+//! - Only `SIGNED_FIELDS` are signed: not those that servers on the way change (Received,
+//!   Return-Path).
+//! - The length of the body is not signed: it would let others append to the body (§8.2).
 //! - Both canonicalisations are relaxed.
 
 use std::collections::BTreeMap;

@@ -44,7 +44,8 @@ use crate::message::header::Header;
 use crate::model::{Address, limits};
 use keys::KeyRecords;
 
-/// The timeout divided by this is the time for SPF and, in parallel, for each DKIM key.
+/// The timeout divided by this is the time for SPF and, in parallel, for each DKIM key. The
+/// signatures are then verified within as much time, without name servers.
 const SPF_TIME_DIVISOR: u32 = 2;
 /// The timeout divided by this is the time for DMARC, and as much again for ARC after it.
 const DMARC_TIME_DIVISOR: u32 = 4;
@@ -313,18 +314,18 @@ fn dkim_result(output: &DkimOutput<'_>) -> MethodResult {
     }
 }
 
-/// Whether a header is too large, or has too many signatures, to be verified.
+/// Whether a header is too large to be verified, has too many signatures, or one that is longer than
+/// `limits::MAX_SIGNATURE_BYTES`.
 fn exceeds_limits(header: &Header<'_>) -> bool {
     let (mut field_count, mut signatures) = (0usize, 0usize);
     for field in header.fields() {
         field_count += 1;
         if ["DKIM-Signature", "ARC-Seal", "ARC-Message-Signature"].iter().any(|name| field.is(name))
         {
-            signatures += if field.value.len() > limits::MAX_SIGNATURE_BYTES {
-                limits::MAX_SIGNATURES
-            } else {
-                1
-            };
+            signatures += 1;
+            if field.value.len() > limits::MAX_SIGNATURE_BYTES {
+                return true;
+            }
         }
         if field_count > limits::MAX_VERIFIED_FIELDS || signatures > limits::MAX_SIGNATURES {
             return true;

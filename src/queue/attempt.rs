@@ -340,8 +340,8 @@ impl AttemptContext {
 
     /// Ends an attempt because the relay cannot be reached or refuses everything, and returns
     /// `RelayDown`. An expired action is given up. Otherwise an urgent action whose row has no
-    /// error gets this one, so that its owner sees it; if that does not become durable, the result
-    /// is `Unrecorded`.
+    /// error gets this one, so that its owner sees it. If the store accepts that commit but it does
+    /// not become durable, the result is `Unrecorded`.
     async fn relay_down(
         &self,
         account: AccountId,

@@ -46,8 +46,8 @@ pub enum Protocol {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tls {
     None,
-    /// STARTTLS with any certificate if the relay offers it, else no TLS. If the handshake fails,
-    /// nothing is sent.
+    /// STARTTLS with any certificate if the relay offers and accepts it, else no TLS. If the
+    /// handshake fails, nothing is sent.
     Opportunistic,
     /// STARTTLS with a valid certificate. Without it, nothing is sent.
     Required,

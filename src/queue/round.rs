@@ -30,8 +30,10 @@ use crate::model::{AccountId, ActionId, LiveValue, MonotonicMillis, RelayTrouble
 use crate::outbox::{Destinations, SendPermission, Trouble};
 use crate::store::{Digest, Store, WakeCondition, Wakeup};
 
-/// How many wake-ups are read at once. At most twice as many are ready.
+/// How many wake-ups are read at once, besides those in the window. At most twice as many are
+/// ready, apart from interrupted attempts at the start and from wake-ups that return to `ready`.
 const WAKEUPS_PER_READ: usize = 256;
+/// The longest sleep of the worker, and the time between two sweeps.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
 
 pub(super) struct Scheduler {
@@ -45,7 +47,8 @@ pub(super) struct Scheduler {
     busy_lanes: HashSet<Digest>,
     /// Due wake-ups, in the order in which they are tried.
     ready: VecDeque<Wakeup>,
-    /// Wake-ups that are left alone until a time, after an attempt that could not be made.
+    /// Wake-ups that are left alone until a time, after an attempt that could not be made or
+    /// recorded, or a new due time that could not be stored.
     resting: HashMap<ActionKey, (MonotonicMillis, Wakeup)>,
     /// The actions that are ready, resting, under way, or waiting for earlier mail.
     in_window: HashSet<ActionKey>,

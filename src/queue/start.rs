@@ -96,7 +96,7 @@ fn find_new_mark(store: &Store) -> Result<Option<QueueMark>, Error> {
     let audit = match snapshot.audit_queue(&repaired) {
         Ok(audit) => audit,
         Err(error @ Error::Io(_)) => return Err(error),
-        // A queue that cannot be read is held.
+        // A queue that cannot be read is held, and counts as not empty below.
         Err(error) => crate::store::QueueAudit { problems: vec![error.to_string()], actions: 1 },
     };
     let epoch = store.epoch();

@@ -74,7 +74,7 @@ fn told_key(to: &str) -> ToldKey {
 fn reply(to: &str, now: UtcMillis) -> NewAction {
     let reply = ReplyAction {
         recipient: at_example_net(to),
-        email: EmailId(1),
+        email: Some(EmailId(1)),
         told: Some(told_key(to)),
         until: None,
         message_id: format!("{to}@example.org"),

@@ -52,8 +52,8 @@ pub enum Error {
         key: String,
         what: String,
     },
-    /// A write failed, and the state of the disk is unknown. The store takes no writes until it is
-    /// opened again.
+    /// A write failed, and the state of the disk is unknown; or the committer panicked. The store
+    /// takes no writes until it is opened again.
     #[error("the store takes no more writes since an earlier one failed: {0}; restart the service")]
     Poisoned(String),
     #[error("{0}")]

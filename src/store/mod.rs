@@ -5,7 +5,7 @@
 //!   batch. The `Ticket` is ready when the committer has written it.
 //! - Nothing is visible before it is durable. A `Snapshot` is one consistent state.
 //! - After a failed write, the store refuses writes until it is opened again, except if the disk
-//!   was full.
+//!   was full or the engine was away (`Error::Away`).
 
 mod account;
 pub mod backup;
@@ -71,6 +71,7 @@ pub struct Options {
     pub cache_bytes: usize,
     /// Bytes of one table's memtable before all tables are flushed.
     pub memtable_bytes: usize,
+    /// Bytes of the memtables of all tables before the engine flushes.
     pub total_memtable_bytes: usize,
     /// Bytes of rows in the journal before all tables are flushed.
     pub log_bytes: u64,
@@ -78,6 +79,7 @@ pub struct Options {
     pub segment_bytes: u64,
     /// Messages of at least this many bytes are stored in segments, shorter ones in their rows.
     pub min_segment_value: usize,
+    /// The most flushes and compactions that the engine runs at once.
     pub jobs: u32,
     /// How long the committer waits for more commits when several callers write at once.
     pub hold: Duration,

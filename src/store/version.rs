@@ -20,11 +20,7 @@ use crate::model::{AccountId, Secrets};
 /// - Format 2: newer versions of some rows, which those programs take for damage.
 /// - Format 3: messages in segments.
 /// - Format 4: rows in the journal.
-<<<<<<< HEAD
 /// - Format 5: Sieve scripts, and the keys for SCRAM in the rows of accounts.
-=======
-/// - Format 5: Sieve scripts.
->>>>>>> sieve-host
 const FORMAT: u8 = 5;
 /// The length of the epoch (8 bytes) and the secrets (32 + 32 + 16 + 16).
 const RANDOM_BYTES: usize = 104;

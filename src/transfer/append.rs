@@ -1,8 +1,9 @@
 //! Files a message of an import.
 //!
-//! - Filing the same message again adds nothing, also concurrently. Two messages are the same if
-//!   they have the same bytes and the same date of receipt, or if an export wrote one from the
-//!   email that has the other (`AppendRequest::known_as`) and the bytes are the same.
+//! - Filing the same message again adds nothing, also concurrently. A message is that of an email
+//!   if the bytes are the same and the email has the same date of receipt, or one up to
+//!   `MAX_ID_SHIFT_MS` later; or if an export wrote the message from the email
+//!   (`AppendRequest::known_as`) and the bytes are the same.
 //! - Whether a message is there is looked up in `blob_refs` under the account's lock, and not
 //!   recorded anywhere else: a message that the owner has destroyed is filed again by another
 //!   import.
@@ -163,6 +164,7 @@ fn find(
         first,
         UtcMillis(first.0.saturating_add(MAX_ID_SHIFT_MS)),
     )? {
+        // An email with a trace prefix is larger than its blob.
         let Some(email) = snapshot.email(account, id)?.filter(|email| email.size == size) else {
             continue;
         };

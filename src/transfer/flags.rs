@@ -233,6 +233,7 @@ mod tests {
         let many: BTreeSet<String> = (0..40).map(|number| format!("k{number:02}")).collect();
         letters.assign(&many);
         assert!(!letters.cover(&many) && letters.cover(&set("k00 $answered")));
+        // The letter `b` stays unused.
         assert_eq!(letters.write().lines().count(), MAX_LETTERS - 1);
     }
 

@@ -162,7 +162,7 @@ fn escape(name: &str, mark: char, first: bool, special: impl Fn(char) -> bool) -
             Ok(byte) if byte.is_ascii() && (special(c) || (first && at == 0)) => {
                 out.push_str(&format!("{mark}{byte:02x}"));
             }
-            // Two digits are not enough for control characters beyond ASCII.
+            // A control character that is not special, or for which two digits are not enough.
             _ if c.is_control() => out.push('_'),
             _ => out.push(c),
         }

@@ -35,6 +35,7 @@ fn store() -> (Store, MailboxUid, MailboxUid) {
     (store, uids.0, uids.1)
 }
 
+/// Returns an account that may have three emails.
 fn row() -> AccountRow {
     AccountRow {
         quota_emails: Some(3),

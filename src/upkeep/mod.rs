@@ -8,7 +8,8 @@
 //! - After each step the upkeep thread rests for several times as long as the step took. Before the
 //!   next step it waits, up to a bound, while other threads write. The thread has normal priority,
 //!   because it holds accounts' locks for which others wait.
-//! - If a step of an account fails, the account's other tasks are left to the next round.
+//! - If a step of an account fails, the account's other tasks are left to the next round. If the
+//!   disk is full, or the store takes no writes, the round ends.
 
 mod run;
 mod steps;
@@ -37,7 +38,8 @@ pub struct Settings {
     pub history: Duration,
     /// How long a listing that was made on demand is maintained after its last use.
     pub unused_listings: Duration,
-    /// How long it is remembered who got a reply, after the vacation response is off or over.
+    /// How long after a reply it is remembered who got it, once the vacation response is off or
+    /// over.
     pub told_rows: Duration,
     /// How long a Message-ID leads to its thread after it was last seen.
     pub thread_refs: Duration,
@@ -45,7 +47,7 @@ pub struct Settings {
     pub unreferenced_messages: Duration,
     /// How long an upload is kept from which no object was created.
     pub unused_uploads: Duration,
-    /// How long a submission is kept after it became final.
+    /// How long a submission is kept after it ended (`EmailSubmission::ended`).
     pub final_submissions: Duration,
     /// The time from the start of one round to the start of the next.
     pub interval: Duration,

@@ -99,7 +99,8 @@ impl UpkeepWaker {
         !requests.stop
     }
 
-    /// Waits for a request, and returns the most urgent one. After `time` a round is due.
+    /// Waits for a request. Of several, a stop is returned first, then a round, urgent work, and
+    /// clearing. After `time` a round is due.
     fn wait(&self, time: Duration) -> UpkeepCommand {
         let mut requests = self.requests.lock();
         let watch = Stopwatch::start();

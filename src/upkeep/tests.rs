@@ -278,6 +278,7 @@ fn failure_in_one_account_does_not_stop_others_but_a_full_disk_ends_the_round() 
     fixture.deliver_and_destroy(1, 2);
     fixture.deliver_and_destroy(2, 2);
     fixture.clock.advance(fixture.settings.get().destroyed_emails);
+    // A row of the first account that cannot be decoded makes its upkeep fail.
     let (key, _) = fixture.engine.inner().rows(Table::EmailMetadata).remove(0);
     let puts = vec![Put { table: Table::EmailMetadata, key, value: Some(vec![1, 2, 3]) }];
     fixture.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
@@ -358,6 +359,7 @@ fn requested_listing_is_made_before_the_next_round() {
     fixture.assert_sound();
 }
 
+/// See `Engine::has_remains` for what remains.
 #[test]
 fn remains_of_deleted_rows_are_cleared_after_a_change_until_there_are_none() {
     let engine = Arc::new(CountingEngine::default());
@@ -383,7 +385,7 @@ fn remains_of_deleted_rows_are_cleared_after_a_change_until_there_are_none() {
     running.stop();
 }
 
-/// Remains of deleted rows do not wait until all urgent work is done.
+/// Remains of deleted rows (`Engine::has_remains`) do not wait until all urgent work is done.
 #[test]
 fn remains_are_cleared_between_the_steps_of_urgent_work() {
     let engine = Arc::new(CountingEngine::default());

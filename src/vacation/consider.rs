@@ -5,7 +5,7 @@ use super::decide::{AccountLookup, Addressee, Input, ReplyDecision, decide};
 use super::reply::{VacationReply, reply};
 use crate::model::{Address, ToldKey, ToldLifetime};
 
-/// A reply that is to be sent. Once it is queued, the caller stores `told` for `memory`, so that
+/// A reply that is to be sent. The commit that queues it also stores `told` for `memory`, so that
 /// the sender is not answered again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueReply {

@@ -2,8 +2,8 @@
 //!
 //! - The rules are checked in a fixed order, and the first that applies is recorded. Whether the
 //!   owner knows the sender is looked up last, because it is expensive.
-//! - The rate is not checked here. The caller of `consider` does so afterwards, because a
-//!   check counts as a reply.
+//! - How many replies may be sent in a time is not checked here but when a message is delivered,
+//!   after the reply is composed, because that check counts as a reply.
 
 use super::notice::Notice;
 use super::own_id::is_own_id;

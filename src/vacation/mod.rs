@@ -21,9 +21,7 @@ mod window;
 
 pub use consider::{DueReply, consider};
 pub use decide::{AccountLookup, Input, ReplyDecision, Settings, Silence};
-pub use notice::{Fcc, Notice};
-#[cfg(test)]
-pub use notice::{Period, ScriptArguments};
+pub use notice::{Fcc, Notice, Period, Script, ScriptArguments};
 pub use own_id::is_own_id;
 pub use rate::{RateCharge, RateLimiter, RateLimits};
 pub use reason::NoReplyReason;
@@ -32,7 +30,7 @@ pub use report::{AbsenceReport, Arrival, Correspondent, Topic};
 pub use sender::plain_in_domain;
 pub use told::{Handle, told_key};
 #[cfg(any(test, feature = "internals"))]
-pub use {decide::decide, notice::Script, reply::reply};
+pub use {decide::decide, reply::reply};
 
 #[cfg(test)]
 mod corpus_tests;

@@ -89,8 +89,8 @@ pub struct Script {
     pub mime: bool,
     pub reason: String,
     pub fcc: Option<Fcc>,
-    /// These arguments as written, before variables are expanded. Without a handle, two actions
-    /// with the same ones and the same `mime` are the same (RFC 5230 §4.2).
+    /// `from`, `subject` and `reason` as written, before variables are expanded. Two actions
+    /// without a handle are the same if these and `mime` are equal (RFC 5230 §4.2).
     pub unexpanded: ScriptArguments,
 }
 
@@ -101,7 +101,6 @@ pub struct ScriptArguments {
     pub reason: String,
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Period {
     #[default]
@@ -138,7 +137,8 @@ impl<'a> Notice<'a> {
         let ReplyText { language, subject, text, html } =
             reply_text(response, circle, &facts.languages);
         let CurrentAbsence { since, until } = absence.clone().unwrap_or_default();
-        // Only with recurring days is a sender who was told in an earlier absence told again.
+        // With recurring days, one generation of the response has several absences, and a sender is
+        // told again in each. Without them, it has one.
         let since = since.filter(|_| !response.days.is_empty());
         Self {
             handle: Handle::Response,
@@ -160,10 +160,6 @@ impl<'a> Notice<'a> {
         }
     }
 
-    #[cfg_attr(
-        not(any(test, feature = "internals")),
-        expect(dead_code, reason = "filtering by Sieve will use it")
-    )]
     #[must_use]
     pub fn of_script(script: &'a Script) -> Self {
         let handle = script

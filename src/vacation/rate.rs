@@ -12,7 +12,8 @@ use crate::model::address::fold_domain;
 use crate::model::{AccountId, MonotonicMillis};
 
 const HALF_HOUR: u64 = 30 * 60 * 1000;
-/// When more keys than this have a count in the current half hour, all counts are forgotten.
+/// When more keys than this have a count in the current half hour, the next charge in this half
+/// hour forgets all counts.
 const MAX_TRACKED_KEYS: usize = 100_000;
 
 #[derive(Debug, Default)]
@@ -87,8 +88,8 @@ impl RateLimiter {
         Ok(RateCharge { slot, keys })
     }
 
-    /// Takes back the count of a reply that is not sent after all, at most once for each charge.
-    /// Has no effect if the count was forgotten.
+    /// Takes back the count of a reply that is not sent after all. The caller does this once for a
+    /// charge at most. Has no effect when the half hour after that of the charge is over.
     pub fn refund(&mut self, charge: &RateCharge) {
         let counts = match self.slot.saturating_sub(charge.slot) {
             0 => &mut self.current,

@@ -30,26 +30,28 @@ reasons! {
     NullSender = "null-sender",
     /// The envelope sender is not a deliverable address.
     BadSender = "bad-sender",
-    /// The envelope sender is an address of the account, or is listed in the response (RFC 5230
-    /// §4.6).
+    /// The envelope sender, or an address within its tags, is an address of the account, or is one
+    /// of `Notice::addresses` (RFC 5230 §4.6).
     OwnAddress = "own-address",
     /// The envelope sender is a robot, a list or a bounce address (RFC 5230 §4.6).
     SystemSender = "system-sender",
-    /// Auto-Submitted says that a program sent it (RFC 3834 §5), or the subject is that of an
-    /// out-of-office reply.
+    /// Auto-Submitted says that a program sent it (RFC 3834 §5), or it answers another message and
+    /// has the subject of an out-of-office reply.
     AutoSubmitted = "auto-submitted",
-    /// The message has a field of a mailing list (RFC 2369, RFC 2919; RFC 5230 §4.6).
+    /// The message has a field of a mailing list (RFC 2369, RFC 2919; RFC 5230 §4.6), or an X-Loop
+    /// that is not empty.
     List = "list",
-    /// Precedence says that the message is bulk mail (RFC 3834 §2).
+    /// Precedence says that the message is bulk or automatic mail (RFC 3834 §2).
     Precedence = "precedence",
     /// A field asks for no automatic answer, such as X-Auto-Response-Suppress, or is one that only
     /// programs write; or the header cannot be read.
     SuppressAsked = "suppress-asked",
-    /// The message is a report, such as a bounce or a receipt (RFC 6522).
+    /// The message is a report, such as a bounce or a receipt (RFC 6522), or one of DMARC or SMTP
+    /// TLS.
     Report = "report",
     /// The message is an answer to a reply of this responder.
     OurOwnReply = "our-own-reply",
-    /// A spam filter marked the message, or it was filed in Junk.
+    /// A spam filter marked the message (`Settings::trust_spam_fields`), or it was filed in Junk.
     Spam = "spam",
     /// SPF, DKIM or DMARC say that the envelope sender is likely forged (RFC 8601).
     Unauthenticated = "unauthenticated",
@@ -61,6 +63,8 @@ reasons! {
     NotInAudience = "not-in-audience",
     /// The sender got a reply already, and is remembered (`ToldLifetime`; RFC 5230 §4.2).
     AlreadyTold = "already-told",
+    /// A Sieve script refused the message, or stored it nowhere.
+    Script = "script",
     /// A limit of replies per hour is reached (`RateLimits`).
     RateLimit = "rate-limit",
 }

@@ -76,9 +76,9 @@ pub fn reply(
         in_reply_to: usable_message_id(facts).cloned().into_iter().collect(),
         references: references(facts),
         fields: vec![
-            ("Auto-Submitted", "auto-replied (vacation)"),
-            ("X-Auto-Response-Suppress", "All"),
-            ("Precedence", "bulk"),
+            ("Auto-Submitted", "auto-replied (vacation)".into()),
+            ("X-Auto-Response-Suppress", "All".into()),
+            ("Precedence", "bulk".into()),
         ],
         language: notice.language.map(str::to_owned),
         text,
@@ -122,7 +122,8 @@ fn own_address(input: &Input<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAd
     EmailAddress { name: identity.name.clone(), email: address.to_string() }
 }
 
-/// The sender's name in the From field, if From has the sender's address.
+/// The sender's name in the From field, if From has the sender's address, with its tags or without
+/// (`plain_in_domain`).
 fn name_of(sender: &Address, facts: &AutoReplyFacts) -> Option<String> {
     let forms = [sender.folded(), plain_in_domain(sender)];
     let is_sender = |person: &&EmailAddress| {

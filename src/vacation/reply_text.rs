@@ -66,8 +66,8 @@ pub(super) fn reply_text<'a>(
     });
     let texts: Vec<(Option<Circle>, ReplyText<'_>)> =
         std::iter::once((None, own)).chain(variants).collect();
-    let has_own_text = texts.iter().any(|(for_circle, _)| *for_circle == Some(circle));
-    let wanted_circle = if has_own_text { Some(circle) } else { None };
+    let has_text_for_circle = texts.iter().any(|(for_circle, _)| *for_circle == Some(circle));
+    let wanted_circle = if has_text_for_circle { Some(circle) } else { None };
     let candidates: Vec<ReplyText<'_>> = texts
         .into_iter()
         .filter(|(for_circle, _)| *for_circle == wanted_circle)

@@ -57,6 +57,7 @@ pub struct Correspondent {
 pub struct Topic {
     /// `None` for all messages of the correspondent that are destroyed: their threads are unknown.
     pub thread: Option<ThreadId>,
+    /// The subject of the newest email.
     pub subject: String,
     /// The newest first.
     pub emails: Vec<EmailId>,
@@ -236,7 +237,10 @@ impl AbsenceReport {
                 "away.{id}@{}",
                 crate::model::address::fold_domain(identity.primary.domain())
             ),
-            fields: vec![("Auto-Submitted", "auto-generated"), ("X-Auto-Response-Suppress", "All")],
+            fields: vec![
+                ("Auto-Submitted", "auto-generated".into()),
+                ("X-Auto-Response-Suppress", "All".into()),
+            ],
             text: self.text(zone),
             html: Some(self.html(zone)),
             ..Draft::default()

@@ -3,7 +3,7 @@
 use crate::model::Address;
 use crate::model::address::fold_domain;
 
-/// How many nested tags are removed.
+/// The most nested tags that are removed from an address.
 const MAX_NESTED_TAGS: usize = 4;
 
 /// Returns a text that is equal for two addresses of the same sender: the address without tags, and
@@ -32,9 +32,9 @@ pub(super) fn is_from_self(sender: &Address, is_own: impl Fn(&Address) -> bool) 
 /// The sender, then the address within its outermost tag, and so on, as they are written. `layers`
 /// returns them folded.
 ///
-/// The tags are BATV (`prvs=tag=user`), SRS (`SRS0=hash=time=domain=user` and the SRS1 around it),
-/// and VERP (`user+...=...`). An address within a tag is the sender's claim. It may be a reason for
-/// silence, but not for a reply, nor for telling the sender more.
+/// The tags are BATV (`prvs=tag=user`, and variants of it), SRS (`SRS0=hash=time=domain=user` and
+/// the SRS1 around it), and VERP (`user+...=...`). An address within a tag is the sender's claim.
+/// It may be a reason for silence, but not for a reply, nor for telling the sender more.
 fn unfolded_layers(sender: &Address) -> impl Iterator<Item = Address> {
     std::iter::successors(Some(sender.clone()), strip_tag).take(MAX_NESTED_TAGS.saturating_add(1))
 }
@@ -44,7 +44,7 @@ fn plain_sender(sender: &Address) -> Address {
     layers(sender).last().unwrap_or_else(|| sender.folded())
 }
 
-/// The sender, folded, without those tags whose removal leaves the domain unchanged.
+/// The sender, folded, without its outer tags, as long as the domain stays the same.
 #[must_use]
 pub fn plain_in_domain(sender: &Address) -> Address {
     let outer = sender.folded();
@@ -147,8 +147,8 @@ const LIST_MANAGER_TAGS: [(&str, bool); 7] = [
 
 const BOUNCE_LABELS: [&str; 3] = ["bounce", "bounces", "bounced"];
 
-/// Says by which rule the sender is a machine. `site_names` are further local parts of machines, in
-/// lower case.
+/// If the sender is a machine, returns a text with the domain or the local part that shows it.
+/// `site_names` are further local parts of machines, in lower case.
 pub(super) fn system_sender(sender: &Address, site_names: &[String]) -> Option<String> {
     let sender = sender.folded();
     let local = sender.local();
@@ -180,8 +180,8 @@ fn is_list_detail(detail: &str) -> bool {
     })
 }
 
-/// Whether `suffix` is followed by a tail for each recipient or message:
-/// `-return-77-ann=example.org`.
+/// Whether a local part has `suffix` and behind it a tail that begins with a number or has a `=`.
+/// List managers make one for each message or recipient: `list-return-77-ann=example.org`.
 fn has_recipient_tail(base: &str, suffix: &str) -> bool {
     base.match_indices(suffix).any(|(at, _)| {
         let tail = base.get(at.saturating_add(suffix.len())..).unwrap_or_default();
@@ -190,8 +190,9 @@ fn has_recipient_tail(base: &str, suffix: &str) -> bool {
     })
 }
 
-/// Whether a local part says that no answer is wanted. The words must be whole: `piano-reply` is
-/// answered.
+/// Whether a local part says that no answer is wanted: one of its words begins or ends with one of
+/// `NO_REPLY_WORDS` (`shopnoreply`), or two or three adjacent words form one, perhaps with digits
+/// behind it (`do-not-reply2`). A word is a run of letters and digits: `piano-reply` is answered.
 fn refuses_answers(base: &str) -> bool {
     let words: Vec<&str> =
         base.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();

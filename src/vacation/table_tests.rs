@@ -14,7 +14,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Reasons that have no lines in the table, because `decide` does not decide them.
-const REASONS_WITHOUT_LINES: [NoReplyReason; 1] = [NoReplyReason::RateLimit];
+const REASONS_WITHOUT_LINES: [NoReplyReason; 2] = [NoReplyReason::RateLimit, NoReplyReason::Script];
 
 struct TableCase {
     wanted: String,

@@ -1,5 +1,5 @@
-//! Tests of decisions that the table (`table_tests`) does not have: told senders, details of
-//! reasons; and of the reply under fixed values.
+//! Tests of the details of decisions, which the table (`table_tests`) does not have, and of the
+//! fields and the text of replies.
 
 use super::*;
 use crate::message::auto::AutoReplyFacts;
@@ -297,6 +297,7 @@ fn excepted_sender_is_not_answered() {
     let reason = |sender: &'static str, except: &[&str]| {
         let case = Case { sender, recipient: "ann@example.org", header: "To: ann@example.org" };
         let except: Vec<_> = except.iter().map(|text| text.parse().unwrap()).collect();
+        // Every sender was told: a sender who is not excepted is silenced by the later rule.
         match decide_case(&case, |response| response.except = except, Some(NOW), None) {
             ReplyDecision::Reply(()) => "answer".to_owned(),
             ReplyDecision::Silent(Silence { reason, detail }) => {

@@ -1,5 +1,5 @@
-//! Computes whether the owner is away: from `fromDate` to `toDate` (RFC 8621 §8), and in this time
-//! only on the response's recurring days, if it has any.
+//! Computes whether the owner is away: if the response is enabled, from `fromDate` to `toDate` (RFC
+//! 8621 §8), and in this time only on the response's recurring days, if it has any.
 //!
 //! Days begin and end at midnight in the owner's time zone.
 

@@ -7,6 +7,7 @@
 pub mod http;
 pub mod jmap;
 pub mod lmtp;
+pub mod managesieve;
 pub mod query;
 pub mod sasl;
 pub mod smtp;

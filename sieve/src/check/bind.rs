@@ -1,7 +1,6 @@
 //! Gives each argument of a command or test its place in the table of words.
 
 use super::Checker;
-use super::suggest::closest;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::lexer::Token;
 use crate::parser::{Argument, ArgumentKind, Node};
@@ -81,8 +80,16 @@ impl Checker<'_> {
             self.bind_tag(node, word, argument.span, &mut binder, &mut arguments);
         }
         let Binder { tags, given, has_unknown_tag } = binder;
-        let is_forgiving = has_unknown_tag || node.is_damaged;
+        let mut is_forgiving = has_unknown_tag || node.is_damaged;
         self.check_tags(word, &tags, is_forgiving);
+        if let Some(group) = word.needed_group
+            && !is_forgiving
+            && !tags.iter().any(|one| one.group == Some(group))
+        {
+            self.report_missing_tag(node, word, group);
+            // An argument may be what should stand after the tag.
+            is_forgiving = true;
+        }
         let positionals = self.bind_positionals(node, word, &given, is_forgiving);
         self.check_test_count(node, word.name, word.tests);
         Bound { node, tags, positionals }
@@ -104,7 +111,7 @@ impl Checker<'_> {
                 let message = format!("`{}` takes no tag `{}`", word.name, self.excerpt(span));
                 let mut diagnostic = Diagnostic::new(Code::UnknownTag, span, message);
                 let names = word.all_tags().map(|one| one.tag.name());
-                if let Some(name) = closest(&written, names) {
+                if let Some(name) = self.closest(&written, names) {
                     diagnostic = diagnostic.with_help(format!("did you mean `{name}`?"));
                 }
                 self.report(diagnostic);
@@ -211,6 +218,15 @@ impl Checker<'_> {
                 self.complain(Code::TagNeedsTag, bound.span, message);
             }
         }
+    }
+
+    fn report_missing_tag<I>(&mut self, node: &Node, word: &'static Word<I>, group: Group) {
+        let tags: Vec<_> = word.all_tags().filter(|known| known.group == Some(group)).collect();
+        let names: Vec<_> = tags.iter().map(|known| format!("`{}`", known.tag.name())).collect();
+        let value = tags.iter().find_map(|known| known.value).map(ValueType::description);
+        let value = value.map(|value| format!(" with {value}")).unwrap_or_default();
+        let message = format!("`{}` needs {}{value}", word.name, names.join(" or "));
+        self.complain(Code::MissingTag, node.name, message);
     }
 
     fn bind_positionals<'t, I>(

@@ -4,7 +4,6 @@ use super::Checker;
 use super::bind::Bound;
 use super::flow::Exit;
 use super::strings::{expr, exprs};
-use super::suggest::closest;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::extension::Extension;
 use crate::ir::{
@@ -86,7 +85,7 @@ impl Checker<'_> {
         }
         let message = format!("there is no command `{name}`");
         let mut diagnostic = Diagnostic::new(Code::UnknownCommand, node.name, message);
-        if let Some(meant) = closest(&name, COMMANDS.iter().map(|word| word.name)) {
+        if let Some(meant) = self.closest(&name, COMMANDS.iter().map(|word| word.name)) {
             diagnostic = diagnostic.with_help(format!("did you mean `{meant}`?"));
         } else if ["elseif", "elif"].iter().any(|other| name.eq_ignore_ascii_case(other)) {
             diagnostic = diagnostic.with_help("did you mean `elsif`?");

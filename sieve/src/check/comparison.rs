@@ -3,7 +3,6 @@
 use super::Checker;
 use super::bind::Bound;
 use super::strings::{Text, exprs};
-use super::suggest::closest;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::extension::Comparator;
 use crate::ir::{AddressPart, Comparison, FieldIndex, MatchType, Relation};
@@ -67,7 +66,7 @@ impl Checker<'_> {
             let name = super::excerpt(&name);
             let message = format!("there is no comparator `{name}`");
             let mut diagnostic = Diagnostic::new(Code::UnknownComparator, span, message);
-            if let Some(meant) = closest(&name, Comparator::ALL.iter().map(|one| one.name())) {
+            if let Some(meant) = self.closest(&name, Comparator::ALL.iter().map(|one| one.name())) {
                 diagnostic = diagnostic.with_help(format!("did you mean `{meant}`?"));
             }
             self.report(diagnostic);

@@ -3,7 +3,6 @@
 use super::Checker;
 use super::bind::Bound;
 use super::strings::{Text, expr, exprs};
-use super::suggest::closest;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::extension::ExtensionSet;
 use crate::ir::{SizeLimit, Test, TestKind};
@@ -107,7 +106,7 @@ impl Checker<'_> {
         }
         let message = format!("there is no test `{name}`");
         let mut diagnostic = Diagnostic::new(Code::UnknownTest, node.name, message);
-        if let Some(meant) = closest(&name, TESTS.iter().map(|word| word.name)) {
+        if let Some(meant) = self.closest(&name, TESTS.iter().map(|word| word.name)) {
             diagnostic = diagnostic.with_help(format!("did you mean `{meant}`?"));
         }
         self.report(diagnostic);
@@ -150,7 +149,7 @@ impl Checker<'_> {
             TestId::Header => self.header_test(bound),
             TestId::Exists => self.exists_test(bound),
             TestId::Envelope => self.envelope_test(bound),
-            TestId::Size => self.size_test(bound),
+            TestId::Size => Self::size_test(bound),
             TestId::String => self.string_test(bound),
             TestId::HasFlag => {
                 let variables = self.flag_variables(bound.node, bound.strings(0));
@@ -214,19 +213,13 @@ impl Checker<'_> {
         }
     }
 
-    fn size_test(&mut self, bound: &Bound<'_>) -> TestKind {
-        match (bound.number(Tag::Over), bound.number(Tag::Under)) {
-            (Some((limit, _)), _) => TestKind::Size(SizeLimit::Over(limit)),
-            (None, Some((limit, _))) => TestKind::Size(SizeLimit::Under(limit)),
-            (None, None) => {
-                let is_reported = bound.has(Tag::Over) || bound.has(Tag::Under);
-                if !is_reported && !bound.node.is_damaged {
-                    let message = "`size` needs `:over` or `:under` with a number";
-                    self.complain(Code::MissingTag, bound.node.name, message);
-                }
-                TestKind::Size(SizeLimit::Over(0))
-            }
-        }
+    /// A bound without its number was reported, and the tree is dropped.
+    fn size_test(bound: &Bound<'_>) -> TestKind {
+        let limit = |tag| bound.number(tag).map(|(limit, _)| limit);
+        TestKind::Size(match (limit(Tag::Over), limit(Tag::Under)) {
+            (None, Some(limit)) => SizeLimit::Under(limit),
+            (over, _) => SizeLimit::Over(over.unwrap_or_default()),
+        })
     }
 
     fn string_test(&mut self, bound: &Bound<'_>) -> TestKind {

@@ -1,7 +1,6 @@
 //! `require`, and the extensions that words need.
 
 use super::Checker;
-use super::suggest::closest;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::extension::{Extension, ExtensionSet};
 use crate::lexer::Token;
@@ -67,7 +66,8 @@ impl Checker<'_> {
             let message = "`require` must stand before all other commands";
             self.complain(Code::RequireNotFirst, node.name, message);
         }
-        let names: Vec<_> = tokens.iter().map(|&token| (self.raw(token), token.span)).collect();
+        let tokens = tokens.iter().filter(|token| !self.is_broken(**token));
+        let names: Vec<_> = tokens.map(|&token| (self.raw(token), token.span)).collect();
         for (name, span) in &names {
             match Extension::from_name(name) {
                 Some(extension) if self.is_allowed(extension) => {
@@ -130,7 +130,7 @@ impl Checker<'_> {
             false => format!("there is no extension `{shown}`"),
         };
         let mut diagnostic = Diagnostic::new(Code::UnknownExtension, span, message);
-        if let Some(meant) = closest(name, Extension::ALL.iter().map(|one| one.name())) {
+        if let Some(meant) = self.closest(name, Extension::ALL.iter().map(|one| one.name())) {
             diagnostic = diagnostic.with_help(format!("did you mean `{meant}`?"));
             if let Some(extension) = Extension::from_name(meant) {
                 // What needs it is not reported again.

@@ -43,8 +43,8 @@ impl Checker<'_> {
             let shown = super::excerpt(&name);
             let message = format!("no `foreverypart` around this has the name `{shown}`");
             let mut diagnostic = Diagnostic::new(Code::UnknownLoopName, span, message);
-            let names = self.loops.iter().flatten().map(String::as_str);
-            if let Some(meant) = super::suggest::closest(&name, names) {
+            let names: Vec<_> = self.loops.iter().flatten().cloned().collect();
+            if let Some(meant) = self.closest(&name, names.iter().map(String::as_str)) {
                 diagnostic = diagnostic.with_help(format!("did you mean `{meant}`?"));
             }
             self.report(diagnostic);

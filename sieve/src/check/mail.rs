@@ -3,12 +3,13 @@
 use super::bind::Bound;
 use super::commands::ActionClass;
 use super::strings::{Text, expr, exprs};
-use super::values::bare_address;
+use super::values::is_uri;
 use super::{Checker, excerpt};
+use crate::address::AddressSpec;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{
     CommandKind, Deadline, DeliverBy, DeliverByMode, DsnNotify, DsnReturn, Importance, Keyword,
-    Notify, Redirect, RedirectTo, Vacation,
+    Notify, Redirect, RedirectTo, Vacation, notify_option,
 };
 use crate::vacation::{Period, VacationHandle};
 use crate::vocabulary::Tag;
@@ -101,13 +102,13 @@ impl Checker<'_> {
         }
         let from = self.argument(bound.value(Tag::From));
         if let Some(from) = &from {
-            self.check_mailbox_address(from);
+            self.check_address(from);
         }
         let tokens = bound.value(Tag::Addresses).map_or(&[][..], |value| value.strings());
         let addresses = self.texts(tokens);
         for text in &addresses {
             if let Some(value) = text.constant()
-                && bare_address(value).is_none()
+                && AddressSpec::parse_mailbox(value).is_none()
             {
                 let message = format!("`{}` is no email address", excerpt(value));
                 self.complain(Code::AddressIgnored, text.span(), message);
@@ -167,7 +168,7 @@ impl Checker<'_> {
         }
         let from = self.argument(bound.value(Tag::From));
         if let Some(from) = from.as_ref().filter(|_| is_mail) {
-            self.check_mailbox_address(from);
+            self.check_address(from);
         }
         let importance = self.argument(bound.value(Tag::Importance)).map(|text| {
             let names = ["1", "2", "3"];
@@ -176,7 +177,7 @@ impl Checker<'_> {
         let tokens = bound.value(Tag::Options).map_or(&[][..], |value| value.strings());
         let options = self.texts(tokens);
         for text in &options {
-            if text.constant().is_some_and(|value| !value.contains('=')) {
+            if text.constant().is_some_and(|value| notify_option(value).is_none()) {
                 let message = "an option has the form `name=value`";
                 self.complain(Code::NoEffect, text.span(), message);
             }
@@ -192,18 +193,26 @@ impl Checker<'_> {
         }))
     }
 
-    /// Checks the URI of a method. Returns whether it is that of an email.
+    /// Checks the URI of a method. Returns whether it is that of an email. A method that the site
+    /// lacks is an error only of a run that comes to it, since the script may ask for it first
+    /// (RFC 5435 §3.2).
     fn check_notify_method(&mut self, method: &Text) -> bool {
         let Some(uri) = method.constant() else { return false };
         let scheme = uri.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
-        let known = scheme.filter(|scheme| self.options.notify_schemes.contains(scheme));
-        let Some(scheme) = known else {
-            let message = format!("this site cannot notify by `{}`", excerpt(uri));
-            let schemes = self.options.notify_schemes.join(", ");
+        let schemes = self.options.notify_schemes.join(", ");
+        let help = format!("write a URI of: {schemes}");
+        let Some(scheme) = scheme.filter(|_| is_uri(uri)) else {
+            let message = format!("`{}` is no URI", excerpt(uri));
             let diagnostic = Diagnostic::new(Code::BadNotifyMethod, method.span(), message);
-            self.report(diagnostic.with_help(format!("write a URI of: {schemes}")));
+            self.report(diagnostic.with_help(help));
             return false;
         };
+        if !self.options.notify_schemes.contains(&scheme) {
+            let message = format!("this site cannot notify by `{}`", excerpt(uri));
+            let diagnostic = Diagnostic::new(Code::UnsupportedNotifyMethod, method.span(), message);
+            self.report(diagnostic.with_help(help));
+            return false;
+        }
         if scheme == "mailto" && !is_mailto(uri) {
             let message = format!("`{}` is no `mailto:` with addresses", excerpt(uri));
             self.complain(Code::BadNotifyMethod, method.span(), message);
@@ -229,7 +238,8 @@ fn is_mailto(uri: &str) -> bool {
         lists.flat_map(|list| list.split(',')).filter(|address| !address.is_empty()).peekable();
     addresses.peek().is_some()
         && addresses.all(|address| {
-            percent_decode(address).is_some_and(|address| bare_address(&address).is_some())
+            percent_decode(address)
+                .is_some_and(|address| AddressSpec::parse_mailbox(&address).is_some())
         })
 }
 

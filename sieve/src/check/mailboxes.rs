@@ -2,7 +2,6 @@
 
 use super::bind::Bound;
 use super::strings::{Text, expr, exprs};
-use super::suggest::closest;
 use super::{Checker, excerpt};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::extension::Extension;
@@ -80,7 +79,8 @@ impl Checker<'_> {
                 let mut diagnostic = Diagnostic::new(Code::FlagIgnored, text.span(), message);
                 let names = ["\\Answered", "\\Flagged", "\\Deleted", "\\Seen", "\\Draft"];
                 let name = word.trim_start_matches('\\');
-                let meant = closest(name, names.iter().map(|name| name.trim_start_matches('\\')));
+                let meant =
+                    self.closest(name, names.iter().map(|name| name.trim_start_matches('\\')));
                 if let Some(meant) = meant {
                     diagnostic = diagnostic.with_help(format!("did you mean `\\\\{meant}`?"));
                 }

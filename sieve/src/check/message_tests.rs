@@ -4,9 +4,11 @@ use super::bind::Bound;
 use super::strings::{Text, expr, exprs};
 use super::{Checker, excerpt};
 use crate::diagnostic::{Code, Diagnostic};
+use crate::extension::Comparator;
 use crate::ir::{
-    AddressPart, AddressTest, BodyTransform, DateTest, DateZone, DuplicateId, DuplicateTest,
-    EnvelopePart, EnvelopeTest, HeaderTest, Keyword, MimeOption, MimeScope, TestKind,
+    AddressPart, AddressTest, BodyTransform, Comparison, DatePart, DateTest, DateZone, DuplicateId,
+    DuplicateTest, EnvelopePart, EnvelopeTest, HeaderTest, Keyword, MatchType, MimeOption,
+    MimeScope, TestKind,
 };
 use crate::vocabulary::{Group, Tag};
 
@@ -94,8 +96,17 @@ impl Checker<'_> {
             }
             parts.push(part);
         }
+        let zone = self.argument(bound.value(Tag::Zone)).map(|zone| self.zone(zone));
+        if let Some(tag) = bound.tag(Tag::Zone)
+            && parts.iter().all(|part| {
+                matches!(part, Keyword::Known(part) if *part != EnvelopePart::ByTimeAbsolute)
+            })
+        {
+            let message = "`:zone` has an effect only on `bytimeabsolute`";
+            self.complain(Code::NoEffect, tag.span, message);
+        }
         let comparison = self.comparison_with(bound, 1);
-        TestKind::Envelope(Box::new(EnvelopeTest { parts, address_part, comparison }))
+        TestKind::Envelope(Box::new(EnvelopeTest { parts, address_part, zone, comparison }))
     }
 
     pub(super) fn body_test(&mut self, bound: &Bound<'_>) -> TestKind {
@@ -134,7 +145,7 @@ impl Checker<'_> {
     pub(super) fn date_test(&mut self, bound: &Bound<'_>) -> TestKind {
         let field = self.argument(bound.positional(0));
         if let Some(field) = &field {
-            self.check_field_name(field);
+            self.check_tested_field(field);
         }
         let zone = match self.argument(bound.value(Tag::Zone)) {
             Some(zone) => DateZone::Offset(self.zone(zone)),
@@ -142,20 +153,48 @@ impl Checker<'_> {
             None => DateZone::Local,
         };
         let part = self.argument(bound.positional(1));
-        TestKind::Date(Box::new(DateTest {
-            field: expr(field),
-            index: self.field_index(bound),
-            zone,
-            part: self.date_part(part),
-            comparison: self.comparison_with(bound, 2),
-        }))
+        let part = self.date_part(part);
+        let index = self.field_index(bound);
+        let comparison = self.date_comparison(bound, 2, &part);
+        TestKind::Date(Box::new(DateTest { field: expr(field), index, zone, part, comparison }))
     }
 
     pub(super) fn current_date_test(&mut self, bound: &Bound<'_>) -> TestKind {
         let zone = self.argument(bound.value(Tag::Zone)).map(|zone| self.zone(zone));
         let part = self.argument(bound.positional(0));
         let part = self.date_part(part);
-        TestKind::CurrentDate { zone, part, comparison: self.comparison_with(bound, 1) }
+        let comparison = self.date_comparison(bound, 1, &part);
+        TestKind::CurrentDate { zone, part, comparison }
+    }
+
+    /// Checks the comparison of a date, and warns of keys that no part of a date has the form of.
+    fn date_comparison(
+        &mut self,
+        bound: &Bound<'_>,
+        keys: usize,
+        part: &Keyword<DatePart>,
+    ) -> Comparison {
+        let keys = self.texts(bound.strings(keys));
+        let constants: Vec<_> =
+            keys.iter().filter_map(|key| Some((key.constant()?.to_owned(), key.span()))).collect();
+        let comparison = self.comparison(bound, keys);
+        let is_prefix_enough = match comparison.match_type {
+            MatchType::Is => false,
+            MatchType::Value(_) => true,
+            _ => return comparison,
+        };
+        let Keyword::Known(part) = part else { return comparison };
+        let Some(form) = date_form(*part) else { return comparison };
+        if comparison.comparator == Comparator::AsciiNumeric {
+            return comparison;
+        }
+        for (key, span) in constants {
+            if !has_form(&key, form, is_prefix_enough) {
+                let message = format!("`{}` has not the form of this part: {form}", excerpt(&key));
+                self.complain(Code::NoEffect, span, message);
+            }
+        }
+        comparison
     }
 
     /// Warns of an item that no standard defines and that is not one of a vendor.
@@ -168,7 +207,7 @@ impl Checker<'_> {
         }
         let message = format!("the item `{}` is not defined: the test is false", excerpt(value));
         let mut diagnostic = Diagnostic::new(Code::NoEffect, item.span(), message);
-        if let Some(meant) = super::suggest::closest(value, ENVIRONMENT_ITEMS) {
+        if let Some(meant) = self.closest(value, ENVIRONMENT_ITEMS) {
             diagnostic = diagnostic.with_help(format!("did you mean `{meant}`?"));
         }
         self.report(diagnostic);
@@ -177,7 +216,7 @@ impl Checker<'_> {
     pub(super) fn duplicate_test(&mut self, bound: &Bound<'_>) -> TestKind {
         let header = self.argument(bound.value(Tag::Header));
         if let Some(header) = &header {
-            self.check_field_name(header);
+            self.check_tested_field(header);
         }
         let unique_id = self.argument(bound.value(Tag::UniqueId));
         let id = match (header, unique_id) {
@@ -192,6 +231,32 @@ impl Checker<'_> {
             last: bound.has(Tag::Last),
         }))
     }
+}
+
+/// Returns how a part of a date is written (RFC 5260 §4.2), if all its values have one form.
+const fn date_form(part: DatePart) -> Option<&'static str> {
+    Some(match part {
+        DatePart::Year => "yyyy",
+        DatePart::Day => "dd",
+        DatePart::Date => "yyyy-mm-dd",
+        DatePart::Hour => "hh",
+        DatePart::Month | DatePart::Minute => "mm",
+        DatePart::Second => "ss",
+        DatePart::Time => "hh:mm:ss",
+        DatePart::Weekday => "n",
+        DatePart::Julian | DatePart::Iso8601 | DatePart::Std11 | DatePart::Zone => return None,
+    })
+}
+
+/// Returns whether a text has a digit for each letter of a form, or for those of its beginning.
+fn has_form(text: &str, form: &str, is_prefix_enough: bool) -> bool {
+    let is_complete = text.len() == form.len() || (is_prefix_enough && text.len() < form.len());
+    is_complete
+        && !text.is_empty()
+        && text.bytes().zip(form.bytes()).all(|(byte, wanted)| match wanted {
+            b'a'..=b'z' => byte.is_ascii_digit(),
+            separator => byte == separator,
+        })
 }
 
 /// Returns the MIME headers that a test compares (RFC 5703 §4).

@@ -116,6 +116,8 @@ struct Checker<'a> {
     loops: Vec<Option<String>>,
     /// Regular expressions compiled so far.
     regexes: usize,
+    /// Words for which a suggestion was sought so far.
+    suggestions: u32,
     /// Edits that break a signature if the message is redirected.
     edits: Vec<(Span, String)>,
     has_redirect: bool,
@@ -138,6 +140,7 @@ impl<'a> Checker<'a> {
             variables: Variables::default(),
             loops: Vec::new(),
             regexes: 0,
+            suggestions: 0,
             edits: Vec::new(),
             has_redirect: false,
             is_past_require: false,

@@ -45,12 +45,24 @@ impl Checker<'_> {
         string_value(self.source, token)
     }
 
+    /// Returns whether a string has an error that is reported already: what it was meant to be is
+    /// not known, so it is not judged further.
+    pub(super) fn is_broken(&self, token: Token) -> bool {
+        let bytes = token.span.of(self.source);
+        token.defect.is_some()
+            || memchr::memchr(0, bytes).is_some()
+            || str::from_utf8(bytes).is_err()
+    }
+
     pub(super) fn text(&mut self, token: Token) -> Text {
         self.text_within(token, self.options.limits.string)
     }
 
     /// Returns a string that may have so many bytes.
     pub(super) fn text_within(&mut self, token: Token, limit: u32) -> Text {
+        if self.is_broken(token) {
+            return Text { expr: UNKNOWN, token };
+        }
         self.check_backslashes(token);
         let value = string_value(self.source, token);
         if value.len() > limit as usize {
@@ -142,6 +154,7 @@ impl Checker<'_> {
         let mut out: Vec<u8> = Vec::new();
         let mut taken = 0;
         let mut map = None;
+        let mut is_valid = true;
         for start in memchr::memmem::find_iter(value.as_bytes(), "${") {
             if start < taken {
                 continue;
@@ -158,7 +171,7 @@ impl Checker<'_> {
             let map = map.get_or_insert_with(|| StringMap::new(self.source, token));
             let span = map.span(start..end);
             let decoded = match digits.as_bytes().get(length) {
-                Some(b'}') => self.decode_words(words, is_hex, span),
+                Some(b'}') => self.decode_words(words, is_hex, span, &mut is_valid),
                 _ => None,
             };
             let Some(decoded) = decoded else {
@@ -170,6 +183,9 @@ impl Checker<'_> {
             out.extend_from_slice(value.get(taken..start).unwrap_or_default().as_bytes());
             out.extend_from_slice(&decoded);
             taken = end;
+        }
+        if !is_valid {
+            return None;
         }
         if taken == 0 {
             return Some(None);
@@ -185,8 +201,15 @@ impl Checker<'_> {
         }
     }
 
-    /// Decodes words of hexadecimal digits. Returns `None` if they have not the right form.
-    fn decode_words(&mut self, words: &str, is_hex: bool, span: Span) -> Option<Vec<u8>> {
+    /// Decodes words of hexadecimal digits. Returns `None` if they have not the right form. A
+    /// number that is of no character is reported, and makes `is_valid` false.
+    fn decode_words(
+        &mut self,
+        words: &str,
+        is_hex: bool,
+        span: Span,
+        is_valid: &mut bool,
+    ) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         let mut is_empty = true;
         for word in words.split(|c: char| c.is_ascii_whitespace()).filter(|word| !word.is_empty()) {
@@ -200,6 +223,7 @@ impl Checker<'_> {
             let Some(c) = number.and_then(char::from_u32) else {
                 let message = format!("`{}` is the number of no character", excerpt(word));
                 self.complain(Code::BadEncodedCharacter, span, message);
+                *is_valid = false;
                 continue;
             };
             out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());

@@ -1,14 +1,30 @@
 //! Finds the word that the author of a script probably meant.
 
+use super::Checker;
+
+/// Suggestions that a check looks for. More are never shown, and each costs far more than its word.
+const MAX_SUGGESTIONS: u32 = 500;
 /// Names longer than this get no suggestion.
 const MAX_NAME_BYTES: usize = 40;
 
+impl Checker<'_> {
+    /// Returns the candidate that the author probably meant.
+    pub(super) fn closest<'c>(
+        &mut self,
+        name: &str,
+        candidates: impl IntoIterator<Item = &'c str>,
+    ) -> Option<&'c str> {
+        if self.muted > 0 || self.suggestions == MAX_SUGGESTIONS {
+            return None;
+        }
+        self.suggestions += 1;
+        closest(name, candidates)
+    }
+}
+
 /// Returns the candidate with the fewest edits from a name, if they are few for its length. Case
 /// does not count.
-pub(super) fn closest<'a>(
-    name: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > MAX_NAME_BYTES {
         return None;
     }
@@ -19,7 +35,8 @@ pub(super) fn closest<'a>(
         6..=9 => 2,
         _ => 3,
     };
-    let distances = candidates.into_iter().map(|candidate| {
+    let is_near = |candidate: &&str| candidate.len().abs_diff(name.len()) <= limit;
+    let distances = candidates.into_iter().filter(is_near).map(|candidate| {
         let letters: Vec<char> = candidate.to_lowercase().chars().collect();
         (distance(&name, &letters), candidate)
     });

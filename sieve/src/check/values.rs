@@ -2,7 +2,7 @@
 
 use super::strings::{Text, exprs};
 use super::{Checker, excerpt};
-use crate::address::AddressSpec;
+use crate::address::{AddressSpec, split_unquoted};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{DatePart, Keyword, StringExpr, UtcOffset};
 use crate::lexer::Token;
@@ -50,17 +50,28 @@ impl Checker<'_> {
     /// Returns names of header fields.
     pub(super) fn field_names(&mut self, tokens: &[Token]) -> Vec<StringExpr> {
         let names = self.texts(tokens);
-        names.iter().for_each(|name| self.check_field_name(name));
+        names.iter().for_each(|name| self.check_tested_field(name));
         exprs(names)
     }
 
+    /// Reports the name of a field that a command cannot edit, because it is none.
     pub(super) fn check_field_name(&mut self, name: &Text) {
+        self.judge_field_name(name, Code::BadHeaderName, "");
+    }
+
+    /// Warns of the name of a field that a test cannot find, because it is none: that is no error
+    /// (RFC 5228 §2.4.2.2).
+    pub(super) fn check_tested_field(&mut self, name: &Text) {
+        self.judge_field_name(name, Code::UnmatchableHeaderName, ": it matches nothing");
+    }
+
+    fn judge_field_name(&mut self, name: &Text, code: Code, consequence: &str) {
         let Some(value) = name.constant() else { return };
         if is_field_name(value) {
             return;
         }
-        let message = format!("`{}` is no name of a header field", excerpt(value));
-        let diagnostic = Diagnostic::new(Code::BadHeaderName, name.span(), message);
+        let message = format!("`{}` is no name of a header field{consequence}", excerpt(value));
+        let diagnostic = Diagnostic::new(code, name.span(), message);
         let bare = value.trim().trim_end_matches(':');
         self.report(match is_field_name(bare) {
             true => diagnostic.with_help(format!("write `{}`", excerpt(bare))),
@@ -73,7 +84,7 @@ impl Checker<'_> {
     pub(super) fn address_field_names(&mut self, tokens: &[Token]) -> Vec<StringExpr> {
         let names = self.texts(tokens);
         for name in &names {
-            self.check_field_name(name);
+            self.check_tested_field(name);
             let Some(value) = name.constant() else { continue };
             if NO_ADDRESS_FIELDS.iter().any(|field| field.eq_ignore_ascii_case(value)) {
                 let message = format!("the field `{value}` contains no addresses");
@@ -84,24 +95,10 @@ impl Checker<'_> {
         exprs(names)
     }
 
-    /// Checks an address without a display name (RFC 5228 §2.4.2.3).
+    /// Checks an address, which may have a display name (RFC 5228 §2.4.2.3).
     pub(super) fn check_address(&mut self, text: &Text) {
-        let Some(value) = text.constant() else { return };
-        if AddressSpec::parse(value).is_some() {
-            return;
-        }
-        let message = format!("`{}` is no email address", excerpt(value));
-        let diagnostic = Diagnostic::new(Code::BadAddress, text.span(), message);
-        self.report(match bare_address(value) {
-            Some(address) => diagnostic.with_help(format!("write only `{address}`")),
-            None => diagnostic,
-        });
-    }
-
-    /// Checks an address that may have a display name.
-    pub(super) fn check_mailbox_address(&mut self, text: &Text) {
         self.check_text(text, Code::BadAddress, "email address", |value| {
-            bare_address(value).is_some()
+            AddressSpec::parse_mailbox(value).is_some()
         });
     }
 
@@ -114,7 +111,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks a MIME entity: header fields, an empty line, and content (RFC 2045 §2.4).
+    /// Checks a MIME entity: header fields, an empty line, and content (RFC 2045 §2.4). The header
+    /// must be ASCII (RFC 5230 §5).
     pub(super) fn check_mime_entity(&mut self, text: &Text) {
         let Some(value) = text.constant() else { return };
         if let Err(reason) = mime_entity_error(value) {
@@ -134,10 +132,12 @@ impl Checker<'_> {
         exprs(names)
     }
 
-    /// Checks the name of an external list, which is a URI (RFC 6134 §2.1).
+    /// Checks the name of an external list: a URI, or the short form `:addrbook:name` of the URN of
+    /// an address book (RFC 6134 §2.3).
     pub(super) fn check_list_name(&mut self, name: &Text) {
         let Some(value) = name.constant() else { return };
-        if !is_uri(value) {
+        let is_book = |book: &str| is_uri(&format!("urn:{book}"));
+        if !(is_uri(value) || value.strip_prefix(":addrbook:").is_some_and(is_book)) {
             let message = format!("`{}` is no name of an external list", excerpt(value));
             let diagnostic = Diagnostic::new(Code::BadListName, name.span(), message);
             self.report(
@@ -186,7 +186,7 @@ impl Checker<'_> {
         }
         let message = format!("`{}` is no {what}", excerpt(value));
         let mut diagnostic = Diagnostic::new(code, text.span(), message);
-        if let Some(meant) = super::suggest::closest(value, names.iter().copied()) {
+        if let Some(meant) = self.closest(value, names.iter().copied()) {
             diagnostic = diagnostic.with_help(format!("did you mean `{meant}`?"));
         } else if !names.is_empty() {
             diagnostic = diagnostic.with_help(format!("use one of {}", names.join(", ")));
@@ -201,37 +201,10 @@ pub(super) fn is_field_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':')
 }
 
-/// Returns the address of a text that is one, or that has a display name before it:
-/// `Name <name@example.org>`.
-pub(super) fn bare_address(text: &str) -> Option<AddressSpec> {
-    let text = text.trim();
-    let Some(inner) = text.strip_suffix('>') else { return AddressSpec::parse(text) };
-    let (name, address) = inner.rsplit_once('<')?;
-    let name = name.trim();
-    let is_quoted = name.len() >= 2 && name.starts_with('"') && name.ends_with('"');
-    let is_plain = !name.chars().any(|c| matches!(c, '<' | '>' | '"' | ',' | ';' | '@'));
-    if name.chars().any(char::is_control) || !(is_quoted || is_plain) {
-        return None;
-    }
-    AddressSpec::parse(address.trim())
-}
-
 /// Returns whether a text is a list of addresses, some with display names, separated by commas.
 pub(super) fn is_address_list(text: &str) -> bool {
-    let mut is_quoted = false;
-    let mut is_escaped = false;
-    let parts = text.split(|c: char| {
-        if is_escaped {
-            is_escaped = false;
-        } else if c == '\\' {
-            is_escaped = is_quoted;
-        } else if c == '"' {
-            is_quoted = !is_quoted;
-        }
-        c == ',' && !is_quoted
-    });
-    let mut parts = parts.peekable();
-    parts.peek().is_some() && parts.all(|part| bare_address(part).is_some())
+    let mut parts = split_unquoted(text, ',').peekable();
+    parts.peek().is_some() && parts.all(|part| AddressSpec::parse_mailbox(part).is_some())
 }
 
 /// Returns whether a text has a scheme and something after it (RFC 3986 §3).
@@ -251,6 +224,9 @@ pub(super) fn mime_entity_error(text: &str) -> Result<(), String> {
         if line.is_empty() {
             return Ok(());
         }
+        if !line.is_ascii() {
+            return Err(format!("`{}` is not ASCII, as header fields must be", excerpt(line)));
+        }
         let is_continuation = line.starts_with([' ', '\t']) && !is_first;
         is_first = false;
         if is_continuation {
@@ -269,20 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_may_have_display_names() {
-        for text in [
-            "a@b.example",
-            "<a@b.example>",
-            "A. B <a@b.example>",
-            "\"B, A\" <a@b.example>",
-            "=?UTF-8?Q?J=C3=BCrgen?= <j@example.org>",
-            "J\u{fc}rgen <j@example.org>",
-        ] {
-            assert!(bare_address(text).is_some(), "{text}");
-        }
-        for text in ["", "A", "A <a>", "a@b, c@d", "A <b@c> <d@e>", "A\r\nBcc: x <a@b>"] {
-            assert!(bare_address(text).is_none(), "{text}");
-        }
+    fn addresses_are_listed_with_commas() {
         assert!(is_address_list("\"B, A\" <a@b.example>, c@d.example"));
         assert!(!is_address_list("a@b.example,") && !is_address_list(""));
     }
@@ -292,7 +255,7 @@ mod tests {
         for text in ["\r\nx", "A: b\r\n c\r\n\r\nx", "A: b\n\nx"] {
             assert_eq!(mime_entity_error(text), Ok(()), "{text}");
         }
-        for text in ["", "Hello\r\n\r\n", "A: b\r\nx", " A: b\r\n\r\n"] {
+        for text in ["", "A: \u{fc}\r\n\r\nx", "Hello\r\n\r\n", "A: b\r\nx", " A: b\r\n\r\n"] {
             assert!(mime_entity_error(text).is_err() || text.is_empty(), "{text}");
         }
     }

@@ -124,15 +124,15 @@ codes! {
     BadRegex = "S0424" Error "The regular expression has an error.";
     UnsupportedRegex = "S0425" Error "The engine matches in linear time: no back-reference.";
     RegexTooLarge = "S0426" Error "The compiled regular expression exceeds the limit.";
-    BadMimeEntity = "S0427" Error "The `:mime` text is no MIME entity (RFC 5230 §4.8).";
+    BadMimeEntity = "S0427" Error "The `:mime` text is no MIME entity (RFC 5230 §5).";
     NumberOutOfRange = "S0428" Error "The number is outside the range that the argument allows.";
     BadImportance = "S0429" Error "The importance is one of 1, 2, 3 (RFC 5435 §3.4).";
-    BadNotifyMethod = "S0430" Error "The method is no URI that the site can notify by.";
+    BadNotifyMethod = "S0430" Error "The method is no URI, or no `mailto:` with addresses.";
     BadScriptName = "S0431" Error "The text is no name of a script (RFC 5804 §1.6).";
     BadDsnValue = "S0432" Error "The value is no DSN parameter (RFC 6009 §4).";
     BadDeliverBy = "S0433" Error "The value is no parameter of Deliver By (RFC 6009 §6).";
     BadHeaderValue = "S0434" Error "The text cannot be the value of a header field.";
-    BadListName = "S0435" Error "The text is no name of an external list (RFC 6134 §2.1).";
+    BadListName = "S0435" Error "The text is no name of an external list (RFC 6134 §2).";
     BadContentType = "S0436" Error "The text is no media type (RFC 5173 §5.2).";
     // The order and place of commands.
     ElseWithoutIf = "S0501" Error "`elsif` and `else` must follow `if` or `elsif`.";
@@ -158,6 +158,8 @@ codes! {
     NoEffect = "S0912" Warning "The command or argument has no effect.";
     AddressIgnored = "S0913" Warning "The text is no address and will be ignored.";
     ProtectedHeader = "S0914" Warning "The field must not be edited (RFC 5293 §6).";
+    UnmatchableHeaderName = "S0915" Warning "No field can have this name (RFC 5228 §2.4.2.2).";
+    UnsupportedNotifyMethod = "S0916" Warning "The site cannot notify by this URI (RFC 5435 §3.2).";
 }
 
 impl fmt::Display for Code {

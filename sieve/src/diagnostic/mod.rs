@@ -4,7 +4,7 @@
 //! - Every code stands in the table of `code.rs` with one sentence, from which a reference is
 //!   made.
 //! - Renderers: text with the line of the script ([`Diagnostic::text`]), JSON ([`json`]), and one
-//!   line for a ManageSieve response ([`managesieve`]).
+//!   line for a `ManageSieve` response ([`managesieve`]).
 
 mod code;
 mod render;

@@ -19,7 +19,7 @@ use crate::parser;
 use crate::span::Span;
 use statement::{Element, Writer};
 
-/// Formats a script. Line ends are those of its first line.
+/// Formats a script. Line ends are the first one that stands between its tokens.
 ///
 /// ```
 /// use restante_sieve::format;
@@ -44,19 +44,26 @@ pub fn format(source: &[u8]) -> Result<String, Vec<Diagnostic>> {
     if diagnostics.has_errors() {
         return Err(diagnostics.into_sorted(Span::of_range(source.len()..source.len())));
     }
+    let tokens: Vec<_> = Lexer::new(source).collect();
     let mut formatter = Formatter {
         source,
-        tokens: Lexer::new(source).collect::<Vec<_>>().into_iter().peekable(),
-        writer: Writer::new(line_end(source)),
+        writer: Writer::new(line_end(source, &tokens)),
+        tokens: tokens.into_iter().peekable(),
         lines: 0,
     };
     formatter.commands();
     Ok(formatter.writer.finish())
 }
 
-fn line_end(source: &[u8]) -> &'static str {
-    let end = memchr::memchr(b'\n', source).and_then(|end| end.checked_sub(1));
-    match end.and_then(|before| source.get(before)) {
+/// Returns the first line end between tokens. Those in strings and comments stay as they are, and
+/// say nothing of the others.
+fn line_end(source: &[u8], tokens: &[Token]) -> &'static str {
+    let mut blanks = tokens.iter().filter(|token| token.kind == TokenKind::Blank);
+    let end = blanks.find_map(|token| {
+        let found = memchr::memchr(b'\n', token.span.of(source))?;
+        Some(token.span.start as usize + found)
+    });
+    match end.and_then(|end| source.get(end.checked_sub(1)?)) {
         Some(b'\r') => "\r\n",
         _ => "\n",
     }

@@ -78,6 +78,8 @@ fn comments_and_texts_stay() {
 #[test]
 fn line_ends_stay_and_errors_are_returned() {
     assert_eq!(formatted("keep;stop;\r\n"), "keep;\r\nstop;\r\n");
+    assert_eq!(formatted("\r\nvacation text:\nA\n.\n;"), "vacation text:\nA\n.\r\n;\r\n");
+    assert_eq!(formatted("# a\r\nkeep;"), "# a\r\nkeep;\r\n");
     assert_eq!(formatted(""), "");
     let errors = format(b"keep stop;").unwrap_err();
     assert_eq!(errors[0].code.as_str(), "S0102");

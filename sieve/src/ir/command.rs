@@ -143,8 +143,9 @@ pub struct FileInto {
     pub flags: Option<Vec<StringExpr>>,
 }
 
-/// The mailbox of `fileinto` or `:fcc`. An id that exists comes first (RFC 9042 §3), then a
-/// special use that a mailbox has (RFC 8579 §5), then the name.
+/// The mailbox of `fileinto` or `:fcc`. An id that exists (RFC 9042 §3) or a special use that a
+/// mailbox has (RFC 8579 §5) comes before the name. The checker refuses both together (RFC 9042
+/// §4.3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailboxArgument {
     pub name: StringExpr,

@@ -21,7 +21,7 @@ pub enum EnvelopePart {
     Return,
     /// ENVID, decoded.
     EnvelopeId,
-    /// The time of Deliver By in ISO 8601, in UTC.
+    /// The time of Deliver By in ISO 8601, in the zone of the test, or else in UTC.
     ByTimeAbsolute,
     /// The seconds of Deliver By.
     ByTimeRelative,
@@ -249,6 +249,15 @@ impl Importance {
             _ => None,
         }
     }
+}
+
+/// Splits an option of a notification, `name=value`. `None` if it has not the form of one: it is
+/// ignored (RFC 5435 §3.5).
+pub(crate) fn notify_option(text: &str) -> Option<(&str, &str)> {
+    let (name, value) = text.split_once('=')?;
+    let is_valid = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
+    is_valid.then_some((name, value))
 }
 
 #[cfg(test)]

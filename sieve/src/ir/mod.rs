@@ -23,6 +23,7 @@ pub use command::{
     FileInto, FlagOperation, If, Include, Location, MailboxArgument, Modifier, Notify, Redirect,
     RedirectTo, RejectKind, Replace, Vacation,
 };
+pub(crate) use keyword::notify_option;
 pub use keyword::{
     DatePart, DeliverByMode, DsnNotify, DsnReturn, EnvelopePart, Importance, UtcOffset,
 };

@@ -265,6 +265,8 @@ pub struct EnvelopeTest {
     pub parts: Vec<Keyword<EnvelopePart>>,
     /// For the parts that are addresses.
     pub address_part: AddressPart,
+    /// `:zone`, for `bytimeabsolute` (RFC 6009 §5). Without it, UTC.
+    pub zone: Option<Keyword<UtcOffset>>,
     pub comparison: Comparison,
 }
 

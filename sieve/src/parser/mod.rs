@@ -183,9 +183,12 @@ impl<'a> Parser<'a> {
                     self.block();
                 }
                 _ => {
-                    let span = self.current.span;
-                    let message = format!("a command must begin here, not `{}`", self.text(span));
-                    self.error(Code::ExpectedCommand, span, message);
+                    let Token { span, defect, .. } = self.current;
+                    if defect.is_none() {
+                        let message =
+                            format!("a command must begin here, not `{}`", self.text(span));
+                        self.error(Code::ExpectedCommand, span, message);
+                    }
                     self.skip_to_command();
                     if self.current.kind == TokenKind::LeftBrace {
                         self.block();

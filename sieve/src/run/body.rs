@@ -3,6 +3,7 @@
 //! - `:raw` is what follows the header, `:content` the decoded parts of some types, `:text` the
 //!   readable text of every text part.
 //! - Each part is a value of its own. Parts that a script has replaced have their new content.
+//! - A message that ends with its header has no body, and every test is false.
 //! - It sets no match variables.
 
 use std::borrow::Cow;
@@ -21,6 +22,9 @@ impl<'a> Run<'a> {
         comparison: &Comparison,
     ) -> Result<bool> {
         let matcher = self.matcher(frame, comparison)?;
+        if !self.has_body(self.seen_message(frame)) {
+            return Ok(false);
+        }
         let types = match transform {
             BodyTransform::Content(types) => self.expand_all(frame, types)?,
             BodyTransform::Raw | BodyTransform::Text => Vec::new(),
@@ -37,7 +41,10 @@ impl<'a> Run<'a> {
             let values = match transform {
                 BodyTransform::Raw => vec![self.raw_body(node)?],
                 BodyTransform::Content(_) => self.part_content(node, &types)?,
-                BodyTransform::Text => self.part_text(node)?.into_iter().collect(),
+                BodyTransform::Text => {
+                    let text = self.part_text(node)?;
+                    text.or_else(|| self.undecoded_text(node)).into_iter().collect()
+                }
             };
             for value in values {
                 count += 1;
@@ -52,6 +59,13 @@ impl<'a> Run<'a> {
             true => self.matches_count(&matcher, count),
             false => Ok(false),
         }
+    }
+
+    /// Returns whether an empty line follows the header, even if nothing follows the line. Without
+    /// it, every test of the body is false (RFC 5173 §4).
+    fn has_body(&self, node: NodeId) -> bool {
+        let part = self.message.received(node).map(|(_, part)| part);
+        part.is_none_or(|part| part.header.end < part.body.start || !part.body.is_empty())
     }
 
     fn raw_body(&mut self, node: NodeId) -> Result<Cow<'a, str>> {
@@ -142,7 +156,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the readable text of a part, `None` if it has none.
+    /// Returns the text of a part whose charset or encoding is unknown, as far as it can be read.
+    fn undecoded_text(&self, node: NodeId) -> Option<Cow<'a, str>> {
+        let (id, _) = self.message.received(node)?;
+        self.message.view().text(id)
+    }
+
+    /// Returns the readable text of a part, `None` if it has none or cannot be decoded.
     pub(super) fn part_text(&mut self, node: NodeId) -> Result<Option<Cow<'a, str>>> {
         if let Some((id, part)) = self.message.received(node) {
             if part.main_type != "text" {

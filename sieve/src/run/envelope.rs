@@ -6,8 +6,12 @@ use super::address::{address_part, local_part};
 use super::date::Moment;
 use super::redirect::after;
 use super::{Frame, Result, Run};
-use crate::address::AddressSpec;
-use crate::ir::{AddressPart, DatePart, DeliverByMode, EnvelopePart, EnvelopeTest, MatchType};
+use crate::address::is_atext;
+use crate::address_list::{parse_address_list, without_route};
+use crate::ir::{
+    AddressPart, DatePart, DeliverByMode, EnvelopePart, EnvelopeTest, MatchType, UtcOffset,
+};
+use crate::message::AddressEntry;
 
 impl Run<'_> {
     /// Compares parts of the envelope. Parameters that the client did not give have no value.
@@ -16,10 +20,13 @@ impl Run<'_> {
         frame: &mut Frame<'_>,
         test: &EnvelopeTest,
     ) -> Result<bool> {
+        let zone = test.zone.as_ref();
+        let zone = zone.map(|zone| self.keyword(frame, zone, UtcOffset::parse, "offset from UTC"));
+        let minutes = zone.transpose()?.map_or(0, UtcOffset::minutes);
         let mut values = Vec::new();
         for part in &test.parts {
             let part = self.keyword(frame, part, EnvelopePart::parse, "part of the envelope")?;
-            values.extend(self.envelope_values(part, test.address_part));
+            values.extend(self.envelope_values(part, test.address_part, minutes));
         }
         if matches!(test.comparison.match_type, MatchType::Count(_)) {
             // The null sender is no address (RFC 5231 §4.2).
@@ -29,7 +36,13 @@ impl Run<'_> {
         self.matches_any(frame, &test.comparison, &values)
     }
 
-    fn envelope_values(&self, part: EnvelopePart, address_part: AddressPart) -> Vec<String> {
+    /// Returns the values of a part. `minutes` is the zone of times.
+    fn envelope_values(
+        &self,
+        part: EnvelopePart,
+        address_part: AddressPart,
+        minutes: i16,
+    ) -> Vec<String> {
         let envelope = self.input.envelope;
         let separators = self.input.identity.separators;
         let of = |address: &str| part_of(address, address_part, separators);
@@ -66,7 +79,7 @@ impl Run<'_> {
                         self.world.now().checked_add(back).unwrap_or(jiff::Timestamp::MIN)
                     }
                 });
-                let text = time.map(|time| Moment::new(time, 0).part(DatePart::Iso8601));
+                let text = time.map(|time| Moment::new(time, minutes).part(DatePart::Iso8601));
                 text.into_iter().collect()
             }
             EnvelopePart::ByTimeRelative => by(|seconds, _, _| seconds.to_string()),
@@ -79,22 +92,21 @@ impl Run<'_> {
     }
 }
 
-/// Returns a part of an address of the envelope. The null sender is empty whatever the part is. An
-/// address without a domain, such as `postmaster`, has a local part only.
+/// Returns a part of an address of the envelope, without its source route (RFC 5228 §5.4). The null
+/// sender is empty whatever the part is. An address without a domain, such as `postmaster`, has a
+/// local part only. What is no address has no parts (RFC 5228 §2.7.4).
 fn part_of(address: &str, part: AddressPart, separators: &str) -> Option<String> {
+    let address = without_route(address);
     if address.is_empty() || part == AddressPart::All {
         return Some(address.to_owned());
     }
-    if let Some(address) = AddressSpec::parse(address) {
-        return address_part(&address, part, separators);
+    if !address.contains('@') {
+        let is_name = address.chars().all(is_atext) && part != AddressPart::Domain;
+        return is_name.then(|| local_part(address, part, separators))?.map(str::to_owned);
     }
-    match (address.rsplit_once('@'), part) {
-        (Some((_, domain)), AddressPart::Domain) => Some(domain.to_owned()),
-        (None, AddressPart::Domain) => None,
-        (split, part) => {
-            let local = split.map_or(address, |(local, _)| local);
-            local_part(local, part, separators).map(str::to_owned)
-        }
+    match parse_address_list(address.as_bytes(), str::to_owned).as_slice() {
+        [AddressEntry::Mailbox(mailbox)] => address_part(&mailbox.address, part, separators),
+        _ => None,
     }
 }
 
@@ -114,6 +126,9 @@ mod tests {
         let part = |address, part| part_of(address, part, "+");
         assert_eq!(part("postmaster", AddressPart::LocalPart).as_deref(), Some("postmaster"));
         assert_eq!(part("postmaster", AddressPart::Domain), None);
+        assert_eq!(part("tim x", AddressPart::LocalPart), None);
+        assert_eq!(part("tim x@example.org", AddressPart::Domain), None);
+        assert_eq!(part("@r.example:tim@example.org", AddressPart::User).as_deref(), Some("tim"));
         assert_eq!(part("a..b+x@example.org", AddressPart::Detail).as_deref(), Some("x"));
         assert_eq!(part("a..b@example.org", AddressPart::Domain).as_deref(), Some("example.org"));
         assert_eq!(part("Me@Example.org", AddressPart::All).as_deref(), Some("Me@Example.org"));

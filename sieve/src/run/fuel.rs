@@ -33,11 +33,6 @@ impl Fuel {
         self.charge(count as u64)
     }
 
-    /// Charges whole units.
-    pub(super) fn units(&mut self, count: u64) -> Result<()> {
-        self.charge(count.saturating_mul(BYTES_PER_UNIT))
-    }
-
     fn charge(&mut self, bytes: u64) -> Result<()> {
         self.used = self.used.saturating_add(bytes);
         if self.used > self.limit {
@@ -66,6 +61,6 @@ mod tests {
         assert_eq!(fuel.used(), 2);
         assert_eq!(fuel.bytes(32), Err(RuntimeErrorKind::OutOfFuel));
         assert_eq!(fuel.used(), 2);
-        assert!(Fuel::new(u64::MAX).units(u64::MAX).is_ok());
+        assert!(Fuel::new(u64::MAX).bytes(usize::MAX).is_ok());
     }
 }

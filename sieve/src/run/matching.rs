@@ -2,8 +2,7 @@
 //!
 //! - The keys of a comparison are expanded and prepared once; then values are tested one by one
 //!   until one matches.
-//! - Patterns of `:regex` are compiled once in a run. They search in linear time; how much they are
-//!   charged depends on the size of the compiled program.
+//! - Patterns of `:regex` are compiled once in a run.
 //! - A successful `:matches`, `:regex` or `:list` sets the match variables, unless the test forbids
 //!   it.
 
@@ -11,26 +10,16 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use memchr::memmem;
-use regex::Regex;
 
 use super::comparator::{compare, fold};
+use super::regex::BoundedRegex;
 use super::wildcard::{Pattern, Subject};
 use super::{Frame, Result, Run};
 use crate::extension::Comparator;
 use crate::ir::{Comparison, MatchType, Relation};
-use crate::outcome::RuntimeErrorKind;
-use crate::pattern::{PatternError, compile};
 
 /// Regular expressions that a run keeps compiled.
 const MAX_CACHED_REGEXES: usize = 64;
-
-/// A program is charged by its size: the sizes are tried in this order, and the first one that
-/// suffices tells how often each byte is counted.
-const REGEX_SIZES: [(usize, usize); 4] =
-    [(4 << 10, 1), (16 << 10, 4), (64 << 10, 16), (usize::MAX, 64)];
-
-/// Units for compiling a regular expression, for each time that a byte is counted.
-const REGEX_COMPILE_UNITS: usize = 100;
 
 /// What a key costs for itself, in bytes.
 const KEY_COST: usize = 8;
@@ -55,20 +44,10 @@ enum Keys {
     Is(Vec<Vec<u8>>),
     Contains(Vec<Vec<u8>>),
     Matches(Vec<Pattern>),
-    Regex(Vec<Rc<CompiledRegex>>),
+    Regex(Vec<Rc<BoundedRegex>>),
     Value(Relation, Vec<String>),
     Count(Relation, Vec<String>),
     List(Vec<String>),
-}
-
-/// A compiled regular expression.
-#[derive(Debug)]
-pub(super) struct CompiledRegex {
-    pattern: String,
-    comparator: Comparator,
-    regex: Regex,
-    /// How often a byte of a text is charged.
-    weight: usize,
 }
 
 impl Keys {
@@ -241,11 +220,12 @@ impl Run<'_> {
             }
             Keys::Regex(patterns) => {
                 for pattern in patterns {
-                    self.fuel.bytes(value.len().saturating_mul(pattern.weight))?;
-                    let Some(found) = pattern.regex.captures(value) else { continue };
+                    if !pattern.is_match(value, &mut self.fuel)? {
+                        continue;
+                    }
                     if captures == Captures::Set {
-                        let parts = found.iter().map(|part| part.map(|part| part.as_str()));
-                        self.set_captures(frame, parts)?;
+                        let groups = pattern.groups(value, &mut self.fuel)?;
+                        self.set_captures(frame, groups.into_iter())?;
                     }
                     return Ok(true);
                 }
@@ -268,32 +248,16 @@ impl Run<'_> {
     }
 
     /// Compiles a regular expression, or returns it if the run has it already.
-    fn regex(&mut self, pattern: String, comparator: Comparator) -> Result<Rc<CompiledRegex>> {
-        let is_known =
-            |one: &&Rc<CompiledRegex>| one.pattern == pattern && one.comparator == comparator;
-        if let Some(known) = self.regexes.iter().find(is_known) {
+    fn regex(&mut self, pattern: String, comparator: Comparator) -> Result<Rc<BoundedRegex>> {
+        if let Some(known) = self.regexes.iter().find(|one| one.is_of(&pattern, comparator)) {
             return Ok(Rc::clone(known));
         }
-        for (size, weight) in REGEX_SIZES {
-            self.fuel.units(REGEX_COMPILE_UNITS.saturating_mul(weight) as u64)?;
-            let limit = size.min(self.limits.regex_program);
-            match compile(&pattern, comparator, limit) {
-                Ok(regex) => {
-                    let compiled = Rc::new(CompiledRegex { pattern, comparator, regex, weight });
-                    if self.regexes.len() >= MAX_CACHED_REGEXES {
-                        self.regexes.clear();
-                    }
-                    self.regexes.push(Rc::clone(&compiled));
-                    return Ok(compiled);
-                }
-                Err(PatternError::TooLarge) if size < self.limits.regex_program => {}
-                Err(error) => {
-                    let reason = error.to_string();
-                    return Err(RuntimeErrorKind::BadRegex { pattern, reason });
-                }
-            }
+        let limit = self.limits.regex_program;
+        let compiled = Rc::new(BoundedRegex::new(pattern, comparator, limit, &mut self.fuel)?);
+        if self.regexes.len() >= MAX_CACHED_REGEXES {
+            self.regexes.clear();
         }
-        let reason = PatternError::TooLarge.to_string();
-        Err(RuntimeErrorKind::BadRegex { pattern, reason })
+        self.regexes.push(Rc::clone(&compiled));
+        Ok(compiled)
     }
 }

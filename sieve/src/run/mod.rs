@@ -5,9 +5,10 @@
 //! - The whole script runs before anything is done (RFC 5228 §2.10.6). An error drops every
 //!   decision, and the message is kept in the Inbox as it was received.
 //! - Work is bounded by [`fuel`], memory by [`RunLimits`], recursion by a depth.
-//! - The files: `command` and `test` dispatch; `strings`, `matching`, `wildcard` and `comparator`
-//!   compare; `message` holds the message as the script has edited it; `decisions` holds the plan
-//!   and the conflicts of actions; the others are one group of commands or tests each.
+//! - The files: `command` and `test` dispatch; `strings`, `matching`, `wildcard`, `regex` and
+//!   `comparator` compare; `message` holds the message as the script has edited it; `decisions`
+//!   holds the plan and the conflicts of actions; the others are one group of commands or tests
+//!   each.
 
 mod address;
 mod body;
@@ -27,6 +28,7 @@ mod message;
 mod mime;
 mod notify;
 mod redirect;
+mod regex;
 mod spam;
 mod strings;
 mod test;
@@ -38,8 +40,8 @@ use std::rc::Rc;
 
 use self::decisions::Decisions;
 use self::fuel::Fuel;
-use self::matching::CompiledRegex;
 use self::message::{MessageState, NodeId};
+use self::regex::BoundedRegex;
 use crate::flag::FlagSet;
 use crate::host::{Input, World};
 use crate::ir::{Include, Script};
@@ -126,7 +128,7 @@ struct Run<'a> {
     globals: HashMap<String, String>,
     /// Local variables of the scripts that run, and global variables.
     variables: usize,
-    regexes: Vec<Rc<CompiledRegex>>,
+    regexes: Vec<Rc<BoundedRegex>>,
     /// The internal variable of `imap4flags`.
     flags: FlagSet,
     message: MessageState<'a>,

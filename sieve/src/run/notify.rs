@@ -1,7 +1,7 @@
 //! `notify` and its tests (RFC 5435).
 
 use super::{Frame, Result, Run};
-use crate::ir::{Comparison, Importance, Notify, StringExpr};
+use crate::ir::{Comparison, Importance, Notify, StringExpr, notify_option};
 use crate::outcome::RuntimeErrorKind;
 use crate::plan::{Action, NotifyIntent};
 
@@ -23,8 +23,7 @@ impl Run<'_> {
             None => Importance::default(),
         };
         let options = self.expand_all(frame, &notify.options)?;
-        // An option without a value says nothing to any method (RFC 5435 §3.5).
-        let options = options.iter().filter_map(|option| option.split_once('='));
+        let options = options.iter().filter_map(|option| notify_option(option));
         let options = options.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let message = self.expand_option(frame, notify.message.as_ref())?;
         let fcc = self.fcc(frame, notify.fcc.as_ref())?;
@@ -49,7 +48,7 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// `notify_method_capability` (RFC 5435 §5).
+    /// `notify_method_capability` (RFC 5435 §5), false for a method that is not possible.
     pub(super) fn notify_capability(
         &mut self,
         frame: &mut Frame<'_>,
@@ -60,6 +59,9 @@ impl Run<'_> {
         let uri = self.expand(frame, uri)?;
         let capability = self.expand(frame, capability)?.to_ascii_lowercase();
         self.fuel.step()?;
+        if !self.world.can_notify(&uri) {
+            return Ok(false);
+        }
         let value = self.world.notify_capability(&uri, &capability);
         self.matches_known(frame, comparison, value)
     }

@@ -64,7 +64,7 @@ impl Run<'_> {
         match to {
             RedirectTo::Address(text) => {
                 let text = self.expand(frame, text)?;
-                match AddressSpec::parse(text.trim()) {
+                match AddressSpec::parse_mailbox(&text) {
                     Some(address) => Ok(RedirectTarget::Address(address)),
                     None => Err(RuntimeErrorKind::BadAddress(text)),
                 }

@@ -7,8 +7,8 @@ use super::decisions::Kind;
 use super::message::split_entity;
 use super::strings::single_line;
 use super::{Frame, Result, Run};
+use crate::address::AddressSpec;
 use crate::ir::Vacation;
-use crate::message::AddressEntry;
 use crate::outcome::{RuntimeErrorKind, WarningKind};
 use crate::plan::{Action, VacationBody, VacationIntent};
 
@@ -49,9 +49,7 @@ impl Run<'_> {
     /// with a warning.
     pub(super) fn valid_mailbox(&mut self, text: String) -> Result<Option<String>> {
         self.fuel.bytes(text.len())?;
-        let entries = self.message.view().parse_addresses(text.as_bytes());
-        let is_one = matches!(entries.as_slice(), [AddressEntry::Mailbox(_)]);
-        if is_one && !text.chars().any(char::is_control) {
+        if AddressSpec::parse_mailbox(&text).is_some() {
             return Ok(Some(text));
         }
         self.warn(WarningKind::AddressIgnored(text));
@@ -59,7 +57,8 @@ impl Run<'_> {
     }
 }
 
-/// Returns whether a text begins with well-formed header fields or an empty line (RFC 2045 §2.4).
+/// Returns whether a text begins with well-formed header fields in ASCII (RFC 5230 §5) or an empty
+/// line (RFC 2045 §2.4).
 pub(super) fn is_entity(text: &str) -> bool {
     let (fields, content) = split_entity(text);
     let header = text.get(..text.len().saturating_sub(content.len())).unwrap_or_default();
@@ -67,7 +66,8 @@ pub(super) fn is_entity(text: &str) -> bool {
     let is_end = |line: &str| line.trim_end_matches('\r').is_empty();
     let lines = header.split('\n').filter(|line| !is_continued(line) && !is_end(line));
     let is_name = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
-    lines.count() == fields.len()
+    header.is_ascii()
+        && lines.count() == fields.len()
         && header.ends_with('\n')
         && !is_continued(header)
         && fields.iter().all(|(name, _)| is_name(name))
@@ -87,9 +87,16 @@ mod tests {
         ] {
             assert!(is_entity(text), "{text}");
         }
-        for text in
-            ["Hello", "Hello\n", "", " A: b\n\nHello", "A: b\nHello\n\n", "A: b", "A b: c\n\n"]
-        {
+        for text in [
+            "Hello",
+            "Hello\n",
+            "",
+            " A: b\n\nHello",
+            "A: b\nHello\n\n",
+            "A: b",
+            "A b: c\n\n",
+            "A: \u{fc}\n\n",
+        ] {
             assert!(!is_entity(text), "{text}");
         }
     }

@@ -13,7 +13,16 @@ const fn command(
     tags: &'static [&'static [TagWord]],
     positionals: &'static [Positional],
 ) -> Word<CommandId> {
-    Word { name, id, extensions, tags, positionals, tests: TestCount::None, has_block: false }
+    Word {
+        name,
+        id,
+        extensions,
+        tags,
+        positionals,
+        needed_group: None,
+        tests: TestCount::None,
+        has_block: false,
+    }
 }
 
 impl Word<CommandId> {

@@ -63,6 +63,8 @@ pub(crate) struct Word<I: 'static> {
     pub(crate) extensions: &'static [Extension],
     pub(crate) tags: &'static [&'static [TagWord]],
     pub(crate) positionals: &'static [Positional],
+    /// One tag of the group must be given.
+    pub(crate) needed_group: Option<Group>,
     pub(crate) tests: TestCount,
     pub(crate) has_block: bool,
 }

@@ -102,6 +102,8 @@ pub(crate) enum Group {
     Quoting,
     Zone,
     BodyTransform,
+    /// What names a mailbox beside its name (RFC 9042 §4.3).
+    MailboxSelector,
     Location,
     MimeOption,
     DuplicateId,
@@ -206,8 +208,8 @@ pub(super) const FLAGS: &[TagWord] = &[tag(Tag::Flags).strings().of(Extension::I
 /// RFC 5490 §3.2, RFC 8579 §5, RFC 9042 §3.
 pub(super) const MAILBOX: &[TagWord] = &[
     tag(Tag::Create).of(Extension::Mailbox),
-    tag(Tag::SpecialUse).string().of(Extension::SpecialUse),
-    tag(Tag::MailboxId).string().of(Extension::MailboxId),
+    tag(Tag::SpecialUse).string().of(Extension::SpecialUse).in_group(Group::MailboxSelector),
+    tag(Tag::MailboxId).string().of(Extension::MailboxId).in_group(Group::MailboxSelector),
 ];
 
 /// RFC 8580 §3.
@@ -215,8 +217,16 @@ pub(super) const FCC: &[TagWord] = &[
     tag(Tag::Fcc).string().of(Extension::Fcc),
     tag(Tag::Create).of(Extension::Mailbox).beside(&[Tag::Fcc]),
     tag(Tag::Flags).strings().of(Extension::Imap4Flags).beside(&[Tag::Fcc]),
-    tag(Tag::SpecialUse).string().of(Extension::SpecialUse).beside(&[Tag::Fcc]),
-    tag(Tag::MailboxId).string().of(Extension::MailboxId).beside(&[Tag::Fcc]),
+    tag(Tag::SpecialUse)
+        .string()
+        .of(Extension::SpecialUse)
+        .in_group(Group::MailboxSelector)
+        .beside(&[Tag::Fcc]),
+    tag(Tag::MailboxId)
+        .string()
+        .of(Extension::MailboxId)
+        .in_group(Group::MailboxSelector)
+        .beside(&[Tag::Fcc]),
 ];
 
 /// RFC 6009 §4 and §6, RFC 6134 §2.5.
@@ -293,6 +303,10 @@ pub(super) const BODY: &[TagWord] = &[
 /// RFC 5260 §4.
 pub(super) const DATE_ZONE: &[TagWord] =
     &[tag(Tag::Zone).string().in_group(Group::Zone), tag(Tag::OriginalZone).in_group(Group::Zone)];
+
+/// RFC 6009 §5: the zone of `bytimeabsolute`.
+pub(super) const ENVELOPE_ZONE: &[TagWord] =
+    &[tag(Tag::Zone).string().of(Extension::EnvelopeDeliverBy)];
 
 pub(super) const ZONE: &[TagWord] = &[tag(Tag::Zone).string()];
 

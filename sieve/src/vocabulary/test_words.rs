@@ -1,7 +1,7 @@
 //! The table of tests.
 
 use super::ValueType::{String, Strings};
-use super::{Positional, TagWord, TestCount, TestId, Word, needed, optional, tags};
+use super::{Group, Positional, TagWord, TestCount, TestId, Word, needed, optional, tags};
 use crate::extension::Extension;
 
 const BASE: &[Extension] = &[];
@@ -13,12 +13,25 @@ const fn test(
     tags: &'static [&'static [TagWord]],
     positionals: &'static [Positional],
 ) -> Word<TestId> {
-    Word { name, id, extensions, tags, positionals, tests: TestCount::None, has_block: false }
+    Word {
+        name,
+        id,
+        extensions,
+        tags,
+        positionals,
+        needed_group: None,
+        tests: TestCount::None,
+        has_block: false,
+    }
 }
 
 impl Word<TestId> {
     const fn with_tests(self, tests: TestCount) -> Self {
         Self { tests, ..self }
+    }
+
+    const fn with_one_of(self, group: Group) -> Self {
+        Self { needed_group: Some(group), ..self }
     }
 }
 
@@ -53,10 +66,10 @@ pub(crate) static TESTS: &[Word<TestId>] = &[
         "envelope",
         TestId::Envelope,
         &[Extension::Envelope],
-        &[tags::MATCH, tags::ADDRESS_PART],
+        &[tags::MATCH, tags::ADDRESS_PART, tags::ENVELOPE_ZONE],
         &[needed("list of envelope parts", Strings), KEYS],
     ),
-    test("size", TestId::Size, BASE, &[tags::SIZE], &[]),
+    test("size", TestId::Size, BASE, &[tags::SIZE], &[]).with_one_of(Group::SizeBound),
     // RFC 5229
     test(
         "string",

@@ -1,5 +1,6 @@
 require ["variables", "regex", "vacation", "copy", "encoded-character", "imap4flags", "editheader",
-    "environment", "servermetadata", "body"];
+    "environment", "servermetadata", "body", "date", "relational", "enotify",
+    "envelope", "envelope-deliverby"];
 if string "a" "b" { keep; }
 if header :regex "Subject" "\.org$" { keep; }
 if header :is "Subject" "${unset}" { keep; }
@@ -8,9 +9,14 @@ addflag "\\Sene \\Recent a(b";
 addheader "Received" "x";
 deleteheader "Subject";
 deleteheader :is "X-A";
+if currentdate "date" ["24.12.2026", "2026-12-24"] { keep; }
+if currentdate :value "ge" "date" ["2026-12", "12/24"] { keep; }
 if environment "remote-hots" "x" { keep; }
 if servermetadata "comment" "x" { keep; }
 vacation :handle "${unset}" :addresses ["me", "Me <me@example.org>"] "Away";
+if envelope :zone "+0100" "from" "x" { keep; }
+if exists ["Subject:", "Na me"] { keep; }
+notify "xmpp:me@example.org";
 redirect "a@example.org";
 if true { stop; keep; }
 stop;

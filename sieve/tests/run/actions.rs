@@ -184,7 +184,9 @@ fn redirects_go_to_each_address_once() {
     assert_eq!(outcome.warnings[0].kind, WarningKind::RedirectRepeated("A@example.org".into()));
     let copy = plan(vec![redirect_with("a@example.org", true)]);
     assert!(copy.implicit_keep.is_some());
-    let bad = run(vec![redirect("Me <a@example.org>")]);
+    let named = plan(vec![redirect("Me <a@example.org>")]);
+    assert_eq!(named.actions, outcome.plan.actions);
+    let bad = run(vec![redirect("Me a@example.org")]);
     assert!(matches!(bad.error.unwrap().kind, RuntimeErrorKind::BadAddress(_)));
 }
 

@@ -123,6 +123,7 @@ fn tests_are_evaluated_from_left_to_right_and_only_while_they_matter() {
 fn envelope(part: EnvelopePart, address_part: AddressPart, comparison: Comparison) -> TestKind {
     TestKind::Envelope(Box::new(EnvelopeTest {
         parts: vec![known(part)],
+        zone: None,
         address_part,
         comparison,
     }))

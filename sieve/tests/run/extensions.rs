@@ -219,6 +219,7 @@ fn lists_are_the_hosts() {
     world.lists.insert("tag:friends".into(), vec!["you@example.com".into()]);
     let envelope = TestKind::Envelope(Box::new(EnvelopeTest {
         parts: vec![known(EnvelopePart::From)],
+        zone: None,
         address_part: AddressPart::All,
         comparison: comparison(MatchType::List, &["tag:other", "tag:friends"]),
     }));
@@ -313,6 +314,7 @@ fn parameters_of_the_envelope_are_compared() {
     let value = |part: &str, address_part, key| {
         let test = TestKind::Envelope(Box::new(EnvelopeTest {
             parts: vec![Keyword::Dynamic(text(part))],
+            zone: None,
             address_part,
             comparison: comparison(MatchType::Is, &[key]),
         }));

@@ -113,7 +113,8 @@ fn vacation_answers_between_two_days() {
 fn rules_of_roundcube() {
     let source = "require [\"copy\",\"fileinto\",\"imap4flags\",\"regex\"];\r\n\
         # rule:[Work]\r\n\
-        if allof (header :contains \"subject\" \"report\", address :domain :is \"from\" \"corp.example\")\r\n\
+        if allof (header :contains \"subject\" \"report\", \
+        address :domain :is \"from\" \"corp.example\")\r\n\
         {\r\n\tfileinto :copy \"Work\";\r\n\taddflag \"\\\\Flagged\";\r\n}\r\n\
         # rule:[Off]\r\n\
         if false # anyof (header :contains \"subject\" \"x\")\r\n\
@@ -134,7 +135,8 @@ fn out_of_office_of_nextcloud() {
         require \"date\";\nrequire \"relational\";\nrequire \"vacation\";\n\
         if allof(currentdate :value \"ge\" \"iso8601\" \"2026-12-24T08:00:00Z\", \
         currentdate :value \"le\" \"iso8601\" \"2026-12-31T08:00:00Z\") {\n\
-        \tvacation :days 4 :subject \"Away\" :addresses [\"Me <me@example.org>\"] \"Until later.\";\n\
+        \tvacation :days 4 :subject \"Away\" \
+        :addresses [\"Me <me@example.org>\"] \"Until later.\";\n\
         }\n";
     let plan = run(source, "Subject: Hello\r\n\r\n");
     let Action::Vacation(intent) = &plan.actions[0] else { panic!("{plan:?}") };
@@ -149,7 +151,8 @@ fn rules_of_proton() {
         require [\"fileinto\", \"imap4flags\"];\n\
         if allof (environment :matches \"vnd.proton.spam-threshold\" \"*\", \
         spamtest :value \"ge\" :comparator \"i;ascii-numeric\" \"${1}\") { return; }\n\
-        if allof (address :all :comparator \"i;unicode-casemap\" :is \"From\" [\"a@b.example\"]) {\n\
+        if allof (address :all :comparator \"i;unicode-casemap\" :is \"From\" \
+        [\"a@b.example\"]) {\n\
         fileinto \"Work\";\n}\n";
     let options =
         CompileOptions { missing_require: MissingRequire::Warning, ..CompileOptions::default() };
@@ -171,7 +174,8 @@ fn rules_of_proton() {
 fn the_example_of_rfc_5232() {
     let source = "require [\"fileinto\", \"imap4flags\", \"variables\"];\n\
         if size :under 1M {\n addflag \"MyFlags\" \"Big\";\n\
-        if header :is \"From\" \"boss@company.example.com\" { addflag \"MyFlags\" \"\\\\Flagged\"; }\n\
+        if header :is \"From\" \"boss@company.example.com\" \
+        { addflag \"MyFlags\" \"\\\\Flagged\"; }\n\
         fileinto :flags \"${MyFlags}\" \"Work\";\n}\n\
         if header :is \"Sender\" \"owner@example.org\" {\n\
         set \"MyFlags\" \"\\\\Flagged $Work\";\n keep :flags \"${MyFlags}\";\n}\n";
@@ -181,8 +185,8 @@ fn the_example_of_rfc_5232() {
 
 #[test]
 fn the_example_of_rfc_5703() {
-    let source = "require [\"mime\", \"variables\", \"extracttext\", \"foreverypart\", \"fileinto\", \
-        \"mailbox\"];\n\
+    let source = "require [\"mime\", \"variables\", \"extracttext\", \"foreverypart\", \
+        \"fileinto\", \"mailbox\"];\n\
         foreverypart {\n if header :mime :type :is \"Content-Type\" \"text\" {\n\
         extracttext :first 5 \"text\";\n break;\n }\n}\n\
         fileinto :create \"${text}\";\n";

@@ -5,6 +5,7 @@
 //! - [`TestInput`] holds a message with its envelope and the owner of the script.
 
 #![allow(dead_code, unused_imports, reason = "every test binary uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod message;
 mod world;

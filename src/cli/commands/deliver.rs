@@ -2,7 +2,7 @@
 //! input.
 //!
 //! - Exit code 0: every recipient has the message, durably. 67 and 69: the service itself refused
-//!   the message permanently.
+//!   the message permanently, or the message is larger than `limits.message`.
 //! - 75: everything else, including errors of the program and of the configuration, because pipe(8)
 //!   bounces the message on any other code.
 //! - If some recipients have the message and others were refused permanently, the code is 75, so
@@ -194,6 +194,7 @@ mod tests {
             (&[served, later], Some(75)),
             // A bounce would be wrong for one recipient, and success for the other.
             (&[served, unknown], Some(75)),
+            // Fewer replies than the two recipients.
             (&[served], Some(75)),
             (&[], Some(75)),
         ] {

@@ -112,6 +112,7 @@ async fn show(args: &DemoArgs) -> Result<(), Failure> {
         ));
     }
     title(&format!("{EXPECTED_REPLIES} replies were sent; this is one, as the relay received it"));
+    // The reply to Clara, or else the first one.
     let to_clara = |reply: &SinkMessage| reply.recipients.concat().contains("clara");
     if let Some(reply) = sink.messages().into_iter().min_by_key(|reply| !to_clara(reply)) {
         let recipients = reply.recipients.join(" ");

@@ -1,6 +1,7 @@
 //! The command `dkim`: creates keys for signatures, and prints their DNS records and settings.
 //!
-//! - Only the owner of a key file can read it. If root creates it, the service's group can, too.
+//! - Only the owner of a key file can read it. If root creates it, the service's group can, too, if
+//!   there is one.
 //! - A key file is never overwritten.
 
 use std::fs::{DirBuilder, File, OpenOptions};

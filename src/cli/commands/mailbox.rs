@@ -187,7 +187,8 @@ pub(in crate::cli) async fn run(
     }
 }
 
-/// Returns the JMAP names of the rights in a comma-separated list.
+/// Returns the JMAP names of the rights in a comma-separated list. `all` and `write` stand for
+/// several rights; `none`, alone, for no right.
 ///
 /// # Errors
 /// Which word names no right.

@@ -37,8 +37,8 @@ impl ControlPool {
         Self { client, idle: Mutex::default() }
     }
 
-    /// Sends a request, which the service may receive twice: if an idle connection turns out to be
-    /// closed, the request is sent again on a new connection.
+    /// Sends a request, which the service may receive twice: if an idle connection breaks before
+    /// the response is complete, the request is sent again on a new connection.
     ///
     /// # Errors
     /// The service does not run, or the connection breaks.

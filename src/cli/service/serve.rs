@@ -41,7 +41,9 @@ fn raise_open_files_limit(config: &Config) {
     }
     let http = config.http.listen.as_ref().map_or(0, |_| config.http.connections);
     let control = 2 * limits::MAX_CONTROL_CONNECTIONS + limits::MAX_METRICS_CONNECTIONS;
-    let needed = [config.limits.connections, http, control, BASE_OPEN_FILES]
+    let managesieve =
+        config.managesieve.listen.as_ref().map_or(0, |_| config.managesieve.connections);
+    let needed = [config.limits.connections, http, managesieve, control, BASE_OPEN_FILES]
         .into_iter()
         .fold(0, usize::saturating_add);
     let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);

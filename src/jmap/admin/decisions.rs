@@ -21,6 +21,7 @@ use crate::wire::jmap::admin::decisions::{
 };
 use crate::wire::jmap::{MethodError, With, from_base64};
 
+/// Which decisions are listed, among others those at `since` or later and before `until`.
 #[derive(Debug, Default)]
 struct DecisionFilter {
     since: Option<UtcMillis>,

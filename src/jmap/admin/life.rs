@@ -1,6 +1,6 @@
 //! The vendor methods that move, flag, destroy, restore and purge emails.
 //!
-//! The answer has an outcome for each email.
+//! The answer has an outcome for each email; that of Mail/purge with `all` only has their number.
 
 use std::collections::{BTreeMap, BTreeSet};
 

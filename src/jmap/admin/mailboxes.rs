@@ -138,6 +138,16 @@ fn role(name: Option<&str>) -> Result<Option<Option<Role>>, MethodError> {
     Role::from_name(&name.to_lowercase()).map(|role| Some(Some(role))).ok_or_else(unknown)
 }
 
+/// Checks a sort order, which is less than 2^31 (RFC 8621 §2).
+fn sort_order(order: Option<u32>) -> Result<Option<u32>, MethodError> {
+    match order {
+        Some(order) if order >= 1 << 31 => {
+            Err(MethodError::InvalidArguments("sortOrder: less than 2^31 is expected".into()))
+        }
+        order => Ok(order),
+    }
+}
+
 impl AdminMethod for MailboxAdd {
     fn call(
         &Call { context, .. }: &Call<'_>,
@@ -153,7 +163,7 @@ impl AdminMethod for MailboxAdd {
             name: name.to_owned(),
             parent,
             role,
-            sort_order: args.sort_order.unwrap_or(0),
+            sort_order: sort_order(args.sort_order)?.unwrap_or(0),
         };
         commit_change(context, account, |txn| {
             let uid = txn.create_mailbox(&new)?;
@@ -181,7 +191,7 @@ impl AdminMethod for MailboxChange {
             Some("") => Some(None),
             Some(parent_path) => Some(Some(find(context, account, parent_path)?.0)),
         };
-        let role = role(args.role.as_deref())?;
+        let (role, order) = (role(args.role.as_deref())?, sort_order(args.sort_order)?);
         commit_change(context, account, |txn| {
             txn.update_mailbox(uid, |row| {
                 set_attributes(row, &args.attributes);
@@ -197,7 +207,7 @@ impl AdminMethod for MailboxChange {
                 }
                 row.parent = parent.unwrap_or(row.parent);
                 row.role = role.unwrap_or(row.role);
-                row.sort_order = args.sort_order.unwrap_or(row.sort_order);
+                row.sort_order = order.unwrap_or(row.sort_order);
                 row.subscribed = args.is_subscribed.unwrap_or(row.subscribed);
             })?;
             Ok(uid)
@@ -291,7 +301,8 @@ impl AdminMethod for MailboxRemove {
 impl AdminMethod for MailboxEnsure {
     /// Returns the mailbox at the end of a path, and creates the missing ones. Where no name is
     /// equal, a mailbox whose name differs only in case is used. If the last mailbox is missing,
-    /// the mailbox with the role is used in its place.
+    /// the mailbox with the role is used in its place, and if there is none, the new mailbox gets
+    /// the role. The role of the Inbox is ignored.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, MailboxEnsureArguments { inbox, names, role }): OfAccount<

@@ -19,7 +19,7 @@ use crate::wire::jmap::admin::queue::{
 use crate::wire::jmap::admin::{AccountRef, EmptyArguments, OfAccount};
 use crate::wire::jmap::{MethodError, With, to_base64};
 
-const ACTIONS_PER_COMMIT: usize = 256;
+const ACTIONS_PER_BATCH: usize = 256;
 
 struct QueueFilter {
     kind: Option<ActionKind>,
@@ -87,11 +87,11 @@ fn walk(
 ) -> Result<(), MethodError> {
     let mut after = None;
     loop {
-        let page = context.store.snapshot().actions(account, after, ACTIONS_PER_COMMIT)?;
+        let page = context.store.snapshot().actions(account, after, ACTIONS_PER_BATCH)?;
         let (count, last) = (page.len(), page.last().map(|action| action.id));
         let matching: Vec<Action> =
             page.into_iter().filter(|action| filter.matches(action)).collect();
-        if !matching.is_empty() && !each(matching)? || count < ACTIONS_PER_COMMIT {
+        if (!matching.is_empty() && !each(matching)?) || count < ACTIONS_PER_BATCH {
             return Ok(());
         }
         after = last;

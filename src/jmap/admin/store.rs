@@ -1,5 +1,5 @@
-//! The vendor methods that check, repair and back up the store. Each starts a job,
-//! whose progress and result Job/get returns.
+//! The vendor methods that check, repair and back up the store. Each starts a job, whose progress
+//! and result Job/get returns.
 
 use std::path::PathBuf;
 

@@ -401,7 +401,9 @@ impl Holders {
     }
 }
 
-/// Finds the objects that contain a blob. Counts the emails as rows of the request's budget.
+/// Finds the objects that contain a blob: for the blob of an email or of its part, that email only;
+/// for an upload or a part of one, the emails whose message is the upload. Counts the emails as
+/// rows of the request's budget.
 fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders, Error> {
     let snapshot = context.store.snapshot();
     let rights = Rights::in_account(&snapshot, account)?;

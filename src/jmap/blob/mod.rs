@@ -27,7 +27,7 @@ use super::rights::Rights;
 use super::uploads::UploadRateExceeded;
 use crate::wire::jmap::MethodError;
 
-/// How many bytes are read from the store at once: one frame of a message.
+/// How many bytes are read from the store at once: as many as have one checksum in a segment.
 const READ_CHUNK: u64 = 128 * 1024;
 
 #[derive(Debug, Clone)]

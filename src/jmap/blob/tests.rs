@@ -118,7 +118,7 @@ fn upload_is_visible_only_to_its_uploader() {
     context.caller = crate::jmap::Caller { account: Some(ann), ..Default::default() };
     let id = context.keep_upload(ann, b"hello", "text/plain").unwrap();
     assert_eq!(read_blob(&context, ann, &id).unwrap(), b"hello");
-    // A guest in the account does not see the owner's upload.
+    // A guest in the account does not see the owner's upload. The right 1 is mayReadItems.
     let bob = context.directory.find_account("bob@example.org").unwrap().unwrap().0;
     let open = |txn: &mut crate::store::Txn<'_>| {
         let inbox = txn.state().inbox;

@@ -17,11 +17,11 @@ use crate::query::{self, Condition, Filter, Query, QuerySpec, Window};
 use crate::wire::jmap::json::or_null;
 use crate::wire::jmap::{Answer, JsonObject, MethodError};
 
-/// How many original messages one call looks for. For MDNs beyond that, `forEmailId` is null (RFC
-/// 9007 §2.2).
+/// How many original messages one call looks for. For MDNs about further ones, `forEmailId` is null
+/// (RFC 9007 §2.2).
 const MAX_ORIGINALS: usize = 100;
-/// How many emails with a matching Message-ID field are examined. If that many are found,
-/// none is named.
+/// How many emails with a matching Message-ID field are examined. If that many are found, none is
+/// named.
 const MAX_CANDIDATES: usize = 4;
 
 pub(in crate::jmap) struct MdnParse;

@@ -27,8 +27,6 @@ use crate::store::Error;
 use crate::wire::jmap::json::{members, or_null};
 use crate::wire::jmap::{Answer, JsonObject, MethodError, SetError};
 
-const MAX_HEADER_BYTES: u64 = 256 * 1024;
-
 pub(in crate::jmap) struct MdnSend;
 
 #[derive(Debug, Deserialize)]
@@ -180,10 +178,10 @@ impl MdnSender<'_> {
     fn email_and_request(&self, id: EmailId) -> Result<(EmailMetadata, MdnRequest), SetFailure> {
         let snapshot = self.call.context.store.snapshot();
         let email = snapshot.email(self.account.id, id)?.ok_or(SetError::NotFound)?;
-        self.call.context.budget.charge_read(MAX_HEADER_BYTES.min(email.size))?;
-        let head = snapshot
-            .message_part(self.account.id, id, 0..MAX_HEADER_BYTES)?
-            .ok_or(SetError::NotFound)?;
+        let longest = limits::MAX_HEADER_BYTES as u64;
+        self.call.context.budget.charge_read(longest.min(email.size))?;
+        let head =
+            snapshot.message_part(self.account.id, id, 0..longest)?.ok_or(SetError::NotFound)?;
         let request = catch_parser_panic("a header", || MdnRequest::of(&head)).flatten();
         let no_request = || {
             SetError::Other(

@@ -206,7 +206,7 @@ impl<Id> ChangedObjects<Id> {
 /// Parses the `sinceState` of a client.
 ///
 /// # Errors
-/// `CannotCalculateChanges` for a state that this store did not give.
+/// `CannotCalculateChanges` for a state that is malformed or of another epoch.
 pub(in crate::jmap) fn parse_state(store: &Store, since: &str) -> Result<ClientState, MethodError> {
     state::parse(store, since).ok_or(MethodError::CannotCalculateChanges)
 }

@@ -55,7 +55,7 @@ impl SetArguments {
     /// Runs all changes in one commit, and waits until it is durable. The answer must report every
     /// change of the commit. Returns the outcomes, the states, and what `change` returned.
     ///
-    /// `change` may be run more than once, each time with the response of `read`. It must first
+    /// `change` may be run more than once, each time with a new copy of `done`. It must first
     /// restore the creation ids (`CreationIds::restore`).
     ///
     /// # Errors

@@ -30,7 +30,7 @@ pub(in crate::jmap) fn newest_state(
     Ok(state(store, snapshot.state(account, data)?))
 }
 
-/// Parses a state string; `None` if this store did not give it.
+/// Parses a state string; `None` if it is malformed or of another epoch.
 pub(in crate::jmap) fn parse(store: &Store, text: &str) -> Option<ClientState> {
     let mut parts = text
         .split('-')

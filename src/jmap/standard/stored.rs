@@ -1,5 +1,4 @@
-//! Reads the JMAP objects that are `store::Object`: identities, submissions and share
-//! notifications.
+//! Reads identities, submissions and share notifications, which are `store::Object`s.
 
 use std::collections::BTreeSet;
 

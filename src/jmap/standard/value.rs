@@ -1,5 +1,5 @@
-//! Reads JSON values as the types of RFC 8620 §1. Errors begin with the name of the argument or
-//! property.
+//! Reads JSON values as the types of RFC 8620 §1. The errors of the functions begin with the name
+//! of the argument or property.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};

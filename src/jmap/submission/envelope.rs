@@ -152,9 +152,10 @@ fn invalid(properties: &[&str], description: &str) -> SetError {
     SetError::Other("invalidEmail", more)
 }
 
-/// Whether a field may name anybody but the `known_authors` that our parser found. Another program
-/// may take such an address for the author (`<a@x> <b@x>`). Any word with an `@` counts that is no
-/// comment, quoted string or encoded word.
+/// Whether another program may find an author in a field who is not among the `known_authors` that
+/// our parser found: in `<a@x> <b@x>` it may take either address. Every word with an `@` that is no
+/// comment, quoted string or encoded word must be a known author. Also true for a field that is too
+/// long, or in which a quoted string is not closed.
 fn names_others(field: &Field<'_>, known_authors: &[EmailAddress]) -> bool {
     if field.value.len() > limits::MAX_FIELD_BYTES {
         return true;

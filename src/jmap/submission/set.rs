@@ -2,7 +2,8 @@
 //!
 //! - One commit stores a submission and the action that carries it.
 //! - The message is sent without its Bcc fields.
-//! - An Email/set that follows the call updates or destroys the emails of successful submissions.
+//! - An Email/set that follows the call updates or destroys the emails of submissions that the call
+//!   created, updated or destroyed.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -191,7 +192,8 @@ fn prepare(
     // The same function removes Bcc below. If this check missed a Bcc that the removal finds, only
     // the header would be sent.
     let has_bcc = matches!(header::without_fields(&raw, &["Bcc"]), Cow::Owned(_));
-    // RFC 8621 §7.5: Bcc is not sent. A message without this field is sent as it is stored.
+    // RFC 8621 §7.5: Bcc is not sent. A message without this field is sent as it is stored. A
+    // head of `MAX_HEADER_BYTES` may be cut, so the whole message is read.
     if has_bcc || raw.len() >= limits::MAX_HEADER_BYTES {
         context.budget.charge_read(metadata.size)?;
         raw = snapshot.raw_message(&metadata.blob)?.unwrap_or_default();

@@ -139,6 +139,7 @@ fn subscriptions_of_a_user_are_bounded_in_number_and_rate() {
     let ids: Vec<Value> =
         made["created"].as_object().unwrap().values().map(|one| one["id"].clone()).collect();
     call(&context, "PushSubscription/set", &json!({"destroy": ids}));
+    // One too many, because the subscription that was over quota counts, too.
     let again = create(MAX_CREATED_PER_HOUR - limits::MAX_PUSH_SUBSCRIPTIONS);
     assert_eq!(kinds(&again), ["rateLimit"]);
     let (times, now) = (SubscriptionTimes::default(), MonotonicMillis(1_000_000_000));

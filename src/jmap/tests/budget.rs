@@ -384,7 +384,7 @@ fn header_properties_read_only_the_header() {
     assert_eq!(ask(&ids[1], &properties, 1000)[1]["type"], "requestTooLarge");
 }
 
-/// Every email that is read counts, whether or not it is returned.
+/// Every email that is read counts, whether or not it is returned. Each lookup reads three.
 #[test]
 fn emails_that_blob_lookup_reads_count_towards_the_walks() {
     let context = context();

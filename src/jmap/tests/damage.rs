@@ -23,7 +23,7 @@ impl Bed {
         Self { engine, context, ann }
     }
 
-    /// Writes a row directly to the engine, and opens the directory again.
+    /// Writes a row directly to the engine, or deletes it, and opens the directory again.
     fn write(&mut self, table: Table, key: &[u8], value: Option<Vec<u8>>) {
         let puts = vec![Put { table, key: key.to_vec(), value }];
         self.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();

@@ -145,6 +145,7 @@ fn session_state_costs_one_read_for_each_shared_account() {
     let bob = bed.asks(&bed.bob);
     for shared in 0..2 {
         response_state(&bob);
+        // Sets the count to 0.
         engine.read();
         response_state(&bob);
         assert_eq!(engine.read(), shared);

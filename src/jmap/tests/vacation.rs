@@ -79,6 +79,7 @@ fn vacation_response_is_patched_and_read_back() {
     assert_eq!(none["reason"], "null-sender");
 }
 
+/// The vendor's properties are only in Vacation/get and /set.
 #[test]
 fn vacation_response_has_only_the_standard_properties() {
     let context = context();
@@ -214,6 +215,7 @@ fn senders_told_by_a_script_are_not_counted_as_forgotten() {
         let generation = txn.snapshot().vacation(txn.account())?.generation;
         let week = ToldLifetime::For(std::time::Duration::from_secs(7 * 24 * 3600));
         let bob = Address::parse("bob@example.net").unwrap();
+        // The vacation response told the first sender, Sieve scripts the others.
         for (n, memory) in [(1, ToldLifetime::of(generation)), (2, week), (3, week)] {
             txn.remember_told(&ToldKey([n; 32]), &bob, &memory)?;
         }

@@ -18,7 +18,7 @@ use crate::wire::jmap::{Property as _, SetError};
 
 pub(super) const UNKNOWN: &str = "there is no such property, or it cannot be set";
 
-/// How many addresses, exceptions or domains one response may have each.
+/// How many addresses, how many exceptions and how many domains one response may have.
 const MAX_ADDRESSES: usize = 1000;
 const MAX_VARIANTS: usize = 32;
 const MAX_DAYS: usize = 64;

@@ -70,6 +70,7 @@ fn text_fields_read_back() {
 fn a_long_run_of_blanks_before_a_long_word_stays_within_998_bytes() {
     for (blanks, letters) in [(898, 898), (1, 899), (1, 900), (899, 1), (900, 1)] {
         let value = format!("a{}{}", " ".repeat(blanks), "b".repeat(letters));
+        // `read` checks the length of the lines.
         text(&value);
     }
 }

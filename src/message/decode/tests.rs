@@ -42,7 +42,7 @@ fn broken_encodings_are_decoded_as_far_as_possible() {
 /// Regression test: a footer of a mailing list became garbage in a text, and five bytes of a
 /// picture.
 #[test]
-fn base64_ends_at_its_padding() {
+fn base64_after_padding_is_decoded_only_if_it_is_valid() {
     for (bytes, wanted, is_broken) in [
         (
             "SGVsbG8=\r\n_______________\r\nlist mailing list\r\nhttps://x.example/a\r\n",

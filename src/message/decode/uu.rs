@@ -1,4 +1,5 @@
-//! Decodes uuencode (`Content-Transfer-Encoding: x-uuencode`). Without `begin`, the content is
+//! Decodes uuencode (`Content-Transfer-Encoding: x-uuencode`). Text before `begin` and after `end`
+//! is dropped. Without `begin` in the first `limits::MAX_UUENCODE_PREAMBLE_BYTES`, the content is
 //! returned as it is.
 
 use crate::model::limits;

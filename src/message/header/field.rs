@@ -23,8 +23,8 @@ impl<'a> Field<'a> {
         Self { name, value, declared: None }
     }
 
-    /// Returns the unfolded value, up to `limits::MAX_FIELD_BYTES`. Bytes that are not UTF-8 are
-    /// decoded from the charset of the body, or else from windows-1252.
+    /// Returns the unfolded value, up to `limits::MAX_FIELD_BYTES`. A value that is not UTF-8 is
+    /// decoded from the charset of the body if all bytes belong to it, or else from windows-1252.
     #[must_use]
     pub fn readable(&self) -> Cow<'a, str> {
         parse::readable(self.value, self.declared)

@@ -169,7 +169,7 @@ impl IncomingMessage {
         Header { raw: &self.bytes, start: self.start, index: Cow::Borrowed(&self.index) }
     }
 
-    /// The header of the message without the bytes before it.
+    /// Returns the header with `raw` beginning at it: what stands before it is left out.
     #[must_use]
     pub fn trimmed_header(&self) -> Header<'_> {
         Header { raw: self.header().trimmed(), start: 0, index: Cow::Borrowed(&self.index) }

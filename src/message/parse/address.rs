@@ -1,16 +1,21 @@
 //! Parses lists of addresses in header fields (RFC 5322 §3.4 and §4.4), with the results of RFC
 //! 8621 §4.1.2.3.
 //!
-//! - The name is the phrase before the address; if there is none, the comment directly after it.
+//! - The name is the phrase before the address, or else the comment directly after the address, or
+//!   else the phrase after it.
 //! - Encoded words are decoded in names and comments, not in an address (RFC 2047 §5).
-//! - A source route (`<@relay:a@b>`), comments and blanks within an address are dropped.
-//! - Without angle brackets, a single word is an address, even without `@`; several words are a
-//!   name.
-//! - If the comma between two mailboxes is missing, both are read: words before an address are its
-//!   name, except for comments directly after the address before it.
-//! - `a@x on behalf of b@y`, as Outlook writes it, is one mailbox: the last address, with the whole
-//!   text as its name.
-//! - Nothing is refused.
+//! - In angle brackets, a source route (`<@relay:a@b>`), comments and unquoted blanks are dropped.
+//!   Without angle brackets, blanks around an `@`, or around a dot of the domain, are dropped.
+//! - Without angle brackets, a word with `@` is an address; or a single word, even without `@`.
+//!   Anything else is a name without an address.
+//! - If the comma between two mailboxes is missing, both are read: a phrase between two addresses
+//!   is the name of the second one, and a comment directly after the first belongs to the first. An
+//!   address without a name that repeats the one before it is dropped, if both are in angle
+//!   brackets or both are not.
+//! - Before an address in angle brackets, a word with `@` belongs to the name.
+//! - `a@x on behalf of b@y`, as Outlook writes it, is one mailbox: the last address. Its name is
+//!   the text before this address, with the address itself if it directly follows these words.
+//! - Nothing is refused, but what follows `limits::MAX_FIELD_ADDRESSES` is left out.
 
 mod delimited;
 
@@ -24,6 +29,7 @@ use crate::model::{Address, EmailAddress, limits};
 /// Bytes after an encoded word in which the `@` of an address is looked for.
 const MAX_ADDRESS_BYTES: usize = 600;
 
+/// `on behalf of` in several languages.
 const ON_BEHALF_OF: [&[&str]; 7] = [
     &["on", "behalf", "of"],
     &["im", "auftrag", "von"],
@@ -195,7 +201,7 @@ fn word_end(text: &str) -> usize {
     text.find(|c| is_blank(c) || ",;:\"(<>)".contains(c)).unwrap_or(text.len())
 }
 
-/// Returns the mailboxes of an item, at most `max`. There is one, unless commas are missing.
+/// Returns the mailboxes of an item, at most `max`: one or none, unless commas are missing.
 fn people(mut item: AddressItem<'_>, max: usize) -> Vec<EmailAddress> {
     let is_angle = |(piece, _): &(AddressPiece<'_>, bool)| matches!(piece, AddressPiece::Angle(_));
     if !item.iter().any(is_angle) {
@@ -216,8 +222,8 @@ fn people(mut item: AddressItem<'_>, max: usize) -> Vec<EmailAddress> {
     people
 }
 
-/// Finds the words `on behalf of` between two addresses. Returns the index after these words, and
-/// the index of the last address.
+/// Finds `ON_BEHALF_OF` between the first and the last address. Returns the index after these
+/// words, and the index of the last address.
 fn on_behalf_of(item: &[(AddressPiece<'_>, bool)]) -> Option<(usize, usize)> {
     let is_address = |(piece, _): &(AddressPiece<'_>, bool)| {
         matches!(piece, AddressPiece::Angle(_)) || is_whole_address(piece)
@@ -260,8 +266,8 @@ fn on_behalf(item: AddressItem<'_>, words_end: usize, address: usize) -> Option<
     Some(person)
 }
 
-/// Returns the mailboxes of pieces whose addresses are all in angle brackets (`has_angle`), or all
-/// without.
+/// Returns the mailboxes of pieces. With `has_angle`, only what is in angle brackets is an address;
+/// otherwise nothing may be in angle brackets.
 fn mailboxes(
     pieces: &[(AddressPiece<'_>, bool)],
     has_angle: bool,
@@ -288,7 +294,8 @@ fn mailboxes(
         let after_address = rest.get(at.saturating_add(1)..).unwrap_or_default();
         let next = after_address.iter().position(is_further);
         let comments = after_address.iter().take_while(|(piece, _)| is_comment(piece)).count();
-        let own_length = next.map_or(after_address.len(), |_| comments);
+        // The last mailbox has all that follows its address, any other only the comments.
+        let own_length = if next.is_some() { comments } else { after_address.len() };
         let (one, after) = rest
             .split_at_checked(at.saturating_add(1).saturating_add(own_length))
             .unwrap_or((rest, &[]));
@@ -314,7 +321,8 @@ fn is_whole_address(piece: &AddressPiece<'_>) -> bool {
     })
 }
 
-/// Returns the mailbox whose address is the piece at index `at`.
+/// Returns the mailbox whose address is the piece at index `at`. `None` if the address is empty and
+/// there is no name.
 fn person(item: &[(AddressPiece<'_>, bool)], at: usize) -> Option<EmailAddress> {
     let (before, from) = item.split_at_checked(at)?;
     let ((address, _), behind) = from.split_first()?;
@@ -332,7 +340,8 @@ fn person(item: &[(AddressPiece<'_>, bool)], at: usize) -> Option<EmailAddress> 
     (!email.is_empty() || name.is_some()).then_some(EmailAddress { name, email })
 }
 
-/// Joins the pieces of an address without angle brackets: `"a b"@x`, `a @ x`, `a@x . y`.
+/// Joins the pieces of an address without angle brackets: `"a b"@x`, `a @ x`, `a@x . y`. A long
+/// word is not joined with what follows, since each joining copies it.
 fn joined(item: AddressItem<'_>) -> AddressItem<'_> {
     let mut out: AddressItem<'_> = Vec::with_capacity(item.len());
     for (piece, is_apart) in item {
@@ -359,8 +368,8 @@ fn joined(item: AddressItem<'_>) -> AddressItem<'_> {
     out
 }
 
-/// Returns the text of words, encoded words and quoted strings, with one blank wherever blanks
-/// separate them.
+/// Returns the text of words, encoded words and quoted strings, with one blank wherever blanks or
+/// comments separate them, except between two encoded words (RFC 2047 §6.2).
 fn phrase(item: &[(AddressPiece<'_>, bool)]) -> String {
     let mut out = String::new();
     let mut run: Vec<&EncodedWord> = Vec::new();

@@ -1,8 +1,8 @@
 //! Decodes encoded words (RFC 2047).
 //!
-//! - In a text, an encoded word stands alone between blanks (`words`, RFC 2047 §5 (1)). In quoted
-//!   strings and file names, where programs write them against the RFC, it may touch other text
-//!   (`anywhere`).
+//! - In a text or a comment, an encoded word stands alone between blanks (`words`, RFC 2047 §5
+//!   (1)). In quoted strings and file names, where programs write them against the RFC, it may
+//!   touch other text and contain blanks (`anywhere`).
 //! - Blanks between two encoded words are dropped (§6.2).
 //! - Neighbours in one charset are decoded together, since a character may be split between them;
 //!   in a stateful charset each by itself (§3).
@@ -14,6 +14,7 @@ use super::charset::CharsetCodec;
 use crate::message::decode;
 use crate::model::hex::hex_byte;
 
+/// Bytes in which the end of an encoded word with blanks is looked for.
 const MAX_LENIENT_BYTES: usize = 998;
 
 pub(super) struct EncodedWord {

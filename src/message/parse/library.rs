@@ -3,9 +3,10 @@
 //!
 //! The library is given the message as it is, except:
 //! - The bytes before the header are left out.
-//! - A header that is too large, or that the library would end elsewhere, is replaced by its MIME
-//!   fields.
-//! - The rest after `limits::MAX_PART_FIELDS` lines that look like header fields is left out.
+//! - A header that is too large, or that the library would end elsewhere than `Header` does, is
+//!   replaced by those of its MIME fields that have at most `limits::MAX_FIELD_BYTES`.
+//! - Of the body, the rest after `limits::MAX_PART_FIELDS` lines that look like header fields is
+//!   left out.
 
 use std::sync::LazyLock;
 
@@ -17,7 +18,7 @@ use crate::model::limits;
 /// A shorter body cannot have `limits::MAX_PART_FIELDS` lines with a field.
 const UNCOUNTED_BODY_BYTES: usize = 3 * limits::MAX_PART_FIELDS;
 
-/// Parsing these may need thirty times their size.
+/// The library ignores these fields, since parsing them may need thirty times their size.
 const UNPARSED_FIELDS: [HeaderName<'static>; 33] = [
     HeaderName::Subject,
     HeaderName::Comments,
@@ -57,6 +58,7 @@ const UNPARSED_FIELDS: [HeaderName<'static>; 33] = [
 #[derive(Debug)]
 pub(super) struct LibraryMessage<'a> {
     parsed: Option<mail_parser::Message<'a>>,
+    /// Where the header begins in the message.
     header: usize,
     /// Where the body begins: in the bytes given to the library, and in the message.
     bodies: (usize, usize),

@@ -14,7 +14,8 @@ struct Section {
     value: String,
 }
 
-/// Returns the first value of a parameter in an unfolded field.
+/// Returns the value of a parameter in an unfolded field: the first one without sections and
+/// charset (`name=`), or else the sections up to the first gap. A repeated section is ignored.
 pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
     let mut sections: BTreeMap<usize, Section> = BTreeMap::new();
     for (attribute, value) in FieldParameters::of(field).take(limits::MAX_PARAMETER_SECTIONS) {

@@ -341,7 +341,7 @@ impl Lists {
 fn is_inline(part: &Part<'_>, is_first: bool, multipart: &str) -> bool {
     part.disposition.as_deref() != Some("attachment")
         && (matches!(part.media_type.as_str(), "text/plain" | "text/html") || part.is_media())
-        && (is_first || multipart != "related" && (part.is_media() || part.name.is_none()))
+        && (is_first || (multipart != "related" && (part.is_media() || part.name.is_none())))
 }
 
 #[cfg(test)]

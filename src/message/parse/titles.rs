@@ -1,9 +1,11 @@
 //! Returns the `alt` and `title` attributes of HTML, which are searched together with its text (RFC
 //! 8621 §4.4.1), in linear time.
 
+/// Elements whose content is skipped, but not their own attributes.
 const INVISIBLE_ELEMENTS: [&str; 3] = ["head", "script", "style"];
 
-/// Returns the values with entities decoded, as long as they have at most `max` bytes in all.
+/// Returns the values with entities decoded, up to the first with which they would have more than
+/// `max` bytes in all. Comments and `INVISIBLE_ELEMENTS` are skipped.
 pub(super) fn titles(html: &str, max: usize) -> Vec<String> {
     let (mut out, mut left, mut rest) = (Vec::new(), max, html);
     while let Some((_, tag)) = rest.split_once('<') {
@@ -76,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn titles_are_read_from_visible_tags_only() {
+    fn titles_in_comments_and_invisible_elements_are_skipped() {
         let joined = |html: &str| titles(html, 1000).join("|");
         assert_eq!(
             joined("<img src=x alt=\"A red&amp;blue ball\" title='Big ball'>text"),

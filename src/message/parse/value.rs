@@ -37,8 +37,9 @@ pub fn text(value: &[u8]) -> String {
     if text.is_ascii() { clean.collect() } else { clean.nfc().collect() }
 }
 
-/// Decodes a value to characters: unfolded (RFC 5322 §2.2.3), up to `limits::MAX_FIELD_BYTES`.
-/// Bytes that are not UTF-8 are in the declared charset, or in windows-1252.
+/// Decodes a value to characters: unfolded (RFC 5322 §2.2.3), up to `limits::MAX_FIELD_BYTES`. A
+/// value that is not UTF-8 is read in the declared charset if all bytes belong to it, or else in
+/// windows-1252.
 pub(in crate::message) fn readable(value: &[u8], declared: Option<CharsetCodec>) -> Cow<'_, str> {
     let value = bounded(value);
     if !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
@@ -49,8 +50,8 @@ pub(in crate::message) fn readable(value: &[u8], declared: Option<CharsetCodec>)
     Cow::Owned(charset::of_header(&unfolded, declared).into_owned())
 }
 
-/// Returns the beginning of a value that is parsed, cut after an item or a word if one ends near
-/// the bound.
+/// Returns the part of a value that is parsed. One longer than `limits::MAX_FIELD_BYTES` is cut at
+/// the end of an item, or else of a word, if one ends near the bound.
 fn bounded(value: &[u8]) -> &[u8] {
     let Some(cut) = value.get(..limits::MAX_FIELD_BYTES).filter(|cut| cut.len() < value.len())
     else {
@@ -97,7 +98,7 @@ pub fn date(value: &[u8]) -> Option<SentAt> {
     Some(SentAt { at: UtcMillis(date.to_timestamp().checked_mul(1000)?), offset_minutes })
 }
 
-/// Returns a name or an address without controls, in NFC, trimmed.
+/// Returns a name or an address without controls, with tabs as blanks, in NFC, trimmed.
 pub(super) fn tidy(text: &str) -> String {
     let spaced = text.chars().map(|c| if c == '\t' { ' ' } else { c }).filter(|c| !c.is_control());
     let tidy: String = if text.is_ascii() { spaced.collect() } else { spaced.nfc().collect() };

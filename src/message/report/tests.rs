@@ -213,7 +213,7 @@ fn delivery_is_parsed_for_each_recipient() {
 }
 
 #[test]
-fn disposition_updates_its_submission() {
+fn disposition_names_its_message_and_whether_it_was_displayed() {
     let returned = parse_report(DISPOSITION).unwrap().to_returned_report();
     assert_eq!(returned.message_id.as_deref(), Some("199509192301.23456@example.org"));
     assert!(returned.recipients[0].displayed && returned.recipients[0].delivered.is_none());

@@ -8,24 +8,19 @@
 //!   passwords into the wrong field.
 
 use std::sync::Arc;
-use std::time::Duration;
-
-use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode};
-use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
-use tokio::time::timeout;
 
 use super::Backend;
-use super::blocking::blocking;
 use super::origin::{ConnectionInfo, RequestSource, request_source};
 use super::problem::Problem;
 use super::request_context::RequestContext;
 use crate::account::Login;
 use crate::jmap::Caller;
+use crate::net::passwords::NotChecked;
 use crate::wire::http::{Credentials, credentials};
-
-const HASHING_TIMEOUT: Duration = Duration::from_secs(10);
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
 
 enum AuthFailure {
     /// Answered with 401.
@@ -117,7 +112,7 @@ async fn log_in(
                 return Ok(login);
             }
             let attempt = logins.attempt(source.login_source, &name).map_err(too_many)?;
-            match check_password(backend, name, password).await {
+            match backend.passwords.check(name, password).await {
                 Ok(Some(login)) => {
                     attempt.cancel_charge();
                     Ok(login)
@@ -127,37 +122,33 @@ async fn log_in(
                     tracing::info!(from = ?source.address, "login failed");
                     Err(AuthFailure::NoValidCredentials { has_token: false })
                 }
-                Err(problem) => {
+                Err(reason) => {
                     attempt.withdraw();
-                    Err(AuthFailure::Problem(problem))
+                    Err(AuthFailure::Problem(reason.into()))
                 }
             }
         }
     }
 }
 
-/// Returns `None` if the password is wrong or nobody has the name.
-///
-/// # Errors
-/// The password was not checked: too many logins at once, or a fault of the service.
-async fn check_password(
-    backend: &Backend,
-    name: String,
-    password: String,
-) -> Result<Option<Login>, Problem> {
-    let permit = timeout(HASHING_TIMEOUT, Arc::clone(&backend.hashing).acquire_owned()).await;
-    let Ok(Ok(permit)) = permit else { return Err(Problem::busy("too many logins at once")) };
-    let logins = backend.logins.clone();
-    let verified = blocking(permit, move || logins.verify(&name, &password)).await;
-    let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the login failed");
-    let (login, _permit) = verified.map_err(failed)?;
-    Ok(login?)
+impl From<NotChecked> for Problem {
+    fn from(reason: NotChecked) -> Self {
+        match reason {
+            NotChecked::Busy => Self::busy("too many logins at once"),
+            NotChecked::Panicked => {
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the login failed")
+            }
+            NotChecked::Store(error) => error.into(),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::account::{Directory, LoginSource, NewAccount, Settings, hash_password};
+    use crate::account::{Directory, LoginSource, Logins, NewAccount, Settings, hash_password};
     use crate::model::clock::FixedClock;
     use crate::model::{Address, LiveValue, UtcMillis};
     use crate::net::http::ControlSettings;
@@ -185,7 +176,9 @@ mod tests {
         });
         let http = LiveValue::default();
         let deliver = Arc::new(|_, _, _| Vec::new());
-        Arc::new(Backend::new(store, directory, deliver, settings, http, switch().1).unwrap())
+        let logins = Logins::new(directory.clone(), Arc::clone(store.clock())).unwrap();
+        let stop = switch().1;
+        Arc::new(Backend::new(store, directory, deliver, settings, http, logins, stop))
     }
 
     fn source(address: &str) -> RequestSource {
@@ -226,7 +219,7 @@ mod tests {
     #[test]
     fn login_that_was_not_checked_is_not_counted_as_a_failure() {
         let backend = backend();
-        backend.hashing.close();
+        backend.passwords.close();
         let (name, password) = ("ann@example.org".to_owned(), "s3cret".to_owned());
         let status = || {
             let credentials = Credentials::Basic { name: name.clone(), password: password.clone() };

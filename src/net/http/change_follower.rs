@@ -45,7 +45,8 @@ impl ChangeFollower {
         Ok(Self { backend: Arc::clone(backend), context: context.clone(), accounts, state, waiter })
     }
 
-    /// Returns the changes since the last call as a `StateChange`; `None` if there are none.
+    /// Returns the changes that the client does not know as a `StateChange`; `None` if there are
+    /// none.
     ///
     /// # Errors
     /// The accounts or their states cannot be read.

@@ -1,8 +1,9 @@
 //! Serves the connections of one HTTP listener within limits.
 //!
 //! - Connections are bounded, in all and for each user or address.
-//! - A connection without an active request is closed after `Timeouts::idle`, also if the client
-//!   only answers HTTP/2 pings. An event stream and a WebSocket are active requests.
+//! - A connection without an active request is shut down after `Timeouts::idle`, also if the client
+//!   only answers HTTP/2 pings. It is dropped if the client leaves it open for as long again. An
+//!   event stream and a WebSocket are active requests.
 //! - A connection is closed, with all its requests, if the client does not read a response, reads
 //!   it too slowly (`response_pace`), or does not answer pings.
 
@@ -311,8 +312,8 @@ pub(super) struct ResponseHold(
     #[expect(dead_code, reason = "held until dropped")] pub(super) Arc<dyn Any + Send + Sync>,
 );
 
-/// The request is active until the body is sent. The body is passed to hyper in chunks, because
-/// hyper buffers what it gets: only bytes that are still here count as unsent.
+/// The body of a response, whose request is active until the body is sent. It is passed to hyper in
+/// chunks, because hyper buffers what it gets: only bytes that are still here count as unsent.
 struct ResponseBody {
     body: Body,
     /// Bytes taken from `body`, and not yet passed to hyper.

@@ -156,7 +156,7 @@ fn metrics_response(store: &Store) -> Response {
         .into_response()
 }
 
-/// Returns the caller that a Unix user is. If the kernel does not tell the user, the caller has no
+/// Returns the caller for a Unix user. If the kernel does not tell the user, the caller has no
 /// rights.
 fn caller(user: Option<User>, administrators: &[String]) -> Caller {
     let Some(User { uid, gid }) = user else { return Caller::default() };

@@ -1,8 +1,8 @@
 //! Answers requests for events (RFC 8620 §7.3) with a `text/event-stream` of `StateChange`s.
 //!
 //! - A client that reconnects with `Last-Event-ID` gets the changes since then.
-//! - A stream ends after `MAX_STREAM_LIFETIME`, when the service stops, and when the client's
-//!   password or token is removed.
+//! - A stream ends after `MAX_STREAM_LIFETIME`, when the service stops, when the client's password
+//!   or token is removed or has expired, and when the changes cannot be read.
 
 use std::sync::Arc;
 use std::time::Duration;

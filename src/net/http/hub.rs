@@ -46,7 +46,7 @@ impl Hub {
 }
 
 impl HubWaiter {
-    /// Waits until one of the accounts has changed since the last wait, or for the first wait since
+    /// Waits until one of the accounts has changed since the last wait. The first wait counts from
     /// `watch`.
     pub(super) async fn wait_for_change(&self) {
         self.notify.notified().await;

@@ -58,7 +58,7 @@ pub(super) struct RequestSource {
 /// Returns where a request came from, by its connection or by the fields of a trusted proxy.
 ///
 /// # Errors
-/// - 403: the request came unencrypted over a network.
+/// - 403: the request came unencrypted over a network, and not from a trusted proxy.
 /// - 400: no URL is configured, and the request has no valid host.
 pub(super) fn request_source(
     settings: &HttpSettings,

@@ -1,6 +1,6 @@
 //! JMAP over WebSocket (RFC 8887): concurrent requests, answered in any order, and pushed changes.
 //!
-//! - The connection is closed when the client's password or token is removed.
+//! - The connection is closed when the client's password or token is removed or has expired.
 //! - Nothing is read while as many requests are active as a caller may have.
 //! - The connection is closed if the client does not read, or sends a message too slowly.
 //! - A message that is too large, or for which there is no memory, is answered with `limit`; then

@@ -184,8 +184,8 @@ pub(super) async fn store<T: Send + 'static>(
 }
 
 /// Whether the body may be a form of a web page, which a browser sends without a CORS preflight and
-/// with the login that it remembers. Media types other than `multipart/form-data` count only if the
-/// client accepts HTML as the response, as a browser does.
+/// with the login that it remembers. `application/x-www-form-urlencoded` and `text/plain` count
+/// only if the client accepts HTML as the response, as a browser does.
 fn is_form(content_type: &str, headers: &HeaderMap) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let accepted = headers.get_all("accept").iter().filter_map(|field| field.to_str().ok());

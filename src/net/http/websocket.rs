@@ -316,7 +316,7 @@ impl MessageMeter {
     }
 
     /// Returns the memory that is reserved so far, and starts to measure the next message. Bytes of
-    /// it that were read already count as part of this one.
+    /// the next one that were read already count as part of this one.
     fn take_message_reservation(&mut self) -> Reservation {
         (self.bytes, self.window) = (0, None);
         self.reservation.take()

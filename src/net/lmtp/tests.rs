@@ -147,6 +147,7 @@ async fn refuses_messages_and_connections_beyond_the_limits() {
         "x".repeat(6000)
     );
     let replies = converse(connect().await.unwrap(), commands.as_bytes()).await;
+    // The replies to the message, NOOP and QUIT.
     assert!(replies[replies.len() - 3].starts_with("452 4.3.1"), "{replies:?}");
     assert!(replies[replies.len() - 2].starts_with("250 2.0.0"));
     sleep(Duration::from_millis(20)).await;

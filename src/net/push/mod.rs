@@ -1,15 +1,16 @@
 //! Pushes changes to the URLs of push subscriptions (RFC 8620 §7.2), encrypted if the client gave
 //! keys (RFC 8291).
 //!
-//! - Nothing is done for a change until somebody has a subscription, since every delivery is one.
+//! - Nothing is done for a change until somebody has a subscription, because every delivery is a
+//!   change.
 //! - Each subscription has a task of its own once one of its accounts changes.
 //! - The verification code is sent once in a run of the service. Nothing else is sent until the
 //!   client has returned it.
 //! - A push contains the newest states.
 //! - A push that fails for now is retried with growing waits; later changes go with it. After the
 //!   last retry, and if the push is refused for good, its changes are not pushed any more.
-//! - A subscription is destroyed when the password or token with which it was made is removed, or
-//!   when its URL answers that it is gone.
+//! - A subscription is destroyed when its URL answers that it is gone, or when the password or
+//!   token with which it was made is no longer valid.
 //! - Changes while the service was down are not pushed before the next change.
 
 mod encrypt;
@@ -41,8 +42,8 @@ const MIN_READ_INTERVAL: Duration = Duration::from_millis(100);
 const FIRST_RETRY_PAUSE: Duration = Duration::from_secs(30);
 /// The longest wait, even if the push server asks for a longer one.
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(3600);
-/// After the last retry the changes are given up.
-const MAX_TRIES: u32 = 8;
+/// How often a failed push is retried, before its changes are given up.
+const MAX_RETRIES: u32 = 8;
 const MAX_CONCURRENT_PUSHES: usize = 64;
 /// How often a subscription without changes is read: it may have expired.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
@@ -165,7 +166,7 @@ pub async fn run(
 }
 
 /// Returns the state that a user's client knows when none of the changes in `taken` and in `later`
-/// was pushed: the user may see several of their accounts.
+/// was pushed. The user may see several of the changed accounts.
 fn state_before(
     store: &Store,
     user: AccountId,
@@ -222,6 +223,7 @@ struct SubscriptionTask {
     id: ObjectId,
     /// The states that the client knows.
     state: PushState,
+    /// Whether the verification code was sent or given up.
     code_sent: bool,
 }
 
@@ -229,7 +231,9 @@ struct SubscriptionTask {
 enum PushStep {
     /// Wait for a change, or for `IDLE_CHECK_INTERVAL`.
     Wait,
+    /// Look again after this time.
     Again(Duration),
+    /// End the task: the subscription has expired or does not exist.
     End,
 }
 
@@ -287,7 +291,7 @@ impl SubscriptionTask {
                 PushStep::Again(MIN_PUSH_INTERVAL)
             }
             PushResult::Gone => self.destroy().await,
-            PushResult::Later(reason, wait) if *tries < MAX_TRIES => {
+            PushResult::Later(reason, wait) if *tries < MAX_RETRIES => {
                 let doubled = FIRST_RETRY_PAUSE.saturating_mul(1 << (*tries).min(16));
                 *tries += 1;
                 tracing::debug!(account = %self.account, reason, "a push will be retried");

@@ -143,12 +143,14 @@ fn is_own(address: IpAddr) -> bool {
     from.is_ok_and(|from| is_within_machine(from.ip(), address))
 }
 
+/// Whether a connection between these addresses stays within this machine.
 fn is_within_machine(from: IpAddr, to: IpAddr) -> bool {
     let (from, to) = (from.to_canonical(), to.to_canonical());
     from == to || from.is_loopback()
 }
 
-/// Whether an address is loopback, private or reserved.
+/// Whether an address is loopback, private, multicast or reserved, or contains such an IPv4
+/// address.
 fn is_internal(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => {

@@ -211,7 +211,8 @@ fn only_a_plain_authserv_id_is_trusted() {
     ] {
         assert_eq!(counts("", &format!("Authentication-Results: {id}; dmarc=fail")), ours, "{id}");
     }
-    // For the border, a line that is no field ended the header.
+    // For the border, a line that is no field ended the header. But a line of blanks continues the
+    // field above it, and a first line that begins with `From ` (mbox) is passed over.
     for junk in [
         "x\r\n",
         "x y: z\r\n",

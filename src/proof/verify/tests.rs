@@ -16,6 +16,7 @@ use crate::proof::sign::{Algorithm, Signer, SigningKey, generate};
 use crate::proof::tests::{TestMessage, Zone};
 use crate::proof::{Settings, examine};
 
+/// Whether the sender counts as a forger, by fail-only and by strict.
 async fn is_forger(zone: &Zone, mail: &TestMessage) -> [bool; 2] {
     mail.forgery_reasons(&zone.settings()).await.map(|reason| reason.is_some())
 }

@@ -164,7 +164,7 @@ impl RelayConnection {
         Err(if is_broken { TransactionEnd::Broken } else { TransactionEnd::Open })
     }
 
-    /// After `Ok` the relay expects the message.
+    /// Sends DATA. After `Ok` the relay expects the message.
     async fn begin_data(
         &mut self,
         transaction: &mut RelayTransaction<'_>,
@@ -322,7 +322,7 @@ impl<'a> RelayTransaction<'a> {
             .collect();
         // RFC 6531 §3.6.
         let header = self.message.get(..body_offset(self.message)).unwrap_or(self.message);
-        let utf8 = extensions.utf8 && !header.is_ascii()
+        let utf8 = (extensions.utf8 && !header.is_ascii())
             || undecided.iter().any(|(_, target)| self.needs_utf8(target));
         let mut commands = vec![mail_command(self.action, extensions, utf8, self.message)];
         commands.extend(undecided.iter().map(|(_, target)| rcpt_command(target, extensions)));

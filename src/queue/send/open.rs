@@ -85,6 +85,7 @@ async fn open_connection(relay: &Relay) -> Result<RelayConnection, String> {
     Ok(RelayConnection { client, protocol: relay.protocol, extensions, carried: 0 })
 }
 
+/// Returns the stream, and whether the relay is on this machine.
 async fn connect(relay: &Relay) -> Result<(Box<dyn RelayStream>, bool), String> {
     let connected = timeout(relay.timeout, async {
         let stream: std::io::Result<(Box<dyn RelayStream>, bool)> = match &relay.address {

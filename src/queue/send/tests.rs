@@ -71,7 +71,7 @@ proptest! {
 }
 
 #[test]
-fn commands_have_only_parameters_that_the_relay_offers() {
+fn rcpt_has_only_parameters_that_the_relay_offers() {
     let all =
         RelayExtensions { dsn: true, utf8: true, eight_bit: true, pipelining: true, size: true };
     let target = Target {

@@ -4,7 +4,7 @@
 use super::*;
 use crate::trace::metrics;
 
-/// Queues `count` replies to `u0`, `u1`, … in few commits.
+/// Queues `count` replies to the addresses `name(0)`, `name(1)`, … in few commits.
 fn queue_many(store: &Store, count: usize, name: impl Fn(usize) -> Address) {
     let now = store.clock().now();
     for first in (0..count).step_by(500) {
@@ -96,6 +96,7 @@ async fn domain_that_refuses_is_probed_and_the_others_go_on() {
     .await;
     let tried =
         || relay.commands.lock().iter().filter(|line| line.contains("@down.example")).count();
+    // As many as are under way at once (`Settings::concurrency`).
     assert!(tried() <= 4, "{} were tried at once", tried());
     let attempts: u32 = queued_actions(&store).iter().map(|action| action.attempts).sum();
     assert!(attempts <= 4, "{attempts} attempts were spent");

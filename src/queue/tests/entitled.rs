@@ -104,6 +104,7 @@ async fn submission_waits_until_the_damaged_row_of_its_address_is_repaired() {
         (Table::Addresses, b"ann@example.org", Some(vec![99])),
         (Table::Accounts, &account, None),
         (Table::Accounts, &account, Some(vec![99])),
+        // The row of the alias domain.
         (Table::Addresses, b"@@example.com", Some(vec![99])),
     ];
     for (table, key, value) in rows {

@@ -32,6 +32,8 @@ async fn replies_go_out_once_and_each_failure_is_handled_by_its_kind() {
             .iter()
             .all(|action| action.state == ActionState::Waiting && action.last_error.is_some())
     );
+    // A refusal of the reply removes the told row, unless the address itself is bad or needs
+    // SMTPUTF8.
     for (name, told) in [
         ("bob", true),
         ("bad", true),
@@ -89,6 +91,7 @@ async fn refusals_that_concern_all_messages_cost_no_attempts() {
         RelayBehaviour { sender: "530 5.7.0 authenticate first\r\n", ..RelayBehaviour::default() },
         RelayBehaviour { sender: "421 4.3.2 closing\r\n", ..RelayBehaviour::default() },
         RelayBehaviour { sender: "452 4.3.1 no room\r\n", ..RelayBehaviour::default() },
+        // Refuses EHLO.
         RelayBehaviour { lmtp: true, ..RelayBehaviour::default() },
     ] {
         let (store, relay) = (store(), ScriptedRelay::of(behaviour.clone()));

@@ -170,6 +170,7 @@ async fn relay_is_probed_at_once_if_a_person_asks_for_an_action() {
     let task = tokio::spawn(queue.run(async { drop(stopped.await) }));
     until("the relay is down", || trouble.get().is_some()).await;
     let _server = relay.serve(TcpListener::bind(("127.0.0.1", port)).await.unwrap());
+    // This does not prolong the rest, which is measured by monotonic time.
     clock.set(clock.now().before(2 * HOUR));
     let read = read_action(&store, id).unwrap();
     commit(&store, |txn| {
@@ -255,6 +256,7 @@ async fn submission_in_a_held_queue_says_so() {
     let (store, relay) = (store(), ScriptedRelay::default());
     let (port, _server) = relay.start().await;
     let id = submissions::submit(&store, &["bob"], &[]);
+    // The mark of another epoch, as after a backup was restored.
     let committed = store.commit(AccountId::SITE, |txn| {
         txn.mark_queue(&QueueMark { epoch: 1, held: None });
         Ok(())

@@ -48,6 +48,7 @@ async fn non_ascii_message_is_converted_for_a_relay_that_needs_7_bit_text() {
     for (behaviour, goes) in [
         (RelayBehaviour::default(), 1),
         (RelayBehaviour { offers: vec![], ..RelayBehaviour::default() }, 1),
+        // Offers 8BITMIME, but refuses the message as it is.
         (RelayBehaviour { seven_bit: true, ..RelayBehaviour::default() }, 2),
     ] {
         let (store, relay) = (store(), ScriptedRelay::of(behaviour.clone()));
@@ -296,6 +297,7 @@ async fn required_tls_needs_a_trusted_certificate_with_the_right_name() {
         }
         worker.stop().await;
     }
+    // This relay offers no STARTTLS.
     let (store, relay) = (store(), ScriptedRelay::default());
     let (port, _server) = relay.start().await;
     queue_reply(&store, "bob", ActionState::Waiting);

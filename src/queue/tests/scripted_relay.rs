@@ -60,7 +60,9 @@ pub(super) struct ScriptedRelay {
     pub(super) received: Arc<Mutex<Vec<RelayedMail>>>,
     pub(super) commands: Arc<Mutex<Vec<String>>>,
     pub(super) connections: Arc<AtomicUsize>,
+    /// The number of accepted messages.
     pub(super) accepted: Arc<AtomicUsize>,
+    /// Whether `received` and `commands` are filled.
     pub(super) is_recording: Arc<Mutex<bool>>,
 }
 
@@ -109,6 +111,7 @@ impl ScriptedRelay {
         })
     }
 
+    /// Counts the received messages to a recipient, also those that the relay then refused.
     pub(super) fn to(&self, local: &str) -> usize {
         let path_start = format!("<{local}@");
         self.received

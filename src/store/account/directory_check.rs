@@ -129,8 +129,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Makes the account's own row again from its addresses and identities. `None` if none of its
-    /// addresses is known.
+    /// Makes the account's own row again from its addresses and identities. `None` if neither of
+    /// them tells an address.
     fn recovered_account(&self) -> Result<Option<AccountRow>, Error> {
         let addresses = self.addresses()?;
         let mut identities: Vec<SenderIdentity> = Vec::new();
@@ -160,7 +160,8 @@ impl Checker<'_> {
         Ok(Some(AccountRow { display_name, addresses: Some(others), ..row }))
     }
 
-    /// When the oldest email was received. Stands for the time when the account was created.
+    /// When the oldest email was received; 0 if there is none. Stands for the time when the account
+    /// was created.
     fn oldest_email_time(&self) -> Result<UtcMillis, Error> {
         let mut rows = self.rows::<table::EmailMetadata>();
         while let Some(found) = rows.next()? {

@@ -18,7 +18,8 @@ use crate::store::table::{
 };
 use crate::store::txn::snapshot::Snapshot;
 
-/// A told row whose time is further in the future than this was written by a wrong clock.
+/// A told row of a script does not count if its time is further in the future than this: the clock
+/// that wrote it was wrong.
 const MAX_CLOCK_SKEW: Duration = Duration::from_secs(24 * 3600);
 
 /// All accounts and addresses of a site. A row that cannot be read is an error of its own entry.
@@ -48,7 +49,7 @@ impl Snapshot<'_> {
     /// only named by another row has the error of a missing row.
     ///
     /// # Errors
-    /// Any read error but a damaged row.
+    /// Those of reading, also for a damaged key of an account's row; but none for other damage.
     pub fn directory(&self) -> Result<DirectoryRows, Error> {
         let mut directory = DirectoryRows::default();
         self.read.keys::<Accounts>(&KeyRange::under(&()), |key, value| {

@@ -279,11 +279,11 @@ impl Txn<'_> {
                     Some(mailbox) => mailbox,
                     None => self.live_mailbox(*at)?,
                 };
-                let unread = |unread| [false, false, false, unread];
+                let unread_thread = |is_unread| [false, false, false, is_unread];
                 self.move_counts(
                     &mut mailbox,
-                    unread(was.unread_in(*at, old_trash)),
-                    unread(now.unread_in(*at, uid)),
+                    unread_thread(was.unread_in(*at, old_trash)),
+                    unread_thread(now.unread_in(*at, uid)),
                 );
                 mailboxes.insert(*at, mailbox);
             }

@@ -63,8 +63,8 @@ impl Checker<'_> {
     }
 
     /// Puts a live mailbox into the census in place of one whose row is lost, cannot be read, or is
-    /// a tombstone although emails are in the mailbox. It has no parent, and a name and role that
-    /// no other mailbox has.
+    /// a tombstone although emails are in the mailbox. It has no parent, a name that no other
+    /// mailbox without a parent has, and `role` or its earlier role if no other mailbox has that.
     pub(in crate::store) fn recover_mailbox(&mut self, uid: MailboxUid, role: Option<Role>) {
         let state = self.state_or_fresh();
         let old = self.census.mailboxes.get(&uid).cloned();

@@ -13,9 +13,9 @@ use crate::store::table::keys::{ObjectKey, ObjectModSeqKey};
 use crate::store::table::{ObjectByModseq, Objects};
 
 impl Checker<'_> {
-    /// Checks `objects` and `object_by_modseq`. An object that cannot be read is deleted. So is, of
-    /// two objects with the same change number, the one that `object_by_modseq` does not name; and a
-    /// script whose source is lost.
+    /// Checks `objects` and `object_by_modseq`. An object that cannot be read, or whose change
+    /// numbers are impossible, is deleted. So is, of two objects with the same change number, the
+    /// one that `object_by_modseq` does not name; and a script whose source is lost.
     pub(in crate::store) fn check_objects(&mut self) -> Result<(), Error> {
         let account = self.account;
         let newest = self.found_state.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);

@@ -18,7 +18,7 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Whether all shares of an account are the same as at the state `since`. False also if that is
+    /// Whether no share of an account was changed after the state `since`. False also if that is
     /// not known any more.
     pub fn is_sharing_unchanged_since(
         &self,

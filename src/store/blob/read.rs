@@ -2,8 +2,8 @@
 //!
 //! - Ranges count bytes from 0, and their end is exclusive. What lies behind the last byte is left
 //!   out: a range that is wholly behind it has no bytes, and is no error.
-//! - `None` means that the email, the upload, or the row of its bytes in `blobs` does not exist. If
-//!   bytes that this row names are missing or damaged, the error is `Corrupt`.
+//! - `None` means that the email, its content, the upload, or the row of the bytes in `blobs` does
+//!   not exist. If bytes that this row names are missing or damaged, the error is `Corrupt`.
 
 use std::ops::Range;
 
@@ -62,7 +62,7 @@ impl Snapshot<'_> {
 
     /// Returns the beginning of a message as it was received. Reads `FRAME_BYTES` at a time, and
     /// stops when `is_enough` returns `true` for all bytes read so far, or at the end. So a message
-    /// that is not longer is returned whole.
+    /// of at most `FRAME_BYTES` is returned whole.
     ///
     /// # Errors
     /// Those of reading.
@@ -85,7 +85,7 @@ impl Snapshot<'_> {
     }
 
     /// Returns the row of an upload; `None` if the user did not upload these bytes to this account,
-    /// or if the upload has expired.
+    /// or if the upload was deleted, to make room or by `expire_uploads`.
     ///
     /// # Errors
     /// Those of reading.

@@ -1,8 +1,9 @@
-//! Reclaims the space that deleted messages leave in segments, and moves messages that an earlier
-//! version stored in rows to segments.
+//! Reclaims the space that deleted messages and rows of the journal leave in segments, and moves
+//! messages that an earlier version stored in rows to segments.
 //!
 //! A cycle runs in steps of bounded work:
-//! 1. *Count*: the bytes of each sealed segment that rows name.
+//! 1. *Count*: the bytes of each sealed segment that rows name. The active segment is sealed first,
+//!    unless it is short.
 //! 2. *Retire* the segments of which at most half is named, and short ones if there are many: from
 //!    now on no new row names an extent in them.
 //! 3. *Wait* until nobody is left who may have read an extent in them before that.
@@ -47,7 +48,11 @@ const MANY_SHORT_SEGMENTS: usize = 8;
 /// A cycle begins when 1/`DELETED_PART` of the bytes of all segments was deleted since the last one
 /// began.
 const DELETED_PART: u64 = 16;
-/// How often, and how long each time, a step waits for guards.
+/// A cycle also begins when so much of the journal was written since the last one began: 1/`LOG_PART`
+/// of the bytes of all segments, and of a full one. The rows in it are in files soon.
+const LOG_PART: u64 = 8;
+/// How often a step looks whether guards are dropped, and how long it waits before each look but
+/// the first.
 const GUARD_WAITS: u32 = 5;
 const GUARD_WAIT: Duration = Duration::from_millis(10);
 
@@ -57,6 +62,8 @@ pub(in crate::store) struct Reclaimer {
     phase: Mutex<Phase>,
     /// Bytes of messages that were deleted since the last cycle began.
     deleted: AtomicU64,
+    /// `Segments::log_written` when the last cycle began.
+    log_at_begin: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -152,7 +159,10 @@ impl Store {
             Phase::Idle => {
                 let bytes = segments.usage().iter().fold(0u64, |sum, one| sum + one.bytes);
                 let deleted = self.0.reclaimer.deleted.load(Ordering::Relaxed);
-                step.has_more = deleted > 0 && deleted >= bytes / DELETED_PART;
+                let log = segments.log_written();
+                let log = log.saturating_sub(self.0.reclaimer.log_at_begin.load(Ordering::Relaxed));
+                step.has_more = (deleted > 0 && deleted >= bytes / DELETED_PART)
+                    || log >= bytes.max(segments.max_bytes()) / LOG_PART;
                 if step.has_more {
                     *phase = Phase::default();
                 }
@@ -160,6 +170,9 @@ impl Store {
             Phase::Counting(count) => {
                 if count.next.is_empty() {
                     self.0.reclaimer.deleted.store(0, Ordering::Relaxed);
+                    let log = segments.log_written();
+                    self.0.reclaimer.log_at_begin.store(log, Ordering::Relaxed);
+                    segments.seal_active(segments.max_bytes() / SHORT_PART);
                     count.segments = segments.usage();
                 }
                 if !self.count(segments, count)? {

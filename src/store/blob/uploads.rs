@@ -5,11 +5,12 @@
 //! - An email that is imported from an upload has a reference of its own to the bytes. The upload
 //!   stays as it is until it expires.
 //! - An upload belongs only to its uploader, in shared accounts too. Each user has a quota for
-//!   uploads in each account. If an upload exceeds it, the oldest uploads are deleted first,
-//!   however young they are (RFC 8620 §6: "the server MUST delete unreferenced blobs in date order,
-//!   oldest first, until there is room"). Otherwise no upload is deleted before its time.
+//!   uploads in each account, and `limits::MAX_UPLOADS` of them at most. If an upload exceeds
+//!   either, the oldest uploads are deleted first, however young they are (RFC 8620 §6: "the server
+//!   MUST delete unreferenced blobs in date order, oldest first, until there is room"). Otherwise
+//!   no upload is deleted before its time.
 //! - The same bytes again are the same upload, with a new time and media type.
-//! - A user has at most `limits::MAX_UPLOADS` uploads in an account, so they have no index by time.
+//! - A user's uploads in an account are few, so they have no index by time.
 
 use crate::model::{AccountId, BlobHash, UtcMillis, limits};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -27,7 +28,7 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// `Quota` if the bytes alone are more than the quota; `Conflict` if the media type is
-    /// malformed; those of reading.
+    /// malformed; those of `put_blob`.
     pub fn put_upload(
         &mut self,
         user: AccountId,

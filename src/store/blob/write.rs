@@ -28,7 +28,8 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// A step takes no further message once those it has taken have more bytes than this.
+/// A step takes no further message once the rows of those that it has taken have about this many
+/// bytes. Bytes in segments do not count.
 const BYTES_PER_STEP: u64 = 8 << 20;
 
 /// The result of a step of collecting messages.
@@ -43,8 +44,9 @@ pub struct CollectResult {
 }
 
 /// Returns the rows that store a message at the time `at`, in the order of tables and keys. Before
-/// that, writes a message that belongs in a segment to one, unless it is in one already, undamaged:
-/// `streamed` becomes a segment if it is this message; otherwise `raw` is appended.
+/// that, writes a message that belongs in a segment to one, unless it is undamaged in one that is
+/// not to be deleted: `streamed` becomes a segment if it is this message; otherwise `raw` is
+/// appended.
 ///
 /// The caller holds a guard of the segments from before the call until the rows are written.
 ///

@@ -207,8 +207,8 @@ impl<'a> Checker<'a> {
         Ok(out)
     }
 
-    /// Finds the messages of the emails, by a scan of all of `blob_refs`. Drops the emails without
-    /// a message.
+    /// Finds the messages of the emails, by a scan of all of `blob_refs`. Drops the emails that no
+    /// row of it names.
     fn trace_blobs(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
         let mut rows = RowCursor::<BlobRefs>::of_table(self.read, self.run);
         while let Some(found) = rows.next()? {
@@ -347,8 +347,8 @@ impl<'a> Checker<'a> {
         Ok(out)
     }
 
-    /// Whether a maintained listing of unseen emails would show the email if it were unseen, or for
-    /// a destroyed email, would have shown it.
+    /// Whether a complete listing of unseen emails would show the email if it were unseen. For a
+    /// destroyed email: whether the history of one would still show its removal.
     fn would_be_listed_if_unseen(&self, trace: &LostEmailTrace, updated: ModSeq) -> bool {
         let has_listing = |listings: &[MaintainedListing]| {
             listings

@@ -41,8 +41,9 @@ pub(in crate::store) struct Refs {
 }
 
 impl Refs {
-    /// Returns the earliest time at which an email may have been filed: after the last note of
-    /// history that does not cover its change, and after `receivedAt` (which an import may set).
+    /// Returns the earliest time at which an email may have been filed: that of the last note of
+    /// history that does not cover its creation, or `receivedAt` if this is later. An import may
+    /// set `receivedAt`, so it counts only up to the first note that covers the creation.
     fn earliest_filing(&self, email: &EmailMetadata) -> UtcMillis {
         let covers = |(_, modseq): &&(UtcMillis, ModSeq)| *modseq >= email.created;
         let before = self.notes.iter().rev().find(|note| !covers(note)).map(|(at, _)| *at);

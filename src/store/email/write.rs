@@ -37,15 +37,15 @@ impl Txn<'_> {
     /// Creates an email. Its message must be written by the same commit, or be in the store.
     ///
     /// # Errors
-    /// `Quota`; `Conflict` if no mailbox is named; `NotFound` if a named mailbox or the account
-    /// does not exist.
+    /// `Quota`; `Conflict` if no mailbox is named, or no id from `received_at` on is free;
+    /// `NotFound` if a named mailbox or the account does not exist.
     pub fn create_email(&mut self, new: &NewEmail<'_>) -> Result<(EmailId, ThreadId), Error> {
         self.create_email_within(new, None)
     }
 
-    /// Creates an email for a guest who may read only the mailboxes `open`. The email joins only
-    /// threads with an email in these mailboxes: otherwise the thread's id would tell the guest
-    /// which Message-IDs the account holds.
+    /// Creates an email for a guest who may read only the mailboxes `open` (`None`: all). The email
+    /// joins only threads with an email in these mailboxes: otherwise the thread's id would tell
+    /// the guest which Message-IDs the account holds.
     ///
     /// # Errors
     /// As `create_email`.

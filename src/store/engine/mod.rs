@@ -3,8 +3,9 @@
 //! Every engine keeps this contract, which `suite` tests:
 //! - `get` and `scan` see every write that has returned, and no part of a write that has not.
 //! - A snapshot shows one state, whatever is written later.
-//! - `write` writes each batch whole or not at all, and durably before it returns. Batches apply in
-//!   order, so a batch may assert what an earlier batch of the same write set.
+//! - `write` writes each batch whole or not at all, and before it returns also durably, except in
+//!   memory. Batches apply in order, so a batch may assert what an earlier batch of the same write
+//!   set.
 //! - A batch is stale, and nothing of it is written, if one of its assertions fails, if one of its
 //!   accounts has another version than its base, or if an earlier batch of the same write that
 //!   names one of its accounts is stale. The other batches are written.
@@ -347,7 +348,7 @@ pub trait Engine: RowReader + Send + Sync + Debug {
     }
 
     /// Deletes retired segments, and returns the bytes of their files (`Segments::delete`); `None`
-    /// if a backup runs, or if the engine has no segments.
+    /// while a backup or another deletion runs, or if the engine has no segments.
     ///
     /// # Errors
     /// Those of the engine, and of `Segments::delete`.
@@ -369,7 +370,8 @@ pub trait Engine: RowReader + Send + Sync + Debug {
         Err(no_disk())
     }
 
-    /// Deletes all backups but the newest `keep`.
+    /// Deletes the backups that are older than the newest `keep` whole ones. A backup that was
+    /// interrupted is not whole.
     ///
     /// # Errors
     /// Those of the engine; `Conflict` if it has no disk.

@@ -1,6 +1,10 @@
-//! Merges rows that are not in the tables with those that are, lazily and in the order of keys: the
-//! queued and staged rows of an account (`Txn`), or the rows that only the journal has
-//! (`rocks::read_only`). Staged rows replace queued ones, and later queued rows earlier ones.
+//! Merges rows that are not in the tables with those that are, lazily and in the order of keys.
+//!
+//! - A transaction (`Txn`) merges queued rows, which earlier transactions of its account committed
+//!   and which are not written yet, and staged rows, which are its own.
+//! - A store that is open for reading only (`rocks::read_only`) merges the rows that only the
+//!   journal has, as staged ones.
+//! - Staged rows replace queued ones, and later queued rows earlier ones.
 
 use std::collections::{BTreeMap, btree_map};
 use std::sync::Arc;

@@ -4,8 +4,9 @@
 //! - Only one process has the store open for writing, so no versions of accounts are stored
 //!   (`Engine::is_shared`).
 //! - Every write syncs the journal, so mail that was acknowledged is on the disk.
-//! - Recovery tolerates only an incomplete last frame of the journal, which was never acknowledged.
-//!   A store with any other damage is not opened.
+//! - Recovery passes over only the last frame of the journal, and only if the frame, or a message
+//!   that its rows may name, was not written whole: the frame was never acknowledged. If recovery
+//!   finds any other damage, the store is not opened.
 
 pub(in crate::store) mod backup;
 #[cfg(test)]
@@ -56,7 +57,7 @@ impl RocksEngine {
     /// Opens the store in a directory, and creates what is missing.
     ///
     /// # Errors
-    /// `Open`, with a remedy.
+    /// `Open`, with a remedy; `Full` or `Io` if the rows of the journal cannot be written.
     pub fn open(dir: &Path, settings: &Options) -> Result<Self, Error> {
         let (mut options, families) = tuning::database_options(settings);
         options.create_if_missing(true);
@@ -87,7 +88,7 @@ fn family<'db>(db: &'db DB, name: &str) -> Result<&'db ColumnFamily, Error> {
 /// text: callers name it.
 fn open_error(error: &dyn std::fmt::Display) -> Error {
     let text = error.to_string();
-    if text.contains("LOCK") || text.contains("lock") {
+    if text.contains("While lock file") || text.contains("lock hold by current process") {
         return Error::Open(
             "another process has it open: is the service running already?".to_owned(),
         );

@@ -212,7 +212,8 @@ pub fn check_shared_engine(one: &dyn Engine, other: &dyn Engine) {
     let base = one.base(ann).unwrap();
     assert_eq!(other.base(ann).unwrap(), base);
 
-    // Every batch raises the version of its account, whatever it writes, and of no other account.
+    // Every batch raises the version of its account, whatever it writes, and of no other account:
+    // `bob` keeps `base`, the version with which both accounts begin.
     let before = other.snapshot();
     assert_eq!(one.write(&[change(ann, base, vec![put(table, b"a", Some(b"1"))])]), Ok(vec![]));
     assert_eq!((one.base(ann).unwrap(), other.base(ann).unwrap()), (base + 1, base + 1));

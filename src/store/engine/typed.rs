@@ -12,7 +12,8 @@ use crate::store::row::RowFormat;
 use crate::store::table::codec::Prefix;
 use crate::store::table::{Encoded, Table, decode_key};
 
-/// A range of rows of one table: those with `from <= key < to`.
+/// A range of rows of one table: those with `from <= key < to`. If a constructor takes a `prefix`
+/// and another bound, the bound must begin with the prefix.
 #[derive(Debug)]
 pub(crate) struct KeyRange<T> {
     from: Vec<u8>,

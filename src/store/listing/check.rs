@@ -286,7 +286,7 @@ impl Checker<'_> {
     }
 
     /// Checks a list row that is not one of the expected live ones. It is right if its interval has
-    /// ended, or its email is one of `unknown`.
+    /// ended and history does not begin anew, or if its email is one of `unknown`.
     fn check_left_row(
         &self,
         found: &Found<MailboxEmailList>,

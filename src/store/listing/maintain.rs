@@ -183,7 +183,7 @@ impl Txn<'_> {
     }
 
     /// Moves the frontier over the next `limit` emails and lists those that match. Returns whether
-    /// none is left.
+    /// there were fewer, so that none is left.
     fn pass_frontier(
         &mut self,
         uid: MailboxUid,

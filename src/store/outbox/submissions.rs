@@ -1,7 +1,7 @@
 //! Submissions and the actions that carry them (RFC 8621 §7).
 //!
-//! - A submission becomes final when some recipient has the message or no recipient will get it. It
-//!   never becomes pending again.
+//! - A submission becomes final when the relay took the message for some recipient, or when it is
+//!   queued for none any more. It never becomes pending again.
 //! - Destroying a submission does not change its action.
 
 use crate::model::{
@@ -95,7 +95,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Writes the outcome of an action, which may be about to be removed, into its submission.
+    /// Writes the outcome of an action, which may be about to be removed, into its submission, if
+    /// there is one that is not canceled.
     pub(in crate::store) fn update_submission_status(
         &mut self,
         action: &Action,

@@ -38,11 +38,17 @@ impl Txn<'_> {
     /// this account.
     ///
     /// # Errors
-    /// `QueueFull`; `Conflict` if the action has no recipient, or the action on which it depends
-    /// has failed.
+    /// `QueueFull`; `Conflict` if the action has no recipient,
+    /// or the action on which it depends has failed.
     pub fn queue_action(&mut self, action: Action, bytes: &[u8]) -> Result<ActionId, Error> {
         if action.recipients.is_empty() {
             return Err(Error::Conflict("an action needs a recipient".into()));
+        }
+        if let Some(hash) = action.duplicate_key
+            && let Some(SameAction(queued)) =
+                self.row::<OutboxSame>(&SameActionKey { account: self.account, hash })?
+        {
+            return Ok(queued);
         }
         // A report is about another action or a delivery, so there may be as many in addition.
         let limit = if action.kind == ActionKind::Report {
@@ -52,12 +58,6 @@ impl Txn<'_> {
         };
         if self.state.queued >= limit {
             return Err(Error::QueueFull(self.account));
-        }
-        if let Some(hash) = action.duplicate_key
-            && let Some(SameAction(queued)) =
-                self.row::<OutboxSame>(&SameActionKey { account: self.account, hash })?
-        {
-            return Ok(queued);
         }
         let before =
             action.after.map(|id| self.row::<Outbox>(&self.action_key(id))).transpose()?.flatten();
@@ -96,7 +96,7 @@ impl Txn<'_> {
     /// Queues an action whose message no email holds, and stores the message.
     ///
     /// # Errors
-    /// Those of `queue_action`.
+    /// Those of `queue_action` and `put_blob`.
     pub fn queue_message(
         &mut self,
         action: Action,

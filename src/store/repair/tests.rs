@@ -195,6 +195,7 @@ fn write(engine: &dyn Engine, table: Table, key: &[u8], value: Option<Vec<u8>>) 
 
 fn rows_of(engine: &MemoryEngine, table: Table, account: AccountId) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut rows = engine.rows(table);
+    // Where the id of the account begins in the key.
     let at = match table {
         Table::BlobRefs | Table::OutboxBlobs | Table::UploadBlobs => 32,
         Table::Shared => 4,

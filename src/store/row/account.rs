@@ -149,6 +149,7 @@ pub struct AccountStateRow {
     pub unfolded: u64,
     /// The number of told rows.
     pub told: u64,
+    /// The number of actions in `outbox`, in any state.
     pub queued: u64,
     /// 0 if there is none.
     pub inbox: MailboxUid,

@@ -102,7 +102,8 @@ pub fn are_tokens_outdated(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|version| (1..CONTENT_VERSION).contains(version))
 }
 
-/// Returns the tokens of a row. The words ascend by hash, and the texts by their bytes.
+/// Returns the tokens of a row. The words ascend by hash, and the texts by their bytes. A row of
+/// version 1 lacks the address of the delivery, so its texts say that the address is unclear.
 pub fn decode_tokens(key: &[u8], bytes: &[u8]) -> Result<Tokens, Error> {
     decode_with(Table::EmailTokens, key, bytes, TOKENS_VERSION, |input, version| {
         let delivered_to = if version < TOKENS_VERSION {

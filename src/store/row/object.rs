@@ -53,8 +53,8 @@ impl<T: Object> Row for ObjectRow<T> {
     }
 }
 
-/// Whether a row is of an object that is not destroyed. Does not decode the object, and takes a row
-/// that is too short for a destroyed one.
+/// Whether a row is of an object that is not destroyed. Does not decode the object. A row that is
+/// too short counts as that of a destroyed object.
 #[must_use]
 pub fn is_live_object(row: &[u8]) -> bool {
     row.get(1) == Some(&1)

@@ -176,22 +176,28 @@ pub struct DeliveryRow {
     pub recipients: Vec<Address>,
     /// When the transaction was first served.
     pub at: UtcMillis,
+    /// The text with which a script refused the message.
+    pub refusal: Option<String>,
 }
 
 impl Row for DeliveryRow {
     const TABLE: Table = Table::Deliveries;
+    /// Version 2 has refusals by scripts.
+    const VERSION: u8 = 2;
 
     fn write(&self, out: &mut FieldWriter) {
         out.option(self.email.as_ref(), |out, email| out.num(email.0));
         write_addresses(out, &self.recipients);
         out.signed(self.at.0);
+        out.maybe_text(self.refusal.as_ref());
     }
 
-    fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
+    fn read(input: &mut FieldReader<'_>, version: u8) -> Result<Self, RowError> {
         Ok(Self {
             email: input.option(|input| Ok(EmailId(input.num()?)))?,
             recipients: read_addresses(input)?,
             at: UtcMillis(input.signed()?),
+            refusal: if version < 2 { None } else { input.option(FieldReader::text)? },
         })
     }
 }

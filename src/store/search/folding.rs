@@ -187,6 +187,7 @@ impl Snapshot<'_> {
         sizes: &FoldSizes,
     ) -> Result<FoldPiece, Error> {
         let mut piece = FoldPiece::of(folds);
+        // One row for each 512 bytes that a piece of a merge writes.
         let limit = (sizes.piece / 512).max(1);
         self.read.keys::<SearchFolds>(&KeyRange::under(&(account, dropped)), |key, _| {
             piece.deletes.push(key);

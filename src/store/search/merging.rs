@@ -18,7 +18,7 @@ use crate::store::table::codec::Prefix as _;
 use crate::store::table::folds::{FoldId, FoldKey, FoldRows};
 use crate::store::txn::snapshot::Snapshot;
 
-/// The number of rows of emails that a piece writes.
+/// The most rows of emails that a piece writes.
 const EMAIL_ROWS: usize = 8;
 
 impl Snapshot<'_> {

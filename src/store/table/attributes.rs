@@ -62,7 +62,7 @@ pub(crate) enum Tuning {
     /// Values may be messages of an earlier version: large, and written once.
     Messages,
     Incompressible,
-    /// Among rows whose keys begin with the same bytes, this many, new ones come in the order of
-    /// their keys, or against it.
+    /// Among rows whose keys have this many first bytes in common, new rows come in the order of
+    /// their keys, or in the opposite order.
     OrderedAfter(usize),
 }

@@ -1,7 +1,8 @@
 //! Encodes keys as bytes, and decodes them.
 //!
 //! - A key is the concatenation of its fields, big-endian and mostly of fixed width.
-//! - `a < b` exactly if `encode(a) < encode(b)`, except for `FoldKey`.
+//! - `a < b` exactly if `encode(a) < encode(b)`, except for `FoldKey`, and for times before 1970,
+//!   which are encoded as 1970.
 //! - Any bytes decode to a key or to an error.
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 

@@ -5,7 +5,7 @@
 //! - `home`: to whom a row belongs (`Txn::assert_at_home`).
 //! - `erased`: whether the rows whose keys begin with an account are deleted with the account.
 //! - `seen_by_clients`: whether the states of clients depend on the rows, so that the repair of a
-//!   row must refuse those states.
+//!   row must refuse those states. Some checks decide this for each fault instead (`report_fault`).
 //! - `repair`: how a repair corrects the rows.
 //! - `tuning`: how the rows are written and read, for the options of the engine.
 
@@ -199,7 +199,8 @@ table! {
         key: RankKey, row: RankCount, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: [OrderedAfter(8)]
     }
-    /// The emails of each thread in each mailbox, newest first.
+    /// The emails of each thread that a listing has, newest first. For the listing of every email
+    /// of all mail, `EmailByThread` is used instead.
     MailboxThreadIndex = 14 "mailbox_thread_index" {
         key: ThreadIndexKey, row: Present, home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: [NewestFirst, OrderedAfter(9)]
@@ -350,7 +351,7 @@ table! {
     /// The active script of an account.
     ActiveScript = 44 "active_script" {
         key: AccountKey, row: ObjectId, home: Account, erased: true, seen_by_clients: true,
-        repair: Rows, tuning: []
+        repair: Rows, tuning: [OftenMissing]
     }
     /// The last runs of scripts that failed.
     ScriptErrors = 45 "script_errors" {

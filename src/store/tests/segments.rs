@@ -210,6 +210,29 @@ fn space_of_deleted_messages_is_reclaimed_and_the_others_stay() {
 }
 
 #[test]
+fn space_of_the_journal_is_reclaimed_although_nothing_was_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::open(dir.path(), &options());
+    assert_eq!(bed.reclaim(|_| false), ReclaimStep::default());
+    let bytes = |bed: &Bed| bed.segments().usage().iter().map(|one| one.bytes).sum::<u64>();
+    for n in 0..60 {
+        bed.deliver(n, 1100);
+        for name in ["one", "two"] {
+            rename(&bed.store, ACCOUNT, &name.repeat(200)).wait_blocking().unwrap();
+        }
+    }
+    let (before, messages) = (bytes(&bed), 60 * 1100);
+    assert!(before > 2 * messages, "most is the journal: {before}");
+    let step = bed.reclaim(|_| false);
+    assert!(step.moved > 50 && step.deleted_bytes > messages, "{step:?}");
+    assert!(bytes(&bed) < before * 2 / 3, "{} of {before}", bytes(&bed));
+    // What is left of the journal is too little for another cycle.
+    assert_eq!(bed.reclaim(|_| false), ReclaimStep::default());
+    assert_has(&bed.store, &bed.mail);
+    bed.reopen(dir.path(), &options());
+}
+
+#[test]
 fn a_message_that_cannot_be_read_keeps_its_segment() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::open(dir.path(), &options());

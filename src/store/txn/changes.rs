@@ -2,9 +2,10 @@
 //!
 //! - If there are more changes than `limit`, the answer ends with an intermediate state
 //!   (`ClientState`).
-//! - An object that was created after `base` is reported as created, even if it changed since.
-//! - A destroyed object is left out only if it was created after `mark`. If it was created earlier,
-//!   the client may have been told of it.
+//! - An object that was created after `ClientState::base` is reported as created, even if it
+//!   changed since.
+//! - A destroyed object is left out only if it was created after `ClientState::mark`. If it was
+//!   created earlier, the client may have been told of it.
 
 use std::fmt::Display;
 
@@ -75,7 +76,7 @@ pub struct MailboxChanges {
 
 impl Snapshot<'_> {
     /// Returns at most `limit` emails that changed since a state (Email/changes). `None` if the
-    /// state is below the low mark or from the future.
+    /// state is below the low mark or from the future, or if its `base` is above its `mark`.
     pub fn email_changes(
         &self,
         account: AccountId,

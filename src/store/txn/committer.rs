@@ -461,7 +461,7 @@ impl CommitterState {
             return Some(commit);
         }
         queue.commits.push_back(commit);
-        // Who writes looks at the queue afterwards (`end_write`).
+        // A writer looks at the queue when it has written (`end_write`).
         if queue.commits.len() == 1 && !queue.is_writing {
             self.wake.notify_one();
         }

@@ -14,8 +14,8 @@ use crate::store::table::{History, MailboxEmailList};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Notes how far the account's changes have come, if it changed since the last note and that
-    /// note is at least `every` old. Returns whether it did.
+    /// Notes how far the account's changes have come, if there is no note yet, or if the account
+    /// changed since the last note and that is at least `every` old. Returns whether it did.
     pub fn note_history(&mut self, every: Duration) -> Result<bool, Error> {
         let last = self.last_note(self.now)?;
         let is_current = last
@@ -29,8 +29,8 @@ impl Txn<'_> {
         Ok(!is_current)
     }
 
-    /// Deletes at most `limit` rows of history that ended at `upto` or before, and returns whether
-    /// more may be left. The low marks of listings move to the last deleted change.
+    /// Deletes at most `limit` rows of history that ended, as the notes say, at `upto` or before.
+    /// Returns whether more may be left. The low marks of listings move to the last deleted change.
     pub fn purge_history(&mut self, upto: UtcMillis, limit: usize) -> Result<bool, Error> {
         let Some((at, bound)) = self.last_note(upto)? else { return Ok(false) };
         let mut rows = self.purge_listings(bound, limit)?;
@@ -58,8 +58,8 @@ impl Txn<'_> {
         KeyRange::through(&(account,), &HistoryKey { account, at: upto.into() })
     }
 
-    /// Purges the history of all listings up to the change `bound`, and returns how many rows it
-    /// deleted.
+    /// Purges the history of all complete listings, up to the change `bound`, and returns how many
+    /// rows it deleted.
     fn purge_listings(&mut self, bound: ModSeq, limit: usize) -> Result<usize, Error> {
         let mailboxes = self.snapshot().mailboxes(self.account)?;
         let all = mailboxes.into_iter().map(|(uid, mailbox)| (uid, mailbox.listings));

@@ -2,7 +2,8 @@
 //!
 //! A `Txn` reads what will be on disk when its batch is written: the rows on disk, over them the
 //! account's queued rows, and over these the rows that it has staged. It sees no queued rows of
-//! other accounts, and none that several batches share (`Batch::shared`).
+//! other accounts, except those in one batch with rows of this one (`Store::commit_together`), and
+//! none that several batches share (`Batch::shared`).
 
 pub(in crate::store) mod changes;
 pub(in crate::store) mod committer;
@@ -73,8 +74,8 @@ impl<'s> Txn<'s> {
     /// queued batches.
     ///
     /// # Errors
-    /// `Rebuilding` if another process repairs the account; `Corrupt` if the account's state cannot
-    /// be read. A transaction that `is_repair` gets neither of them. Those of reading.
+    /// Those of reading. `Rebuilding` if another process repairs the account, and `Corrupt` if the
+    /// account's state cannot be read; but neither if `is_repair`.
     pub(in crate::store) fn begin(
         account: AccountId,
         now: UtcMillis,

@@ -26,7 +26,8 @@ impl Txn<'_> {
     /// before, and those to dead threads. A step reads at most `limit` rows. Once a sweep is done,
     /// steps do nothing until `every` has passed since it began.
     ///
-    /// Returns how many references were removed, and whether the sweep has more rows. The row in
+    /// Returns how many references were removed, and whether the sweep has more rows. A damaged row
+    /// is deleted, and counts as one reference. The row in
     /// `sweeps` notes what may have been removed, for the check. A full row of references is only
     /// deleted as a whole, once all of them were last seen at `upto` or before (`row::thread_ref`).
     ///
@@ -88,7 +89,7 @@ impl Txn<'_> {
 
     /// Returns the rows under `prefix` that a sweep still has to read. All rows if it begins now:
     /// then its beginning is noted. `None` if the last sweep is finished and began less than
-    /// `every` ago, and not in the future, by a clock that was wrong.
+    /// `every` ago. (If it began in the future, a clock was wrong, and a sweep begins now.)
     pub(in crate::store) fn begin_or_resume_sweep<T: Table>(
         &mut self,
         number: u8,

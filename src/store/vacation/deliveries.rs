@@ -33,13 +33,37 @@ impl Txn<'_> {
         email: Option<EmailId>,
         recipients: &[Address],
     ) -> Result<(), Error> {
+        self.record_delivery(hash, (email, None), recipients)
+    }
+
+    /// Records that a script refused a transaction for these recipients, with this text.
+    pub fn refuse_delivery(
+        &mut self,
+        hash: &[u8; 32],
+        recipients: &[Address],
+        text: &str,
+    ) -> Result<(), Error> {
+        self.record_delivery(hash, (None, Some(text)), recipients)
+    }
+
+    fn record_delivery(
+        &mut self,
+        hash: &[u8; 32],
+        (email, refusal): (Option<EmailId>, Option<&str>),
+        recipients: &[Address],
+    ) -> Result<(), Error> {
         if hash.first().is_some_and(|byte| byte % EXPIRE_EVERY == 0) {
             self.expire_deliveries_and_decisions(EXPIRY_BATCH)?;
         }
         let known = self.delivery(hash)?;
         let mut row = match known.clone() {
             Some(known) => known,
-            None => DeliveryRow { email, recipients: Vec::new(), at: self.now },
+            None => DeliveryRow {
+                email,
+                recipients: Vec::new(),
+                at: self.now,
+                refusal: refusal.map(str::to_owned),
+            },
         };
         for recipient in recipients {
             if !row.recipients.contains(recipient) {

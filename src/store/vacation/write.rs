@@ -1,7 +1,8 @@
 //! Writes the vacation response, told rows and decisions.
 //!
-//! - A change of the response's text or times, and switching it on again, begin a new generation;
-//!   the told rows of the response are deleted then.
+//! - A change of what the replies say or when they are sent, and switching the response on or off,
+//!   begin a new generation (`VacationResponse::differs_from`). The told rows of the response are
+//!   deleted then.
 //! - Told rows of Sieve scripts have no generation.
 //! - An account has `limits::MAX_TOLD_SENDERS` told rows at most; the oldest make room.
 

@@ -1,8 +1,8 @@
 //! Reads and writes mbox files in the format mboxrd.
 //!
-//! A message follows a line that begins with `From `: the first line of the file, or one that has a
-//! date and follows an empty line. A line of the message that begins with any number of `>` and
-//! `From ` gets one more `>`, which is removed when the file is read.
+//! A message follows a line that begins with `From `: the first line of the file that is not empty,
+//! or one that has a date and follows an empty line. A line of the message that begins with any
+//! number of `>` and `From ` gets one more `>`, which is removed when the file is read.
 //!
 //! ```text
 //! From ann@example.org Sat Nov 21 09:00:00 2026    envelope sender, date in UTC (asctime)

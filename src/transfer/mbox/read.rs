@@ -11,7 +11,8 @@ use crate::transfer::name::parse_id;
 use crate::transfer::{lf_to_crlf, normalize_line_ends};
 
 const MAX_FROM_LINE_BYTES: usize = 1024;
-/// The subject of a first message in which Dovecot, Pine and Cyclone keep data of their own.
+/// The subject of a message, usually the first, in which Dovecot, Pine and Cyclone keep data of
+/// their own. Such a message is skipped anywhere in the file.
 const INTERNAL: &str = "DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA";
 
 #[derive(Debug, Clone, PartialEq, Eq)]

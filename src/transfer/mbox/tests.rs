@@ -95,6 +95,7 @@ fn truncated_messages_are_recognised() {
     for end in 1..file.len() {
         let mut reader = MboxReader::new(&file[..end], MAX_BYTES);
         let Ok(first) = reader.read() else {
+            // Less than `From ` is no mbox file.
             assert!(end < 5);
             continue;
         };

@@ -71,6 +71,7 @@ fn address_in_a_field_is_found_before_and_after_folding() {
     };
     let rows = i64::try_from(FoldSizes::default().rows).unwrap();
     deliver(&store, rows + 8);
+    // Every seventh email is to `w3`, beginning with number 3.
     let before = named("w3", field::TO, usize::MAX);
     assert_eq!(i64::try_from(before.len()).unwrap(), (rows + 8 + 3) / 7);
     assert!(fold_index(&store, ACCOUNT).unwrap());

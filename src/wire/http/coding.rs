@@ -3,7 +3,8 @@
 const MAX_CODINGS: usize = 32;
 
 /// Whether the field gives `coding` a weight above 0, and nothing else, `*` included, a higher one.
-/// `*` does not stand for `coding`. A malformed weight counts as 0.
+/// `*` does not stand for `coding`. A malformed weight counts as 0. Only the first `MAX_CODINGS`
+/// elements are read.
 #[must_use]
 pub fn prefers(accepted: &str, coding: &str) -> bool {
     let named = accepted.split(',').take(MAX_CODINGS).map(|element| {

@@ -34,8 +34,8 @@ pub fn attachment(name: &str) -> String {
     out
 }
 
-/// Whether a character may be in a quoted string without an escape. Some clients decode percent
-/// signs (RFC 6266, Appendix D).
+/// Whether a character may be in a quoted string without an escape. A percent sign may not, because
+/// some clients decode it (RFC 6266, Appendix D).
 fn is_plain(char: char) -> bool {
     (char == ' ' || char.is_ascii_graphic()) && !['"', '\\', '%'].contains(&char)
 }

@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// The bytes of all fields of one name.
+/// The most bytes of all fields of one name.
 const MAX_FIELD_BYTES: usize = 4096;
 /// The most entries that are used, from the end.
 const MAX_HOPS: usize = 32;
@@ -87,8 +87,9 @@ pub fn x_forwarded_for<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Vec<Option
     last_hops(text.split(',').map(|hop| node(hop.trim())).collect())
 }
 
-/// Returns the hops (RFC 7239 §4), the nearest last. There are none if the fields are too long or
-/// malformed, because then the entries cannot be told apart.
+/// Returns the hops (RFC 7239 §4), the nearest last; `None` for an unknown address. There are none
+/// if the fields are too long or not UTF-8, or if a quoted string is not closed, because then the
+/// entries cannot be told apart.
 #[must_use]
 pub fn forwarded<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Vec<Option<IpAddr>> {
     let hops = join(fields).and_then(|text| elements(&text));
@@ -113,7 +114,7 @@ fn last_hops(mut hops: Vec<Option<IpAddr>>) -> Vec<Option<IpAddr>> {
     hops.split_off(hops.len().saturating_sub(MAX_HOPS))
 }
 
-/// Reads the `for` parameter of each element.
+/// Reads the `for` parameter of each element. Returns `None` if a quoted string is not closed.
 ///
 /// ```abnf
 /// Forwarded         = 1#forwarded-element
@@ -174,6 +175,7 @@ fn node(text: &str) -> Option<IpAddr> {
 /// `uri-host [ ":" port ]`.
 #[must_use]
 pub fn authority(field: &[u8]) -> Option<&str> {
+    // A host of 255 bytes, a colon and a port.
     let text = std::str::from_utf8(field).ok().filter(|text| text.len() <= 261)?;
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {

@@ -12,8 +12,8 @@ pub enum RangeSelection {
     Nothing,
 }
 
-/// Reads the field, for a resource of `length` bytes. Several ranges and malformed fields give the
-/// whole resource.
+/// Reads the field, for a resource of `length` bytes. Several ranges, other units and malformed
+/// fields give the whole resource.
 ///
 /// ```abnf
 /// bytes-range = "bytes=" ( first-pos "-" [ last-pos ] / "-" suffix-length )
@@ -41,7 +41,7 @@ pub fn range(field: &[u8], length: u64) -> RangeSelection {
     if selected.is_empty() { RangeSelection::Nothing } else { RangeSelection::Part(selected) }
 }
 
-/// Whether a list of entity tags (`If-None-Match`) contains `tag` or `*` (RFC 9110
+/// Whether a list of entity tags (`If-None-Match`) contains `tag`, weak or strong, or `*` (RFC 9110
 /// §13.1.2).
 #[must_use]
 pub fn same_tag(field: &[u8], tag: &str) -> bool {

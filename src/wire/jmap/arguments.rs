@@ -84,7 +84,7 @@ impl<A: MethodArguments, B: MethodArguments> MethodArguments for With<A, B> {
     }
 }
 
-/// Returns the first 128 bytes, for an error.
+/// Returns at most the first 128 bytes, for an error.
 #[must_use]
 pub fn short(text: &str) -> &str {
     text.get(..text.floor_char_boundary(128)).unwrap_or_default()

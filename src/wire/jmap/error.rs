@@ -48,7 +48,7 @@ pub enum MethodError {
     FromAccountNotFound,
     /// The name of the exceeded limit (RFC 8620 §5.1, §5.3), or what would be too much.
     RequestTooLarge(&'static str),
-    /// Only in vendor methods, and if a blob is destroyed while it is read.
+    /// Only in vendor methods, for downloads, and if a blob is destroyed while it is read.
     NotFound(String),
     /// Only in vendor methods.
     Conflict(String),

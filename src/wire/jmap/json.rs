@@ -161,7 +161,7 @@ fn deeper_than(text: &[u8], max: usize) -> bool {
     false
 }
 
-/// Reads one value. The number is the values that may still be read.
+/// Reads one value. The number says how many values may still be read.
 struct StrictValue<'r>(&'r mut usize);
 
 impl<'de> DeserializeSeed<'de> for StrictValue<'_> {

@@ -33,8 +33,9 @@ pub struct SessionAccount {
     pub is_personal: bool,
     pub is_read_only: bool,
     pub capabilities: Vec<Capability>,
-    /// More members of one capability, such as counts. They are not part of the session's state,
-    /// because they change with every message.
+    /// More members of one capability, such as counts; ignored if the account does not have that
+    /// capability. They are not part of the session's state, because they change with every
+    /// message.
     pub volatile: Option<Capability>,
 }
 

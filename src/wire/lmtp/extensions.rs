@@ -54,7 +54,8 @@ pub(super) fn mail(envelope: &mut Envelope, parameters: &EsmtpParameters) -> Res
     Ok(())
 }
 
-/// Reads the parameters of RCPT: NOTIFY and ORCPT (RFC 3461 §4.1, §4.2; RFC 6533 §3).
+/// Reads the parameters of RCPT: NOTIFY and ORCPT (RFC 3461 §4.1, §4.2; RFC 6533 §3). Of a repeated
+/// parameter the last counts.
 pub(super) fn rcpt(recipient: &mut Recipient, parameters: &EsmtpParameters) -> Result<(), Reply> {
     for (keyword, value) in parameters {
         let invalid = || invalid_value(keyword);
@@ -78,7 +79,8 @@ fn original_recipient(value: &str) -> Option<OriginalRecipient> {
     (!kind.is_empty() && !address.is_empty()).then_some(OriginalRecipient { kind, address })
 }
 
-/// Reads the attributes of XFORWARD and XCLIENT, which replace earlier values.
+/// Reads the attributes of XFORWARD and XCLIENT, which replace earlier values. A `PORT` that is not
+/// a number counts as unavailable.
 pub(super) fn client(
     client: &mut ClientInfo,
     attributes: Vec<(String, Option<String>)>,

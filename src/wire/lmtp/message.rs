@@ -78,7 +78,7 @@ impl Session {
         }
     }
 
-    /// Begins a chunk of `left` bytes. The reply follows the chunk.
+    /// Begins a chunk of `left` bytes. The reply, if there is one, follows the chunk.
     pub(super) fn begin_bdat(&mut self, left: u64, last: bool) -> Transition {
         match self.transaction.take() {
             Some(mut transaction) => {

@@ -1,7 +1,8 @@
 //! One LMTP session as a state machine that consumes bytes.
 //!
 //! - A command has one reply. Only the end of a message (the final dot, or the chunk of BDAT LAST)
-//!   has one for each accepted recipient instead.
+//!   has one for each accepted recipient instead. 421, which ends the session, may come in addition
+//!   or in place of a reply.
 //! - No byte of a message is read as a command.
 
 use std::mem::discriminant;
@@ -27,7 +28,9 @@ pub struct Session {
     /// `None` also while a message is being received.
     pub(super) transaction: Option<Box<Transaction>>,
     pub(super) message_bytes: u64,
+    /// The reply for each recipient, if the message that is being received is refused.
     pub(super) refusal: Option<Reply>,
+    /// The bytes of the last `Step::Body`.
     pub(super) body: Vec<u8>,
     commands: u32,
     errors: u32,

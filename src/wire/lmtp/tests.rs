@@ -67,10 +67,12 @@ fn small() -> Settings {
 
 /// Runs the dialogs. The lines of a file mean:
 ///
-/// - `C: `: the client sends the line with CRLF.
+/// - `C: `: the client sends the line with CRLF; `C:` alone, an empty line.
 /// - `c: `: the client sends the line without CRLF, with the escapes `\r`, `\n` and `\0`.
-/// - `S: `: the next line of the server must begin so. The server must send no other lines.
+/// - `S: `: the next line of the server must begin with this text. The server must send no other
+///   lines.
 /// - `!trusted`, `!starttls`: switches a setting on.
+/// - An empty line, or one that begins with `#`, is ignored.
 #[test]
 fn dialogs_get_the_expected_replies() {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dialogs");

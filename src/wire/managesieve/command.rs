@@ -36,7 +36,7 @@ pub(super) fn parse(tokens: Vec<Token>) -> Result<Command, CommandError> {
     let mut tokens = tokens.into_iter();
     let Some(Token::Atom(verb)) = tokens.next() else { return Err(CommandError::Unknown) };
     let arguments = (tokens.next(), tokens.next(), tokens.next());
-    let bare = |command, arguments| match arguments {
+    let bare = |command, arguments: Arguments| match arguments {
         (None, ..) => Ok(command),
         _ => Err(CommandError::Arguments("no arguments are expected")),
     };

@@ -209,7 +209,11 @@ fn literal_size(marker: &[u8]) -> Option<usize> {
     let digits = digits.strip_suffix(b"+").unwrap_or(digits);
     let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     let number = std::str::from_utf8(digits).ok().filter(|_| is_number)?;
-    Some(number.parse::<u32>().map_or(usize::MAX, |size| usize::try_from(size).unwrap_or(usize::MAX)))
+    Some(
+        number
+            .parse::<u32>()
+            .map_or(usize::MAX, |size| usize::try_from(size).unwrap_or(usize::MAX)),
+    )
 }
 
 /// Adds the tokens of a line, or of its part after a literal, which begins with a space or is empty.
@@ -228,7 +232,11 @@ fn tokenize(line: &[u8], tokens: &mut Vec<Token>) -> Result<LineEnd, ReadError> 
         }
         if token.first() == Some(&b'{') {
             let size = literal_size(token).ok_or(ReadError::Syntax)?;
-            return if tokens.len() < MAX_TOKENS { Ok(LineEnd::Literal(size)) } else { Err(ReadError::Syntax) };
+            return if tokens.len() < MAX_TOKENS {
+                Ok(LineEnd::Literal(size))
+            } else {
+                Err(ReadError::Syntax)
+            };
         }
         if tokens.len() >= MAX_TOKENS {
             return Err(ReadError::Syntax);

@@ -178,7 +178,9 @@ impl Session {
             return None;
         }
         match parse(tokens) {
-            Ok(Command::Authenticate { mechanism, initial }) => self.authenticate(&mechanism, initial),
+            Ok(Command::Authenticate { mechanism, initial }) => {
+                self.authenticate(&mechanism, initial)
+            }
             Ok(Command::StartTls) => self.starttls(),
             Ok(Command::Logout) => {
                 self.ok("goodbye");
@@ -351,9 +353,12 @@ impl Session {
     }
 
     fn capabilities(&mut self, text: &str) {
-        let offered = Mechanism::offered(self.settings.binding.as_ref()).map(Mechanism::name);
-        let mechanisms =
-            if self.settings.login { offered.collect::<Vec<_>>().join(" ") } else { String::new() };
+        let mechanisms = if self.settings.login {
+            let offered = Mechanism::offered(self.settings.binding.as_ref());
+            offered.map(Mechanism::name).collect::<Vec<_>>().join(" ")
+        } else {
+            String::new()
+        };
         let out = &mut self.out;
         capability(out, "IMPLEMENTATION", Some(IMPLEMENTATION));
         capability(out, "VERSION", Some("1.0"));

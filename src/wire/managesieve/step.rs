@@ -62,15 +62,24 @@ pub enum Step {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     /// Whether a script of `size` bytes could be stored under this name.
-    HaveSpace { name: String, size: u64 },
+    HaveSpace {
+        name: String,
+        size: u64,
+    },
     /// Checks and stores a script, byte for byte.
-    Put { name: String, script: Vec<u8> },
+    Put {
+        name: String,
+        script: Vec<u8>,
+    },
     List,
     /// `None`: no script is active.
     SetActive(Option<String>),
     Get(String),
     Delete(String),
-    Rename { from: String, to: String },
+    Rename {
+        from: String,
+        to: String,
+    },
     /// Checks a script, and stores nothing.
     Check(Vec<u8>),
 }

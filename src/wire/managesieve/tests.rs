@@ -411,7 +411,9 @@ fn session_closes_after_too_many_failed_logins_or_errors() {
     session.output().clear();
     let wrong = plain("ann", "wrong").repeat(3);
     let sent = Driver::default().run(&mut session, &[&wrong]);
-    assert!(sent.starts_with("NO ") && sent.ends_with("\r\nBYE \"too many logins that failed\"\r\n"));
+    assert!(
+        sent.starts_with("NO ") && sent.ends_with("\r\nBYE \"too many logins that failed\"\r\n")
+    );
     let (mut session, mut driver) = logged_in(Settings { max_errors: 2, ..settings() });
     let sent = driver.run(&mut session, &[b"X\r\nY\r\nZ\r\nNOOP\r\n"]);
     let no = "NO \"unknown command\"\r\n";
@@ -424,7 +426,8 @@ fn refused_commands_are_read_to_their_end() {
     let (mut session, mut driver) = logged_in(settings());
     let long = format!("GETSCRIPT \"{}\" {{6+}}\r\nNOOP\r\n\r\n", "x".repeat(5000));
     let quoted = format!("GETSCRIPT \"{}\"\r\n", "x".repeat(1025));
-    let large = format!("PUTSCRIPT \"a\" {{201+}}\r\n{}\r\n", "NOOP\r\nNO\"".repeat(23)[..201].to_owned());
+    let large =
+        format!("PUTSCRIPT \"a\" {{201+}}\r\n{}\r\n", "NOOP\r\nNO\"".repeat(23)[..201].to_owned());
     let mut run = |text: &str| driver.run(&mut session, &[text.as_bytes()]);
     assert_eq!(run(&long), "NO \"the line is too long\"\r\n");
     assert_eq!(run(&quoted), "NO \"a string of the command is too long\"\r\n");
@@ -489,7 +492,10 @@ fn login_may_be_refused_without_a_check() {
     assert_eq!(session.output(), b"NO (TRYLATER) \"wait\"\r\n");
     session.output().clear();
     session.shut(None, "idle");
-    assert_eq!((session.step(b""), session.output().as_slice()), ((0, Step::Close), b"BYE \"idle\"\r\n".as_slice()));
+    assert_eq!(
+        (session.step(b""), session.output().as_slice()),
+        ((0, Step::Close), b"BYE \"idle\"\r\n".as_slice())
+    );
 }
 
 proptest! {

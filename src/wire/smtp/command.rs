@@ -73,7 +73,7 @@ pub fn parse(line: &[u8]) -> Result<Command, CommandError> {
     }
 }
 
-/// The client's name goes into the trace field.
+/// Checks the client's name, because it goes into the trace field.
 fn lhlo(argument: &[u8]) -> Result<Command, CommandError> {
     let name = std::str::from_utf8(argument).map_err(|_| CommandError::Arguments)?;
     let is_valid =

@@ -37,16 +37,18 @@ pub fn path(text: &[u8]) -> Result<(Option<Address>, &[u8]), PathError> {
 
 /// Skips the source route, `A-d-l` (RFC 5321 §4.1.1.3).
 fn source_route(text: &[u8]) -> Result<&[u8], PathError> {
+    if !text.starts_with(b"@") {
+        return Ok(text);
+    }
     let mut rest = text;
-    while let Some(at) = rest.strip_prefix(b"@") {
-        let (_, after) = domain(at)?;
+    loop {
+        let (_, after) = domain(rest.strip_prefix(b"@").ok_or(PathError::Syntax)?)?;
         rest = match after.split_first() {
             Some((b',', more)) => more,
             Some((b':', mailbox)) => return Ok(mailbox),
             _ => return Err(PathError::Syntax),
         };
     }
-    Ok(rest)
 }
 
 /// Reads `Local-part`: a dot-string, or a quoted string, whose quotes are removed.
@@ -206,6 +208,7 @@ mod tests {
             "<\"a\u{1}\"@b>",
             "<a@-b.example>",
             "<@x.example:>",
+            "<@x.example,a@b.example>",
         ] {
             assert!(read(text).is_err(), "{text:?}");
         }

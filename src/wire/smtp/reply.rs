@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// Each line of the text that is not empty becomes a line of the reply (RFC 5321 §4.2.1); an empty
-/// text makes one line without text.
+/// Each line of `text`, without the empty ones, becomes a line of the reply (RFC 5321 §4.2.1). If
+/// all are empty, the reply is one line without text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     pub code: u16,

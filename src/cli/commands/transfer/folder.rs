@@ -1,7 +1,8 @@
 //! Reads and writes files relative to an open folder.
 //!
-//! Each call resolves one name in one open folder and does not follow symbolic links. So a user who
-//! can change the folders cannot make the command read or write outside of them.
+//! Each call, except `Folder::open` and `Folder::create`, resolves names in an open folder and does
+//! not follow symbolic links. So a user who can change the folders cannot make the command read or
+//! write outside of them.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -201,6 +202,7 @@ impl Folder {
         Ok(())
     }
 
+    /// Writes a file under another name (`NAME.part`), and renames it.
     pub(super) fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let part = format!("{name}.part");
         self.write(&part, bytes, None)?;
@@ -240,7 +242,8 @@ impl Folder {
     }
 }
 
-/// The errors that say that there is no such file or folder, or a link, become `None`.
+/// The errors that say that there is no such file or folder, but perhaps a link or a file of
+/// another kind, become `None`.
 fn absent<T>(error: rustix::io::Errno) -> io::Result<Option<T>> {
     use rustix::io::Errno;
     if matches!(error, Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::NXIO | Errno::ISDIR) {

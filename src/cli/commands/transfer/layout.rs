@@ -1,7 +1,8 @@
 //! Writes the messages of one mailbox into an export, and finds those that are there already.
 //!
 //! - A message is written under a temporary name and then renamed, or appended to an mbox file with
-//!   its length. So an interrupted export leaves no incomplete message under its final name.
+//!   its length. So only the last message of an mbox file may be incomplete after an interrupted
+//!   export. The next export writes it again.
 //! - Keywords that have no place in the name of the file are written before the message.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -104,7 +105,8 @@ fn update(folder: &Folder, name: &str, content: &[u8]) -> io::Result<()> {
 
 impl Layout<'_> {
     /// Finds out whether an email is there with its whole size. Updates its keywords if they
-    /// differ; an mbox file keeps the old ones.
+    /// differ; an mbox file keeps the old ones. A Maildir file of another size is removed, and one
+    /// in `new` is moved to `cur`, which also counts as updated.
     pub(super) fn find_and_update(
         &mut self,
         id: EmailId,
@@ -214,8 +216,8 @@ impl<'a> MaildirWriter<'a> {
                 .replace(metadata_files::DOVECOT_KEYWORDS, self.letters.write().as_bytes())?;
         }
         let none = BTreeSet::new();
-        let without_letters = if self.letters.cover(keywords) { &none } else { keywords };
-        self.ledger.set(base, without_letters)?;
+        let for_ledger = if self.letters.cover(keywords) { &none } else { keywords };
+        self.ledger.set(base, for_ledger)?;
         Ok(name::with_letters(base, keywords, &self.letters))
     }
 }
@@ -335,7 +337,7 @@ impl<'a> MboxWriter<'a> {
     }
 
     fn put(&mut self, id: EmailId, keywords: &BTreeSet<String>, message: &[u8]) -> io::Result<()> {
-        // One write: what an interrupted export leaves is the last message.
+        // In one write, so that only the last message of the file can be incomplete.
         let mut entry = Vec::with_capacity(message.len().saturating_add(1024));
         mbox::write(&mut entry, id, keywords, message)?;
         self.file.write_all(&entry)?;

@@ -84,13 +84,15 @@ fn counted(count: u64, singular: &str, plural: &str) -> String {
 mod metadata_files {
     /// The path and the role of the mailbox, in a Maildir folder.
     pub(super) const CARD: &str = "restante-mailbox";
-    /// The keywords that have no flag in the names of files, in a Maildir folder.
+    /// All keywords of the files with a keyword that has no letter, in a Maildir folder
+    /// (`transfer::ledger`).
     pub(super) const LEDGER: &str = "restante-keywords";
     pub(super) const DOVECOT_KEYWORDS: &str = "dovecot-keywords";
     /// The empty file that marks a folder of a Maildir++.
     pub(super) const MAILDIR_FOLDER: &str = "maildirfolder";
     /// Path and role in a tree of .eml files, where names with a dot are no mailboxes.
     pub(super) const TREE_CARD: &str = ".restante-mailbox";
+    /// The keywords of the .eml files in a folder.
     pub(super) const TREE_LEDGER: &str = ".restante-keywords";
 
     /// Returns the name of the file with the path and role of the mailbox in `STEM.mbox`.

@@ -63,7 +63,7 @@ fn maildir(
     let letters = Letters::parse(&keywords_file);
     let ledger = folder.read_metadata(metadata_files::LEDGER, ledger::MAX_LEDGER_BYTES)?;
     let ledger = Ledger::parse(&ledger);
-    // A mail program may rename files meanwhile. They are looked for again at the end.
+    // A mail program may rename files meanwhile. They are looked for in `cur` at the end.
     let mut moved: Vec<(&[u8], u64)> = Vec::new();
     // `None`: the file is not there; false: stop.
     let mut read_file =
@@ -128,6 +128,7 @@ fn eml(
             Err(error) => ImportEntry::Failed(error.to_string()),
         };
         let file = String::from_utf8_lossy(file);
+        // Of a single file, `shown` is already the path of the file.
         let shown =
             if shown.ends_with(&*file) { shown.to_owned() } else { format!("{shown}/{file}") };
         if !each(shown, *size, found) {

@@ -262,6 +262,7 @@ fn symbolic_links_are_not_followed() {
             if format == Format::Mbox { place(&["Lists", "rust"]) } else { place(&["Lists"]) };
         assert!(ExportTarget::open(&root, format, &linked, None).is_err(), "{format:?}");
     }
+    // Still only the three folders of the Maildir and `x.eml`.
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 4);
     let to = dir.path().join("file");
     fs::create_dir_all(&to).unwrap();
@@ -288,6 +289,7 @@ fn pipes_and_folders_are_not_read() {
     assert!(found.sources.is_empty() && found.skipped.is_empty());
     let folder = Folder::open(dir.path()).unwrap();
     assert!(folder.file(b"y.eml").unwrap().is_none() && folder.file(b"x.eml").unwrap().is_none());
+    // That `..` exists already is no error.
     for bad in [&b".."[..], b"a/b", b"a\0"] {
         assert!(folder.create_new(bad, b"").is_err() || bad == b"..", "{}", bad.escape_ascii());
     }

@@ -156,6 +156,7 @@ impl EmailList {
         if call.is_referred_to {
             Self::Tree(Vec::with_capacity(emails))
         } else {
+            // Room for the emails of the first read. Further ones extend the text.
             Self::Text(ArrayWriter::with_capacity(emails.min(EMAILS_PER_READ) * TEXT_OF_EMAIL))
         }
     }

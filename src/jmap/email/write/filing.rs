@@ -90,8 +90,8 @@ fn set_members<'v>(property: &str, value: &'v Value) -> Result<Vec<&'v String>, 
     }
 }
 
-/// Reads `mailboxIds`, and resolves creation ids. Does not check that the mailboxes exist, as
-/// `require_mailboxes` does.
+/// Reads `mailboxIds`, and resolves creation ids. Whether the mailboxes exist is checked by
+/// `require_mailboxes`.
 pub(in crate::jmap::email) fn mailboxes(
     ids: &CreationIds,
     value: &Value,
@@ -138,7 +138,7 @@ pub(in crate::jmap::email) fn keywords(value: &Value) -> Result<BTreeSet<String>
     Ok(found)
 }
 
-/// Checks that mailboxes exist and that the caller has a right in them.
+/// Checks that mailboxes exist and that the caller has any right in each.
 ///
 /// # Errors
 /// `invalidProperties`; errors of the store.

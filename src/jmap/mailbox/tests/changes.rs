@@ -78,6 +78,7 @@ fn mailbox_changes_come_in_steps_of_max_changes() {
             set(&context, &account, json!({"update": {&y: {"sortOrder": 3}}}));
             set(&context, &account, json!({"update": {&y: {"sortOrder": 0}}}));
         }
+        // After two steps, the rest is read at once.
         if steps > 1 {
             break;
         }

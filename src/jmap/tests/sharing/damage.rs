@@ -1,4 +1,4 @@
-//! A guest of an account whose row is damaged.
+//! A guest of an account whose row is damaged or missing.
 
 use std::sync::Arc;
 

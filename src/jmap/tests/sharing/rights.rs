@@ -8,8 +8,8 @@ use super::{RIGHTS, SharingFixture, ids};
 use crate::jmap::tests::call;
 use crate::model::{AccountId, MailboxUid};
 
-/// Tries what each right but mayReadItems and maySubmit permits, on Plans or on the email in it.
-/// Returns which actions succeeded.
+/// Tries what each right but mayReadItems and maySubmit permits, on Plans or on the email that is
+/// only in Plans. Returns for which rights the action succeeded.
 fn try_actions(bed: &SharingFixture, round: usize) -> [(&'static str, bool); 7] {
     let planned = &bed.emails[1];
     let email = |patch: Value| {
@@ -240,6 +240,7 @@ fn guest_whose_share_ends_destroys_no_further_emails() {
         bed.context.store.snapshot().mailbox(ann, plans).unwrap().unwrap().counts.total_emails
     };
     let (before, store) = (total(&bed), Mutex::new(Some(bed.context.store.clone())));
+    // The share ends after the first commit that destroys some of the emails.
     bed.context.store.on_change(move |_| {
         if let Some(store) = store.lock().take() {
             let ended =

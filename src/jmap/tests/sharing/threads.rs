@@ -125,8 +125,8 @@ fn thread_counts_and_conditions_reveal_no_unshared_mail() {
     assert_eq!(bed.bob("Thread/get", json!({"ids": [thread]}))["list"][0]["unreadEmails"], 1);
 }
 
-/// Counting reads emails, so only Mailbox/get does it, if the client asks for the count. It is
-/// never done while the account is locked.
+/// Counting reads emails, so Mailbox/get counts only if the client asks for the count, and
+/// Mailbox/set only if the client sends it back, and then before the account is locked.
 #[test]
 fn guest_unread_threads_are_counted_only_for_answers_with_the_count() {
     let rows_read = |letters: usize| {
@@ -247,7 +247,7 @@ fn guest_unread_thread_counts_are_bounded_per_request() {
         answers.iter().map(|answer| kind(answer).as_str().unwrap().to_owned()).collect()
     };
     for (call, name) in [(&get, "Mailbox/get"), (&set, "Mailbox/set")] {
-        // There are 22 unread emails, each in a thread of its own.
+        // A count reads 44 rows: 22 unread emails, and the thread of each.
         let answers = kinds(&bed.bob, call, 3 * 44);
         assert_eq!(answers, [vec![name; 3], vec!["requestTooLarge"; 5]].concat());
         assert_eq!(kinds(&bed.ann, call, 1), [name; 8], "the count of the owner is stored");
@@ -255,7 +255,7 @@ fn guest_unread_thread_counts_are_bounded_per_request() {
     assert_eq!(kinds(&bed.bob, &names, 1), ["Mailbox/get"; 8]);
 }
 
-/// Otherwise the id of the thread would reveal which Message-IDs the account has.
+/// If it joined one, the id of the thread would reveal which Message-IDs the account has.
 #[test]
 fn email_filed_by_a_guest_joins_no_thread_of_unshared_mail() {
     let bed = SharingFixture::new();

@@ -38,8 +38,8 @@ struct TestMessage {
     boxes: u8,
 }
 
-/// A change of mail that is shared, or may be later. `which` is an index, taken modulo the number
-/// of emails.
+/// A change of mail that is shared, or may be later. `which` is an index in `TwinAccount::live`,
+/// taken modulo its length.
 #[derive(Debug, Clone)]
 enum SharedChange {
     Create {
@@ -64,10 +64,11 @@ enum SharedChange {
     },
 }
 
-/// A change of mail that is never shared.
+/// A change of mail that is never shared. `which` is an index in `TwinAccount::live_hidden`, and
+/// `reply_to` one in `singles`, each taken modulo the length.
 #[derive(Debug, Clone)]
 enum PrivateChange {
-    /// Belongs to the thread of a topic, or replies to a shared email.
+    /// Belongs to the thread of a topic, or else replies to a shared email if there is one.
     Create {
         letter: TestMessage,
         topic: Option<usize>,

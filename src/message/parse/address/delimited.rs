@@ -2,8 +2,8 @@
 
 use crate::message::parse::encoded;
 
-/// Reads a quoted string after its opening quote. Returns it without escapes and control characters,
-/// and the rest.
+/// Reads a quoted string after its opening quote. Returns it without escapes and control
+/// characters, and the rest.
 pub(super) fn quoted(text: &str) -> (String, &str) {
     let (mut out, mut chars) = (String::new(), text.chars());
     while let Some(c) = chars.next() {
@@ -38,8 +38,8 @@ pub(super) fn comment(text: &str) -> (String, &str) {
     (encoded::words(&out).into_owned(), chars.as_str())
 }
 
-/// Reads the text after an opening angle bracket. Returns it and the rest. If the bracket is not
-/// closed, the text ends with the list item.
+/// Reads the text after an opening angle bracket. Returns it and the rest. If another `<` or the
+/// end comes before the closing bracket, the text ends there, or at a comma or semicolon before.
 pub(super) fn angle(text: &str) -> (&str, &str) {
     let text = text.trim_start_matches(|c| is_blank(c) || c == '<');
     let (mut separator, mut is_quoted, mut is_escaped) = (None, false, false);

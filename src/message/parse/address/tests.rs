@@ -86,11 +86,11 @@ fn mailboxes_without_commas_are_all_parsed() {
         ("\"A, B\" <a@x> (home) \"C, D\" <b@x> (Dan), e@x", "A, B|a@x; C, D|b@x; e@x"),
         ("<a@x> (Ann) (old) <b@x> Bob", "Ann|a@x; Bob|b@x"),
         ("Ann <a@x> b@y", "Ann|a@x; b@y"),
-        ("<a@x> (Ann) Bob b @ y", "Ann|a@x"),
         ("a@x b@y", "a@x; b@y"),
         ("John Smith j@x (work) \"B\" b@y (no) \"c d\"@z", "John Smith|j@x; B|b@y; \"c d\"@z"),
         ("Team: Ann <a@x> Bob <b@x>;, c@x", "Ann|a@x; Bob|b@x; c@x"),
-        // These are one mailbox.
+        // These are one mailbox. After an address in brackets, `b @ y` is not taken for another.
+        ("<a@x> (Ann) Bob b @ y", "Ann|a@x"),
         ("ann@x <a@x>", "ann@x|a@x"),
         ("ann@x bob@y <a@x>", "ann@x bob@y|a@x"),
         ("\"b@y\" <a@x>", "b@y|a@x"),
@@ -144,6 +144,7 @@ fn encoded_words_with_blanks_are_decoded_in_names() {
     }
 }
 
+/// Quadratic time would be noticed: each list has `limits::MAX_FIELD_BYTES`.
 #[test]
 fn hostile_lists_take_linear_time() {
     for part in [

@@ -30,7 +30,8 @@ enum CharacterSet {
     Greek,
 }
 
-/// The bytes after an escape, and the set that they select; the longest first.
+/// The bytes after an escape, when the set that they select is used, and the set. The longest
+/// escapes come first.
 const ESCAPES: [(&[u8], ShiftState, CharacterSet); 19] = [
     (b"$(C", ShiftState::Usual, CharacterSet::Korean),
     (b"$(D", ShiftState::Usual, CharacterSet::Supplement),
@@ -64,6 +65,7 @@ enum ShiftState {
 
 struct DecodedText {
     text: String,
+    /// Characters of `set` in its EUC form, which follow `text` and are not decoded yet.
     pairs: Vec<u8>,
     set: CharacterSet,
     is_broken: bool,

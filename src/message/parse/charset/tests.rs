@@ -47,6 +47,7 @@ fn charsets_unknown_to_the_library_are_decoded() {
 #[test]
 fn invalid_bytes_are_reported_and_replaced_one_by_one() {
     assert_eq!(decode("iso-2022-jp", b"a\x1bZb\x1b$BF"), ("a\u{fffd}Zb\u{fffd}".into(), true));
+    // Katakana without an escape are decoded, but reported.
     assert_eq!(decode("iso-2022-jp", b"\xb1 x"), ("ｱ x".into(), true));
     assert_eq!(decode("hz-gb-2312", b"a\xff~{V"), ("a\u{fffd}\u{fffd}".into(), true));
     assert_eq!(decode("johab", b"\xff\x20a\x88"), ("\u{fffd} a\u{fffd}".into(), true));

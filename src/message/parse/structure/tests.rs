@@ -3,6 +3,8 @@ use super::*;
 use crate::message::corpus_tests::files;
 use crate::needs::corpus;
 
+/// Returns the text, HTML and attachment lists, separated by blanks, with the Content-ID of each
+/// part.
 fn lists(structure: &Structure<'_>) -> String {
     let name = |number: &u32| {
         let part = structure.root.flat().into_iter().find(|part| part.number == *number).unwrap();
@@ -12,7 +14,8 @@ fn lists(structure: &Structure<'_>) -> String {
     format!("{} {} {}", list(&structure.text), list(&structure.html), list(&structure.attachments))
 }
 
-/// Builds a message from a description of its parts: `[mixed text/plain:A text/html:B]`.
+/// Builds a message from a description of its parts, such as `[mixed text/plain:A text/html:B ]`:
+/// of each part the media type, the Content-ID and perhaps, after a colon, the disposition.
 fn built(shape: &str) -> String {
     let (mut out, mut open): (String, Vec<(usize, bool)>) = (String::new(), Vec::new());
     for (at, word) in shape.split(' ').enumerate() {

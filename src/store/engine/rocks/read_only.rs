@@ -29,7 +29,7 @@ pub(in crate::store) fn open_read_only(
         Ok(file) => {
             // RocksDB takes an exclusive lock of the same kind on this file.
             rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockShared)
-                .map_err(|error| open_error(&format!("LOCK: {error}")))?;
+                .map_err(|error| open_error(&format!("While lock file: {error}")))?;
             Some(file)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => None,

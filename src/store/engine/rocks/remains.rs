@@ -198,8 +198,9 @@ impl RocksEngine {
     }
 
     /// Returns the key at which the first run of remains begins, and the key at which the last run
-    /// ends. A run has at least `MIN_CLEARED_REMAINS`. `None` if all remains are scattered among
-    /// live rows.
+    /// ends. A run has at least `MIN_CLEARED_REMAINS`. `None` if no run is found, since the remains
+    /// are scattered among live rows. Runs behind too many live rows (`LIVE_PER_DELETED`) are not
+    /// found.
     fn runs(&self, table: Table, deleted: &DeletedRange) -> Result<Option<[Vec<u8>; 2]>, Error> {
         let end = [common_prefix(&deleted.last), &[0xff; ID_BYTES + 1]].concat();
         let mut options = read_options(&deleted.first, &end);

@@ -95,6 +95,7 @@ fn rows_written_and_deleted_before_a_flush_are_cleared_without_a_read() {
     assert!(!rocks.has_remains() && !rocks.clear_remains().unwrap());
     for thousand in 0..20 {
         rocks.write(&[rows_of(thousand * 1000..(thousand + 1) * 1000, None)]).unwrap();
+        // They are examined from 4,096 deletions on.
         assert_eq!(rocks.has_remains(), thousand >= 4);
     }
     // The first call leaves the rows for the next, since they were just deleted; it writes no file.

@@ -53,7 +53,7 @@ impl Segments {
     /// the directory, which was made by `prepare`.
     ///
     /// # Errors
-    /// `Io`; then the backup is not whole.
+    /// `Full` if the disk is full, `Io`. Then the backup is not whole.
     pub(in crate::store::engine) fn back_up(
         backups: &Path,
         id: u32,
@@ -93,7 +93,7 @@ fn failed(error: &io::Error) -> Error {
 /// the tables are backed up, so that a backup that is interrupted then does not count as whole.
 ///
 /// # Errors
-/// `Io`.
+/// `Full` if the disk is full, `Io`.
 pub(in crate::store::engine) fn prepare(backups: &Path, earlier: &[u32]) -> Result<(), Error> {
     make_directory(backups, earlier).map_err(|error| failed(&error))
 }
@@ -221,7 +221,8 @@ pub(in crate::store::engine) fn size(backups: &Path, id: u32) -> (u64, u32) {
     (bytes, u32::try_from(parts.len()).unwrap_or(u32::MAX))
 }
 
-/// Deletes the lists of all backups but these, and the segments that no list has.
+/// Deletes all files in the directory of the segments, except `older`, the lists of these backups,
+/// and the segments that these lists name.
 ///
 /// # Errors
 /// `Io`.
@@ -264,7 +265,7 @@ pub(in crate::store::engine) fn verify(backups: &Path, id: u32) -> Result<(), St
 /// Copies the segments of a backup to the directory of an engine.
 ///
 /// # Errors
-/// `Io`, also if a segment does not have its checksum.
+/// `Full` if the disk is full; `Io`, also if a segment does not have its checksum.
 pub(in crate::store::engine) fn restore(
     backups: &Path,
     id: u32,

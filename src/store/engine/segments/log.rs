@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::Ordering;
 
 use super::file::{
     CHECKSUM_LENGTH, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, NAME_BYTES, SegmentId, damaged,
@@ -77,6 +78,7 @@ impl Segments {
     ) -> Result<LogPlace, Error> {
         let value = encode_frame(&self.unsynced.lock().values, rows);
         let extent = self.append_named(&value, |segment| log_name(segment, kind, number))?;
+        self.log_written.fetch_add(extent.stored_bytes(), Ordering::Relaxed);
         let offset = extent.offset.saturating_add(extent.stored_bytes());
         Ok(LogPlace { segment: extent.segment, offset })
     }
@@ -101,8 +103,9 @@ impl Segments {
     /// Calls `each` with every frame of the log behind a place, in their order.
     ///
     /// # Errors
-    /// `Open` if a segment cannot be read, or has a damaged frame of the log; what `each` returns.
-    /// The last frame before a power failure may be incomplete, which is no error.
+    /// `Open` if a segment cannot be read, or if a frame of the log or the header of any frame is
+    /// damaged; what `each` returns. The last frame before a power failure may be incomplete, which
+    /// is no error.
     pub(in crate::store::engine) fn read_log(
         &self,
         from: LogPlace,
@@ -131,8 +134,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Whether all values are there that became durable together with a frame. If not, the process
-    /// was ended before the frame was durable.
+    /// Whether all values that a frame lists were written whole. If not, the system stopped before
+    /// the frame was durable. A value that was deleted or changed later counts as written.
     ///
     /// # Errors
     /// `Open` if a segment cannot be read.
@@ -258,7 +261,8 @@ fn parse_log_name(segment: SegmentId, name: &[u8; NAME_BYTES]) -> Option<(LogKin
 /// Returns the first whole frame of the log at or behind a place.
 ///
 /// # Errors
-/// `InvalidData` if a frame was changed after it was written; those of the file.
+/// `InvalidData` if a frame of the log, or the header of any frame, was changed after it was
+/// written; those of the file.
 fn next_frame(
     file: &File,
     segment: SegmentId,

@@ -134,6 +134,8 @@ pub struct Segments {
     /// Held while files are deleted, and while a backup copies them.
     deletion: Mutex<()>,
     written: AtomicU64,
+    /// The part of `written` that is frames of the log.
+    log_written: AtomicU64,
     syncs: AtomicU64,
 }
 
@@ -189,6 +191,7 @@ impl Segments {
             generations: Generations::default(),
             deletion: Mutex::default(),
             written: AtomicU64::new(0),
+            log_written: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
         })
     }
@@ -265,8 +268,16 @@ impl Segments {
         Ok(())
     }
 
-    /// Makes everything durable that was appended before the call. Of several calls at the same
-    /// time, each returns when what it found is durable.
+    /// Appends nothing more to the active segment if it has at least `min_bytes`.
+    pub(in crate::store) fn seal_active(&self, min_bytes: u64) {
+        let mut state = self.state.write();
+        if state.active.as_ref().is_some_and(|(active, _)| active.end() >= min_bytes) {
+            state.active = None;
+        }
+    }
+
+    /// Makes everything durable that was appended before the call. Calls at the same time run one
+    /// after the other.
     ///
     /// # Errors
     /// `Io`: it is not known what is durable. Every later call fails, too.
@@ -369,7 +380,8 @@ impl Segments {
     }
 
     /// Deletes those of these segments that are retired, and returns the bytes of their files;
-    /// `None` if a backup runs. No row may name an extent in them, and nobody may know one.
+    /// `None` while a backup or another deletion runs. No row may name an extent in them, and
+    /// nobody may know one.
     ///
     /// # Errors
     /// `Io`; the remaining segments stay retired.
@@ -416,6 +428,11 @@ impl Segments {
     /// Bytes that were appended since the segments were opened.
     pub(super) fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of frames of the log that were appended since the segments were opened.
+    pub(in crate::store) fn log_written(&self) -> u64 {
+        self.log_written.load(Ordering::Relaxed)
     }
 
     /// Syncs since the segments were opened.

@@ -8,6 +8,7 @@ use super::*;
 
 mod stream;
 
+/// With 1 for `max_bytes`, a segment is full after one value.
 fn options(max_bytes: u64) -> Options {
     Options { segment_bytes: max_bytes, ..Options::small() }
 }
@@ -183,7 +184,7 @@ fn a_retired_segment_is_read_but_not_named_again_until_it_is_deleted() {
     assert!(read(&segments, &extents[0], 0..999).is_err());
     assert!(!segments.contains(&extents[0]));
     assert_eq!(files(dir.path()).len(), 2);
-    // Its number is not given to another segment while a later one exists.
+    // Its number is not given to another segment.
     let next = segments.append(&[0; 32], b"value").unwrap();
     assert!(next.segment > extents[2].segment);
 }
@@ -223,7 +224,7 @@ fn nothing_behind_an_unfinished_value_counts_as_synced() {
     let behind = segments.append(&[0; 32], b"behind").unwrap();
     segments.sync().unwrap();
     assert!(behind.offset > place);
-    assert_eq!(segments.synced()[0].1, place, "a backup must not copy the gap");
+    assert_eq!(segments.synced()[0].1, place, "the first unfinished value ends it");
     write_frame(&file, place, &[0; 32], b"value").unwrap();
     segment.places.lock().unfinished.remove(&place);
     segments.append(&[0; 32], b"last").unwrap();

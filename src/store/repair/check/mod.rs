@@ -1,9 +1,8 @@
 //! Proves the invariants of the store (`docs/storage.md`) by recounting everything on one snapshot.
 //! Writes nothing.
 //!
-//! Each table of an account is read once, in key order, beside the rows that should stand there
-//! (`rows`), which come from the account's `census`. Each fault names its fix, which `repair`
-//! writes.
+//! Each table of an account is read in key order, beside the rows that should stand there (`rows`),
+//! which come from the account's `census`. Each fault names its fix, which `repair` writes.
 
 pub(in crate::store) mod census;
 pub(in crate::store) mod rows;
@@ -86,7 +85,8 @@ pub(in crate::store) struct RowFault {
 pub(in crate::store) enum RowFix {
     Put(Vec<u8>),
     Delete,
-    /// The store does not have what the row should say.
+    /// A repair leaves the row as it is: the store does not have what the row should say, or a
+    /// person must decide.
     Nothing,
 }
 
@@ -99,7 +99,7 @@ pub(in crate::store) struct CheckOptions<'a> {
     /// Whether the search index begins anew: only token rows should exist.
     pub(in crate::store) refold: bool,
     /// Whether the history of listings begins anew: emails are shown since the change that created
-    /// them.
+    /// them. Rows that an earlier version made of messages are then made again, too.
     pub(in crate::store) restart_history: bool,
     /// Whether tokens that were made by the rules of an earlier version are compared, too.
     pub(in crate::store) check_earlier_tokens: bool,

@@ -26,7 +26,7 @@ fn is_repairable(table: Table, damage: Damage) -> bool {
         // Nothing says whose mail an added mailbox would have, which message an added email would
         // hold, or which of two primary addresses is right.
         Table::Mailboxes | Table::EmailMetadata | Table::Addresses => damage != Damage::Add,
-        // Told rows and served transactions are accepted as they are.
+        // An added told row or record of a delivery is accepted, and gets its row by time.
         _ => true,
     }
 }
@@ -164,7 +164,7 @@ fn a_repair_of_listings_refuses_states_and_one_of_the_search_index_does_not() {
     assert_eq!((done.repaired, done.history_restarted), (vec![ANN], vec![]));
     assert!(
         done.written > 0 && rows_of(&engine, Table::SearchFolds, ANN).len() == 1,
-        "its folds are deleted"
+        "only the list of folds is left"
     );
     assert_eq!(AccountStateRow { unfolded: before.unfolded, ..state(&store) }, before);
     assert_eq!(deep(&store), []);

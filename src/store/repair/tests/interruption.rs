@@ -1,19 +1,20 @@
-//! A repair that was killed or stopped leaves the account marked, and the next one finishes it.
+//! A repair that was killed or stopped after it marked the account leaves it marked, and the next
+//! one finishes it.
 
 use super::*;
 
 #[test]
-fn a_repair_killed_at_any_write_stays_marked_and_the_next_one_finishes_it() {
-    for full in 0..200 {
+fn a_repair_that_fails_at_any_write_is_finished_by_the_next_one() {
+    for writes in 0..200 {
         let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
         let store = open(engine.clone());
         fill(&store);
         damage_ann(&*engine, engine.inner());
-        engine.fail_after(full, Error::Full);
+        engine.fail_after(writes, Error::Full);
         let done = store.repair(RepairScope::Repair, None, &make_rows, &mut |_| true);
         engine.heal();
         if done.is_ok() {
-            assert!(full >= 4, "the repair made too few writes");
+            assert!(writes >= 4, "the repair made too few writes");
             return;
         }
         assert_eq!(done, Err(Error::Full));
@@ -31,16 +32,17 @@ fn a_repair_killed_at_any_write_stays_marked_and_the_next_one_finishes_it() {
         assert_eq!(
             (deep(&store), store.accounts_under_repair().unwrap()),
             (vec![], vec![]),
-            "after {full}"
+            "after {writes}"
         );
         deliver(&store, ANN, 202).unwrap();
+        // 40 were delivered and 3 destroyed by `fill`.
         assert_eq!(store.snapshot().emails(ANN, None, 99).unwrap().len(), 38);
     }
     panic!("the repair never succeeds");
 }
 
 #[test]
-fn a_stopped_repair_stays_marked_and_sees_earlier_writes() {
+fn a_stopped_repair_leaves_its_account_marked_and_no_other() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
     fill(&store);
@@ -61,6 +63,7 @@ fn a_stopped_repair_stays_marked_and_sees_earlier_writes() {
         seen.iter().all(|(ann, bob)| *ann == Err(Error::Rebuilding(ANN)) && bob.is_ok()),
         "{seen:?}"
     );
+    // Clients may have seen the damage, so the repair became a rebuild.
     assert_eq!(store.accounts_under_repair().unwrap(), [(ANN, RepairScope::Rebuild)]);
     assert!(
         store.snapshot().account(ANN).unwrap().is_some(),

@@ -132,8 +132,8 @@ fn all_lost_emails_of_an_account_are_recovered() {
         all.iter().map(|(key, email)| (key.clone(), only_flagged(email))).collect()
     };
     assert_eq!(flags(&emails(&engine)), flags(&before));
-    // Emails that a listing of unseen emails shows stay unseen; those of threads without unseen
-    // emails are seen.
+    // No unseen email becomes seen. In mailbox 1, which has a listing of unseen emails, `$seen` is
+    // as it was.
     let snapshot = store.snapshot();
     for (_, email) in before.iter().filter(|(_, email)| email.destroyed.is_none()) {
         let id =

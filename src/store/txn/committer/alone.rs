@@ -1,8 +1,8 @@
 //! Writes a commit on the thread of its caller.
 //!
-//! - If nothing is queued or being written, and the last group was one commit, no other commit is
-//!   likely to come. To wake the committer's thread, and then the caller, would take nearly as long
-//!   as the sync.
+//! - If nothing is queued or being written, and the last group was no more than one commit, no
+//!   other commit is likely to come. To wake the committer's thread, and then the caller, would
+//!   take nearly as long as the sync.
 //! - Commits that come meanwhile are queued, and the committer's thread writes them afterwards.
 //! - The caller's locks of accounts are free meanwhile.
 //! - An asynchronous caller first passes its other tasks on to another thread of the runtime.

@@ -35,6 +35,7 @@ pub struct AccountAddArguments {
     pub quota_octets: Option<u64>,
     pub quota_emails: Option<u64>,
     pub unix_user: Option<String>,
+    /// Whether mail to `user+Mailbox@` is filed into that mailbox.
     #[serde(default)]
     pub detail_files: bool,
     /// The mailboxes that are created: `roles` or `inbox`; `None` is the site's setting.

@@ -1,6 +1,7 @@
 //! The arguments and answers of the vendor methods for the vacation responder.
 //!
-//! - A time is a `UTCDate` (RFC 8620 §1.4). A period contains `since` and does not contain `until`.
+//! - A time in an answer is a `UTCDate` (RFC 8620 §1.4). An argument may have any time zone.
+//! - A period contains `since` and does not contain `until`.
 //! - A reason is the code of a `vacation::NoReplyReason`, or of a failure to send the reply.
 
 use std::collections::BTreeMap;
@@ -23,7 +24,7 @@ pub struct DecisionListArguments {
     pub limit: Option<u64>,
     pub since: Option<String>,
     pub until: Option<String>,
-    /// Only decisions to reply, or not to reply.
+    /// Only decisions to reply (true), or only decisions not to reply (false).
     pub answered: Option<bool>,
     pub reason: Option<String>,
     /// A part of the address, in any letter case.
@@ -107,7 +108,7 @@ pub struct ToldForgetAnswer {
 pub struct VacationTestArguments {
     /// The message in base64.
     pub message: String,
-    /// "" is `<>`; `None` is the address in Return-Path, or else in From.
+    /// "" is `<>`; `None` is the address in Return-Path, or if that field is missing, in From.
     pub sender: Option<String>,
 }
 
@@ -127,7 +128,7 @@ pub enum VacationTestAnswer {
 }
 
 /// Without `since`, the period begins with the current or last absence, and without `until` too, it
-/// ends with that absence. With `since` alone it has no end.
+/// ends with that absence, if it has ended. With `since` alone the period has no end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VacationReportArguments {
     pub since: Option<String>,
@@ -176,8 +177,9 @@ pub struct TopicFacts {
     pub subject: String,
     pub email_ids: Vec<String>,
     pub unread: u64,
-    /// When the first and the last email arrived.
+    /// When the first email arrived.
     pub first: String,
+    /// When the last email arrived.
     pub last: String,
 }
 

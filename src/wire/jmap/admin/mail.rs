@@ -170,9 +170,11 @@ pub struct PlanFacts {
     pub strategy: String,
     /// The listing that is read.
     pub listing: Option<PlannedListing>,
-    /// The number of emails of the listing that is read, or else of the account; for a listing that
-    /// answers a query with `collapseThreads`, of its threads (`query::QueryPlan::length`).
+    /// The number of emails in the listing that is read, or else in the account; if a listing is
+    /// the answer to a query with `collapseThreads`, the number of its threads
+    /// (`query::QueryPlan::length`).
     pub length: u64,
+    /// Whether the ranks of the listing count positions in the results.
     pub ranked: bool,
     /// The listing that would answer the query but is not maintained.
     #[serde(rename = "wanted")]

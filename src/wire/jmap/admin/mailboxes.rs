@@ -65,7 +65,8 @@ pub struct MailboxAddArguments {
 pub struct MailboxEnsureArguments {
     #[serde(default)]
     pub inbox: bool,
-    /// Outermost first. Without names, the path is that of the Inbox; then `inbox` must be true.
+    /// Outermost first. If no mailbox has exactly such a name, one whose name differs only in case
+    /// is used. Without names, the path is that of the Inbox; then `inbox` must be true.
     #[serde(default)]
     pub names: Vec<String>,
     /// If the last mailbox is missing, the mailbox with this role is used in its place. If there is

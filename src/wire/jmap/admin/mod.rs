@@ -41,8 +41,8 @@ macro_rules! vendor_methods {
 use vendor_methods;
 
 /// Names an account by its id, or by its name or an address (`account`); both together are refused.
-/// With neither, the caller's own account is meant; but Queue/list, and the Queue methods with
-/// `all`, then apply to all accounts.
+/// With neither, the caller's only account is meant; but Queue/list, and the Queue methods with
+/// `all`, then apply to all accounts, for which the caller must be an administrator.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccountRef {

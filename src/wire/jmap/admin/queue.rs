@@ -77,6 +77,7 @@ pub struct QueuedAction {
     pub last_error: Option<String>,
     pub message_id: String,
     pub email_id: Option<String>,
+    /// The action that must be done before this one.
     pub after: Option<String>,
 }
 
@@ -120,7 +121,7 @@ pub struct QueueChangeAnswer {
     /// Those that could not be changed.
     #[serde(rename = "left")]
     pub unchanged: u64,
-    /// Those that are being sent and may have been sent already.
+    /// Those of `changed` and `unchanged` that are being sent, and may have been sent already.
     pub under_way: u64,
 }
 
@@ -128,6 +129,8 @@ pub struct QueueChangeAnswer {
 pub struct QueueAcceptLossAnswer {
     /// Why the queue was held.
     pub accepted: String,
+    /// Replies, which may have been sent since the backup, and the actions that depend on them.
     pub dropped: u64,
+    /// Actions that stay in the queue.
     pub kept: u64,
 }

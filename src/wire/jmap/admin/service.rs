@@ -17,8 +17,11 @@ pub struct ServiceStatusAnswer {
     /// Why the store takes no writes; `None` if it does.
     pub writes: Option<String>,
     pub queue: QueueHealth,
+    /// Syncs of the store's files since the service was started.
     pub syncs: u64,
+    /// Bytes written since then: messages and rows as they came.
     pub log_octets: u64,
+    /// Bytes written since then while rows were sorted into the files of tables.
     pub table_octets: u64,
 }
 

@@ -290,7 +290,7 @@ fn message_with_too_many_keywords_is_imported_with_some_of_them() {
 }
 
 #[test]
-fn a_quota_stops_it_and_it_goes_on() {
+fn import_that_a_quota_stopped_is_continued_by_another_one() {
     with_service(async |bed| {
         bed.account("ann@example.org", Some(3)).await;
         let maildir = bed.dir.path().join("Maildir");
@@ -310,7 +310,7 @@ fn a_quota_stops_it_and_it_goes_on() {
 }
 
 #[test]
-fn what_cannot_be_imported_is_told_and_the_rest_goes_on() {
+fn what_cannot_be_imported_is_reported_and_the_rest_is_imported() {
     with_service(async |bed| {
         bed.account("ann@example.org", None).await;
         let tree = bed.dir.path().join("tree");
@@ -326,6 +326,7 @@ fn what_cannot_be_imported_is_told_and_the_rest_goes_on() {
             .import("ann@example.org", &[&tree], |args| args.mailbox = Some("Old/mail".into()))
             .await;
         let failed = failed.unwrap_err();
+        // The large file and the link.
         assert!(failed.code == exit::DATA && failed.message.starts_with("2 "), "{failed}");
         let index = bed.index("ann@example.org").await;
         assert_eq!(index.len(), 1);

@@ -429,7 +429,8 @@ impl PartProperties {
 
 /// Gives a disposition to each part that has a name but no disposition, because a reader that
 /// follows RFC 2183 looks for the name there. The disposition is what RFC 8621 §4.1.4 would make of
-/// the part. `multipart` is the subtype of the parent.
+/// the part. `multipart` is the subtype of the parent, and `is_first` is whether the part counts as
+/// the first in it.
 fn set_missing_dispositions(part: &mut PartDraft, multipart: &str, is_first: bool) {
     let media_type = part.media_type.as_str();
     let is_media = ["image/", "audio/", "video/"].iter().any(|top| media_type.starts_with(top));

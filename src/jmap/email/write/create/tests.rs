@@ -207,6 +207,7 @@ fn invalid_properties_of_a_new_email_are_named() {
 #[test]
 fn largest_attachments_fit_into_the_largest_message() {
     use crate::model::limits::{MAX_ATTACHMENTS_BYTES, MAX_MESSAGE_BYTES};
+    // A line of base64 has 57 bytes in 78 characters. 512 KiB are left for headers and texts.
     let lines = MAX_ATTACHMENTS_BYTES.div_ceil(57) * 78;
     assert!(lines + 512 * 1024 < MAX_MESSAGE_BYTES);
     let bed = Fixture::new();

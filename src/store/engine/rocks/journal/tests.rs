@@ -97,6 +97,7 @@ fn a_journal_that_ends_with_a_cancelled_frame_goes_on_after_every_opening() {
         state.position = Position { number, place };
         drop(state);
         if round % 2 == 1 {
+            // This number is not below that of any flushed segment, so the tables are flushed.
             engine.release_log(&[u32::MAX]).unwrap();
         }
     }

@@ -123,6 +123,7 @@ fn values_are_streamed_by_several_threads_at_the_same_time() {
             });
         }
     });
+    // Appended values share segments of 1 MiB. Each of the 48 streamed ones has its own segment.
     let alone = segments.usage().iter().filter(|one| one.bytes < 200_000).count();
     assert!(alone >= 48);
 }
@@ -170,6 +171,7 @@ fn a_streamed_value_that_the_disk_changed_is_not_read() {
     let path = files(dir.path()).pop().unwrap();
     let file = File::options().read(true).write(true).open(path).unwrap();
     let end = file.metadata().unwrap().len();
+    // The value begins at 68, and its second chunk at 131,144, behind the checksum of the first.
     for at in [68, 100_000, 131_141, 131_200, 200_000, end - 1] {
         let mut byte = [0];
         file.read_exact_at(&mut byte, at).unwrap();

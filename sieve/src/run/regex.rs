@@ -1,0 +1,190 @@
+//! Regular expressions whose work can be charged.
+//!
+//! - A lazily built automaton answers whether a text matches, in time linear in the text and
+//!   whatever the size of the pattern. Building its states is charged by how often its memory was
+//!   filled.
+//! - It gives up where new states are needed all the time, and at Unicode word boundaries in texts
+//!   that are not ASCII. Then, and to find groups, a slower search is used, which may look at every
+//!   state of the pattern for every byte and is charged so.
+
+use std::cell::RefCell;
+
+use regex_automata::hybrid::dfa::{Cache, DFA};
+use regex_automata::nfa::thompson::{self, WhichCaptures};
+use regex_automata::util::syntax;
+use regex_automata::{Input, MatchError};
+
+use super::Result;
+use super::fuel::Fuel;
+use crate::extension::Comparator;
+use crate::outcome::RuntimeErrorKind;
+use crate::pattern::compile;
+
+/// Bytes of states that the automaton keeps. When they are filled, it begins anew.
+const CACHE_BYTES: usize = 256 << 10;
+
+/// The automaton gives up if it is filled three times and found fewer bytes of the text for each
+/// state than these.
+const MIN_BYTES_PER_STATE: usize = 200;
+
+/// What compiling costs for each state, in bytes.
+const COMPILE_COST: usize = 64;
+
+/// What the slower search costs for each state and each byte, in bytes.
+const SLOW_COST: usize = 4;
+
+/// A compiled pattern.
+#[derive(Debug)]
+pub(super) struct BoundedRegex {
+    pattern: String,
+    comparator: Comparator,
+    regex: regex::Regex,
+    automaton: Option<Automaton>,
+    /// The states of the program, which are a measure of its work.
+    states: usize,
+}
+
+#[derive(Debug)]
+struct Automaton {
+    dfa: DFA,
+    cache: RefCell<Cache>,
+}
+
+impl BoundedRegex {
+    /// Compiles a pattern to a program of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// [`RuntimeErrorKind::BadRegex`] if the pattern is not usable.
+    pub(super) fn new(
+        pattern: String,
+        comparator: Comparator,
+        limit: usize,
+        fuel: &mut Fuel,
+    ) -> Result<Self> {
+        fuel.step()?;
+        fuel.bytes(pattern.len())?;
+        let regex = match compile(&pattern, comparator, limit) {
+            Ok(regex) => regex,
+            Err(error) => {
+                let reason = error.to_string();
+                return Err(RuntimeErrorKind::BadRegex { pattern, reason });
+            }
+        };
+        let automaton = Automaton::new(&pattern, comparator);
+        let states = automaton.as_ref().map(|automaton| automaton.dfa.get_nfa().states().len());
+        let states = states.unwrap_or(limit);
+        fuel.bytes(states.saturating_mul(COMPILE_COST))?;
+        Ok(Self { pattern, comparator, regex, automaton, states })
+    }
+
+    /// Returns whether it was made of this pattern.
+    pub(super) fn is_of(&self, pattern: &str, comparator: Comparator) -> bool {
+        self.pattern == pattern && self.comparator == comparator
+    }
+
+    /// Returns whether a part of the text matches.
+    pub(super) fn is_match(&self, text: &str, fuel: &mut Fuel) -> Result<bool> {
+        fuel.bytes(text.len())?;
+        if let Some(automaton) = &self.automaton {
+            let (found, fills) = automaton.search(text);
+            fuel.bytes(fills.saturating_mul(CACHE_BYTES))?;
+            if let Ok(found) = found {
+                return Ok(found);
+            }
+        }
+        self.charge_slow(text, fuel)?;
+        Ok(self.regex.is_match(text))
+    }
+
+    /// Returns what the groups match in a text, the whole match first. `None` for a group that took
+    /// no part.
+    pub(super) fn groups<'t>(
+        &self,
+        text: &'t str,
+        fuel: &mut Fuel,
+    ) -> Result<Vec<Option<&'t str>>> {
+        self.charge_slow(text, fuel)?;
+        let found = self.regex.captures(text);
+        let groups = found.iter().flat_map(|found| found.iter());
+        Ok(groups.map(|group| group.map(|group| group.as_str())).collect())
+    }
+
+    fn charge_slow(&self, text: &str, fuel: &mut Fuel) -> Result<()> {
+        fuel.bytes(text.len().saturating_mul(self.states).saturating_mul(SLOW_COST))
+    }
+}
+
+impl Automaton {
+    /// `None` if the pattern has something that no such automaton can do.
+    fn new(pattern: &str, comparator: Comparator) -> Option<Self> {
+        let config = DFA::config()
+            .unicode_word_boundary(true)
+            .cache_capacity(CACHE_BYTES)
+            .skip_cache_capacity_check(true)
+            .minimum_cache_clear_count(Some(3))
+            .minimum_bytes_per_state(Some(MIN_BYTES_PER_STATE));
+        let syntax = syntax::Config::new()
+            .case_insensitive(comparator != Comparator::Octet)
+            .dot_matches_new_line(true);
+        // The size of the program was checked already.
+        let thompson = thompson::Config::new().which_captures(WhichCaptures::None);
+        let dfa = DFA::builder().configure(config).syntax(syntax).thompson(thompson).build(pattern);
+        let dfa = dfa.ok()?;
+        let cache = RefCell::new(dfa.create_cache());
+        Some(Self { dfa, cache })
+    }
+
+    /// Returns whether the text matches, an error if the automaton gave up, and how often its
+    /// memory was filled.
+    fn search(&self, text: &str) -> (std::result::Result<bool, MatchError>, usize) {
+        let mut cache = self.cache.borrow_mut();
+        let before = cache.clear_count();
+        let input = Input::new(text).earliest(true);
+        let found = self.dfa.try_search_fwd(&mut cache, &input);
+        (found.map(|end| end.is_some()), cache.clear_count().saturating_sub(before))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn regex(pattern: &str) -> BoundedRegex {
+        let mut fuel = Fuel::new(u64::MAX);
+        BoundedRegex::new(pattern.into(), Comparator::AsciiCasemap, 256 << 10, &mut fuel).unwrap()
+    }
+
+    #[test]
+    fn both_searches_agree() {
+        for (pattern, text) in [
+            ("^a.c$", "A\nc"),
+            ("\\bx\\b", "\u{e4}x \u{e4} x"),
+            ("\\bx\\b", "ax"),
+            ("", ""),
+            ("(a|b)*\u{c4}", "ab\u{e4}"),
+            ("[^a]", "a"),
+        ] {
+            let regex = regex(pattern);
+            let mut fuel = Fuel::new(u64::MAX);
+            let is_match = regex.is_match(text, &mut fuel).unwrap();
+            assert_eq!(is_match, regex.regex.is_match(text), "{pattern}");
+            assert_eq!(is_match, !regex.groups(text, &mut fuel).unwrap().is_empty());
+        }
+    }
+
+    #[test]
+    fn patterns_that_need_many_states_are_charged_for_them() {
+        // No two stretches of it are alike.
+        let mut state = 1_u32;
+        let letters = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            if state >> 31 == 0 { 'a' } else { 'b' }
+        });
+        let text: String = letters.take(200_000).collect();
+        let mut fuel = Fuel::new(2_000_000);
+        assert_eq!(regex("(\\w+)@(\\w+)").is_match(&text, &mut fuel), Ok(false));
+        assert!(fuel.used() < 10_000, "{}", fuel.used());
+        let result = regex("a[ab]{200}c").is_match(&text, &mut fuel);
+        assert_eq!(result, Err(RuntimeErrorKind::OutOfFuel));
+    }
+}

@@ -1,0 +1,191 @@
+//! `[sieve]`: filters by scripts. The scripts of the site are read from their files.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::{ByteSize, Config, ReportProblem};
+use crate::filter::{Settings, SiteScript, SpamHeader};
+use crate::message::forms::is_name;
+use crate::model::limits;
+
+/// The most files of one directory that are read as scripts.
+const MAX_SITE_SCRIPTS: usize = 64;
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SieveSection {
+    pub on: bool,
+    /// Scripts that run before those of accounts: files, or directories whose `*.sieve` files run
+    /// in the order of their names.
+    pub before: Vec<PathBuf>,
+    pub after: Vec<PathBuf>,
+    /// Of an account.
+    pub scripts: usize,
+    pub script_size: ByteSize,
+    /// Of one message.
+    pub redirects: u16,
+    /// Of one message.
+    pub actions: u16,
+    /// The field in which the spam filter writes its score.
+    pub spam_header: Option<String>,
+    /// The score that means certain spam.
+    pub spam_score: f64,
+}
+
+// The score comes from a file, and is compared only by tests and reloads.
+impl Eq for SieveSection {}
+
+impl Default for SieveSection {
+    fn default() -> Self {
+        Self {
+            on: true,
+            before: Vec::new(),
+            after: Vec::new(),
+            scripts: 32,
+            script_size: ByteSize(limits::MAX_SCRIPT_BYTES as u64),
+            redirects: 4,
+            actions: 32,
+            spam_header: None,
+            spam_score: 15.0,
+        }
+    }
+}
+
+impl Config {
+    /// Reads and checks the scripts of the site.
+    ///
+    /// # Errors
+    /// The problem of the first script that cannot be used, with a remedy.
+    pub fn filter_settings(&self) -> Result<Arc<Settings>, String> {
+        let section = &self.sieve;
+        let thousandths = (section.spam_score * 1000.0).round();
+        let mut settings = Settings {
+            is_on: section.on,
+            before: Vec::new(),
+            after: Vec::new(),
+            max_scripts: section.scripts,
+            max_script_bytes: usize::try_from(section.script_size.0).unwrap_or(usize::MAX),
+            max_redirects: section.redirects,
+            max_actions: section.actions,
+            spam: section.spam_header.as_ref().map(|name| SpamHeader {
+                name: name.clone(),
+                // `check` bounds the score.
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "a cast from a float saturates"
+                )]
+                full_score: (thousandths as u32).max(1),
+            }),
+        };
+        settings.before = read_scripts("before", &section.before, &settings)?;
+        settings.after = read_scripts("after", &section.after, &settings)?;
+        Ok(Arc::new(settings))
+    }
+}
+
+pub(super) fn check_sieve(section: &SieveSection, report: ReportProblem<'_>) {
+    if section.script_size.0 > limits::MAX_SCRIPT_BYTES as u64 {
+        let problem = "larger than a script may be".into();
+        report("sieve", "script-size", problem, "write at most \"1 MiB\"");
+    }
+    if section.scripts > limits::MAX_SCRIPTS {
+        let problem = "more than an account may have".into();
+        report("sieve", "scripts", problem, "write at most 256");
+    }
+    if section.actions == 0 {
+        let problem = "no script could do anything".into();
+        report("sieve", "actions", problem, "write at least 1, or `on = false`");
+    }
+    if section.spam_header.as_ref().is_some_and(|name| !is_name(name)) {
+        let problem = "not a name of a header field".into();
+        report("sieve", "spam-header", problem, "write a name, such as \"X-Spam-Score\"");
+    }
+    if !(0.001..=1_000_000.0).contains(&section.spam_score) {
+        let problem = "not a score of certain spam".into();
+        report("sieve", "spam-score", problem, "write a number above 0, such as 15.0");
+    }
+}
+
+fn read_scripts(
+    key: &str,
+    paths: &[PathBuf],
+    settings: &Settings,
+) -> Result<Vec<SiteScript>, String> {
+    let mut out = Vec::new();
+    for path in paths {
+        let describe = |path: &Path, problem: &str, remedy: &str| {
+            format!("[sieve] {key}: {}: {problem}\n  {remedy}", path.display())
+        };
+        let readable = "name a file that the service's user can read";
+        let files =
+            script_files(path).map_err(|error| describe(path, &error.to_string(), readable))?;
+        if files.len() > MAX_SITE_SCRIPTS {
+            return Err(describe(path, "too many scripts", "join them, or name single files"));
+        }
+        for file in files {
+            let source =
+                read_script(&file).map_err(|problem| describe(&file, &problem, readable))?;
+            let script = SiteScript::new(&file.display().to_string(), source);
+            if let Some(errors) = script.errors(settings) {
+                return Err(describe(&file, &errors, "correct the script"));
+            }
+            out.push(script);
+        }
+    }
+    Ok(out)
+}
+
+/// Returns the path itself, or the scripts of a directory in the order of their names.
+fn script_files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+    if !fs::metadata(path)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let file = entry?.path();
+        if file.extension().is_some_and(|extension| extension == "sieve") {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn read_script(file: &Path) -> Result<Vec<u8>, String> {
+    let mut source = Vec::new();
+    let most = limits::MAX_SCRIPT_BYTES as u64;
+    let opened = fs::File::open(file).map_err(|error| error.to_string())?;
+    opened.take(most + 1).read_to_end(&mut source).map_err(|error| error.to_string())?;
+    if source.len() as u64 > most { Err("larger than 1 MiB".to_owned()) } else { Ok(source) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn site_scripts_are_read_in_order_and_errors_name_file_and_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        file("20-b.sieve", "keep;");
+        file("10-a.sieve", "discard;");
+        file("README", "not a script");
+        let mut config = Config::default();
+        config.sieve.before = vec![dir.path().to_owned()];
+        config.sieve.after = vec![dir.path().join("20-b.sieve")];
+        let settings = config.filter_settings().unwrap();
+        let sources: Vec<&[u8]> =
+            settings.before.iter().chain(&settings.after).map(|one| &*one.source).collect();
+        assert_eq!(sources, [&b"discard;"[..], b"keep;", b"keep;"]);
+        file("30-c.sieve", "keep;\nkeeep;");
+        let problem = config.filter_settings().unwrap_err();
+        assert!(problem.contains("30-c.sieve") && problem.contains("keeep"), "{problem}");
+        config.sieve.before = vec![dir.path().join("none")];
+        assert!(config.filter_settings().unwrap_err().contains("[sieve] before: "));
+    }
+}

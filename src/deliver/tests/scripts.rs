@@ -1,0 +1,371 @@
+//! Tests of deliveries through Sieve scripts: what is stored, sent on, refused, answered and
+//! recorded.
+
+use super::*;
+use crate::filter::{Settings as FilterSettings, SiteScript};
+use crate::model::{Action, ActionKind, FilterStep};
+
+const BOB: &str = "bob@example.net";
+const ANN: &str = "ann@example.org";
+
+const LETTER: &str = "From: bob@example.net\nTo: ann@example.org\nSubject: Hello\n\
+                      Message-ID: <1@example.net>\nX-Spam-Score: 12\n\nHi\n";
+
+impl Fixture {
+    /// Stores a script and makes it the active one.
+    fn activate(&self, source: &str) {
+        let committed = self.store.commit(self.ann, |txn| {
+            let known = txn.snapshot().script_by_name(self.ann, "main")?;
+            let id = match known {
+                Some((id, _)) => txn.replace_script(id, source.as_bytes()).map(|_| id)?,
+                None => txn.create_script("main", source.as_bytes())?,
+            };
+            txn.activate_script(Some(id))
+        });
+        committed.unwrap().1.wait_blocking().unwrap();
+    }
+
+    fn set_filter(&self, filter: FilterSettings) {
+        let settings = Settings { filter: Arc::new(filter), ..(*self.settings.get()).clone() };
+        self.settings.set(settings);
+    }
+
+    fn deliver_letter(&self) -> String {
+        self.clock.advance(Duration::from_millis(1));
+        self.send(BOB, &[ANN], LETTER).remove(0)
+    }
+
+    /// Returns the mailboxes and keywords of the emails, newest first: `Inbox $seen`.
+    fn stored(&self) -> Vec<String> {
+        let snapshot = self.store.snapshot();
+        let names = |email: &crate::model::EmailMetadata| {
+            let names = email
+                .mailboxes
+                .iter()
+                .map(|uid| snapshot.mailbox(self.ann, *uid).unwrap().unwrap().name);
+            names.chain(email.keywords.iter().cloned()).collect::<Vec<_>>().join(" ")
+        };
+        let emails = snapshot.emails(self.ann, None, 99).unwrap();
+        emails.iter().map(|(_, email)| names(email)).collect()
+    }
+
+    fn queued(&self) -> Vec<Action> {
+        self.store.snapshot().outbox(self.ann).unwrap()
+    }
+
+    fn last_steps(&self) -> Vec<String> {
+        let decision = self.store.snapshot().decisions(self.ann, 1).unwrap().remove(0);
+        let text =
+            |FilterStep { script, line, action }: FilterStep| format!("{script}:{line} {action}");
+        decision.steps.into_iter().map(text).collect()
+    }
+
+    fn errors(&self) -> Vec<(u32, String)> {
+        let errors = self.store.snapshot().script_errors(self.ann).unwrap();
+        errors.into_iter().map(|error| (error.line, error.message)).collect()
+    }
+}
+
+#[test]
+fn mailboxes_flags_and_steps_follow_the_script() {
+    let fixture = fixture();
+    fixture.activate(
+        "require [\"fileinto\", \"imap4flags\", \"mailbox\", \"copy\"];\n\
+         if header :contains \"subject\" \"hello\" {\n\
+           fileinto :copy :flags \"\\\\Seen\" \"Archive\";\n\
+           fileinto :create \"Lists/rust\";\n\
+         }\n",
+    );
+    assert!(fixture.deliver_letter().starts_with("250 filed as"));
+    assert_eq!(fixture.stored(), ["Archive rust $seen"]);
+    assert!(fixture.store.snapshot().find_mailbox(fixture.ann, "Lists/rust").unwrap().is_some());
+    assert_eq!(fixture.last_steps(), ["main:3 fileinto Archive", "main:4 fileinto Lists/rust"]);
+    assert!(fixture.deliver_letter().starts_with("250 already filed as"), "a retry");
+    assert_eq!(fixture.stored().len(), 1);
+    fixture.assert_clean();
+}
+
+#[test]
+fn script_by_role_and_by_missing_name() {
+    let fixture = fixture();
+    fixture.activate(
+        "require [\"fileinto\", \"special-use\", \"mailbox\"];\n\
+         fileinto :specialuse \"\\\\Junk\" \"Nowhere\";",
+    );
+    fixture.deliver_letter();
+    assert_eq!(fixture.stored(), ["Junk"]);
+    fixture.activate("require \"fileinto\"; fileinto \"Nowhere\";");
+    fixture.send("eve@example.net", &[ANN], LETTER);
+    assert_eq!(fixture.stored().len(), 2);
+    assert!(fixture.stored().contains(&"Inbox".to_owned()), "{:?}", fixture.stored());
+}
+
+#[test]
+fn discarded_message_is_stored_nowhere_and_recorded() {
+    let fixture = fixture();
+    fixture.enable_response("Away");
+    fixture.activate("discard;");
+    assert_eq!(fixture.deliver_letter(), "250 delivered");
+    assert_eq!(fixture.deliver_letter(), "250 already delivered");
+    assert_eq!((fixture.stored(), fixture.queued()), (vec![], vec![]));
+    assert_eq!(
+        (fixture.last_reason().as_str(), fixture.last_steps()),
+        ("script", vec!["main:1 discard".to_owned()])
+    );
+    fixture.assert_clean();
+}
+
+#[test]
+fn message_is_redirected_once_with_its_sender_and_trace_fields() {
+    let fixture = fixture();
+    fixture.activate("require \"copy\"; redirect :copy \"eve@example.com\";");
+    fixture.deliver_letter();
+    fixture.deliver_letter();
+    let [action] = <[Action; 1]>::try_from(fixture.queued()).unwrap();
+    assert_eq!(
+        (action.kind, action.sender.as_ref().map(ToString::to_string).as_deref()),
+        (ActionKind::Redirect, Some(BOB))
+    );
+    assert_eq!(action.recipients[0].address.to_string(), "eve@example.com");
+    let message = String::from_utf8(fixture.action_message(&action)).unwrap();
+    assert!(message.starts_with("Delivered-To: ann@example.org\r\nReceived: "), "{message}");
+    assert!(message.ends_with(&LETTER.replace('\n', "\r\n")), "{message}");
+    assert_eq!(fixture.stored(), ["Inbox"]);
+    fixture.assert_clean();
+}
+
+#[test]
+fn redirected_message_that_comes_back_is_kept() {
+    let fixture = fixture();
+    fixture.activate("redirect \"eve@example.com\";");
+    fixture.deliver_letter();
+    assert_eq!((fixture.stored(), fixture.queued().len()), (vec![], 1));
+    let looped = format!("Delivered-To: Ann@example.org\n{LETTER}");
+    assert!(fixture.send(BOB, &[ANN], &looped)[0].starts_with("250 filed"));
+    assert_eq!((fixture.stored(), fixture.queued().len()), (vec!["Inbox".to_owned()], 1));
+    fixture.assert_clean();
+}
+
+#[test]
+fn edited_header_is_stored_and_redirected() {
+    let fixture = fixture();
+    fixture.activate(
+        "require [\"editheader\", \"copy\"];\n\
+         redirect :copy \"one@example.com\";\n\
+         deleteheader \"X-Spam-Score\"; addheader \"X-Seen\" \"ja ü\";\n\
+         redirect :copy \"two@example.com\"; keep;",
+    );
+    assert!(fixture.deliver_letter().starts_with("250 filed"));
+    let snapshot = fixture.store.snapshot();
+    let (id, _) = snapshot.emails(fixture.ann, None, 9).unwrap().remove(0);
+    let stored = String::from_utf8(snapshot.message(fixture.ann, id).unwrap().unwrap()).unwrap();
+    assert!(
+        stored.contains("X-Seen: ")
+            && !stored.contains("X-Spam-Score")
+            && stored.ends_with("Hi\r\n"),
+        "{stored}"
+    );
+    let sent: Vec<String> = fixture
+        .queued()
+        .iter()
+        .map(|action| String::from_utf8(fixture.action_message(action)).unwrap())
+        .collect();
+    assert_eq!(sent.iter().filter(|text| text.contains("X-Seen: ")).count(), 1);
+    assert_eq!(sent.iter().filter(|text| text.contains("X-Spam-Score: ")).count(), 1);
+    fixture.assert_clean();
+}
+
+#[test]
+fn refused_recipient_gets_550_again_and_another_gets_the_message() {
+    let fixture = fixture();
+    fixture.directory.add(&NewAccount::at(Address::parse("cy@example.org").unwrap())).unwrap();
+    for (command, reason) in [("reject", "Go away, please."), ("ereject", "No.")] {
+        fixture.activate(&format!("require \"{command}\";\n{command} \"{reason}\";"));
+        let sender = format!("{command}@example.net");
+        for _ in 0..2 {
+            let replies = fixture.send(&sender, &[ANN, "cy@example.org"], LETTER);
+            assert_eq!(replies[0], format!("550 {reason}"));
+            assert!(replies[1].starts_with("250"), "{replies:?}");
+        }
+        assert_eq!(fixture.last_steps(), ["main:2 reject"]);
+    }
+    assert_eq!((fixture.stored(), fixture.queued()), (vec![], vec![]));
+    fixture.assert_clean();
+}
+
+#[test]
+fn refusal_beside_a_stored_copy_or_in_other_letters_is_a_report() {
+    let fixture = fixture();
+    fixture.set_filter(FilterSettings {
+        before: vec![SiteScript::new(
+            "before",
+            &b"require [\"fileinto\", \"copy\"]; fileinto :copy \"Archive\";"[..],
+        )],
+        ..FilterSettings::default()
+    });
+    fixture.activate("require \"ereject\"; ereject \"No.\";");
+    assert!(fixture.deliver_letter().starts_with("250 filed"));
+    assert_eq!(fixture.stored(), ["Archive"]);
+    let report = fixture.queued().remove(0);
+    assert_eq!((report.kind, report.sender.clone()), (ActionKind::Report, None));
+    fixture.set_filter(FilterSettings::default());
+    fixture.activate("require \"reject\"; reject \"Nö.\";");
+    assert_eq!(fixture.send("eve@example.net", &[ANN], LETTER), ["250 delivered"]);
+    let rejection = fixture.queued().pop().unwrap();
+    assert_eq!(rejection.kind, ActionKind::Reject);
+    assert_eq!(rejection.recipients[0].address.to_string(), "eve@example.net");
+    assert_eq!(fixture.send("<>", &[ANN], LETTER), ["250 delivered"]);
+    assert_eq!(fixture.queued().len(), 2, "nobody to report to");
+    fixture.assert_clean();
+}
+
+#[test]
+fn failed_run_keeps_the_message_and_is_recorded() {
+    let fixture = fixture();
+    for (source, line, what) in [
+        ("require \"ihave\";\n\nerror \"out of luck\";", 3, "out of luck"),
+        (
+            "require [\"reject\", \"vacation\"];\n\
+             if size :over 1 { vacation \"a\"; }\n\
+             if size :over 2 { reject \"b\"; }",
+            3,
+            "reject",
+        ),
+        ("keep;\nkeeep;", 0, "line 2"),
+    ] {
+        fixture.activate(source);
+        let sender = format!("{}@example.net", source.len());
+        assert!(fixture.send(&sender, &[ANN], LETTER)[0].starts_with("250 filed"), "{source}");
+        let (found, message) = fixture.errors().remove(0);
+        assert_eq!(found, line, "{source}: {message}");
+        assert!(message.contains(what), "{source}: {message}");
+    }
+    assert_eq!(fixture.stored(), ["Inbox", "Inbox", "Inbox"]);
+    assert_eq!((fixture.errors().len(), fixture.queued()), (3, vec![]));
+    fixture.assert_clean();
+}
+
+#[test]
+fn script_answers_in_place_of_the_response() {
+    let fixture = fixture();
+    fixture.enable_response("The response");
+    fixture.activate("require \"vacation\"; vacation :days 3 :subject \"Away\" \"The script\";");
+    fixture.deliver_letter();
+    assert_eq!(fixture.last_reason(), "answered");
+    let reply = fixture.queued().remove(0);
+    let text = String::from_utf8(fixture.action_message(&reply)).unwrap();
+    assert!(text.contains("The script") && text.contains("Subject: Away"), "{text}");
+    let again = LETTER.replace("<1@", "<2@");
+    fixture.clock.advance(Duration::from_secs(2 * 86_400));
+    fixture.send(BOB, &[ANN], &again);
+    assert_eq!((fixture.last_reason().as_str(), fixture.queued().len()), ("already-told", 1));
+    fixture.clock.advance(Duration::from_secs(2 * 86_400));
+    fixture.send(BOB, &[ANN], &LETTER.replace("<1@", "<3@"));
+    assert_eq!((fixture.last_reason().as_str(), fixture.queued().len()), ("answered", 2));
+    fixture.assert_clean();
+}
+
+#[test]
+fn response_answers_after_scripts_that_keep_the_message() {
+    for (source, reason) in [
+        ("keep;", "answered"),
+        ("require [\"fileinto\"]; fileinto \"Archive\";", "answered"),
+        ("require [\"fileinto\"]; fileinto \"Junk\";", "spam"),
+        ("require [\"fileinto\", \"copy\"]; fileinto :copy \"Junk\";", "answered"),
+        ("redirect \"eve@example.com\";", "script"),
+        ("require \"reject\"; reject \"no\";", "script"),
+    ] {
+        let fixture = fixture();
+        fixture.enable_response("Away");
+        fixture.activate(source);
+        fixture.deliver_letter();
+        assert_eq!(fixture.last_reason(), reason, "{source}");
+        fixture.assert_clean();
+    }
+}
+
+#[test]
+fn duplicate_is_recognised_by_a_later_message() {
+    let fixture = fixture();
+    fixture.activate("require [\"duplicate\"]; if duplicate { discard; }");
+    assert!(fixture.deliver_letter().starts_with("250 filed"));
+    assert_eq!(fixture.send("list@example.net", &[ANN], LETTER), ["250 delivered"]);
+    fixture.clock.advance(Duration::from_secs(8 * 86_400));
+    assert!(fixture.send("late@example.net", &[ANN], LETTER)[0].starts_with("250 filed"));
+    assert_eq!(fixture.stored().len(), 2);
+    fixture.assert_clean();
+}
+
+#[test]
+fn owner_is_notified_by_mail_but_not_of_a_notification() {
+    let fixture = fixture();
+    fixture.activate(
+        "require [\"enotify\", \"variables\"]; set \"to\" \"pager@example.com\";\n\
+         notify :importance \"1\" :message \"You have mail\" \"mailto:${to}?body=Look\";",
+    );
+    fixture.deliver_letter();
+    let notice = fixture.queued().remove(0);
+    assert_eq!((notice.kind, notice.sender.clone()), (ActionKind::Notify, None));
+    let text = String::from_utf8(fixture.action_message(&notice)).unwrap();
+    for part in [
+        "Subject: You have mail",
+        "Auto-Submitted: auto-notified; owner-email=\"ann@example.org\"",
+        "Importance: high",
+        "From: <ann@example.org>",
+        "Look",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    fixture.send(BOB, &[ANN], &format!("Auto-Submitted: auto-notified; x=y\n{LETTER}"));
+    assert_eq!((fixture.queued().len(), fixture.stored().len()), (1, 2));
+    fixture.assert_clean();
+}
+
+#[test]
+fn site_scripts_run_before_and_after_until_one_ends_the_sequence() {
+    let fixture = fixture();
+    let script = |name: &str, source: &str| SiteScript::new(name, source.as_bytes());
+    fixture.set_filter(FilterSettings {
+        before: vec![script(
+            "b",
+            "require [\"editheader\", \"imap4flags\"]; addheader \"X-Site\" \"1\"; \
+             addflag \"\\\\Flagged\"; keep;",
+        )],
+        after: vec![script(
+            "a",
+            "require [\"fileinto\", \"mailbox\"];\n\
+             if header \"X-Site\" \"1\" { fileinto :create \"Site\"; }",
+        )],
+        ..FilterSettings::default()
+    });
+    fixture.deliver_letter();
+    assert_eq!(fixture.stored(), ["Site"]);
+    assert_eq!(fixture.last_steps(), ["site:b:1 keep", "site:a:2 fileinto Site"]);
+    fixture.activate("require \"fileinto\"; if header \"X-Site\" \"1\" { fileinto \"Archive\"; }");
+    fixture.send("eve@example.net", &[ANN], LETTER);
+    assert!(fixture.stored().contains(&"Archive".to_owned()), "{:?}", fixture.stored());
+    fixture.activate("keep;");
+    fixture.send("own@example.net", &[ANN], LETTER);
+    assert_eq!(fixture.stored().iter().filter(|name| *name == "Site").count(), 2);
+    fixture.set_filter(FilterSettings { is_on: false, ..FilterSettings::default() });
+    fixture.activate("discard;");
+    fixture.send("off@example.net", &[ANN], LETTER);
+    assert!(fixture.stored().contains(&"Inbox".to_owned()));
+    fixture.assert_clean();
+}
+
+#[test]
+fn scripts_of_the_account_can_be_included() {
+    let fixture = fixture();
+    let source = b"require \"fileinto\";\n\nfileinto \"Archive\";";
+    let part = fixture.store.commit(fixture.ann, |txn| txn.create_script("part", source));
+    part.unwrap().1.wait_blocking().unwrap();
+    fixture.activate("require \"include\"; include \"part\";");
+    fixture.deliver_letter();
+    assert_eq!(fixture.stored(), ["Archive"]);
+    assert_eq!(fixture.last_steps(), ["part:3 fileinto Archive"]);
+    fixture.activate("require \"include\"; include \"none\";");
+    fixture.send("eve@example.net", &[ANN], LETTER);
+    assert!(fixture.errors()[0].1.contains("no script `none`"), "{:?}", fixture.errors());
+    fixture.assert_clean();
+}

@@ -1,0 +1,90 @@
+//! Makes the bytes of a message whose header a script edited (RFC 5293).
+
+use restante_sieve::{HeaderField, MessageEdits, MessageView as _, PartId};
+
+use super::action::EditedMessage;
+use super::view::View;
+use crate::message::build::{EncodedField, FieldValue};
+
+/// Applies the edits of a header: new fields on top, the old ones that are left, new fields at the
+/// end, then what follows the header.
+pub(super) fn apply(view: &View<'_>, edits: &MessageEdits) -> EditedMessage {
+    let raw = view.raw();
+    let fields = view.fields(PartId::ROOT);
+    let header_end = fields.last().map_or(0, |field| field.whole.end);
+    let mut out = Vec::with_capacity(raw.len().saturating_add(1024));
+    let header = &edits.header;
+    header.prepended.iter().for_each(|field| write(field, &mut out));
+    let mut deleted = header.deleted.iter().copied().peekable();
+    let mut at = 0;
+    for (number, field) in fields.iter().enumerate() {
+        // Lines between fields that are no field stay where they are.
+        out.extend_from_slice(raw.get(at..field.whole.start).unwrap_or_default());
+        let is_deleted = deleted.next_if(|next| u32::try_from(number) == Ok(*next)).is_some();
+        if !is_deleted {
+            out.extend_from_slice(raw.get(field.whole.clone()).unwrap_or_default());
+        }
+        at = field.whole.end;
+    }
+    if !out.is_empty() && !out.ends_with(b"\n") {
+        out.extend_from_slice(b"\r\n");
+    }
+    header.appended.iter().for_each(|field| write(field, &mut out));
+    let rest = raw.get(header_end..).unwrap_or_default();
+    let has_blank_line = [&b"\r\n"[..], b"\n"].iter().any(|end| rest.starts_with(end));
+    if !has_blank_line {
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(rest);
+    EditedMessage(out.into())
+}
+
+/// Writes a field folded and encoded. One that cannot be written, such as one whose name is too
+/// long, is left out.
+fn write(field: &HeaderField, out: &mut Vec<u8>) {
+    if let Ok(encoded) = EncodedField::new(&field.name, &FieldValue::Text(field.value.clone())) {
+        out.extend_from_slice(encoded.bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use restante_sieve::HeaderEdits;
+
+    use super::*;
+
+    fn field(name: &str, value: &str) -> HeaderField {
+        HeaderField { name: name.into(), value: value.into() }
+    }
+
+    fn edited(raw: &str, header: HeaderEdits) -> String {
+        let edits = MessageEdits { header, ..MessageEdits::default() };
+        let EditedMessage(bytes) = apply(&View::new(raw.as_bytes()), &edits);
+        String::from_utf8(bytes.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn fields_are_added_and_deleted_by_their_position() {
+        let raw = "A: 1\r\nB: 2\r\n folded\r\nA: 3\r\n\r\nbody\r\n";
+        let edits = HeaderEdits {
+            prepended: vec![field("X", "new")],
+            deleted: vec![1],
+            appended: vec![field("Y", "ü")],
+        };
+        assert_eq!(
+            edited(raw, edits),
+            "X: new\r\nA: 1\r\nA: 3\r\nY: =?utf-8?b?w7w=?=\r\n\r\nbody\r\n"
+        );
+        assert_eq!(edited(raw, HeaderEdits::default()), raw);
+    }
+
+    #[test]
+    fn messages_without_a_header_or_a_body_stay_messages() {
+        let add = || HeaderEdits { appended: vec![field("X", "1")], ..HeaderEdits::default() };
+        assert_eq!(edited("A: 1\r\n", add()), "A: 1\r\nX: 1\r\n\r\n");
+        assert_eq!(edited("\r\nbody", add()), "X: 1\r\n\r\nbody");
+        assert_eq!(edited("", add()), "X: 1\r\n\r\n");
+        let delete = HeaderEdits { deleted: vec![0], ..HeaderEdits::default() };
+        assert_eq!(edited("A: 1\r\n\r\nbody", delete), "\r\nbody");
+    }
+}

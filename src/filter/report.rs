@@ -1,0 +1,63 @@
+//! What clients are told about scripts, and about what scripts may do.
+
+use restante_sieve::diagnostic::managesieve;
+use restante_sieve::{Extension, LineIndex};
+
+use super::settings::Settings;
+
+/// What is wrong with a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Whether the script can be stored.
+    pub is_valid: bool,
+    /// Errors, and then warnings, each a line with its place. Empty if there are none.
+    pub text: String,
+}
+
+impl Settings {
+    /// Checks a script, and writes all that is wrong with it for a person (RFC 5804 §2.6).
+    #[must_use]
+    pub fn report(&self, source: &[u8]) -> Report {
+        let checked = self.check(source);
+        let text = managesieve(&checked.diagnostics, &LineIndex::new(source));
+        Report { is_valid: checked.script.is_some(), text }
+    }
+
+    /// Returns the names of the extensions that scripts may require, separated by spaces.
+    #[must_use]
+    pub fn extension_names(&self) -> String {
+        self.extensions().iter().map(Extension::name).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns the URI schemes of the notifications that scripts may send (RFC 5804 §1.7, NOTIFY).
+    #[must_use]
+    pub fn notification_schemes(&self) -> Option<String> {
+        let schemes = || self.compile_options().notify_schemes.join(" ");
+        self.extensions().contains(Extension::ENotify).then(schemes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn report_has_all_errors_with_their_places() {
+        let settings = Settings::default();
+        let valid = settings.report(b"keep;\r\n");
+        assert_eq!(valid, Report { is_valid: true, text: String::new() });
+        let report = settings.report(b"keeep;\r\nrequire \"nothing\";\r\n");
+        assert!(!report.is_valid);
+        let lines: Vec<&str> = report.text.lines().collect();
+        assert!(lines[0].contains("1:1") && report.text.contains("2:"), "{}", report.text);
+    }
+
+    #[test]
+    fn names_of_extensions_are_a_list() {
+        let settings = Settings::default();
+        let names = settings.extension_names();
+        assert!(names.split(' ').any(|name| name == "fileinto"), "{names}");
+        assert!(!names.split(' ').any(|name| name == "spamtest"), "{names}");
+        assert_eq!(settings.notification_schemes().as_deref(), Some("mailto"));
+    }
+}

@@ -1,0 +1,426 @@
+//! Runs the scripts for a message one after another, and joins their plans.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use restante_sieve::ir::{self, RejectKind};
+use restante_sieve::{
+    Action, AddressSpec, DsnParameters, Extension, FccIntent, FlagSet, ImplicitKeep, Input,
+    NotifyIntent, Outcome, Place, Plan, RedirectIntent, RedirectTarget, Target, Trace,
+    VacationBody, VacationIntent, Version,
+};
+
+use super::action::{
+    EditedMessage, FilterAction, FilterResult, Importance, Keep, Notification, StoreTarget,
+};
+use super::cache::{CompiledScript, ScriptCache};
+use super::settings::{Settings, SiteScript};
+use super::steps::StepTrace;
+use super::view::View;
+use super::world::{AccountWorld, duplicate_hash};
+use super::{edits, mailto};
+use crate::message::header::Header;
+use crate::model::{
+    AccountId, Address, BlobHash, DsnNotify, DsnReturn, Envelope, FilterStep, Identity, Recipient,
+    Role, UtcMillis, keyword, limits,
+};
+use crate::store::{Error, Snapshot};
+use crate::vacation;
+
+/// A message and the account for which it is filtered.
+#[derive(Debug, Clone, Copy)]
+pub struct FilterRequest<'a> {
+    pub settings: &'a Settings,
+    pub snapshot: &'a Snapshot<'a>,
+    pub account: AccountId,
+    pub identity: &'a Identity,
+    /// `Header::raw` is the message, which begins with its header.
+    pub header: &'a Header<'a>,
+    pub envelope: &'a Envelope,
+    pub recipient: &'a Recipient,
+    pub hostname: &'a str,
+    pub now: UtcMillis,
+}
+
+/// A script of the sequence. `compiled` is the reason if it cannot be read.
+struct Stage {
+    name: String,
+    compiled: Result<Arc<CompiledScript>, String>,
+}
+
+/// Runs the scripts of the site and the active script of the account. `None` if there are none.
+pub fn run(cache: &ScriptCache, request: &FilterRequest<'_>) -> Option<FilterResult> {
+    let settings = request.settings;
+    if !settings.is_on {
+        return None;
+    }
+    let own = active_stage(cache, settings, request.snapshot, request.account);
+    if own.is_none() && !settings.has_site_scripts() {
+        return None;
+    }
+    let before = settings.before.iter().map(|script| site_stage(cache, settings, script));
+    let after = settings.after.iter().map(|script| site_stage(cache, settings, script));
+    let stages: Vec<Stage> = before.chain(own).chain(after).collect();
+    Some(Sequence { cache, request, result: FilterResult::default() }.run(&stages))
+}
+
+/// Whether a script for an account may answer the sender of a message, or tell others of it.
+pub fn uses_answers(
+    cache: &ScriptCache,
+    settings: &Settings,
+    snapshot: &Snapshot<'_>,
+    account: AccountId,
+) -> bool {
+    if !settings.is_on {
+        return false;
+    }
+    let site = settings.before.iter().chain(&settings.after);
+    let site = site.map(|script| site_stage(cache, settings, script));
+    site.chain(active_stage(cache, settings, snapshot, account)).any(|stage| {
+        let script = stage.compiled.ok().and_then(|compiled| compiled.script.clone().ok());
+        script.is_some_and(|script| {
+            let uses = script.extensions();
+            let answers =
+                [Extension::Vacation, Extension::Reject, Extension::EReject, Extension::ENotify];
+            // An included script may do anything.
+            answers.into_iter().chain([Extension::Include]).any(|one| uses.contains(one))
+        })
+    })
+}
+
+fn site_stage(cache: &ScriptCache, settings: &Settings, script: &SiteScript) -> Stage {
+    let hash = BlobHash(*blake3::hash(&script.source).as_bytes());
+    let source = || Ok::<_, Infallible>(Some(Arc::clone(&script.source)));
+    let compiled = match cache.script(settings, hash, source) {
+        Ok(compiled) => compiled.ok_or_else(|| "the script is empty".to_owned()),
+        Err(never) => match never {},
+    };
+    Stage { name: script.name.clone(), compiled }
+}
+
+/// Returns the active script of an account; `None` if it has none.
+fn active_stage(
+    cache: &ScriptCache,
+    settings: &Settings,
+    snapshot: &Snapshot<'_>,
+    account: AccountId,
+) -> Option<Stage> {
+    let unnamed = |error: String| Some(Stage { name: String::new(), compiled: Err(error) });
+    let id = match snapshot.active_script(account) {
+        Ok(id) => id?,
+        Err(error) => return unnamed(error.to_string()),
+    };
+    let row = match snapshot.object::<crate::model::SieveScript>(account, id) {
+        Ok(row) => row?,
+        Err(error) => return unnamed(error.to_string()),
+    };
+    let source = || Ok::<_, Error>(snapshot.script_source(account, id)?.map(Arc::from));
+    let compiled = match cache.script(settings, row.hash, source) {
+        Ok(compiled) => compiled.ok_or_else(|| "its source is lost".to_owned()),
+        Err(error) => Err(error.to_string()),
+    };
+    Some(Stage { name: row.name, compiled })
+}
+
+/// The scripts of one delivery, and what those that ran decided.
+struct Sequence<'a> {
+    cache: &'a ScriptCache,
+    request: &'a FilterRequest<'a>,
+    result: FilterResult,
+}
+
+impl<'a> Sequence<'a> {
+    fn run(mut self, stages: &[Stage]) -> FilterResult {
+        let mut kept = Keep::default();
+        let mut last = None;
+        for stage in stages {
+            let message = kept.message.clone();
+            let raw = message.as_ref().map_or(self.request.header.raw(), |message| &message.0);
+            let view = View::new(raw);
+            let Some(plan) = self.run_stage(stage, &view) else {
+                // The message is kept as it was before this script.
+                self.result.keep = Some(kept);
+                return self.result;
+            };
+            match self.join(plan, &view, &kept) {
+                Some((keep, is_implicit)) => {
+                    kept = keep;
+                    last = is_implicit.then(|| stage.name.clone());
+                }
+                None => return self.result,
+            }
+        }
+        if let Some(script) = last {
+            self.add_step(FilterStep { script, line: 0, action: "keep".into() });
+        }
+        self.result.keep = Some(kept);
+        self.result
+    }
+
+    /// Runs one script. `None` if that fails; the error is in the result then.
+    fn run_stage(&mut self, stage: &Stage, view: &View<'_>) -> Option<Plan> {
+        let fail = |line: u32, what: String| Some((stage.name.clone(), line, what));
+        let loaded = stage.compiled.as_ref().map_err(Clone::clone);
+        let loaded = loaded.and_then(|compiled| {
+            compiled.script.as_ref().map(|script| (compiled, script)).map_err(Clone::clone)
+        });
+        let (compiled, script) = match loaded {
+            Ok(loaded) => loaded,
+            Err(what) => {
+                self.result.error = fail(0, what);
+                return None;
+            }
+        };
+        let mut trace = StepTrace::default();
+        let (outcome, world) = self.execute(script, view, &mut trace);
+        let included = world.included.borrow();
+        let at = |place: &Place| match &place.script {
+            None => (stage.name.clone(), compiled.line(place.span)),
+            Some(name) => {
+                let line = included.get(name).map_or(0, |script| script.line(place.span));
+                (name.clone(), line)
+            }
+        };
+        if let Some(error) = outcome.error {
+            let (script, line) = at(&error.place);
+            self.result.error = Some((script, line, error.to_string()));
+            return None;
+        }
+        for (place, action) in trace.0 {
+            let (script, line) = at(&place);
+            self.add_step(FilterStep { script, line, action });
+        }
+        Some(outcome.plan)
+    }
+
+    fn execute(
+        &self,
+        script: &restante_sieve::Script,
+        view: &View<'_>,
+        trace: &mut dyn Trace,
+    ) -> (Outcome, AccountWorld<'a>) {
+        let FilterRequest { settings, envelope, recipient, identity, .. } = *self.request;
+        let from = envelope.sender.as_ref().map(ToString::to_string).unwrap_or_default();
+        let to = recipient.address.to_string();
+        let notify = notify_text(recipient.notify);
+        let original =
+            recipient.original.as_ref().map(|one| format!("{};{}", one.kind, one.address));
+        let envelope = restante_sieve::Envelope {
+            from: &from,
+            to: &to,
+            auth: None,
+            dsn: DsnParameters {
+                notify: notify.as_deref(),
+                original_recipient: original.as_deref(),
+                ret: envelope.ret.map(|ret| match ret {
+                    DsnReturn::Full => "FULL",
+                    DsnReturn::Headers => "HDRS",
+                }),
+                envelope_id: envelope.envid.as_deref(),
+            },
+            deliver_by: None,
+        };
+        let spec = |address: &Address| AddressSpec::new(address.local(), address.domain());
+        let addresses: Vec<AddressSpec> = identity.addresses.iter().map(spec).collect();
+        let separators = identity.delimiter.map(String::from).unwrap_or_default();
+        let identity = restante_sieve::Identity {
+            addresses: &addresses,
+            display_name: identity.name.as_deref(),
+            separators: &separators,
+        };
+        let input = Input { message: view, envelope: &envelope, identity: &identity };
+        let world = AccountWorld::new(self.request, self.cache);
+        let limits = settings.run_limits();
+        let outcome = restante_sieve::run(script, &input, &world, &limits, Some(trace));
+        (outcome, world)
+    }
+
+    fn add_step(&mut self, step: FilterStep) {
+        if self.result.steps.len() < limits::MAX_FILTER_STEPS {
+            self.result.steps.push(step);
+        }
+    }
+
+    /// Joins the plan of one script to the result. Returns how the message is kept in the Inbox
+    /// after it, and whether no command says so; `None` if the script ended the sequence.
+    fn join(&mut self, plan: Plan, view: &View<'_>, before: &Keep) -> Option<(Keep, bool)> {
+        let versions: Vec<EditedMessage> =
+            plan.versions.iter().map(|version| edits::apply(view, version)).collect();
+        let version = |version: Version| match version {
+            Version::Original => before.message.clone(),
+            Version::Edited(index) => versions.get(usize::from(index)).cloned(),
+        };
+        let kept = |flags: &FlagSet, message: Version| Keep {
+            keywords: before.keywords.iter().cloned().chain(keywords(flags)).collect(),
+            message: version(message),
+        };
+        let mut keep = plan
+            .implicit_keep
+            .as_ref()
+            .map(|ImplicitKeep { flags, message }| (kept(flags, *message), true));
+        for action in plan.actions {
+            match action {
+                // An explicit keep leaves the message to the next script, too.
+                Action::Store { to: Target::Inbox, flags, message } => {
+                    keep = Some((kept(&flags, message), false));
+                }
+                Action::Store { to, flags, message } => {
+                    let to = store_target(to);
+                    let (keywords, message) = (keywords(&flags).collect(), version(message));
+                    self.add(FilterAction::Store { to, keywords, message });
+                }
+                Action::Redirect(intent) => {
+                    let message = version(intent.message);
+                    if let Some(redirect) = redirect(intent, message) {
+                        self.add(redirect);
+                    }
+                }
+                Action::Reject { kind, reason } => {
+                    self.add(FilterAction::Reject {
+                        in_protocol: kind == RejectKind::EReject,
+                        reason,
+                    });
+                }
+                Action::Discard => {}
+                Action::Vacation(intent) => {
+                    self.add(FilterAction::Vacation(Box::new(vacation_script(*intent))));
+                }
+                Action::Notify(intent) => {
+                    if let Some(notification) = notification(*intent) {
+                        self.add(FilterAction::Notify(notification));
+                    }
+                }
+                Action::MarkDuplicate { key, until } => {
+                    if let Some(hash) = duplicate_hash(&key) {
+                        let until = UtcMillis(until.as_millisecond());
+                        self.add(FilterAction::MarkDuplicate { hash, until });
+                    }
+                }
+            }
+        }
+        keep
+    }
+
+    /// Adds an action, unless an earlier script took it already: a store of the same version in the
+    /// same mailbox, a redirect to the same address, or any response.
+    fn add(&mut self, new: FilterAction) {
+        let is_repeated = |old: &FilterAction| match (old, &new) {
+            (
+                FilterAction::Store { to: old_to, message: old_message, .. },
+                FilterAction::Store { to, message, .. },
+            ) => old_to == to && old_message == message,
+            (FilterAction::Redirect { to: old, .. }, FilterAction::Redirect { to, .. }) => {
+                old == to
+            }
+            (FilterAction::Vacation(_), FilterAction::Vacation(_)) => true,
+            _ => false,
+        };
+        if !self.result.actions.iter().any(is_repeated) {
+            self.result.actions.push(new);
+        }
+    }
+}
+
+/// Returns the keywords of flags (RFC 8621 §4.1.1). `\Deleted` has none.
+fn keywords(flags: &FlagSet) -> impl Iterator<Item = String> {
+    flags.iter().filter(|flag| !flag.eq_ignore_ascii_case("\\Deleted")).filter_map(
+        |flag| match flag.strip_prefix('\\') {
+            Some(system) => keyword::normalize(&format!("${system}")),
+            None => keyword::normalize(flag),
+        },
+    )
+}
+
+fn store_target(target: Target) -> StoreTarget {
+    match target {
+        Target::Inbox => StoreTarget::Inbox,
+        Target::Mailbox { id, .. } => id.parse().map_or(StoreTarget::Inbox, StoreTarget::Mailbox),
+        Target::Create { name, special_use } => StoreTarget::Create {
+            path: name,
+            role: special_use
+                .and_then(|text| Role::from_name(&text.trim_start_matches('\\').to_lowercase())),
+        },
+    }
+}
+
+/// `None` if the address cannot be used in an envelope, or is a list, which no site offers.
+fn redirect(intent: RedirectIntent, message: Option<EditedMessage>) -> Option<FilterAction> {
+    let RedirectTarget::Address(address) = &intent.to else { return None };
+    let notify = intent.notify.map(|notify| match notify {
+        ir::DsnNotify::Never => DsnNotify { never: true, ..DsnNotify::default() },
+        ir::DsnNotify::When { success, failure, delay } => {
+            DsnNotify { never: false, success, failure, delay }
+        }
+    });
+    let ret = intent.ret.map(|ret| match ret {
+        ir::DsnReturn::Full => DsnReturn::Full,
+        ir::DsnReturn::Headers => DsnReturn::Headers,
+    });
+    let to = Address::parse(&address.to_string()).ok()?;
+    Some(FilterAction::Redirect { to, notify, ret, message })
+}
+
+fn vacation_script(intent: VacationIntent) -> vacation::Script {
+    let (mime, reason) = match intent.body {
+        VacationBody::Text(text) => (false, text),
+        VacationBody::Mime(entity) => (true, entity),
+    };
+    vacation::Script {
+        // The handle of the engine is a hash of the text of `:handle`, or of the arguments as
+        // written (RFC 5230 §4.2).
+        handle: Some(intent.handle.to_string()),
+        period: match intent.period {
+            restante_sieve::Period::Unset => vacation::Period::Unset,
+            restante_sieve::Period::Days(days) => vacation::Period::Days(days),
+            restante_sieve::Period::Seconds(seconds) => vacation::Period::Seconds(seconds),
+        },
+        addresses: intent.addresses,
+        from: intent.from,
+        subject: intent.subject,
+        mime,
+        reason,
+        fcc: intent.fcc.map(copy_target),
+        unexpanded: vacation::ScriptArguments::default(),
+    }
+}
+
+fn copy_target(fcc: FccIntent) -> vacation::Fcc {
+    let keywords = keywords(&fcc.flags).collect();
+    match fcc.to {
+        Target::Inbox => {
+            vacation::Fcc { mailbox: "inbox".into(), keywords, ..vacation::Fcc::default() }
+        }
+        Target::Mailbox { name, .. } => {
+            vacation::Fcc { mailbox: name, keywords, ..vacation::Fcc::default() }
+        }
+        Target::Create { name, special_use } => {
+            vacation::Fcc { mailbox: name, special_use, create: true, keywords }
+        }
+    }
+}
+
+fn notification(intent: NotifyIntent) -> Option<Notification> {
+    let uri = mailto::parse(&intent.method)?;
+    Some(Notification {
+        to: uri.to,
+        from: intent.from,
+        // RFC 5436 §2.4: `:message` is the subject, unless the URI has one.
+        subject: uri.subject.or(intent.message),
+        text: uri.body,
+        importance: match intent.importance {
+            ir::Importance::High => Importance::High,
+            ir::Importance::Normal => Importance::Normal,
+            ir::Importance::Low => Importance::Low,
+        },
+    })
+}
+
+/// Returns the value of NOTIFY; `None` if the sender gave none.
+fn notify_text(notify: DsnNotify) -> Option<String> {
+    let DsnNotify { never, success, failure, delay } = notify;
+    let words = [(never, "NEVER"), (success, "SUCCESS"), (failure, "FAILURE"), (delay, "DELAY")];
+    let words: BTreeSet<&str> =
+        words.into_iter().filter(|(is_set, _)| *is_set).map(|(_, word)| word).collect();
+    (!words.is_empty()).then(|| words.into_iter().collect::<Vec<_>>().join(","))
+}

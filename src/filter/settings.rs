@@ -1,0 +1,200 @@
+//! What a site allows scripts, and the scripts of the site.
+
+use std::sync::Arc;
+
+use restante_sieve::{
+    Checked, CompileLimits, CompileOptions, Extension, ExtensionSet, LineIndex, RunLimits, Severity,
+};
+
+use crate::message::header::Header;
+use crate::model::limits;
+
+/// Extensions that no site can offer yet: external lists, metadata of mailboxes, delivery by a
+/// time, and new bodies of messages.
+const NOT_OFFERED: [Extension; 7] = [
+    Extension::ExtLists,
+    Extension::MboxMetadata,
+    Extension::ServerMetadata,
+    Extension::EnvelopeDeliverBy,
+    Extension::RedirectDeliverBy,
+    Extension::Replace,
+    Extension::Enclose,
+];
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Without it, no script is run, and every message goes where it would go without scripts.
+    pub is_on: bool,
+    /// The scripts that run before those of accounts.
+    pub before: Vec<SiteScript>,
+    /// The scripts that run after those of accounts.
+    pub after: Vec<SiteScript>,
+    /// Of an account.
+    pub max_scripts: usize,
+    /// Of one script.
+    pub max_script_bytes: usize,
+    /// Of one message.
+    pub max_redirects: u16,
+    /// Of one message.
+    pub max_actions: u16,
+    /// Where the results of the spam filter stand; `None`: `spamtest` is not offered.
+    pub spam: Option<SpamHeader>,
+}
+
+/// A script of the site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteScript {
+    /// How errors and decisions name it: `site:` and the path of the file.
+    pub name: String,
+    pub source: Arc<[u8]>,
+}
+
+/// The header field in which a spam filter writes its score.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpamHeader {
+    pub name: String,
+    /// The score that means certain spam, in thousandths. Above 0.
+    pub full_score: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            is_on: true,
+            before: Vec::new(),
+            after: Vec::new(),
+            max_scripts: 32,
+            max_script_bytes: limits::MAX_SCRIPT_BYTES,
+            max_redirects: 4,
+            max_actions: 32,
+            spam: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Returns the extensions that scripts may require: what to advertise (RFC 5804 §1.7, RFC 9661
+    /// §1.2).
+    #[must_use]
+    pub fn extensions(&self) -> ExtensionSet {
+        let offered = NOT_OFFERED.into_iter().fold(ExtensionSet::all(), ExtensionSet::without);
+        let offered = offered.without(Extension::VirusTest);
+        match self.spam {
+            Some(_) => offered,
+            None => offered.without(Extension::SpamTest).without(Extension::SpamTestPlus),
+        }
+    }
+
+    /// Checks the source of a script, and returns all that is wrong with it.
+    #[must_use]
+    pub fn check(&self, source: &[u8]) -> Checked {
+        restante_sieve::check(source, &self.compile_options())
+    }
+
+    pub(super) fn compile_options(&self) -> CompileOptions {
+        let limits = CompileLimits {
+            script: u32::try_from(self.max_script_bytes).unwrap_or(u32::MAX),
+            redirects: self.max_redirects,
+            ..CompileLimits::default()
+        };
+        CompileOptions { allowed: self.extensions(), limits, ..CompileOptions::default() }
+    }
+
+    pub(super) fn run_limits(&self) -> RunLimits {
+        RunLimits {
+            actions: self.max_actions,
+            redirects: self.max_redirects,
+            ..RunLimits::default()
+        }
+    }
+
+    /// Whether an account without an active script has anything to run.
+    pub(super) fn has_site_scripts(&self) -> bool {
+        !(self.before.is_empty() && self.after.is_empty())
+    }
+}
+
+impl SiteScript {
+    /// Makes a script of the site of a file. `path` is how errors name it.
+    #[must_use]
+    pub fn new(path: &str, source: impl Into<Arc<[u8]>>) -> Self {
+        Self { name: format!("site:{path}"), source: source.into() }
+    }
+
+    /// Returns the errors of the script, with their places; `None` if it has none.
+    #[must_use]
+    pub fn errors(&self, settings: &Settings) -> Option<String> {
+        let checked = settings.check(&self.source);
+        let index = LineIndex::new(&self.source);
+        let errors = checked.diagnostics.iter().filter(|one| one.severity == Severity::Error);
+        let errors: Vec<String> = errors.map(|one| one.text(&index, &self.name)).collect();
+        checked.script.is_none().then(|| errors.join("\n"))
+    }
+}
+
+impl SpamHeader {
+    /// Reads the score of a message as a percentage of `full_score`, between 0 and 100; `None` if
+    /// the message has no score. The topmost field counts: the filter of the site wrote it last.
+    ///
+    /// A score is the first number of the value, or the number of `*` if the value is nothing else.
+    pub(super) fn percent(&self, header: &Header<'_>) -> Option<u8> {
+        let value = header.first(&self.name)?.unfolded();
+        let value = value.trim();
+        let thousandths = if !value.is_empty() && value.bytes().all(|byte| byte == b'*') {
+            i64::try_from(value.len()).ok()?.checked_mul(1000)?
+        } else {
+            first_number(value)?
+        };
+        let full = i64::from(self.full_score.max(1));
+        u8::try_from((thousandths.saturating_mul(100) / full).clamp(0, 100)).ok()
+    }
+}
+
+/// Returns the first decimal number of a text, in thousandths.
+fn first_number(text: &str) -> Option<i64> {
+    let start = text.find(|c: char| c.is_ascii_digit())?;
+    let (before, number) = text.split_at_checked(start)?;
+    let end = number.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(number.len());
+    let (whole, fraction) = number.get(..end)?.split_once('.').unwrap_or((number.get(..end)?, ""));
+    let digits = fraction.bytes().filter(u8::is_ascii_digit).chain(*b"000").take(3);
+    let fraction = digits.fold(0, |sum: i64, digit| sum * 10 + i64::from(digit - b'0'));
+    let value = whole.parse::<i64>().ok()?.checked_mul(1000)?.checked_add(fraction)?;
+    Some(if before.ends_with('-') { -value } else { value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_are_percentages_of_the_full_score() {
+        let spam = SpamHeader { name: "X-Spam-Score".into(), full_score: 15_000 };
+        for (value, percent) in [
+            ("0", Some(0)),
+            ("-3.2", Some(0)),
+            ("7.5", Some(50)),
+            (" 15 / 15", Some(100)),
+            ("Yes, score=30.0 required=5", Some(100)),
+            ("***", Some(20)),
+            ("", None),
+            ("none", None),
+            ("99999999999999999999", None),
+            ("1.23456", Some(8)),
+        ] {
+            let raw = format!("X-Spam-Score: {value}\r\nx-spam-score: 15\r\n\r\n");
+            assert_eq!(spam.percent(&Header::split(raw.as_bytes())), percent, "{value}");
+        }
+        assert_eq!(spam.percent(&Header::split(b"Subject: x\r\n\r\n")), None);
+    }
+
+    #[test]
+    fn only_what_the_site_can_do_is_offered() {
+        let settings = Settings::default();
+        assert!(!settings.extensions().contains(Extension::SpamTest));
+        assert!(settings.extensions().contains(Extension::Vacation));
+        let script = b"require \"spamtest\"; keep;";
+        assert!(settings.check(script).script.is_none());
+        let spam = Some(SpamHeader { name: "X-Spam-Score".into(), full_score: 15_000 });
+        assert!(Settings { spam, ..settings }.check(script).script.is_some());
+    }
+}

@@ -1,0 +1,255 @@
+//! The ManageSieve server (RFC 5804): moves bytes between a socket and the session of
+//! `wire::managesieve`, logs clients in, and does what the session asks for.
+//!
+//! - Clients of a network log in over TLS only. Without a certificate only clients on this machine
+//!   are served.
+//! - Failed logins are counted with those over HTTP, by source and by account.
+//! - A client must log in within a time; after that it may be silent for half an hour (RFC 5804
+//!   §1.2).
+//! - A login ends when its password or token is removed or has expired.
+
+mod login;
+mod scripts;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::ceiling::{Ceiling, ConnectionPermit};
+use super::listen::{BoundListener, ByteStream, Peer};
+use super::passwords::PasswordChecks;
+use super::stop::StopSignal;
+use crate::account::{Directory, LoginSource};
+use crate::deliver;
+use crate::filter;
+use crate::model::{LiveValue, limits};
+use crate::store::Store;
+use crate::wire::managesieve::{Answer, Code, Session, Settings as SessionSettings, Step};
+use crate::wire::sasl::ChannelBinding;
+use login::LoginDriver;
+
+#[derive(Debug, Clone)]
+pub struct ManageSieveSettings {
+    /// The longest wait for input of a client that is logged in; at least half an hour.
+    pub idle: Duration,
+    /// How long a client may take to log in.
+    pub login: Duration,
+    pub tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+impl Default for ManageSieveSettings {
+    fn default() -> Self {
+        Self {
+            idle: limits::MANAGESIEVE_IDLE_TIMEOUT,
+            login: limits::MANAGESIEVE_LOGIN_TIMEOUT,
+            tls: None,
+        }
+    }
+}
+
+/// What the sessions of all listeners share.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    /// Each connection keeps the settings with which it began.
+    pub settings: LiveValue<ManageSieveSettings>,
+    /// What scripts may do stands in these.
+    pub deliver: LiveValue<deliver::Settings>,
+    pub store: Store,
+    pub directory: Directory,
+    pub passwords: PasswordChecks,
+    pub ceiling: Ceiling,
+}
+
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+const READ_BYTES: usize = 16 << 10;
+
+/// Serves ManageSieve on a listener until the service stops.
+pub async fn serve(listener: BoundListener, shared: Arc<Shared>, mut stop: StopSignal) {
+    while let Some((stream, peer)) = listener.next(&mut stop).await {
+        let driver = Driver {
+            settings: shared.settings.get(),
+            shared: Arc::clone(&shared),
+            stop: stop.clone(),
+            peer,
+        };
+        tokio::spawn(driver.run(stream, shared.ceiling.connection_permit()));
+    }
+}
+
+struct Driver {
+    settings: Arc<ManageSieveSettings>,
+    shared: Arc<Shared>,
+    stop: StopSignal,
+    peer: Peer,
+}
+
+enum SessionEnd {
+    Closed,
+    StartTls,
+}
+
+impl Driver {
+    async fn run(mut self, mut stream: Box<dyn ByteStream>, permit: Option<ConnectionPermit>) {
+        let Some(_permit) = permit else {
+            let text = b"BYE (TRYLATER) \"too many connections: try again later\"\r\n";
+            drop(timeout(Duration::from_secs(5), stream.write_all(text)).await);
+            return;
+        };
+        if let Err(error) = self.run_connection(stream).await {
+            tracing::debug!(peer = %self.peer, %error, "ManageSieve connection lost");
+        }
+    }
+
+    async fn run_connection(&mut self, mut stream: Box<dyn ByteStream>) -> io::Result<()> {
+        let is_local = match self.peer {
+            Peer::Unix(_) => true,
+            Peer::Tcp(address) => self.settings.tls.is_none() && address.is_loopback(),
+        };
+        let tls = self.settings.tls.clone();
+        let session =
+            SessionSettings { starttls: tls.is_some(), login: is_local, ..self.session_settings() };
+        let mut session = Session::new(session, seed()?);
+        if !is_local && tls.is_none() {
+            session.output().clear();
+            session.shut(None, "this server has no certificate: logins would be unencrypted");
+        }
+        let end = self.run_session(&mut *stream, session).await?;
+        let (SessionEnd::StartTls, Some(config)) = (end, tls) else { return Ok(()) };
+        let acceptor = tokio_rustls::TlsAcceptor::from(config);
+        let mut stream = timeout(self.settings.login, acceptor.accept(stream)).await??;
+        let binding = channel_binding(stream.get_ref().1);
+        let session = SessionSettings { login: true, binding, ..self.session_settings() };
+        let session = Session::after_starttls(session, seed()?);
+        self.run_session(&mut stream, session).await.map(drop)
+    }
+
+    fn filter(&self) -> Arc<filter::Settings> {
+        Arc::clone(&self.shared.deliver.get().filter)
+    }
+
+    fn session_settings(&self) -> SessionSettings {
+        let filter = self.filter();
+        SessionSettings {
+            extensions: filter.extension_names(),
+            max_redirects: Some(u32::from(filter.max_redirects)),
+            notify: filter.notification_schemes(),
+            max_script: filter.max_script_bytes,
+            ..SessionSettings::default()
+        }
+    }
+
+    async fn run_session(
+        &mut self,
+        stream: &mut (impl ByteStream + ?Sized),
+        mut session: Session,
+    ) -> io::Result<SessionEnd> {
+        let mut input: Vec<u8> = Vec::with_capacity(READ_BYTES);
+        let passwords = self.shared.passwords.clone();
+        let source = match self.peer {
+            Peer::Unix(_) => LoginSource::LOCAL,
+            Peer::Tcp(address) => LoginSource::from(address),
+        };
+        let directory = &self.shared.directory.clone();
+        let mut login = LoginDriver::new(&passwords, directory, source, self.peer);
+        let mut login_deadline = Instant::now() + self.settings.login;
+        loop {
+            let was_logged_in = session.is_logged_in();
+            let (consumed, step) = session.step(&input);
+            input.drain(..consumed);
+            if was_logged_in && !session.is_logged_in() {
+                login_deadline = Instant::now() + self.settings.login;
+            }
+            match step {
+                Step::NeedInput if consumed == 0 => {
+                    flush(stream, session.output()).await?;
+                    let deadline = if session.is_logged_in() {
+                        Instant::now() + self.settings.idle
+                    } else {
+                        login_deadline
+                    };
+                    if !self.read_more(stream, &mut session, &mut input, deadline).await? {
+                        return Ok(SessionEnd::Closed);
+                    }
+                }
+                Step::NeedInput => {}
+                Step::Ask(question) => login.answer(question, &mut session).await,
+                Step::Do(request) => match login.account() {
+                    Some(account) => {
+                        let (store, filter) = (self.shared.store.clone(), self.filter());
+                        let work = move || scripts::answer(&store, &filter, account, request);
+                        let answer = tokio::task::spawn_blocking(work).await;
+                        session.done(answer.unwrap_or_else(|_| {
+                            Answer::Refused(Some(Code::TryLater), "a fault of the service".into())
+                        }));
+                    }
+                    None => session.shut(None, "the password or token is not valid any more"),
+                },
+                Step::StartTls => {
+                    flush(stream, session.output()).await?;
+                    // Commands that were pipelined behind STARTTLS came unencrypted; they are
+                    // discarded with `input`.
+                    return Ok(SessionEnd::StartTls);
+                }
+                Step::Close => {
+                    flush(stream, session.output()).await?;
+                    return Ok(SessionEnd::Closed);
+                }
+            }
+        }
+    }
+
+    /// Returns `false` if the session is over: the client closed the connection or was silent for
+    /// too long, or the service stops.
+    async fn read_more(
+        &mut self,
+        stream: &mut (impl ByteStream + ?Sized),
+        session: &mut Session,
+        input: &mut Vec<u8>,
+        deadline: Instant,
+    ) -> io::Result<bool> {
+        input.reserve(READ_BYTES);
+        let text = tokio::select! {
+            biased;
+            read = stream.read_buf(input) => return Ok(read? != 0),
+            () = self.stop.wait() => "the service is shutting down",
+            () = sleep_until(deadline) => "the client was idle for too long",
+        };
+        session.shut(Some(Code::TryLater), text);
+        flush(stream, session.output()).await?;
+        Ok(false)
+    }
+}
+
+async fn flush(stream: &mut (impl ByteStream + ?Sized), out: &mut Vec<u8>) -> io::Result<()> {
+    if !out.is_empty() {
+        // With TLS, `write_all` may only fill a buffer, and `flush` waits for the client.
+        let written = async {
+            stream.write_all(out).await?;
+            stream.flush().await
+        };
+        timeout(WRITE_TIMEOUT, written).await??;
+        out.clear();
+    }
+    Ok(())
+}
+
+fn seed() -> io::Result<[u8; 32]> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(seed)
+}
+
+/// Returns the channel binding `tls-exporter` (RFC 9266 §3), which is safe with TLS 1.3.
+fn channel_binding(tls: &rustls::ServerConnection) -> Option<ChannelBinding> {
+    if tls.protocol_version() != Some(rustls::ProtocolVersion::TLSv1_3) {
+        return None;
+    }
+    let exported = tls.export_keying_material([0; 32], b"EXPORTER-Channel-Binding", Some(b""));
+    exported.ok().map(ChannelBinding)
+}
+
+#[cfg(test)]
+mod tests;

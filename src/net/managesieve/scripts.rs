@@ -1,0 +1,166 @@
+//! Does what a ManageSieve client asks for with the scripts of its account.
+//!
+//! A change is answered when it is durable. All functions wait for the disk.
+
+use unicode_normalization::UnicodeNormalization as _;
+
+use crate::filter;
+use crate::model::{AccountId, ObjectId, SieveScript};
+use crate::store::{Error, ScriptFault, Snapshot, Store, Txn};
+use crate::wire::managesieve::{Answer, Code, Request};
+
+/// Why a change is refused, beside the errors of the store.
+enum Change {
+    Done,
+    TooManyScripts,
+}
+
+pub(super) fn answer(
+    store: &Store,
+    settings: &filter::Settings,
+    account: AccountId,
+    request: Request,
+) -> Answer {
+    match try_answer(store, settings, account, request) {
+        Ok(answer) => answer,
+        Err(error) => refusal(&error),
+    }
+}
+
+fn try_answer(
+    store: &Store,
+    settings: &filter::Settings,
+    account: AccountId,
+    request: Request,
+) -> Result<Answer, Error> {
+    match request {
+        // The session has compared the size with the limit.
+        Request::HaveSpace { name, .. } => {
+            let scripts = store.snapshot().scripts(account)?;
+            let fits = find(&scripts, &name).is_some() || scripts.len() < settings.max_scripts;
+            Ok(if fits { Answer::Done } else { too_many(settings) })
+        }
+        Request::Put { name, script } => {
+            let report = settings.report(&script);
+            if !report.is_valid {
+                return Ok(Answer::Refused(None, report.text));
+            }
+            let stored = commit(store, account, |txn| put(txn, settings, &name, &script))?;
+            Ok(match stored {
+                Change::TooManyScripts => too_many(settings),
+                Change::Done => checked(report),
+            })
+        }
+        Request::Check(script) => {
+            let report = settings.report(&script);
+            Ok(if report.is_valid { checked(report) } else { Answer::Refused(None, report.text) })
+        }
+        Request::List => {
+            let snapshot = store.snapshot();
+            let active = snapshot.active_script(account)?;
+            let scripts = snapshot.scripts(account)?.into_iter();
+            Ok(Answer::Scripts(
+                scripts.map(|(id, script)| (script.name, active == Some(id))).collect(),
+            ))
+        }
+        Request::SetActive(name) => change(store, account, |txn| {
+            let id = name.as_deref().map(|name| existing(&txn.snapshot(), account, name));
+            txn.activate_script(id.transpose()?).map(drop)
+        }),
+        Request::Get(name) => {
+            let snapshot = store.snapshot();
+            let id = existing(&snapshot, account, &name)?;
+            let source = snapshot.script_source(account, id)?;
+            source.map(Answer::Script).ok_or(Error::NotFound("script"))
+        }
+        Request::Delete(name) => change(store, account, |txn| {
+            let id = existing(&txn.snapshot(), account, &name)?;
+            txn.destroy_script(id).map(drop)
+        }),
+        Request::Rename { from, to } => change(store, account, |txn| {
+            let id = existing(&txn.snapshot(), account, &from)?;
+            txn.rename_script(id, &to).map(drop)
+        }),
+    }
+}
+
+fn put(
+    txn: &mut Txn<'_>,
+    settings: &filter::Settings,
+    name: &str,
+    source: &[u8],
+) -> Result<Change, Error> {
+    let scripts = txn.snapshot().scripts(txn.account())?;
+    match find(&scripts, name) {
+        Some(id) => {
+            txn.replace_script(id, source)?;
+        }
+        None if scripts.len() >= settings.max_scripts => return Ok(Change::TooManyScripts),
+        None => {
+            txn.create_script(name, source)?;
+        }
+    }
+    Ok(Change::Done)
+}
+
+/// Makes a change, and waits until it is durable.
+fn commit<T>(
+    store: &Store,
+    account: AccountId,
+    change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let (result, ticket) = store.commit(account, change)?;
+    ticket.wait_blocking()?;
+    Ok(result)
+}
+
+fn change(
+    store: &Store,
+    account: AccountId,
+    change: impl FnMut(&mut Txn<'_>) -> Result<(), Error>,
+) -> Result<Answer, Error> {
+    commit(store, account, change).map(|()| Answer::Done)
+}
+
+/// Finds a script by its name. A client of JMAP may have given it a name that is not in NFC.
+fn find(scripts: &[(ObjectId, SieveScript)], name: &str) -> Option<ObjectId> {
+    let exact = scripts.iter().find(|(_, script)| script.name == name);
+    let alike = || scripts.iter().find(|(_, script)| script.name.nfc().eq(name.chars()));
+    exact.or_else(alike).map(|(id, _)| *id)
+}
+
+fn existing(snapshot: &Snapshot<'_>, account: AccountId, name: &str) -> Result<ObjectId, Error> {
+    find(&snapshot.scripts(account)?, name).ok_or(Error::NotFound("script"))
+}
+
+fn checked(report: filter::Report) -> Answer {
+    if report.text.is_empty() { Answer::Done } else { Answer::Warnings(report.text) }
+}
+
+fn too_many(settings: &filter::Settings) -> Answer {
+    let text = format!("an account may have up to {} scripts", settings.max_scripts);
+    Answer::Refused(Some(Code::MaxScripts), text)
+}
+
+fn refusal(error: &Error) -> Answer {
+    let (code, text) = match error {
+        Error::NotFound(_) => (Some(Code::NonExistent), "there is no script of that name"),
+        Error::Script(ScriptFault::Name) => (None, "the name is not allowed"),
+        Error::Script(ScriptFault::NameTaken(_)) => {
+            (Some(Code::AlreadyExists), "there is another script of that name")
+        }
+        Error::Script(ScriptFault::TooLarge(_)) => (Some(Code::MaxSize), "the script is too large"),
+        Error::Script(ScriptFault::TooMany) => {
+            (Some(Code::MaxScripts), "there are too many scripts")
+        }
+        Error::Script(ScriptFault::Active) => {
+            (Some(Code::Active), "the active script cannot be deleted: activate another one first")
+        }
+        Error::Quota | Error::Full => (Some(Code::Quota), "there is no space for the script"),
+        error => {
+            tracing::error!(%error, "a ManageSieve command failed");
+            (Some(Code::TryLater), "a temporary fault of the service: try again later")
+        }
+    };
+    Answer::Refused(code, text.to_owned())
+}
