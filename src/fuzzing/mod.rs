@@ -17,6 +17,7 @@ mod emails;
 mod filter_host;
 mod http;
 mod mail;
+mod managesieve;
 mod protocols;
 mod questions;
 mod requests;
@@ -31,6 +32,7 @@ pub use emails::{draft, structure};
 pub use filter_host::view;
 pub use http::http;
 pub use mail::{message, reply, results, search, sign};
+pub use managesieve::managesieve;
 pub use protocols::{address, command, dot, jmap, lmtp};
 pub use questions::filter;
 pub use requests::request;
@@ -59,6 +61,7 @@ pub const BODIES: &[(&str, FuzzBody)] = &[
     ("jmap", jmap),
     ("key", key),
     ("lmtp", lmtp),
+    ("managesieve", managesieve),
     ("mbox", mbox),
     ("message", message),
     ("reply", reply),

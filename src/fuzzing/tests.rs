@@ -158,6 +158,7 @@ replays! {
     jmap: 300,
     key: 200,
     lmtp: 60,
+    managesieve: 200,
     mbox: 200,
     message: 200,
     reply: 200,

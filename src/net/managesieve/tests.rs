@@ -1,1 +1,247 @@
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::net::TcpStream;
 
+use super::*;
+use crate::account::{Logins, NewAccount, hash_password, new_token};
+use crate::model::clock::FixedClock;
+use crate::model::{AccessToken, AccountId, Address, UtcMillis};
+use crate::net::listen::{Access, ListenAddress};
+use crate::net::stop::{Switch, switch};
+use crate::store::Options;
+use crate::store::engine::memory::MemoryEngine;
+
+const NOW: UtcMillis = UtcMillis(1_795_251_600_000);
+
+/// A server with the account `ann@example.org`, whose password is `s3cret`.
+struct Server {
+    port: u16,
+    shared: Arc<Shared>,
+    ann: AccountId,
+    switch: Switch,
+}
+
+async fn server(settings: ManageSieveSettings, max_connections: usize) -> Server {
+    let clock = Arc::new(FixedClock::at(NOW));
+    let engine = Arc::new(MemoryEngine::new());
+    let store = Store::open_engine(engine, &Options::small(), clock.clone()).unwrap();
+    let directory = Directory::new(store.clone(), crate::account::Settings::default());
+    let ann = directory.add(&NewAccount::at(Address::parse("ann@example.org").unwrap())).unwrap();
+    let (hash, keys) = (hash_password("s3cret").unwrap(), directory.scram_keys(ann, "s3cret"));
+    directory
+        .update(ann, |row| row.set_password("phone", Some(hash.clone()), Some(keys.clone())))
+        .unwrap();
+    let filter = Arc::new(filter::Settings { max_scripts: 2, ..filter::Settings::default() });
+    let deliver = deliver::Settings { filter, ..deliver::Settings::default() };
+    let logins = Logins::new(directory.clone(), clock).unwrap();
+    let shared = Arc::new(Shared {
+        settings: LiveValue::new(settings),
+        deliver: LiveValue::new(deliver),
+        store,
+        directory,
+        passwords: PasswordChecks::new(logins),
+        ceiling: Ceiling::new(max_connections, u64::MAX),
+    });
+    let listen = ListenAddress::Tcp("127.0.0.1".into(), 0);
+    let bound = BoundListener::bind(&listen, &Access::Everybody).await.unwrap().remove(0);
+    let port = bound.port().unwrap();
+    let (switch, stop) = switch();
+    tokio::spawn(serve(bound, Arc::clone(&shared), stop));
+    Server { port, shared, ann, switch }
+}
+
+struct Client(BufReader<TcpStream>);
+
+impl Client {
+    async fn connect(server: &Server) -> Self {
+        Self(BufReader::new(TcpStream::connect(("127.0.0.1", server.port)).await.unwrap()))
+    }
+
+    /// Connects, and reads the greeting.
+    async fn greeted(server: &Server) -> Self {
+        let mut client = Self::connect(server).await;
+        let greeting = client.response().await;
+        assert!(greeting.ends_with("OK \"Restante is ready\"\r\n"), "{greeting}");
+        client
+    }
+
+    async fn logged_in(server: &Server) -> Self {
+        let mut client = Self::greeted(server).await;
+        let answer = client.say(&plain("", "ann@example.org", "s3cret")).await;
+        assert_eq!(answer, "OK\r\n");
+        client
+    }
+
+    /// Reads lines up to one that ends a response, or is a challenge.
+    async fn response(&mut self) -> String {
+        let mut text = String::new();
+        loop {
+            let start = text.len();
+            if self.0.read_line(&mut text).await.unwrap() == 0 {
+                return text;
+            }
+            let line = &text[start..];
+            let is_end = ["OK", "NO", "BYE"].iter().any(|status| line.starts_with(status));
+            let is_challenge = start == 0 && line.starts_with('"') && !line.contains(' ');
+            if is_challenge || is_end && !line.ends_with("}\r\n") {
+                return text;
+            }
+            if is_end {
+                // The text of the answer is a literal.
+                let size = line.rsplit('{').next().unwrap().trim_end_matches("}\r\n");
+                let mut literal = vec![0; size.parse::<usize>().unwrap() + 2];
+                self.0.read_exact(&mut literal).await.unwrap();
+                text.push_str(std::str::from_utf8(&literal).unwrap());
+                return text;
+            }
+        }
+    }
+
+    async fn say(&mut self, command: &str) -> String {
+        self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).await.unwrap();
+        self.response().await
+    }
+
+    async fn is_closed(&mut self) -> bool {
+        matches!(self.0.read_u8().await, Err(error) if error.kind() == io::ErrorKind::UnexpectedEof)
+    }
+}
+
+fn plain(authorization: &str, name: &str, password: &str) -> String {
+    let response = STANDARD.encode(format!("{authorization}\0{name}\0{password}"));
+    format!("AUTHENTICATE \"PLAIN\" \"{response}\"")
+}
+
+#[tokio::test]
+async fn scripts_are_checked_stored_and_given_back() {
+    let server = server(ManageSieveSettings::default(), 9).await;
+    let mut ann = Client::logged_in(&server).await;
+    assert!(ann.say("CAPABILITY").await.contains("\"OWNER\" \"ann@example.org\"\r\n"));
+    let script = "require \"fileinto\";\r\n# \u{fc} \"rule:[x]\"\nfileinto \"Junk\";";
+    let put = |name: &str| format!("PUTSCRIPT \"{name}\" {{{}+}}\r\n{script}", script.len());
+    assert_eq!(ann.say(&put("one")).await, "OK\r\n");
+    let wrong = ann.say("PUTSCRIPT \"one\" \"keeep; fileinto \\\"x\\\";\"").await;
+    assert!(wrong.starts_with("NO {") && wrong.lines().count() > 2, "{wrong}");
+    let got = ann.say("GETSCRIPT \"one\"").await;
+    assert_eq!(got, format!("{{{}}}\r\n{script}\r\nOK\r\n", script.len()));
+    assert_eq!(ann.say("HAVESPACE \"two\" 10").await, "OK\r\n");
+    assert_eq!(ann.say("PUTSCRIPT \"u\u{308}\" \"keep;\"").await, "OK\r\n");
+    for command in ["HAVESPACE \"three\" 10", "PUTSCRIPT \"three\" \"keep;\""] {
+        let answer = ann.say(command).await;
+        assert_eq!(answer, "NO (QUOTA/MAXSCRIPTS) \"an account may have up to 2 scripts\"\r\n");
+    }
+    assert_eq!(ann.say("SETACTIVE \"one\"").await, "OK\r\n");
+    assert!(ann.say("DELETESCRIPT \"one\"").await.starts_with("NO (ACTIVE) "));
+    assert!(ann.say("RENAMESCRIPT \"one\" \"\u{fc}\"").await.starts_with("NO (ALREADYEXISTS) "));
+    assert_eq!(ann.say("RENAMESCRIPT \"one\" \"main\"").await, "OK\r\n");
+    let list = "\"main\" ACTIVE\r\n\"\u{fc}\"\r\nOK\r\n";
+    assert_eq!(ann.say("LISTSCRIPTS").await, list);
+    for command in ["GETSCRIPT", "DELETESCRIPT", "SETACTIVE"] {
+        let answer = ann.say(&format!("{command} \"one\"")).await;
+        assert!(answer.starts_with("NO (NONEXISTENT) "), "{command}: {answer}");
+    }
+    assert_eq!(ann.say("SETACTIVE \"\"").await, "OK\r\n");
+    assert_eq!(ann.say("DELETESCRIPT \"main\"").await, "OK\r\n");
+    assert!(ann.say("CHECKSCRIPT \"require \\\"nothing\\\";\"").await.starts_with("NO "));
+    assert_eq!(ann.say("CHECKSCRIPT \"stop;\"").await, "OK\r\n");
+    let warned = ann.say("CHECKSCRIPT \"stop; keep;\"").await;
+    assert!(warned.starts_with("OK"), "{warned}");
+    assert_eq!(ann.say("LOGOUT").await, "OK \"goodbye\"\r\n");
+    assert!(ann.is_closed().await);
+}
+
+#[tokio::test]
+async fn clients_log_in_with_password_token_and_scram() {
+    let server = server(ManageSieveSettings::default(), 9).await;
+    let (token, hash) = new_token().unwrap();
+    let token_row = AccessToken { name: "t".into(), hash, created: NOW, expires: None };
+    server.shared.directory.update(server.ann, |row| row.tokens.push(token_row.clone())).unwrap();
+    let bearer = |token: &str| {
+        let text = format!("n,a=ann@example.org,\u{1}auth=Bearer {token}\u{1}\u{1}");
+        format!("AUTHENTICATE \"OAUTHBEARER\" \"{}\"", STANDARD.encode(text))
+    };
+    let mut ann = Client::greeted(&server).await;
+    assert_eq!(ann.say(&bearer(&token)).await, "OK\r\n");
+    assert_eq!(ann.say("UNAUTHENTICATE").await, "OK\r\n");
+    assert!(ann.say(&bearer("wrong")).await.starts_with('"'));
+    assert!(ann.say("\"AQ==\"").await.starts_with("NO \"the login failed"));
+    assert_eq!(ann.say(&plain("ANN@example.org", "ann@example.org", "s3cret")).await, "OK\r\n");
+    assert_eq!(ann.say("UNAUTHENTICATE").await, "OK\r\n");
+    // Nobody may act as another.
+    let other = ann.say(&plain("bob@example.org", "ann@example.org", "s3cret")).await;
+    assert!(other.starts_with("NO \"the login failed"), "{other}");
+
+    let client = crate::wire::sasl::client::Client::new("ann@example.org", "s3cret");
+    let first = format!("AUTHENTICATE \"SCRAM-SHA-256\" \"{}\"", STANDARD.encode(client.first()));
+    let challenge = ann.say(&first).await;
+    let challenge = STANDARD.decode(challenge.trim().trim_matches('"')).unwrap();
+    let last = STANDARD.encode(client.last(&challenge));
+    let answer = ann.say(&format!("\"{last}\"")).await;
+    assert!(answer.starts_with("OK (SASL \""), "{answer}");
+    assert!(ann.say("CAPABILITY").await.contains("\"OWNER\" \"ann@example.org\"\r\n"));
+}
+
+#[tokio::test]
+async fn failed_logins_are_counted_by_source() {
+    let server = server(ManageSieveSettings::default(), 99).await;
+    for n in 0..20 {
+        let mut eve = Client::greeted(&server).await;
+        let answer = eve.say(&plain("", &format!("name {n}"), "wrong")).await;
+        assert!(answer.starts_with("NO \"the login failed"), "{n}: {answer}");
+    }
+    let mut eve = Client::greeted(&server).await;
+    let answer = eve.say(&plain("", "ann@example.org", "s3cret")).await;
+    assert!(answer.starts_with("NO (TRYLATER) \"too many logins that failed"), "{answer}");
+    let client = crate::wire::sasl::client::Client::new("ann@example.org", "s3cret");
+    let first = format!("AUTHENTICATE \"SCRAM-SHA-256\" \"{}\"", STANDARD.encode(client.first()));
+    assert!(eve.say(&first).await.starts_with("NO (TRYLATER) "));
+}
+
+#[tokio::test]
+async fn unfinished_scram_login_counts_as_failed() {
+    let server = server(ManageSieveSettings::default(), 99).await;
+    let client = crate::wire::sasl::client::Client::new("nobody@example.org", "guess");
+    let first = format!("AUTHENTICATE \"SCRAM-SHA-256\" \"{}\"", STANDARD.encode(client.first()));
+    for n in 0..20 {
+        let mut eve = Client::greeted(&server).await;
+        let challenge = eve.say(&first).await;
+        assert!(challenge.starts_with('"'), "{n}: {challenge}");
+    }
+    let mut eve = Client::greeted(&server).await;
+    assert!(eve.say(&first).await.starts_with("NO (TRYLATER) "));
+}
+
+#[tokio::test]
+async fn login_ends_when_its_password_is_removed() {
+    let server = server(ManageSieveSettings::default(), 9).await;
+    let mut ann = Client::logged_in(&server).await;
+    assert_eq!(ann.say("LISTSCRIPTS").await, "OK\r\n");
+    server
+        .shared
+        .directory
+        .update(server.ann, |row| row.set_password("phone", None, None))
+        .unwrap();
+    assert!(ann.say("LISTSCRIPTS").await.starts_with("BYE "));
+    assert!(ann.is_closed().await);
+}
+
+#[tokio::test]
+async fn silent_clients_surplus_connections_and_a_stop_end_with_bye() {
+    let settings =
+        ManageSieveSettings { login: Duration::from_millis(300), ..ManageSieveSettings::default() };
+    let server = server(settings, 1).await;
+    let mut silent = Client::greeted(&server).await;
+    let mut surplus = Client::connect(&server).await;
+    assert!(surplus.response().await.starts_with("BYE (TRYLATER) "));
+    let bye = silent.response().await;
+    assert_eq!(bye, "BYE (TRYLATER) \"the client was idle for too long\"\r\n");
+    assert!(silent.is_closed().await);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    // A client that is logged in may be silent for longer.
+    let mut ann = Client::logged_in(&server).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(ann.say("NOOP").await, "OK \"done\"\r\n");
+    server.switch.stop();
+    assert_eq!(ann.response().await, "BYE (TRYLATER) \"the service is shutting down\"\r\n");
+}

@@ -7,6 +7,8 @@
 //!   it: the caller gives keys that match nothing for other names.
 //! - Names are passed on as they came. Passwords for SCRAM are prepared with SASLprep (RFC 4013).
 
+#[cfg(test)]
+pub(crate) mod client;
 mod exchange;
 mod oauth;
 mod prepare;

@@ -2,12 +2,15 @@
 
 use std::num::NonZeroU32;
 
-use aws_lc_rs::{digest, hmac, pbkdf2};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 
+use super::client::Client;
 use super::*;
+
+/// Its commas and equals signs are encoded in the client's message.
+const NAME: &str = "a,b=c@example.org";
 
 fn exchange(mechanism: Mechanism) -> Exchange {
     Exchange::new(mechanism, "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0".into(), None)
@@ -94,56 +97,14 @@ fn scram_exchange_of_rfc_7677() {
     assert_eq!(scram.accept(), Step::Success(Some(last.to_vec())));
 }
 
-/// A client of SCRAM-SHA-256, written apart from the server.
-struct Client {
-    header: &'static str,
-    bare: String,
-    binding: Vec<u8>,
-    password: &'static str,
-}
-
-impl Client {
-    fn new(header: &'static str, password: &'static str) -> Self {
-        let bare = "n=a=2Cb=3Dc@example.org,r=fyko+d2lbbFgONRv9qkxdawL".to_owned();
-        Self { header, bare, binding: Vec::new(), password }
+/// Logs in to an exchange that knows these keys.
+fn log_in(client: &Client, server: &mut Exchange, keys: AccountKeys) -> Step {
+    match server.begin(Some(&client.first())) {
+        Step::Ask(Question::Keys { name }) => assert_eq!(name, NAME),
+        step => return step,
     }
-
-    fn first(&self) -> Vec<u8> {
-        format!("{}{}", self.header, self.bare).into_bytes()
-    }
-
-    fn last(&self, challenge: &[u8]) -> Vec<u8> {
-        let challenge = std::str::from_utf8(challenge).unwrap();
-        let attribute = |name: &str| {
-            let mut parts = challenge.split(',');
-            parts.find_map(|part| part.strip_prefix(name)).unwrap().to_owned()
-        };
-        let salt = STANDARD.decode(attribute("s=")).unwrap();
-        let iterations = attribute("i=").parse::<NonZeroU32>().unwrap();
-        let mut salted = [0; 32];
-        let (algorithm, secret) = (pbkdf2::PBKDF2_HMAC_SHA256, self.password.as_bytes());
-        pbkdf2::derive(algorithm, iterations, &salt, secret, &mut salted);
-        let sign = |key: &[u8], data: &[u8]| {
-            hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), data).as_ref().to_vec()
-        };
-        let client_key = sign(&salted, b"Client Key");
-        let stored_key = digest::digest(&digest::SHA256, &client_key);
-        let bound = [self.header.as_bytes(), &self.binding].concat();
-        let without_proof = format!("c={},r={}", STANDARD.encode(bound), attribute("r="));
-        let signed = format!("{},{challenge},{without_proof}", self.bare);
-        let signature = sign(stored_key.as_ref(), signed.as_bytes());
-        let proof: Vec<u8> = client_key.iter().zip(signature).map(|(a, b)| a ^ b).collect();
-        format!("{without_proof},p={}", STANDARD.encode(proof)).into_bytes()
-    }
-
-    fn log_in(&self, server: &mut Exchange, keys: AccountKeys) -> Step {
-        match server.begin(Some(&self.first())) {
-            Step::Ask(Question::Keys { name }) => assert_eq!(name, "a,b=c@example.org"),
-            step => return step,
-        }
-        let Step::Challenge(challenge) = server.challenge_with(keys) else { panic!() };
-        server.respond(&self.last(&challenge))
-    }
+    let Step::Challenge(challenge) = server.challenge_with(keys) else { panic!() };
+    server.respond(&client.last(&challenge))
 }
 
 /// RFC 5802 §5.1: `=2C` and `=3D` in names.
@@ -156,25 +117,26 @@ fn scram_finds_which_of_several_passwords_the_client_has() {
     for (password, key) in [("one", Some(0)), ("two", Some(1)), ("three", Some(2)), ("four", None)]
     {
         let mut server = exchange(Mechanism::ScramSha256);
-        let client = Client::new("n,a=boss,", password);
+        let client = Client::bound("n,a=boss,", NAME, password);
         let expected = key.map_or(Step::Failure(Failure::Credentials), |key| {
             let authorization = Some("boss".into());
-            let (name, keys) = ("a,b=c@example.org".into(), keys.keys[key].clone());
+            let (name, keys) = (NAME.into(), keys.keys[key].clone());
             Step::Ask(Question::Proof { authorization, name, keys })
         });
-        assert_eq!(client.log_in(&mut server, keys.clone()), expected, "{password}");
+        assert_eq!(log_in(&client, &mut server, keys.clone()), expected, "{password}");
     }
     // Nobody has such keys.
     let mut server = exchange(Mechanism::ScramSha256);
     let nobody = AccountKeys { keys: Vec::new(), ..keys };
-    let step = Client::new("n,,", "one").log_in(&mut server, nobody);
+    let step = log_in(&Client::bound("n,,", NAME, "one"), &mut server, nobody);
     assert_eq!(step, Step::Failure(Failure::Credentials));
 }
 
 #[test]
 fn password_for_scram_is_prepared() {
     let mut server = exchange(Mechanism::ScramSha256);
-    let step = Client::new("n,,", "p IX").log_in(&mut server, keys_of("p\u{a0}\u{2168}", b"salt"));
+    let client = Client::bound("n,,", NAME, "p IX");
+    let step = log_in(&client, &mut server, keys_of("p\u{a0}\u{2168}", b"salt"));
     assert!(matches!(step, Step::Ask(Question::Proof { .. })), "{step:?}");
 }
 
@@ -187,7 +149,7 @@ fn scram_is_bound_to_its_connection_as_client_and_server_can() {
     };
     let client = |header, binding: &[u8]| Client {
         binding: binding.to_vec(),
-        ..Client::new(header, "pencil")
+        ..Client::bound(header, NAME, "pencil")
     };
     use Mechanism::{ScramSha256 as Bare, ScramSha256Plus as Plus};
     let refused = Step::Failure(Failure::ChannelBinding);
@@ -205,7 +167,7 @@ fn scram_is_bound_to_its_connection_as_client_and_server_can() {
         (Bare, None, client("y,,", &[]), None),
         (Bare, None, client("p=tls-exporter,,", &[7; 32]), Some(&refused)),
     ] {
-        let step = client.log_in(&mut with(mechanism, server), keys_of("pencil", b"salt"));
+        let step = log_in(&client, &mut with(mechanism, server), keys_of("pencil", b"salt"));
         match expected {
             Some(expected) => assert_eq!(&step, expected, "{mechanism:?} {}", client.header),
             None => assert!(matches!(step, Step::Ask(Question::Proof { .. })), "{step:?}"),
@@ -237,7 +199,7 @@ fn scram_refuses_malformed_messages() {
         let step = exchange(Mechanism::ScramSha256).begin(Some(first.as_bytes()));
         assert_eq!(step, Step::Failure(Failure::Malformed), "{first}");
     }
-    let good = Client::new("n,,", "pencil");
+    let good = Client::bound("n,,", NAME, "pencil");
     let keys = keys_of("pencil", b"salt");
     for change in [
         |last: &str| last.replace(",p=", ",q="),
