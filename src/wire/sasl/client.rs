@@ -8,9 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 
 pub(crate) struct Client {
     pub(super) header: &'static str,
-    bare: String,
+    pub(super) bare: String,
     pub(super) binding: Vec<u8>,
-    password: &'static str,
+    pub(super) password: &'static str,
 }
 
 impl Client {
