@@ -22,16 +22,27 @@ struct Server {
     switch: Switch,
 }
 
-async fn server(settings: ManageSieveSettings, max_connections: usize) -> Server {
-    let clock = Arc::new(FixedClock::at(NOW));
-    let engine = Arc::new(MemoryEngine::new());
-    let store = Store::open_engine(engine, &Options::small(), clock.clone()).unwrap();
-    let directory = Directory::new(store.clone(), crate::account::Settings::default());
+/// Changes of the directory wait for the disk.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.unwrap()
+}
+
+fn directory_with_ann(store: Store) -> (Directory, AccountId) {
+    let directory = Directory::new(store, crate::account::Settings::default());
     let ann = directory.add(&NewAccount::at(Address::parse("ann@example.org").unwrap())).unwrap();
     let (hash, keys) = (hash_password("s3cret").unwrap(), directory.scram_keys(ann, "s3cret"));
     directory
         .update(ann, |row| row.set_password("phone", Some(hash.clone()), Some(keys.clone())))
         .unwrap();
+    (directory, ann)
+}
+
+async fn server(settings: ManageSieveSettings, max_connections: usize) -> Server {
+    let clock = Arc::new(FixedClock::at(NOW));
+    let engine = Arc::new(MemoryEngine::new());
+    let store = Store::open_engine(engine, &Options::small(), clock.clone()).unwrap();
+    let for_directory = store.clone();
+    let (directory, ann) = blocking(move || directory_with_ann(for_directory)).await;
     let filter = Arc::new(filter::Settings { max_scripts: 2, ..filter::Settings::default() });
     let deliver = deliver::Settings { filter, ..deliver::Settings::default() };
     let logins = Logins::new(directory.clone(), clock).unwrap();
@@ -156,7 +167,9 @@ async fn clients_log_in_with_password_token_and_scram() {
     let server = server(ManageSieveSettings::default(), 9).await;
     let (token, hash) = new_token().unwrap();
     let token_row = AccessToken { name: "t".into(), hash, created: NOW, expires: None };
-    server.shared.directory.update(server.ann, |row| row.tokens.push(token_row.clone())).unwrap();
+    let (directory, account) = (server.shared.directory.clone(), server.ann);
+    let add = move || directory.update(account, |row| row.tokens.push(token_row.clone()));
+    blocking(add).await.unwrap();
     let bearer = |token: &str| {
         let text = format!("n,a=ann@example.org,\u{1}auth=Bearer {token}\u{1}\u{1}");
         format!("AUTHENTICATE \"OAUTHBEARER\" \"{}\"", STANDARD.encode(text))
@@ -217,11 +230,9 @@ async fn login_ends_when_its_password_is_removed() {
     let server = server(ManageSieveSettings::default(), 9).await;
     let mut ann = Client::logged_in(&server).await;
     assert_eq!(ann.say("LISTSCRIPTS").await, "OK\r\n");
-    server
-        .shared
-        .directory
-        .update(server.ann, |row| row.set_password("phone", None, None))
-        .unwrap();
+    let (directory, account) = (server.shared.directory.clone(), server.ann);
+    let remove = move || directory.update(account, |row| row.set_password("phone", None, None));
+    blocking(remove).await.unwrap();
     assert!(ann.say("LISTSCRIPTS").await.starts_with("BYE "));
     assert!(ann.is_closed().await);
 }
