@@ -37,6 +37,7 @@ mod import;
 mod life;
 mod loops;
 mod mail;
+mod managesieve;
 mod metrics;
 mod modes;
 mod mta;

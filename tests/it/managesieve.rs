@@ -1,0 +1,143 @@
+//! ManageSieve clients of other authors against the real service: sieve-connect (Debian), and the
+//! Python packages managesieve and sievelib.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::bed::{TestBed, feed};
+use crate::http::password;
+use crate::mail::{Client, letter};
+use crate::mta::free_port;
+use crate::{program, report_missing, root};
+
+const ANN: &str = "ann@example.org";
+const PASSWORD: &str = "s3cret";
+
+/// A service with the account of Ann, which offers STARTTLS on a port.
+fn service() -> (TestBed, u16) {
+    let port = free_port();
+    let tls = root().join("tests/tls");
+    let mut bed = TestBed::new(&format!(
+        "managesieve.listen = [\"tcp:127.0.0.1:{port}\"]\n\
+         managesieve.tls-certificate = {:?}\nmanagesieve.tls-key = {:?}\n",
+        tls.join("localhost.cert.pem"),
+        tls.join("localhost.key.pem"),
+    ));
+    bed.start();
+    bed.add_account(ANN, &[]);
+    password(&bed, ANN, PASSWORD);
+    (bed, port)
+}
+
+fn certificate() -> PathBuf {
+    root().join("tests/tls/localhost.cert.pem")
+}
+
+/// A Python that can import both packages: that of the virtual environment
+/// `RESTANTE_SIEVE_CLIENTS`, or one of the machine.
+fn python_with_clients() -> Option<PathBuf> {
+    let mut candidates = vec![PathBuf::from("/usr/bin/python3"), PathBuf::from("python3")];
+    if let Some(venv) = std::env::var_os("RESTANTE_SIEVE_CLIENTS") {
+        candidates.insert(0, PathBuf::from(venv).join("bin/python3"));
+    }
+    candidates.into_iter().find(|python| {
+        let found = Command::new(python).args(["-c", "import managesieve, sievelib"]).output();
+        found.is_ok_and(|done| done.status.success())
+    })
+}
+
+#[test]
+fn python_clients_can_manage_scripts() {
+    let Some(python) = python_with_clients() else {
+        return report_missing("managesieve and sievelib for Python");
+    };
+    let (bed, port) = service();
+    let token = bed.run_ok(&["account", "token", "add", ANN, "sieve", "--json"]);
+    let token: serde_json::Value = serde_json::from_slice(&token).unwrap();
+    let mut scripts: Vec<PathBuf> = fs::read_dir(root().join("sieve/tests/clients"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|file| file.extension().is_some_and(|kind| kind == "sieve"))
+        .collect();
+    scripts.sort();
+    assert!(scripts.len() >= 3, "{scripts:?}");
+    let done = Command::new(python)
+        .arg(root().join("tests/it/clients/managesieve_session.py"))
+        .args([&port.to_string(), ANN, PASSWORD, token["token"].as_str().unwrap()])
+        .args(scripts)
+        .env("SSL_CERT_FILE", certificate())
+        .output()
+        .unwrap();
+    let (output, failed) =
+        (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{output}\n{failed}\n{}", bed.log());
+    assert_eq!(output.lines().last(), Some("all is well"), "{output}");
+    bed.finish();
+}
+
+/// Runs sieve-connect, which begins TLS and logs in.
+fn sieve_connect(program: &Path, port: u16, secret: &str, arguments: &[&str]) -> (bool, String) {
+    let mut command = Command::new(program);
+    command
+        .args(["--server", "localhost", "--4", "--port", &port.to_string(), "--user", ANN])
+        .args(["--passwordfd", "0", "--tlscafile"])
+        .arg(certificate())
+        .args(arguments);
+    let done = feed(&mut command, format!("{secret}\n").as_bytes());
+    let text = [done.stdout, done.stderr].concat();
+    (done.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn sieve_connect_can_manage_scripts_which_then_filter() {
+    let Some(program) = program("sieve-connect") else { return report_missing("sieve-connect") };
+    let (bed, port) = service();
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let script = "require \"fileinto\";\r\n# gr\u{fc}\u{df}e\nfileinto \"Archive\";";
+    let (good, bad) = (file("good.sieve", script), file("bad.sieve", "keep;\nkeeep;\n"));
+    let run = |arguments: &[&str]| sieve_connect(&program, port, PASSWORD, arguments);
+    let run_ok = |arguments: &[&str]| {
+        let (is_ok, text) = run(arguments);
+        assert!(is_ok, "{arguments:?}: {text}\n{}", bed.log());
+        text
+    };
+
+    let (is_ok, text) = sieve_connect(&program, port, "wrong", &["--list"]);
+    assert!(!is_ok, "{text}");
+    assert_eq!(run_ok(&["--list"]).trim(), "");
+    run_ok(&["--upload", "--localsieve", &good, "--remotesieve", "main"]);
+    let (_, text) = run(&["--upload", "--localsieve", &bad, "--remotesieve", "main"]);
+    assert!(text.contains("line 2, column 1: "), "{text}");
+    let (_, text) = run(&["--checkscript", "--localsieve", &bad]);
+    assert!(text.contains("line 2, column 1: "), "{text}");
+    run_ok(&["--activate", "--remotesieve", "main"]);
+    let listed = run_ok(&["--list"]);
+    assert!(listed.contains("\"main\" ACTIVE"), "{listed}");
+    let copy = dir.path().join("copy.sieve").display().to_string();
+    run_ok(&["--download", "--remotesieve", "main", "--localsieve", &copy]);
+    assert_eq!(fs::read_to_string(&copy).unwrap().trim_end(), script);
+
+    // The script that the client activated filters mail.
+    let mut lmtp = Client::lmtp(&bed.lmtp()).unwrap();
+    let message = letter("bob@example.net", ANN, "filed", "hello");
+    let replies = lmtp.deliver("bob@example.net", &[ANN], &message).unwrap();
+    assert_eq!(replies[0].code, 250, "{replies:?}");
+    bed.wait_until("the mail is in the archive", Duration::from_secs(30), || {
+        let rows = bed.rows(&["mailbox", "list", "-a", ANN]);
+        rows.iter().any(|row| row["name"] == "Archive" && row["totalEmails"] == 1)
+    });
+
+    let (_, text) = run(&["--delete", "--remotesieve", "main"]);
+    assert!(run_ok(&["--list"]).contains("main"), "{text}");
+    run_ok(&["--deactivate"]);
+    run_ok(&["--delete", "--remotesieve", "main"]);
+    assert_eq!(run_ok(&["--list"]).trim(), "");
+    bed.finish();
+}
