@@ -13,6 +13,10 @@ pub const MAX_LMTP_COMMANDS: u32 = 100_000;
 /// Refusals of unknown recipients do not count.
 pub const MAX_LMTP_ERRORS: u32 = 20;
 pub const MAX_MANAGESIEVE_CONNECTIONS: usize = 200;
+/// One address may have this fraction of the ManageSieve connections.
+pub const MANAGESIEVE_ADDRESS_DIVISOR: usize = 4;
+/// In any case.
+pub const MIN_MANAGESIEVE_CONNECTIONS_PER_ADDRESS: usize = 8;
 /// Of a client that is logged in (RFC 5804 §1.2 asks for at least half an hour).
 pub const MANAGESIEVE_IDLE_TIMEOUT: Duration = Duration::from_secs(1800);
 /// For the whole login.

@@ -6,6 +6,7 @@
 //! - Failed logins are counted with those over HTTP, by source and by account.
 //! - A client must log in within a time; after that it may be silent for half an hour (RFC 5804
 //!   §1.2).
+//! - One IPv4 address or IPv6 /64 network may have only a part of all connections.
 //! - A login ends when its password or token is removed or has expired.
 
 mod login;
@@ -19,6 +20,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::ceiling::{Ceiling, ConnectionPermit};
+use super::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 use super::listen::{BoundListener, ByteStream, Peer};
 use super::passwords::PasswordChecks;
 use super::stop::StopSignal;
@@ -61,6 +63,41 @@ pub struct Shared {
     pub directory: Directory,
     pub passwords: PasswordChecks,
     pub ceiling: Ceiling,
+    /// The connections of each source.
+    pub sources: SourceLimit,
+}
+
+/// Counts the connections of each source, for all listeners together.
+#[derive(Debug, Clone)]
+pub struct SourceLimit(ConcurrencyLimit);
+
+impl Default for SourceLimit {
+    fn default() -> Self {
+        Self(ConcurrencyLimit::new(usize::MAX))
+    }
+}
+
+type Permit = (ConnectionPermit, Option<ConcurrencyPermit>);
+
+impl Shared {
+    /// Returns `None` if there are too many connections, in all or from the same source. A Unix
+    /// socket has no limit of its own, because a proxy may have the connections of many users.
+    fn connection_permit(&self, peer: Peer) -> Option<Permit> {
+        let max = (self.ceiling.max_connections() / limits::MANAGESIEVE_ADDRESS_DIVISOR)
+            .max(limits::MIN_MANAGESIEVE_CONNECTIONS_PER_ADDRESS);
+        let of_source = match peer {
+            Peer::Unix(_) => None,
+            Peer::Tcp(_) => Some(self.sources.0.enter_within(format!("{:?}", source(peer)), max)?),
+        };
+        Some((self.ceiling.connection_permit()?, of_source))
+    }
+}
+
+fn source(peer: Peer) -> LoginSource {
+    match peer {
+        Peer::Unix(_) => LoginSource::LOCAL,
+        Peer::Tcp(address) => LoginSource::from(address),
+    }
 }
 
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -69,13 +106,14 @@ const READ_BYTES: usize = 16 << 10;
 /// Serves ManageSieve on a listener until the service stops.
 pub async fn serve(listener: BoundListener, shared: Arc<Shared>, mut stop: StopSignal) {
     while let Some((stream, peer)) = listener.next(&mut stop).await {
+        let permit = shared.connection_permit(peer);
         let driver = Driver {
             settings: shared.settings.get(),
             shared: Arc::clone(&shared),
             stop: stop.clone(),
             peer,
         };
-        tokio::spawn(driver.run(stream, shared.ceiling.connection_permit()));
+        tokio::spawn(driver.run(stream, permit));
     }
 }
 
@@ -92,7 +130,7 @@ enum SessionEnd {
 }
 
 impl Driver {
-    async fn run(mut self, mut stream: Box<dyn ByteStream>, permit: Option<ConnectionPermit>) {
+    async fn run(mut self, mut stream: Box<dyn ByteStream>, permit: Option<Permit>) {
         let Some(_permit) = permit else {
             let text = b"BYE (TRYLATER) \"too many connections: try again later\"\r\n";
             drop(timeout(Duration::from_secs(5), stream.write_all(text)).await);
@@ -148,10 +186,7 @@ impl Driver {
     ) -> io::Result<SessionEnd> {
         let mut input: Vec<u8> = Vec::with_capacity(READ_BYTES);
         let passwords = self.shared.passwords.clone();
-        let source = match self.peer {
-            Peer::Unix(_) => LoginSource::LOCAL,
-            Peer::Tcp(address) => LoginSource::from(address),
-        };
+        let source = source(self.peer);
         let directory = &self.shared.directory.clone();
         let mut login = LoginDriver::new(&passwords, directory, source, self.peer);
         let mut login_deadline = Instant::now() + self.settings.login;

@@ -5,6 +5,7 @@
 
 pub mod ceiling;
 pub mod collect;
+mod concurrency;
 pub mod http;
 pub mod listen;
 pub mod lmtp;

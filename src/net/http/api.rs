@@ -10,7 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::Backend;
 use super::body_pace::{BodyPace, PacedBody};
-use super::concurrency::ConcurrencyPermit;
+use crate::net::concurrency::ConcurrencyPermit;
 use super::connection::ResponseHold;
 use super::in_flight::Bounds;
 use super::problem::Problem;

@@ -24,7 +24,7 @@ where
 mod tests {
     use std::sync::mpsc::channel;
 
-    use super::super::concurrency::ConcurrencyLimit;
+    use crate::net::concurrency::ConcurrencyLimit;
     use super::*;
 
     #[tokio::test]

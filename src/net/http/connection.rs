@@ -28,7 +28,7 @@ use tokio::io::AsyncWrite as _;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
+use crate::net::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 use super::origin::ConnectionInfo;
 use super::response_pace::ResponsePace;
 use super::unread_body;

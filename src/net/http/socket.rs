@@ -18,7 +18,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
 use super::body_pace::BodyPace;
 use super::change_follower::ChangeFollower;
-use super::concurrency::ConcurrencyPermit;
+use crate::net::concurrency::ConcurrencyPermit;
 use super::events::{ACCESS_CHECK_INTERVAL, MIN_EVENT_INTERVAL};
 use super::in_flight::Reservation;
 use super::origin::ConnectionInfo;

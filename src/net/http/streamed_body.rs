@@ -12,7 +12,7 @@ use hyper::body::{Bytes, Frame};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::timeout;
 
-use super::concurrency::ConcurrencyPermit;
+use crate::net::concurrency::ConcurrencyPermit;
 
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -53,6 +53,7 @@ async fn server(settings: ManageSieveSettings, max_connections: usize) -> Server
         directory,
         passwords: PasswordChecks::new(logins),
         ceiling: Ceiling::new(max_connections, u64::MAX),
+        sources: SourceLimit::default(),
     });
     let listen = ListenAddress::Tcp("127.0.0.1".into(), 0);
     let bound = BoundListener::bind(&listen, &Access::Everybody).await.unwrap().remove(0);
@@ -255,4 +256,17 @@ async fn silent_clients_surplus_connections_and_a_stop_end_with_bye() {
     assert_eq!(ann.say("NOOP").await, "OK \"done\"\r\n");
     server.switch.stop();
     assert_eq!(ann.response().await, "BYE (TRYLATER) \"the service is shutting down\"\r\n");
+}
+
+#[tokio::test]
+async fn one_address_has_a_part_of_all_connections() {
+    let server = server(ManageSieveSettings::default(), 40).await;
+    let mut clients = Vec::new();
+    for _ in 0..10 {
+        clients.push(Client::greeted(&server).await);
+    }
+    let mut surplus = Client::connect(&server).await;
+    assert!(surplus.response().await.starts_with("BYE (TRYLATER) "));
+    let unix = || server.shared.connection_permit(Peer::Unix(None)).is_some();
+    assert!(unix() && server.shared.connection_permit(Peer::Tcp([192, 0, 2, 1].into())).is_some());
 }
