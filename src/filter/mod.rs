@@ -11,6 +11,7 @@ mod action;
 mod cache;
 mod edits;
 pub(crate) mod mailto;
+mod request;
 mod run;
 mod settings;
 mod steps;
@@ -21,7 +22,8 @@ pub use action::{
     EditedMessage, FilterAction, FilterResult, Importance, Notification, StoreTarget,
 };
 pub use cache::ScriptCache;
-pub use run::{FilterRequest, run, uses_answers};
+pub use request::FilterRequest;
+pub use run::{run, uses_answers};
 pub use settings::{Settings, SiteScript, SpamHeader};
 
 #[cfg(test)]

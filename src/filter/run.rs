@@ -15,6 +15,7 @@ use super::action::{
     EditedMessage, FilterAction, FilterResult, Importance, Keep, Notification, StoreTarget,
 };
 use super::cache::{CompiledScript, ScriptCache};
+use super::request::FilterRequest;
 use super::settings::{Settings, SiteScript};
 use super::steps::StepTrace;
 use super::view::View;
@@ -27,21 +28,6 @@ use crate::model::{
 };
 use crate::store::{Error, Snapshot};
 use crate::vacation;
-
-/// A message and the account for which it is filtered.
-#[derive(Debug, Clone, Copy)]
-pub struct FilterRequest<'a> {
-    pub settings: &'a Settings,
-    pub snapshot: &'a Snapshot<'a>,
-    pub account: AccountId,
-    pub identity: &'a Identity,
-    /// `Header::raw` is the message, which begins with its header.
-    pub header: &'a Header<'a>,
-    pub envelope: &'a Envelope,
-    pub recipient: &'a Recipient,
-    pub hostname: &'a str,
-    pub now: UtcMillis,
-}
 
 /// A script of the sequence. `compiled` is the reason if it cannot be read.
 struct Stage {
