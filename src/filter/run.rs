@@ -21,10 +21,9 @@ use super::steps::StepTrace;
 use super::view::View;
 use super::world::{AccountWorld, duplicate_hash};
 use super::{edits, mailto};
-use crate::message::header::Header;
 use crate::model::{
-    AccountId, Address, BlobHash, DsnNotify, DsnReturn, Envelope, FilterStep, Identity, Recipient,
-    Role, UtcMillis, keyword, limits,
+    AccountId, Address, BlobHash, DsnNotify, DsnReturn, FilterStep, Role, UtcMillis, keyword,
+    limits,
 };
 use crate::store::{Error, Snapshot};
 use crate::vacation;
