@@ -148,7 +148,7 @@ mod tests {
         assert!(broken.script.as_ref().unwrap_err().contains("line 2"), "{broken:?}");
         let other = Settings { max_redirects: 1, ..Settings::default() };
         let hash = BlobHash(*blake3::hash(b"keep;").as_bytes());
-        assert_eq!(cache.script(&other, hash, || Ok::<_, ()>(None)).unwrap().is_some(), false);
+        assert!(cache.script(&other, hash, || Ok::<_, ()>(None)).unwrap().is_none());
     }
 
     #[test]

@@ -257,7 +257,7 @@ impl<'a> Sequence<'a> {
                 }
                 Action::Redirect(intent) => {
                     let message = version(intent.message);
-                    if let Some(redirect) = redirect(intent, message) {
+                    if let Some(redirect) = redirect(&intent, message) {
                         self.add(redirect);
                     }
                 }
@@ -330,7 +330,7 @@ fn store_target(target: Target) -> StoreTarget {
 }
 
 /// `None` if the address cannot be used in an envelope, or is a list, which no site offers.
-fn redirect(intent: RedirectIntent, message: Option<EditedMessage>) -> Option<FilterAction> {
+fn redirect(intent: &RedirectIntent, message: Option<EditedMessage>) -> Option<FilterAction> {
     let RedirectTarget::Address(address) = &intent.to else { return None };
     let notify = intent.notify.map(|notify| match notify {
         ir::DsnNotify::Never => DsnNotify { never: true, ..DsnNotify::default() },
