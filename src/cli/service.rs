@@ -358,7 +358,8 @@ impl Service {
     /// from its next connection, transaction, request, look-up or round on.
     ///
     /// # Errors
-    /// Why the certificate, a key, the password or a script of the site cannot be read; then nothing is changed.
+    /// Why the certificate, a key, the password or a script of the site cannot be read;
+    /// then nothing is changed.
     pub fn reload(&mut self, new: Config) -> Result<Vec<&'static str>, String> {
         let need_restart = self.config.changes_for_restart(&new);
         let config = self.config.after_reload(new);

@@ -64,9 +64,9 @@ fn find_mailbox(txn: &Txn<'_>, path_or_role: &str) -> Result<Option<MailboxUid>,
     Ok(mailbox.map(|(uid, _)| uid))
 }
 
-/// Creates the missing mailboxes of a path, and returns the last mailbox of the path. If that one is
-/// created, it gets the role, unless another mailbox has it. Returns `None` if one of them cannot be
-/// created.
+/// Creates the missing mailboxes of a path, and returns the last mailbox of the path. If that one
+/// is created, it gets the role, unless another mailbox has it. Returns `None` if one of them
+/// cannot be created.
 pub(super) fn create_path(
     txn: &mut Txn<'_>,
     path: &str,

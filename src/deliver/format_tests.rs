@@ -5,7 +5,8 @@
 //!   key, value.
 //! - A change of that file is a change of the format: either a mistake, or a new row version, and
 //!   then the old version must still be read. `RESTANTE_FIXTURE=write` writes the file anew.
-//! - `v1.rows` (the first version), `v2.rows` (format 2) and `v4.rows` (format 4) are never changed.
+//! - `v1.rows` (the first version), `v2.rows` (format 2) and `v4.rows` (format 4) never
+//!   change.
 
 use std::path::PathBuf;
 use std::sync::Arc;

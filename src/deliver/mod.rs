@@ -159,7 +159,8 @@ impl DeliveryService for Deliverer {
     }
 
     /// False if the sender is `<>`. Else true if a response is on, or a script may answer, and the
-    /// header does not show a list or a machine (RFC 3834 §2), or if a notification of the delivery was asked for.
+    /// header does not show a list or a machine (RFC 3834 §2), or if a notification of
+    /// the delivery was asked for.
     fn may_answer(
         &self,
         session: &DeliveryTransaction,

@@ -24,18 +24,18 @@ pub(super) struct CompiledScript {
 }
 
 #[derive(Debug, Default)]
-pub struct ScriptCache(Mutex<Entries>);
+pub struct ScriptCache(Mutex<CachedScripts>);
 
 #[derive(Debug, Default)]
-struct Entries {
-    scripts: HashMap<Key, Entry>,
+struct CachedScripts {
+    scripts: HashMap<CacheKey, CachedScript>,
     bytes: usize,
     /// Counts the look-ups, so that the scripts that were used last can be told.
     clock: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
+struct CacheKey {
     hash: BlobHash,
     allowed: ExtensionSet,
     redirects: u16,
@@ -43,7 +43,7 @@ struct Key {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct CachedScript {
     compiled: Arc<CompiledScript>,
     used: u64,
 }
@@ -60,7 +60,7 @@ impl ScriptCache {
         hash: BlobHash,
         source: impl FnOnce() -> Result<Option<Arc<[u8]>>, E>,
     ) -> Result<Option<Arc<CompiledScript>>, E> {
-        let key = Key {
+        let key = CacheKey {
             hash,
             allowed: settings.extensions(),
             redirects: settings.max_redirects,
@@ -77,20 +77,20 @@ impl ScriptCache {
     }
 }
 
-impl Entries {
-    fn find(&mut self, key: &Key) -> Option<Arc<CompiledScript>> {
+impl CachedScripts {
+    fn find(&mut self, key: &CacheKey) -> Option<Arc<CompiledScript>> {
         self.clock = self.clock.saturating_add(1);
         let entry = self.scripts.get_mut(key)?;
         entry.used = self.clock;
         Some(Arc::clone(&entry.compiled))
     }
 
-    fn insert(&mut self, key: Key, compiled: Arc<CompiledScript>) {
+    fn insert(&mut self, key: CacheKey, compiled: Arc<CompiledScript>) {
         let size = compiled.source.len();
         if self.scripts.len() >= MAX_SCRIPTS || self.bytes.saturating_add(size) > MAX_SOURCE_BYTES {
             self.drop_older_half();
         }
-        let entry = Entry { compiled, used: self.clock };
+        let entry = CachedScript { compiled, used: self.clock };
         self.bytes = self.bytes.saturating_add(size);
         if let Some(replaced) = self.scripts.insert(key, entry) {
             self.bytes = self.bytes.saturating_sub(replaced.compiled.source.len());
@@ -148,7 +148,7 @@ mod tests {
         assert!(broken.script.as_ref().unwrap_err().contains("line 2"), "{broken:?}");
         let other = Settings { max_redirects: 1, ..Settings::default() };
         let hash = BlobHash(*blake3::hash(b"keep;").as_bytes());
-        assert_eq!(cache.script(&other, hash, || Ok::<_, ()>(None)).unwrap().is_some(), false);
+        assert!(cache.script(&other, hash, || Ok::<_, ()>(None)).unwrap().is_none());
     }
 
     #[test]

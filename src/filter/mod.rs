@@ -12,6 +12,7 @@ mod cache;
 mod edits;
 pub(crate) mod mailto;
 mod report;
+mod request;
 mod run;
 mod settings;
 mod steps;
@@ -22,8 +23,9 @@ pub use action::{
     EditedMessage, FilterAction, FilterResult, Importance, Notification, StoreTarget,
 };
 pub use cache::ScriptCache;
-pub use report::Report;
-pub use run::{FilterRequest, run, uses_answers};
+pub use report::ScriptReport;
+pub use request::FilterRequest;
+pub use run::{run, uses_answers};
 pub use settings::{Settings, SiteScript, SpamHeader};
 
 #[cfg(test)]

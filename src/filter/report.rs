@@ -7,7 +7,7 @@ use super::settings::Settings;
 
 /// What is wrong with a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct ScriptReport {
     /// Whether the script can be stored.
     pub is_valid: bool,
     /// Errors, and then warnings, each a line with its place. Empty if there are none.
@@ -17,10 +17,10 @@ pub struct Report {
 impl Settings {
     /// Checks a script, and writes all that is wrong with it for a person (RFC 5804 §2.6).
     #[must_use]
-    pub fn report(&self, source: &[u8]) -> Report {
+    pub fn report(&self, source: &[u8]) -> ScriptReport {
         let checked = self.check(source);
         let text = managesieve(&checked.diagnostics, &LineIndex::new(source));
-        Report { is_valid: checked.script.is_some(), text }
+        ScriptReport { is_valid: checked.script.is_some(), text }
     }
 
     /// Returns the names of the extensions that scripts may require, separated by spaces.
@@ -45,7 +45,7 @@ mod tests {
     fn report_has_all_errors_with_their_places() {
         let settings = Settings::default();
         let valid = settings.report(b"keep;\r\n");
-        assert_eq!(valid, Report { is_valid: true, text: String::new() });
+        assert_eq!(valid, ScriptReport { is_valid: true, text: String::new() });
         let report = settings.report(b"keeep;\r\nrequire \"nothing\";\r\n");
         assert!(!report.is_valid);
         assert!(report.text.starts_with("line 1, column 1: error: "), "{}", report.text);

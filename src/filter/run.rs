@@ -15,33 +15,18 @@ use super::action::{
     EditedMessage, FilterAction, FilterResult, Importance, Keep, Notification, StoreTarget,
 };
 use super::cache::{CompiledScript, ScriptCache};
+use super::request::FilterRequest;
 use super::settings::{Settings, SiteScript};
 use super::steps::StepTrace;
 use super::view::View;
 use super::world::{AccountWorld, duplicate_hash};
 use super::{edits, mailto};
-use crate::message::header::Header;
 use crate::model::{
-    AccountId, Address, BlobHash, DsnNotify, DsnReturn, Envelope, FilterStep, Identity, Recipient,
-    Role, UtcMillis, keyword, limits,
+    AccountId, Address, BlobHash, DsnNotify, DsnReturn, FilterStep, Role, UtcMillis, keyword,
+    limits,
 };
 use crate::store::{Error, Snapshot};
 use crate::vacation;
-
-/// A message and the account for which it is filtered.
-#[derive(Debug, Clone, Copy)]
-pub struct FilterRequest<'a> {
-    pub settings: &'a Settings,
-    pub snapshot: &'a Snapshot<'a>,
-    pub account: AccountId,
-    pub identity: &'a Identity,
-    /// `Header::raw` is the message, which begins with its header.
-    pub header: &'a Header<'a>,
-    pub envelope: &'a Envelope,
-    pub recipient: &'a Recipient,
-    pub hostname: &'a str,
-    pub now: UtcMillis,
-}
 
 /// A script of the sequence. `compiled` is the reason if it cannot be read.
 struct Stage {
@@ -272,7 +257,7 @@ impl<'a> Sequence<'a> {
                 }
                 Action::Redirect(intent) => {
                     let message = version(intent.message);
-                    if let Some(redirect) = redirect(intent, message) {
+                    if let Some(redirect) = redirect(&intent, message) {
                         self.add(redirect);
                     }
                 }
@@ -345,7 +330,7 @@ fn store_target(target: Target) -> StoreTarget {
 }
 
 /// `None` if the address cannot be used in an envelope, or is a list, which no site offers.
-fn redirect(intent: RedirectIntent, message: Option<EditedMessage>) -> Option<FilterAction> {
+fn redirect(intent: &RedirectIntent, message: Option<EditedMessage>) -> Option<FilterAction> {
     let RedirectTarget::Address(address) = &intent.to else { return None };
     let notify = intent.notify.map(|notify| match notify {
         ir::DsnNotify::Never => DsnNotify { never: true, ..DsnNotify::default() },

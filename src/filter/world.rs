@@ -11,20 +11,20 @@ use restante_sieve::{DupKey, HostError, MailboxRef, MailboxSelector, Scan, Scrip
 
 use super::cache::{CompiledScript, ScriptCache};
 use super::mailto;
-use super::run::FilterRequest;
+use super::request::FilterRequest;
 use crate::model::hex::hex_byte;
 use crate::model::mailbox::Right;
 use crate::model::{Mailbox, MailboxUid, Role, clock};
 use crate::store::Error;
 
 /// The mailboxes of an account, by uid.
-type Mailboxes = BTreeMap<MailboxUid, Mailbox>;
+type AccountMailboxes = BTreeMap<MailboxUid, Mailbox>;
 
 pub(super) struct AccountWorld<'a> {
     request: &'a FilterRequest<'a>,
     cache: &'a ScriptCache,
     scan: Scan,
-    mailboxes: OnceCell<Mailboxes>,
+    mailboxes: OnceCell<AccountMailboxes>,
     /// The scripts of the account that were included, for the lines of their commands.
     pub(super) included: RefCell<BTreeMap<String, Arc<CompiledScript>>>,
 }
@@ -42,7 +42,7 @@ impl<'a> AccountWorld<'a> {
         }
     }
 
-    fn mailboxes(&self) -> Result<&Mailboxes, HostError> {
+    fn mailboxes(&self) -> Result<&AccountMailboxes, HostError> {
         if let Some(known) = self.mailboxes.get() {
             return Ok(known);
         }
@@ -53,7 +53,7 @@ impl<'a> AccountWorld<'a> {
 }
 
 /// Returns the names of a mailbox and of those above it, with `/` between them.
-fn path(all: &Mailboxes, mailbox: &Mailbox) -> String {
+fn path(all: &AccountMailboxes, mailbox: &Mailbox) -> String {
     let mut names = vec![mailbox.name.as_str()];
     let (mut above, mut seen) = (mailbox.parent, BTreeSet::new());
     while let Some(parent) = above.filter(|uid| seen.insert(*uid)).and_then(|uid| all.get(&uid)) {

@@ -10,13 +10,13 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::Backend;
 use super::body_pace::{BodyPace, PacedBody};
-use crate::net::concurrency::ConcurrencyPermit;
 use super::connection::ResponseHold;
 use super::in_flight::Bounds;
 use super::problem::Problem;
 use super::request_context::RequestContext;
 use crate::jmap::{self, CAPABILITIES};
 use crate::model::limits;
+use crate::net::concurrency::ConcurrencyPermit;
 use crate::wire::jmap::{Request, RequestError, Response as MethodResponses, parse};
 
 pub(super) async fn request(

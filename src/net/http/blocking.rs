@@ -24,8 +24,8 @@ where
 mod tests {
     use std::sync::mpsc::channel;
 
-    use crate::net::concurrency::ConcurrencyLimit;
     use super::*;
+    use crate::net::concurrency::ConcurrencyLimit;
 
     #[tokio::test]
     async fn permit_is_held_until_the_work_ends_even_if_the_future_is_dropped() {

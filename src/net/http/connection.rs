@@ -28,13 +28,13 @@ use tokio::io::AsyncWrite as _;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use crate::net::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 use super::origin::ConnectionInfo;
 use super::response_pace::ResponsePace;
 use super::unread_body;
 use super::write_timeout::WriteTimeout;
 use crate::model::limits;
 use crate::net::ceiling::{Ceiling, ConnectionPermit};
+use crate::net::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 use crate::net::listen::{BoundListener, ByteStream, Peer};
 use crate::net::stop::StopSignal;
 

@@ -14,14 +14,15 @@ use axum::http::header::{HeaderName, HeaderValue};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 
+use super::Backend;
 use super::blocking::blocking;
 use super::problem::Problem;
 use super::request_context::RequestContext;
 use super::streamed_body::{BodySender, streamed_body};
 use super::upload::find_account;
-use super::{Backend, concurrency};
 use crate::jmap::{Blob, BlobReader};
 use crate::model::BlobId;
+use crate::net::concurrency::ConcurrencyPermit;
 use crate::store::Store;
 use crate::wire::http::{RangeSelection, attachment, media_type, range, same_tag};
 use crate::wire::jmap::MethodError;
@@ -160,12 +161,7 @@ async fn try_download(
     Ok(response)
 }
 
-fn stream(
-    store: Store,
-    blob: Blob,
-    range: Range<u64>,
-    permit: concurrency::ConcurrencyPermit,
-) -> Body {
+fn stream(store: Store, blob: Blob, range: Range<u64>, permit: ConcurrencyPermit) -> Body {
     let (sender, body) = streamed_body(permit);
     tokio::spawn(send_blob(store, blob.reader(range), sender));
     body

@@ -18,7 +18,6 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
 use super::body_pace::BodyPace;
 use super::change_follower::ChangeFollower;
-use crate::net::concurrency::ConcurrencyPermit;
 use super::events::{ACCESS_CHECK_INTERVAL, MIN_EVENT_INTERVAL};
 use super::in_flight::Reservation;
 use super::origin::ConnectionInfo;
@@ -28,6 +27,7 @@ use super::websocket::{ClientMessage, Handshake, ReceiveError, Socket};
 use super::{Backend, api};
 use crate::jmap::CAPABILITIES;
 use crate::model::limits;
+use crate::net::concurrency::ConcurrencyPermit;
 use crate::wire::jmap::socket::{PROTOCOL, SocketMessage, change, read, refusal, response};
 use crate::wire::jmap::{Request, RequestError, json};
 

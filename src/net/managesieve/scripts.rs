@@ -133,7 +133,7 @@ fn existing(snapshot: &Snapshot<'_>, account: AccountId, name: &str) -> Result<O
     find(&snapshot.scripts(account)?, name).ok_or(Error::NotFound("script"))
 }
 
-fn checked(report: filter::Report) -> Answer {
+fn checked(report: filter::ScriptReport) -> Answer {
     if report.text.is_empty() { Answer::Done } else { Answer::Warnings(report.text) }
 }
 

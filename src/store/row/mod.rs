@@ -1,8 +1,8 @@
 //! Rows: encodes values as bytes, and decodes them.
 //!
 //! - A row begins with the version of its format, except those that are a bare id
-//!   (`email_by_modseq`, `thread_by_modseq`, `object_by_modseq`, `active_script`). Older versions are read; a newer
-//!   one is an error.
+//!   (`email_by_modseq`, `thread_by_modseq`, `object_by_modseq`, `active_script`). Older
+//!   versions are read; a newer one is an error.
 //! - In most rows, numbers are LEB128, signed ones zigzag, and texts and byte strings have their
 //!   length before them.
 //! - Any bytes decode to a row or to an error. Bytes after the last field are an error.

@@ -1,0 +1,21 @@
+//! What is filtered, and for whom.
+
+use super::settings::Settings;
+use crate::message::header::Header;
+use crate::model::{AccountId, Envelope, Identity, Recipient, UtcMillis};
+use crate::store::Snapshot;
+
+/// A message and the account for which it is filtered.
+#[derive(Debug, Clone, Copy)]
+pub struct FilterRequest<'a> {
+    pub settings: &'a Settings,
+    pub snapshot: &'a Snapshot<'a>,
+    pub account: AccountId,
+    pub identity: &'a Identity,
+    /// `Header::raw` is the message, which begins with its header.
+    pub header: &'a Header<'a>,
+    pub envelope: &'a Envelope,
+    pub recipient: &'a Recipient,
+    pub hostname: &'a str,
+    pub now: UtcMillis,
+}
