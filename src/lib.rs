@@ -16,6 +16,7 @@
 //! layer 6  config          the configuration file: reads it, checks it, makes settings of it
 //! layer 5  net             sockets and tasks
 //!            http            JMAP, uploads, downloads, events, the control socket, metrics
+//!            managesieve     the ManageSieve server
 //!            push            notifications to URLs that clients registered
 //! layer 4  deliver         delivers one message to each of its recipients
 //!          queue           sends due actions to the relay

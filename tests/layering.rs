@@ -124,8 +124,9 @@ const CIRCLES: &[(&str, &[ListedCircle])] = &[
                 "loading ends with the check, which reports its problems as the loader does",
             ),
             (
-                &["convert", "http"],
-                "`[http]` is converted beside its section, with the helpers of the other sections",
+                &["convert", "http", "managesieve"],
+                "`[http]` and `[managesieve]` are converted beside their sections, with the \
+                 helpers of the other sections",
             ),
         ],
     ),

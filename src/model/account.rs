@@ -48,7 +48,8 @@ pub struct AccessToken {
     pub expires: Option<UtcMillis>,
 }
 
-/// The keys by which the passwords of an account are proven with SCRAM-SHA-256 (RFC 5802, RFC 7677).
+/// The keys by which the passwords of an account are proven with SCRAM-SHA-256 (RFC 5802,
+/// RFC 7677).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScramPasswords {
     /// The rounds of PBKDF2, the same for all keys.
@@ -94,8 +95,8 @@ impl AccountRow {
     }
 
     /// Sets the password with this name; removes it if `phc` is `None`. `scram` has its keys with
-    /// their rounds. Without them, or if other passwords have keys with other rounds, SCRAM does not
-    /// accept the password.
+    /// their rounds. Without them, or if other passwords have keys with other rounds, SCRAM does
+    /// not accept the password.
     pub fn set_password(
         &mut self,
         name: &str,

@@ -19,7 +19,8 @@ const ITERATIONS: NonZeroU32 = NonZeroU32::new(100_000).unwrap();
 const SALT_CONTEXT: &str = "restante 2026 salt for SCRAM";
 
 impl Directory {
-    /// Derives the keys of a new password of an account, for `AccountRow::set_password`. Takes long.
+    /// Derives the keys of a new password of an account, for `AccountRow::set_password`. This takes
+    /// long.
     #[must_use]
     pub fn scram_keys(&self, account: AccountId, password: &str) -> (u32, ScramKeys) {
         let salt = self.scram_salt(&account.to_string());
@@ -64,8 +65,8 @@ impl Logins {
         })
     }
 
-    /// Logs in with a password that the client has proven by these keys of it. `None` if the account
-    /// does not have the password any more.
+    /// Logs in with a password that the client has proven by these keys of it. `None` if the
+    /// account does not have the password any more.
     ///
     /// # Errors
     /// If the directory cannot be read.

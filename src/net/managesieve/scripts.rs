@@ -9,9 +9,8 @@ use crate::model::{AccountId, ObjectId, SieveScript};
 use crate::store::{Error, ScriptFault, Snapshot, Store, Txn};
 use crate::wire::managesieve::{Answer, Code, Request};
 
-/// Why a change is refused, beside the errors of the store.
-enum Change {
-    Done,
+enum PutResult {
+    Stored,
     TooManyScripts,
 }
 
@@ -47,8 +46,8 @@ fn try_answer(
             }
             let stored = commit(store, account, |txn| put(txn, settings, &name, &script))?;
             Ok(match stored {
-                Change::TooManyScripts => too_many(settings),
-                Change::Done => checked(report),
+                PutResult::TooManyScripts => too_many(settings),
+                PutResult::Stored => checked(report),
             })
         }
         Request::Check(script) => {
@@ -89,18 +88,18 @@ fn put(
     settings: &filter::Settings,
     name: &str,
     source: &[u8],
-) -> Result<Change, Error> {
+) -> Result<PutResult, Error> {
     let scripts = txn.snapshot().scripts(txn.account())?;
     match find(&scripts, name) {
         Some(id) => {
             txn.replace_script(id, source)?;
         }
-        None if scripts.len() >= settings.max_scripts => return Ok(Change::TooManyScripts),
+        None if scripts.len() >= settings.max_scripts => return Ok(PutResult::TooManyScripts),
         None => {
             txn.create_script(name, source)?;
         }
     }
-    Ok(Change::Done)
+    Ok(PutResult::Stored)
 }
 
 /// Makes a change, and waits until it is durable.

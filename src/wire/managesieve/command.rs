@@ -10,7 +10,7 @@ use crate::model::is_script_name;
 pub(super) enum Command {
     Authenticate {
         mechanism: String,
-        /// In base64.
+        /// As it came, in base64.
         initial: Option<Vec<u8>>,
     },
     StartTls,
@@ -32,11 +32,11 @@ pub(super) enum CommandError {
 
 /// # Errors
 /// `CommandError`.
-pub(super) fn parse(tokens: Vec<Token>) -> Result<Command, CommandError> {
+pub(super) fn parse(tokens: Vec<CommandToken>) -> Result<Command, CommandError> {
     let mut tokens = tokens.into_iter();
-    let Some(Token::Atom(verb)) = tokens.next() else { return Err(CommandError::Unknown) };
+    let Some(CommandToken::Atom(verb)) = tokens.next() else { return Err(CommandError::Unknown) };
     let arguments = (tokens.next(), tokens.next(), tokens.next());
-    let bare = |command, arguments: Arguments| match arguments {
+    let bare = |command, arguments: CommandArguments| match arguments {
         (None, ..) => Ok(command),
         _ => Err(CommandError::Arguments("no arguments are expected")),
     };
@@ -48,29 +48,29 @@ pub(super) fn parse(tokens: Vec<Token>) -> Result<Command, CommandError> {
         "CAPABILITY" => bare(Command::Capability, arguments),
         "NOOP" => match arguments {
             (None, ..) => Ok(Command::Noop(None)),
-            (Some(Token::Text(tag)), None, _) => Ok(Command::Noop(Some(tag))),
+            (Some(CommandToken::Text(tag)), None, _) => Ok(Command::Noop(Some(tag))),
             _ => Err(CommandError::Arguments("no argument or one string is expected")),
         },
         "UNAUTHENTICATE" => bare(Command::Unauthenticate, arguments),
         "LISTSCRIPTS" => bare(Command::Scripts(Request::List), arguments),
         "HAVESPACE" => match arguments {
-            (Some(Token::Text(name)), Some(Token::Number(size)), None) => {
+            (Some(CommandToken::Text(name)), Some(CommandToken::Number(size)), None) => {
                 scripts(Request::HaveSpace { name: script_name(name)?, size: u64::from(size) })
             }
             _ => Err(CommandError::Arguments("a name and a number are expected")),
         },
         "PUTSCRIPT" => match arguments {
-            (Some(Token::Text(name)), Some(Token::Text(script)), None) => {
+            (Some(CommandToken::Text(name)), Some(CommandToken::Text(script)), None) => {
                 scripts(Request::Put { name: script_name(name)?, script })
             }
             _ => Err(CommandError::Arguments("a name and a script are expected")),
         },
         "CHECKSCRIPT" => match arguments {
-            (Some(Token::Text(script)), None, _) => scripts(Request::Check(script)),
+            (Some(CommandToken::Text(script)), None, _) => scripts(Request::Check(script)),
             _ => Err(CommandError::Arguments("a script is expected")),
         },
         "SETACTIVE" => match arguments {
-            (Some(Token::Text(name)), None, _) if name.is_empty() => {
+            (Some(CommandToken::Text(name)), None, _) if name.is_empty() => {
                 scripts(Request::SetActive(None))
             }
             arguments => scripts(Request::SetActive(Some(one_name(arguments)?))),
@@ -78,7 +78,7 @@ pub(super) fn parse(tokens: Vec<Token>) -> Result<Command, CommandError> {
         "GETSCRIPT" => scripts(Request::Get(one_name(arguments)?)),
         "DELETESCRIPT" => scripts(Request::Delete(one_name(arguments)?)),
         "RENAMESCRIPT" => match arguments {
-            (Some(Token::Text(from)), Some(Token::Text(to)), None) => {
+            (Some(CommandToken::Text(from)), Some(CommandToken::Text(to)), None) => {
                 scripts(Request::Rename { from: script_name(from)?, to: script_name(to)? })
             }
             _ => Err(CommandError::Arguments("two names are expected")),
@@ -87,12 +87,12 @@ pub(super) fn parse(tokens: Vec<Token>) -> Result<Command, CommandError> {
     }
 }
 
-type Arguments = (Option<Token>, Option<Token>, Option<Token>);
+type CommandArguments = (Option<CommandToken>, Option<CommandToken>, Option<CommandToken>);
 
-fn authenticate(arguments: Arguments) -> Result<Command, CommandError> {
+fn authenticate(arguments: CommandArguments) -> Result<Command, CommandError> {
     let (mechanism, initial) = match arguments {
-        (Some(Token::Text(mechanism)), None, _) => (mechanism, None),
-        (Some(Token::Text(mechanism)), Some(Token::Text(initial)), None) => {
+        (Some(CommandToken::Text(mechanism)), None, _) => (mechanism, None),
+        (Some(CommandToken::Text(mechanism)), Some(CommandToken::Text(initial)), None) => {
             (mechanism, Some(initial))
         }
         _ => return Err(CommandError::Arguments("a mechanism and a response are expected")),
@@ -101,9 +101,9 @@ fn authenticate(arguments: Arguments) -> Result<Command, CommandError> {
     Ok(Command::Authenticate { mechanism, initial })
 }
 
-fn one_name(arguments: Arguments) -> Result<String, CommandError> {
+fn one_name(arguments: CommandArguments) -> Result<String, CommandError> {
     match arguments {
-        (Some(Token::Text(name)), None, _) => script_name(name),
+        (Some(CommandToken::Text(name)), None, _) => script_name(name),
         _ => Err(CommandError::Arguments("a name is expected")),
     }
 }

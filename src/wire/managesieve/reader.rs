@@ -12,11 +12,11 @@ pub(super) const MAX_QUOTED_BYTES: usize = 1024;
 const MAX_TOKENS: usize = 3;
 /// Largest literal that is read to its end and refused. After a larger one the connection closes.
 const MAX_DISCARDED_BYTES: usize = 64 << 20;
-/// Longest `{size+}`.
+/// The longest `{size+}` that is read.
 const MAX_MARKER_BYTES: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Token {
+pub(super) enum CommandToken {
     Atom(String),
     Number(u32),
     /// A quoted string, which is UTF-8, or a literal, which may be any bytes.
@@ -37,9 +37,9 @@ pub(super) enum ReadError {
 pub(super) enum Event {
     /// All input is consumed, and more is needed.
     NeedInput,
-    Command(Vec<Token>),
+    Command(Vec<CommandToken>),
     /// The command was discarded. Its tokens before the error.
-    Refused(ReadError, Vec<Token>),
+    Refused(ReadError, Vec<CommandToken>),
     /// Where the next command begins is not known.
     Lost,
 }
@@ -49,7 +49,7 @@ pub(super) struct Reader {
     mode: Mode,
     /// The line so far, or its part after the last literal.
     line: Vec<u8>,
-    tokens: Vec<Token>,
+    tokens: Vec<CommandToken>,
 }
 
 #[derive(Debug, Default)]
@@ -74,12 +74,12 @@ enum LineEnd {
 }
 
 impl Reader {
-    /// Consumes input up to the end of a command, or all of it. `max_literal` is the largest literal
-    /// that may follow the tokens which are given to it.
+    /// Consumes input up to the end of a command, or all of it. `max_literal` is the largest
+    /// literal that may follow the tokens which are given to it.
     pub(super) fn read(
         &mut self,
         input: &[u8],
-        max_literal: impl Fn(&[Token]) -> usize,
+        max_literal: impl Fn(&[CommandToken]) -> usize,
     ) -> (usize, Event) {
         let mut rest = input;
         loop {
@@ -90,7 +90,7 @@ impl Reader {
                     bytes.extend_from_slice(taken);
                     let left = left.saturating_sub(taken.len());
                     if left == 0 {
-                        self.tokens.push(Token::Text(bytes));
+                        self.tokens.push(CommandToken::Text(bytes));
                     } else {
                         self.mode = Mode::Literal { left, bytes };
                     }
@@ -117,7 +117,11 @@ impl Reader {
         }
     }
 
-    fn line(&mut self, rest: &mut &[u8], max_literal: impl Fn(&[Token]) -> usize) -> Option<Event> {
+    fn line(
+        &mut self,
+        rest: &mut &[u8],
+        max_literal: impl Fn(&[CommandToken]) -> usize,
+    ) -> Option<Event> {
         let is_complete = self.take_line(rest);
         // A carriage return may be part of the end of the line.
         let line = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
@@ -139,7 +143,7 @@ impl Reader {
                 // An empty literal needs no input.
                 if size == 0 {
                     self.mode = Mode::Line;
-                    self.tokens.push(Token::Text(Vec::new()));
+                    self.tokens.push(CommandToken::Text(Vec::new()));
                 }
                 None
             }
@@ -216,8 +220,9 @@ fn literal_size(marker: &[u8]) -> Option<usize> {
     )
 }
 
-/// Adds the tokens of a line, or of its part after a literal, which begins with a space or is empty.
-fn tokenize(line: &[u8], tokens: &mut Vec<Token>) -> Result<LineEnd, ReadError> {
+/// Adds the tokens of a line, or of its part after a literal, which begins with a space or is
+/// empty.
+fn tokenize(line: &[u8], tokens: &mut Vec<CommandToken>) -> Result<LineEnd, ReadError> {
     let mut rest = line;
     let mut needs_space = !tokens.is_empty();
     loop {
@@ -252,7 +257,7 @@ fn tokenize(line: &[u8], tokens: &mut Vec<Token>) -> Result<LineEnd, ReadError> 
 }
 
 /// Reads up to the closing quote.
-fn read_quoted(mut rest: &[u8]) -> Result<(Token, &[u8]), ReadError> {
+fn read_quoted(mut rest: &[u8]) -> Result<(CommandToken, &[u8]), ReadError> {
     let (all, mut text) = (rest.len(), Vec::new());
     loop {
         let (byte, left) = rest.split_first().ok_or(ReadError::Syntax)?;
@@ -275,20 +280,20 @@ fn read_quoted(mut rest: &[u8]) -> Result<(Token, &[u8]), ReadError> {
         }
     }
     std::str::from_utf8(&text).map_err(|_| ReadError::Syntax)?;
-    Ok((Token::Text(text), rest))
+    Ok((CommandToken::Text(text), rest))
 }
 
 /// Reads a number or an atom, up to a space.
-fn atom(token: &[u8]) -> Result<(Token, &[u8]), ReadError> {
+fn atom(token: &[u8]) -> Result<(CommandToken, &[u8]), ReadError> {
     let end = token.iter().position(|byte| *byte == b' ').unwrap_or(token.len());
     let (word, rest) = token.split_at_checked(end).unwrap_or((token, &[]));
     let is_atom = word.iter().all(|byte| byte.is_ascii_graphic() && !b"()\"{\\".contains(byte));
     let word = std::str::from_utf8(word).ok().filter(|_| is_atom).ok_or(ReadError::Syntax)?;
     let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
     let token = if is_number {
-        Token::Number(word.parse().map_err(|_| ReadError::Syntax)?)
+        CommandToken::Number(word.parse().map_err(|_| ReadError::Syntax)?)
     } else {
-        Token::Atom(word.to_owned())
+        CommandToken::Atom(word.to_owned())
     };
     Ok((token, rest))
 }

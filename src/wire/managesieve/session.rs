@@ -8,18 +8,19 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
 use super::command::{Command, CommandError, parse};
-use super::reader::{Event, ReadError, Reader, Token};
+use super::reader::{CommandToken, Event, ReadError, Reader};
 use super::response::{Code, capability, literal, ok_with, status, string};
 use super::step::{Answer, Rejection, Request, Settings, Step};
-use crate::wire::sasl::{self, AccountKeys, Exchange, Failure, MAX_RESPONSE_BYTES, Mechanism};
+use crate::wire::sasl::{self, AccountKeys, Exchange, MAX_RESPONSE_BYTES, Mechanism, SaslFailure};
 
 /// Largest literal of a name or a tag. The longest name that is allowed has 512 bytes.
 const MAX_NAME_BYTES: usize = 1024;
 /// Longest response of a login, in base64.
 const MAX_ENCODED_BYTES: usize = MAX_RESPONSE_BYTES.div_ceil(3) * 4;
 const IMPLEMENTATION: &str = concat!("Restante ", env!("CARGO_PKG_VERSION"));
-const LOGIN_FAILED: &str = "the login failed: the name or the password is wrong, or the password \
-                            was set before this server knew SCRAM and works with PLAIN only";
+/// The text does not depend on the name, so it does not tell whether anybody has it.
+const SCRAM_FAILED: &str = "the login failed; a password from before this server knew SCRAM must be \
+                            set again, or used with PLAIN";
 
 /// The driver gives the session bytes and carries out its steps.
 #[derive(Debug)]
@@ -30,14 +31,14 @@ pub struct Session {
     nonces: u64,
     reader: Reader,
     out: Vec<u8>,
-    login: Login,
+    login: LoginState,
     is_closed: bool,
     errors: u32,
     failed_logins: u32,
 }
 
 #[derive(Debug)]
-enum Login {
+enum LoginState {
     No,
     /// The client answers a challenge, or the driver a question.
     Begun(Box<Exchange>),
@@ -55,7 +56,7 @@ impl Session {
             nonces: 0,
             reader: Reader::default(),
             out: Vec::new(),
-            login: Login::No,
+            login: LoginState::No,
             is_closed: false,
             errors: 0,
             failed_logins: 0,
@@ -78,7 +79,7 @@ impl Session {
 
     #[must_use]
     pub fn is_logged_in(&self) -> bool {
-        matches!(self.login, Login::Done(_))
+        matches!(self.login, LoginState::Done(_))
     }
 
     /// Ends the session with BYE.
@@ -93,7 +94,8 @@ impl Session {
         let mut consumed = 0_usize;
         while !self.is_closed {
             let rest = input.get(consumed..).unwrap_or_default();
-            let max_literal = |tokens: &[Token]| max_literal(&self.login, &self.settings, tokens);
+            let max_literal =
+                |tokens: &[CommandToken]| max_literal(&self.login, &self.settings, tokens);
             let (count, event) = self.reader.read(rest, max_literal);
             consumed = consumed.saturating_add(count);
             let step = match event {
@@ -112,7 +114,7 @@ impl Session {
         (consumed, Step::Close)
     }
 
-    /// Answers `Question::Keys`.
+    /// Answers `Question::Keys` of a login.
     pub fn found_keys(&mut self, keys: AccountKeys) {
         drop(self.continue_login(|exchange| exchange.challenge_with(keys), ""));
     }
@@ -127,13 +129,13 @@ impl Session {
         match rejection {
             Rejection::Credentials => drop(self.continue_login(Exchange::reject, "")),
             Rejection::NotChecked(text) => {
-                self.login = Login::No;
+                self.login = LoginState::No;
                 status(&mut self.out, "NO", Some(Code::TryLater), &text);
             }
         }
     }
 
-    /// Answers `Step::Do`.
+    /// Answers the request of `Step::Do`.
     pub fn done(&mut self, answer: Answer) {
         match answer {
             Answer::Done => self.ok(""),
@@ -169,8 +171,8 @@ impl Session {
         None
     }
 
-    fn command(&mut self, tokens: Vec<Token>) -> Option<Step> {
-        if matches!(self.login, Login::Begun(_)) {
+    fn command(&mut self, tokens: Vec<CommandToken>) -> Option<Step> {
+        if matches!(self.login, LoginState::Begun(_)) {
             return self.login_response(&tokens);
         }
         // A blank line is no command.
@@ -200,7 +202,7 @@ impl Session {
                 None
             }
             Ok(Command::Unauthenticate) if self.is_logged_in() => {
-                self.login = Login::No;
+                self.login = LoginState::No;
                 self.ok("");
                 None
             }
@@ -232,10 +234,10 @@ impl Session {
     }
 
     /// Refuses a command that was not read to its end.
-    fn unread(&mut self, error: ReadError, tokens: &[Token]) -> Option<Step> {
-        if matches!(self.login, Login::Begun(_)) {
-            self.login = Login::No;
-            self.login_failed(Failure::Malformed);
+    fn unread(&mut self, error: ReadError, tokens: &[CommandToken]) -> Option<Step> {
+        if matches!(self.login, LoginState::Begun(_)) {
+            self.login = LoginState::No;
+            self.login_failed(SaslFailure::Malformed, false);
             return None;
         }
         match error {
@@ -278,7 +280,7 @@ impl Session {
             Err(_) => return self.refuse(None, "the response is not base64"),
         };
         let exchange = Exchange::new(mechanism, self.nonce(), self.settings.binding.clone());
-        self.login = Login::Begun(Box::new(exchange));
+        self.login = LoginState::Begun(Box::new(exchange));
         self.continue_login(|exchange| exchange.begin(initial.as_deref()), "")
     }
 
@@ -290,20 +292,20 @@ impl Session {
     }
 
     /// Continues a login with a line that is one string.
-    fn login_response(&mut self, tokens: &[Token]) -> Option<Step> {
+    fn login_response(&mut self, tokens: &[CommandToken]) -> Option<Step> {
         let response = match tokens {
-            [Token::Text(text)] if text == b"*" => {
-                self.login = Login::No;
+            [CommandToken::Text(text)] if text == b"*" => {
+                self.login = LoginState::No;
                 return self.refuse(None, "the login was cancelled");
             }
-            [Token::Text(text)] => STANDARD.decode(text).ok(),
+            [CommandToken::Text(text)] => STANDARD.decode(text).ok(),
             _ => None,
         };
         if let Some(response) = response {
             return self.continue_login(|exchange| exchange.respond(&response), "");
         }
-        self.login = Login::No;
-        self.login_failed(Failure::Malformed);
+        self.login = LoginState::No;
+        self.login_failed(SaslFailure::Malformed, false);
         None
     }
 
@@ -312,7 +314,7 @@ impl Session {
         next: impl FnOnce(&mut Exchange) -> sasl::Step,
         owner: &str,
     ) -> Option<Step> {
-        let Login::Begun(exchange) = &mut self.login else { return None };
+        let LoginState::Begun(exchange) = &mut self.login else { return None };
         match next(exchange) {
             sasl::Step::Challenge(challenge) => {
                 string(&mut self.out, STANDARD.encode(challenge).as_bytes());
@@ -321,7 +323,7 @@ impl Session {
             }
             sasl::Step::Ask(question) => Some(Step::Ask(question)),
             sasl::Step::Success(message) => {
-                self.login = Login::Done(owner.to_owned());
+                self.login = LoginState::Done(owner.to_owned());
                 match message {
                     Some(message) => {
                         let message = STANDARD.encode(message);
@@ -332,22 +334,24 @@ impl Session {
                 None
             }
             sasl::Step::Failure(failure) => {
-                self.login = Login::No;
-                self.login_failed(failure);
+                let is_scram = exchange.is_scram();
+                self.login = LoginState::No;
+                self.login_failed(failure, is_scram);
                 None
             }
         }
     }
 
-    fn login_failed(&mut self, failure: Failure) {
+    fn login_failed(&mut self, failure: SaslFailure, is_scram: bool) {
         self.failed_logins = self.failed_logins.saturating_add(1);
         if self.failed_logins >= self.settings.max_failed_logins {
             return self.shut(None, "too many logins that failed");
         }
         let text = match failure {
-            Failure::Malformed => "the response is malformed",
-            Failure::ChannelBinding => "the login is not bound to this connection as offered",
-            Failure::Credentials => LOGIN_FAILED,
+            SaslFailure::Malformed => "the response is malformed",
+            SaslFailure::ChannelBinding => "the login is not bound to this connection as offered",
+            SaslFailure::Credentials if is_scram => SCRAM_FAILED,
+            SaslFailure::Credentials => "the login failed",
         };
         status(&mut self.out, "NO", None, text);
     }
@@ -373,7 +377,7 @@ impl Session {
         capability(out, "LANGUAGE", Some("en"));
         capability(out, "UNAUTHENTICATE", None);
         match &self.login {
-            Login::Done(owner) => capability(out, "OWNER", Some(owner)),
+            LoginState::Done(owner) => capability(out, "OWNER", Some(owner)),
             _ if self.settings.starttls => capability(out, "STARTTLS", None),
             _ => {}
         }
@@ -384,22 +388,24 @@ impl Session {
 const LOG_IN_FIRST: &str = "log in first";
 
 /// Whether the next argument after these tokens is the script of a command.
-fn takes_script(tokens: &[Token]) -> bool {
+fn takes_script(tokens: &[CommandToken]) -> bool {
     match tokens {
-        [Token::Atom(verb)] => verb.eq_ignore_ascii_case("CHECKSCRIPT"),
-        [Token::Atom(verb), _] => verb.eq_ignore_ascii_case("PUTSCRIPT"),
+        [CommandToken::Atom(verb)] => verb.eq_ignore_ascii_case("CHECKSCRIPT"),
+        [CommandToken::Atom(verb), _] => verb.eq_ignore_ascii_case("PUTSCRIPT"),
         _ => false,
     }
 }
 
 /// The largest literal that may follow these tokens.
-fn max_literal(login: &Login, settings: &Settings, tokens: &[Token]) -> usize {
+fn max_literal(login: &LoginState, settings: &Settings, tokens: &[CommandToken]) -> usize {
     match (login, tokens) {
-        (Login::Begun(_), _) => MAX_ENCODED_BYTES,
-        (Login::No, [Token::Atom(verb), ..]) if verb.eq_ignore_ascii_case("AUTHENTICATE") => {
+        (LoginState::Begun(_), _) => MAX_ENCODED_BYTES,
+        (LoginState::No, [CommandToken::Atom(verb), ..])
+            if verb.eq_ignore_ascii_case("AUTHENTICATE") =>
+        {
             MAX_ENCODED_BYTES
         }
-        (Login::Done(_), tokens) if takes_script(tokens) => settings.max_script,
+        (LoginState::Done(_), tokens) if takes_script(tokens) => settings.max_script,
         _ => MAX_NAME_BYTES,
     }
 }

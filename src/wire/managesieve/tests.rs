@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 
 use super::*;
-use crate::wire::sasl::Question;
+use crate::wire::sasl::{AccountKeys, Question};
 
 const SEED: [u8; 32] = [7; 32];
 
@@ -366,7 +366,7 @@ fn login_in_several_lines() {
         S: ""
         C: {16+}
         C: AGFubgB3cm9uZw==
-        S: NO "the login failed: the name or the password is wrong, or the password was set before this server knew SCRAM and works with PLAIN only"
+        S: NO "the login failed"
         C: authenticate "login"
         S: "VXNlcm5hbWU6"
         C: "*"
@@ -389,6 +389,27 @@ fn login_in_several_lines() {
         "#,
     );
     assert!(session.is_logged_in());
+}
+
+/// The client guesses at a name that nobody has.
+#[test]
+fn refused_scram_login_tells_when_a_password_must_be_set_again() {
+    let mut session = Session::new(settings(), SEED);
+    session.output().clear();
+    let client = crate::wire::sasl::client::Client::new("ann", "guess");
+    let first = STANDARD.encode(client.first());
+    let line = format!("AUTHENTICATE \"SCRAM-SHA-256\" \"{first}\"\r\n");
+    let (_, step) = session.step(line.as_bytes());
+    assert_eq!(step, Step::Ask(Question::Keys { name: "ann".into() }));
+    let (salt, iterations) = (b"salt".to_vec(), 4096);
+    session.found_keys(AccountKeys { salt, iterations, keys: Vec::new() });
+    let challenge = String::from_utf8(std::mem::take(session.output())).unwrap();
+    let challenge = STANDARD.decode(challenge.trim().trim_matches('"')).unwrap();
+    let last = STANDARD.encode(client.last(&challenge));
+    let (_, step) = session.step(format!("\"{last}\"\r\n").as_bytes());
+    assert_eq!(step, Step::NeedInput);
+    let text = String::from_utf8(std::mem::take(session.output())).unwrap();
+    assert!(text.starts_with("NO \"the login failed; ") && text.contains("set again"), "{text}");
 }
 
 #[test]
@@ -505,15 +526,19 @@ proptest! {
         cut in 0usize..300,
     ) {
         let (mut session, mut driver) = logged_in(settings());
-        let put = [format!("PUTSCRIPT \"a\" {{{}+}}\r\n", script.len()).as_bytes(), &script, b"\r\n"].concat();
+        let length = script.len();
+        let command = format!("PUTSCRIPT \"a\" {{{length}+}}\r\n");
+        let put = [command.as_bytes(), &script, b"\r\n"].concat();
         let (head, tail) = put.split_at(cut.min(put.len()));
         let expected = if script.starts_with(b"bad") { "NO" } else { "OK" };
         let sent = driver.run(&mut session, &[head, tail]);
         prop_assert!(sent.starts_with(expected));
-        prop_assert_eq!(driver.requests.pop(), Some(Request::Put { name: "a".into(), script: script.clone() }));
+        let request = Request::Put { name: "a".into(), script: script.clone() };
+        prop_assert_eq!(driver.requests.pop(), Some(request));
         session.done(Answer::Script(script.clone()));
         let got = std::mem::take(session.output());
-        let expected = [format!("{{{}}}\r\n", script.len()).as_bytes(), &script, b"\r\nOK\r\n"].concat();
+        let size = format!("{{{length}}}\r\n");
+        let expected = [size.as_bytes(), &script, b"\r\nOK\r\n"].concat();
         prop_assert_eq!(got, expected);
     }
 }

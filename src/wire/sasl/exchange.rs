@@ -11,10 +11,10 @@ pub struct Exchange {
     /// Random, for SCRAM: printable ASCII without a comma.
     nonce: String,
     binding: Option<ChannelBinding>,
-    state: State,
+    state: ExchangeState,
 }
 
-enum State {
+enum ExchangeState {
     /// The first response of the client is expected.
     Initial,
     LoginPassword {
@@ -37,7 +37,7 @@ pub enum Step {
     Ask(Question),
     /// The login succeeded. Some mechanisms have a last message to the client.
     Success(Option<Vec<u8>>),
-    Failure(Failure),
+    Failure(SaslFailure),
 }
 
 /// What an exchange must know. `authorization` is the name of the account that the client wants to
@@ -68,7 +68,7 @@ impl std::fmt::Debug for Question {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
+pub enum SaslFailure {
     /// The response is not one of the mechanism, or is longer than [`MAX_RESPONSE_BYTES`].
     Malformed,
     /// The client does not use channel binding as this server offers it.
@@ -88,14 +88,19 @@ impl Exchange {
     /// connection, if SCRAM-SHA-256-PLUS is offered.
     #[must_use]
     pub fn new(mechanism: Mechanism, nonce: String, binding: Option<ChannelBinding>) -> Self {
-        Self { mechanism, nonce, binding, state: State::Initial }
+        Self { mechanism, nonce, binding, state: ExchangeState::Initial }
+    }
+
+    #[must_use]
+    pub fn is_scram(&self) -> bool {
+        matches!(self.mechanism, Mechanism::ScramSha256 | Mechanism::ScramSha256Plus)
     }
 
     /// Begins with the response that the client sent with its choice, if it sent one.
     pub fn begin(&mut self, initial: Option<&[u8]>) -> Step {
         match (initial, self.mechanism) {
             // LOGIN begins with a challenge (RFC 4422 §5.1).
-            (Some(_), Mechanism::Login) => self.fail(Failure::Malformed),
+            (Some(_), Mechanism::Login) => self.fail(SaslFailure::Malformed),
             (Some(response), _) => self.respond(response),
             (None, Mechanism::Login) => Step::Challenge(b"Username:".to_vec()),
             (None, _) => Step::Challenge(Vec::new()),
@@ -104,69 +109,71 @@ impl Exchange {
 
     /// Continues with the client's response to a challenge.
     pub fn respond(&mut self, response: &[u8]) -> Step {
-        let state = std::mem::replace(&mut self.state, State::Over);
-        if let State::TokenRefused = state {
-            return Step::Failure(Failure::Credentials);
+        let state = std::mem::replace(&mut self.state, ExchangeState::Over);
+        if let ExchangeState::TokenRefused = state {
+            return Step::Failure(SaslFailure::Credentials);
         }
-        let Some(text) = text(response) else { return self.fail(Failure::Malformed) };
+        let Some(text) = text(response) else { return self.fail(SaslFailure::Malformed) };
         match (state, self.mechanism) {
-            (State::Initial, Mechanism::Plain) => self.plain(text),
-            (State::Initial, Mechanism::Login) if is_credential(text) => {
-                self.state = State::LoginPassword { name: text.to_owned() };
+            (ExchangeState::Initial, Mechanism::Plain) => self.plain(text),
+            (ExchangeState::Initial, Mechanism::Login) if is_credential(text) => {
+                self.state = ExchangeState::LoginPassword { name: text.to_owned() };
                 Step::Challenge(b"Password:".to_vec())
             }
-            (State::LoginPassword { name }, _) if is_credential(text) => {
+            (ExchangeState::LoginPassword { name }, _) if is_credential(text) => {
                 let password = text.to_owned();
                 self.ask(None, Question::Password { authorization: None, name, password })
             }
-            (State::Initial, Mechanism::OAuthBearer) => self.bearer(text),
-            (State::Initial, Mechanism::ScramSha256 | Mechanism::ScramSha256Plus) => {
+            (ExchangeState::Initial, Mechanism::OAuthBearer) => self.bearer(text),
+            (ExchangeState::Initial, Mechanism::ScramSha256 | Mechanism::ScramSha256Plus) => {
                 self.client_first(text)
             }
-            (State::ScramProof(challenged), _) => match challenged.prove(text) {
+            (ExchangeState::ScramProof(challenged), _) => match challenged.prove(text) {
                 Some(Proven { name, authorization, keys, server_final }) => {
                     self.ask(Some(server_final), Question::Proof { authorization, name, keys })
                 }
-                None => self.fail(Failure::Credentials),
+                None => self.fail(SaslFailure::Credentials),
             },
-            _ => self.fail(Failure::Malformed),
+            _ => self.fail(SaslFailure::Malformed),
         }
     }
 
-    /// Answers `Question::Keys`.
+    /// Answers `Question::Keys` with the keys.
     pub fn challenge_with(&mut self, keys: AccountKeys) -> Step {
-        let state = std::mem::replace(&mut self.state, State::Over);
-        let State::ScramKeys(first) = state else { return self.fail(Failure::Malformed) };
+        let state = std::mem::replace(&mut self.state, ExchangeState::Over);
+        let ExchangeState::ScramKeys(first) = state else {
+            return self.fail(SaslFailure::Malformed);
+        };
         let challenged = Challenged::new(first, &self.nonce, keys, self.binding.clone());
         let message = challenged.message();
-        self.state = State::ScramProof(Box::new(challenged));
+        self.state = ExchangeState::ScramProof(Box::new(challenged));
         Step::Challenge(message)
     }
 
     /// Answers a question about credentials: they are right.
     pub fn accept(&mut self) -> Step {
-        match std::mem::replace(&mut self.state, State::Over) {
-            State::Checking(message) => Step::Success(message),
-            _ => Step::Failure(Failure::Malformed),
+        match std::mem::replace(&mut self.state, ExchangeState::Over) {
+            ExchangeState::Checking(message) => Step::Success(message),
+            _ => Step::Failure(SaslFailure::Malformed),
         }
     }
 
     /// Answers a question about credentials: they are wrong, or were not checked.
     pub fn reject(&mut self) -> Step {
         if self.mechanism == Mechanism::OAuthBearer {
-            self.state = State::TokenRefused;
+            self.state = ExchangeState::TokenRefused;
             return Step::Challenge(oauth::INVALID_TOKEN.to_vec());
         }
-        self.fail(Failure::Credentials)
+        self.fail(SaslFailure::Credentials)
     }
 
-    fn fail(&mut self, failure: Failure) -> Step {
-        self.state = State::Over;
+    fn fail(&mut self, failure: SaslFailure) -> Step {
+        self.state = ExchangeState::Over;
         Step::Failure(failure)
     }
 
     fn ask(&mut self, last_message: Option<Vec<u8>>, question: Question) -> Step {
-        self.state = State::Checking(last_message);
+        self.state = ExchangeState::Checking(last_message);
         Step::Ask(question)
     }
 
@@ -182,12 +189,12 @@ impl Exchange {
                 let (name, password) = (name.to_owned(), password.to_owned());
                 self.ask(None, Question::Password { authorization, name, password })
             }
-            _ => self.fail(Failure::Malformed),
+            _ => self.fail(SaslFailure::Malformed),
         }
     }
 
     fn bearer(&mut self, text: &str) -> Step {
-        let Some(response) = oauth::parse(text) else { return self.fail(Failure::Malformed) };
+        let Some(response) = oauth::parse(text) else { return self.fail(SaslFailure::Malformed) };
         match response.token {
             Some(token) => {
                 let authorization = response.authorization;
@@ -202,11 +209,11 @@ impl Exchange {
         match ClientFirst::parse(text, self.binding.as_ref(), is_plus) {
             Ok(first) => {
                 let name = first.name.clone();
-                self.state = State::ScramKeys(first);
+                self.state = ExchangeState::ScramKeys(first);
                 Step::Ask(Question::Keys { name })
             }
-            Err(FirstError::Syntax) => self.fail(Failure::Malformed),
-            Err(FirstError::Binding) => self.fail(Failure::ChannelBinding),
+            Err(FirstError::Syntax) => self.fail(SaslFailure::Malformed),
+            Err(FirstError::Binding) => self.fail(SaslFailure::ChannelBinding),
         }
     }
 }

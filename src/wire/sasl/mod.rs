@@ -14,7 +14,7 @@ mod oauth;
 mod prepare;
 mod scram;
 
-pub use exchange::{Exchange, Failure, Question, Step};
+pub use exchange::{Exchange, Question, SaslFailure, Step};
 pub use scram::{AccountKeys, ChannelBinding, derive_keys};
 
 /// Longest response of a client, decoded.
@@ -29,7 +29,7 @@ pub enum Mechanism {
     ScramSha256,
     /// RFC 7628, with an access token of this server.
     OAuthBearer,
-    /// RFC 4616.
+    /// Name and password, RFC 4616.
     Plain,
     /// The name and the password in two responses; obsolete, but some clients know no other.
     Login,

@@ -186,8 +186,8 @@ impl Challenged {
         self.server_first.clone().into_bytes()
     }
 
-    /// Returns `None` if the message is malformed, is bound to another connection, or has a proof of
-    /// none of the keys.
+    /// Returns `None` if the message is malformed, is bound to another connection, or has a proof
+    /// of none of the keys.
     pub(super) fn prove(self, message: &str) -> Option<Proven> {
         let (without_proof, proof) = message.rsplit_once(",p=")?;
         let proof = <[u8; 32]>::try_from(STANDARD.decode(proof).ok()?).ok()?;

@@ -42,7 +42,7 @@ fn plain_exchanges_of_rfc_4616() {
     assert_eq!(plain.begin(None), Step::Challenge(Vec::new()));
     let step = plain.respond(b"Ursel\0Kurt\0xipj3plmq");
     assert_eq!(step, password(Some("Ursel"), "Kurt", "xipj3plmq"));
-    assert_eq!(plain.reject(), Step::Failure(Failure::Credentials));
+    assert_eq!(plain.reject(), Step::Failure(SaslFailure::Credentials));
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn plain_refuses_what_is_not_three_fields() {
         &long,
     ] {
         let step = exchange(Mechanism::Plain).begin(Some(response));
-        assert_eq!(step, Step::Failure(Failure::Malformed), "{}", response.escape_ascii());
+        assert_eq!(step, Step::Failure(SaslFailure::Malformed), "{}", response.escape_ascii());
     }
 }
 
@@ -71,7 +71,7 @@ fn login_asks_for_name_and_password_and_takes_no_initial_response() {
     assert_eq!(login.respond(b"s3cret"), password(None, "ann@example.org", "s3cret"));
     assert_eq!(login.accept(), Step::Success(None));
     let step = exchange(Mechanism::Login).begin(Some(b"ann"));
-    assert_eq!(step, Step::Failure(Failure::Malformed));
+    assert_eq!(step, Step::Failure(SaslFailure::Malformed));
 }
 
 /// RFC 7677 §3.
@@ -118,7 +118,7 @@ fn scram_finds_which_of_several_passwords_the_client_has() {
     {
         let mut server = exchange(Mechanism::ScramSha256);
         let client = Client::bound("n,a=boss,", NAME, password);
-        let expected = key.map_or(Step::Failure(Failure::Credentials), |key| {
+        let expected = key.map_or(Step::Failure(SaslFailure::Credentials), |key| {
             let authorization = Some("boss".into());
             let (name, keys) = (NAME.into(), keys.keys[key].clone());
             Step::Ask(Question::Proof { authorization, name, keys })
@@ -129,7 +129,7 @@ fn scram_finds_which_of_several_passwords_the_client_has() {
     let mut server = exchange(Mechanism::ScramSha256);
     let nobody = AccountKeys { keys: Vec::new(), ..keys };
     let step = log_in(&Client::bound("n,,", NAME, "one"), &mut server, nobody);
-    assert_eq!(step, Step::Failure(Failure::Credentials));
+    assert_eq!(step, Step::Failure(SaslFailure::Credentials));
 }
 
 #[test]
@@ -152,8 +152,8 @@ fn scram_is_bound_to_its_connection_as_client_and_server_can() {
         ..Client::bound(header, NAME, "pencil")
     };
     use Mechanism::{ScramSha256 as Bare, ScramSha256Plus as Plus};
-    let refused = Step::Failure(Failure::ChannelBinding);
-    let wrong = Step::Failure(Failure::Credentials);
+    let refused = Step::Failure(SaslFailure::ChannelBinding);
+    let wrong = Step::Failure(SaslFailure::Credentials);
     for (mechanism, server, client, expected) in [
         (Plus, Some(&exporter), client("p=tls-exporter,,", &[7; 32]), None),
         (Plus, Some(&exporter), client("p=tls-exporter,,", &[8; 32]), Some(&wrong)),
@@ -197,7 +197,7 @@ fn scram_refuses_malformed_messages() {
         "n,a=,n=user,r=x",
     ] {
         let step = exchange(Mechanism::ScramSha256).begin(Some(first.as_bytes()));
-        assert_eq!(step, Step::Failure(Failure::Malformed), "{first}");
+        assert_eq!(step, Step::Failure(SaslFailure::Malformed), "{first}");
     }
     let good = Client::bound("n,,", NAME, "pencil");
     let keys = keys_of("pencil", b"salt");
@@ -214,9 +214,9 @@ fn scram_refuses_malformed_messages() {
         let Step::Challenge(challenge) = server.challenge_with(keys.clone()) else { panic!() };
         let last = String::from_utf8(good.last(&challenge)).unwrap();
         let step = server.respond(change(&last).as_bytes());
-        assert_eq!(step, Step::Failure(Failure::Credentials), "{}", change(&last));
+        assert_eq!(step, Step::Failure(SaslFailure::Credentials), "{}", change(&last));
         // An exchange that failed is over.
-        assert_eq!(server.respond(last.as_bytes()), Step::Failure(Failure::Malformed));
+        assert_eq!(server.respond(last.as_bytes()), Step::Failure(SaslFailure::Malformed));
     }
 }
 
@@ -238,12 +238,12 @@ fn bearer_exchanges_of_rfc_7628() {
     let Step::Challenge(error) = bearer.reject() else { panic!() };
     let error: serde_json::Value = serde_json::from_slice(&error).unwrap();
     assert_eq!(error["status"], "invalid_token");
-    assert_eq!(bearer.respond(b"\x01"), Step::Failure(Failure::Credentials));
+    assert_eq!(bearer.respond(b"\x01"), Step::Failure(SaslFailure::Credentials));
     // The client asks how to get a token.
     let mut bearer = exchange(Mechanism::OAuthBearer);
     let step = bearer.begin(Some(b"n,a=user@example.com,\x01host=x\x01auth=\x01\x01"));
     assert!(matches!(step, Step::Challenge(_)), "{step:?}");
-    assert_eq!(bearer.respond(b"\x01"), Step::Failure(Failure::Credentials));
+    assert_eq!(bearer.respond(b"\x01"), Step::Failure(SaslFailure::Credentials));
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn bearer_refuses_malformed_responses() {
         "p=tls-exporter,,\u{1}auth=Bearer x\u{1}\u{1}",
     ] {
         let step = exchange(Mechanism::OAuthBearer).begin(Some(response.as_bytes()));
-        assert_eq!(step, Step::Failure(Failure::Malformed), "{}", response.escape_debug());
+        assert_eq!(step, Step::Failure(SaslFailure::Malformed), "{}", response.escape_debug());
     }
 }
 
@@ -289,7 +289,10 @@ fn credentials_are_not_in_debug_output() {
 
 proptest! {
     #[test]
-    fn any_name_and_password_pass_through_plain(name in "[^\\x00]{1,40}", secret in "[^\\x00]{1,40}") {
+    fn any_name_and_password_pass_through_plain(
+        name in "[^\\x00]{1,40}",
+        secret in "[^\\x00]{1,40}",
+    ) {
         let response = format!("\0{name}\0{secret}");
         let step = exchange(Mechanism::Plain).begin(Some(response.as_bytes()));
         prop_assert_eq!(step, password(None, &name, &secret));
