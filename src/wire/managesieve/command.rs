@@ -2,7 +2,7 @@
 
 use unicode_normalization::UnicodeNormalization as _;
 
-use super::reader::Token;
+use super::reader::CommandToken;
 use super::step::Request;
 use crate::model::is_script_name;
 

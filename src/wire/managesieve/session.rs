@@ -19,8 +19,8 @@ const MAX_NAME_BYTES: usize = 1024;
 const MAX_ENCODED_BYTES: usize = MAX_RESPONSE_BYTES.div_ceil(3) * 4;
 const IMPLEMENTATION: &str = concat!("Restante ", env!("CARGO_PKG_VERSION"));
 /// The text does not depend on the name, so it does not tell whether anybody has it.
-const SCRAM_FAILED: &str = "the login failed; a password from before this server knew SCRAM must be \
-                            set again, or used with PLAIN";
+const SCRAM_FAILED: &str = "the login failed; a password from before this server knew SCRAM must \
+                            be set again, or used with PLAIN";
 
 /// The driver gives the session bytes and carries out its steps.
 #[derive(Debug)]
