@@ -63,7 +63,7 @@ async fn server(settings: ManageSieveSettings, max_connections: usize) -> Server
     Server { port, shared, ann, switch }
 }
 
-struct Client(BufReader<TcpStream>);
+struct Client<S = TcpStream>(BufReader<S>);
 
 impl Client {
     async fn connect(server: &Server) -> Self {
@@ -84,7 +84,9 @@ impl Client {
         assert_eq!(answer, "OK\r\n");
         client
     }
+}
 
+impl<S: ByteStream> Client<S> {
     /// Reads lines up to one that ends a response, or is a challenge.
     async fn response(&mut self) -> String {
         let mut text = String::new();
@@ -269,4 +271,64 @@ async fn one_address_has_a_part_of_all_connections() {
     assert!(surplus.response().await.starts_with("BYE (TRYLATER) "));
     let unix = || server.shared.connection_permit(Peer::Unix(None)).is_some();
     assert!(unix() && server.shared.connection_permit(Peer::Tcp([192, 0, 2, 1].into())).is_some());
+}
+
+/// RFC 5804 §2.2, RFC 9266: what came before TLS is forgotten, and SCRAM is bound to the connection.
+#[tokio::test]
+async fn client_begins_tls_and_binds_its_login_to_it() {
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+    let file =
+        |name: &str| format!("{}/tests/tls/localhost.{name}.pem", env!("CARGO_MANIFEST_DIR"));
+    let certificate = CertificateDer::from_pem_file(file("cert")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(file("key")).unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate.clone()).unwrap();
+    let provider = || Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    let tls = Some(Arc::new(config));
+    let server = server(ManageSieveSettings { tls, ..ManageSieveSettings::default() }, 9).await;
+
+    let mut client = Client::connect(&server).await;
+    let greeting = client.response().await;
+    assert!(greeting.contains("\"SASL\" \"\"\r\n\"SIEVE\""), "{greeting}");
+    assert!(greeting.contains("\"STARTTLS\"\r\n"), "{greeting}");
+    let early = client.say(&plain("", "ann@example.org", "s3cret")).await;
+    assert!(early.starts_with("NO (ENCRYPT-NEEDED) "), "{early}");
+    assert_eq!(client.say("STARTTLS\r\nNOOP \"injected\"").await, "OK \"begin TLS now\"\r\n");
+
+    let config = rustls::ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").unwrap();
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+    let stream = connector.connect(name, client.0.into_inner()).await.unwrap();
+    let exported =
+        stream.get_ref().1.export_keying_material([0; 32], b"EXPORTER-Channel-Binding", Some(b""));
+    let mut client = Client(BufReader::new(stream));
+    let greeting = client.response().await;
+    assert!(greeting.contains("\"SASL\" \"SCRAM-SHA-256-PLUS SCRAM-SHA-256 "), "{greeting}");
+    assert!(!greeting.contains("STARTTLS") && !greeting.contains("injected"), "{greeting}");
+
+    let exported: [u8; 32] = exported.unwrap();
+    for (binding, expected) in [([0; 32], "NO \"the login failed; "), (exported, "OK (SASL \"v")] {
+        let scram =
+            crate::wire::sasl::client::Client::with_exporter(&binding, "ann@example.org", "s3cret");
+        let first = STANDARD.encode(scram.first());
+        let line = format!("AUTHENTICATE \"SCRAM-SHA-256-PLUS\" \"{first}\"");
+        let challenge = client.say(&line).await;
+        let challenge = STANDARD.decode(challenge.trim().trim_matches('"')).unwrap();
+        let last = STANDARD.encode(scram.last(&challenge));
+        let answer = client.say(&format!("\"{last}\"")).await;
+        // `dj` is the beginning of `v=` in base64.
+        assert!(answer.starts_with(&expected.replace("\"v", "\"dj")), "{answer}");
+    }
+    assert_eq!(client.say("LISTSCRIPTS").await, "OK\r\n");
 }

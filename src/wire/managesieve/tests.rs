@@ -39,7 +39,6 @@ impl Driver {
         self.requests.push(request.clone());
         let missing = || Answer::Refused(Some(Code::NonExistent), "there is no such script".into());
         match request {
-            Request::HaveSpace { .. } => Answer::Done,
             Request::Put { script, .. } | Request::Check(script) if script.starts_with(b"bad") => {
                 Answer::Refused(None, "line 1:1: one\nline 2:3: two\n".into())
             }
@@ -53,7 +52,7 @@ impl Driver {
             Request::Check(script) if script.starts_with(b"odd") => {
                 Answer::Warnings("line 1:1: odd".into())
             }
-            Request::Check(_) => Answer::Done,
+            Request::HaveSpace { .. } | Request::Check(_) => Answer::Done,
             Request::List => Answer::Scripts(
                 self.scripts
                     .iter()

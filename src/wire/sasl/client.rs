@@ -18,6 +18,12 @@ impl Client {
         Self::bound("n,,", name, password)
     }
 
+    /// Uses the channel binding `tls-exporter` (RFC 9266) with these bytes.
+    pub(crate) fn with_exporter(binding: &[u8], name: &str, password: &'static str) -> Self {
+        let binding = binding.to_vec();
+        Self { binding, ..Self::bound("p=tls-exporter,,", name, password) }
+    }
+
     /// `header` is the gs2-header of RFC 5801 §4.
     pub(super) fn bound(header: &'static str, name: &str, password: &'static str) -> Self {
         let name = name.replace('=', "=3D").replace(',', "=2C");

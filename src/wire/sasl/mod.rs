@@ -5,7 +5,7 @@
 //! - Responses are given without the encoding of the protocol, which is base64 mostly.
 //! - The name of a client that logs in with SCRAM is answered alike whether or not an account has
 //!   it: the caller gives keys that match nothing for other names.
-//! - Names are passed on as they came. Passwords for SCRAM are prepared with SASLprep (RFC 4013).
+//! - Names are passed on as they came. Passwords for SCRAM are prepared with `SASLprep` (RFC 4013).
 
 #[cfg(test)]
 pub(crate) mod client;

@@ -1,4 +1,4 @@
-//! Prepares passwords for SCRAM with SASLprep (RFC 4013), as RFC 5802 §2.2 asks.
+//! Prepares passwords for SCRAM with `SASLprep` (RFC 4013), as RFC 5802 §2.2 asks.
 
 use unicode_normalization::UnicodeNormalization as _;
 
