@@ -98,6 +98,47 @@ fn every_code_is_recorded() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
+/// Returns the first diagnostic with a code, as rendered for the scripts here.
+fn example(code: Code) -> Option<String> {
+    let head = format!("[{code}]");
+    scripts(&folder("diagnostics")).iter().find_map(|path| {
+        let name = path.file_name()?.to_string_lossy().into_owned();
+        let text = rendered(&fs::read(path).ok()?, &name);
+        let is_one = |text: &&str| text.lines().next().is_some_and(|line| line.contains(&head));
+        text.split("\n\n").find(is_one).map(|text| text.trim_end().to_owned())
+    })
+}
+
+#[test]
+fn the_reference_is_current() {
+    let mut text = "# Diagnostics\n\nMade by `UPDATE_GOLDEN=1 cargo test -p restante-sieve --test \
+        diagnostics` from the table in `src/diagnostic/code.rs`. A code keeps its meaning for \
+        ever. With an error a script is not used.\n"
+        .to_owned();
+    for &code in Code::ALL {
+        let (severity, explanation) = (code.severity(), code.explanation());
+        text.push_str(&format!("\n## {code} {code:?}\n\n{severity}: {explanation}\n"));
+        if let Some(example) = example(code) {
+            text.push_str(&format!("\n```text\n{example}\n```\n"));
+        }
+    }
+    let path = folder("../docs/diagnostics.md");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, &text).unwrap();
+    }
+    assert!(fs::read_to_string(&path).unwrap_or_default() == text, "set UPDATE_GOLDEN=1");
+}
+
+#[test]
+fn the_readme_lists_every_extension() {
+    let readme = fs::read_to_string(folder("../README.md")).unwrap();
+    for extension in Extension::ALL {
+        let document = format!("| {} |", extension.defined_in());
+        let row = readme.lines().find(|line| line.starts_with(&document));
+        assert!(row.is_some_and(|row| row.contains(&format!("`{extension}`"))), "{extension}");
+    }
+}
+
 #[test]
 fn scripts_of_clients_and_our_own_have_no_diagnostics() {
     for folder in [folder("clients"), folder("../scripts")] {
