@@ -2,7 +2,7 @@
 //!
 //! - [`PlainMessage`] finds fields and parts of a message. It decodes neither transfer encodings
 //!   nor encoded words nor charsets: a host that filters mail implements
-//!   [`MessageView`](crate::MessageView) over its own parser.
+//!   [`MessageView`] over its own parser.
 //! - [`PlainWorld`] knows mailboxes by name, and nothing else.
 
 use std::borrow::Cow;
