@@ -13,16 +13,7 @@ const fn command(
     tags: &'static [&'static [TagWord]],
     positionals: &'static [Positional],
 ) -> Word<CommandId> {
-    Word {
-        name,
-        id,
-        extensions,
-        tags,
-        positionals,
-        needed_group: None,
-        tests: TestCount::None,
-        has_block: false,
-    }
+    Word::new(name, id, extensions, tags, positionals)
 }
 
 impl Word<CommandId> {
