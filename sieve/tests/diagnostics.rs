@@ -112,7 +112,7 @@ fn example(code: Code) -> Option<String> {
 #[test]
 fn the_reference_is_current() {
     let mut text = "# Diagnostics\n\nMade by `UPDATE_GOLDEN=1 cargo test -p restante-sieve --test \
-        diagnostics` from the table in `src/diagnostic/code.rs`. A code keeps its meaning for \
+        diagnostics`\nfrom the table in `src/diagnostic/code.rs`. A code keeps its meaning for \
         ever. With an error a script is not used.\n"
         .to_owned();
     for &code in Code::ALL {
