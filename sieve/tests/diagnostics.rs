@@ -111,9 +111,10 @@ fn example(code: Code) -> Option<String> {
 
 #[test]
 fn the_reference_is_current() {
-    let mut text = "# Diagnostics\n\nMade by `UPDATE_GOLDEN=1 cargo test -p restante-sieve --test \
-        diagnostics`\nfrom the table in `src/diagnostic/code.rs`. A code keeps its meaning for \
-        ever. With an error a script is not used.\n"
+    let mut text = "# Diagnostics\n\n\
+        Made by `UPDATE_GOLDEN=1 cargo test -p restante-sieve --test diagnostics` from the table in\n\
+        `src/diagnostic/code.rs`. A code keeps its meaning for ever. With an error a script is not\n\
+        used.\n"
         .to_owned();
     for &code in Code::ALL {
         let (severity, explanation) = (code.severity(), code.explanation());
