@@ -98,15 +98,14 @@ fn every_code_is_recorded() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// Returns the first diagnostic with a code, as rendered for the scripts here.
-fn example(code: Code) -> Option<String> {
-    let head = format!("[{code}]");
-    scripts(&folder("diagnostics")).iter().find_map(|path| {
-        let name = path.file_name()?.to_string_lossy().into_owned();
-        let text = rendered(&fs::read(path).ok()?, &name);
-        let is_one = |text: &&str| text.lines().next().is_some_and(|line| line.contains(&head));
-        text.split("\n\n").find(is_one).map(|text| text.trim_end().to_owned())
-    })
+/// Returns the rendered diagnostics of every script, one a text.
+fn all_rendered() -> Vec<String> {
+    let texts = scripts(&folder("diagnostics")).into_iter().map(|path| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        rendered(&fs::read(&path).unwrap(), &name)
+    });
+    let ones = |text: String| text.split("\n\n").map(str::to_owned).collect::<Vec<_>>();
+    texts.flat_map(ones).collect()
 }
 
 #[test]
@@ -116,11 +115,14 @@ fn the_reference_is_current() {
         `src/diagnostic/code.rs`. A code keeps its meaning for ever. With an error a script is not\n\
         used.\n"
         .to_owned();
+    let examples = all_rendered();
     for &code in Code::ALL {
         let (severity, explanation) = (code.severity(), code.explanation());
         text.push_str(&format!("\n## {code} {code:?}\n\n{severity}: {explanation}\n"));
-        if let Some(example) = example(code) {
-            text.push_str(&format!("\n```text\n{example}\n```\n"));
+        let head = format!("[{code}]");
+        let is_one = |text: &&String| text.lines().next().is_some_and(|line| line.contains(&head));
+        if let Some(example) = examples.iter().find(is_one) {
+            text.push_str(&format!("\n```text\n{}\n```\n", example.trim_end()));
         }
     }
     let path = folder("../docs/diagnostics.md");

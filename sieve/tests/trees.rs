@@ -343,3 +343,9 @@ fn the_redirects_of_every_run_are_bounded() {
     let either = format!("if true {{ {0} }} else {{ {0} }}", redirects(limit));
     assert_eq!(codes(&either), [""; 0]);
 }
+
+#[test]
+fn a_block_after_a_test_belongs_to_its_command() {
+    assert_eq!(codes("if anyof (true { keep; }, false) { stop; }"), ["S0105", "S0101"]);
+    assert_eq!(codes("if not exists \"a\" { keep; }"), [""; 0]);
+}

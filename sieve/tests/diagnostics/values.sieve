@@ -46,3 +46,4 @@ fileinto "a name that is long enough to be cut in the message of its error";
 enclose :headers ["Subject: x"] "y";
 foreverypart :name "outer" { break :name "outre"; }
 elif true { stop; }
+elseif true { stop; }
