@@ -53,7 +53,7 @@ pub struct DsnParameters<'a> {
     pub original_recipient: Option<&'a str>,
     /// RET as given.
     pub ret: Option<&'a str>,
-    /// ENVID, decoded.
+    /// The ENVID parameter, decoded.
     pub envelope_id: Option<&'a str>,
 }
 
@@ -179,7 +179,7 @@ pub trait World {
 pub enum MailboxSelector<'a> {
     /// The full name in UTF-8. INBOX in any case is the Inbox.
     Name(&'a str),
-    /// RFC 9042
+    /// A mailbox id (RFC 9042).
     Id(&'a str),
     /// The mailbox for new messages of a special use, such as `\Junk` (RFC 8579). Attributes are
     /// compared without regard to case.

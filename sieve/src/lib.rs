@@ -7,16 +7,16 @@
 //! - [`format()`](format()) lays out a script.
 //!
 //! The engine reads no file, opens no connection, reads no clock and writes no message. What it
-//! needs to know it asks through two traits, [`MessageView`] and [`World`]. Equal inputs and answers
-//! give equal results.
+//! needs to know it asks through two traits, [`MessageView`] and [`World`]. Equal inputs and
+//! answers give equal results.
 //!
 //! # Example
 //!
 //! ```
 //! use restante_sieve::plain::{PlainMessage, PlainWorld};
 //! use restante_sieve::{
-//!     Action, AddressSpec, CompileOptions, Envelope, Identity, Input, LineIndex, RunLimits, Target,
-//!     check, run,
+//!     Action, AddressSpec, CompileOptions, Envelope, Identity, Input, LineIndex, RunLimits,
+//!     Target, check, run,
 //! };
 //!
 //! // Check, when the script is saved.
@@ -72,16 +72,16 @@
 //! - Diagnostics are rendered [with the line of the script](Diagnostic::text),
 //!   [as one line](Diagnostic::line), [as JSON](diagnostic::json), and
 //!   [for a `ManageSieve` response](diagnostic::managesieve).
-//! - Whether included scripts exist only the host knows ([`Script::includes`]). It reports a missing
-//!   one as a warning with [`Code::IncludeNotFound`] (RFC 6609 §3.2).
+//! - Whether included scripts exist only the host knows ([`Script::includes`]). It reports a
+//!   missing one as a warning with [`Code::IncludeNotFound`] (RFC 6609 §3.2).
 //! - A [`Script`] is serialised with serde. It is a cache of its source: a script of another
 //!   [`ir::FORMAT`] is refused, and the source is checked again.
 //!
 //! # Running
 //!
 //! - [`Script::uses`] says what a run may ask, so that a host loads nothing else.
-//! - The whole script runs before anything is done (RFC 5228 §2.10.6). A run that fails has the plan
-//!   to keep the message ([`Plan::keep_only`]) and an [error](RuntimeError) with its place; if
+//! - The whole script runs before anything is done (RFC 5228 §2.10.6). A run that fails has the
+//!   plan to keep the message ([`Plan::keep_only`]) and an [error](RuntimeError) with its place; if
 //!   [`is_temporary`](RuntimeErrorKind::is_temporary), the host may try again later instead.
 //! - [`RunLimits`] bound work, memory and actions. Work is counted, not timed, so that a run that
 //!   ends always ends.
@@ -93,8 +93,8 @@
 //!   the message as differences from the message as received.
 //! - The host decides whether a [vacation response](VacationIntent) is sent: it knows who was
 //!   answered, and which messages are never answered (RFC 3834).
-//! - A [`MarkDuplicate`](Action::MarkDuplicate) is recorded together with the other actions, so that
-//!   a delivery that fails is no duplicate (RFC 7352 §3).
+//! - A [`MarkDuplicate`](Action::MarkDuplicate) is recorded together with the other actions, so
+//!   that a delivery that fails is no duplicate (RFC 7352 §3).
 //! - The number of redirects is set in two places, [`CompileLimits::redirects`] and
 //!   [`RunLimits::redirects`], which a host keeps equal.
 //!

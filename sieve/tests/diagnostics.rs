@@ -111,9 +111,9 @@ fn all_rendered() -> Vec<String> {
 #[test]
 fn the_reference_is_current() {
     let mut text = "# Diagnostics\n\n\
-        Made by `UPDATE_GOLDEN=1 cargo test -p restante-sieve --test diagnostics` from the table in\n\
-        `src/diagnostic/code.rs`. A code keeps its meaning for ever. With an error a script is not\n\
-        used.\n"
+        Made by `UPDATE_GOLDEN=1 cargo test -p restante-sieve --test diagnostics` from the\n\
+        table in `src/diagnostic/code.rs`. A code keeps its meaning for ever. With an error\n\
+        a script is not used.\n"
         .to_owned();
     let examples = all_rendered();
     for &code in Code::ALL {

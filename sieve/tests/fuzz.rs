@@ -183,7 +183,8 @@ macro_rules! replays {
             let names: Vec<&str> = BODIES.iter().map(|(name, _)| *name).collect();
             assert_eq!(names, [$(stringify!($name)),*]);
             // The package may stand without the repository.
-            let Ok(manifest) = fs::read_to_string(root().join("../fuzz/Cargo.toml")) else { return };
+            let manifest = fs::read_to_string(root().join("../fuzz/Cargo.toml"));
+            let Ok(manifest) = manifest else { return };
             for name in names {
                 assert!(manifest.contains(&format!("name = \"{name}\"")), "{name}");
                 let path = root().join(format!("../fuzz/fuzz_targets/{name}.rs"));

@@ -1,4 +1,4 @@
-//! Commands.
+//! Checks commands other than `if`.
 
 use super::Checker;
 use super::bind::Bound;
@@ -18,7 +18,7 @@ use crate::vocabulary::{COMMANDS, CommandId, Tag, Word, lookup};
 pub(super) enum ActionClass {
     /// `reject` or `ereject`.
     Refusal,
-    /// `vacation`
+    /// The command `vacation`.
     Response,
     /// `keep`, `fileinto` or `redirect`.
     Store,

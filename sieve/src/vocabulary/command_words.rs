@@ -29,7 +29,7 @@ impl Word<CommandId> {
 const FLAG_ARGUMENTS: &[Positional] =
     &[optional("name of a variable", String), needed("list of flags", Strings)];
 
-/// Every command.
+/// Every command of the language.
 pub(crate) static COMMANDS: &[Word<CommandId>] = &[
     // RFC 5228
     command("require", CommandId::Require, BASE, &[], &[needed("list of extensions", Strings)]),

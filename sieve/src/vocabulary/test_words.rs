@@ -30,7 +30,7 @@ const KEYS: Positional = needed("list of keys", Strings);
 const FIELDS: Positional = needed("list of header fields", Strings);
 const MAILBOX: Positional = needed("mailbox", String);
 
-/// Every test.
+/// Every test of the language.
 pub(crate) static TESTS: &[Word<TestId>] = &[
     // RFC 5228
     test("true", TestId::True, BASE, &[], &[]),

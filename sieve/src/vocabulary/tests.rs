@@ -58,8 +58,9 @@ fn describe<I>(words: &'static [Word<I>], extension: Extension, what: &str, out:
 
 #[test]
 fn the_reference_of_extensions_is_current() {
-    let mut text = "# Extensions\n\nMade by `UPDATE_GOLDEN=1 cargo test -p restante-sieve --lib \
-        reference` from\nthe tables in `src/extension.rs` and `src/vocabulary`. A script names them \
+    let mut text = "# Extensions\n\n\
+        Made by `UPDATE_GOLDEN=1 cargo test -p restante-sieve --lib reference` from the\n\
+        tables in `src/extension.rs` and `src/vocabulary`. A script names extensions\n\
         with `require`.\n"
         .to_owned();
     for &extension in Extension::ALL {
