@@ -88,7 +88,8 @@ impl Bed {
         self.store.note_deleted_messages(collected.bytes);
     }
 
-    /// Runs steps until none is left, or until `until` returns `true` for a step. Returns their sum.
+    /// Runs steps until none is left, or until `until` returns `true` for a step. Returns the sum
+    /// of the steps.
     fn reclaim(&self, mut until: impl FnMut(&ReclaimStep) -> bool) -> ReclaimStep {
         let mut all = ReclaimStep::default();
         loop {

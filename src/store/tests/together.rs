@@ -1,8 +1,8 @@
 //! Several stores over one engine, as several processes on one database would be.
 //!
 //! A baton lets one store at a time run up to its next engine call, in an order that a seed
-//! decides. The recorded commits are replayed over a naive account, in the order in which the engine wrote
-//! them: a commit that was not built on the state right before it is noticed.
+//! decides. The recorded commits are replayed over a naive account, in the order in which the
+//! engine wrote them: a commit that was not built on the state right before it is noticed.
 
 mod baton;
 mod naive;

@@ -1,5 +1,5 @@
-//! The journal after a power failure: it ends in the middle of a frame or in zeros, or a bit of it is
-//! flipped.
+//! The journal after a power failure: it ends in the middle of a frame or in zeros, or one of its
+//! bits is flipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
