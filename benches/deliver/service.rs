@@ -181,8 +181,7 @@ impl Service {
                         .and_then(|text| text.rsplit(' ').next()?.parse().ok());
                     let number: u64 =
                         number.unwrap_or_else(|| panic!("not sent by the bench: {row}"));
-                    // A message that was not acknowledged is a problem, however often it is
-                    // stored.
+                    // A message that was not acknowledged counts as a problem if it is stored.
                     *left.entry(number).or_insert(1000) += 1;
                 }
                 page = self.page(&account, Some(&after));

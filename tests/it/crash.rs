@@ -95,8 +95,7 @@ impl Dice {
 }
 
 /// Delivers new messages, and again those that were not acknowledged and some that were, until
-/// `over` is set. Reconnects when
-/// the session breaks off.
+/// `over` is set. Reconnects when the session breaks off.
 fn work(lmtp: &Path, over: &AtomicBool, worker: usize, jobs: &mut Vec<Job>, dice: &mut Dice) {
     while !over.load(Ordering::Relaxed) {
         let Ok(mut client) = Client::lmtp(lmtp) else {
