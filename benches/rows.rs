@@ -25,7 +25,8 @@ use restante::internals::message::{IncomingMessage, Message, content, rows_of, t
 use restante::internals::model::Secrets;
 use restante::internals::store::EncodedMessage;
 
-/// A step of a delivery, on a message and its parsed form.
+/// A step of a delivery, on a received message, with the secrets of the store. Each step includes
+/// the earlier ones that it needs.
 type Step = fn(&IncomingMessage, &Secrets);
 
 const STEPS: [(&str, Step); 6] = [

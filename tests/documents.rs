@@ -1,9 +1,10 @@
 //! Checks that the documents say what the code says, above all `docs/storage.md` and
 //! `docs/path.md`.
 //!
-//! - Every name in backticks exists in `src/`: `Type::function`, `module::function`, a bare type, a
-//!   table, a file. Commands, header fields and names of JMAP are not looked at.
-//! - The page of the store has every table with its key, its row and its home, and no other.
+//! - Every name in backticks of these two pages exists in `src/`: `Type::function`,
+//!   `module::function`, a bare type, a table, a file. Commands, header fields and names of JMAP
+//!   are not looked at.
+//! - `docs/storage.md` has every table with its key, its row and its home, and no other.
 //! - Every file that a page of `docs/` names exists.
 //! - Where a comment in `src/` cites a page and one of its headings, the heading exists.
 //!

@@ -149,8 +149,8 @@ impl Service {
             fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap_or_default()
         };
         let stat = read("stat");
-        // The name in parentheses may contain spaces. User and system time are fields 14 and 15, in
-        // ticks of 10 ms.
+        // The name in parentheses may contain spaces; the text behind it begins with field 3. User
+        // and system time are fields 14 and 15, in ticks of 10 ms.
         let fields: Vec<&str> =
             stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let field =
@@ -181,7 +181,7 @@ impl Service {
                         .and_then(|text| text.rsplit(' ').next()?.parse().ok());
                     let number: u64 =
                         number.unwrap_or_else(|| panic!("not sent by the bench: {row}"));
-                    // A message that was not acknowledged must not be stored.
+                    // A message that was not acknowledged counts as a problem if it is stored.
                     *left.entry(number).or_insert(1000) += 1;
                 }
                 page = self.page(&account, Some(&after));
@@ -208,7 +208,8 @@ impl Service {
         self.end();
     }
 
-    /// Stops the service, and returns the number of syncs that strace counted.
+    /// Stops the service, and returns the number of calls of fsync and fdatasync that strace
+    /// counted.
     pub(crate) fn stop_and_count(mut self) -> u64 {
         // Stops the program under strace instead of strace, so that it shuts down properly.
         let children = format!("/proc/{0}/task/{0}/children", self.child.id());

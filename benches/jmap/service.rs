@@ -61,8 +61,8 @@ impl Service {
 
     /// The CPU time, user and system, in seconds.
     pub(crate) fn cpu(&self) -> f64 {
-        // The name in parentheses may contain spaces. The times are fields 14 and 15, in ticks of
-        // 10 ms.
+        // The name in parentheses may contain spaces; the text behind it begins with field 3. The
+        // times are fields 14 and 15, in ticks of 10 ms.
         let stat = self.read("stat");
         let fields =
             stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);

@@ -35,7 +35,8 @@ pub(crate) struct Account {
     pub(crate) size: u64,
 }
 
-/// Returns the account for a size, filled to at least that many emails.
+/// Returns the account for a size, filled to at least that many emails. The size is
+/// also the account's id.
 pub(crate) fn account(store: &Store, size: u64) -> Account {
     let account = Account { id: AccountId(u32::try_from(size).expect("a size below 2^32")), size };
     if store.snapshot().account(account.id).unwrap().is_none() {

@@ -3,7 +3,8 @@
 //! is the time of the largest account divided by that of the smallest.
 //!
 //! `cargo bench --ignore-rust-version --bench mailbox -- OPTIONS`:
-//! - `--sizes 1000,10000,100000,1000000 --rounds 200` sets the sizes and the rounds.
+//! - `--sizes 1000,10000,100000 --rounds 200` sets the sizes and the rounds. These are the
+//!   defaults.
 //! - `--keep` uses the store of an earlier run with `--keep`, if there is one, fills only what is
 //!   missing, and does not remove the store afterwards.
 //! - `--only WORD,WORD` measures only the operations whose name contains one of the words.

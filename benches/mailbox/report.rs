@@ -16,8 +16,8 @@ pub(crate) fn head(sizes: &[u64]) {
     println!("{:>10}", "ratio");
 }
 
-/// Runs an operation on each account in turn, for the given number of rounds, and prints the median
-/// of each account.
+/// Runs an operation on each account in turn, for the given number of rounds or for about 30
+/// seconds, and prints the median of each account.
 pub(crate) fn measure(
     options: &Options,
     accounts: &[Account],
@@ -52,13 +52,13 @@ pub(crate) fn measure_against(
     options: &Options,
     accounts: &[Account],
     (name, other): (&str, &str),
-    mut asked: impl FnMut(&Account),
+    mut ask_other: impl FnMut(&Account),
     mut ask: impl FnMut(&Account),
 ) {
     if options.wants(name) {
         let medians = medians(options, accounts, |account, _| {
             let start = Instant::now();
-            asked(account);
+            ask_other(account);
             let between = Instant::now();
             ask(account);
             [between.duration_since(start), between.elapsed()]

@@ -138,7 +138,7 @@ pub(crate) fn split_unquoted(text: &str, separator: char) -> impl Iterator<Item 
     })
 }
 
-pub(crate) fn is_dot_atom(text: &str) -> bool {
+fn is_dot_atom(text: &str) -> bool {
     text.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atext))
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn is_atext(c: char) -> bool {
     is_plain || (!c.is_ascii() && !c.is_control() && !c.is_whitespace())
 }
 
-fn is_domain(text: &str) -> bool {
+pub(crate) fn is_domain(text: &str) -> bool {
     match text.strip_prefix('[') {
         Some(literal) => literal.strip_suffix(']').is_some_and(|literal| {
             let is_dtext = |c: char| c.is_ascii_graphic() && !matches!(c, '[' | ']' | '\\');

@@ -9,7 +9,7 @@
 use std::iter::Peekable;
 use std::str::CharIndices;
 
-use crate::address::{AddressSpec, is_atext, is_dot_atom};
+use crate::address::{AddressSpec, is_atext, is_domain};
 use crate::message::{AddressEntry, NamedAddress};
 
 /// Reads a value as a list of addresses, as
@@ -230,9 +230,10 @@ fn spec(tokens: &[Token]) -> Option<AddressSpec> {
     let at = tokens.iter().position(|token| matches!(token.kind, Kind::Special('@')))?;
     let (local, domain) = (tokens.get(..at)?, tokens.get(at + 1..)?);
     let domain = match domain {
-        [Token { kind: Kind::Literal(literal), .. }] => literal.clone(),
-        atoms => joined(atoms, false).filter(|domain| is_dot_atom(domain))?,
+        [Token { kind: Kind::Literal(literal), .. }] => Some(literal.clone()),
+        atoms => joined(atoms, false),
     };
+    let domain = domain.filter(|domain| is_domain(domain))?;
     Some(AddressSpec::new(joined(local, true)?, domain))
 }
 
@@ -247,7 +248,10 @@ fn joined(tokens: &[Token], may_be_quoted: bool) -> Option<String> {
                 let is_valid = text.chars().all(|c| c == '.' || is_atext(c));
                 (text, is_valid, (text.starts_with('.'), text.ends_with('.')))
             }
-            Kind::Quoted(text) => (text, may_be_quoted, (false, false)),
+            Kind::Quoted(text) => {
+                let is_valid = may_be_quoted && !text.chars().any(char::is_control);
+                (text, is_valid, (false, false))
+            }
             Kind::Literal(_) | Kind::Special(_) => return None,
         };
         if !is_valid || !(ends_with_dot || dots.0) {

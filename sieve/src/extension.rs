@@ -349,7 +349,11 @@ mod tests {
         let json = serde_json::to_string(&set).unwrap();
         assert_eq!(json, r#"["fileinto","date"]"#);
         assert_eq!(serde_json::from_str::<ExtensionSet>(&json).unwrap(), set);
-        assert!(serde_json::from_str::<ExtensionSet>(r#"["nonsense"]"#).is_err());
+        assert_eq!(format!("{set:?}"), r#"{"fileinto", "date"}"#);
+        let error = |json| serde_json::from_str::<ExtensionSet>(json).unwrap_err().to_string();
+        assert!(error(r#"["nonsense"]"#).contains("nonsense"));
+        assert!(error("5").contains("a list of names of extensions"));
+        assert!(error("[5]").contains("the name of an extension"));
     }
 
     #[test]

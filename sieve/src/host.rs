@@ -53,7 +53,7 @@ pub struct DsnParameters<'a> {
     pub original_recipient: Option<&'a str>,
     /// RET as given.
     pub ret: Option<&'a str>,
-    /// ENVID, decoded.
+    /// The ENVID parameter, decoded.
     pub envelope_id: Option<&'a str>,
 }
 
@@ -179,7 +179,7 @@ pub trait World {
 pub enum MailboxSelector<'a> {
     /// The full name in UTF-8. INBOX in any case is the Inbox.
     Name(&'a str),
-    /// RFC 9042
+    /// A mailbox id (RFC 9042).
     Id(&'a str),
     /// The mailbox for new messages of a special use, such as `\Junk` (RFC 8579). Attributes are
     /// compared without regard to case.
@@ -218,104 +218,37 @@ pub struct HostError {
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
-
     use super::*;
-    use crate::message::{AddressEntry, Field, ParameterisedValue, Part, PartId};
+    use crate::message::PartId;
     use crate::outcome::Trace;
-
-    /// A host with nothing but a clock.
-    struct EmptyWorld;
-
-    impl World for EmptyWorld {
-        fn now(&self) -> Timestamp {
-            Timestamp::UNIX_EPOCH
-        }
-
-        fn zone(&self) -> TimeZone {
-            TimeZone::UTC
-        }
-
-        fn mailbox(&self, _: MailboxSelector<'_>) -> Result<Option<MailboxRef>, HostError> {
-            Ok(None)
-        }
-    }
-
-    /// A message of one field.
-    struct OneField {
-        raw: &'static [u8],
-        parts: [Part; 1],
-        fields: [Field; 1],
-    }
-
-    impl MessageView for OneField {
-        fn raw(&self) -> &[u8] {
-            self.raw
-        }
-
-        fn parts(&self) -> &[Part] {
-            &self.parts
-        }
-
-        fn fields(&self, part: PartId) -> &[Field] {
-            if part == PartId::ROOT { &self.fields } else { &[] }
-        }
-
-        fn content(&self, part: PartId) -> Cow<'_, [u8]> {
-            let body = self.parts.get(part.0 as usize).map(|part| part.body.clone());
-            Cow::Borrowed(body.and_then(|body| self.raw.get(body)).unwrap_or_default())
-        }
-
-        fn text(&self, part: PartId) -> Option<Cow<'_, str>> {
-            str::from_utf8(&self.raw[self.parts.get(part.0 as usize)?.body.clone()])
-                .ok()
-                .map(Cow::Borrowed)
-        }
-
-        fn plain_text(&self, part: PartId) -> Option<Cow<'_, str>> {
-            self.text(part)
-        }
-
-        fn decode_text<'a>(&self, value: &'a [u8]) -> Cow<'a, str> {
-            String::from_utf8_lossy(value.trim_ascii())
-        }
-
-        fn parse_addresses(&self, _: &[u8]) -> Vec<AddressEntry> {
-            Vec::new()
-        }
-
-        fn parse_parameters(&self, _: &[u8]) -> Option<ParameterisedValue> {
-            None
-        }
-    }
+    use crate::plain::{PlainMessage, PlainWorld};
 
     #[test]
     fn a_host_and_a_message_are_trait_objects() {
         struct Silent;
         impl Trace for Silent {}
 
-        let message = OneField {
-            raw: b"To: me\r\n\r\nHi",
-            parts: [Part {
-                parent: None,
-                main_type: "text".into(),
-                subtype: "plain".into(),
-                header: 0..8,
-                body: 10..12,
-            }],
-            fields: [Field { name: 0..2, value: 3..6, whole: 0..8 }],
-        };
+        let message = PlainMessage::new("To: me\r\n\r\nHi");
         let envelope = Envelope { to: "me@example.org", ..Envelope::default() };
         let identity = Identity { addresses: &[], display_name: None, separators: "+" };
         let input = Input { message: &message, envelope: &envelope, identity: &identity };
-        let world: &dyn World = &EmptyWorld;
+        let world: &dyn World = &PlainWorld { now: Timestamp::UNIX_EPOCH, mailboxes: Vec::new() };
         let trace: Option<&mut dyn Trace> = Some(&mut Silent);
         assert!(trace.is_some());
         let field = &input.message.fields(PartId::ROOT)[0];
         assert_eq!(input.message.decode_text(&input.message.raw()[field.value.clone()]), "me");
         assert_eq!(input.message.text(PartId::ROOT).as_deref(), Some("Hi"));
         assert_eq!(world.duplicate_seconds(Some(u64::MAX)), 13 * 7 * 24 * 3600);
+        assert_eq!((world.now(), world.zone()), (Timestamp::UNIX_EPOCH, TimeZone::UTC));
         assert_eq!(world.in_list("tag:a", "b"), Ok(false));
+        assert_eq!(world.has_list("tag:a"), Ok(false));
+        assert_eq!(world.metadata(None, "/shared/x"), Ok(None));
+        assert_eq!(world.duplicate_seen(&DupKey::new(None, "x")), Ok(false));
+        assert_eq!(world.script(Location::Global, "x"), Ok(None));
+        assert_eq!(world.environment("name"), None);
+        assert_eq!(world.scan(), Scan::default());
+        assert_eq!(world.notify_capability("mailto:a@b", "online"), None);
+        assert!(!world.is_protected_field("X-A"));
         assert!(format!("{input:?}").contains("size: 12"));
     }
 }

@@ -122,7 +122,7 @@ pub enum AddressEntry {
 /// An address with its display name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedAddress {
-    /// Decoded.
+    /// The display name, decoded.
     pub name: Option<String>,
     pub address: AddressSpec,
 }

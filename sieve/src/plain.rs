@@ -2,7 +2,7 @@
 //!
 //! - [`PlainMessage`] finds fields and parts of a message. It decodes neither transfer encodings
 //!   nor encoded words nor charsets: a host that filters mail implements
-//!   [`MessageView`](crate::MessageView) over its own parser.
+//!   [`MessageView`] over its own parser.
 //! - [`PlainWorld`] knows mailboxes by name, and nothing else.
 
 use std::borrow::Cow;
@@ -24,7 +24,7 @@ const MAX_DEPTH: usize = 20;
 pub struct PlainMessage {
     raw: Vec<u8>,
     parts: Vec<Part>,
-    /// By part.
+    /// The fields of each part.
     fields: Vec<Vec<Field>>,
 }
 
@@ -265,9 +265,11 @@ impl World for PlainWorld {
 mod tests {
     use super::*;
 
-    const NESTED: &str = "Subject: a\r\n b\r\nContent-Type: multipart/mixed; boundary=\"x;y\"\r\n\r\n\
+    const NESTED: &str = "Subject: a\r\n b\r\n\
+        Content-Type: multipart/mixed; boundary=\"x;y\"\r\n\r\n\
         before\r\n--x;y\r\n\r\nText\r\n--x;y\r\nContent-Type: message/rfc822\r\n\r\n\
-        Subject: inner\n\nHi\r\n--x;y\r\nContent-Type: multipart/digest\r\n\r\n\r\n--x;y--\r\nafter";
+        Subject: inner\n\nHi\r\n--x;y\r\nContent-Type: multipart/digest\r\n\r\n\r\n\
+        --x;y--\r\nafter";
 
     #[test]
     fn parts_and_fields_are_found() {

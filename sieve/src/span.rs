@@ -66,7 +66,7 @@ impl Span {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Position {
     pub line: u32,
-    /// In characters.
+    /// In characters, from 1.
     pub column: u32,
 }
 

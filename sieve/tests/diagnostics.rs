@@ -98,6 +98,50 @@ fn every_code_is_recorded() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
+/// Returns the rendered diagnostics of every script, one a text.
+fn all_rendered() -> Vec<String> {
+    let texts = scripts(&folder("diagnostics")).into_iter().map(|path| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        rendered(&fs::read(&path).unwrap(), &name)
+    });
+    let ones = |text: String| text.split("\n\n").map(str::to_owned).collect::<Vec<_>>();
+    texts.flat_map(ones).collect()
+}
+
+#[test]
+fn the_reference_is_current() {
+    let mut text = "# Diagnostics\n\n\
+        Made by `UPDATE_GOLDEN=1 cargo test -p restante-sieve --test diagnostics` from the\n\
+        table in `src/diagnostic/code.rs`. A code keeps its meaning for ever. With an error\n\
+        a script is not used.\n"
+        .to_owned();
+    let examples = all_rendered();
+    for &code in Code::ALL {
+        let (severity, explanation) = (code.severity(), code.explanation());
+        text.push_str(&format!("\n## {code} {code:?}\n\n{severity}: {explanation}\n"));
+        let head = format!("[{code}]");
+        let is_one = |text: &&String| text.lines().next().is_some_and(|line| line.contains(&head));
+        if let Some(example) = examples.iter().find(is_one) {
+            text.push_str(&format!("\n```text\n{}\n```\n", example.trim_end()));
+        }
+    }
+    let path = folder("../docs/diagnostics.md");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, &text).unwrap();
+    }
+    assert!(fs::read_to_string(&path).unwrap_or_default() == text, "set UPDATE_GOLDEN=1");
+}
+
+#[test]
+fn the_readme_lists_every_extension() {
+    let readme = fs::read_to_string(folder("../README.md")).unwrap();
+    for extension in Extension::ALL {
+        let document = format!("| {} |", extension.defined_in());
+        let row = readme.lines().find(|line| line.starts_with(&document));
+        assert!(row.is_some_and(|row| row.contains(&format!("`{extension}`"))), "{extension}");
+    }
+}
+
 #[test]
 fn scripts_of_clients_and_our_own_have_no_diagnostics() {
     for folder in [folder("clients"), folder("../scripts")] {

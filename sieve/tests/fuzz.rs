@@ -114,7 +114,10 @@ fn replay(name: &str, default: u64) {
 }
 
 fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
-    let at = random.upto(input.len());
+    // Every other change leaves the script as it is, if a message follows it.
+    let message = input.windows(5).position(|window| window == b"\n===\n");
+    let first = message.filter(|_| random.upto(1) == 0).map_or(0, |at| at + 5);
+    let at = first + random.upto(input.len() - first);
     let end = (at + random.upto(16)).min(input.len());
     match random.upto(7) {
         0 => {
@@ -180,7 +183,8 @@ macro_rules! replays {
             let names: Vec<&str> = BODIES.iter().map(|(name, _)| *name).collect();
             assert_eq!(names, [$(stringify!($name)),*]);
             // The package may stand without the repository.
-            let Ok(manifest) = fs::read_to_string(root().join("../fuzz/Cargo.toml")) else { return };
+            let manifest = fs::read_to_string(root().join("../fuzz/Cargo.toml"));
+            let Ok(manifest) = manifest else { return };
             for name in names {
                 assert!(manifest.contains(&format!("name = \"{name}\"")), "{name}");
                 let path = root().join(format!("../fuzz/fuzz_targets/{name}.rs"));

@@ -315,3 +315,37 @@ fn actions_exclude_each_other_only_if_both_always_run() {
     assert_eq!(of("if true { vacation \"a\"; stop; } reject \"c\";"), [""; 0]);
     assert_eq!(of("discard; reject \"c\"; if true { vacation \"a\"; }"), ["S0506"]);
 }
+
+#[test]
+fn a_string_with_an_error_is_not_judged_again() {
+    assert_eq!(codes("redirect \"a@example.org\0\";"), ["S0003"]);
+    assert_eq!(codes("if exists \"a b { keep; }\n"), ["S0005"]);
+    assert_eq!(codes("require \"fileintoo"), ["S0005"]);
+    let encoded = "require \"encoded-character\"; redirect \"${unicode:D800}\";";
+    assert_eq!(codes(encoded), ["S0422"]);
+    assert_eq!(codes("2keep;"), ["S0010"]);
+    assert_eq!(codes("if size 5 { keep; }"), ["S0317"]);
+}
+
+#[test]
+fn the_number_of_regular_expressions_is_bounded() {
+    let keys = vec!["\"a\""; 501].join(",");
+    let source = format!("require \"regex\"; if header :regex \"Subject\" [{keys}] {{ keep; }}");
+    assert_eq!(codes(&source), ["S0426"]);
+}
+
+#[test]
+fn the_redirects_of_every_run_are_bounded() {
+    let redirects = |count| "redirect \"a@example.org\";".repeat(count);
+    let limit = usize::from(restante_sieve::MAX_REDIRECTS);
+    assert_eq!(codes(&redirects(limit)), [""; 0]);
+    assert_eq!(codes(&redirects(limit + 1)), ["S0508"]);
+    let either = format!("if true {{ {0} }} else {{ {0} }}", redirects(limit));
+    assert_eq!(codes(&either), [""; 0]);
+}
+
+#[test]
+fn a_block_after_a_test_belongs_to_its_command() {
+    assert_eq!(codes("if anyof (true { keep; }, false) { stop; }"), ["S0105", "S0101"]);
+    assert_eq!(codes("if not exists \"a\" { keep; }"), [""; 0]);
+}

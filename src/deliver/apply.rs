@@ -87,7 +87,7 @@ impl Deliverer {
         let encoded = EncodedMessage::new(&rows);
         let hash = transaction_hash(envelope, &encoded.blob.0);
         let returned_report = message.as_ref().and_then(returned_report);
-        // The permit bounds the memory that these take.
+        // The permit bounds the memory that `message` and `rows` take.
         drop((message, rows));
         drop(body.parse_permit);
         let (now, monotonic_now) = (self.store.clock().now(), self.store.clock().steady());
@@ -391,16 +391,16 @@ fn sort_charges<'a>(jobs: impl Iterator<Item = JobOutcome<'a>>) -> (RateCharges,
             && let Some(charge) = &planned.charge
         {
             let is_sent = decision.is_some_and(ReplyDecision::is_reply);
-            if is_sent { &mut used } else { &mut unused }.replies.push(charge.clone());
+            let charges = if is_sent { &mut used } else { &mut unused };
+            charges.replies.push(charge.clone());
         }
         let is_refused = matches!(result, Some(Ok(FilingResult::Refused(_))));
         if is_refused || decision.is_some() { &mut used } else { &mut unused }
             .notifications
             .extend(job.scripts.charges.iter().cloned());
         if let Some((_, charge)) = &job.notification {
-            if decision.is_some() { &mut used } else { &mut unused }
-                .notifications
-                .push(charge.clone());
+            let charges = if decision.is_some() { &mut used } else { &mut unused };
+            charges.notifications.push(charge.clone());
         }
     }
     (used, unused)

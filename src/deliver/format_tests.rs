@@ -1,8 +1,9 @@
 //! Tests of the format on disk: that this version writes the rows of the fixture, and reads stores
-//! of the first version.
+//! of earlier versions.
 //!
 //! - `tests/fixtures/written.rows` is a store of this version as text. Each line is a row: table,
-//!   key, value.
+//!   key, value. Rows of messages that the server composes are not compared, as its wording may
+//!   change.
 //! - A change of that file is a change of the format: either a mistake, or a new row version, and
 //!   then the old version must still be read. `RESTANTE_FIXTURE=write` writes the file anew.
 //! - `v1.rows` (the first version), `v2.rows` (format 2) and `v4.rows` (format 4) never
@@ -281,7 +282,7 @@ fn fill_store(engine: Arc<MemoryEngine>) {
 #[test]
 fn this_version_writes_the_rows_of_the_fixture() {
     let first = std::fs::read_to_string(file(FIRST)).unwrap();
-    // The secrets are random, so they are taken from the fixture.
+    // The secrets are random, so their row (`store`, in hex) is taken from the first fixture.
     let engine = engine(
         first.lines().filter(|line| line.starts_with("site 73746f7265 ")).map(str::to_owned),
     );

@@ -9,7 +9,8 @@ use crate::model::{EmailAddress, UtcMillis, limits};
 use crate::outbox::Reporter;
 use crate::outbox::mdn::{MdnDraft, MdnRequest, compose_notification};
 
-/// The index is the number of the encoding for [`Decoder`], which has none for the last.
+/// The index is the number of the encoding for [`Decoder`]. The last has no number: its bytes are
+/// not decoded.
 const ENCODINGS: [&str; 5] = ["8bit", "quoted-printable", "base64", "x-uuencode", "x-odd"];
 const CHARSETS: [&str; 22] = [
     "us-ascii",
@@ -171,6 +172,7 @@ fn draft_of(found: &Report) -> MdnDraft {
 
 fn check_request(data: &[u8]) {
     let Some(request) = MdnRequest::of(data) else { return };
+    // The request has at most one address more than `outbox::mdn::MAX_NOTIFIED`.
     assert!((1..=11).contains(&request.to.len()));
     let (manual_reason, automatic_reason) = (
         request.reason_not_to_send(SendingMode::Manual),

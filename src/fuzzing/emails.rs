@@ -15,7 +15,7 @@ use crate::message::header::fields;
 use crate::model::{AccountId, EmailAddress, EmailId, SentAt, limits};
 use crate::wire::jmap::Request;
 
-/// Reads the rest of the input as a message, and its first line as the name of a header property.
+/// Reads the first line of the input as the name of a header property, and the rest as a message.
 /// The structure is consistent, texts are truncated within their limits, and addresses, ids and
 /// dates of a field can be written.
 pub fn structure(data: &[u8]) {
@@ -24,6 +24,7 @@ pub fn structure(data: &[u8]) {
     let (first, raw) =
         (String::from_utf8_lossy(&data[..end]), data.get(end + 1..).unwrap_or_default());
     let message = Message::parse(raw);
+    // The length of the first line chooses where texts are truncated.
     check_parts(&message, first.len());
     if let Ok(property) = first.parse::<HeaderProperty>() {
         assert_eq!(property.to_string().parse(), Ok(property.clone()));
@@ -138,7 +139,7 @@ const FIELDS: [(&str, &str); 11] = [
 ];
 
 /// Creates an email from any JSON object with Email/set. The object is refused, or the new message
-/// has only header fields that the object names, and well-formed lines.
+/// has well-formed lines, and only header fields that the object names or that every message has.
 pub fn draft(data: &[u8]) {
     let Ok(Json::Object(mut email)) = serde_json::from_slice::<Json>(bounded(data)) else { return };
     let (context, account, inbox) = service();

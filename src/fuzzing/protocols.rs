@@ -175,8 +175,8 @@ fn check_replies(replies: &[u8], settings: &Settings) {
     assert!(count <= 3 + errors + commands * settings.max_recipients, "{count} replies");
 }
 
-/// Stuffs and unstuffs any bytes as a message. It comes back unchanged, and unstuffing does not
-/// depend on how the bytes are split.
+/// Stuffs and unstuffs any bytes as a message. It comes back unchanged, apart from a CRLF that is
+/// added if the last line has none, and unstuffing does not depend on how the bytes are split.
 pub fn dot(data: &[u8]) {
     let data = bounded(data);
     let mut message = data.to_vec();

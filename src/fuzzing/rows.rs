@@ -89,6 +89,7 @@ fn decoded<T>(read: Result<T, Error>) -> Option<T> {
     match read {
         Ok(row) => Some(row),
         Err(Error::Corrupt { key, what, .. }) => {
+            // The key is `key`, in hex.
             assert!(key == "6b6579" && !what.is_empty());
             None
         }

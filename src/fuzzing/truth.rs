@@ -40,10 +40,11 @@ pub fn damage(data: &[u8]) {
     let mut choices = Choices(bounded(data));
     let mut model = ModelStore::new();
     for n in 0..3 {
+        // Delivers an email, and queues an action.
         model.change(&mut Choices(&[0, 1, 0, 3]), n);
         model.change(&mut Choices(&[6, 1]), n);
     }
-    // Without the row of the site the store cannot be opened.
+    // The first table is that of the site, and without its row the store cannot be opened.
     let table =
         Table::ALL.get(1 + choices.below(Table::ALL.len() - 1)).copied().unwrap_or(Table::Accounts);
     let rows = model.engine.rows(table);

@@ -120,7 +120,8 @@ impl Destinations {
     }
 
     /// Notes that a domain refused one recipient temporarily. `RECIPIENT_REFUSALS_BEFORE_REST` of
-    /// these in a row count as a refusal of the domain.
+    /// these in a row count as a refusal of the domain. After a refusal of the domain, each one
+    /// does.
     pub fn record_recipient_refusal(
         &mut self,
         domain: DomainDigest,

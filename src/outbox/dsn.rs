@@ -70,7 +70,8 @@ pub fn compose_delivered(
 }
 
 /// Reports to the sender of an action which of these recipients were given up. Pass those that no
-/// earlier report named. Recipients about which the sender wants no report are left out.
+/// earlier report named. Recipients about whose failure the sender wants no report are left
+/// out.
 #[must_use]
 pub fn compose_failed(
     action: &Action,

@@ -195,7 +195,8 @@ pub fn expire(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> NextStep
 }
 
 /// Corrects an action that is due later than the schedule ever sets, because the clock was set back
-/// since. `None` if the due time can be right.
+/// since. `None` if the due time can be right, if the owner chose it, or if the action is neither
+/// waiting nor sent.
 #[must_use]
 pub fn clamp_times(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> Option<Action> {
     let latest = match action.state {

@@ -314,8 +314,8 @@ fn dkim_result(output: &DkimOutput<'_>) -> MethodResult {
     }
 }
 
-/// Whether a header is too large to be verified, has too many signatures, or one that is longer than
-/// `limits::MAX_SIGNATURE_BYTES`.
+/// Whether a header is too large to be verified, has too many signatures, or one that is longer
+/// than `limits::MAX_SIGNATURE_BYTES`.
 fn exceeds_limits(header: &Header<'_>) -> bool {
     let (mut field_count, mut signatures) = (0usize, 0usize);
     for field in header.fields() {

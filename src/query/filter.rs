@@ -78,17 +78,17 @@ impl Dependencies {
 }
 
 impl Filter {
-    /// Checks the bounds of `model::limits`.
+    /// Checks the bounds of `model::limits`, and the keywords.
     ///
     /// # Errors
-    /// `Unsupported`, with the bound that is exceeded.
+    /// `Unsupported`, with the bound that is exceeded, or because a keyword is not well-formed.
     pub fn validate(&self) -> Result<(), Error> {
         let mut left = limits::MAX_FILTER_CONDITIONS;
         self.within(limits::MAX_FILTER_DEPTH, &mut left)
     }
 
-    /// Checks the filter where at most `depth` operators may nest, and takes its conditions from
-    /// `left`.
+    /// Checks the filter where at most `depth` operators may nest, and subtracts the number of its
+    /// conditions from `left`. Each mailbox of `inMailboxOtherThan` counts as a condition.
     fn within(&self, depth: usize, left: &mut usize) -> Result<(), Error> {
         match self {
             Self::And(parts) | Self::Or(parts) | Self::Not(parts) => {

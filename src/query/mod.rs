@@ -153,11 +153,12 @@ fn changes_by(
     Ok(AnswerWithPlan { answer, plan })
 }
 
-/// A position beyond this makes the listing of all mail, which has ranks, worth maintaining.
+/// A position beyond this, in an account with more emails than this, makes the listing of all mail,
+/// which has ranks, worth maintaining.
 const MIN_RANKED_POSITION: u64 = 4096;
 
 impl Window {
-    /// Whether the window may begin far from the newest email.
+    /// Whether the window may begin far from the first result.
     fn is_deep(self) -> bool {
         match self.start {
             Start::Position(at) => at < 0 || at.unsigned_abs() > MIN_RANKED_POSITION,

@@ -29,7 +29,7 @@ impl QuerySpec {
         }
     }
 
-    /// Checks the bounds of filter and sort.
+    /// Checks the bounds of filter and sort, and their keywords.
     ///
     /// # Errors
     /// `Unsupported`.

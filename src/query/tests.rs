@@ -30,7 +30,7 @@ use crate::query::tests::driver::{ACCOUNT, EPOCH, Op, TIMES, TestDriver, ops};
 use crate::query::tests::naive::{KEYWORDS, NaiveDraft, apply_changes};
 use crate::query::*;
 
-/// Returns a query of every email, with small batches.
+/// Returns a query of every email, with small batches. The account must be set.
 fn small_batches() -> QuerySpec {
     QuerySpec { options: QueryOptions::small(), ..QuerySpec::default() }
 }

@@ -20,7 +20,8 @@ pub struct UnreadThreads {
     /// Also the mailboxes without unread threads.
     pub counts: BTreeMap<MailboxUid, u64>,
     /// A mailbox whose listing of unseen emails is worth making, because at least
-    /// `MIN_MAINTAINED_EMAILS` read emails were skipped. The last one, if there are several.
+    /// `MIN_MAINTAINED_EMAILS` emails that are not unread were skipped. The last one, if there
+    /// are several.
     pub wanted_listing: Option<MailboxUid>,
     pub used_listings: Vec<(MailboxUid, MaintainedListing)>,
 }

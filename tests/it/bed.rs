@@ -108,7 +108,7 @@ impl TestBed {
         self.child = Some(child);
     }
 
-    /// Starts the service and waits until both its sockets answer.
+    /// Starts the service and waits until its LMTP and control sockets answer.
     pub(crate) fn start(&mut self) {
         self.spawn();
         self.wait_ready();

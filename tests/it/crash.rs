@@ -41,9 +41,10 @@ impl Job {
         if dice.below(4) == 0 {
             recipients.push(format!("u{}@example.org", (first + 1) % ACCOUNTS));
         }
-        // Every fifth letter is so long that its bytes go to a segment: of these, most to one of
-        // their own.
-        let lines = if dice.below(5) == 0 { 400 } else { 1 } + dice.below(40);
+        // About one letter in five is long: most of these are longer than `limits.body-in-memory`,
+        // so each goes to a segment of its own.
+        let least_lines = if dice.below(5) == 0 { 400 } else { 1 };
+        let lines = least_lines + dice.below(40);
         let body = "words of a small letter, and some more of them\n".repeat(lines);
         let message = letter(&sender, &recipients.join(", "), &subject, &body);
         let ids = vec![None; recipients.len()];
@@ -93,8 +94,8 @@ impl Dice {
     }
 }
 
-/// Delivers new messages, and some acknowledged ones again, until `over` is set. Reconnects when
-/// the session breaks off.
+/// Delivers new messages, and again those that were not acknowledged and some that were, until
+/// `over` is set. Reconnects when the session breaks off.
 fn work(lmtp: &Path, over: &AtomicBool, worker: usize, jobs: &mut Vec<Job>, dice: &mut Dice) {
     while !over.load(Ordering::Relaxed) {
         let Ok(mut client) = Client::lmtp(lmtp) else {

@@ -97,7 +97,7 @@ pub(crate) fn basic(name: &str, password: &str) -> String {
 }
 
 /// A test bed that serves JMAP on a Unix socket and has the account `ann@example.org`, with the
-/// password `s3cret`.
+/// alias `annie@example.org` and the password `s3cret`.
 pub(crate) fn bed(more: &str) -> TestBed {
     let mut bed = TestBed::new("");
     bed.configure(&format!("http.listen = [\"unix:{}\"]\n{more}", bed.dir.join("http").display()));

@@ -1,4 +1,5 @@
-//! The metrics, as the command `metrics` and the metrics listener return them.
+//! The metrics, as the command `metrics` and the metrics listener return them. The listener serves
+//! nothing else.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -1,6 +1,7 @@
 //! The permissions of files and sockets.
 //!
-//! - Files that the program writes can be opened only by its user, whatever the umask is.
+//! - Files that the program writes can be opened only by its user, whatever the umask is. Only a
+//!   DKIM key may also be read by the group of the service.
 //! - Each socket can be opened by the users who need it.
 #![cfg(feature = "rocksdb")]
 

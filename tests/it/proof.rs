@@ -112,7 +112,7 @@ fn dkim_keys_can_be_generated_and_shown_and_must_be_private() {
 }
 
 /// Starts a service that verifies senders and signs replies with the keys `r1` and `e1`, with the
-/// account of Ann.
+/// account of Ann. The key `r2` is made, too, for a later configuration.
 fn start_service(dns: &Dns, relay: &Sink) -> TestBed {
     let mut bed = TestBed::new("");
     let (nameserver, port) = (dns.address, relay.address.port());

@@ -1,6 +1,7 @@
 //! STARTTLS over a real socket (RFC 3207), with rustls as the client.
 //!
-//! `tests/tls` has two key pairs for these tests, which expire in 2126. Each was made with
+//! `tests/tls` has two key pairs, `one` and `two`, for these and other tests, which expire in 2126
+//! (`localhost` is for the tests in `clients`). Each of the two was made with
 //! `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj
 //! /CN=one.test.example -addext subjectAltName=DNS:mda.test.example -addext
 //! basicConstraints=critical,CA:FALSE -keyout … -out …`

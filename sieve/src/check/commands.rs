@@ -1,4 +1,4 @@
-//! Commands.
+//! Checks commands other than `if`.
 
 use super::Checker;
 use super::bind::Bound;
@@ -18,7 +18,7 @@ use crate::vocabulary::{COMMANDS, CommandId, Tag, Word, lookup};
 pub(super) enum ActionClass {
     /// `reject` or `ereject`.
     Refusal,
-    /// `vacation`
+    /// The command `vacation`.
     Response,
     /// `keep`, `fileinto` or `redirect`.
     Store,
@@ -87,8 +87,6 @@ impl Checker<'_> {
         let mut diagnostic = Diagnostic::new(Code::UnknownCommand, node.name, message);
         if let Some(meant) = self.closest(&name, COMMANDS.iter().map(|word| word.name)) {
             diagnostic = diagnostic.with_help(format!("did you mean `{meant}`?"));
-        } else if ["elseif", "elif"].iter().any(|other| name.eq_ignore_ascii_case(other)) {
-            diagnostic = diagnostic.with_help("did you mean `elsif`?");
         }
         self.report(diagnostic);
     }

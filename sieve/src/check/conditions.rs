@@ -20,9 +20,6 @@ pub(super) struct Outcome {
 impl Checker<'_> {
     /// Checks a test.
     pub(super) fn test(&mut self, node: &Node) -> Outcome {
-        if let Some(block) = &node.block {
-            self.complain(Code::UnexpectedBlock, block.open, "a test takes no block");
-        }
         let Some(word) = lookup(&self.excerpt(node.name)).test else {
             self.unknown_test(node);
             for inner in &node.tests {

@@ -137,8 +137,8 @@ impl Checker<'_> {
         };
         if !is_valid {
             let message = format!("`{}` is no media type: it matches nothing", excerpt(value));
-            let diagnostic = Diagnostic::new(Code::BadContentType, text.span(), message);
-            self.report(diagnostic.as_warning().with_help("write `text` or `text/html`"));
+            let diagnostic = Diagnostic::new(Code::UnmatchableContentType, text.span(), message);
+            self.report(diagnostic.with_help("write `text` or `text/html`"));
         }
     }
 

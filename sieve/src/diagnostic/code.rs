@@ -133,7 +133,6 @@ codes! {
     BadDeliverBy = "S0433" Error "The value is no parameter of Deliver By (RFC 6009 §6).";
     BadHeaderValue = "S0434" Error "The text cannot be the value of a header field.";
     BadListName = "S0435" Error "The text is no name of an external list (RFC 6134 §2).";
-    BadContentType = "S0436" Error "The text is no media type (RFC 5173 §5.2).";
     // The order and place of commands.
     ElseWithoutIf = "S0501" Error "`elsif` and `else` must follow `if` or `elsif`.";
     BreakOutsideLoop = "S0502" Error "`break` must stand in `foreverypart` (RFC 5703 §3.2).";
@@ -160,6 +159,7 @@ codes! {
     ProtectedHeader = "S0914" Warning "The field must not be edited (RFC 5293 §6).";
     UnmatchableHeaderName = "S0915" Warning "No field can have this name (RFC 5228 §2.4.2.2).";
     UnsupportedNotifyMethod = "S0916" Warning "The site cannot notify by this URI (RFC 5435 §3.2).";
+    UnmatchableContentType = "S0917" Warning "The text is no media type (RFC 5173 §5.2).";
 }
 
 impl fmt::Display for Code {

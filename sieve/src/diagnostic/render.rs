@@ -62,8 +62,8 @@ impl Diagnostic {
     }
 }
 
-/// Renders diagnostics for the text of a `ManageSieve` response (RFC 5804 §1.3), errors first, one a
-/// line, lines separated by CR LF. The caller sends the text as a quoted string or a literal.
+/// Renders diagnostics for the text of a `ManageSieve` response (RFC 5804 §1.3), errors first, one
+/// a line, lines separated by CR LF. The caller sends the text as a quoted string or a literal.
 #[must_use]
 pub fn managesieve(diagnostics: &[Diagnostic], index: &LineIndex<'_>) -> String {
     let of = |severity| diagnostics.iter().filter(move |one| one.severity == severity);

@@ -79,7 +79,7 @@ fn width_of_first_line(elements: &[Element]) -> usize {
     width
 }
 
-/// Writes lines.
+/// Writes the lines of a formatted script.
 #[derive(Debug)]
 pub(super) struct Writer {
     out: String,

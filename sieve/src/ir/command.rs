@@ -1,4 +1,4 @@
-//! Commands.
+//! The commands of a script.
 
 use serde::{Deserialize, Serialize};
 
@@ -121,7 +121,7 @@ pub enum RedirectTo {
 pub struct DeliverBy {
     pub deadline: Deadline,
     pub mode: Keyword<DeliverByMode>,
-    /// `:bytrace`
+    /// Whether `:bytrace` is given.
     pub trace: bool,
 }
 
@@ -149,7 +149,7 @@ pub struct FileInto {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailboxArgument {
     pub name: StringExpr,
-    /// `:mailboxid`
+    /// The id of `:mailboxid`.
     pub id: Option<StringExpr>,
     /// `:specialuse`, such as `\Junk`.
     pub special_use: Option<StringExpr>,
@@ -174,7 +174,7 @@ pub enum RejectKind {
     EReject,
 }
 
-/// RFC 5230
+/// Answers the sender (RFC 5230 §4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vacation {
     /// Computed from the arguments as written (RFC 5230 §4.2).
@@ -200,7 +200,7 @@ pub enum Modifier {
     LowerFirst,
     UpperFirst,
     QuoteWildcard,
-    /// Of `regex`.
+    /// Of the extension `regex`.
     QuoteRegex,
     /// Of `enotify` (RFC 5435 §6).
     EncodeUrl,
@@ -237,7 +237,7 @@ pub struct Notify {
     pub method: StringExpr,
     pub from: Option<StringExpr>,
     pub importance: Option<Keyword<Importance>>,
-    /// Each `name=value`.
+    /// Each is `name=value` (RFC 5435 §3.5).
     pub options: Vec<StringExpr>,
     pub message: Option<StringExpr>,
     pub fcc: Option<Fcc>,

@@ -19,7 +19,7 @@ pub enum EnvelopePart {
     OriginalRecipient,
     /// RET: `FULL` or `HDRS`.
     Return,
-    /// ENVID, decoded.
+    /// The ENVID parameter, decoded.
     EnvelopeId,
     /// The time of Deliver By in ISO 8601, in the zone of the test, or else in UTC.
     ByTimeAbsolute,
@@ -81,7 +81,7 @@ pub enum DatePart {
     Month,
     /// `01` to `31`
     Day,
-    /// `yyyy-mm-dd`
+    /// In the form `yyyy-mm-dd`.
     Date,
     /// The Modified Julian Day: days since 17 November 1858.
     Julian,
@@ -91,7 +91,7 @@ pub enum DatePart {
     Minute,
     /// `00` to `60`
     Second,
-    /// `hh:mm:ss`
+    /// In the form `hh:mm:ss`.
     Time,
     /// The restricted form of ISO 8601 of RFC 3339.
     Iso8601,

@@ -1,4 +1,4 @@
-//! Tests.
+//! The tests of a script.
 
 use serde::{Deserialize, Serialize};
 
@@ -307,14 +307,14 @@ pub enum DateZone {
     Local,
     /// `:originalzone`: that of the date itself.
     Original,
-    /// `:zone`
+    /// The offset of `:zone`.
     Offset(Keyword<UtcOffset>),
 }
 
 /// RFC 7352 §3
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DuplicateTest {
-    /// Separates records.
+    /// `:handle`: records with different handles are independent (RFC 7352 §3.1).
     pub handle: Option<StringExpr>,
     pub id: DuplicateId,
     /// `:seconds`: how long the record is kept. The host bounds it, and has a default.
@@ -329,6 +329,6 @@ pub enum DuplicateId {
     /// The first field of this name; `Message-ID` if the script says nothing. If it is missing or
     /// empty, the message is no duplicate and is not recorded.
     Field(StringExpr),
-    /// `:uniqueid`
+    /// The value of `:uniqueid`.
     Value(StringExpr),
 }

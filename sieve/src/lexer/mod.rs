@@ -22,7 +22,7 @@ pub(crate) enum TokenKind {
     Tag,
     /// With K, M or G multiplied in. 0 if the number has a defect.
     Number(u64),
-    /// `"…"`
+    /// A string in quotation marks.
     Quoted,
     /// `text:` up to the line with the single dot.
     MultiLine,

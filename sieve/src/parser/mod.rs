@@ -114,7 +114,7 @@ impl<'a> Parser<'a> {
         self.report(Diagnostic::new(code, span, message));
     }
 
-    /// Stops reading.
+    /// Ends the reading of the script.
     fn abort(&mut self) {
         self.is_aborted = true;
         self.next = self.read();

@@ -1,4 +1,4 @@
-//! Commands.
+//! Runs blocks and commands.
 
 use super::{Flow, Frame, Result, Run};
 use crate::ir::{Command, CommandKind, FileInto, FlagOperation, If, StringExpr, VariableId};

@@ -79,7 +79,7 @@ impl Run<'_> {
         self.matcher_of(comparison.comparator, comparison.match_type, keys)
     }
 
-    /// Prepares keys.
+    /// Prepares keys for comparisons.
     pub(super) fn matcher_of(
         &mut self,
         comparator: Comparator,

@@ -33,7 +33,7 @@ struct Node {
 
 #[derive(Debug, Clone)]
 pub(super) enum NodeContent {
-    /// As received.
+    /// The content as received.
     Received(PartId),
     /// A text, of `enclose` or `replace`.
     Text(String),

@@ -153,7 +153,7 @@ struct Frame<'s> {
     script: &'s Script,
     /// By [`VariableId`](crate::ir::VariableId). `None` if it was never set.
     locals: Vec<Option<String>>,
-    /// Match variables.
+    /// The match variables, `${0}` first.
     captures: Vec<String>,
     /// The part that is the message for this script, if it was included in a loop (RFC 6609 §3.5).
     message: Option<NodeId>,

@@ -1,4 +1,4 @@
-//! Tests.
+//! Evaluates the tests of a script.
 
 use std::borrow::Cow;
 

@@ -23,9 +23,9 @@ pub(super) struct Pattern {
 enum Token {
     /// A byte of folded text.
     Byte(u8),
-    /// `?`
+    /// `?`: one character.
     One,
-    /// `*`
+    /// `*`: any characters.
     Any,
 }
 

@@ -13,16 +13,7 @@ const fn command(
     tags: &'static [&'static [TagWord]],
     positionals: &'static [Positional],
 ) -> Word<CommandId> {
-    Word {
-        name,
-        id,
-        extensions,
-        tags,
-        positionals,
-        needed_group: None,
-        tests: TestCount::None,
-        has_block: false,
-    }
+    Word::new(name, id, extensions, tags, positionals)
 }
 
 impl Word<CommandId> {
@@ -38,7 +29,7 @@ impl Word<CommandId> {
 const FLAG_ARGUMENTS: &[Positional] =
     &[optional("name of a variable", String), needed("list of flags", Strings)];
 
-/// Every command.
+/// Every command of the language.
 pub(crate) static COMMANDS: &[Word<CommandId>] = &[
     // RFC 5228
     command("require", CommandId::Require, BASE, &[], &[needed("list of extensions", Strings)]),

@@ -69,6 +69,28 @@ pub(crate) struct Word<I: 'static> {
     pub(crate) has_block: bool,
 }
 
+impl<I: Copy> Word<I> {
+    /// Makes a word that takes no tests.
+    const fn new(
+        name: &'static str,
+        id: I,
+        extensions: &'static [Extension],
+        tags: &'static [&'static [TagWord]],
+        positionals: &'static [Positional],
+    ) -> Self {
+        Self {
+            name,
+            id,
+            extensions,
+            tags,
+            positionals,
+            needed_group: None,
+            tests: TestCount::None,
+            has_block: false,
+        }
+    }
+}
+
 impl<I> Word<I> {
     pub(crate) fn all_tags(&self) -> impl Iterator<Item = &'static TagWord> + use<I> {
         self.tags.iter().flat_map(|set| set.iter())

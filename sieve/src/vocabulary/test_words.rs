@@ -13,16 +13,7 @@ const fn test(
     tags: &'static [&'static [TagWord]],
     positionals: &'static [Positional],
 ) -> Word<TestId> {
-    Word {
-        name,
-        id,
-        extensions,
-        tags,
-        positionals,
-        needed_group: None,
-        tests: TestCount::None,
-        has_block: false,
-    }
+    Word::new(name, id, extensions, tags, positionals)
 }
 
 impl Word<TestId> {
@@ -39,7 +30,7 @@ const KEYS: Positional = needed("list of keys", Strings);
 const FIELDS: Positional = needed("list of header fields", Strings);
 const MAILBOX: Positional = needed("mailbox", String);
 
-/// Every test.
+/// Every test of the language.
 pub(crate) static TESTS: &[Word<TestId>] = &[
     // RFC 5228
     test("true", TestId::True, BASE, &[], &[]),

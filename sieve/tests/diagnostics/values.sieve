@@ -1,7 +1,7 @@
 require ["relational", "envelope", "imap4flags", "fileinto", "special-use", "date", "index",
     "variables", "regex", "vacation", "enotify", "include", "redirect-dsn", "redirect-deliverby",
     "editheader", "extlists", "body", "encoded-character", "comparator-i;ascii-numeric",
-    "envelope-dsn", "mailbox"];
+    "envelope-dsn", "mailbox", "enclose", "foreverypart", "mime"];
 if header :comparator "i;ascii-casmap" "Subject" "x" { keep; }
 if header :contains :comparator "i;ascii-numeric" "Subject" "x" { keep; }
 if header :count "gte" "Subject" "1" { keep; }
@@ -38,3 +38,12 @@ if header :list "From" "friends" { keep; }
 if body :content ["text/", "text/plain"] "x" { keep; }
 if header "Subject" ["${unicode: D800}", "${unicode:110000}"] { keep; }
 if header "Subject" ["${hex: ff}", "${hex: C3 A4}", "${hex: zz}", "${hex:123}"] { keep; }
+if specialuse_exists "a b" { keep; }
+set "${a b" "x";
+if hasflag ["1", "global.a"] "x" { keep; }
+vacation :mime "Subject: x";
+fileinto "a name that is long enough to be cut in the message of its error";
+enclose :headers ["Subject: x"] "y";
+foreverypart :name "outer" { break :name "outre"; }
+elif true { stop; }
+elseif true { stop; }

@@ -1,6 +1,6 @@
 require ["variables", "regex", "vacation", "copy", "encoded-character", "imap4flags", "editheader",
     "environment", "servermetadata", "body", "date", "relational", "enotify",
-    "envelope", "envelope-deliverby"];
+    "envelope", "envelope-deliverby", "extlists", "replace", "foreverypart", "extracttext"];
 if string "a" "b" { keep; }
 if header :regex "Subject" "\.org$" { keep; }
 if header :is "Subject" "${unset}" { keep; }
@@ -17,6 +17,8 @@ vacation :handle "${unset}" :addresses ["me", "Me <me@example.org>"] "Away";
 if envelope :zone "+0100" "from" "x" { keep; }
 if exists ["Subject:", "Na me"] { keep; }
 notify "xmpp:me@example.org";
+if header :list :comparator "i;octet" "From" "tag:example.org,2026:x" { keep; }
+foreverypart { replace :subject "x" "y"; extracttext :first 0 "unset2"; }
 redirect "a@example.org";
 if true { stop; keep; }
 stop;

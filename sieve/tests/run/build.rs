@@ -15,7 +15,7 @@ pub const B: VariableId = VariableId(1);
 pub const FLAGS: VariableId = VariableId(2);
 /// A global variable.
 pub const SHARED: VariableId = VariableId(3);
-/// `${env.name}`
+/// The variable `${env.name}`.
 pub const ENVIRONMENT: VariableId = VariableId(4);
 
 /// Makes a script, in which the command at index `i` has the span from `i` to `i + 1`.

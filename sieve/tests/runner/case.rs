@@ -30,7 +30,7 @@ pub struct Case {
     pub steps: Vec<Step>,
 }
 
-/// A run.
+/// A run of the script of a case.
 #[derive(Debug)]
 pub struct Step {
     /// Of its section, or of its test.

@@ -172,7 +172,7 @@ fn detail_names_the_mailbox_if_the_owner_allows_it() {
 }
 
 #[test]
-fn mail_whose_parser_panics_is_filed_with_its_bytes() {
+fn a_parser_panic_is_caught_and_mail_without_content_is_filed_with_its_bytes() {
     assert!(catch_parser_panic("a test", || panic!("on purpose")).is_none());
     let fixture = fixture();
     let raw = b"Subject: x\r\n\r\nbody\r\n";

@@ -133,7 +133,11 @@ pub async fn run(
                 Ok(subscriptions) => subscriptions,
                 // An account under repair cannot be read. Its next change is processed again.
                 Err(error) => {
-                    tracing::debug!(account = %changed_account, %error, "cannot read push subscriptions");
+                    tracing::debug!(
+                        account = %changed_account,
+                        %error,
+                        "cannot read push subscriptions"
+                    );
                     continue;
                 }
             };

@@ -6,6 +6,9 @@
 //! - `removed` is every touched email that existed at the state and may have matched, by its
 //!   immutable properties. `added` is every touched email that matches now. So more than the
 //!   minimum may be reported.
+//! - If the sort keys are immutable and the email `upToId` is in the new results, emails that are
+//!   added behind it are left out. So are emails that were removed behind it, unless it is touched
+//!   itself: then its old position is not known.
 //! - Within a scope, only emails that were in the scope at the state are reported as removed.
 //!   Others would tell a guest about mail that was never shared.
 
@@ -66,7 +69,7 @@ pub(in crate::query) fn changes(
         && let Some(last) = new.iter().position(|entry| entry.id == up_to)
     {
         added.retain(|(index, _)| *index <= last);
-        // Otherwise the old position of that email is not known.
+        // If that email is touched, its old position is not known, and `removed` stays whole.
         if let Some(last) = new.get(last).filter(|_| !touched.contains_key(&up_to)) {
             let mut removed_until = Vec::with_capacity(removed.len());
             for id in removed {

@@ -122,7 +122,7 @@ impl<'q> ListCollector<'q> {
         Ok(())
     }
 
-    /// Collects an email that matches, if the results are sorted by id.
+    /// Collects an email that is known to match. The results must be sorted by id.
     fn add_sure(&mut self, id: EmailId, thread: ThreadId) {
         if !self.is_enough() && !self.shown().is_some_and(|shown| shown.contains(&thread)) {
             self.push(SortEntry::by_id(id, thread));

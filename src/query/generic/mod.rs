@@ -1,7 +1,8 @@
 //! The generic access path: decides each email of a walk by the filter, then sorts, collapses and
 //! truncates the results.
 //!
-//! - If the walk is in the order of the query and no total is wanted, it ends with the section.
+//! - If the section is given by a position from the beginning and a limit, the walk is in the order
+//!   of the query, and no total is wanted, the walk ends with the section.
 //! - Otherwise all emails are walked. If the section is given by a position from the beginning and
 //!   a limit, only about twice as many results are held as there are up to its end.
 
@@ -49,7 +50,8 @@ impl Window {
         }
     }
 
-    /// Returns the section and the index where it begins, or `None` if the anchor is not in `ids`.
+    /// Returns the index where the section begins and its ids, or `None` if the anchor is not in
+    /// `ids`.
     pub(super) fn section(self, ids: &[EmailId]) -> Option<(usize, &[EmailId])> {
         let forward = |from: usize, by: i64| {
             let steps = usize::try_from(by.unsigned_abs()).unwrap_or(usize::MAX);

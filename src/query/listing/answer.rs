@@ -199,8 +199,7 @@ fn positions(
 }
 
 fn check_max_changes(request: &QueryChanges, removed: usize, added: usize) -> Result<(), Error> {
-    let too_many =
-        request.max_changes.is_some_and(|max_events| removed.saturating_add(added) > max_events);
+    let too_many = request.max_changes.is_some_and(|max| removed.saturating_add(added) > max);
     if too_many { Err(Error::TooManyChanges) } else { Ok(()) }
 }
 

@@ -69,7 +69,8 @@ impl ResultParts<'_> {
         let (entered, left) = (all.added(), all.removed());
         let (mut removed, mut added) = (left.clone(), entered.clone());
         if let Some(pinned) = pinned {
-            // An email that moved between the parts is in both sets, unless it is new or left.
+            // An email that moved between the parts is removed and added. One that is new is only
+            // added, and one that left only removed.
             let (pinned, unpinned) = (pinned.added(), pinned.removed());
             let moved = || pinned.iter().chain(&unpinned).copied();
             removed.extend(moved().filter(|id| !entered.contains(id)));

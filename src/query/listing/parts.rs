@@ -2,8 +2,8 @@
 //!
 //! - *Pinned*: one part is the listing of the pin's filter, the other the rest of the larger
 //!   listing. No listing has the rest; `store::Snapshot::listing_difference` finds it.
-//! - *By thread* (with `collapseThreads`): the rest are the threads of which the pinned listing
-//!   shows no email. A walk counts their positions.
+//! - *By thread* (with `collapseThreads` and a pin by a keyword of the email): the rest are the
+//!   threads of which the pinned listing shows no email. A walk counts their positions.
 //! - *Oldest of each thread* (with `collapseThreads`): a walk over the uncollapsed listing from its
 //!   end.
 
@@ -25,7 +25,7 @@ const MAX_HELD_THREADS: u64 = 4096;
 /// How the emails outside the pinned part are found.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RestKind {
-    /// The pinned listing does not show the email.
+    /// The pinned listing does not show the email. Also if there is no pin.
     ById,
     /// The pinned listing shows no email of the thread.
     ByThread,
@@ -244,7 +244,8 @@ impl<'v> ResultParts<'v> {
         Ok(out)
     }
 
-    /// Returns the positions in a part, newest first; of a walked part in the order of the results.
+    /// Returns the positions of emails in a part, newest first. In a walked part the positions
+    /// count in the order of the results.
     fn positions_in(
         &self,
         part: ResultPart,

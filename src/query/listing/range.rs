@@ -56,7 +56,8 @@ impl ListingRange<'_> {
             && self.snapshot.is_in_listing(self.account, self.counted.listing, id)?)
     }
 
-    /// Returns the positions in the listing of the beginning of the range and of its end.
+    /// Returns the positions in the listing of the beginning of the range and of its end, which are
+    /// both 0 if the range is empty.
     pub(in crate::query) fn ends(&self) -> Result<(u64, u64), Error> {
         if self.range.first > self.range.last {
             return Ok((0, 0));

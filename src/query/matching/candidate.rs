@@ -11,7 +11,7 @@ use crate::query::search::hits::Hits;
 use crate::query::{Allowance, Error, QuerySpec};
 use crate::store::Snapshot;
 
-/// Reading this many bytes of a message counts as reading one row.
+/// Reading this many bytes of a message for its header counts as reading one row.
 const ROW_BYTES: usize = 1024;
 
 #[derive(Debug)]
@@ -112,8 +112,8 @@ impl<'v> CandidateSource<'v> {
     }
 }
 
-/// What was fetched of an email. The outer `Option` says whether it was fetched, the inner whether
-/// it exists.
+/// What was fetched of an email. Of two nested `Option`s, the outer says whether it was fetched,
+/// the inner whether it exists.
 #[derive(Debug, Default)]
 pub(in crate::query) struct FetchedEmail {
     content: Option<Option<(Vec<u8>, EmailContent)>>,

@@ -128,7 +128,7 @@ impl Node {
     fn of_condition(condition: &Condition, secrets: &Secrets, tables: &mut FilterTables) -> Self {
         let terms = &mut tables.terms;
         let mut text_node = |term: SearchTerm| {
-            // An empty search term occurs in every email, and so does an empty AND.
+            // An empty search term matches every email, as an empty AND does.
             if term.is_empty() {
                 return Self::And(Vec::new());
             }
@@ -269,7 +269,7 @@ impl Node {
             Self::Or(parts, _) => Ok(all_are(parts, false)?.map(|none| !none)),
             Self::Not(parts) => all_are(parts, false),
             Self::Is(condition) => decide_condition(condition, email, moment),
-            // The index has hashes of words.
+            // The index has only hashes of words, so the message is checked, too.
             Self::Text(at) => match (email.may_contain(*at)?, terms.get(*at)) {
                 (Some(true), Some(term)) => Ok(email.received()?.map(|raw| term.confirms(raw))),
                 (known, _) => Ok(known),

@@ -55,7 +55,7 @@ impl Conjuncts {
                 if parts.len() == 1 =>
             {
                 // A false `And` has a false part; a true `Or` and a false `Not` have a true one.
-                let wanted = if matches!(filter, Filter::And(_)) { wanted } else { true };
+                let wanted = !matches!(filter, Filter::And(_));
                 parts.iter().for_each(|part| self.add_filter(part, wanted));
             }
             (Filter::Is(condition), _) => self.add_condition(condition, wanted),

@@ -4,7 +4,8 @@
 //!   received times), each of which may be missing, and the order is newest or oldest first.
 //! - *Pinned*: the sort is by a keyword first, then by receipt. The answer is made of two listings
 //!   (`listing::parts`).
-//! - *All mail*: there is no filter and the order is newest or oldest first.
+//! - *All mail*: there is no filter, threads are not collapsed, and the order is newest or oldest
+//!   first.
 //! - *Merged*: every match is in one of several mailboxes, as for a guest who may read several.
 //!   Their listings are walked together. No email is read if there are no other conditions and the
 //!   order is newest or oldest first.
@@ -129,7 +130,7 @@ impl QueryPlan {
     }
 
     /// Returns what upkeep is to do after the query: extend the listing that would have answered
-    /// it, and record the use of listings made on demand.
+    /// it, and record the use of listings made on demand, if that is due.
     #[must_use]
     pub fn listing_requests(&self, now: UtcMillis) -> Vec<ListingRequest> {
         let find = |filter: ListingFilter| {

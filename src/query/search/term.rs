@@ -1,10 +1,10 @@
 //! Search terms: the texts of text conditions (RFC 8621 §4.4.1), prepared for the search index.
 //!
 //! - White space divides a text into pieces. Every piece must be found.
-//! - A piece in matching single or double quotation marks is a phrase; a backslash escapes the next
-//!   character. So is a piece that has several words, such as an address. The words of a phrase
-//!   must follow each other in one field.
-//! - Pieces without words are ignored. Every email has a term without other pieces.
+//! - A piece in matching single or double quotation marks is a phrase. Within the marks, a
+//!   backslash escapes the next character. A piece that has several words, such as an address, is a
+//!   phrase, too. The words of a phrase must follow each other in one field.
+//! - Pieces without words are ignored. A term that is left without pieces is in every email.
 //! - A piece `@example.org` finds, in address fields, addresses in this domain and its subdomains.
 //! - Word tokens are hashes, so a match by tokens is not certain. [`SearchTerm::confirms`] checks
 //!   the message.
@@ -135,7 +135,8 @@ impl SearchTerm {
     }
 
     /// Returns the term for messages that may have an id in a header field. `text` is in the form
-    /// of `message::header::folded`. `None` if the field has no ids, or the text is not a whole id.
+    /// of `message::header::folded`. `None` if the field has no ids, or the text contains no
+    /// whole id.
     pub(in crate::query) fn of_id(name: &str, text: &str) -> Option<Self> {
         let field = tokens::id_field(name)?;
         let id = tokens::bracketed_ids(text).next()?;
@@ -219,8 +220,8 @@ impl SearchTerm {
         self.is_in(positions, &texts)
     }
 
-    /// Whether a message whose tokens match has the term. If the words occur in the raw bytes, the
-    /// message is not parsed.
+    /// Whether a message whose tokens match has the term. If all words occur in the first bytes of
+    /// the raw message, it is not parsed.
     #[must_use]
     pub fn confirms(&self, raw: &[u8]) -> bool {
         let (start_bytes, mut lower) =

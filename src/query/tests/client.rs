@@ -31,8 +31,8 @@ fn threads_of(account: &naive::NaiveAccount) -> BTreeMap<ThreadId, BTreeSet<Emai
 
 /// A client that applies answers of /changes and reads the named objects (RFC 8620 §5.2).
 ///
-/// It must not be told that an object was updated which it does not have, or that one was created
-/// which was reported as updated or destroyed before.
+/// While it catches up, it must not be told that an object was updated which it does not have, or
+/// that one was created which was reported as updated or destroyed before.
 #[derive(Debug)]
 struct ChangesClient<Id, Object> {
     objects: BTreeMap<Id, Object>,
@@ -108,7 +108,8 @@ fn catch_up<Id: Ord + Copy + std::fmt::Debug, Object: Clone + PartialEq + std::f
     }
 }
 
-/// Catches up from every past state, and checks that states since the low mark are not refused.
+/// Catches up from every past state, and checks that exactly the states since the low mark are
+/// answered.
 pub(super) fn check_catching_up(driver: &TestDriver, limit: usize) {
     let snapshot = driver.store.snapshot();
     let account = snapshot.account_state(ACCOUNT).unwrap();

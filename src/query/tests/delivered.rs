@@ -213,8 +213,8 @@ impl Fixture {
         self.write(puts);
     }
 
-    /// Returns the emails with a Delivered-To field that contains `part`; for `None`, with any such
-    /// field.
+    /// Returns the emails with a Delivered-To field that contains `part`, or with any Delivered-To
+    /// field for `None`.
     fn expected(&self, part: Option<&str>) -> Vec<EmailId> {
         let has_match = |delivery: &&DeliveryFields| {
             let fields =

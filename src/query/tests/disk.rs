@@ -1,7 +1,8 @@
 //! Runs random histories over RocksDB, reopens the store as after a crash, and compares queries,
 //! changes from every past state and all rows with the naive account.
 //!
-//! Each case opens several databases, so there are a twentieth of the usual number of cases.
+//! Each case opens several databases, so there are a twentieth of the usual number of cases, and
+//! at least eight.
 
 use proptest::prelude::*;
 

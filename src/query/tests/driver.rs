@@ -1,7 +1,7 @@
 //! Applies random changes to a store and to the naive account, and records every state.
 //!
-//! - Each change is applied to both. The change number of the store must rise by one for a change,
-//!   and must stay for a change of nothing.
+//! - Each change is applied to both. The change number of the store must rise by one, or for
+//!   several emails by one for each that changes. It must stay if nothing changes.
 //! - Every state is recorded, so that tests can ask for the changes since each of them.
 //! - Upkeep purges emails and history; `low` is then the state since which changes can be reported.
 
@@ -145,8 +145,7 @@ impl TestDriver {
         }
     }
 
-    /// Applies one change to the store and to the naive account. The change number must rise by
-    /// one, or stay if nothing changes.
+    /// Applies one change to the store and to the naive account, and checks the change number.
     pub(super) fn apply(&mut self, op: &Op) {
         if let Op::Several { changes, queued } = op {
             return self.apply_several(changes, *queued);

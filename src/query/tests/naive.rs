@@ -166,8 +166,8 @@ pub(super) struct NaiveAccount {
 }
 
 impl NaiveAccount {
-    /// Returns the thread of a new message: the oldest one that has emails and an id and the
-    /// subject in common with the message, or else a new one.
+    /// Returns the thread of a new message: the oldest one that has emails, and that has an id and
+    /// the subject in common with the message. If there is none, the thread is new.
     pub(super) fn thread_for(&mut self, draft: &NaiveDraft) -> ThreadId {
         let keys: Vec<_> = draft
             .message_id

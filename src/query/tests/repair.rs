@@ -40,8 +40,8 @@ struct Damage {
     /// An index in `DERIVED_TABLES`, or its length for the counts and listings of a mailbox.
     table: usize,
     row: usize,
-    /// 0 deletes the row (unless it is of `EmailContent`), 1 writes it at another key; otherwise
-    /// its value is altered.
+    /// 0 deletes the row (unless it is of `EmailContent`), 1 writes it at another key of the same
+    /// account; otherwise its value is altered. For a mailbox, see [`damage_mailbox`].
     kind: u8,
     at: usize,
     by: u8,
@@ -82,7 +82,8 @@ fn apply_damage(engine: &MemoryEngine, damage: &Damage) {
     if is_history(table, &key) {
         return;
     }
-    // Only this row has the trace prefix, so a repair cannot notice damage to it.
+    // Only this row has the trace prefix, so a repair cannot notice damage to it. Three bytes, the
+    // version and the length, stand before it.
     let prefix = if table == Table::EmailContent {
         content_prefix(&value).map_or(1, |prefix| prefix.len() + 3)
     } else {
@@ -91,6 +92,7 @@ fn apply_damage(engine: &MemoryEngine, damage: &Damage) {
     match damage.kind {
         0 if table != Table::EmailContent => write(engine, table, key, None),
         1 => {
+            // The account, of 4 bytes, stays. In `BlobRefs` the hash of 32 bytes stands before it.
             let from = if table == Table::BlobRefs { 36 } else { 4 };
             let key = altered(&key, from);
             if !is_history(table, &key) && !rows.iter().any(|(other, _)| *other == key) {
@@ -194,8 +196,8 @@ proptest! {
         let mut driver = TestDriver::over(Arc::clone(&engine) as _, Some(2));
         driver.run(&before);
         extend_listings(&driver, listings);
-        // At most one email of a thread is damaged: otherwise the counters of the thread might not
-        // tell which of them were seen.
+        // At most one live email of a thread is damaged: otherwise the counters of the thread might
+        // not tell which of them were seen.
         let rows = engine.rows(Table::EmailMetadata);
         let (mut damaged, mut threads) = (BTreeSet::new(), BTreeSet::new());
         for (which, is_corrupt) in lost {

@@ -219,6 +219,9 @@ fn terms() -> Vec<(&'static str, u16)> {
     out
 }
 
+/// Splits a text into runs of ASCII letters and digits, and other single letters and digits. With
+/// each atom it says whether it directly follows a character that is not ASCII, and is not ASCII
+/// itself.
 fn atoms(text: &str) -> Vec<(String, bool)> {
     let mut out: Vec<(String, bool)> = Vec::new();
     let mut before = ' ';
@@ -259,7 +262,7 @@ enum SearchOp {
     Deliver(TestMail, i64),
     Destroy(usize),
     Fold(usize),
-    /// Folds while a write fails: the one after this number of writes.
+    /// Folds while every write after this number of writes fails.
     FailWrite(i64),
     Reopen,
 }

@@ -1,7 +1,7 @@
 //! Tests the listing paths after every short history of two emails.
 //!
-//! - The histories are all sequences of up to three changes, or of as many as `RESTANTE_EXHAUSTIVE`
-//!   says.
+//! - The histories are all possible sequences of up to three changes, or of as many as
+//!   `RESTANTE_EXHAUSTIVE` says.
 //! - Every listing exists from the start, so all changes must be the minimum, from every past state
 //!   and up to every email.
 

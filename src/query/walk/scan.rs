@@ -137,7 +137,7 @@ impl<'v> EmailScan<'v> {
 }
 
 /// Reads the next emails of a listing after the email `behind` in a direction, or from the
-/// beginning. Fewer than `limit` are the last.
+/// beginning. If fewer than `limit` are returned, they are the last.
 pub(in crate::query) fn read_page(
     snapshot: &Snapshot<'_>,
     account: AccountId,

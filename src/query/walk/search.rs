@@ -20,7 +20,7 @@ pub(in crate::query) struct SearchWalk<'v> {
     listing: Option<Listing>,
     range: IdRange,
     from: Option<EmailId>,
-    /// The smallest size of the next batch. It doubles with each batch, up to `MAX_SEARCH_BATCH`.
+    /// The least size of the next batch. It doubles with each batch, up to `MAX_SEARCH_BATCH`.
     step: usize,
     /// In the last batch taken from the listing, how many of 1,000 emails were hits; and in the
     /// last one from the index, how many of 1,000 hits were in the listing. The next batch comes
@@ -69,7 +69,7 @@ impl<'v> SearchWalk<'v> {
 
     /// Returns the next batch of hits, which may be empty, or `None` at the end. `room` is the
     /// number of results still wanted. `shown` are the threads of which no further hit is wanted.
-    /// Hits that are known not to match without reading the message are left out.
+    /// Hits are left out if it is known, without reading the message, that they do not match.
     pub(in crate::query) fn hits(
         &mut self,
         matcher: &Matcher,

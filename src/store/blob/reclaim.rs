@@ -48,8 +48,8 @@ const MANY_SHORT_SEGMENTS: usize = 8;
 /// A cycle begins when 1/`DELETED_PART` of the bytes of all segments was deleted since the last one
 /// began.
 const DELETED_PART: u64 = 16;
-/// A cycle also begins when so much of the journal was written since the last one began: 1/`LOG_PART`
-/// of the bytes of all segments, and of a full one. The rows in it are in files soon.
+/// A cycle also begins when so much of the journal was written since the last one began:
+/// 1/`LOG_PART` of the bytes of all segments, and of a full one. The rows in it are in files soon.
 const LOG_PART: u64 = 8;
 /// How often a step looks whether guards are dropped, and how long it waits before each look but
 /// the first.

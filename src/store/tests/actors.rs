@@ -167,7 +167,8 @@ impl ChangesClient {
         }
     }
 
-    /// Applies one answer. Returns whether there are more changes.
+    /// Applies one answer, or begins anew if the changes are not known. Returns whether there are
+    /// more.
     fn step(&mut self, snapshot: &Snapshot<'_>, limit: usize) -> bool {
         let Some(changes) = snapshot.email_changes(ACCOUNT, self.since, limit).unwrap() else {
             *self = Self::new(snapshot);
@@ -187,10 +188,11 @@ impl ChangesClient {
     }
 }
 
-/// The emails that each maintained listing showed at each state.
+/// The emails that each maintained listing showed at the last check, and the state then.
 type Lists = BTreeMap<Listing, (ModSeq, BTreeSet<EmailId>)>;
 
-/// Checks that the history of each listing leads from the list of the last call to the current one.
+/// Checks that the history of each listing leads from the list of the last call to the current one,
+/// unless the low mark of the listing has passed the state of that call.
 fn check_histories(snapshot: &Snapshot<'_>, lists: &mut Lists) {
     let state = snapshot.state(ACCOUNT, DataType::Email).unwrap();
     for uid in (0..4).map(MailboxUid) {

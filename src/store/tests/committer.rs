@@ -1,4 +1,5 @@
-//! The committer: a failed commit fails the commits that were built on it, and no others.
+//! The committer: which other commits fail when a write fails, a batch is stale or the committer
+//! panics, and how queued commits and actions are counted.
 
 use std::sync::mpsc;
 
@@ -8,7 +9,7 @@ use super::*;
 use crate::model::clock::Stopwatch;
 
 #[test]
-fn a_failed_write_fails_the_commits_built_on_it_and_a_full_disk_heals() {
+fn a_full_disk_fails_one_commit_and_any_other_failed_write_all_later_ones() {
     let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
     let store = store_over(engine.clone());
     engine.fail_after(0, Error::Full);
@@ -91,7 +92,8 @@ fn an_overtaken_commit_does_not_fail_the_others_of_its_group() {
         rename(&store, AccountId(2), "b"),
         rename(&store, ACCOUNT, "c"),
     );
-    // Changes the account's state, as another writer would do in a store over several machines.
+    // Changes a count in the account's state, as another writer would do in a store over several
+    // machines. Every commit asserts that this row is unchanged, so the queued ones are overtaken.
     let key = AccountKey { account: ACCOUNT }.encode();
     let state = store.snapshot().account_state(ACCOUNT).unwrap();
     let value = Some(AccountStateRow { told: 77, ..state }.encode());
@@ -100,7 +102,7 @@ fn an_overtaken_commit_does_not_fail_the_others_of_its_group() {
     go.send(()).unwrap();
     assert_eq!(first.wait_blocking(), Err(Error::Overtaken(ACCOUNT)));
     second.wait_blocking().unwrap();
-    assert!(third.wait_blocking().is_err(), "built on what failed");
+    assert!(third.wait_blocking().is_err(), "built on the first, which failed");
     assert_eq!(
         store.snapshot().account(AccountId(2)).unwrap().unwrap().display_name.as_deref(),
         Some("b")

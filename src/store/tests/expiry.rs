@@ -26,7 +26,8 @@ fn an_unreferenced_message_is_collected_after_its_retention() {
     assert_eq!(collect(), CollectResult { blobs: 1, bytes, has_more: false });
     assert_eq!((fixture.rows(Table::Blobs), fixture.rows(Table::BlobPurge)), (1, 0));
     assert!(fixture.store.snapshot().message(bob, there).unwrap().is_some());
-    // The same message may be delivered again, and then stays for its retention.
+    // A message that is delivered again while it waits for its collection stays: the new email, or
+    // its tombstone, refers to it.
     let again = fixture.deliver(1, &[]);
     fixture.destroy(again);
     fixture.done(|txn| txn.purge_email(again)).unwrap();
@@ -104,7 +105,7 @@ fn a_message_is_written_only_with_a_reference_and_a_sweep_finds_unreferenced_one
     let fixture = fixture();
     let (encoded, _) = message(1, &[]);
     let (_, ticket) = fixture.store.commit_message(&[ACCOUNT], &encoded, &raw(1), |txn| {
-        txn.remember_delivery(&[1; 32], None, &[]) // a retry
+        txn.remember_delivery(&[1; 32], None, &[]) // as for a message that was not filed
     });
     ticket.wait_blocking().unwrap();
     assert_eq!((fixture.rows(Table::Blobs), fixture.rows(Table::Deliveries)), (0, 1));
@@ -176,7 +177,7 @@ fn told_rows_expire_once_the_response_is_over() {
     let expire = || fixture.done(|txn| txn.expire_told(fixture.upto(DAY), 2)).unwrap();
     fixture.clock.advance(2 * DAY - MS);
     assert!(!expire());
-    assert_eq!(fixture.rows(Table::VacationTold), 3, "as long as it lasts nobody is told twice");
+    assert_eq!(fixture.rows(Table::VacationTold), 3, "the rows stay while the response lasts");
     fixture.clock.advance(MS);
     assert!(expire() && !expire());
     assert_eq!(fixture.rows(Table::VacationTold), 0);
@@ -205,11 +206,7 @@ fn told_rows_of_a_script_expire_at_their_own_time() {
     for (n, recall) in [(1, of), (2, week), (3, ToldLifetime::For(Duration::ZERO))] {
         fixture.done(|txn| txn.remember_told(&ToldKey([n; 32]), &bob, &recall)).unwrap();
     }
-    assert_eq!(
-        fixture.rows(Table::VacationTold),
-        2,
-        "who is remembered for no time is not remembered"
-    );
+    assert_eq!(fixture.rows(Table::VacationTold), 2, "a lifetime of zero writes no row");
     assert!(told(1, &of).unwrap().is_some() && told(1, &week).unwrap().is_none());
     assert!(told(2, &week).unwrap().is_some() && told(2, &of).unwrap().is_none());
     // Senders told before this absence began are answered again.

@@ -77,7 +77,7 @@ impl Fixture {
         self.done(|txn| txn.restore_email(id, &message(n, &[]).0, GRACE)).map(|(id, _)| id)
     }
 
-    /// Returns the time before which what is kept for `retention` has expired.
+    /// Returns the time that was `retention` ago: rows of then or earlier have expired.
     pub(super) fn upto(&self, retention: Duration) -> UtcMillis {
         self.clock.now().before(retention)
     }
@@ -90,7 +90,7 @@ impl Fixture {
         self.store.snapshot().account_state(ACCOUNT).unwrap().low_mark(data)
     }
 
-    /// Runs all steps of upkeep until nothing is left to do.
+    /// Runs the steps of upkeep that purge, expire and collect, until nothing is left to do.
     pub(super) fn upkeep(&self, retention: Duration) -> Result<(), Error> {
         let upto = self.upto(retention);
         while self.done(|txn| txn.purge_emails(upto, 2))?.has_more {}

@@ -33,14 +33,14 @@ enum ListingAct {
         filter: usize,
         limit: usize,
     },
-    /// Takes the role Trash from its mailbox. Mailbox 2 or 3 gets it.
+    /// Takes the role Trash from its mailbox. If `uid` is 2 or 3, that mailbox gets it.
     Trash {
         uid: u32,
     },
     Empty {
         uid: u32,
     },
-    /// Destroys a mailbox with its emails, and creates another one for it.
+    /// Destroys a mailbox with its emails, and creates another one in its place.
     Remake {
         uid: u32,
     },
@@ -313,8 +313,8 @@ fn pages(snapshot: &Snapshot<'_>, listing: Listing, entry: &MaintainedListing, w
     }
 }
 
-/// Checks that the moves since a state lead from the old list to the new one, and name no other
-/// email.
+/// Checks that the moves since a state are the difference of the old list and the new one. Emails
+/// that came and left again, or left and came back, are not counted.
 fn replay(
     snapshot: &Snapshot<'_>,
     listing: Listing,

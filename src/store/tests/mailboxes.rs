@@ -23,7 +23,7 @@ fn attributes_are_stored_bounded_and_reported_as_a_change_of_the_mailbox() {
     assert_eq!(
         set(pairs(&[("color", "#1E90ff"), ("x.note", "of Ann's")])),
         Ok(false),
-        "a change of nothing is none"
+        "setting the same values again is no change"
     );
     let answer = fixture
         .store

@@ -1,4 +1,4 @@
-//! Tests of the store that end with its own check.
+//! Tests of the store. Most end with its own check (`assert_clean`).
 
 use std::collections::BTreeSet;
 
@@ -403,7 +403,7 @@ fn a_page_is_newest_first_and_collapses_threads() {
 }
 
 #[test]
-fn a_changed_response_deletes_told_rows_and_an_unchanged_one_does_not() {
+fn told_rows_are_deleted_when_text_or_switch_changes_and_stay_for_other_settings() {
     let store = store_over(Arc::new(MemoryEngine::new()));
     let set = |response: &VacationResponse| {
         let (changed, ticket) = store.commit(ACCOUNT, |txn| txn.set_vacation(response)).unwrap();

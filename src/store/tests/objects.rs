@@ -27,7 +27,8 @@ struct ObjectClient {
 }
 
 impl ObjectClient {
-    /// Applies one answer of /changes. Returns whether there are more changes.
+    /// Applies one answer of /changes, or reads all objects if the changes are not known. Returns
+    /// whether there are more.
     fn catch_up(&mut self, store: &Store, limit: usize) -> bool {
         let snapshot = store.snapshot();
         let changes = match self.since {
@@ -210,7 +211,7 @@ fn objects_are_bounded_in_number_and_size_and_expire() {
     assert!(fixture.store.snapshot().objects::<PushSubscription>(ACCOUNT).unwrap().is_empty());
     assert_clean(&fixture.store);
     // Push subscriptions have no state and leave no tombstone.
-    assert_eq!(fixture.rows(Table::Objects), 4, "two submissions, and what is left of two");
+    assert_eq!(fixture.rows(Table::Objects), 4, "two submissions, and the tombstones of two");
     assert!(!fixture.done(|txn| txn.erase(999)).unwrap());
     assert_eq!((fixture.rows(Table::Objects), fixture.rows(Table::ObjectByModseq)), (0, 0));
 }

@@ -24,7 +24,7 @@ fn acknowledged_commits_are_there_after_reopening() {
 }
 
 #[test]
-fn random_changes_keep_every_invariant_on_disk() {
+fn changes_keep_every_invariant_on_disk() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).unwrap();
     make_account(&store, ACCOUNT);

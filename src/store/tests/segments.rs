@@ -70,9 +70,13 @@ impl Bed {
     /// Deletes an email, and its message if nothing else refers to it.
     fn delete(&mut self, id: EmailId) {
         self.mail.remove(&id);
-        for step in [true, false] {
+        for destroys in [true, false] {
             let change = |txn: &mut Txn<'_>| {
-                if step { txn.destroy_email(id).map(drop) } else { txn.purge_email(id).map(drop) }
+                if destroys {
+                    txn.destroy_email(id).map(drop)
+                } else {
+                    txn.purge_email(id).map(drop)
+                }
             };
             self.store.commit(ACCOUNT, change).unwrap().1.wait_blocking().unwrap();
         }
@@ -84,7 +88,8 @@ impl Bed {
         self.store.note_deleted_messages(collected.bytes);
     }
 
-    /// Runs steps until none is left, or until `until` returns `true` for a step.
+    /// Runs steps until none is left, or until `until` returns `true` for a step. Returns the sum
+    /// of the steps.
     fn reclaim(&self, mut until: impl FnMut(&ReclaimStep) -> bool) -> ReclaimStep {
         let mut all = ReclaimStep::default();
         loop {
@@ -348,8 +353,8 @@ impl Rng {
     }
 }
 
-/// Copies a store as a power failure leaves it: what was not synced of a segment is whole, missing
-/// or zero, sector by sector.
+/// Copies a store as a power failure leaves it. What was not synced of a segment is whole, missing
+/// or zero, sector by sector; the file of an unfinished message as a whole.
 fn power_cut(dir: &Path, to: &Path, synced: &[(PathBuf, u64)], rng: &mut Rng) {
     const SECTOR: usize = 512;
     copy_store(dir, to);
@@ -433,7 +438,8 @@ fn a_power_failure_loses_nothing_that_was_acknowledged() {
         for _ in 0..steps {
             now.store.reclaim_segments().unwrap();
         }
-        // What was acknowledged is on the disk; what comes now is not waited for.
+        // What was acknowledged so far is on the disk. The power failure is taken to happen now: of
+        // what is written from here on, any part may be lost.
         let (mut synced, tables) = (now.segments().synced(), table_files(&dir));
         let acknowledged = now.mail.clone();
         for _ in 0..rng.below(3) {
@@ -451,14 +457,16 @@ fn a_power_failure_loses_nothing_that_was_acknowledged() {
             };
             (id, raw(n, length))
         });
-        // A streamed message is durable before its row is written.
+        // A streamed message is durable before its row is written. Its segment has the header of 24
+        // bytes and only this message.
         if let Some((_, raw)) = &uncertain {
             let length = raw.len() as u64;
             let alone = Extent { segment: 0, offset: 0, length }.stored_bytes() + 24;
             let all = now.segments().synced().into_iter();
             synced.extend(all.filter(|(_, end)| *end == alone));
         }
-        // A flush in between would need a model of more files.
+        // If the engine wrote a file of tables meanwhile, the case is left out, because `power_cut`
+        // models only segments.
         if table_files(&dir) != tables {
             mail = std::mem::take(&mut now.mail);
             drop(now);
@@ -471,7 +479,7 @@ fn a_power_failure_loses_nothing_that_was_acknowledged() {
         dir = image;
         let mut again = Bed::open(&dir, &options());
         again.mail = acknowledged;
-        // The last one may have reached the disk whole.
+        // The uncertain message may have reached the disk whole.
         if let Some((id, raw)) = uncertain {
             let emails = again.store.snapshot().emails(ACCOUNT, None, 1000).unwrap();
             if emails.iter().any(|(found, _)| *found == id) {

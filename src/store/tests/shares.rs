@@ -47,7 +47,7 @@ fn a_guest_finds_the_accounts_that_share_mailboxes() {
         "its users learn of it"
     );
     assert!(share(&fixture, ARCHIVE, &[(BOB, mailbox::ALL_RIGHTS)]).unwrap());
-    assert!(!share(&fixture, INBOX, &[(BOB, 1), (EVE, 3)]).unwrap(), "a change of nothing is none");
+    assert!(!share(&fixture, INBOX, &[(BOB, 1), (EVE, 3)]).unwrap(), "the same again is no change");
     assert_eq!((with(BOB), with(EVE), with(ACCOUNT)), (vec![ACCOUNT], vec![ACCOUNT], vec![]));
     assert_eq!(rights(BOB), [(INBOX, 1), (ARCHIVE, mailbox::ALL_RIGHTS)].into());
     assert_eq!(rights(EVE), [(INBOX, 3)].into());

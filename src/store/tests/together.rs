@@ -1,8 +1,8 @@
 //! Several stores over one engine, as several processes on one database would be.
 //!
 //! A baton lets one store at a time run up to its next engine call, in an order that a seed
-//! decides. All commits are replayed over a naive account, in the order in which the engine wrote
-//! them: a commit that was not built on the state right before it is noticed.
+//! decides. The recorded commits are replayed over a naive account, in the order in which the
+//! engine wrote them: a commit that was not built on the state right before it is noticed.
 
 mod baton;
 mod naive;
@@ -103,7 +103,7 @@ impl Actor {
 
     fn record(&mut self, account: AccountId, record: CommitRecord) {
         let number = self.engine.written.lock().get(&account).copied();
-        self.records.push((number.expect("the change number of a commit"), account, record));
+        self.records.push((number.expect("the number of the write of a commit"), account, record));
     }
 
     fn create_account(&mut self, account: AccountId) {

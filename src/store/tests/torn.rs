@@ -1,5 +1,5 @@
-//! The journal after a power failure: it ends in the middle of a frame or in zeros, or is damaged
-//! before its end.
+//! The journal after a power failure: it ends in the middle of a frame or in zeros, or one of its
+//! bits is flipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ fn a_torn_write_loses_only_unacknowledged_commits() {
 }
 
 #[test]
-fn a_store_with_damage_before_the_end_of_the_log_does_not_open() {
+fn a_store_with_a_flipped_bit_in_its_log_does_not_open() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("store");
     let store = open(&dir).unwrap();

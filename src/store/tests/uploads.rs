@@ -76,7 +76,7 @@ fn the_oldest_uploads_are_deleted_to_make_room_and_no_more_than_needed() {
     assert!(there(&first) && !there(&second) && there(&third) && there(b"d"));
     assert!(is_there(&fixture, BOB, &[b'z'; 100]), "each user's uploads count for themselves");
     assert_eq!(put(&fixture, ACCOUNT, &[b'e'; 101]).unwrap_err(), Error::Quota);
-    assert!(there(&first), "what cannot be put takes nothing away");
+    assert!(there(&first), "a refused upload deletes nothing");
     put(&fixture, ACCOUNT, &[b'e'; 100]).unwrap();
     assert!(!there(&first) && !there(&third) && !there(b"d") && there(&[b'e'; 100]));
     assert_clean(&fixture.store);
@@ -117,10 +117,10 @@ fn stored_bytes_are_held_without_being_written_again_and_collected_ones_stay_gon
         assert_clean(&fixture.store);
         fixture.clock.advance(2 * DAY);
         let collect = || fixture.on(AccountId::SITE, |txn| txn.collect_blobs(fixture.upto(DAY), 9));
-        assert_eq!(collect().unwrap().blobs, 0, "the other holds it");
+        assert_eq!(collect().unwrap().blobs, 0, "Bob's upload holds the bytes");
         let part = fixture.store.snapshot().upload_part(BOB, BOB, &id, 1..3).unwrap().unwrap();
         assert_eq!(part, raw[1..3]);
-        // An upload holds the bytes between the collection's look and its commit.
+        // An upload begins to hold the bytes between the collection's look and its commit.
         fixture.on(BOB, |txn| txn.expire_uploads(txn.now(), 9)).unwrap();
         fixture.clock.advance(DAY);
         let between = fixture.on(AccountId::SITE, |txn| {

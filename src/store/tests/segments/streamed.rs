@@ -58,6 +58,8 @@ fn a_kill_at_any_step_of_a_streamed_message_loses_nothing_and_leaves_no_file() {
     let message = raw(2, 300_000);
     let hash = BlobHash(*blake3::hash(&message).as_bytes());
     let mut images = 0;
+    // Copies the store as a kill would leave it, checks the copy, and returns the number of its
+    // unfinished files.
     let mut image = |has_message: bool, mail: &Mail| {
         images += 1;
         let image = root.path().join(format!("image-{images}"));

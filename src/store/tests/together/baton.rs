@@ -69,12 +69,13 @@ impl Baton {
     }
 }
 
-/// One store's handle on the engine. Every call waits for its turn, except reads of a snapshot.
+/// One store's handle on the engine. Reads, writes and [`Engine::snapshot`] wait for the store's
+/// turn. Reads of a snapshot do not.
 pub(super) struct BatonEngine {
     pub(super) inner: MemoryEngine,
     pub(super) baton: Arc<Baton>,
     pub(super) who: usize,
-    /// Counts the writes of all handles.
+    /// Counts the batches of all handles, stale ones included.
     pub(super) clock: Arc<AtomicU64>,
     /// Counts the batches of this handle that were stale.
     pub(super) stale: AtomicU64,

@@ -1,0 +1,3 @@
+# option: environment
+require ["variables", "environment"];
+if string "${env.name}" "x" { set "env.name" "y"; }
