@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 use crate::address::AddressSpec;
 use crate::ir::{DeliverByMode, Location, Script};
 use crate::message::MessageView;
+use crate::pattern::PatternCache;
 use crate::plan::DupKey;
 
 /// A message and for whom it is filtered.
@@ -150,6 +151,11 @@ pub trait World {
     /// The store cannot be read.
     fn script(&self, _location: Location, _name: &str) -> Result<Option<Arc<Script>>, HostError> {
         Ok(None)
+    }
+
+    /// Returns the compiled patterns that runs share. `None`: each run compiles its own.
+    fn patterns(&self) -> Option<&PatternCache> {
+        None
     }
 
     /// Returns an item of the environment, by its name in lower case (RFC 5183 §4). The engine asks

@@ -147,6 +147,7 @@ pub use options::{
     RunLimits,
 };
 pub use outcome::{Outcome, Place, RuntimeError, RuntimeErrorKind, Trace, Warning, WarningKind};
+pub use pattern::PatternCache;
 pub use plan::{
     Action, DeliverByIntent, DupKey, Enclosure, FccIntent, HeaderEdits, HeaderField, ImplicitKeep,
     MessageEdits, NotifyIntent, PartReplacement, Plan, RedirectIntent, RedirectTarget, Target,

@@ -5,9 +5,26 @@
 //!   second can never match here before the end of the text.
 //! - A pattern matches anywhere in a value unless it has anchors.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use regex::{Regex, RegexBuilder};
+use regex_automata::hybrid::dfa::DFA;
+use regex_automata::nfa::thompson::{self, WhichCaptures};
+use regex_automata::util::syntax;
 
 use crate::extension::Comparator;
+
+/// Bytes of states that an automaton keeps. When they are filled, it begins anew.
+pub(crate) const AUTOMATON_BYTES: usize = 256 << 10;
+
+/// The automaton gives up if it is filled three times and found fewer bytes of the text for each
+/// state than these.
+const MIN_BYTES_PER_STATE: usize = 200;
+
+/// How much memory a pattern takes, in multiples of that of its program: `regex` has programs of
+/// its own, in both directions, and working memory.
+const MEMORY_FACTOR: usize = 6;
 
 /// Bytes of a pattern. Classes of Unicode make a pattern much larger before its program is.
 const MAX_PATTERN_BYTES: usize = 16 << 10;
@@ -22,6 +39,149 @@ pub(crate) enum PatternError {
     Unsupported(&'static str),
     #[error("it is too large")]
     TooLarge,
+}
+
+/// A pattern ready to search with.
+#[derive(Debug)]
+pub(crate) struct CompiledPattern {
+    pub(crate) regex: Regex,
+    /// Answers whether a text matches, in time linear in the text. `None` if the pattern has
+    /// something that no such automaton can do.
+    pub(crate) automaton: Option<DFA>,
+    /// The states of the program, which are a measure of its work.
+    pub(crate) states: usize,
+}
+
+impl CompiledPattern {
+    /// Compiles a pattern as [`compile`] does, and its automaton.
+    pub(crate) fn new(
+        pattern: &str,
+        comparator: Comparator,
+        limit: usize,
+    ) -> Result<Self, PatternError> {
+        let regex = compile(pattern, comparator, limit)?;
+        let automaton = automaton(pattern, comparator);
+        let states = automaton.as_ref().map_or(limit, |dfa| dfa.get_nfa().states().len());
+        Ok(Self { regex, automaton, states })
+    }
+
+    /// Returns about how many bytes of memory it takes.
+    fn memory(&self) -> usize {
+        let program = self.automaton.as_ref().map(|dfa| dfa.get_nfa().memory_usage());
+        program.unwrap_or(self.states).saturating_mul(MEMORY_FACTOR)
+    }
+}
+
+fn automaton(pattern: &str, comparator: Comparator) -> Option<DFA> {
+    let config = DFA::config()
+        .unicode_word_boundary(true)
+        .cache_capacity(AUTOMATON_BYTES)
+        .skip_cache_capacity_check(true)
+        .minimum_cache_clear_count(Some(3))
+        .minimum_bytes_per_state(Some(MIN_BYTES_PER_STATE));
+    let syntax = syntax::Config::new()
+        .case_insensitive(comparator != Comparator::Octet)
+        .dot_matches_new_line(true);
+    // The size of the program was checked already.
+    let thompson = thompson::Config::new().which_captures(WhichCaptures::None);
+    DFA::builder().configure(config).syntax(syntax).thompson(thompson).build(pattern).ok()
+}
+
+/// Compiled patterns of `:regex` that runs share, so that a pattern is not compiled for each
+/// message. A host that runs scripts often keeps one and returns it from
+/// [`World::patterns`](crate::World::patterns). What a run costs and decides does not depend on it.
+#[derive(Debug)]
+pub struct PatternCache {
+    limit: usize,
+    patterns: Mutex<CachedPatterns>,
+}
+
+#[derive(Debug, Default)]
+struct CachedPatterns {
+    /// By pattern, those with different comparators and limits.
+    entries: HashMap<String, Vec<CachedPattern>>,
+    bytes: usize,
+    /// Counts the look-ups, so that the patterns that were used last can be told.
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct CachedPattern {
+    comparator: Comparator,
+    limit: usize,
+    compiled: Arc<CompiledPattern>,
+    bytes: usize,
+    used: u64,
+}
+
+impl PatternCache {
+    /// `bytes` bounds the memory of the patterns, which is estimated.
+    #[must_use]
+    pub fn new(bytes: usize) -> Self {
+        Self { limit: bytes, patterns: Mutex::default() }
+    }
+
+    /// Returns a compiled pattern. Two threads may compile the same one; the results are the same.
+    pub(crate) fn pattern(
+        &self,
+        pattern: &str,
+        comparator: Comparator,
+        limit: usize,
+    ) -> Result<Arc<CompiledPattern>, PatternError> {
+        let lock = || self.patterns.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().find(pattern, comparator, limit) {
+            return Ok(known);
+        }
+        let compiled = Arc::new(CompiledPattern::new(pattern, comparator, limit)?);
+        let bytes = compiled.memory().saturating_add(pattern.len());
+        if bytes <= self.limit / 4 {
+            let mut patterns = lock();
+            if patterns.bytes.saturating_add(bytes) > self.limit {
+                patterns.drop_older_half();
+            }
+            let used = patterns.clock;
+            let entry =
+                CachedPattern { comparator, limit, compiled: Arc::clone(&compiled), bytes, used };
+            patterns.bytes = patterns.bytes.saturating_add(bytes);
+            patterns.entries.entry(pattern.to_owned()).or_default().push(entry);
+        }
+        Ok(compiled)
+    }
+}
+
+impl CachedPatterns {
+    fn find(
+        &mut self,
+        pattern: &str,
+        comparator: Comparator,
+        limit: usize,
+    ) -> Option<Arc<CompiledPattern>> {
+        self.clock = self.clock.saturating_add(1);
+        let known = self.entries.get_mut(pattern)?;
+        let entry =
+            known.iter_mut().find(|one| one.comparator == comparator && one.limit == limit)?;
+        entry.used = self.clock;
+        Some(Arc::clone(&entry.compiled))
+    }
+
+    /// Drops patterns from the one that was used longest ago, until half of the memory is left.
+    fn drop_older_half(&mut self) {
+        let mut uses: Vec<(u64, usize)> =
+            self.entries.values().flatten().map(|entry| (entry.used, entry.bytes)).collect();
+        uses.sort_unstable();
+        let mut left = self.bytes;
+        let kept_from = uses.iter().find(|(_, bytes)| {
+            let is_kept = left <= self.bytes / 2;
+            left = left.saturating_sub(*bytes);
+            is_kept
+        });
+        let kept_from = kept_from.map_or(u64::MAX, |(used, _)| *used);
+        self.entries.retain(|_, entries| {
+            entries.retain(|entry| entry.used >= kept_from);
+            !entries.is_empty()
+        });
+        self.bytes = self.entries.values().flatten().map(|entry| entry.bytes).sum();
+    }
 }
 
 /// Compiles a pattern to a program of at most `limit` bytes. The comparator `i;octet` distinguishes
@@ -65,6 +225,25 @@ mod tests {
 
     fn error(pattern: &str) -> PatternError {
         compile(pattern, Comparator::AsciiCasemap, 256 << 10).unwrap_err()
+    }
+
+    #[test]
+    fn patterns_are_shared_and_stay_within_their_memory() {
+        let cache = PatternCache::new(1 << 20);
+        let get = |pattern: &str, comparator| cache.pattern(pattern, comparator, 256 << 10);
+        let first = get("^a", Comparator::AsciiCasemap).unwrap();
+        assert!(Arc::ptr_eq(&first, &get("^a", Comparator::AsciiCasemap).unwrap()));
+        assert!(!get("^a", Comparator::Octet).unwrap().regex.is_match("A"));
+        assert_eq!(get("a(", Comparator::Octet).unwrap_err(), error("a("));
+        for number in 0..200 {
+            get(&format!("\\w{number}"), Comparator::Octet).unwrap();
+            get("^a", Comparator::AsciiCasemap).unwrap();
+            let patterns = cache.patterns.lock().unwrap();
+            assert!(patterns.bytes <= 1 << 20, "{}", patterns.bytes);
+        }
+        let count = cache.patterns.lock().unwrap().entries.len();
+        assert!((2..200).contains(&count), "{count}");
+        assert!(Arc::ptr_eq(&first, &get("^a", Comparator::AsciiCasemap).unwrap()));
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use super::{Frame, Result, Run};
 use crate::address::AddressSpec;
 use crate::ir::{AddressPart, AddressTest};
-use crate::message::AddressEntry;
 
 impl Run<'_> {
     /// Compares addresses in fields, also those in groups. What is no address has no value.
@@ -19,15 +18,9 @@ impl Run<'_> {
         let separators = self.input.identity.separators;
         let mut values = Vec::new();
         for (_, value) in self.field_values(frame, &names, test.index, test.mime)? {
-            for entry in view.parse_addresses(&value) {
-                let members = match entry {
-                    AddressEntry::Mailbox(mailbox) => vec![mailbox],
-                    AddressEntry::Group { members, .. } => members,
-                };
-                for member in members {
-                    values.extend(address_part(&member.address, test.part, separators));
-                }
-            }
+            let addresses = self.known.addresses(view, value);
+            let parts = addresses.iter().map(|one| address_part(one, test.part, separators));
+            values.extend(parts.flatten());
         }
         let values: Vec<_> = values.into_iter().map(Cow::Owned).collect();
         self.matches_any(frame, &test.comparison, &values)

@@ -3,7 +3,6 @@
 //! - Later tests and actions see the header as edited.
 //! - Protected fields are neither added nor deleted: the command is ignored, with a warning.
 
-use super::header::decode;
 use super::matching::Captures;
 use super::message::{AddedField, Line};
 use super::strings::single_line;
@@ -81,7 +80,7 @@ impl Run<'_> {
                         let line = self.message.lines().get(index);
                         let line = line.and_then(|line| self.message.line(line));
                         let Some(field) = line else { continue };
-                        let value = decode(view, field.value);
+                        let value = self.known.decoded(view, field.value);
                         if self.matches_value(frame, &matcher, &value, Captures::Ignore)? {
                             removed.push(index);
                         }

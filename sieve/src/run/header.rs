@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use super::message::{FieldBytes, NodeId};
 use super::{Frame, Result, Run};
 use crate::ir::{FieldIndex, HeaderTest, MimeOption, MimeScope, StringExpr};
-use crate::message::{MessageView, ParameterisedValue};
+use crate::message::ParameterisedValue;
 
 /// What looking at a field costs, in bytes.
 const FIELD_COST: usize = 16;
@@ -26,14 +26,16 @@ impl<'a> Run<'a> {
         for node in self.scope(frame, scope)? {
             let count = self.message.field_count(node);
             self.fuel.bytes(count.saturating_mul(FIELD_COST).saturating_mul(names.len()))?;
-            for FieldBytes { name, value } in self.message.fields(node) {
+            let fuel = &mut self.fuel;
+            self.message.each_field(node, |FieldBytes { name, value }| {
                 for (number, one) in names.iter().enumerate() {
                     if name.eq_ignore_ascii_case(one.as_bytes()) {
-                        self.fuel.bytes(value.len())?;
+                        fuel.bytes(value.len())?;
                         values.push((number, value.clone()));
                     }
                 }
-            }
+                Ok(())
+            })?;
         }
         values.sort_by_key(|(number, _)| *number);
         let Some(FieldIndex { number, from_end }) = index else { return Ok(values) };
@@ -68,7 +70,7 @@ impl<'a> Run<'a> {
         let mut values: Vec<Cow<'a, str>> = Vec::new();
         for (number, value) in self.field_values(frame, &names, test.index, test.mime)? {
             if test.option == MimeOption::Value {
-                values.push(decode(view, value));
+                values.push(self.known.decoded(view, value));
                 continue;
             }
             let Some(parsed) = view.parse_parameters(&value) else { continue };
@@ -113,15 +115,7 @@ impl<'a> Run<'a> {
         let first = Some(FieldIndex { number: 1, from_end: false });
         let values = self.field_values(frame, &[name], first, None)?;
         let view = self.message.view();
-        Ok(values.into_iter().next().map(|(_, value)| decode(view, value)))
-    }
-}
-
-/// Returns a value as text.
-pub(super) fn decode<'a>(view: &'a dyn MessageView, value: Cow<'a, [u8]>) -> Cow<'a, str> {
-    match value {
-        Cow::Borrowed(value) => view.decode_text(value),
-        Cow::Owned(value) => Cow::Owned(view.decode_text(&value).into_owned()),
+        Ok(values.into_iter().next().map(|(_, value)| self.known.decoded(view, value)))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! - The keys of a comparison are expanded and prepared once; then values are tested one by one
 //!   until one matches.
-//! - Patterns of `:regex` are compiled once in a run.
+//! - Patterns of `:regex` are compiled once in a run, or taken from those that the host keeps.
 //! - A successful `:matches`, `:regex` or `:list` sets the match variables, unless the test forbids
 //!   it.
 
@@ -253,7 +253,9 @@ impl Run<'_> {
             return Ok(Rc::clone(known));
         }
         let limit = self.limits.regex_program;
-        let compiled = Rc::new(BoundedRegex::new(pattern, comparator, limit, &mut self.fuel)?);
+        let known = self.world.patterns();
+        let compiled = BoundedRegex::new(pattern, comparator, limit, known, &mut self.fuel)?;
+        let compiled = Rc::new(compiled);
         if self.regexes.len() >= MAX_CACHED_REGEXES {
             self.regexes.clear();
         }

@@ -9,7 +9,8 @@
 
 use std::borrow::Cow;
 
-use crate::message::{MessageView, Part, PartId};
+use super::Result;
+use crate::message::{Field, MessageView, Part, PartId};
 use crate::plan::{Enclosure, HeaderEdits, HeaderField, MessageEdits, PartReplacement};
 
 /// An index into [`MessageState::nodes`].
@@ -174,11 +175,22 @@ impl<'a> MessageState<'a> {
         self.order.iter().copied().find(|&one| self.parent(one) == Some(node))
     }
 
-    /// Returns names and values of the fields of a part, in their order. Values are bytes as in a
-    /// message, with folds.
-    pub(super) fn fields(&self, node: NodeId) -> Vec<FieldBytes<'a>> {
+    /// Calls a function with name and value of each field of a part, in their order. Values are
+    /// bytes as in a message, with folds.
+    pub(super) fn each_field(
+        &self,
+        node: NodeId,
+        mut each: impl FnMut(FieldBytes<'a>) -> Result<()>,
+    ) -> Result<()> {
         if let Some(level) = self.levels.iter().find(|level| level.root == node) {
-            return level.lines.iter().filter_map(|line| self.line(line)).collect();
+            let (raw, fields) = (self.view.raw(), self.view.fields(PartId::ROOT));
+            return level.lines.iter().try_for_each(|line| {
+                let field = match line {
+                    Line::Received(index) => field_bytes(raw, fields, *index),
+                    Line::Added(_) | Line::Made(_) => self.line(line),
+                };
+                field.map_or(Ok(()), &mut each)
+            });
         }
         let made = |name: &str, value: &str| {
             let [name, value] = [name, value].map(|text| Cow::Owned(text.as_bytes().to_vec()));
@@ -186,20 +198,21 @@ impl<'a> MessageState<'a> {
         };
         match self.content(node) {
             NodeContent::Received(id) => {
-                let count = u32::try_from(self.view.fields(id).len()).unwrap_or(u32::MAX);
-                (0..count).filter_map(|index| self.received_field(id, index)).collect()
+                let (raw, fields) = (self.view.raw(), self.view.fields(id));
+                let count = u32::try_from(fields.len()).unwrap_or(u32::MAX);
+                (0..count).filter_map(|index| field_bytes(raw, fields, index)).try_for_each(each)
             }
-            NodeContent::Text(_) => vec![made("Content-Type", "text/plain; charset=utf-8")],
+            NodeContent::Text(_) => each(made("Content-Type", "text/plain; charset=utf-8")),
             NodeContent::Entity(text) => {
                 let (fields, _) = split_entity(&text);
-                fields.into_iter().map(|(name, value)| made(name, value)).collect()
+                fields.into_iter().map(|(name, value)| made(name, value)).try_for_each(each)
             }
-            NodeContent::Multipart => vec![made("Content-Type", "multipart/mixed")],
-            NodeContent::Message => vec![made("Content-Type", "message/rfc822")],
+            NodeContent::Multipart => each(made("Content-Type", "multipart/mixed")),
+            NodeContent::Message => each(made("Content-Type", "message/rfc822")),
         }
     }
 
-    /// Returns the number of fields that [`fields`](Self::fields) looks at.
+    /// Returns the number of fields that [`each_field`](Self::each_field) looks at.
     pub(super) fn field_count(&self, node: NodeId) -> usize {
         if let Some(level) = self.levels.iter().find(|level| level.root == node) {
             return level.lines.len();
@@ -221,17 +234,12 @@ impl<'a> MessageState<'a> {
         };
         match line {
             // Level 0 alone has such lines.
-            Line::Received(index) => self.received_field(PartId::ROOT, *index),
+            Line::Received(index) => {
+                field_bytes(self.view.raw(), self.view.fields(PartId::ROOT), *index)
+            }
             Line::Added(added) => Some(of(&added.field)),
             Line::Made(field) => Some(of(field)),
         }
-    }
-
-    fn received_field(&self, part: PartId, index: u32) -> Option<FieldBytes<'a>> {
-        let field = self.view.fields(part).get(index as usize)?;
-        let raw = self.view.raw();
-        let bytes = |range: &std::ops::Range<usize>| Some(Cow::Borrowed(raw.get(range.clone())?));
-        Some(FieldBytes { name: bytes(&field.name)?, value: bytes(&field.value)? })
     }
 
     /// Adds a field to the header, as its first or its last one.
@@ -360,6 +368,13 @@ impl<'a> MessageState<'a> {
         edits.deleted.extend(next..u32::try_from(received).unwrap_or(u32::MAX));
         edits
     }
+}
+
+/// Returns name and value of a field as received.
+fn field_bytes<'a>(raw: &'a [u8], fields: &[Field], index: u32) -> Option<FieldBytes<'a>> {
+    let field = fields.get(index as usize)?;
+    let bytes = |range: &std::ops::Range<usize>| Some(Cow::Borrowed(raw.get(range.clone())?));
+    Some(FieldBytes { name: bytes(&field.name)?, value: bytes(&field.value)? })
 }
 
 /// Splits a MIME entity into fields, whose values may have folds, and content. Lines that are no

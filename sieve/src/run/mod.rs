@@ -1,7 +1,7 @@
 //! Runs a checked script on a message and returns a plan.
 //!
-//! - A walk over the typed tree of the script: nothing is compiled, nothing is remembered between
-//!   runs.
+//! - A walk over the typed tree of the script. Runs share nothing but compiled patterns of `:regex`,
+//!   if the host keeps them.
 //! - The whole script runs before anything is done (RFC 5228 §2.10.6). An error drops every
 //!   decision, and the message is kept in the Inbox as it was received.
 //! - Work is bounded by [`fuel`], memory by [`RunLimits`], recursion by a depth.
@@ -22,6 +22,7 @@ mod envelope;
 mod fuel;
 mod header;
 mod include;
+mod known;
 mod mailbox;
 mod matching;
 mod message;
@@ -40,6 +41,7 @@ use std::rc::Rc;
 
 use self::decisions::Decisions;
 use self::fuel::Fuel;
+use self::known::KnownFields;
 use self::message::{MessageState, NodeId};
 use self::regex::BoundedRegex;
 use crate::flag::FlagSet;
@@ -91,6 +93,7 @@ pub fn run(
         regexes: Vec::new(),
         flags: FlagSet::new(),
         message: MessageState::new(input.message),
+        known: KnownFields::default(),
         decisions: Decisions::default(),
         added_header: 0,
         replaced_body: 0,
@@ -132,6 +135,7 @@ struct Run<'a> {
     /// The internal variable of `imap4flags`.
     flags: FlagSet,
     message: MessageState<'a>,
+    known: KnownFields<'a>,
     decisions: Decisions,
     /// Bytes of header fields added so far.
     added_header: usize,

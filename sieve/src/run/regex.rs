@@ -8,50 +8,36 @@
 //!   state of the pattern for every byte and is charged so.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use regex_automata::hybrid::dfa::{Cache, DFA};
-use regex_automata::nfa::thompson::{self, WhichCaptures};
-use regex_automata::util::syntax;
 use regex_automata::{Input, MatchError};
 
 use super::Result;
 use super::fuel::Fuel;
 use crate::extension::Comparator;
 use crate::outcome::RuntimeErrorKind;
-use crate::pattern::compile;
+use crate::pattern::{AUTOMATON_BYTES, CompiledPattern, PatternCache};
 
-/// Bytes of states that the automaton keeps. When they are filled, it begins anew.
-const CACHE_BYTES: usize = 256 << 10;
-
-/// The automaton gives up if it is filled three times and found fewer bytes of the text for each
-/// state than these.
-const MIN_BYTES_PER_STATE: usize = 200;
-
-/// What compiling costs for each state, in bytes.
+/// What compiling costs for each state, in bytes. A pattern that was compiled before costs as much,
+/// so that the same run always costs the same.
 const COMPILE_COST: usize = 64;
 
 /// What the slower search costs for each state and each byte, in bytes.
 const SLOW_COST: usize = 4;
 
-/// A compiled pattern.
+/// A compiled pattern, with the states of the automaton that this run has built.
 #[derive(Debug)]
 pub(super) struct BoundedRegex {
     pattern: String,
     comparator: Comparator,
-    regex: regex::Regex,
-    automaton: Option<Automaton>,
-    /// The states of the program, which are a measure of its work.
-    states: usize,
-}
-
-#[derive(Debug)]
-struct Automaton {
-    dfa: DFA,
-    cache: RefCell<Cache>,
+    compiled: Arc<CompiledPattern>,
+    /// `None` until a text is searched.
+    built: RefCell<Option<Cache>>,
 }
 
 impl BoundedRegex {
-    /// Compiles a pattern to a program of at most `limit` bytes.
+    /// Compiles a pattern to a program of at most `limit` bytes, or takes it from `known`.
     ///
     /// # Errors
     /// [`RuntimeErrorKind::BadRegex`] if the pattern is not usable.
@@ -59,22 +45,24 @@ impl BoundedRegex {
         pattern: String,
         comparator: Comparator,
         limit: usize,
+        known: Option<&PatternCache>,
         fuel: &mut Fuel,
     ) -> Result<Self> {
         fuel.step()?;
         fuel.bytes(pattern.len())?;
-        let regex = match compile(&pattern, comparator, limit) {
-            Ok(regex) => regex,
+        let compiled = match known {
+            Some(known) => known.pattern(&pattern, comparator, limit),
+            None => CompiledPattern::new(&pattern, comparator, limit).map(Arc::new),
+        };
+        let compiled = match compiled {
+            Ok(compiled) => compiled,
             Err(error) => {
                 let reason = error.to_string();
                 return Err(RuntimeErrorKind::BadRegex { pattern, reason });
             }
         };
-        let automaton = Automaton::new(&pattern, comparator);
-        let states = automaton.as_ref().map(|automaton| automaton.dfa.get_nfa().states().len());
-        let states = states.unwrap_or(limit);
-        fuel.bytes(states.saturating_mul(COMPILE_COST))?;
-        Ok(Self { pattern, comparator, regex, automaton, states })
+        fuel.bytes(compiled.states.saturating_mul(COMPILE_COST))?;
+        Ok(Self { pattern, comparator, compiled, built: RefCell::default() })
     }
 
     /// Returns whether it was made of this pattern.
@@ -85,15 +73,15 @@ impl BoundedRegex {
     /// Returns whether a part of the text matches.
     pub(super) fn is_match(&self, text: &str, fuel: &mut Fuel) -> Result<bool> {
         fuel.bytes(text.len())?;
-        if let Some(automaton) = &self.automaton {
-            let (found, fills) = automaton.search(text);
-            fuel.bytes(fills.saturating_mul(CACHE_BYTES))?;
+        if let Some(automaton) = &self.compiled.automaton {
+            let (found, fills) = self.search(automaton, text);
+            fuel.bytes(fills.saturating_mul(AUTOMATON_BYTES))?;
             if let Ok(found) = found {
                 return Ok(found);
             }
         }
         self.charge_slow(text, fuel)?;
-        Ok(self.regex.is_match(text))
+        Ok(self.compiled.regex.is_match(text))
     }
 
     /// Returns what the groups match in a text, the whole match first. `None` for a group that took
@@ -104,43 +92,27 @@ impl BoundedRegex {
         fuel: &mut Fuel,
     ) -> Result<Vec<Option<&'t str>>> {
         self.charge_slow(text, fuel)?;
-        let found = self.regex.captures(text);
+        let found = self.compiled.regex.captures(text);
         let groups = found.iter().flat_map(|found| found.iter());
         Ok(groups.map(|group| group.map(|group| group.as_str())).collect())
     }
 
     fn charge_slow(&self, text: &str, fuel: &mut Fuel) -> Result<()> {
-        fuel.bytes(text.len().saturating_mul(self.states).saturating_mul(SLOW_COST))
-    }
-}
-
-impl Automaton {
-    /// `None` if the pattern has something that no such automaton can do.
-    fn new(pattern: &str, comparator: Comparator) -> Option<Self> {
-        let config = DFA::config()
-            .unicode_word_boundary(true)
-            .cache_capacity(CACHE_BYTES)
-            .skip_cache_capacity_check(true)
-            .minimum_cache_clear_count(Some(3))
-            .minimum_bytes_per_state(Some(MIN_BYTES_PER_STATE));
-        let syntax = syntax::Config::new()
-            .case_insensitive(comparator != Comparator::Octet)
-            .dot_matches_new_line(true);
-        // The size of the program was checked already.
-        let thompson = thompson::Config::new().which_captures(WhichCaptures::None);
-        let dfa = DFA::builder().configure(config).syntax(syntax).thompson(thompson).build(pattern);
-        let dfa = dfa.ok()?;
-        let cache = RefCell::new(dfa.create_cache());
-        Some(Self { dfa, cache })
+        fuel.bytes(text.len().saturating_mul(self.compiled.states).saturating_mul(SLOW_COST))
     }
 
     /// Returns whether the text matches, an error if the automaton gave up, and how often its
     /// memory was filled.
-    fn search(&self, text: &str) -> (std::result::Result<bool, MatchError>, usize) {
-        let mut cache = self.cache.borrow_mut();
+    fn search(
+        &self,
+        automaton: &DFA,
+        text: &str,
+    ) -> (std::result::Result<bool, MatchError>, usize) {
+        let mut built = self.built.borrow_mut();
+        let cache = built.get_or_insert_with(|| automaton.create_cache());
         let before = cache.clear_count();
         let input = Input::new(text).earliest(true);
-        let found = self.dfa.try_search_fwd(&mut cache, &input);
+        let found = automaton.try_search_fwd(cache, &input);
         (found.map(|end| end.is_some()), cache.clear_count().saturating_sub(before))
     }
 }
@@ -151,7 +123,8 @@ mod tests {
 
     fn regex(pattern: &str) -> BoundedRegex {
         let mut fuel = Fuel::new(u64::MAX);
-        BoundedRegex::new(pattern.into(), Comparator::AsciiCasemap, 256 << 10, &mut fuel).unwrap()
+        BoundedRegex::new(pattern.into(), Comparator::AsciiCasemap, 256 << 10, None, &mut fuel)
+            .unwrap()
     }
 
     #[test]
@@ -167,7 +140,7 @@ mod tests {
             let regex = regex(pattern);
             let mut fuel = Fuel::new(u64::MAX);
             let is_match = regex.is_match(text, &mut fuel).unwrap();
-            assert_eq!(is_match, regex.regex.is_match(text), "{pattern}");
+            assert_eq!(is_match, regex.compiled.regex.is_match(text), "{pattern}");
             assert_eq!(is_match, !regex.groups(text, &mut fuel).unwrap().is_empty());
         }
     }

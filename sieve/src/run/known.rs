@@ -1,0 +1,74 @@
+//! Fields that tests have looked at, as text and as addresses, so that a script with many rules
+//! decodes a field once.
+//!
+//! A field is found again by the place of its value in the message. Fields that the script has
+//! made are decoded each time.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use crate::address::AddressSpec;
+use crate::message::{AddressEntry, MessageView};
+
+/// Fields that are kept. Scripts ask for a handful.
+const MAX_FIELDS: usize = 32;
+
+/// Where a value of the message begins, and its length.
+type ValuePlace = (*const u8, usize);
+
+#[derive(Default)]
+pub(super) struct KnownFields<'a> {
+    texts: Vec<(ValuePlace, Cow<'a, str>)>,
+    addresses: Vec<(ValuePlace, Rc<[AddressSpec]>)>,
+}
+
+impl<'a> KnownFields<'a> {
+    /// Returns a value as text.
+    pub(super) fn decoded(
+        &mut self,
+        view: &'a dyn MessageView,
+        value: Cow<'a, [u8]>,
+    ) -> Cow<'a, str> {
+        let value = match value {
+            Cow::Borrowed(value) => value,
+            Cow::Owned(value) => return Cow::Owned(view.decode_text(&value).into_owned()),
+        };
+        find_or_insert(&mut self.texts, value, || view.decode_text(value))
+    }
+
+    /// Returns the addresses of a value, with those in groups. What is no address is left out.
+    pub(super) fn addresses(
+        &mut self,
+        view: &dyn MessageView,
+        value: Cow<'a, [u8]>,
+    ) -> Rc<[AddressSpec]> {
+        let parse = |value: &[u8]| {
+            let entries = view.parse_addresses(value).into_iter();
+            let members = entries.flat_map(|entry| match entry {
+                AddressEntry::Mailbox(mailbox) => vec![mailbox],
+                AddressEntry::Group { members, .. } => members,
+            });
+            members.map(|member| member.address).collect()
+        };
+        match value {
+            Cow::Borrowed(value) => find_or_insert(&mut self.addresses, value, || parse(value)),
+            Cow::Owned(value) => parse(&value),
+        }
+    }
+}
+
+fn find_or_insert<T: Clone>(
+    known: &mut Vec<(ValuePlace, T)>,
+    value: &[u8],
+    make: impl FnOnce() -> T,
+) -> T {
+    let place = (value.as_ptr(), value.len());
+    if let Some((_, found)) = known.iter().find(|(one, _)| *one == place) {
+        return found.clone();
+    }
+    let made = make();
+    if known.len() < MAX_FIELDS {
+        known.push((place, made.clone()));
+    }
+    made
+}
