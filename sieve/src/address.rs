@@ -7,6 +7,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// The most bytes of an address (RFC 5321 §4.5.3.1.3: a path of 256 bytes, with brackets).
 const MAX_ADDRESS_BYTES: usize = 254;
 
+/// The most bytes of a label of a domain (RFC 1035 §2.3.4).
+const MAX_LABEL_BYTES: usize = 63;
+
 /// An address: a local part and a domain, as written, without quotation marks.
 ///
 /// Serialised as its text.
@@ -38,7 +41,8 @@ impl AddressSpec {
                 (is_dot_atom(local_part).then(|| local_part.to_owned())?, domain)
             }
         };
-        let is_valid = text.len() <= MAX_ADDRESS_BYTES && is_domain(domain);
+        let is_valid =
+            text.len() <= MAX_ADDRESS_BYTES && !local_part.is_empty() && is_domain(domain);
         is_valid.then(|| Self { local_part, domain: domain.to_owned() })
     }
 
@@ -148,13 +152,25 @@ pub(crate) fn is_atext(c: char) -> bool {
     is_plain || (!c.is_ascii() && !c.is_control() && !c.is_whitespace())
 }
 
+/// A domain that a host can have, with letters beyond ASCII too (RFC 5321 §4.1.2, RFC 1035 §2.3.1),
+/// or an address literal. Underscores are in use.
 pub(crate) fn is_domain(text: &str) -> bool {
     match text.strip_prefix('[') {
         Some(literal) => literal.strip_suffix(']').is_some_and(|literal| {
             let is_dtext = |c: char| c.is_ascii_graphic() && !matches!(c, '[' | ']' | '\\');
             !literal.is_empty() && literal.chars().all(is_dtext)
         }),
-        None => is_dot_atom(text),
+        None => text.split('.').all(|label| {
+            let is_letter = |c: char| {
+                c.is_ascii_alphanumeric()
+                    || matches!(c, '-' | '_')
+                    || (!c.is_ascii() && is_atext(c))
+            };
+            (1..=MAX_LABEL_BYTES).contains(&label.len())
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+                && label.chars().all(is_letter)
+        }),
     }
 }
 
@@ -180,12 +196,32 @@ mod tests {
     #[test]
     fn other_texts_are_no_addresses() {
         for text in [
-            "", "a", "@b", "a@", "a@b@c", "a..b@c", ".a@b", "a b@c", "<a@b>", "A <a@b>", "a@b.",
-            "\"a@b", "\"a\"b@c", "a@[]", "a@b\r\nc", "a@b,c@d",
+            "",
+            "a",
+            "@b",
+            "a@",
+            "a@b@c",
+            "a..b@c",
+            ".a@b",
+            "a b@c",
+            "<a@b>",
+            "A <a@b>",
+            "a@b.",
+            "\"a@b",
+            "\"a\"b@c",
+            "a@[]",
+            "a@b\r\nc",
+            "a@b,c@d",
+            "a@-b.example",
+            "a@b-.example",
+            "a@b!c",
+            "a@b~c",
+            "\"\"@b",
         ] {
             assert_eq!(AddressSpec::parse(text), None, "{text}");
         }
         assert_eq!(AddressSpec::parse(&format!("{}@b", "a".repeat(253))), None);
+        assert_eq!(AddressSpec::parse(&format!("a@{}", "b".repeat(64))), None);
     }
 
     #[test]

@@ -145,10 +145,10 @@ pub trait World {
         requested.unwrap_or(WEEK).min(13 * WEEK)
     }
 
-    /// Returns a checked script (RFC 6609 §3.2). `None` if there is none, or if it has errors.
+    /// Returns a checked script (RFC 6609 §3.2). `None` if there is none.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// The script has errors, or the store cannot be read.
     fn script(&self, _location: Location, _name: &str) -> Result<Option<Arc<Script>>, HostError> {
         Ok(None)
     }

@@ -18,6 +18,7 @@ mod filing;
 mod notices;
 mod returned_reports;
 mod scripts;
+mod scripts_host;
 mod vacation;
 
 struct Fixture {

@@ -5,15 +5,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use restante_sieve::{ExtensionSet, LineIndex, Script, Severity, Span};
+use restante_sieve::{ExtensionSet, LineIndex, PatternCache, Script, Severity, Span};
 
-use super::settings::Settings;
+use super::settings::{Settings, source_hash};
 use crate::model::BlobHash;
 
 /// The most compiled scripts.
 const MAX_SCRIPTS: usize = 4096;
-/// The most bytes of their sources.
-const MAX_SOURCE_BYTES: usize = 16 << 20;
+/// The most bytes of their sources. A compiled script may take many times the memory of its source.
+const MAX_SOURCE_BYTES: usize = 4 << 20;
+/// The most memory of compiled patterns of `:regex`, in bytes.
+const MAX_PATTERN_BYTES: usize = 16 << 20;
 
 /// A script that was checked.
 #[derive(Debug)]
@@ -23,8 +25,18 @@ pub(super) struct CompiledScript {
     source: Arc<[u8]>,
 }
 
-#[derive(Debug, Default)]
-pub struct ScriptCache(Mutex<CachedScripts>);
+#[derive(Debug)]
+pub struct ScriptCache {
+    scripts: Mutex<CachedScripts>,
+    /// Those of all scripts.
+    pub(super) patterns: PatternCache,
+}
+
+impl Default for ScriptCache {
+    fn default() -> Self {
+        Self { scripts: Mutex::default(), patterns: PatternCache::new(MAX_PATTERN_BYTES) }
+    }
+}
 
 #[derive(Debug, Default)]
 struct CachedScripts {
@@ -50,7 +62,7 @@ struct CachedScript {
 
 impl ScriptCache {
     /// Returns the compiled script with this hash, or compiles the source that `source` returns;
-    /// `None` if there is none.
+    /// `None` if there is none. A source with another hash is damaged, and not compiled.
     ///
     /// # Errors
     /// Those of `source`.
@@ -66,13 +78,17 @@ impl ScriptCache {
             redirects: settings.max_redirects,
             max_bytes: settings.max_script_bytes,
         };
-        if let Some(known) = self.0.lock().find(&key) {
+        if let Some(known) = self.scripts.lock().find(&key) {
             return Ok(Some(known));
         }
         let Some(source) = source()? else { return Ok(None) };
+        if source_hash(&source) != hash {
+            let script = Err("its source is damaged: the script must be stored again".to_owned());
+            return Ok(Some(Arc::new(CompiledScript { script, source })));
+        }
         // Two threads may compile the same script; the results are the same.
         let compiled = Arc::new(CompiledScript::new(settings, source));
-        self.0.lock().insert(key, Arc::clone(&compiled));
+        self.scripts.lock().insert(key, Arc::clone(&compiled));
         Ok(Some(compiled))
     }
 }
@@ -88,7 +104,7 @@ impl CachedScripts {
     fn insert(&mut self, key: CacheKey, compiled: Arc<CompiledScript>) {
         let size = compiled.source.len();
         if self.scripts.len() >= MAX_SCRIPTS || self.bytes.saturating_add(size) > MAX_SOURCE_BYTES {
-            self.drop_older_half();
+            self.drop_oldest();
         }
         let entry = CachedScript { compiled, used: self.clock };
         self.bytes = self.bytes.saturating_add(size);
@@ -97,12 +113,21 @@ impl CachedScripts {
         }
     }
 
-    fn drop_older_half(&mut self) {
-        let mut uses: Vec<u64> = self.scripts.values().map(|entry| entry.used).collect();
-        uses.sort_unstable();
-        let median = uses.get(uses.len() / 2).copied().unwrap_or_default();
-        self.scripts.retain(|_, entry| entry.used > median);
-        self.bytes = self.scripts.values().map(|entry| entry.compiled.source.len()).sum();
+    /// Drops the scripts that were used longest ago, until at most half of the number and half of
+    /// the bytes are left.
+    fn drop_oldest(&mut self) {
+        let size = |entry: &CachedScript| entry.compiled.source.len();
+        let mut newest_first: Vec<(u64, usize)> =
+            self.scripts.values().map(|entry| (entry.used, size(entry))).collect();
+        newest_first.sort_unstable_by(|one, other| other.cmp(one));
+        let mut bytes = 0_usize;
+        let kept = newest_first.iter().take(MAX_SCRIPTS / 2).take_while(|(_, size)| {
+            bytes = bytes.saturating_add(*size);
+            bytes <= MAX_SOURCE_BYTES / 2
+        });
+        let oldest = kept.last().map_or(u64::MAX, |(used, _)| *used);
+        self.scripts.retain(|_, entry| entry.used >= oldest);
+        self.bytes = self.scripts.values().map(size).sum();
     }
 }
 
@@ -134,7 +159,7 @@ mod tests {
     use super::*;
 
     fn compile(cache: &ScriptCache, source: &[u8]) -> Arc<CompiledScript> {
-        let hash = BlobHash(*blake3::hash(source).as_bytes());
+        let hash = source_hash(source);
         let read = || Ok::<_, ()>(Some(source.into()));
         cache.script(&Settings::default(), hash, read).unwrap().unwrap()
     }
@@ -147,18 +172,35 @@ mod tests {
         let broken = compile(&cache, b"keep;\nkeeep;\n");
         assert!(broken.script.as_ref().unwrap_err().contains("line 2"), "{broken:?}");
         let other = Settings { max_redirects: 1, ..Settings::default() };
-        let hash = BlobHash(*blake3::hash(b"keep;").as_bytes());
+        let hash = source_hash(b"keep;");
         assert!(cache.script(&other, hash, || Ok::<_, ()>(None)).unwrap().is_none());
+    }
+
+    #[test]
+    fn damaged_source_is_not_compiled() {
+        let cache = ScriptCache::default();
+        let read = || Ok::<_, ()>(Some(b"stop;".as_slice().into()));
+        let hash = source_hash(b"keep;");
+        let damaged = cache.script(&Settings::default(), hash, read).unwrap().unwrap();
+        assert!(damaged.script.as_ref().unwrap_err().contains("damaged"), "{damaged:?}");
+        assert!(compile(&cache, b"keep;").script.is_ok());
     }
 
     #[test]
     fn cache_stays_within_its_bounds() {
         let cache = ScriptCache::default();
-        let large = vec![b' '; 1 << 20];
-        for n in 0..40 {
-            compile(&cache, &[&large[n..], b"keep;"].concat());
-            assert!(cache.0.lock().bytes <= MAX_SOURCE_BYTES);
+        for n in 0..3000 {
+            compile(&cache, format!("# {n}\nkeep;").as_bytes());
         }
-        assert!(cache.0.lock().scripts.len() > 4);
+        let large = vec![b' '; 900 << 10];
+        for n in 0..20 {
+            compile(&cache, &[&large[n..], b"keep;"].concat());
+            let scripts = cache.scripts.lock();
+            let bytes: usize = scripts.scripts.values().map(|one| one.compiled.source.len()).sum();
+            assert_eq!(bytes, scripts.bytes);
+            assert!(bytes <= MAX_SOURCE_BYTES, "{bytes}");
+        }
+        let left = cache.scripts.lock().scripts.len();
+        assert!((2..3020).contains(&left), "{left}");
     }
 }

@@ -4,7 +4,7 @@ use restante_sieve::{HeaderField, MessageEdits, MessageView as _, PartId};
 
 use super::action::EditedMessage;
 use super::view::View;
-use crate::message::build::{EncodedField, FieldValue};
+use crate::message::build::{BadFieldValue, EncodedField, FieldValue};
 
 /// Applies the edits of a header: new fields on top, the old ones that are left, new fields at the
 /// end, then what follows the header.
@@ -39,12 +39,23 @@ pub(super) fn apply(view: &View<'_>, edits: &MessageEdits) -> EditedMessage {
     EditedMessage(out.into())
 }
 
-/// Writes a field folded and encoded. One that cannot be written, such as one whose name is too
-/// long, is left out.
-fn write(field: &HeaderField, out: &mut Vec<u8>) {
-    if let Ok(encoded) = EncodedField::new(&field.name, &FieldValue::Text(field.value.clone())) {
+/// Writes a field: folded and encoded if it has characters beyond ASCII, and else as the script has
+/// it, encoded words too.
+fn write(HeaderField { name, value }: &HeaderField, out: &mut Vec<u8>) {
+    let as_written = || EncodedField::new(name, &FieldValue::Raw(format!(" {value}")));
+    let is_encoded = value.is_ascii() && value.contains("=?");
+    let encoded = if is_encoded { as_written() } else { encode(name, value) };
+    if let Ok(encoded) = encoded.or_else(|_| as_written()) {
         out.extend_from_slice(encoded.bytes());
+        return;
     }
+    // The engine allows names up to the length of a line.
+    let value = value.chars().filter(|c| c.is_ascii() && !c.is_control()).collect::<String>();
+    out.extend_from_slice(format!("{name}:\r\n {value}\r\n").as_bytes());
+}
+
+fn encode(name: &str, value: &str) -> Result<EncodedField, BadFieldValue> {
+    EncodedField::new(name, &FieldValue::Text(value.to_owned()))
 }
 
 #[cfg(test)]
@@ -76,6 +87,18 @@ mod tests {
             "X: new\r\nA: 1\r\nA: 3\r\nY: =?utf-8?b?w7w=?=\r\n\r\nbody\r\n"
         );
         assert_eq!(edited(raw, HeaderEdits::default()), raw);
+    }
+
+    #[test]
+    fn encoded_words_stay_and_long_names_are_written() {
+        let add = |name: &str, value: &str| {
+            let appended = vec![field(name, value)];
+            edited("A: 1\r\n\r\n", HeaderEdits { appended, ..HeaderEdits::default() })
+        };
+        let word = "=?utf-8?q?=C3=BC?=";
+        assert_eq!(add("Subject", word), format!("A: 1\r\nSubject: {word}\r\n\r\n"));
+        let long = "X".repeat(80);
+        assert_eq!(add(&long, "1"), format!("A: 1\r\n{long}:\r\n 1\r\n\r\n"));
     }
 
     #[test]

@@ -8,7 +8,8 @@ const MAX_RECIPIENTS: usize = 8;
 /// The most bytes of a URI.
 const MAX_URI_BYTES: usize = 8192;
 
-/// What a `mailto` URI says. Header fields that RFC 5436 §2.3 does not let a URI set are ignored.
+/// What a `mailto` URI says. Those in `cc` and `bcc` are recipients, too: each gets a notification
+/// of its own. Other header fields are ignored (RFC 5436 §2.3 forbids some of them).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct MailtoUri {
     pub(crate) to: Vec<Address>,
@@ -28,7 +29,7 @@ pub(crate) fn parse(uri: &str) -> Option<MailtoUri> {
     for part in query.split('&').filter(|part| !part.is_empty()) {
         let (name, value) = part.split_once('=')?;
         match decode(name)?.to_ascii_lowercase().as_str() {
-            "to" => add_addresses(value, &mut out.to)?,
+            "to" | "cc" | "bcc" => add_addresses(value, &mut out.to)?,
             "subject" => out.subject = Some(decode(value)?),
             "body" => out.body = Some(decode(value)?),
             _ => {}
@@ -77,6 +78,8 @@ mod tests {
             (Some("New mail"), Some("ü"))
         );
         assert!(parse("MAILTO:?to=a@example.org").is_some());
+        let copies = parse("mailto:?cc=a@example.org&BCC=b@example.org").unwrap();
+        assert_eq!(copies.to.len(), 2);
     }
 
     #[test]

@@ -22,8 +22,7 @@ use super::view::View;
 use super::world::{AccountWorld, duplicate_hash};
 use super::{edits, mailto};
 use crate::model::{
-    AccountId, Address, BlobHash, DsnNotify, DsnReturn, FilterStep, Role, UtcMillis, keyword,
-    limits,
+    AccountId, Address, DsnNotify, DsnReturn, FilterStep, Role, UtcMillis, keyword, limits,
 };
 use crate::store::{Error, Snapshot};
 use crate::vacation;
@@ -75,9 +74,8 @@ pub fn uses_answers(
 }
 
 fn site_stage(cache: &ScriptCache, settings: &Settings, script: &SiteScript) -> Stage {
-    let hash = BlobHash(*blake3::hash(&script.source).as_bytes());
     let source = || Ok::<_, Infallible>(Some(Arc::clone(&script.source)));
-    let compiled = match cache.script(settings, hash, source) {
+    let compiled = match cache.script(settings, script.hash, source) {
         Ok(compiled) => compiled.ok_or_else(|| "the script is empty".to_owned()),
         Err(never) => match never {},
     };
@@ -360,7 +358,11 @@ fn vacation_script(intent: VacationIntent) -> vacation::Script {
             restante_sieve::Period::Days(days) => vacation::Period::Days(days),
             restante_sieve::Period::Seconds(seconds) => vacation::Period::Seconds(seconds),
         },
-        addresses: intent.addresses,
+        // As written they may have display names.
+        addresses: (intent.addresses.iter())
+            .filter_map(|text| AddressSpec::parse_mailbox(text))
+            .map(|address| address.to_string())
+            .collect(),
         from: intent.from,
         subject: intent.subject,
         mime,

@@ -7,7 +7,7 @@ use restante_sieve::{
 };
 
 use crate::message::header::Header;
-use crate::model::limits;
+use crate::model::{BlobHash, limits};
 
 /// Extensions that no site can offer yet: external lists, metadata of mailboxes, delivery by a
 /// time, and new bodies of messages.
@@ -20,6 +20,10 @@ const NOT_OFFERED: [Extension; 7] = [
     Extension::Replace,
     Extension::Enclose,
 ];
+
+/// Fields that no script may add or delete: they are written by deliveries, and Delivered-To ends
+/// loops of redirects.
+pub(super) const DELIVERY_FIELDS: [&str; 2] = ["Delivered-To", "Return-Path"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -47,6 +51,7 @@ pub struct SiteScript {
     /// How errors and decisions name it: `site:` and the path of the file.
     pub name: String,
     pub source: Arc<[u8]>,
+    pub(super) hash: BlobHash,
 }
 
 /// The header field in which a spam filter writes its score.
@@ -97,7 +102,12 @@ impl Settings {
             redirects: self.max_redirects,
             ..CompileLimits::default()
         };
-        CompileOptions { allowed: self.extensions(), limits, ..CompileOptions::default() }
+        CompileOptions {
+            allowed: self.extensions(),
+            limits,
+            protected_fields: DELIVERY_FIELDS.map(str::to_owned).to_vec(),
+            ..CompileOptions::default()
+        }
     }
 
     pub(super) fn run_limits(&self) -> RunLimits {
@@ -118,7 +128,9 @@ impl SiteScript {
     /// Makes a script of the site of a file. `path` is how errors name it.
     #[must_use]
     pub fn new(path: &str, source: impl Into<Arc<[u8]>>) -> Self {
-        Self { name: format!("site:{path}"), source: source.into() }
+        let source = source.into();
+        let hash = source_hash(&source);
+        Self { name: format!("site:{path}"), source, hash }
     }
 
     /// Returns the errors of the script, with their places; `None` if it has none.
@@ -130,6 +142,11 @@ impl SiteScript {
         let errors: Vec<String> = errors.map(|one| one.text(&index, &self.name)).collect();
         checked.script.is_none().then(|| errors.join("\n"))
     }
+}
+
+/// Returns the hash under which a source is stored and cached.
+pub(super) fn source_hash(source: &[u8]) -> BlobHash {
+    BlobHash(*blake3::hash(source).as_bytes())
 }
 
 impl SpamHeader {

@@ -1,30 +1,66 @@
 //! Answers the engine's questions about an account from a snapshot of the store.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use restante_sieve::ir::Location;
-use restante_sieve::{DupKey, HostError, MailboxRef, MailboxSelector, Scan, Script, World};
+use restante_sieve::{
+    DupKey, HostError, MailboxRef, MailboxSelector, PatternCache, Scan, Script, World,
+};
 
 use super::cache::{CompiledScript, ScriptCache};
 use super::mailto;
 use super::request::FilterRequest;
+use super::settings::DELIVERY_FIELDS;
 use crate::model::hex::hex_byte;
 use crate::model::mailbox::Right;
-use crate::model::{Mailbox, MailboxUid, Role, clock};
+use crate::model::{BlobHash, Mailbox, MailboxUid, ObjectId, Role, clock};
 use crate::store::Error;
 
-/// The mailboxes of an account, by uid.
-type AccountMailboxes = BTreeMap<MailboxUid, Mailbox>;
+/// The mailboxes of an account.
+struct AccountMailboxes {
+    by_uid: BTreeMap<MailboxUid, Mailbox>,
+    /// By the names of the mailbox and of those above it, with `/` between them. Those in the Inbox
+    /// have a second name, which begins with `INBOX/`.
+    by_path: HashMap<String, MailboxUid>,
+}
+
+impl AccountMailboxes {
+    fn new(all: Vec<(MailboxUid, Mailbox)>) -> Self {
+        let by_uid: BTreeMap<MailboxUid, Mailbox> = all.into_iter().collect();
+        let mut by_path = HashMap::new();
+        for (uid, mailbox) in &by_uid {
+            let (path, top) = path(&by_uid, mailbox);
+            if top.role == Some(Role::Inbox) && top != mailbox {
+                let below = path.get(top.name.len()..).unwrap_or_default();
+                by_path.entry(format!("INBOX{below}")).or_insert(*uid);
+            }
+            by_path.insert(path, *uid);
+        }
+        Self { by_uid, by_path }
+    }
+
+    fn of_role(&self, role: Role) -> Option<(MailboxUid, &Mailbox)> {
+        self.by_uid.iter().find(|(_, one)| one.role == Some(role)).map(|(uid, one)| (*uid, one))
+    }
+
+    fn get(&self, uid: MailboxUid) -> Option<(MailboxUid, &Mailbox)> {
+        self.by_uid.get(&uid).map(|mailbox| (uid, mailbox))
+    }
+}
+
+/// The scripts of an account, by name.
+type AccountScripts = HashMap<String, (ObjectId, BlobHash)>;
 
 pub(super) struct AccountWorld<'a> {
     request: &'a FilterRequest<'a>,
     cache: &'a ScriptCache,
     scan: Scan,
     mailboxes: OnceCell<AccountMailboxes>,
+    scripts: OnceCell<AccountScripts>,
     /// The scripts of the account that were included, for the lines of their commands.
     pub(super) included: RefCell<BTreeMap<String, Arc<CompiledScript>>>,
 }
@@ -38,6 +74,7 @@ impl<'a> AccountWorld<'a> {
             cache,
             scan: Scan { spam_percent, virus: None },
             mailboxes: OnceCell::new(),
+            scripts: OnceCell::new(),
             included: RefCell::default(),
         }
     }
@@ -48,20 +85,32 @@ impl<'a> AccountWorld<'a> {
         }
         let request = self.request;
         let read = request.snapshot.mailboxes(request.account).map_err(|error| failure(&error))?;
-        Ok(self.mailboxes.get_or_init(|| read.into_iter().collect()))
+        Ok(self.mailboxes.get_or_init(|| AccountMailboxes::new(read)))
+    }
+
+    fn scripts(&self) -> Result<&AccountScripts, HostError> {
+        if let Some(known) = self.scripts.get() {
+            return Ok(known);
+        }
+        let request = self.request;
+        let read = request.snapshot.scripts(request.account).map_err(|error| failure(&error))?;
+        let named = read.into_iter().map(|(id, row)| (row.name, (id, row.hash)));
+        Ok(self.scripts.get_or_init(|| named.collect()))
     }
 }
 
-/// Returns the names of a mailbox and of those above it, with `/` between them.
-fn path(all: &AccountMailboxes, mailbox: &Mailbox) -> String {
+/// Returns the names of a mailbox and of those above it, with `/` between them, and the topmost.
+fn path<'a>(all: &'a BTreeMap<MailboxUid, Mailbox>, mailbox: &'a Mailbox) -> (String, &'a Mailbox) {
     let mut names = vec![mailbox.name.as_str()];
-    let (mut above, mut seen) = (mailbox.parent, BTreeSet::new());
-    while let Some(parent) = above.filter(|uid| seen.insert(*uid)).and_then(|uid| all.get(&uid)) {
+    let (mut top, mut seen) = (mailbox, BTreeSet::new());
+    while let Some(parent) =
+        top.parent.filter(|uid| seen.insert(*uid)).and_then(|uid| all.get(&uid))
+    {
         names.push(&parent.name);
-        above = parent.parent;
+        top = parent;
     }
     names.reverse();
-    names.join("/")
+    (names.join("/"), top)
 }
 
 fn failure(error: &Error) -> HostError {
@@ -83,24 +132,24 @@ impl World for AccountWorld<'_> {
         let is_inbox = |mailbox: &Mailbox| mailbox.role == Some(Role::Inbox);
         let found = match selector {
             MailboxSelector::Name(name) if name.eq_ignore_ascii_case("inbox") => {
-                all.iter().find(|(_, mailbox)| is_inbox(mailbox))
+                all.of_role(Role::Inbox)
             }
             MailboxSelector::Name(name) => {
-                all.iter().find(|(_, mailbox)| path(all, mailbox) == name)
+                let inside = name.get(..6).filter(|start| start.eq_ignore_ascii_case("inbox/"));
+                let inside = inside.and_then(|_| name.get(6..)).map(|rest| format!("INBOX/{rest}"));
+                let uid = all.by_path.get(name).or_else(|| all.by_path.get(&inside?));
+                uid.and_then(|uid| all.get(*uid))
             }
-            MailboxSelector::Id(id) => {
-                let uid = id.parse::<MailboxUid>().ok();
-                uid.and_then(|uid| all.get_key_value(&uid))
-            }
+            MailboxSelector::Id(id) => id.parse::<MailboxUid>().ok().and_then(|uid| all.get(uid)),
             MailboxSelector::SpecialUse(attribute) => {
                 let role = attribute.strip_prefix('\\').map(str::to_ascii_lowercase);
                 let role = role.and_then(|name| Role::from_name(&name));
-                role.and_then(|role| all.iter().find(|(_, one)| one.role == Some(role)))
+                role.and_then(|role| all.of_role(role))
             }
         };
         Ok(found.map(|(uid, mailbox)| MailboxRef {
             id: uid.to_string(),
-            name: if is_inbox(mailbox) { "INBOX".into() } else { path(all, mailbox) },
+            name: if is_inbox(mailbox) { "INBOX".into() } else { path(&all.by_uid, mailbox).0 },
             is_inbox: is_inbox(mailbox),
             accepts_mail: mailbox.rights & Right::AddItems.bit() != 0,
             special_uses: mailbox.role.iter().map(|role| special_use(*role)).collect(),
@@ -121,17 +170,26 @@ impl World for AccountWorld<'_> {
             return Ok(None);
         }
         let (snapshot, account) = (self.request.snapshot, self.request.account);
-        let found = snapshot.script_by_name(account, name).map_err(|error| failure(&error))?;
-        let Some((id, row)) = found else { return Ok(None) };
+        let Some((id, hash)) = self.scripts()?.get(name).copied() else { return Ok(None) };
         let source = || Ok(snapshot.script_source(account, id)?.map(Arc::from));
         let compiled = self
             .cache
-            .script(self.request.settings, row.hash, source)
+            .script(self.request.settings, hash, source)
             .map_err(|error: Error| failure(&error))?;
-        let Some(compiled) = compiled else { return Ok(None) };
-        let script = compiled.script.as_ref().ok().map(Arc::clone);
+        // It exists, so that `:optional` must not skip it.
+        let unusable = |why: &str| HostError { message: format!("the script `{name}`: {why}") };
+        let compiled = compiled.ok_or_else(|| unusable("its source is lost"))?;
+        let script = compiled.script.as_ref().map(Arc::clone).map_err(|why| unusable(why))?;
         self.included.borrow_mut().insert(name.to_owned(), compiled);
-        Ok(script)
+        Ok(Some(script))
+    }
+
+    fn is_protected_field(&self, name: &str) -> bool {
+        DELIVERY_FIELDS.iter().any(|field| field.eq_ignore_ascii_case(name))
+    }
+
+    fn patterns(&self) -> Option<&PatternCache> {
+        Some(&self.cache.patterns)
     }
 
     fn environment(&self, item: &str) -> Option<String> {

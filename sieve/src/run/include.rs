@@ -22,6 +22,10 @@ impl Run<'_> {
             return Err(RuntimeErrorKind::IncludeLoop(include.name.clone()));
         }
         self.fuel.step()?;
+        // Also one that does not exist: the host has looked for it.
+        self.includes.push(include.clone());
+        let count = u64::from(self.limits.includes);
+        self.within("included scripts", self.includes.len(), count)?;
         let Some(script) = self.world.script(include.location, &include.name)? else {
             return match include.optional {
                 true => Ok(Flow::Next),
@@ -35,12 +39,9 @@ impl Run<'_> {
                 false => Err(RuntimeErrorKind::IncludeLoop(include.name.clone())),
             };
         }
-        self.includes.push(include.clone());
         self.include_stack.push(include.clone());
         let depth = u64::from(self.limits.include_depth);
         self.within("included scripts inside one another", self.include_stack.len(), depth)?;
-        let count = u64::from(self.limits.includes);
-        self.within("included scripts", self.includes.len(), count)?;
         let outer_name = self.script_name.replace(include.name.clone());
         let outer_span = self.span;
         let flow = self.script(&script, frame.part.or(frame.message))?;

@@ -15,12 +15,13 @@ use crate::store::table::{ObjectByModseq, Objects};
 impl Checker<'_> {
     /// Checks `objects` and `object_by_modseq`. An object that cannot be read, or whose change
     /// numbers are impossible, is deleted. So is, of two objects with the same change number, the
-    /// one that `object_by_modseq` does not name; and a script whose source is lost.
+    /// one that `object_by_modseq` does not name; and a script whose source is lost. A script whose
+    /// source was altered stays, and is not active.
     pub(in crate::store) fn check_objects(&mut self) -> Result<(), Error> {
         let account = self.account;
         let newest = self.found_state.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
         let mut by_modseq: BTreeMap<ObjectModSeqKey, ObjectId> = BTreeMap::new();
-        let mut scripts: Vec<ObjectId> = Vec::new();
+        let (mut scripts, mut altered): (Vec<ObjectId>, Vec<ObjectId>) = (Vec::new(), Vec::new());
         let mut rows = self.rows::<Objects>();
         while let Some(found) = rows.next()? {
             let key = found.key.as_slice();
@@ -50,9 +51,13 @@ impl Checker<'_> {
                 }
             };
             let is_script = kind == ObjectKind::SieveScript && is_live_object(&found.value);
-            if is_script && let Some(what) = self.script_fault(id, key, &found.value)? {
-                self.report(Table::Objects, key, what, RowFix::Delete)?;
-                continue;
+            if is_script && let Some((what, fix)) = self.script_fault(id, key, &found.value)? {
+                let is_lost = fix == RowFix::Delete;
+                self.report(Table::Objects, key, what, fix)?;
+                if is_lost {
+                    continue;
+                }
+                altered.push(id);
             }
             let Some(data) = kind.data_type() else {
                 self.note_change(row.updated);
@@ -82,7 +87,7 @@ impl Checker<'_> {
             self.census.marks.push((data, row.updated));
         }
         self.expect_rows::<ObjectByModseq>(by_modseq.into_iter())?;
-        self.check_scripts(&scripts)
+        self.check_scripts(&scripts, &altered)
     }
 
     fn note_change(&mut self, at: ModSeq) {

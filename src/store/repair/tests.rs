@@ -28,6 +28,7 @@ mod lost;
 mod progress;
 mod recovery;
 mod refs;
+mod scripts;
 
 const ANN: AccountId = AccountId(1);
 const BOB: AccountId = AccountId(2);

@@ -5,7 +5,7 @@ use crate::store::engine::Table;
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
 use crate::store::repair::check::{Checker, RowFix};
-use crate::store::row::{ObjectRow, Row as _};
+use crate::store::row::{ObjectRow, Row as _, ScriptSource};
 use crate::store::script::write::script_hash;
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{AccountKey, DuplicateTimeKey, ScriptKey};
@@ -14,29 +14,42 @@ use crate::store::table::{
 };
 
 impl Checker<'_> {
-    /// Says what is wrong with the source of a script, whose row of `objects` this is; `None` if
-    /// nothing is, or the script is destroyed.
+    /// Says what is wrong with the source of a script, whose row of `objects` this is, and what to
+    /// do with that row; `None` if nothing is wrong, or the script is destroyed. A source that was
+    /// altered is kept for its owner, with the hash that it has now.
     pub(in crate::store) fn script_fault(
         &self,
         script: ObjectId,
         key: &[u8],
         row: &[u8],
-    ) -> Result<Option<&'static str>, Error> {
-        let Some(object) = ObjectRow::<SieveScript>::decode(key, row)?.object else {
-            return Ok(None);
-        };
+    ) -> Result<Option<(&'static str, RowFix)>, Error> {
+        let row = ObjectRow::<SieveScript>::decode(key, row)?;
+        let Some(object) = row.object else { return Ok(None) };
         let source = ScriptKey { account: self.account, script };
         Ok(match self.readable::<ScriptSources>(&source)? {
-            None => Some("its source cannot be read: the script must be stored again"),
-            Some(source) if script_hash(&source.0) != object.hash => {
-                Some("its source is not the one that was stored: the script must be stored again")
+            None => {
+                Some(("its source cannot be read: the script must be stored again", RowFix::Delete))
+            }
+            Some(ScriptSource(source)) if script_hash(&source) != object.hash => {
+                let (hash, size) = (script_hash(&source), source.len() as u64);
+                let object = Some(SieveScript { hash, size, ..object });
+                Some((
+                    "its source is not the one that was stored: the script is no longer active, \
+                     and its owner must look at it",
+                    RowFix::Put(ObjectRow { object, ..row }.encode()),
+                ))
             }
             Some(_) => None,
         })
     }
 
-    /// Checks the rows of scripts beside `objects`. `scripts` are those that exist, ascending.
-    pub(in crate::store) fn check_scripts(&self, scripts: &[ObjectId]) -> Result<(), Error> {
+    /// Checks the rows of scripts beside `objects`. `scripts` are those that exist, ascending;
+    /// `altered` are those of them whose source was altered, so that they cannot be active.
+    pub(in crate::store) fn check_scripts(
+        &self,
+        scripts: &[ObjectId],
+        altered: &[ObjectId],
+    ) -> Result<(), Error> {
         let exists = |id: &ObjectId| scripts.binary_search(id).is_ok();
         let mut sources = self.rows::<ScriptSources>();
         while let Some(found) = sources.next()? {
@@ -46,8 +59,9 @@ impl Checker<'_> {
         }
         let own = AccountKey { account: self.account };
         let active = self.read.row_if_any::<ActiveScript>(&own)?;
-        if active.is_some_and(|row| !row.is_ok_and(|id| exists(&id))) {
-            let what = "names no script: no script is active";
+        let is_usable = |id: ObjectId| exists(&id) && !altered.contains(&id);
+        if active.is_some_and(|row| !row.is_ok_and(is_usable)) {
+            let what = "names no script that can be active: no script is active";
             self.report(Table::ActiveScript, &own.encode(), what, RowFix::Delete)?;
         }
         if let Some(Err(error)) = self.read.row_if_any::<ScriptErrors>(&own)? {

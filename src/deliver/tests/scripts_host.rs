@@ -1,0 +1,104 @@
+//! Tests of what scripts ask of the store, and of what they must not do.
+
+use super::*;
+use crate::filter::Settings as FilterSettings;
+
+const BOB: &str = "bob@example.net";
+const ANN: &str = "ann@example.org";
+
+const LETTER: &str = "From: bob@example.net\nTo: ann@example.org\nSubject: Hello\n\
+                      Message-ID: <1@example.net>\n\nHi\n";
+
+impl Fixture {
+    /// Stores a script, and makes it the active one if `is_active`.
+    fn put_script(&self, name: &str, source: &str, is_active: bool) {
+        let committed = self.store.commit(self.ann, |txn| {
+            let id = txn.create_script(name, source.as_bytes())?;
+            if is_active { txn.activate_script(Some(id)) } else { Ok(false) }
+        });
+        committed.unwrap().1.wait_blocking().unwrap();
+    }
+
+    fn count_emails(&self) -> usize {
+        self.store.snapshot().emails(self.ann, None, 99).unwrap().len()
+    }
+
+    fn last_script_error(&self) -> Option<String> {
+        let errors = self.store.snapshot().script_errors(self.ann).unwrap();
+        errors.into_iter().next().map(|error| error.message)
+    }
+}
+
+/// RFC 5228 §4.2: a redirect that cannot be done must not lose the message.
+#[test]
+fn message_is_kept_if_the_address_of_a_redirect_is_none() {
+    let fixture = fixture();
+    let source = "require \"variables\"; set \"domain\" \"-x.example\";\n\
+                  redirect \"bob@${domain}\";";
+    fixture.put_script("main", source, true);
+    fixture.send(BOB, &[ANN], LETTER);
+    assert_eq!(fixture.count_emails(), 1);
+    let error = fixture.last_script_error().unwrap();
+    assert!(error.contains("bob@-x.example"), "{error}");
+    let refused = FilterSettings::default().check(b"redirect \"bob@example-.org\";");
+    assert!(refused.script.is_none());
+}
+
+/// RFC 6609 §3.2: only a script that does not exist is optional.
+#[test]
+fn optional_script_with_errors_is_not_skipped() {
+    let fixture = fixture();
+    let source = "require [\"include\", \"fileinto\"];\n\
+                  include :optional \"rules\"; discard;";
+    fixture.put_script("main", source, true);
+    fixture.send(BOB, &[ANN], LETTER);
+    assert_eq!((fixture.count_emails(), fixture.last_script_error()), (0, None), "none is skipped");
+    fixture.put_script("rules", "fileinto;", false);
+    fixture.send("eve@example.net", &[ANN], LETTER);
+    assert_eq!(fixture.count_emails(), 1);
+    let error = fixture.last_script_error().unwrap();
+    assert!(error.contains("`rules`: the script has errors: line 1"), "{error}");
+}
+
+#[test]
+fn fields_of_deliveries_cannot_be_deleted() {
+    let fixture = fixture();
+    let source = "require \"editheader\"; deleteheader \"Delivered-To\";\n\
+                  redirect \"carol@example.com\";";
+    fixture.put_script("main", source, true);
+    let returned = format!("Delivered-To: {ANN}\n{LETTER}");
+    fixture.send(BOB, &[ANN], &returned);
+    let queued = fixture.store.snapshot().outbox(fixture.ann).unwrap();
+    assert_eq!((fixture.count_emails(), queued.len()), (1, 0), "the loop ends here");
+}
+
+#[test]
+fn mailbox_in_the_inbox_is_found_by_both_names() {
+    let fixture = fixture();
+    let rename = fixture.store.commit(fixture.ann, |txn| {
+        let inbox = txn.state().inbox;
+        txn.create_mailbox(&NewMailbox {
+            name: "Lists".into(),
+            parent: Some(inbox),
+            role: None,
+            sort_order: 0,
+        })
+    });
+    let lists = rename.unwrap().0;
+    fixture.put_script("main", "require \"fileinto\"; fileinto \"inBOX/Lists\";", true);
+    fixture.send(BOB, &[ANN], LETTER);
+    let emails = fixture.store.snapshot().emails(fixture.ann, None, 9).unwrap();
+    let mailboxes: Vec<_> = emails.iter().flat_map(|(_, email)| email.mailboxes.clone()).collect();
+    assert_eq!(mailboxes, [lists]);
+}
+
+/// Clients write display names (RFC 5228 §2.4.2.3).
+#[test]
+fn addresses_of_a_reply_may_have_display_names() {
+    let fixture = fixture();
+    let source = "require \"vacation\";\n\
+                  vacation :addresses [\"Ann Other <other@example.com>\"] \"Away\";";
+    fixture.put_script("main", source, true);
+    fixture.send(BOB, &[ANN], &LETTER.replace("To: ann@example.org", "To: other@example.com"));
+    assert_eq!(fixture.store.snapshot().outbox(fixture.ann).unwrap().len(), 1);
+}
