@@ -98,9 +98,11 @@ fn loops_and_includes_are_limited() {
     assert_eq!(error(RunLimits::default(), &["12"]), None);
     let depth = error(RunLimits::default(), &["5"]).unwrap();
     assert_eq!(depth, "more than 10 included scripts inside one another");
-    let limits = RunLimits { includes: 2, ..RunLimits::default() };
+    // A script that does not exist counts, too: 18 includes 19, which includes 20.
+    let limits = RunLimits { includes: 3, ..RunLimits::default() };
     assert_eq!(error(limits, &["18"]), None);
-    assert_eq!(error(limits, &["19", "19", "19"]).unwrap(), "more than 2 included scripts");
+    assert_eq!(error(limits, &["17"]).unwrap(), "more than 3 included scripts");
+    assert_eq!(error(limits, &["19", "19", "19"]).unwrap(), "more than 3 included scripts");
     let limits = RunLimits { variables: 5, ..RunLimits::default() };
     assert_eq!(exceeded(limits, vec![set(SHARED, "x")]), Some("variables"));
 }
