@@ -7,8 +7,9 @@
 //! - `--only service` or `--only sink` runs one of them.
 //! - `--no-trace` leaves out the short run under strace that counts syncs.
 //! - `--peers` measures the sink and the service in turns, in five shapes of load (`peers`).
-//!   `--rounds 3 --seconds 8` are the defaults, `--size` selects the shapes of that size, and
-//!   `--program NAME=PATH` adds another build of the service.
+//!   `--rounds 3 --seconds 8` are the defaults, `--size` selects the shapes of that size,
+//!   `--program NAME=PATH` adds another build of the service, and `--script FILE` adds the service
+//!   with that Sieve script as the active one of each account.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -78,8 +79,10 @@ fn options() -> Options {
             "--program" => {
                 let value = value();
                 let (name, path) = value.split_once('=').expect("NAME=PATH");
-                options.programs.push(Peer { name: name.to_owned(), program: Some(path.into()) });
+                let program = Some(path.into());
+                options.programs.push(Peer { name: name.to_owned(), program, script: None });
             }
+            "--script" => options.programs.push(Peer::filtered(&value())),
             // Cargo adds this option.
             "--bench" => {}
             other => panic!("unknown option {other}"),

@@ -20,16 +20,23 @@ pub(crate) struct Peer {
     pub(crate) name: String,
     /// The path of the service; `None` for the sink.
     pub(crate) program: Option<PathBuf>,
+    /// A Sieve script that each account has as its active one.
+    pub(crate) script: Option<PathBuf>,
 }
 
 impl Peer {
     pub(crate) fn sink() -> Self {
-        Self { name: "sink".to_owned(), program: None }
+        Self { name: "sink".to_owned(), program: None, script: None }
     }
 
     /// The service that was built with the bench.
     pub(crate) fn service() -> Self {
-        Self { name: "service".to_owned(), program: Some(PROGRAM.into()) }
+        Self { name: "service".to_owned(), program: Some(PROGRAM.into()), script: None }
+    }
+
+    /// The same service, whose accounts have this script.
+    pub(crate) fn filtered(script: &str) -> Self {
+        Self { name: "filtered".to_owned(), script: Some(script.into()), ..Self::service() }
     }
 }
 
@@ -127,7 +134,12 @@ impl Service {
         }
         if peer.program.is_some() {
             for account in 0..accounts {
-                service.command(&["account", "add", &address(account)]);
+                let account = address(account);
+                service.command(&["account", "add", &account]);
+                if let Some(script) = &peer.script {
+                    let script = script.to_str().expect("a path in UTF-8");
+                    service.command(&["sieve", "put", "--activate", &account, "main", script]);
+                }
             }
         }
         service
