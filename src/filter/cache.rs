@@ -1,5 +1,5 @@
-//! Compiled scripts, by the hash of their source and what the site allows. The cache is in memory,
-//! so that a script is compiled once by each process.
+//! Compiled scripts, by the hash of their source and what the site allows. The cache is in memory:
+//! each process compiles a script at its first use, and again only if the cache has dropped it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,15 +10,16 @@ use restante_sieve::{ExtensionSet, LineIndex, Script, Severity, Span};
 use super::settings::Settings;
 use crate::model::BlobHash;
 
-/// The most compiled scripts.
+/// With so many compiled scripts, a new one first drops the half that was used least recently.
 const MAX_SCRIPTS: usize = 4096;
-/// The most bytes of their sources.
+/// The same for the bytes of the sources. The bound is not exact: if the half that stays has most
+/// of the bytes, the new script may exceed it.
 const MAX_SOURCE_BYTES: usize = 16 << 20;
 
 /// A script that was checked.
 #[derive(Debug)]
 pub(super) struct CompiledScript {
-    /// The first error, if the script has any.
+    /// `Err`: the text of the first error, with its line.
     pub(super) script: Result<Arc<Script>, String>,
     source: Arc<[u8]>,
 }
@@ -50,7 +51,7 @@ struct CachedScript {
 
 impl ScriptCache {
     /// Returns the compiled script with this hash, or compiles the source that `source` returns;
-    /// `None` if there is none.
+    /// `None` if `source` returns none. A script with errors is cached, too.
     ///
     /// # Errors
     /// Those of `source`.
@@ -148,6 +149,7 @@ mod tests {
         assert!(broken.script.as_ref().unwrap_err().contains("line 2"), "{broken:?}");
         let other = Settings { max_redirects: 1, ..Settings::default() };
         let hash = BlobHash(*blake3::hash(b"keep;").as_bytes());
+        // With another limit, the compiled script does not count: the source is asked for.
         assert!(cache.script(&other, hash, || Ok::<_, ()>(None)).unwrap().is_none());
     }
 
@@ -159,6 +161,7 @@ mod tests {
             compile(&cache, &[&large[n..], b"keep;"].concat());
             assert!(cache.0.lock().bytes <= MAX_SOURCE_BYTES);
         }
+        // Sixteen sources of one MiB fit, and about half of them stay each time.
         assert!(cache.0.lock().scripts.len() > 4);
     }
 }

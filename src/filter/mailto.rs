@@ -8,15 +8,19 @@ const MAX_RECIPIENTS: usize = 8;
 /// The most bytes of a URI.
 const MAX_URI_BYTES: usize = 8192;
 
-/// What a `mailto` URI says. Header fields that RFC 5436 §2.3 does not let a URI set are ignored.
+/// What a `mailto` URI says. All other header fields are ignored, those that RFC 5436 §2.3 does not
+/// let a URI set among them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct MailtoUri {
+    /// One to `MAX_RECIPIENTS`, none twice.
     pub(crate) to: Vec<Address>,
     pub(crate) subject: Option<String>,
     pub(crate) body: Option<String>,
 }
 
-/// Parses a URI; `None` if it is no `mailto` URI, or names no address or too many.
+/// Parses a URI; `None` if it is no `mailto` URI or too long, names no address or too many, or has
+/// an address, a percent-encoding or a header field that is malformed. Of several subjects or
+/// bodies the last one counts.
 pub(crate) fn parse(uri: &str) -> Option<MailtoUri> {
     let scheme = uri.get(..7)?;
     if !scheme.eq_ignore_ascii_case("mailto:") || uri.len() > MAX_URI_BYTES {
@@ -37,6 +41,7 @@ pub(crate) fn parse(uri: &str) -> Option<MailtoUri> {
     (!out.to.is_empty() && out.to.len() <= MAX_RECIPIENTS).then_some(out)
 }
 
+/// Adds the addresses of a list that are not in `out` yet; `None` if one is malformed.
 fn add_addresses(list: &str, out: &mut Vec<Address>) -> Option<()> {
     for text in list.split(',').filter(|text| !text.is_empty()) {
         let address = Address::parse(decode(text)?.trim()).ok()?;

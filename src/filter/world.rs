@@ -25,7 +25,8 @@ pub(super) struct AccountWorld<'a> {
     cache: &'a ScriptCache,
     scan: Scan,
     mailboxes: OnceCell<AccountMailboxes>,
-    /// The scripts of the account that were included, for the lines of their commands.
+    /// The included scripts of the account by name, to find the lines of their commands. One that
+    /// has errors is among them.
     pub(super) included: RefCell<BTreeMap<String, Arc<CompiledScript>>>,
 }
 
@@ -52,9 +53,10 @@ impl<'a> AccountWorld<'a> {
     }
 }
 
-/// Returns the names of a mailbox and of those above it, with `/` between them.
+/// Returns the names of a mailbox and of those above it, the topmost first, with `/` between them.
 fn path(all: &AccountMailboxes, mailbox: &Mailbox) -> String {
     let mut names = vec![mailbox.name.as_str()];
+    // `seen` ends the walk if the parents form a circle, which a damaged store could have.
     let (mut above, mut seen) = (mailbox.parent, BTreeSet::new());
     while let Some(parent) = above.filter(|uid| seen.insert(*uid)).and_then(|uid| all.get(&uid)) {
         names.push(&parent.name);
@@ -169,7 +171,8 @@ fn special_use(role: Role) -> String {
     })
 }
 
-/// Returns the hash of a key of the `duplicate` test, under which the store remembers it.
+/// Returns the hash of a key of the `duplicate` test, under which the store remembers it; `None`
+/// if the key is not 64 hexadecimal digits. Such a key is never a duplicate, nor remembered.
 pub(super) fn duplicate_hash(key: &DupKey) -> Option<[u8; 32]> {
     let digits = key.as_str().as_bytes();
     let mut hash = [0; 32];
