@@ -265,7 +265,7 @@ pub enum Authentication {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct VacationSection {
-    /// The most replies from one account in an hour.
+    /// The most replies from one account in an hour. Here and below, with 0 none is sent.
     pub replies_per_hour: u32,
     /// The most replies of the site to one domain in an hour.
     pub replies_per_hour_to_domain: u32,
@@ -377,8 +377,11 @@ impl Default for UpkeepSection {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LimitsSection {
+    /// The largest message that is accepted.
     pub message: ByteSize,
+    /// The most recipients of one LMTP transaction.
     pub recipients: usize,
+    /// The most LMTP connections at a time.
     pub connections: usize,
     /// The most bytes of messages that all connections together are receiving.
     pub in_flight: ByteSize,
@@ -412,6 +415,7 @@ impl Default for LimitsSection {
 pub struct MetricsSection {
     /// `None`: only on the control socket.
     pub listen: Option<ListenValue>,
+    /// The group that may connect if `listen` is a Unix socket.
     pub socket_group: Option<String>,
 }
 
