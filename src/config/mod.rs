@@ -255,10 +255,11 @@ impl Default for QueueSection {
 #[serde(rename_all = "kebab-case")]
 pub enum Authentication {
     Off,
-    /// No DMARC failure, and no SPF failure without an aligned DKIM pass.
+    /// No DMARC failure, and no SPF failure without an aligned pass of DKIM or DMARC. (An exception
+    /// for signatures that cannot be verified for now is in `proof::judge`.)
     #[default]
     FailOnly,
-    /// As `FailOnly`, and DMARC, SPF or aligned DKIM passes.
+    /// As `FailOnly`, and SPF, aligned DKIM or aligned DMARC passes.
     Strict,
 }
 

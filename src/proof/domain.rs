@@ -27,12 +27,12 @@ pub(super) fn is_same_organisation(one: &str, other: &str) -> bool {
     !one.is_empty() && organisational_domain(&one) == organisational_domain(&other)
 }
 
-/// `domain` must be normalized.
+/// Returns the organisational domain of a normalized domain, or all of it if there is none.
 fn organisational_domain(domain: &str) -> &str {
     if domain.starts_with('[') || domain.parse::<IpAddr>().is_ok() {
         return domain;
     }
-    // There is none for a public suffix, or for a domain of one label.
+    // A public suffix and a domain of one label have none.
     psl::domain_str(domain).unwrap_or(domain)
 }
 
@@ -72,6 +72,5 @@ mod tests {
             is_same("Bücher.example", "xn--bcher-kva.example.")
                 && !is_same("a.example.net", "example.net")
         );
-        assert!(!is_same("", ""));
     }
 }
