@@ -27,12 +27,12 @@ pub(super) fn is_same_organisation(one: &str, other: &str) -> bool {
     !one.is_empty() && organisational_domain(&one) == organisational_domain(&other)
 }
 
-/// Returns the organisational domain of a normalized domain, or all of it if there is none.
+/// `domain` must be normalized.
 fn organisational_domain(domain: &str) -> &str {
     if domain.starts_with('[') || domain.parse::<IpAddr>().is_ok() {
         return domain;
     }
-    // A public suffix and a domain of one label have none.
+    // There is none for a public suffix, or for a domain of one label.
     psl::domain_str(domain).unwrap_or(domain)
 }
 

@@ -24,6 +24,7 @@ use crate::outbox::{
 };
 use crate::store::{Digest, Error, Store, domain_digest, lane_digest};
 
+/// How long an action waits for earlier mail in its lane that is due or under way.
 const EARLIER_MAIL_PAUSE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]
@@ -67,7 +68,7 @@ pub(super) enum RelayHealth {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DestinationHealth {
-    /// The domain accepted a message, or refused it for good.
+    /// The domain accepted a message, or refused it for good, or only as 8-bit text.
     Well,
     /// The domain refused one recipient temporarily.
     RefusedRecipient,
@@ -310,6 +311,7 @@ impl AttemptContext {
         let relay_health =
             if first_relay_refusal.is_some() { RelayHealth::Refused } else { RelayHealth::Well };
         let now = self.store.clock().now();
+        // Differs between messages, so that those refused together are not tried again together.
         let jitter = action.message_id.bytes().fold(0u8, u8::wrapping_add);
         let next = next_step(action, outcomes, now, &self.settings.retry, jitter);
         let stored = begun.as_ref().unwrap_or(stored);

@@ -3,8 +3,10 @@
 //! - Each account must have as many actions as its row says, and each action its wake-up. Accounts
 //!   under repair are left out.
 //! - The epoch of the store must be the one in the queue's mark. It differs after a backup was
-//!   restored: the actions may have been sent since the backup was made.
-//! - Otherwise the queue is held: nothing is sent until `restante queue accept-loss`.
+//!   restored: the actions, if there are any, may have been sent since the backup was made.
+//! - The mark must exist, unless there are no actions.
+//! - Otherwise, or if the rows cannot be read, the queue is held: nothing is sent until `restante
+//!   queue accept-loss`.
 
 use crate::model::{AccountId, Action};
 use crate::outbox::HELD;

@@ -130,6 +130,7 @@ async fn store_that_refuses_records_stops_sending_and_nothing_goes_out_twice() {
     for to in ["bob", "eve"] {
         queue_reply(&store, to, ActionState::Waiting);
     }
+    // The first write, the record of an attempt, succeeds, and all later ones are refused.
     engine.fail_after(1, Error::Full);
     let worker = RunningWorker::start(&store, settings(port));
     until("one sent", || !relay.received.lock().is_empty()).await;

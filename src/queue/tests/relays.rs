@@ -230,6 +230,7 @@ async fn login_uses_plain_or_login_and_its_failure_costs_no_attempts() {
         let worker = RunningWorker::start(&store, settings);
         if works {
             until("sent", || queued_actions(&store).is_empty()).await;
+            // In Base64: both words with a NUL before each, `ann`, and `s3cret`.
             let plain = relay.count_commands("AUTH PLAIN AGFubgBzM2NyZXQ=");
             let by_login = relay.count_commands("YW5u") + relay.count_commands("czNjcmV0");
             assert_eq!((plain, by_login), if offer.contains("PLAIN") { (1, 0) } else { (0, 2) });
