@@ -164,9 +164,10 @@ impl AttemptContext {
     }
 
     /// Returns the action with its recipients reordered: first those that may be tried now, then
-    /// those for whom earlier mail waits; and how many may be tried (`usize::MAX`: all). If none
-    /// may be tried, the error is the time until which the action waits, which is stored in
-    /// `RetryOrder`.
+    /// those for whom earlier mail waits; and how many may be tried (`usize::MAX`: all). All may be
+    /// tried if a person asked for the action (`RetryOrder::is_early`), or if it has waited long
+    /// enough (`order_deadline`). If none may be tried, the error is the time until which the
+    /// action waits, which is stored in `RetryOrder`.
     fn recipients_in_order(
         &self,
         account: AccountId,

@@ -99,6 +99,7 @@ impl Fixture {
     }
 }
 
+/// Who gets mail if nothing is damaged.
 const ALL: [(&str, &str); 8] = [
     ("ann@example.org", "ann"),
     ("ann+x@example.net", "ann"),
