@@ -402,8 +402,6 @@ impl Directory {
         }
     }
 
-    /// Whether the name of an account is this address, which is in its stored form. An address in
-    /// an alias domain is not compared with the one in the real domain.
     fn is_name(&self, row: &AccountRow, address: &Address) -> bool {
         let settings = self.settings().get();
         Address::parse(&row.name).is_ok_and(|name| settings.stored_form(&name) == *address)

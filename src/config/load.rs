@@ -134,8 +134,8 @@ fn explain(message: &str) -> (String, String) {
     (message.lines().collect::<Vec<_>>().join(" "), "see `restante config example`".into())
 }
 
-/// Returns the valid name that is most similar to `unknown`, if at most one character and a third
-/// of those of `unknown` differ.
+/// Returns the valid name that is most similar to `unknown`, if their edit distance is at most a
+/// third of the characters of `unknown` and one more.
 fn nearest<'a>(unknown: &str, valid: &[&'a str]) -> Option<&'a str> {
     let (distance, name) = valid.iter().map(|name| (edit_distance(unknown, name), *name)).min()?;
     (distance <= 1 + unknown.chars().count() / 3).then_some(name)

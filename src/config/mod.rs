@@ -354,7 +354,7 @@ pub struct UpkeepSection {
     pub threads: DurationValue,
     /// How long a message is kept that nothing refers to any more.
     pub messages: DurationValue,
-    /// How long an upload is kept that nothing refers to.
+    /// How long an upload is kept after it was last uploaded. What was made of it stays.
     pub uploads: DurationValue,
     /// The time from one round of upkeep to the next.
     pub every: DurationValue,

@@ -70,8 +70,10 @@ pub enum FilterAction {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StoreTarget {
     Inbox,
+    /// If it is gone by then, the message is stored in the Inbox.
     Mailbox(MailboxUid),
-    /// A mailbox to create, with the missing ones above it, unless it exists by then.
+    /// A mailbox to create, with the missing ones above it, unless it exists by then. If it cannot
+    /// be created, the message is stored in the Inbox.
     Create {
         path: String,
         role: Option<Role>,

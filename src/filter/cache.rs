@@ -10,7 +10,8 @@ use restante_sieve::{ExtensionSet, LineIndex, Script, Severity, Span};
 use super::settings::Settings;
 use crate::model::BlobHash;
 
-/// With so many compiled scripts, a new one first drops the half that was used least recently.
+/// When so many scripts are cached, the half that was used least recently is dropped before a new
+/// one is added.
 const MAX_SCRIPTS: usize = 4096;
 /// The same for the bytes of the sources. The bound is not exact: if the half that stays has most
 /// of the bytes, the new script may exceed it.

@@ -115,13 +115,13 @@ impl Settings {
 }
 
 impl SiteScript {
-    /// Makes a site script from the source in a file. Errors name it `site:` and `path`.
+    /// Makes a site script from the source in the file `path`. The name is `site:` and the path.
     #[must_use]
     pub fn new(path: &str, source: impl Into<Arc<[u8]>>) -> Self {
         Self { name: format!("site:{path}"), source: source.into() }
     }
 
-    /// Returns the errors of the script, with their places, one a line; `None` if it has none.
+    /// Returns the errors of the script, each with its place; `None` if it has none.
     #[must_use]
     pub fn errors(&self, settings: &Settings) -> Option<String> {
         let checked = settings.check(&self.source);

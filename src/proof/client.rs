@@ -2,7 +2,7 @@
 //! 7208 §2.4), and its HELO.
 //!
 //! These sources are used, in this order:
-//! 1. XFORWARD or XCLIENT of a trusted peer. Without a HELO in it, that is `unknown`.
+//! 1. XFORWARD or XCLIENT of a trusted peer. If it has no HELO, the HELO is `unknown`.
 //! 2. The topmost Received field, which the server that delivers to this one wrote itself, then
 //!    those below it, up to the first whose `by` is no configured authserv-id. Postfix writes `from
 //!    HELO (name [address]) by ...`, and replaces blanks and parentheses in HELO.

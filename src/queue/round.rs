@@ -4,6 +4,7 @@
 //!   is a row that says when an action must be looked at.
 //! - Urgent actions go first, also after a temporary refusal; the others go by due time.
 //! - In each lane one action goes at a time. The lanes go side by side, as many as the site allows.
+//!   An action with several recipients counts for the lane and the domain of its next one.
 //! - While the relay is down nothing is tried. After each rest, or at once if a person asks for an
 //!   action, one action probes the relay.
 //! - A domain that refuses mail rests in the same way. An action that a person asks for is tried

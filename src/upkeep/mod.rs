@@ -4,7 +4,8 @@
 //! - A round runs every task of every account, in steps. A step is one commit of a bounded number
 //!   of rows, so the process can be killed at any point, and the account's lock is held for a short
 //!   time. (Steps that reclaim segments are bounded too, but are no commit of an account.)
-//! - Accounts take turns. A turn ends with the first step that leaves more to do or did work.
+//! - Accounts take turns. A turn goes through the account's tasks, and ends with the first step
+//!   that did work or leaves more to do.
 //! - After its turns the upkeep thread rests for several times as long as they took. Before the
 //!   next turn it waits, up to a bound, while other threads write. The thread has normal priority,
 //!   because it holds accounts' locks for which others wait.
@@ -39,14 +40,14 @@ pub struct Settings {
     pub history: Duration,
     /// How long a listing that was made on demand is maintained after its last use.
     pub unused_listings: Duration,
-    /// How long after a reply it is remembered who got it, once the vacation response is off or
-    /// over.
+    /// How long after a reply of the vacation response it is remembered who got it, once the
+    /// response is off or over. (A script says how long its replies are remembered.)
     pub told_rows: Duration,
-    /// How long a Message-ID leads to its thread after it was last seen.
+    /// How long, at least, a Message-ID leads to its thread after it was last seen.
     pub thread_refs: Duration,
     /// How long the bytes of a message are kept after the last reference to them is gone.
     pub unreferenced_messages: Duration,
-    /// How long an upload is kept from which no object was created.
+    /// How long an upload is kept after it was last uploaded. What was made of it stays.
     pub unused_uploads: Duration,
     /// How long a submission is kept after it ended (`EmailSubmission::ended`).
     pub final_submissions: Duration,

@@ -1,4 +1,5 @@
-//! The absence report: what came while the owner was away. `account::arrivals` makes it.
+//! The absence report: what came while the owner was away. `account::arrivals` makes it, for
+//! `deliver::reports`, which files it as a message, and for administrators.
 //!
 //! Pure: the caller supplies what arrived. Names and subjects are strangers' data: `text` and
 //! `html` bound their number, cut each to one short line, and `html` escapes them; the fields of
@@ -75,7 +76,7 @@ const MAX_THREADS: usize = 2000;
 /// The most characters of a subject or a name that are shown.
 const MAX_LINE_CHARS: usize = 120;
 
-/// The reasons that say that a program sent a message, or that it is spam.
+/// A message that got no reply for one of these reasons counts as automatic mail.
 const AUTOMATIC_REASONS: [NoReplyReason; 9] = [
     NoReplyReason::NullSender,
     NoReplyReason::SystemSender,
