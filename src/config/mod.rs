@@ -194,7 +194,7 @@ pub struct RelaySection {
     pub password_file: Option<PathBuf>,
     /// Whether the password may be sent unencrypted over a network.
     pub password_in_the_clear: bool,
-    /// The longest wait for one answer of the relay.
+    /// The longest wait for one answer of the relay; ten times as long after a message.
     pub timeout: DurationValue,
     /// The most actions that are sent at a time.
     pub concurrency: usize,

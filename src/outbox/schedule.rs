@@ -131,6 +131,7 @@ pub fn next_step(
     let tried = outcomes.len();
     let mut outcomes = outcomes.into_iter();
     for target in after.recipients.iter_mut().filter(|target| target.waits()) {
+        // A recipient that was not tried waits on, as one for whom there was no room.
         match outcomes.next().unwrap_or(AttemptOutcome::TooMany) {
             AttemptOutcome::Sent(text) => {
                 (target.state, has_progress) = (RecipientState::Sent(text), true);

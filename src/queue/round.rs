@@ -59,6 +59,8 @@ pub(super) struct Scheduler {
     published_trouble: LiveValue<Option<RelayTrouble>>,
     destinations: Destinations,
     order: Arc<Mutex<RetryOrder>>,
+    /// Actions whose attempts found earlier mail that goes first. `start_attempts` puts them off
+    /// until the times given.
     waiting_for_earlier: Vec<(UtcMillis, Wakeup)>,
     /// Whether a person asked for an action that waits for the relay, which is probed then.
     is_probe_requested: bool,

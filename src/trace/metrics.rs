@@ -18,6 +18,7 @@ use prometheus_client::registry::Registry;
 /// such as one that is too large, is not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryOutcome {
+    /// Accepted: stored, or left to scripts that stored it nowhere.
     Filed,
     /// The message had been filed before: this is a retry of the sender.
     Duplicate,

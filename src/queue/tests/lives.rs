@@ -9,6 +9,7 @@ async fn replies_go_out_once_and_each_failure_is_handled_by_its_kind() {
     let (port, _server) = relay.start().await;
     // A reply whose attempt an earlier run recorded counts as sent.
     queue_reply(&store, "interrupted", ActionState::Attempting);
+    // `scripted_relay` says how the relay answers to each of these.
     let names = [
         "bob", "bad", "never", "later", "lost", "torn", "refused", "defer", "garbage", "half",
         "tarpit", "utf8",
