@@ -165,6 +165,7 @@ impl<'a> Sequence<'a> {
         let mut trace = StepTrace::default();
         let (outcome, world) = self.execute(script, view, &mut trace);
         let included = world.included.borrow();
+        // The script and the line of a command, which may be in an included script.
         let at = |place: &Place| match &place.script {
             None => (stage.name.clone(), compiled.line(place.span)),
             Some(name) => {

@@ -95,7 +95,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Returns the fields of a part, which is a slice of the message.
+/// Returns the fields of a part, with their places in the message. `part` is a slice of `raw`.
 fn fields(raw: &[u8], part: &[u8]) -> Vec<Field> {
     // Both are slices of the message, so the distance of their addresses is the offset.
     let offset = |bytes: &[u8]| (bytes.as_ptr() as usize).saturating_sub(raw.as_ptr() as usize);

@@ -44,6 +44,7 @@ async fn queue_of_thousands_drains_while_few_are_held_in_memory() {
     to.sort();
     to.dedup();
     assert_eq!((to.len(), relay.received.lock().len()), (COUNT, COUNT), "each once");
+    // A connection carries up to a hundred messages.
     assert!(relay.connections.load(Ordering::SeqCst) < COUNT / 20);
     assert_store_is_clean(&store);
 }

@@ -104,6 +104,7 @@ async fn refusals_that_concern_all_messages_cost_no_attempts() {
         settings.relay.timeout = Duration::from_millis(200);
         let worker = RunningWorker::start(&store, settings);
         tokio::time::sleep(Duration::from_millis(200)).await;
+        // Up to three at first, and then one after each pause. These begin with 20 ms and double.
         let tried = relay.connections.load(Ordering::SeqCst);
         assert!((1..=12).contains(&tried), "{tried} connections: {behaviour:?}");
         assert!(

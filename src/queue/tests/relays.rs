@@ -169,6 +169,7 @@ async fn connection_carries_many_messages_up_to_its_limit() {
     let worker = RunningWorker::start(&store, settings);
     until("sent", || queued_actions(&store).is_empty()).await;
     let connections = relay.connections.load(Ordering::SeqCst);
+    // Three are needed for 60 messages, and two are used side by side.
     assert!((3..=6).contains(&connections), "{connections} connections for 60 messages");
     let mut counts = std::collections::BTreeMap::<usize, usize>::new();
     relay.received.lock().iter().for_each(|mail| *counts.entry(mail.connection).or_default() += 1);
