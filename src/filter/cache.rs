@@ -10,11 +10,9 @@ use restante_sieve::{ExtensionSet, LineIndex, Script, Severity, Span};
 use super::settings::Settings;
 use crate::model::BlobHash;
 
-/// When so many scripts are cached, the half that was used least recently is dropped before a new
-/// one is added.
+/// The most compiled scripts.
 const MAX_SCRIPTS: usize = 4096;
-/// The same for the bytes of the sources. The bound is not exact: if the half that stays has most
-/// of the bytes, the new script may exceed it.
+/// The most bytes of their sources.
 const MAX_SOURCE_BYTES: usize = 16 << 20;
 
 /// A script that was checked.
@@ -52,7 +50,7 @@ struct CachedScript {
 
 impl ScriptCache {
     /// Returns the compiled script with this hash, or compiles the source that `source` returns;
-    /// `None` if `source` returns none. A script with errors is cached, too.
+    /// `None` if there is none.
     ///
     /// # Errors
     /// Those of `source`.
@@ -150,7 +148,6 @@ mod tests {
         assert!(broken.script.as_ref().unwrap_err().contains("line 2"), "{broken:?}");
         let other = Settings { max_redirects: 1, ..Settings::default() };
         let hash = BlobHash(*blake3::hash(b"keep;").as_bytes());
-        // With another limit, the compiled script does not count: the source is asked for.
         assert!(cache.script(&other, hash, || Ok::<_, ()>(None)).unwrap().is_none());
     }
 
@@ -162,7 +159,6 @@ mod tests {
             compile(&cache, &[&large[n..], b"keep;"].concat());
             assert!(cache.0.lock().bytes <= MAX_SOURCE_BYTES);
         }
-        // Sixteen sources of one MiB fit, and about half of them stay each time.
         assert!(cache.0.lock().scripts.len() > 4);
     }
 }

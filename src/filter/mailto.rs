@@ -8,11 +8,9 @@ const MAX_RECIPIENTS: usize = 8;
 /// The most bytes of a URI.
 const MAX_URI_BYTES: usize = 8192;
 
-/// What a `mailto` URI says. All other header fields are ignored, those that RFC 5436 §2.3 does not
-/// let a URI set among them.
+/// What a `mailto` URI says. Header fields that RFC 5436 §2.3 does not let a URI set are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct MailtoUri {
-    /// One to `MAX_RECIPIENTS`, none twice.
     pub(crate) to: Vec<Address>,
     pub(crate) subject: Option<String>,
     pub(crate) body: Option<String>,

@@ -30,8 +30,8 @@ impl Settings {
         self.extensions().iter().map(Extension::name).collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns the URI schemes of the notifications that scripts may send, separated by spaces (RFC
-    /// 5804 §1.7, NOTIFY); `None` if the site does not offer `enotify`.
+    /// Returns the URI schemes of the notifications that scripts may send (RFC 5804 §1.7, NOTIFY),
+    /// separated by spaces; `None` if the site does not offer `enotify`.
     #[must_use]
     pub fn notification_schemes(&self) -> Option<String> {
         let schemes = || self.compile_options().notify_schemes.join(" ");

@@ -25,8 +25,7 @@ pub(super) struct AccountWorld<'a> {
     cache: &'a ScriptCache,
     scan: Scan,
     mailboxes: OnceCell<AccountMailboxes>,
-    /// The included scripts of the account by name, to find the lines of their commands. One that
-    /// has errors is among them.
+    /// The scripts of the account that were included, for the lines of their commands.
     pub(super) included: RefCell<BTreeMap<String, Arc<CompiledScript>>>,
 }
 
@@ -53,10 +52,9 @@ impl<'a> AccountWorld<'a> {
     }
 }
 
-/// Returns the names of a mailbox and of those above it, the topmost first, with `/` between them.
+/// Returns the names of a mailbox and of those above it, with `/` between them.
 fn path(all: &AccountMailboxes, mailbox: &Mailbox) -> String {
     let mut names = vec![mailbox.name.as_str()];
-    // `seen` ends the walk if the parents form a circle, which a damaged store could have.
     let (mut above, mut seen) = (mailbox.parent, BTreeSet::new());
     while let Some(parent) = above.filter(|uid| seen.insert(*uid)).and_then(|uid| all.get(&uid)) {
         names.push(&parent.name);
