@@ -5,6 +5,7 @@
 //! stored for it. An email counts as written by the owner if it was not delivered (it has no trace
 //! prefix), is not a draft or a reply of the responder, and is in Sent or from an address of the
 //! owner.
+
 use super::OwnAddresses;
 use crate::model::{
     AccountId, Address, EmailAddress, Identity, Role, ToldKey, ToldLifetime, UtcMillis, field,
@@ -40,8 +41,8 @@ impl AccountLookup for AccountSnapshot<'_> {
     }
 
     /// Whether the owner has written to the sender, with or without a tag in the local part (BATV,
-    /// VERP). An address that is encoded in the local part of another domain (SRS) is only a claim
-    /// of the sender, and does not count.
+    /// VERP), as far as `has_written_to` looks. An address that is encoded in the local part of
+    /// another domain (SRS) is only a claim of the sender, and does not count.
     fn knows(&self, sender: &Address) -> Result<bool, Error> {
         let (folded, plain) = (sender.folded(), plain_in_domain(sender));
         Ok(self.has_written_to(&plain)? || (folded != plain && self.has_written_to(&folded)?))

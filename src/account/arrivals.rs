@@ -5,7 +5,7 @@ use crate::store::{Error, Snapshot};
 use crate::vacation::{AbsenceReport, Arrival};
 
 /// Makes the report of what arrived from `began` on and before `ended`; `None` is no bound. It has
-/// at most `limits::MAX_LISTED_ROWS` messages, the newest ones.
+/// at most `limits::MAX_LISTED_ROWS` messages, the newest ones, and none that was not stored.
 ///
 /// # Errors
 /// If the store cannot be read.

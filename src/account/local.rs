@@ -51,6 +51,7 @@ impl NewAccount {
     }
 }
 
+/// The mailboxes of a new account. The first one is made also if only the Inbox is wanted.
 const STANDARD_MAILBOXES: [(&str, Role); 6] = [
     ("Inbox", Role::Inbox),
     ("Drafts", Role::Drafts),
@@ -60,6 +61,7 @@ const STANDARD_MAILBOXES: [(&str, Role); 6] = [
     ("Archive", Role::Archive),
 ];
 
+/// The most rows that one commit of a removal deletes, or mailboxes from which it takes rights.
 const ERASE_CHUNK: usize = 5_000;
 
 impl Directory {
@@ -257,6 +259,7 @@ impl Directory {
         Ok(domains)
     }
 
+    /// Refuses an address in an alias domain.
     fn check_real_domain(&self, address: &Address) -> Result<(), Error> {
         match self.cache()?.alias_domains.iter().find(|(alias, _)| alias == address.domain()) {
             Some((alias, real)) => {
@@ -327,6 +330,8 @@ impl Directory {
         self.erase(account)
     }
 
+    /// Removes an account in the steps of the module documentation. It may have been removed in
+    /// part.
     fn erase(&self, account: AccountId) -> Result<(), Error> {
         self.commit(account, |txn| {
             let row = txn.snapshot().account(account)?;

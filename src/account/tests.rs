@@ -315,7 +315,7 @@ fn owner_can_log_in_from_a_known_source_while_strangers_guess() {
     assert_eq!(log_in(home, "ann"), Ok(true));
     // From the owner's source there are no more guesses than from any other.
     let guesses = (0..100).filter(|_| logins.attempt(home, "ann@example.org").is_ok()).count();
-    assert_eq!(guesses, 20);
+    assert_eq!(guesses, 20, "`SOURCE_FAILURES`");
     assert!(log_in(home, "ann").is_err());
     clock.advance(std::time::Duration::from_secs(15));
     assert_eq!(log_in(home, "ann"), Ok(true));
@@ -375,7 +375,7 @@ fn of_several_accounts_added_at_once_one_gets_the_name() {
     assert_eq!(directory.0.store.check().unwrap(), []);
 }
 
-/// The account can be added again after the failure.
+/// The commit that assigns the id fails, then the one that writes the rows; a third try succeeds.
 #[test]
 fn account_that_could_not_be_created_leaves_nothing() {
     let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));

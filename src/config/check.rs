@@ -19,7 +19,9 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// With a lower limit, hardly any message would be accepted.
 const MIN_MAX_MESSAGE_BYTES: u64 = 1024;
 
-/// Returns all problems of the values. `text` is the text of `file`, in which the lines are found.
+/// Returns all problems of the values. `text` is the text of `file`, in which the lines are found;
+/// a problem of any key in `[[dkim.keys]]` gets the line of the first. `load` calls this; the
+/// conversions into settings rely on it.
 #[must_use]
 pub fn check(config: &Config, text: &str, file: &Path) -> Vec<ConfigProblem> {
     let mut problems = Vec::new();
@@ -156,6 +158,7 @@ fn check_dkim(config: &Config, report: ReportProblem<'_>) {
                 "write one such as example.org",
             );
         }
+        // A selector has the form of a domain (RFC 6376 §3.1).
         if !domain_is_well_formed(selector) || selector.starts_with('[') {
             report(
                 "dkim",

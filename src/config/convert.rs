@@ -2,9 +2,10 @@
 //! values need a restart.
 //!
 //! - The values must have passed `check`.
-//! - Certificates, keys and the relay's password are read from their files, so these conversions
-//!   can fail.
-//! - The settings of the HTTP listener are in `http.rs`, the keys for DKIM in `dkim.rs`.
+//! - Certificates, keys, the relay's password and the scripts of the site are read from their
+//!   files, so these conversions can fail.
+//! - The settings of the HTTP listener are in `http.rs`, those of ManageSieve in `managesieve.rs`,
+//!   the keys for DKIM in `dkim.rs`, and the scripts in `sieve.rs`.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -287,6 +288,7 @@ impl Config {
             // full, all tables are flushed together.
             memtable_bytes: default.memtable_bytes.min(buffers / 2),
             total_memtable_bytes: buffers,
+            // More than the buffers, so that a flush usually begins because of these.
             log_bytes: self.store.write_buffers.0.saturating_mul(2),
             jobs: self.store.jobs.unwrap_or(default.jobs),
             ..default
@@ -316,7 +318,8 @@ impl Config {
         self.store.path.join("spill")
     }
 
-    /// Returns table and key of each changed value that takes effect only after a restart.
+    /// Returns table and key of each changed value that takes effect only after a restart; of
+    /// `[metrics]`, only the table. These are the values that `after_reload` keeps.
     #[must_use]
     pub fn changes_for_restart(&self, new: &Self) -> Vec<&'static str> {
         [
@@ -343,7 +346,7 @@ impl Config {
     }
 
     /// Returns the configuration after a reload: `new`, but with the values of `self` for the keys
-    /// that need a restart.
+    /// that need a restart (`changes_for_restart`).
     #[must_use]
     pub fn after_reload(&self, new: Self) -> Self {
         Self {
@@ -371,6 +374,10 @@ impl Config {
     }
 }
 
+/// Reads the certificates of `[relay] tls-ca`, in DER.
+///
+/// # Errors
+/// The problem of the file, with a remedy; also if it has no certificate.
 fn read_authorities(file: &Path) -> Result<Vec<Vec<u8>>, String> {
     let describe = |problem: &dyn std::fmt::Display| {
         let remedy = "name a PEM file of certificates that the service's user can read";

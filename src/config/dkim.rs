@@ -42,7 +42,7 @@ impl DkimKeySection {
     }
 }
 
-/// Reads a file that must not be accessible to every user.
+/// Reads a regular file of at most `MAX_KEY_BYTES` that must not be accessible to every user.
 ///
 /// # Errors
 /// The problem and the remedy.

@@ -1,4 +1,5 @@
-//! The example configuration: the TOML block of `docs/config.md`.
+//! The example configuration, which `restante config example` prints: the first TOML block of
+//! `docs/config.md`. Tests check that it equals the defaults.
 
 const PAGE: &str = include_str!("../../docs/config.md");
 

@@ -20,7 +20,7 @@ const PROXY_GROUP: &str = "restante-http";
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HttpSection {
-    /// `None`: JMAP is only served on the control socket.
+    /// `None` or empty: JMAP is only served on the control socket.
     pub listen: Option<Vec<ListenValue>>,
     /// The group that may connect to the Unix sockets in `listen`.
     pub socket_group: Option<String>,

@@ -45,12 +45,12 @@ impl fmt::Display for ConfigProblems {
     }
 }
 
-/// Reads the file at `path`, or else at [`DEFAULT_PATH`]. Returns the defaults if that is
-/// [`DEFAULT_PATH`] and there is no file.
+/// Reads the file at `path`, or at [`DEFAULT_PATH`] without one. If there is no file at
+/// [`DEFAULT_PATH`], returns the defaults.
 ///
 /// # Errors
-/// One problem if the file cannot be read or parsed; otherwise every problem that [`check()`]
-/// finds.
+/// One problem if the file cannot be read, is larger than `MAX_CONFIG_BYTES`, is not UTF-8 or
+/// cannot be parsed; otherwise every problem that [`check()`] finds.
 pub fn load(path: Option<&Path>) -> Result<Config, ConfigProblems> {
     let file = path.unwrap_or(Path::new(DEFAULT_PATH));
     let file_problem = |problem: String, remedy: &str| {
@@ -116,6 +116,7 @@ fn line_at(text: &str, offset: usize) -> usize {
 /// Returns the problem and the remedy for a message of the parser.
 fn explain(message: &str) -> (String, String) {
     let mut quoted = message.split('`').skip(1).step_by(2);
+    // Such a message quotes the unknown word first, and then the valid ones.
     if message.starts_with("unknown field") || message.starts_with("unknown variant") {
         let what = if message.starts_with("unknown field") { "key" } else { "value" };
         let unknown = quoted.next().unwrap_or_default();
@@ -133,7 +134,8 @@ fn explain(message: &str) -> (String, String) {
     (message.lines().collect::<Vec<_>>().join(" "), "see `restante config example`".into())
 }
 
-/// Returns the valid name that is most similar to `unknown`, if it is similar enough.
+/// Returns the valid name that is most similar to `unknown`, if their edit distance is at most a
+/// third of the characters of `unknown` and one more.
 fn nearest<'a>(unknown: &str, valid: &[&'a str]) -> Option<&'a str> {
     let (distance, name) = valid.iter().map(|name| (edit_distance(unknown, name), *name)).min()?;
     (distance <= 1 + unknown.chars().count() / 3).then_some(name)

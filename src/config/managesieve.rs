@@ -21,6 +21,7 @@ pub struct ManageSieveSection {
     /// PEM certificate chain for STARTTLS.
     pub tls_certificate: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
+    /// The most connections at a time, of all listeners together.
     pub connections: usize,
 }
 

@@ -194,7 +194,7 @@ pub struct RelaySection {
     pub password_file: Option<PathBuf>,
     /// Whether the password may be sent unencrypted over a network.
     pub password_in_the_clear: bool,
-    /// The longest wait for one answer of the relay.
+    /// The longest wait for one answer of the relay; ten times as long after a message.
     pub timeout: DurationValue,
     /// The most actions that are sent at a time.
     pub concurrency: usize,
@@ -255,17 +255,18 @@ impl Default for QueueSection {
 #[serde(rename_all = "kebab-case")]
 pub enum Authentication {
     Off,
-    /// No DMARC failure, and no SPF failure without an aligned DKIM pass.
+    /// No DMARC failure, and no SPF failure without an aligned pass of DKIM or DMARC. (An exception
+    /// for signatures that cannot be verified for now is in `proof::judge`.)
     #[default]
     FailOnly,
-    /// As `FailOnly`, and DMARC, SPF or aligned DKIM passes.
+    /// As `FailOnly`, and SPF, aligned DKIM or aligned DMARC passes.
     Strict,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct VacationSection {
-    /// The most replies from one account in an hour.
+    /// The most replies from one account in an hour. Here and below, with 0 none is sent.
     pub replies_per_hour: u32,
     /// The most replies of the site to one domain in an hour.
     pub replies_per_hour_to_domain: u32,
@@ -353,7 +354,7 @@ pub struct UpkeepSection {
     pub threads: DurationValue,
     /// How long a message is kept that nothing refers to any more.
     pub messages: DurationValue,
-    /// How long an upload is kept that nothing refers to.
+    /// How long an upload is kept after it was last uploaded. What was made of it stays.
     pub uploads: DurationValue,
     /// The time from one round of upkeep to the next.
     pub every: DurationValue,
@@ -377,8 +378,11 @@ impl Default for UpkeepSection {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LimitsSection {
+    /// The largest message that is accepted.
     pub message: ByteSize,
+    /// The most recipients of one LMTP transaction.
     pub recipients: usize,
+    /// The most LMTP connections at a time.
     pub connections: usize,
     /// The most bytes of messages that all connections together are receiving.
     pub in_flight: ByteSize,
@@ -412,6 +416,7 @@ impl Default for LimitsSection {
 pub struct MetricsSection {
     /// `None`: only on the control socket.
     pub listen: Option<ListenValue>,
+    /// The group that may connect if `listen` is a Unix socket.
     pub socket_group: Option<String>,
 }
 

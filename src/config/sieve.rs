@@ -12,7 +12,7 @@ use crate::filter::{Settings, SiteScript, SpamHeader};
 use crate::message::forms::is_name;
 use crate::model::limits;
 
-/// The most files of one directory that are read as scripts.
+/// The most scripts in one directory. With more, the configuration is refused.
 const MAX_SITE_SCRIPTS: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -22,17 +22,19 @@ pub struct SieveSection {
     /// Scripts that run before those of accounts: files, or directories whose `*.sieve` files run
     /// in the order of their names.
     pub before: Vec<PathBuf>,
+    /// Scripts that run after those of accounts, given in the same way.
     pub after: Vec<PathBuf>,
     /// Of an account.
     pub scripts: usize,
+    /// Of the source of one script, of an account or of the site.
     pub script_size: ByteSize,
-    /// Of one message.
+    /// Of one script for one message.
     pub redirects: u16,
-    /// Of one message.
+    /// Of one script for one message.
     pub actions: u16,
-    /// The field in which the spam filter writes its score.
+    /// The field in which the spam filter writes its score; `None`: `spamtest` is not offered.
     pub spam_header: Option<String>,
-    /// The score that means certain spam.
+    /// The score that means certain spam, from 0.001 to 1,000,000.
     pub spam_score: f64,
 }
 
@@ -169,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn site_scripts_are_read_in_order_and_errors_name_file_and_line() {
+    fn site_scripts_are_read_in_order_and_errors_name_file_and_command() {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
         file("20-b.sieve", "keep;");

@@ -11,7 +11,9 @@ use crate::store::Options;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct StoreSection {
+    /// The data directory.
     pub path: PathBuf,
+    /// The memory for what was read from table files.
     pub cache: ByteSize,
     /// The most memory for rows that are not yet in a table file.
     pub write_buffers: ByteSize,

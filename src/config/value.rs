@@ -10,16 +10,18 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 
 /// A size in bytes: `"50 MiB"` or `52428800`. `KB` is 1,000 bytes; `KiB`, also written `K`, is
-/// 1,024; and so on for M and G.
+/// 1,024; and so on for M and G. The case of a unit does not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct ByteSize(pub u64);
 
-/// A duration, such as `"30s"`. It always needs a unit; `m` is minutes.
+/// A duration, such as `"30s"`. It always needs a unit, in either case; `m` is minutes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct DurationValue(pub Duration);
 
+/// Where to listen: `unix:PATH`, `tcp:HOST:PORT` or `fd:NAME`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenValue {
+    /// The path begins with `/` or `./`.
     Unix(PathBuf),
     Tcp {
         /// Without brackets, if it is an address.
@@ -27,9 +29,11 @@ pub enum ListenValue {
         /// 0 lets the system choose.
         port: u16,
     },
+    /// A socket that systemd passes, by its name.
     Fd(String),
 }
 
+/// An address, with port 53 if none is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NameServer(pub SocketAddr);
 
@@ -146,6 +150,7 @@ impl fmt::Display for ListenValue {
     }
 }
 
+/// Reads a value from a string, or from an integer that is not negative if `from_number` is set.
 struct TextVisitor<T> {
     expected: &'static str,
     from_number: Option<fn(u64) -> T>,

@@ -1,4 +1,5 @@
-//! What scripts decided about a message, in the terms of the house.
+//! What scripts decided about a message, in types of this crate. `run` makes it of the plans of the
+//! engine, and `deliver::scripts` makes of it what the commit of the delivery writes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,13 +10,17 @@ use crate::vacation;
 /// The decisions of all scripts about one message for one account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FilterResult {
-    /// In the order in which scripts took them. No two store the same version in one mailbox.
+    /// In the order in which scripts took them. No two store the same version in the same target.
+    /// A store in the Inbox is not here: it is `keep`.
     pub actions: Vec<FilterAction>,
-    /// The implicit keep, if no script cancelled it.
+    /// The implicit or explicit keep: the message is stored where it would go without scripts.
+    /// `None` if a script cancelled it. If a script failed, what was kept before that script.
     pub keep: Option<Keep>,
-    /// Which command took each action.
+    /// Which command took each action, and line 0 for the implicit keep of the last script; at
+    /// most `limits::MAX_FILTER_STEPS`. `MarkDuplicate` has no step.
     pub steps: Vec<FilterStep>,
-    /// If a run failed: the script, the line (from 1, or 0) and the reason.
+    /// If a script failed: its name, the line from 1, and the reason. The line is 0 if the script
+    /// could not be loaded. The name is empty if the active script could not be found.
     pub error: Option<(String, u32, String)>,
 }
 
@@ -23,6 +28,7 @@ pub struct FilterResult {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EditedMessage(pub Arc<[u8]>);
 
+/// How a kept message is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Keep {
     pub keywords: BTreeSet<String>,
@@ -64,8 +70,10 @@ pub enum FilterAction {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StoreTarget {
     Inbox,
+    /// If it is gone by then, the message is stored in the Inbox.
     Mailbox(MailboxUid),
-    /// A mailbox to create, with the missing ones above it, unless it exists by then.
+    /// A mailbox to create, with the missing ones above it, unless it exists by then. If it cannot
+    /// be created, the message is stored in the Inbox.
     Create {
         path: String,
         role: Option<Role>,
@@ -75,7 +83,7 @@ pub enum StoreTarget {
 /// A notification by mail (RFC 5436).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notification {
-    /// At least one.
+    /// At least one, and no address twice.
     pub to: Vec<Address>,
     /// The text of `:from`.
     pub from: Option<String>,

@@ -1,5 +1,5 @@
-//! Compiled scripts, by the hash of their source and what the site allows. The cache is in memory,
-//! so that a script is compiled once by each process.
+//! Compiled scripts, by the hash of their source and what the site allows. The cache is in memory:
+//! each process compiles a script at its first use, and again only if the cache has dropped it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const MAX_PATTERN_BYTES: usize = 16 << 20;
 /// A script that was checked.
 #[derive(Debug)]
 pub(super) struct CompiledScript {
-    /// The first error, if the script has any.
+    /// `Err`: the text of the first error, with its line.
     pub(super) script: Result<Arc<Script>, String>,
     source: Arc<[u8]>,
 }

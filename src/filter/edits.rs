@@ -7,7 +7,8 @@ use super::view::View;
 use crate::message::build::{BadFieldValue, EncodedField, FieldValue};
 
 /// Applies the edits of a header: new fields on top, the old ones that are left, new fields at the
-/// end, then what follows the header.
+/// end, then what follows the header. A message without a blank line after its header gets one.
+/// No site offers edits of parts or enclosures (`settings::NOT_OFFERED`), so there are none.
 pub(super) fn apply(view: &View<'_>, edits: &MessageEdits) -> EditedMessage {
     let raw = view.raw();
     let fields = view.fields(PartId::ROOT);
@@ -15,6 +16,7 @@ pub(super) fn apply(view: &View<'_>, edits: &MessageEdits) -> EditedMessage {
     let mut out = Vec::with_capacity(raw.len().saturating_add(1024));
     let header = &edits.header;
     header.prepended.iter().for_each(|field| write(field, &mut out));
+    // Positions among all fields, ascending.
     let mut deleted = header.deleted.iter().copied().peekable();
     let mut at = 0;
     for (number, field) in fields.iter().enumerate() {

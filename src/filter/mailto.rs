@@ -17,7 +17,9 @@ pub(crate) struct MailtoUri {
     pub(crate) body: Option<String>,
 }
 
-/// Parses a URI; `None` if it is no `mailto` URI, or names no address or too many.
+/// Parses a URI; `None` if it is no `mailto` URI or too long, names no address or too many, or has
+/// an address, a percent-encoding or a header field that is malformed. Of several subjects or
+/// bodies the last one counts.
 pub(crate) fn parse(uri: &str) -> Option<MailtoUri> {
     let scheme = uri.get(..7)?;
     if !scheme.eq_ignore_ascii_case("mailto:") || uri.len() > MAX_URI_BYTES {
@@ -38,6 +40,7 @@ pub(crate) fn parse(uri: &str) -> Option<MailtoUri> {
     (!out.to.is_empty() && out.to.len() <= MAX_RECIPIENTS).then_some(out)
 }
 
+/// Adds the addresses of a list that are not in `out` yet; `None` if one is malformed.
 fn add_addresses(list: &str, out: &mut Vec<Address>) -> Option<()> {
     for text in list.split(',').filter(|text| !text.is_empty()) {
         let address = Address::parse(decode(text)?.trim()).ok()?;

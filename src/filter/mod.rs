@@ -3,9 +3,13 @@
 //! - The engine is the package `restante-sieve`. This room compiles scripts, answers the engine's
 //!   questions from a snapshot of the store, and makes of its plan what `deliver` writes.
 //! - It writes nothing.
-//! - Site scripts before, then the active script of the account, then site scripts after. A script
-//!   that does not leave the message in the Inbox ends the sequence.
-//! - A run that fails keeps the message in the Inbox.
+//! - First run the site's `before` scripts, then the active script of the account, then the site's
+//!   `after` scripts. A script that neither keeps the message implicitly nor explicitly ends the
+//!   sequence.
+//! - A script that fails ends the sequence, too. Its own actions are dropped, those of the scripts
+//!   before it stay, and the message is kept.
+//! - `deliver` stores a kept message where it would go without scripts: the Inbox, or the mailbox
+//!   that the recipient's address names.
 
 mod action;
 mod cache;

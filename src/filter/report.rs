@@ -10,7 +10,8 @@ use super::settings::Settings;
 pub struct ScriptReport {
     /// Whether the script can be stored.
     pub is_valid: bool,
-    /// Errors, and then warnings, each a line with its place. Empty if there are none.
+    /// Errors, then warnings: a line for each, with its place, and CR LF between the lines. Empty
+    /// if there are none.
     pub text: String,
 }
 
@@ -29,7 +30,8 @@ impl Settings {
         self.extensions().iter().map(Extension::name).collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns the URI schemes of the notifications that scripts may send (RFC 5804 §1.7, NOTIFY).
+    /// Returns the URI schemes of the notifications that scripts may send (RFC 5804 §1.7, NOTIFY),
+    /// separated by spaces; `None` if the site does not offer `enotify`.
     #[must_use]
     pub fn notification_schemes(&self) -> Option<String> {
         let schemes = || self.compile_options().notify_schemes.join(" ");

@@ -27,13 +27,16 @@ use crate::model::{
 use crate::store::{Error, Snapshot};
 use crate::vacation;
 
-/// A script of the sequence. `compiled` is the reason if it cannot be read.
+/// A script of the sequence.
 struct Stage {
+    /// Empty if the active script could not be found because of an error of the store.
     name: String,
+    /// `Err`: why the script cannot be read. A script that was read may still have errors.
     compiled: Result<Arc<CompiledScript>, String>,
 }
 
-/// Runs the scripts of the site and the active script of the account. `None` if there are none.
+/// Runs the scripts of the site and the active script of the account. `None` if there are none, or
+/// if the site runs no scripts.
 pub fn run(cache: &ScriptCache, request: &FilterRequest<'_>) -> Option<FilterResult> {
     let settings = request.settings;
     if !settings.is_on {
@@ -49,7 +52,8 @@ pub fn run(cache: &ScriptCache, request: &FilterRequest<'_>) -> Option<FilterRes
     Some(Sequence { cache, request, result: FilterResult::default() }.run(&stages))
 }
 
-/// Whether a script for an account may answer the sender of a message, or tell others of it.
+/// Whether a script for an account may answer the sender of a message, or notify others of it. A
+/// script that cannot be read or has errors may not.
 pub fn uses_answers(
     cache: &ScriptCache,
     settings: &Settings,
@@ -116,6 +120,7 @@ struct Sequence<'a> {
 impl<'a> Sequence<'a> {
     fn run(mut self, stages: &[Stage]) -> FilterResult {
         let mut kept = Keep::default();
+        // The name of the script that ran last, if its keep was implicit.
         let mut last = None;
         for stage in stages {
             let message = kept.message.clone();
@@ -158,6 +163,7 @@ impl<'a> Sequence<'a> {
         let mut trace = StepTrace::default();
         let (outcome, world) = self.execute(script, view, &mut trace);
         let included = world.included.borrow();
+        // The script and the line of a command, which may be in an included script.
         let at = |place: &Place| match &place.script {
             None => (stage.name.clone(), compiled.line(place.span)),
             Some(name) => {
@@ -225,8 +231,9 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// Joins the plan of one script to the result. Returns how the message is kept in the Inbox
-    /// after it, and whether no command says so; `None` if the script ended the sequence.
+    /// Joins the plan of one script to the result. Returns how the message is kept after it, and
+    /// whether the keep is implicit; `None` if there is no keep, which ends the sequence.
+    /// Keywords of `before` stay; its version of the message is what the script saw as original.
     fn join(&mut self, plan: Plan, view: &View<'_>, before: &Keep) -> Option<(Keep, bool)> {
         let versions: Vec<EditedMessage> =
             plan.versions.iter().map(|version| edits::apply(view, version)).collect();
@@ -285,8 +292,8 @@ impl<'a> Sequence<'a> {
         keep
     }
 
-    /// Adds an action, unless an earlier script took it already: a store of the same version in the
-    /// same mailbox, a redirect to the same address, or any response.
+    /// Adds an action, unless it repeats one: a store of the same version in the same target, a
+    /// redirect to the same address (of any version), or a second vacation response.
     fn add(&mut self, new: FilterAction) {
         let is_repeated = |old: &FilterAction| match (old, &new) {
             (
@@ -327,7 +334,8 @@ fn store_target(target: Target) -> StoreTarget {
     }
 }
 
-/// `None` if the address cannot be used in an envelope, or is a list, which no site offers.
+/// Returns a redirect in types of this crate; `None` if the address cannot be used in an envelope,
+/// or if the target is a list, which no site offers.
 fn redirect(intent: &RedirectIntent, message: Option<EditedMessage>) -> Option<FilterAction> {
     let RedirectTarget::Address(address) = &intent.to else { return None };
     let notify = intent.notify.map(|notify| match notify {
@@ -387,6 +395,7 @@ fn copy_target(fcc: FccIntent) -> vacation::Fcc {
     }
 }
 
+/// Returns a notification in types of this crate; `None` if its method is no usable `mailto` URI.
 fn notification(intent: NotifyIntent) -> Option<Notification> {
     let uri = mailto::parse(&intent.method)?;
     Some(Notification {
@@ -403,7 +412,7 @@ fn notification(intent: NotifyIntent) -> Option<Notification> {
     })
 }
 
-/// Returns the value of NOTIFY; `None` if the sender gave none.
+/// Returns the value of NOTIFY, its words in alphabetical order; `None` if the sender gave none.
 fn notify_text(notify: DsnNotify) -> Option<String> {
     let DsnNotify { never, success, failure, delay } = notify;
     let words = [(never, "NEVER"), (success, "SUCCESS"), (failure, "FAILURE"), (delay, "DELAY")];

@@ -9,8 +9,8 @@ use restante_sieve::{
 use crate::message::header::Header;
 use crate::model::{BlobHash, limits};
 
-/// Extensions that no site can offer yet: external lists, metadata of mailboxes, delivery by a
-/// time, and new bodies of messages.
+/// Extensions that no site can offer yet: external lists, metadata of mailboxes and the server,
+/// delivery by a time, and new bodies of messages. Neither is `virustest` offered.
 const NOT_OFFERED: [Extension; 7] = [
     Extension::ExtLists,
     Extension::MboxMetadata,
@@ -37,9 +37,9 @@ pub struct Settings {
     pub max_scripts: usize,
     /// Of one script.
     pub max_script_bytes: usize,
-    /// Of one message.
+    /// Of one script for one message.
     pub max_redirects: u16,
-    /// Of one message.
+    /// Of one script for one message.
     pub max_actions: u16,
     /// Where the results of the spam filter stand; `None`: `spamtest` is not offered.
     pub spam: Option<SpamHeader>,
@@ -58,7 +58,7 @@ pub struct SiteScript {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpamHeader {
     pub name: String,
-    /// The score that means certain spam, in thousandths. Above 0.
+    /// The score that means certain spam, in thousandths. The configuration makes it at least 1.
     pub full_score: u32,
 }
 
@@ -125,7 +125,7 @@ impl Settings {
 }
 
 impl SiteScript {
-    /// Makes a script of the site of a file. `path` is how errors name it.
+    /// Makes a site script from the source in the file `path`. The name is `site:` and the path.
     #[must_use]
     pub fn new(path: &str, source: impl Into<Arc<[u8]>>) -> Self {
         let source = source.into();
@@ -133,7 +133,7 @@ impl SiteScript {
         Self { name: format!("site:{path}"), source, hash }
     }
 
-    /// Returns the errors of the script, with their places; `None` if it has none.
+    /// Returns the errors of the script, each with its place; `None` if it has none.
     #[must_use]
     pub fn errors(&self, settings: &Settings) -> Option<String> {
         let checked = settings.check(&self.source);
@@ -150,8 +150,9 @@ pub(super) fn source_hash(source: &[u8]) -> BlobHash {
 }
 
 impl SpamHeader {
-    /// Reads the score of a message as a percentage of `full_score`, between 0 and 100; `None` if
-    /// the message has no score. The topmost field counts: the filter of the site wrote it last.
+    /// Reads the score of a message as a percentage of `full_score`, rounded down and limited to 0
+    /// to 100; `None` if the topmost field `name` has no score, or one too large to compute with.
+    /// The topmost field counts: the filter of the site wrote it last.
     ///
     /// A score is the first number of the value, or the number of `*` if the value is nothing else.
     pub(super) fn percent(&self, header: &Header<'_>) -> Option<u8> {
@@ -167,7 +168,8 @@ impl SpamHeader {
     }
 }
 
-/// Returns the first decimal number of a text, in thousandths.
+/// Returns the first decimal number of a text, in thousandths; further decimals are cut. It is
+/// negative if `-` stands right before it. `None` if there is none, or if it is too large.
 fn first_number(text: &str) -> Option<i64> {
     let start = text.find(|c: char| c.is_ascii_digit())?;
     let (before, number) = text.split_at_checked(start)?;

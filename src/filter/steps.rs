@@ -4,7 +4,8 @@ use restante_sieve::{Action, Place, RedirectTarget, Target, Trace};
 
 use crate::model::limits;
 
-/// Collects the actions of a run, with their places.
+/// Collects the first `limits::MAX_FILTER_STEPS` actions of a run, with their places. Texts that
+/// are too long are cut.
 #[derive(Debug, Default)]
 pub(super) struct StepTrace(pub(super) Vec<(Place, String)>);
 
@@ -19,7 +20,8 @@ impl Trace for StepTrace {
     }
 }
 
-/// Returns an action and its target for people; `None` for one that only the store sees.
+/// Returns a text for people about an action and its target; `None` for `MarkDuplicate`, which
+/// does nothing that a person sees.
 fn describe(action: &Action) -> Option<String> {
     Some(match action {
         Action::Store { to: Target::Inbox, .. } => "keep".to_owned(),

@@ -1,1 +1,1 @@
-//! Tests of runs over a store.
+//! Has no tests of its own: runs over a store are tested in `deliver/tests/scripts.rs`.

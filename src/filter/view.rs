@@ -1,6 +1,6 @@
 //! A message as the engine sees it, over its bytes. Fields, addresses, encodings and charsets are
-//! read by `message`; the parts are found here, because the engine needs those of enclosed messages
-//! too, and the place of each.
+//! read by `message`; the parts are found here, because the engine needs the place of each part,
+//! and the parts of enclosed messages too.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -13,15 +13,19 @@ use restante_sieve::{
 use crate::message::{decode, header, parse};
 use crate::model::{EmailAddress, limits};
 
-/// Levels of parts that are found; deeper ones are content.
+/// Levels of parts below the message itself that are found. Deeper ones are content of the part
+/// around them.
 const MAX_DEPTH: usize = 16;
 
+/// A message with its parts and fields found. The vectors have one entry for each part.
 pub(crate) struct View<'a> {
     raw: &'a [u8],
+    /// The message itself first (`PartId::ROOT`), and each part before its children: at most
+    /// `limits::MAX_MIME_PARTS`. Further ones are not found.
     parts: Vec<Part>,
     /// The fields of each part.
     fields: Vec<Vec<Field>>,
-    /// The decoded content of each part.
+    /// The decoded content of each part, once the engine asked for it.
     contents: Vec<OnceCell<Cow<'a, [u8]>>>,
 }
 
@@ -33,6 +37,8 @@ impl<'a> View<'a> {
         view
     }
 
+    /// Adds the part in `range`, and those inside it. `in_digest`: without a Content-Type, the part
+    /// is a message (RFC 2046 §5.1.5).
     fn add_part(
         &mut self,
         parent: Option<PartId>,
@@ -89,7 +95,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Returns the fields of a part, which is a slice of the message.
+/// Returns the fields of a part, with their places in the message. `part` is a slice of `raw`.
 fn fields(raw: &[u8], part: &[u8]) -> Vec<Field> {
     // Both are slices of the message, so the distance of their addresses is the offset.
     let offset = |bytes: &[u8]| (bytes.as_ptr() as usize).saturating_sub(raw.as_ptr() as usize);
@@ -118,7 +124,8 @@ fn value_of<'a>(raw: &'a [u8], fields: &[Field], name: &str) -> Option<&'a [u8]>
 }
 
 /// Finds the parts between the delimiter lines of a multipart (RFC 2046 §5.1.1). The line end
-/// before a delimiter belongs to the delimiter.
+/// before a delimiter belongs to the delimiter. Without a last delimiter, the last part ends where
+/// the body ends. Without a boundary there are no parts.
 fn children(raw: &[u8], body: Range<usize>, boundary: &[u8]) -> Vec<Range<usize>> {
     let (mut children, mut start) = (Vec::new(), None);
     let bytes = raw.get(..body.end).unwrap_or_default();
@@ -145,6 +152,7 @@ fn children(raw: &[u8], body: Range<usize>, boundary: &[u8]) -> Vec<Range<usize>
     children
 }
 
+/// Returns where the bytes from `start` to `at` end without their last line end.
 fn before_line_end(bytes: &[u8], start: usize, at: usize) -> usize {
     let inside = bytes.get(start..at).unwrap_or_default();
     let inside = inside.strip_suffix(b"\n").unwrap_or(inside);
@@ -229,6 +237,8 @@ impl MessageView for View<'_> {
     }
 }
 
+/// Returns an address for the engine; `None` if its local part or its domain is empty. One that is
+/// not valid is divided at its last `@`.
 fn named(address: EmailAddress) -> Option<NamedAddress> {
     let spec = AddressSpec::parse(&address.email).or_else(|| {
         let (local, domain) = address.email.rsplit_once('@')?;

@@ -227,7 +227,8 @@ fn special_use(role: Role) -> String {
     })
 }
 
-/// Returns the hash of a key of the `duplicate` test, under which the store remembers it.
+/// Returns the hash of a key of the `duplicate` test, under which the store remembers it; `None`
+/// if the key is not 64 hexadecimal digits. Such a key is never a duplicate, nor remembered.
 pub(super) fn duplicate_hash(key: &DupKey) -> Option<[u8; 32]> {
     let digits = key.as_str().as_bytes();
     let mut hash = [0; 32];

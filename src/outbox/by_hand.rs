@@ -6,8 +6,9 @@ use crate::model::{Action, ActionState, RecipientState, UtcMillis};
 
 const UNDER_WAY: &str = "it is under way just now, and may already have been sent";
 
-/// Makes an action due now and urgent. If the whole action had failed, its failed recipients are
-/// tried again. If the lifetime is over, a new one begins, except for a reply.
+/// Makes an action due now and urgent; a held one is released. If the action is over and failed,
+/// its failed recipients are tried again, and its attempts count from 0. If the lifetime is over, a
+/// new one begins, except for a reply.
 ///
 /// # Errors
 /// Why the action cannot be tried now, for people.
@@ -37,8 +38,8 @@ pub fn retry_action(action: &Action, now: UtcMillis) -> Result<Action, &'static 
     Ok(retried)
 }
 
-/// Holds an action: it is not tried until it is released. The time is unused; it gives the three
-/// functions one signature.
+/// Holds an action: it is not tried until it is released, or retried by hand. A held one stays as
+/// it is. The time is unused; it gives the three functions one signature.
 ///
 /// # Errors
 /// Why the action cannot be held, for people.

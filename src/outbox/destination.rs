@@ -17,6 +17,7 @@ use crate::model::MonotonicMillis;
 pub type DomainDigest = [u8; 8];
 
 const MAX_DESTINATIONS: usize = 4096;
+/// See `Destinations::record_recipient_refusal`.
 const RECIPIENT_REFUSALS_BEFORE_REST: u32 = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +75,8 @@ impl Trouble {
         self.is_probed = false;
     }
 
-    /// Notes that the probe ended.
+    /// Notes that the probe ended. What it learned of the destination, if anything, is recorded
+    /// afterwards.
     pub fn cancel_probe(&mut self) {
         self.is_probed = false;
     }
@@ -149,7 +151,7 @@ impl Destinations {
         self.recipient_refusals.remove(&domain);
     }
 
-    /// Notes that the probe of a domain ended.
+    /// Notes that the probe of a domain ended (`Trouble::cancel_probe`).
     pub fn cancel_probe(&mut self, domain: DomainDigest) {
         if let Some(trouble) = self.troubles.get_mut(&domain) {
             trouble.cancel_probe();

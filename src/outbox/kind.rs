@@ -67,7 +67,8 @@ pub struct ReplyAction {
     pub message: Vec<u8>,
 }
 
-/// A message that a script redirects (RFC 5228 §4.2), unchanged.
+/// A message that a script redirects (RFC 5228 §4.2), unchanged. (For a message that a script
+/// edited, `deliver` puts the bytes into the action in place of the blob.)
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedirectAction {
     /// `None` is `<>`.

@@ -84,8 +84,9 @@ impl MdnRequest {
     /// Says why the request must not be answered (RFC 8098 §2.1, §2.2); `None` if it may be.
     /// `sending` says whether the owner was asked (`Manual`) or not (`Automatic`).
     ///
-    /// Without asking the owner, only a request for one address that is the envelope sender is
-    /// answered, and none in mail of lists and machines (RFC 3834 §2).
+    /// A report is never answered, nor a request that requires an attribute or names more than
+    /// `MAX_NOTIFIED` addresses. Without asking the owner, only a request for one address that is
+    /// the envelope sender is answered, and none in mail of lists and machines (RFC 3834 §2).
     #[must_use]
     pub fn reason_not_to_send(&self, sending: SendingMode) -> Option<String> {
         if self.facts.report.is_some() {
@@ -121,6 +122,7 @@ fn is_same_address(one: &Address, other: &Address) -> bool {
     one.local() == other.local() && fold_domain(one.domain()) == fold_domain(other.domain())
 }
 
+/// The address of a Return-Path; `None` for `<>` and for one that cannot be parsed.
 fn path_address(field: &Field<'_>) -> Option<Address> {
     let path = field.without_comments();
     let path = path.strip_prefix('<').and_then(|path| path.strip_suffix('>')).unwrap_or(&path);
@@ -135,7 +137,7 @@ fn parse_recipient(field: &Field<'_>) -> Option<String> {
     (!kind.is_empty() && !address.is_empty()).then(|| format!("{kind}; {address}"))
 }
 
-/// The attributes that say `required` (RFC 8098 §2.2).
+/// The names of the attributes that say `required` (RFC 8098 §2.2), each cut to 80 characters.
 fn required_attributes(field: &Field<'_>) -> Vec<String> {
     let options = one_line(&field.without_comments());
     let parameters = options.split(';').filter_map(|parameter| parameter.split_once('='));

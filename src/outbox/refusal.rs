@@ -1,7 +1,7 @@
 //! Classifies the answers of the relay (RFC 5321 §4.2, enhanced codes of RFC 3463).
 //!
-//! A refusal is temporary, permanent, or avoidable by another form of the message, and concerns the
-//! relay, the destination, the recipient or the message.
+//! A refusal is temporary, permanent, or avoidable by another form of the message or fewer
+//! recipients. A temporary one concerns the relay, the destination, the recipient or the message.
 
 use super::schedule::{AttemptOutcome, RefusalScope};
 
@@ -24,6 +24,7 @@ pub struct RelayAnswer {
     pub text: String,
 }
 
+/// The most characters of the text in `RelayAnswer::line`.
 const MAX_TEXT_CHARS: usize = 200;
 
 impl RelayAnswer {
@@ -53,7 +54,7 @@ impl RelayAnswer {
 }
 
 /// Returns what an answer means for the recipients that it is about. 354, the expected answer to
-/// DATA, must be handled before: here it makes no sense.
+/// DATA, must be handled before: here it makes no sense. An answer that makes none is temporary.
 #[must_use]
 pub fn classify(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
     let (text, [_, subject, detail]) = (answer.line(), answer.status);
@@ -102,8 +103,8 @@ fn is_too_many(answer: &RelayAnswer, accepted: usize) -> bool {
 fn scope(stage: SmtpStage, status: [u8; 3]) -> RefusalScope {
     match (stage, status) {
         (SmtpStage::Sender, [_, 3, _]) => RefusalScope::Relay,
-        // RFC 3463 §3.4, §3.5, §3.2: the destination's system, the network to it, or its name
-        // fails.
+        // RFC 3463 §3.4, §3.5, §3.2: the destination's system, the network to it, or the name of
+        // either side fails.
         (SmtpStage::Recipient(_), [_, 3 | 4, _] | [_, 1, 2 | 8]) => RefusalScope::Destination,
         (SmtpStage::Recipient(_), _) => RefusalScope::Recipient,
         _ => RefusalScope::Message,

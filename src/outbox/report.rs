@@ -9,6 +9,7 @@ use crate::model::{ActionKind, Address, EmailId, OriginalRecipient, UtcMillis};
 /// The most bytes of the original message's header that a report returns.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
 
+/// Which server reports, with which Message-ID and when.
 #[derive(Debug, Clone, Copy)]
 pub struct Reporter<'a> {
     pub hostname: &'a str,

@@ -53,6 +53,7 @@ pub enum ActionStep {
     /// The action counts as sent to at least one recipient, and is removed. Its dependants may be
     /// sent.
     Done,
+    /// The action failed and reached nobody. It is removed, and its dependants with it.
     Dropped,
     Again(Box<Action>),
     /// The action is over, and kept for its owner. It failed (`Failed`) if any recipient was not
@@ -104,6 +105,7 @@ impl RetrySchedule {
     }
 }
 
+/// RFC 3463 §3.5: the delivery time expired.
 const TIMED_OUT: [u8; 3] = [4, 4, 7];
 const NO_UTF8: &str = "the address is not ASCII, and the relay lacks SMTPUTF8";
 
@@ -129,6 +131,7 @@ pub fn next_step(
     let tried = outcomes.len();
     let mut outcomes = outcomes.into_iter();
     for target in after.recipients.iter_mut().filter(|target| target.waits()) {
+        // A recipient that was not tried waits on, as one for whom there was no room.
         match outcomes.next().unwrap_or(AttemptOutcome::TooMany) {
             AttemptOutcome::Sent(text) => {
                 (target.state, has_progress) = (RecipientState::Sent(text), true);
@@ -140,6 +143,7 @@ pub fn next_step(
             AttemptOutcome::Unknown(text) | AttemptOutcome::Temporary { text, .. } => {
                 error = Some(text);
             }
+            // RFC 3463 §3.7: a conversion is required, and cannot be made.
             AttemptOutcome::EightBit(text) if action.seven_bit => {
                 fail(target, &mut failed, [5, 6, 3], text);
             }
@@ -151,6 +155,7 @@ pub fn next_step(
                 has_progress = true;
                 fail(target, &mut failed, status, text);
             }
+            // RFC 6531 §3.5.
             AttemptOutcome::NoSmtpUtf8 => fail(target, &mut failed, [5, 6, 7], NO_UTF8.into()),
         }
     }
@@ -188,6 +193,7 @@ pub fn next_step(
     NextStep { step: ActionStep::Again(Box::new(after)), failed, note, unsent: None }
 }
 
+/// Returns the step of an action whose lifetime is over: every recipient that waits is given up.
 #[must_use]
 pub fn expire(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> NextStep {
     let last = action.last_error.clone().unwrap_or_else(|| "never tried".into());
@@ -212,6 +218,7 @@ pub fn clamp_times(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> Opt
 #[must_use]
 pub fn is_delayed(action: &Action) -> bool {
     let lifetime = rules(action.kind).lifetime;
+    // `SubmissionAction::into_action` has the lifetime begin at the chosen time.
     let is_chosen = action.due > action.created && action.due.after(lifetime) == action.expires;
     action.kind == ActionKind::Submission && action.attempts == 0 && is_chosen
 }
@@ -219,6 +226,7 @@ pub fn is_delayed(action: &Action) -> bool {
 /// Returns until when an action waits for earlier actions to the same address, at most.
 #[must_use]
 pub fn order_deadline(action: &Action, now: UtcMillis) -> UtcMillis {
+    // The lifetime begins when an action is first due.
     let first_due = action.created.max(action.expires.before(rules(action.kind).lifetime)).min(now);
     first_due.after(limits::MAX_ORDER_WAIT).min(action.expires)
 }
@@ -272,6 +280,7 @@ fn finish(
         after.recipients.iter().any(|target| matches!(target.state, RecipientState::Sent(_)));
     let unsent =
         failure.as_ref().filter(|_| !is_reached).map(|([class, subject, detail], text)| {
+            // The status that `next_step` gives for `NoSmtpUtf8`.
             let needs_utf8 = [*class, *subject, *detail] == [5, 6, 7];
             UnsentAction {
                 reason: if needs_utf8 { NO_SMTPUTF8 } else { NOT_SENT },
@@ -302,7 +311,8 @@ fn finish(
     NextStep { step, failed, note, unsent }
 }
 
-/// Whether a failure of a recipient is not reported (RFC 3461 §4.1).
+/// Whether a failure of a recipient is not reported: nobody sent the action, its kind makes no
+/// reports, or the sender asked for none (RFC 3461 §4.1).
 #[must_use]
 pub fn wants_no_report(action: &Action, target: &Target) -> bool {
     let asked_for_none = target

@@ -198,6 +198,7 @@ impl SubmissionOrder {
                 ("BODY", Some(value))
                     if ["7BIT", "8BITMIME"].iter().any(|body| value.eq_ignore_ascii_case(body)) => {
                 }
+                // RFC 1870 §4.
                 ("SIZE", Some(value))
                     if value.len() <= 20 && value.bytes().all(|b| b.is_ascii_digit()) => {}
                 ("SMTPUTF8", None) => {}

@@ -188,6 +188,7 @@ fn delays_double_up_to_an_hour_until_the_reply_is_given_up() {
     }
     assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
     let reply = action(ActionKind::Reply, &["bob"]);
+    // A second before the lifetime of a day is over: the next attempt would come too late.
     let at_the_end = next_step(
         &reply,
         vec![temporary("x")],
@@ -249,6 +250,7 @@ fn reply_survives_an_hour_of_refusals_with_few_attempts() {
             next_step(&reply, vec![temporary("451")], reply.due, &RetrySchedule::default(), 128);
         reply = waiting_action(&next).clone();
         let waited = reply.due.since(before);
+        // From the first wait to the longest, which jitter makes longer by up to a quarter.
         assert!(waited >= Duration::from_secs(60) && waited <= Duration::from_secs(4500));
     }
     assert!((4..=8).contains(&attempts), "{attempts} attempts in an hour");
@@ -396,6 +398,7 @@ proptest! {
                     .map(|(target, _)| target.address.local().to_owned())
                     .collect();
                 for name in reached {
+                    // A message whose fate is unknown may be sent again, unless it is a reply.
                     let counts = !outcomes.iter().any(is_unknown) || rules(kind).at_most_once;
                     *sent_to.entry(name).or_default() += u32::from(counts);
                 }

@@ -2,14 +2,14 @@
 //! 7208 §2.4), and its HELO.
 //!
 //! These sources are used, in this order:
-//! 1. XFORWARD or XCLIENT of a trusted peer.
+//! 1. XFORWARD or XCLIENT of a trusted peer. If it has no HELO, the HELO is `unknown`.
 //! 2. The topmost Received field, which the server that delivers to this one wrote itself, then
 //!    those below it, up to the first whose `by` is no configured authserv-id. Postfix writes `from
 //!    HELO (name [address]) by ...`, and replaces blanks and parentheses in HELO.
 //!
 //! An internal address (loopback, private, link-local, unspecified or multicast) means that the
-//! message passed a filter or relay of the site: the next source is used. A message of a local
-//! program (`sendmail`) has no client.
+//! message passed a filter or relay of the site: the next source is used. A Received field without
+//! a client, as that of a local program (`sendmail`), ends the search: the message has none.
 
 use std::net::IpAddr;
 
@@ -44,7 +44,7 @@ pub(super) fn client(
     clients.map_while(|client| client).find(|client| is_outside(client.address))
 }
 
-/// Parses `from HELO (name [address])`.
+/// Parses `from HELO (name [address])`. Of several addresses in brackets, the last one counts.
 fn received_from(field: &Field<'_>) -> Option<SpfClient> {
     let text = field.unfolded();
     let (from, rest) = text.split_once([' ', '\t'])?;

@@ -5,7 +5,7 @@
 //!   pass. SPF counts only if it is about the sender, and not about HELO (RFC 7208 §2.3) or another
 //!   address.
 //! - An error, temporary or permanent, is no failure. A signature of the sender's organisation that
-//!   cannot be verified for now (`dkim=temperror`) hides a failure of SPF.
+//!   cannot be verified for now (`dkim=temperror`) hides a failure of SPF, like an aligned pass.
 //!
 //! | policy | who is a forger |
 //! |---|---|
@@ -20,13 +20,15 @@ use crate::model::Address;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
     Off,
-    /// Failures of DMARC, and failures of SPF unless DKIM or DMARC has an aligned pass.
+    /// Failures of DMARC, and failures of SPF unless DKIM or DMARC has an aligned pass, or a
+    /// signature of the sender's organisation cannot be verified for now.
     #[default]
     FailOnly,
     /// As `FailOnly`, and also the lack of any pass: of SPF, or an aligned one of DKIM or DMARC.
     Strict,
 }
 
+/// Returns why the results make the sender a forger, by the policy; `None` if they do not.
 pub(super) fn judge(results: &[MethodResult], sender: &Address, policy: Policy) -> Option<String> {
     if policy == Policy::Off {
         return None;
@@ -69,6 +71,7 @@ fn is_unverified_signature(result: &MethodResult, sender: &Address) -> bool {
     result.is("dkim", "temperror") && names_organisation(result, &["header.d", "header.i"], sender)
 }
 
+/// Whether a result has one of the properties, and all of them name the organisation of the sender.
 fn names_organisation(result: &MethodResult, properties: &[&str], sender: &Address) -> bool {
     let mut domains =
         properties.iter().flat_map(|name| result.values(name)).map(domain_of).peekable();
@@ -95,7 +98,7 @@ fn domain_of(value: &str) -> &str {
     unbracketed.rsplit('@').next().unwrap_or(unbracketed)
 }
 
-/// Describes a result for the owner.
+/// Describes a result for the owner, in at most 200 characters and `suffix`.
 fn reason(result: &MethodResult, property: &str, suffix: &str) -> String {
     let value = result
         .values(property)

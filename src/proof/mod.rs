@@ -31,7 +31,8 @@ pub struct Settings {
 }
 
 /// Returns why the envelope sender is forged according to the results of trusted servers. `None` if
-/// it is not, if there is no envelope sender or no trusted server, and with `Policy::Off`.
+/// it is not, if there is no envelope sender or no trusted server, and with `Policy::Off`. Received
+/// mail goes through `examine`, which may also verify; this part of it is public for the fuzzer.
 #[must_use]
 pub fn forgery_reason(
     header: &Header<'_>,

@@ -3,8 +3,8 @@
 //! - Each key of a domain makes a signature of its own: so verifiers that know only RSA are served
 //!   as well as those that know Ed25519, and a key can be changed while two of them are in the
 //!   zone.
-//! - Each signed field is signed once more than it occurs: adding a second From or a Subject breaks
-//!   the signature (RFC 6376 §5.4.1, §8.15).
+//! - Each signed field is signed at least once more than it occurs: adding a second From or a
+//!   Subject breaks the signature (RFC 6376 §5.4.1, §8.15).
 //! - Only `SIGNED_FIELDS` are signed: not those that servers on the way change (Received,
 //!   Return-Path).
 //! - The length of the body is not signed: it would let others append to the body (§8.2).
@@ -62,7 +62,7 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// Generates a private key in PEM (PKCS #8). `bits` is for RSA.
+/// Generates a private key in PEM (PKCS #8). `bits` is for RSA, and ignored for Ed25519.
 ///
 /// # Errors
 /// If RSA keys of `bits` are not made, or the system has no randomness.
@@ -124,6 +124,8 @@ impl SigningKey {
             let public = key.public_key();
             (Algorithm::Rsa, subject_public_key_info(&public), DkimKey::from(key))
         };
+        // The first name of a field signs all its occurrences, and the second one that there is no
+        // other.
         let signer = DkimSigner::from_key(key)
             .domain(domain.clone())
             .selector(selector.clone())
@@ -167,12 +169,15 @@ impl fmt::Debug for SigningKey {
 
 /// Encodes an `RSAPublicKey` as `SubjectPublicKeyInfo` (RFC 5280 §4.1), the usual form in DNS.
 fn subject_public_key_info(public: &[u8]) -> Vec<u8> {
+    // The object identifier `rsaEncryption`, and NULL. 0x30 is a SEQUENCE, and 0x03 a BIT STRING,
+    // which begins with the number of its unused bits.
     const RSA_ENCRYPTION: [u8; 13] =
         [0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
     let bits = [&[0], public].concat();
     der(0x30, &[der(0x30, &RSA_ENCRYPTION), der(0x03, &bits)].concat())
 }
 
+/// Encodes an element of DER: tag, length and content.
 fn der(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len().to_be_bytes();
     let length_bytes: Vec<u8> = length.into_iter().skip_while(|byte| *byte == 0).collect();

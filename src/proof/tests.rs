@@ -13,6 +13,7 @@ use crate::model::{Address, Envelope};
 #[path = "../../tests/it/dns.rs"]
 mod dns;
 
+/// Names that begin with `servfail.` or `silent.` fail or are not answered: see `tests/it/dns.rs`.
 pub(super) struct Zone {
     pub(super) dns: dns::Dns,
 }

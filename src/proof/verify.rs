@@ -4,8 +4,10 @@
 //! - The time is bounded, whatever name servers do. A result that comes too late is `temperror` of
 //!   its method, and hides no result of another: the signer and the sender choose which name
 //!   servers are asked.
-//! - The work is bounded, whatever the message is. A header that is too large, or has too many
-//!   signatures, counts as not signed. A panic of the library is not held against the message.
+//! - The work is bounded, whatever the message is. A message whose header is too large, or has too
+//!   many signatures or one that is too long, counts as not signed. If the signatures take too long
+//!   to verify once the keys are known, there is no result of DKIM. A panic of the library is not
+//!   held against the message.
 //! - Without a client, there is no result of SPF, and DMARC does not fail if a pass of SPF is
 //!   possible.
 //! - ARC is checked only after a failure. A valid chain (RFC 8617 §5.2) says only that its last

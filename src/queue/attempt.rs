@@ -24,6 +24,7 @@ use crate::outbox::{
 };
 use crate::store::{Digest, Error, Store, domain_digest, lane_digest};
 
+/// How long an action waits for earlier mail in its lane that is due or under way.
 const EARLIER_MAIL_PAUSE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]
@@ -67,7 +68,7 @@ pub(super) enum RelayHealth {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DestinationHealth {
-    /// The domain accepted a message, or refused it for good.
+    /// The domain accepted a message, or refused it for good, or only as 8-bit text.
     Well,
     /// The domain refused one recipient temporarily.
     RefusedRecipient,
@@ -163,9 +164,10 @@ impl AttemptContext {
     }
 
     /// Returns the action with its recipients reordered: first those that may be tried now, then
-    /// those for whom earlier mail waits; and how many may be tried (`usize::MAX`: all). If none
-    /// may be tried, the error is the time until which the action waits, which is stored in
-    /// `RetryOrder`.
+    /// those for whom earlier mail waits; and how many may be tried (`usize::MAX`: all). All may be
+    /// tried if a person asked for the action (`RetryOrder::is_early`), or if it has waited long
+    /// enough (`order_deadline`). If none may be tried, the error is the time until which the
+    /// action waits, which is stored in `RetryOrder`.
     fn recipients_in_order(
         &self,
         account: AccountId,
@@ -310,6 +312,7 @@ impl AttemptContext {
         let relay_health =
             if first_relay_refusal.is_some() { RelayHealth::Refused } else { RelayHealth::Well };
         let now = self.store.clock().now();
+        // Differs between messages, so that those refused together are not tried again together.
         let jitter = action.message_id.bytes().fold(0u8, u8::wrapping_add);
         let next = next_step(action, outcomes, now, &self.settings.retry, jitter);
         let stored = begun.as_ref().unwrap_or(stored);

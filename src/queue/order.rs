@@ -2,7 +2,8 @@
 //!
 //! - An action that waits for another attempt is remembered with the addresses that it still goes
 //!   to. Later actions to one of them wait for it.
-//! - No action waits longer for its turn than `limits::MAX_ORDER_WAIT`, nor beyond its lifetime.
+//! - No action waits longer for its turn than `limits::MAX_ORDER_WAIT` from when it was first due,
+//!   nor beyond its lifetime (`outbox::order_deadline`).
 //! - This state is in memory only; the start reads it from the rows of the actions. Beyond
 //!   `limits::MAX_POSTPONED_ACTIONS` actions are not remembered, and their order may be lost.
 

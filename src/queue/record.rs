@@ -90,7 +90,8 @@ impl AttemptContext {
         nothing_learned()
     }
 
-    /// Holds an action whose message cannot be read, so that it is not dropped silently.
+    /// Holds an action whose message cannot be read, so that it is not dropped silently. If
+    /// somebody else changed the action meanwhile, does nothing.
     pub(super) async fn hold_unreadable(
         &self,
         account: AccountId,
@@ -157,6 +158,7 @@ fn log_next_step(account: AccountId, action: &Action, next: &NextStep) {
     }
     let result = match (&next.step, &next.note) {
         (ActionStep::Again(_), _) => "again",
+        // The note of an action that is over says that it may have been sent.
         (_, Some(_)) => "unknown",
         (ActionStep::Dropped, None) => "failed",
         (ActionStep::Kept(kept), None) if kept.state == ActionState::Failed => "failed",

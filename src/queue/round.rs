@@ -4,7 +4,9 @@
 //!   is a row that says when an action must be looked at.
 //! - Urgent actions go first, also after a temporary refusal; the others go by due time.
 //! - In each lane one action goes at a time. The lanes go side by side, as many as the site allows.
-//! - While the relay is down nothing is tried. After each rest one action probes the relay.
+//!   An action with several recipients counts for the lane and the domain of its next one.
+//! - While the relay is down nothing is tried. After each rest, or at once if a person asks for an
+//!   action, one action probes the relay.
 //! - A domain that refuses mail rests in the same way. An action that a person asks for is tried
 //!   nevertheless.
 //! - Rests are measured by monotonic time.
@@ -44,6 +46,7 @@ pub(super) struct Scheduler {
     pool: Arc<RelayPool>,
     under_way: JoinSet<AttemptResult>,
     wakeups_by_task: HashMap<Id, Wakeup>,
+    /// The lanes of the attempts that are under way.
     busy_lanes: HashSet<Digest>,
     /// Due wake-ups, in the order in which they are tried.
     ready: VecDeque<Wakeup>,
@@ -56,6 +59,8 @@ pub(super) struct Scheduler {
     published_trouble: LiveValue<Option<RelayTrouble>>,
     destinations: Destinations,
     order: Arc<Mutex<RetryOrder>>,
+    /// Actions whose attempts found earlier mail that goes first. `start_attempts` puts them off
+    /// until the times given.
     waiting_for_earlier: Vec<(UtcMillis, Wakeup)>,
     /// Whether a person asked for an action that waits for the relay, which is probed then.
     is_probe_requested: bool,
@@ -68,6 +73,7 @@ pub(super) struct Scheduler {
     /// The due time at which the next read of the queue begins.
     scan_from: UtcMillis,
     last_sweep: Option<MonotonicMillis>,
+    /// The most actions that were in the window at once, for tests.
     max_in_window: Arc<AtomicUsize>,
 }
 
@@ -155,6 +161,8 @@ impl Scheduler {
         self.sleep_time(now)
     }
 
+    /// Returns how long until something may be due: a read of the queue, the end of a rest, or an
+    /// idle connection to close.
     fn sleep_time(&self, now: CurrentTime) -> Duration {
         let mut wait = if self.pool.is_empty() {
             MAX_SLEEP
@@ -186,6 +194,8 @@ impl Scheduler {
         }
     }
 
+    /// Takes over changed settings, and makes the wake-ups ready whose rest is over. With another
+    /// relay, what was learned of the relay and the destinations is forgotten.
     fn refresh(&mut self, now: MonotonicMillis) {
         let newest = self.live_settings.get();
         if newest.relay != self.settings.relay {
@@ -294,7 +304,8 @@ impl Scheduler {
                     Ok(()) => {
                         self.in_window.remove(&action_key(&wakeup));
                         let mut order = self.order.lock();
-                        // If `order` has the action for this wait already, it has all its lanes.
+                        // If `order` has the action as waiting until `until` or later, an attempt
+                        // put it there for this wait, with all its lanes.
                         if !order
                             .is_early(action_key(&wakeup), until.before(Duration::from_millis(1)))
                         {
@@ -308,6 +319,7 @@ impl Scheduler {
         }
     }
 
+    /// Leaves a wake-up alone for four times the first pause of the relay.
     fn set_to_rest(&mut self, wakeup: Wakeup, now: MonotonicMillis) {
         let until = now.after(self.settings.relay_pause.saturating_mul(4));
         self.resting.insert(action_key(&wakeup), (until, wakeup));

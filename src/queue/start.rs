@@ -1,10 +1,12 @@
 //! Checks at the start that the queue is complete, before anything is sent.
 //!
-//! - Each account must have as many actions as its row says, and each action its wake-up. Accounts
-//!   under repair are left out.
+//! - Each account must have as many actions as its row says. There must be as many wake-ups as
+//!   actions that are neither held nor failed. Accounts under repair are left out.
 //! - The epoch of the store must be the one in the queue's mark. It differs after a backup was
-//!   restored: the actions may have been sent since the backup was made.
-//! - Otherwise the queue is held: nothing is sent until `restante queue accept-loss`.
+//!   restored: the actions, if there are any, may have been sent since the backup was made.
+//! - The mark must exist, unless there are no actions.
+//! - Otherwise, or if the rows cannot be read, the queue is held: nothing is sent until `restante
+//!   queue accept-loss`.
 
 use crate::model::{AccountId, Action};
 use crate::outbox::HELD;

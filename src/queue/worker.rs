@@ -26,6 +26,7 @@ pub struct QueueWorker {
     trouble: LiveValue<Option<RelayTrouble>>,
 }
 
+/// Has the worker look at the queue at once, also if no commit queued anything.
 #[derive(Debug, Clone)]
 pub struct QueueWaker(Arc<Notify>);
 

@@ -18,6 +18,7 @@ use prometheus_client::registry::Registry;
 /// such as one that is too large, is not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryOutcome {
+    /// Accepted: stored, or left to scripts that stored it nowhere.
     Filed,
     /// The message had been filed before: this is a retry of the sender.
     Duplicate,
@@ -175,6 +176,7 @@ impl Drop for SessionGauge {
     }
 }
 
+/// Counts an LMTP connection that was refused because there are too many.
 pub fn count_refused_connection() {
     METRICS.refused_connections.inc();
 }
@@ -196,7 +198,7 @@ pub fn set_queued_actions(kind: &'static str, state: &'static str, actions: u64)
         .set(i64::try_from(actions).unwrap_or(i64::MAX));
 }
 
-/// Whether nothing is sent until an administrator accepts the queue (`QueueMark`).
+/// Sets whether nothing is sent until an administrator accepts the queue (`QueueMark`).
 pub fn set_queue_held(is_held: bool) {
     METRICS.queue_held.set(i64::from(is_held));
 }
@@ -215,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_metric_appears_in_the_text() {
+    fn what_is_counted_or_set_appears_in_the_text() {
         let count = |text: &str, name: &str| {
             let line = text
                 .lines()

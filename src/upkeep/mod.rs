@@ -3,13 +3,15 @@
 //!
 //! - A round runs every task of every account, in steps. A step is one commit of a bounded number
 //!   of rows, so the process can be killed at any point, and the account's lock is held for a short
-//!   time.
-//! - Accounts take turns, one step each.
-//! - After each step the upkeep thread rests for several times as long as the step took. Before the
-//!   next step it waits, up to a bound, while other threads write. The thread has normal priority,
+//!   time. (Steps that reclaim segments are bounded too, but are no commit of an account.)
+//! - Accounts take turns. A turn goes through the account's tasks, and ends with the first step
+//!   that did work or leaves more to do.
+//! - After its turns the upkeep thread rests for several times as long as they took. Before the
+//!   next turn it waits, up to a bound, while other threads write. The thread has normal priority,
 //!   because it holds accounts' locks for which others wait.
-//! - If a step of an account fails, the account's other tasks are left to the next round. If the
-//!   disk is full, or the store takes no writes, the round ends.
+//! - If a step of an account fails, the account's other tasks are left to the next round. (A
+//!   requested listing that cannot be made is only counted as a failure.) If the disk is full, or
+//!   the store takes no writes, the round ends.
 
 mod run;
 mod steps;
@@ -38,14 +40,14 @@ pub struct Settings {
     pub history: Duration,
     /// How long a listing that was made on demand is maintained after its last use.
     pub unused_listings: Duration,
-    /// How long after a reply it is remembered who got it, once the vacation response is off or
-    /// over.
+    /// How long after a reply of the vacation response it is remembered who got it, once the
+    /// response is off or over. (A script says how long its replies are remembered.)
     pub told_rows: Duration,
-    /// How long a Message-ID leads to its thread after it was last seen.
+    /// How long, at least, a Message-ID leads to its thread after it was last seen.
     pub thread_refs: Duration,
     /// How long the bytes of a message are kept after the last reference to them is gone.
     pub unreferenced_messages: Duration,
-    /// How long an upload is kept from which no object was created.
+    /// How long an upload is kept after it was last uploaded. What was made of it stays.
     pub unused_uploads: Duration,
     /// How long a submission is kept after it ended (`EmailSubmission::ended`).
     pub final_submissions: Duration,
@@ -76,6 +78,7 @@ pub struct RoundReport {
     /// Accounts of the round, without the site. If the round was stopped, some may not have had a
     /// turn.
     pub accounts: usize,
+    /// Steps that were not idle.
     pub steps: usize,
     pub emails: usize,
     pub threads: usize,
@@ -89,6 +92,8 @@ pub struct RoundReport {
     pub moved_messages: usize,
     /// Bytes of the segments that were deleted.
     pub reclaimed_bytes: u64,
+    /// Accounts whose tasks were left to the next round because one failed, and listings that could
+    /// not be made.
     pub failures: usize,
     /// `false` if the round was stopped.
     pub complete: bool,
@@ -102,11 +107,10 @@ pub struct Upkeep {
 }
 
 enum StepResult {
+    /// The task has nothing more to do. The account's next task follows in the same turn.
     Idle,
     /// `has_more` says whether the task has more steps.
-    Worked {
-        has_more: bool,
-    },
+    Worked { has_more: bool },
 }
 
 /// Runs one step of a task, and adds what it did to the report. Blocks until the step is durable.
@@ -124,9 +128,9 @@ impl Upkeep {
         Self { store, settings }
     }
 
-    /// Runs one round over all accounts and the site. After each turn of an account, `after_turn`
-    /// is called with the time that the turn took. It may rest, and returns whether to continue.
-    /// Blocks on the disk, so an asynchronous task must not call this.
+    /// Runs one round over all accounts and the site. After each turn, of an account or the site,
+    /// `after_turn` is called with the time that the turn took. It may rest, and returns whether to
+    /// continue. Blocks on the disk, so an asynchronous task must not call this.
     ///
     /// # Errors
     /// If the accounts cannot be read; `Poisoned` or `Full` if the store accepts no writes.
@@ -162,7 +166,7 @@ impl Upkeep {
     }
 
     /// Runs the tasks of all accounts in turn. A turn goes through the account's tasks until one
-    /// step did work. Returns whether all tasks were finished, and not stopped by `after_turn`.
+    /// step is not idle, or fails. Returns `false` if `after_turn` stopped it.
     fn take_turns(
         &self,
         mut turns: VecDeque<AccountTurn>,

@@ -1,6 +1,6 @@
 //! The thread of upkeep: when it works, when it rests, and how it is stopped.
 //!
-//! Urgent work is done between two steps of a round, and between rounds:
+//! Urgent work is done between two turns of a round, and between rounds:
 //!
 //! - folding, when enough mail has arrived in an account, because searches read unfolded mail row
 //!   by row;
@@ -23,15 +23,18 @@ use crate::model::clock::Stopwatch;
 use crate::model::{AccountId, DataType};
 use crate::store::FoldSizes;
 
-/// How many times as long as a step the thread rests after it.
+/// How many times as long as a turn the thread rests after it.
 const REST_FACTOR: u32 = 4;
-/// Shorter rests are added up until they reach this time.
+/// Shorter rests of a round are added up until they reach this time.
 const MIN_REST: Duration = Duration::from_millis(5);
+/// The time between two looks whether others still write.
 const BUSY_POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// The longest wait for other writers before a step, so that upkeep goes on under endless load.
+/// The longest wait for other writers before a turn, so that upkeep goes on under endless load.
 const MAX_YIELD: Duration = Duration::from_millis(50);
+/// The time from the report of remains until they are cleared. Remains that are reported in between
+/// are cleared with them.
 const CLEAR_DELAY: Duration = Duration::from_millis(500);
-/// Bounds the urgent steps between two steps of a round, so that the round goes on however much
+/// Bounds the urgent turns between two turns of a round, so that the round goes on however much
 /// mail arrives.
 const URGENT_STEPS_PER_STEP: usize = 4;
 
@@ -41,12 +44,14 @@ struct UpkeepRequests {
     /// Whether to begin a round at once.
     now: bool,
     urgent: BTreeSet<AccountId>,
+    /// The account that had the last turn of urgent work.
     last_served: AccountId,
     /// Runs since remains of deleted rows were reported.
     remains: Option<Stopwatch>,
 }
 
 impl UpkeepRequests {
+    /// Returns how long until remains are to be cleared; `None` if none were reported.
     fn time_to_clear(&self) -> Option<Duration> {
         self.remains.as_ref().map(|since| CLEAR_DELAY.saturating_sub(since.elapsed()))
     }
@@ -75,6 +80,7 @@ enum UpkeepCommand {
     Clear,
 }
 
+/// What other threads ask of the upkeep thread. The thread sleeps here until it is asked.
 #[derive(Debug, Default)]
 pub(super) struct UpkeepWaker {
     requests: Mutex<UpkeepRequests>,
@@ -181,8 +187,8 @@ impl Upkeep {
         Ok(UpkeepHandle { waker, thread: Some(thread) })
     }
 
-    /// Registers for listing requests, for reports of remains, and for new mail, which is counted
-    /// for each account.
+    /// Registers for listing requests, for reports of remains, and for new mail. The commits of new
+    /// mail are counted for each account; after `FoldSizes::rows` of them, folding is urgent.
     fn listen(&self, waker: &Arc<UpkeepWaker>) {
         let listing_waker = Arc::clone(waker);
         self.store.on_listing_request(move |account| listing_waker.request_urgent([account]));
@@ -220,8 +226,8 @@ impl Upkeep {
         }
     }
 
-    /// Runs at most `max_steps` steps of urgent work. Accounts that still have work are requested
-    /// again. Returns `false` if upkeep must stop.
+    /// Runs at most `max_steps` turns of urgent work. If that does not finish it, all its accounts
+    /// are requested again. Returns `false` if upkeep must stop.
     pub(super) fn work_urgent(&self, waker: &UpkeepWaker, max_steps: usize) -> bool {
         self.clear(waker);
         let mut steps = 0;

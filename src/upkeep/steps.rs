@@ -1,4 +1,5 @@
-//! The steps of upkeep. Each is one bounded commit.
+//! The steps of upkeep. Each is one bounded commit, except for those of `reclaim_segments`, which
+//! are bounded by the store.
 
 use std::time::Duration;
 
@@ -41,8 +42,8 @@ const HISTORY_NOTE_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 const THREAD_REF_SWEEP_INTERVAL: Duration = Duration::from_secs(7 * 24 * 3600);
 const MESSAGE_SWEEP_INTERVAL: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Commits a change, and waits until it is durable. Changes nothing if the account no longer
-/// exists.
+/// Commits a change, and waits until it is durable. If the account no longer exists, changes
+/// nothing and returns the default.
 fn commit<T: Default>(
     store: &Store,
     account: AccountId,
@@ -155,7 +156,8 @@ fn drop_unused_listings(
     Ok(step_result(dropped, left))
 }
 
-/// Extends a listing that a query requested, or records its use.
+/// Extends a listing that a query requested, or records its use. There may be more requests: the
+/// task ends with the step that finds none.
 fn serve_listing_request(
     store: &Store,
     account: AccountId,

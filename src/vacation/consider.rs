@@ -17,7 +17,7 @@ pub struct DueReply {
 /// Decides whether a message is answered, and composes the reply if it is.
 ///
 /// # Errors
-/// Returns the errors of `lookup`.
+/// Those of `decide`.
 pub fn consider<L: AccountLookup>(
     input: &Input<'_>,
     lookup: &L,

@@ -8,7 +8,6 @@
 use super::notice::Notice;
 use super::own_id::is_own_id;
 use super::reason::NoReplyReason;
-
 use super::sender::{is_from_self, layers, system_sender};
 use super::told::told_key;
 use crate::message::auto::AutoReplyFacts;
@@ -37,7 +36,7 @@ impl Default for Settings {
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
     pub now: UtcMillis,
-    /// `None` is `<>`.
+    /// The envelope sender; `None` is `<>`.
     pub sender: Option<&'a Address>,
     /// The envelope recipient as given, which the directory resolved to the account.
     pub recipient: &'a Address,
@@ -117,6 +116,7 @@ impl Silence {
     }
 }
 
+/// Who is answered, and the key under which that is remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addressee<'a> {
     pub sender: &'a Address,

@@ -76,6 +76,7 @@ pub struct Fcc {
     pub keywords: Vec<String>,
 }
 
+/// The arguments of a `vacation` action.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Script {
     pub handle: Option<String>,
@@ -103,11 +104,12 @@ pub struct ScriptArguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Period {
+    /// `DEFAULT_DAYS` count.
     #[default]
     Unset,
-    /// `:days`: at least one.
+    /// `:days`. 0 counts as 1, and more than `MAX_DAYS` as `MAX_DAYS`.
     Days(u64),
-    /// `:seconds` (RFC 6131 §2). With 0, every message is answered.
+    /// `:seconds` (RFC 6131 §2), at most `MAX_DAYS`. With 0, every message is answered.
     Seconds(u64),
 }
 
@@ -160,6 +162,8 @@ impl<'a> Notice<'a> {
         }
     }
 
+    /// Makes the notice of a script. A text in `addresses` that is no address is left out, and
+    /// `from` has the first address of its text, if any.
     #[must_use]
     pub fn of_script(script: &'a Script) -> Self {
         let handle = script

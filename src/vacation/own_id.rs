@@ -1,7 +1,7 @@
 //! The Message-IDs of replies, by which an answer to a reply is recognised without a look-up.
 
-/// Makes the Message-ID of a reply, without angle brackets: a nonce and its keyed hash. The domain
-/// is not hashed.
+/// Makes the Message-ID of a reply, without angle brackets: `r.NONCE.HASH@DOMAIN`. The hash is a
+/// keyed one of the nonce, and both have 16 hexadecimal digits. The domain is not hashed.
 pub(super) fn own_id(nonce: u64, domain: &str, secret: &[u8; 32]) -> String {
     let nonce = format!("{nonce:016x}");
     format!("r.{nonce}.{}@{domain}", mac(&nonce, secret))

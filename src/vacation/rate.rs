@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replies_beyond_a_limit_wait_for_an_hour() {
+    fn replies_beyond_a_limit_are_refused_until_earlier_ones_no_longer_count() {
         let mut rate = RateLimiter::default();
         let limits = RateLimits { account: 2, domain: 3, site: 4 };
         let mut take = |minute: u64, account, domain: &str| {
@@ -122,6 +122,7 @@ mod tests {
         assert!(!take(4, 3, "a.example"));
         assert!(take(5, 3, "b.example"));
         assert!(!take(6, 4, "c.example"));
+        // At minute 40 the replies of the half hour before still count, and at minute 95 no more.
         assert!(!take(40, 1, "c.example"));
         assert!(take(95, 1, "c.example"));
     }

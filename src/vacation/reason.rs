@@ -55,8 +55,8 @@ reasons! {
     Spam = "spam",
     /// SPF, DKIM or DMARC say that the envelope sender is likely forged (RFC 8601).
     Unauthenticated = "unauthenticated",
-    /// Among the addressees in the header is no address of the account, and none that the response
-    /// lists (RFC 5230 §4.5).
+    /// Among the addressees in the header is no address of the account, and none of
+    /// `Notice::addresses` (RFC 5230 §4.5).
     NotAddressed = "not-addressed",
     /// The owner excluded the sender (`except`), or does not answer senders like this one
     /// (`Audience`).

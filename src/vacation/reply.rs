@@ -140,7 +140,8 @@ fn default_subject(original: &str) -> String {
     if is_marked { original.to_owned() } else { format!("Auto: {original}") }
 }
 
-/// The References of the reply (RFC 5322 §3.6.4). Empty if the original has no usable id.
+/// The References of the reply (RFC 5322 §3.6.4): those of the original, or without any its only
+/// In-Reply-To, and then its own id. Empty if the original has no usable id.
 fn references(facts: &AutoReplyFacts) -> Vec<String> {
     let Some(original) = usable_message_id(facts) else { return Vec::new() };
     let mut ids = match (facts.references.is_empty(), facts.in_reply_to.as_slice()) {
@@ -148,6 +149,7 @@ fn references(facts: &AutoReplyFacts) -> Vec<String> {
         _ => facts.references.clone(),
     };
     ids.retain(|id| id.len() <= MAX_ID_BYTES);
+    // The first and the last ids stay, and one place is left for the original.
     if ids.len() >= MAX_REFERENCES {
         ids.drain(1..=ids.len() + 1 - MAX_REFERENCES);
     }
@@ -163,8 +165,8 @@ fn usable_message_id(facts: &AutoReplyFacts) -> Option<&String> {
 
 /// Fills in the placeholders of the owner's text.
 ///
-/// Values go through `escape`, and placeholders in them are not filled in. Placeholders without a
-/// value, such as `{until}` of a vacation without an end, stay as they are.
+/// Values go through `escape`, and placeholders in them are not filled in. Unknown placeholders,
+/// and those without a value, such as `{until}` of a vacation without an end, stay as they are.
 fn fill_placeholders(
     text: &str,
     values: &[(&str, Option<String>)],

@@ -160,6 +160,7 @@ fn long_and_non_ascii_subjects_and_names_are_encoded_and_folded() {
         subject.starts_with("Auto: Übergrößenträger Übergrößenträger") && subject.len() <= 420,
         "{subject}"
     );
+    // Without folding, the header would have fewer lines.
     let folded = reply.text.lines().take_while(|line| !line.is_empty());
     assert!(
         folded.clone().all(|line| line.len() <= 998) && folded.clone().count() > 12,

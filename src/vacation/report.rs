@@ -1,4 +1,5 @@
-//! The absence report: what came while the owner was away.
+//! The absence report: what came while the owner was away. `account::arrivals` makes it, for
+//! `deliver::reports`, which files it as a message, and for administrators.
 //!
 //! Pure: the caller supplies what arrived. Names and subjects are strangers' data: `text` and
 //! `html` bound their number, cut each to one short line, and `html` escapes them; the fields of
@@ -23,7 +24,7 @@ pub struct Arrival {
     pub from: EmailAddress,
     pub subject: String,
     pub unread: bool,
-    /// `None` if the message was answered.
+    /// A code of `NoReplyReason`; `None` if the message was answered.
     pub no_reply_reason: Option<String>,
 }
 
@@ -35,7 +36,7 @@ pub struct AbsenceReport {
     pub ended: Option<UtcMillis>,
     pub messages: usize,
     pub answered: usize,
-    /// How many messages were not answered, by the reason.
+    /// How many messages were not answered, by the code of the reason.
     pub unanswered: BTreeMap<String, usize>,
     /// People first, then machines; in each group, the one who wrote last first.
     pub correspondents: Vec<Correspondent>,
@@ -46,7 +47,7 @@ pub struct AbsenceReport {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Correspondent {
     pub person: EmailAddress,
-    /// Whether every message from this address is automatic: lists, notices, spam.
+    /// Whether every message from this address got no reply for one of `AUTOMATIC_REASONS`.
     pub machine: bool,
     pub answered: bool,
     /// The newest first.
@@ -68,11 +69,14 @@ pub struct Topic {
 
 /// The most people in the text and the HTML, and the most machines. The others are only counted.
 const MAX_CORRESPONDENTS: usize = 500;
+/// The most threads of one correspondent that are shown.
 const MAX_THREADS_EACH: usize = 50;
+/// The most threads of all correspondents together that are shown.
 const MAX_THREADS: usize = 2000;
 /// The most characters of a subject or a name that are shown.
 const MAX_LINE_CHARS: usize = 120;
 
+/// A message that got no reply for one of these reasons counts as automatic mail.
 const AUTOMATIC_REASONS: [NoReplyReason; 9] = [
     NoReplyReason::NullSender,
     NoReplyReason::SystemSender,
@@ -184,6 +188,7 @@ impl AbsenceReport {
         out
     }
 
+    /// Returns the report as HTML, with the same bounds and times as `text`.
     #[must_use]
     pub fn html(&self, zone: Option<&str>) -> String {
         let title = escape_html(&self.title());
@@ -430,6 +435,7 @@ mod tests {
         let report = AbsenceReport::of(&many, (None, None), true);
         let text = report.text(None);
         assert!(text.len() < 400_000, "{}", text.len());
+        // Of 1000 threads of Bob 50 are shown, and of 2001 senders 500.
         assert!(
             text.contains("and 950 more threads") && text.contains("and 1501 more senders"),
             "{text:.500}"
@@ -447,6 +453,7 @@ mod tests {
             })
             .collect();
         let report = AbsenceReport::of(&topics, (None, None), false);
+        // Each of 300 people has 30 threads: after 2000, all threads of the others are left out.
         for shown in [report.text(None), report.html(None)] {
             assert_eq!(shown.matches("\u{fc}\u{2026}").count(), 2000);
             assert!(shown.contains("and 30 more threads") && shown.len() < 1 << 20);

@@ -29,8 +29,8 @@ pub(super) fn is_from_self(sender: &Address, is_own: impl Fn(&Address) -> bool) 
     unfolded_layers(sender).any(|address| is_own(&address) || is_own(&address.folded()))
 }
 
-/// The sender, then the address within its outermost tag, and so on, as they are written. `layers`
-/// returns them folded.
+/// The sender, then the address within its outermost tag, and so on, for at most `MAX_NESTED_TAGS`
+/// tags: as they are written. `layers` returns them folded.
 ///
 /// The tags are BATV (`prvs=tag=user`, and variants of it), SRS (`SRS0=hash=time=domain=user` and
 /// the SRS1 around it), and VERP (`user+...=...`). An address within a tag is the sender's claim.
@@ -130,6 +130,7 @@ const MACHINE_SUFFIXES: [&str; 9] = [
     "-return",
 ];
 
+/// See `refuses_answers`.
 const NO_REPLY_WORDS: [&str; 6] =
     ["noreply", "donotreply", "dontreply", "donotrespond", "nepasrepondre", "noresponse"];
 
@@ -145,6 +146,7 @@ const LIST_MANAGER_TAGS: [(&str, bool); 7] = [
     ("confunsub", true),
 ];
 
+/// A sender whose domain has one of these labels is a machine.
 const BOUNCE_LABELS: [&str; 3] = ["bounce", "bounces", "bounced"];
 
 /// If the sender is a machine, returns a text with the domain or the local part that shows it.
@@ -157,6 +159,7 @@ pub(super) fn system_sender(sender: &Address, site_names: &[String]) -> Option<S
     }
     // A VERP tail hides the kind of the address: `list-bounces+ann=example.org`.
     let (base, detail) = local.split_once('+').unwrap_or((local, ""));
+    // `bounce-77`, `bounces77`.
     let bounce_tail = ["bounces", "bounce"].iter().any(|word| {
         let tail = base.strip_prefix(word).unwrap_or_default();
         tail.starts_with(|c: char| "-.=_".contains(c) || c.is_ascii_digit())
@@ -173,6 +176,7 @@ pub(super) fn system_sender(sender: &Address, site_names: &[String]) -> Option<S
     system.then(|| format!("envelope sender {local}@"))
 }
 
+/// Whether the text behind a plus is one of `LIST_MANAGER_TAGS`, with a tail if that may have one.
 fn is_list_detail(detail: &str) -> bool {
     LIST_MANAGER_TAGS.iter().any(|(word, with_tail)| {
         let tail = detail.strip_prefix(word);
@@ -180,8 +184,9 @@ fn is_list_detail(detail: &str) -> bool {
     })
 }
 
-/// Whether a local part has `suffix` and behind it a tail that begins with a number or has a `=`.
-/// List managers make one for each message or recipient: `list-return-77-ann=example.org`.
+/// Whether a local part has `suffix` and behind it a tail: a separator (`-=_.`), and then a digit,
+/// or anything with a `=`. List managers make such tails for each message or recipient:
+/// `list-return-77-ann=example.org`.
 fn has_recipient_tail(base: &str, suffix: &str) -> bool {
     base.match_indices(suffix).any(|(at, _)| {
         let tail = base.get(at.saturating_add(suffix.len())..).unwrap_or_default();

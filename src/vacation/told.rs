@@ -15,8 +15,9 @@ pub enum Handle<'a> {
     Arguments([u8; 32]),
 }
 
-/// The key under which a sender is remembered for a handle. Addresses of one sender that differ
-/// only in tags have one key (`sender_key`).
+/// The key under which a sender is remembered for a handle: one half is made from the handle, and
+/// the other from the sender. Addresses of one sender that differ only in tags have one key
+/// (`sender_key`).
 #[must_use]
 pub fn told_key(secret: &[u8; 32], handle: &Handle<'_>, sender: &Address) -> ToldKey {
     let hash = |kind: u8, value: &[u8]| {

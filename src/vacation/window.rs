@@ -48,6 +48,7 @@ pub fn current_absence(
         let days: Vec<String> = response.days.iter().map(ToString::to_string).collect();
         return Err((NoReplyReason::OutsideWindow, format!("only on: {}", days.join(", "))));
     };
+    // How many days right before today are recurring days, too.
     let days_before = (1..=MAX_DAYS_SCANNED).position(|back| recurring_day(-back).is_none());
     let begin = match days_before.and_then(|days| i32::try_from(days).ok()) {
         Some(0) => Some(today.begins),

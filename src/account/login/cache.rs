@@ -15,6 +15,7 @@ use crate::store::Error;
 
 /// How long a password is remembered after it was hashed. A use does not prolong it.
 const CACHE_LIFETIME: Duration = Duration::from_secs(300);
+/// The most passwords that are remembered. With more, none is added until some have expired.
 const MAX_CACHED: usize = 10_000;
 
 #[derive(Debug)]

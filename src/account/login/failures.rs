@@ -49,7 +49,7 @@ const SOURCE_FAILURES: (i64, Duration) = (20, Duration::from_secs(15));
 const ACCOUNT_FAILURES: (i64, Duration) = (100, Duration::from_secs(6));
 /// The same for an account and a source that logged in to it before.
 const OWN_SOURCE_FAILURES: (i64, Duration) = SOURCE_FAILURES;
-/// How many sources, and how many accounts, are counted.
+/// How many sources are counted, how many accounts, and how many pairs of both.
 const MAX_TRACKED_KEYS: usize = 65_536;
 /// How many sources of successful logins are remembered for one account.
 const MAX_OWN_SOURCES: usize = 32;

@@ -27,6 +27,8 @@ impl Directory {
         (ITERATIONS.get(), derive_keys(password, &salt, ITERATIONS))
     }
 
+    /// Returns the salt of an account (by its id as text) or of a name that nobody has. The key is
+    /// made from the secret for told keys, which `SALT_CONTEXT` sets apart.
     fn scram_salt(&self, owner: &str) -> Vec<u8> {
         let key = blake3::derive_key(SALT_CONTEXT, &self.0.store.secrets().told);
         let hash = blake3::keyed_hash(&key, owner.as_bytes());

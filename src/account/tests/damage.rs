@@ -99,6 +99,7 @@ impl Fixture {
     }
 }
 
+/// Who gets mail if nothing is damaged.
 const ALL: [(&str, &str); 8] = [
     ("ann@example.org", "ann"),
     ("ann+x@example.net", "ann"),
@@ -411,6 +412,7 @@ fn check_reads_rows_in_proportion_to_the_accounts() {
         assert_eq!(store.check().unwrap(), []);
         engine.read()
     };
+    // With eight times the accounts, about eight times the rows.
     let (few, many) = (rows(4), rows(32));
     assert!(many < few * 10, "{few} rows, then {many}");
 }

@@ -94,7 +94,8 @@ fn mail_is_signed_if_from_has_a_domain_with_a_key() {
         let message = format!("{from}\r\nTo: b@example.net\r\n\r\nx\r\n");
         assert_eq!(signer.sign(message.as_bytes()).unwrap().is_some(), signed, "{from}");
     }
-    // If the header has more fields than are read, another From may be among the unread ones.
+    // If the header has more lines than are read, another From may be among the unread ones. There
+    // are three lines besides the junk: two fields and the empty line.
     for (lines, signed) in
         [(limits::MAX_HEADER_FIELDS - 3, true), (limits::MAX_HEADER_FIELDS, false)]
     {
@@ -133,6 +134,7 @@ fn keys_are_parsed_and_give_their_dns_record() {
         record.starts_with("v=DKIM1; k=rsa; p=MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA"),
         "{record}"
     );
+    // A raw key of 32 bytes has 44 characters in Base64.
     let record = key("example.org", "e", Algorithm::Ed25519).record();
     assert_eq!(record.strip_prefix("v=DKIM1; k=ed25519; p=").unwrap().len(), 44, "{record}");
     assert!(generate(Algorithm::Rsa, 1024).unwrap_err().contains("2048, 3072 or 4096"));

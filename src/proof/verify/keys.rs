@@ -26,6 +26,7 @@ use tokio::time::timeout;
 pub(super) struct KeyRecords(HashMap<Box<str>, TxtRecord>);
 
 impl KeyRecords {
+    /// Looks up the keys of all signatures at the same time, each for at most `time_limit`.
     pub(super) async fn look_up(
         message: &AuthenticatedMessage<'_>,
         resolver: &MessageAuthenticator,
@@ -65,6 +66,8 @@ impl KeyRecords {
         keys
     }
 
+    /// Verifies the signatures with these records, without DNS. A key that is not among them is
+    /// temporarily unknown.
     pub(super) async fn verify<'x>(
         &'x self,
         message: &'x AuthenticatedMessage<'x>,

@@ -23,6 +23,8 @@ impl Scheduler {
         }
     }
 
+    /// Notes what an attempt says of the relay and the destinations. Its wake-up leaves the window,
+    /// is ready again, rests, or waits for earlier mail.
     fn apply_result(&mut self, id: Id, result: AttemptResult) {
         let Some(wakeup) = self.wakeups_by_task.remove(&id) else { return };
         self.busy_lanes.remove(&wakeup.lane);

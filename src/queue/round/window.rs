@@ -12,6 +12,7 @@ use crate::store::{Error, WakeCondition, Wakeup};
 /// The next read of the queue begins this long before the earliest wake-up of the last read: a
 /// commit may become visible later than one that began after it, so an earlier wake-up may appear.
 const VISIBILITY_LAG: std::time::Duration = std::time::Duration::from_secs(5);
+/// The most interrupted attempts that a start recovers: more than are ever under way at once.
 const MAX_INTERRUPTED: usize = 10_000;
 
 impl Scheduler {

@@ -283,6 +283,7 @@ enum TransactionEnd {
     Idle,
     /// The transaction must be reset before the connection can carry another message.
     Open,
+    /// The connection cannot carry another message.
     Broken,
     /// The idle connection was closed by the relay. Nothing was tried.
     Stale,

@@ -9,7 +9,8 @@ use crate::proof::Signer;
 use crate::queue::settings::Settings;
 
 /// Removes what stands before the header, converts the message to 7-bit text if the relay accepts
-/// nothing else (RFC 6152 §3), and puts DKIM signatures on top if the site has keys for From.
+/// nothing else (RFC 6152 §3), and puts DKIM signatures on top if the site has keys for From and
+/// the message is no redirect (`sign`).
 ///
 /// What stands before the header may be a blank line. Below the signatures, that line would end the
 /// header, and the fields after it would be text to the recipient.

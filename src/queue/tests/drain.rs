@@ -36,6 +36,7 @@ async fn queue_of_thousands_drains_while_few_are_held_in_memory() {
     until("all sent", || relay.received.lock().len() >= COUNT && queued_actions(&store).is_empty())
         .await;
     let max_in_window = worker.max_in_window.load(Ordering::SeqCst);
+    // Twice `WAKEUPS_PER_READ` (256) may be ready, and some are under way.
     assert!(max_in_window <= 600, "{max_in_window} were in the window at once");
     worker.stop().await;
     let mut to: Vec<String> =
@@ -43,6 +44,7 @@ async fn queue_of_thousands_drains_while_few_are_held_in_memory() {
     to.sort();
     to.dedup();
     assert_eq!((to.len(), relay.received.lock().len()), (COUNT, COUNT), "each once");
+    // A connection carries up to a hundred messages.
     assert!(relay.connections.load(Ordering::SeqCst) < COUNT / 20);
     assert_store_is_clean(&store);
 }
@@ -167,7 +169,7 @@ async fn relay_that_is_down_for_an_hour_loses_and_repeats_nothing() {
         (to.len(), relay.received.lock().len(), queued_actions(&store).len()),
         (200, 200, 50)
     );
-    // Sent submissions are kept for a time, and then removed, which is no attempt.
+    // The 50 sent submissions are kept for a time, and then removed, which is no attempt.
     let attempts = || {
         let text = metrics::openmetrics_text();
         let counted =

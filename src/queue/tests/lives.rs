@@ -9,6 +9,7 @@ async fn replies_go_out_once_and_each_failure_is_handled_by_its_kind() {
     let (port, _server) = relay.start().await;
     // A reply whose attempt an earlier run recorded counts as sent.
     queue_reply(&store, "interrupted", ActionState::Attempting);
+    // `scripted_relay` says how the relay answers to each of these.
     let names = [
         "bob", "bad", "never", "later", "lost", "torn", "refused", "defer", "garbage", "half",
         "tarpit", "utf8",
@@ -103,6 +104,7 @@ async fn refusals_that_concern_all_messages_cost_no_attempts() {
         settings.relay.timeout = Duration::from_millis(200);
         let worker = RunningWorker::start(&store, settings);
         tokio::time::sleep(Duration::from_millis(200)).await;
+        // Up to three at first, and then one after each pause. These begin with 20 ms and double.
         let tried = relay.connections.load(Ordering::SeqCst);
         assert!((1..=12).contains(&tried), "{tried} connections: {behaviour:?}");
         assert!(
@@ -130,6 +132,7 @@ async fn store_that_refuses_records_stops_sending_and_nothing_goes_out_twice() {
     for to in ["bob", "eve"] {
         queue_reply(&store, to, ActionState::Waiting);
     }
+    // The first write, the record of an attempt, succeeds, and all later ones are refused.
     engine.fail_after(1, Error::Full);
     let worker = RunningWorker::start(&store, settings(port));
     until("one sent", || !relay.received.lock().is_empty()).await;

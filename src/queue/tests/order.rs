@@ -137,7 +137,8 @@ async fn clock_that_is_set_back_makes_no_wait_longer() {
     assert!(read_action(&store, person).unwrap().urgent, "a person waits for it still");
     clock.set(clock.now().before(2 * HOUR));
     let _server = relay.serve(TcpListener::bind(("127.0.0.1", port)).await.unwrap());
-    // The due time is two hours ahead now, which is more than the schedule ever sets.
+    // The due time is two hours ahead now. The schedule sets at most an hour and a quarter, which
+    // is the longest wait with the most jitter.
     until("it is brought back", || {
         worker.waker.wake();
         read_action(&store, person).unwrap().due <= clock.now().after(HOUR + HOUR / 4)

@@ -169,6 +169,7 @@ async fn connection_carries_many_messages_up_to_its_limit() {
     let worker = RunningWorker::start(&store, settings);
     until("sent", || queued_actions(&store).is_empty()).await;
     let connections = relay.connections.load(Ordering::SeqCst);
+    // Three are needed for 60 messages, and two are used side by side.
     assert!((3..=6).contains(&connections), "{connections} connections for 60 messages");
     let mut counts = std::collections::BTreeMap::<usize, usize>::new();
     relay.received.lock().iter().for_each(|mail| *counts.entry(mail.connection).or_default() += 1);
@@ -230,6 +231,7 @@ async fn login_uses_plain_or_login_and_its_failure_costs_no_attempts() {
         let worker = RunningWorker::start(&store, settings);
         if works {
             until("sent", || queued_actions(&store).is_empty()).await;
+            // In Base64: both words with a NUL before each, `ann`, and `s3cret`.
             let plain = relay.count_commands("AUTH PLAIN AGFubgBzM2NyZXQ=");
             let by_login = relay.count_commands("YW5u") + relay.count_commands("czNjcmV0");
             assert_eq!((plain, by_login), if offer.contains("PLAIN") { (1, 0) } else { (0, 2) });

@@ -71,7 +71,8 @@ fn address_in_a_field_is_found_before_and_after_folding() {
     };
     let rows = i64::try_from(FoldSizes::default().rows).unwrap();
     deliver(&store, rows + 8);
-    // Every seventh email is to `w3`, beginning with number 3.
+    // Every seventh email is to `w3`, beginning with number 3: of n emails, (n - 3) / 7 rounded up,
+    // which is (n + 3) / 7 rounded down.
     let before = named("w3", field::TO, usize::MAX);
     assert_eq!(i64::try_from(before.len()).unwrap(), (rows + 8 + 3) / 7);
     assert!(fold_index(&store, ACCOUNT).unwrap());
@@ -95,6 +96,7 @@ fn fold_is_made_when_there_are_enough_token_rows() {
     assert_eq!(unfolded(), 0);
     assert!(!fold_index(&store, ACCOUNT).unwrap());
     deliver(&store, 2 * rows + 3);
+    // With at least twice `rows`, a fold takes `rows` of them, and otherwise all.
     assert!(fold_index(&store, ACCOUNT).unwrap());
     assert_eq!(unfolded(), FoldSizes::default().rows as u64 + 3);
     assert!(fold_index(&store, ACCOUNT).unwrap());
@@ -124,6 +126,7 @@ fn check_reports_emails_with_tokens_of_another_message() {
         });
         ticket.wait_blocking().unwrap();
     }
+    // One for each email, also after they are folded.
     assert_eq!(breaches(&store).len(), 2);
     let sizes = FoldSizes { rows: 1, ..FoldSizes::default() };
     while fold_index_by(&store, ACCOUNT, &sizes).unwrap() {}
