@@ -82,9 +82,14 @@ impl BoundedRegex {
         self.pattern == pattern && self.comparator == comparator
     }
 
+    /// Returns the size of the program.
+    pub(super) const fn states(&self) -> usize {
+        self.states
+    }
+
     /// Returns whether a part of the text matches.
     pub(super) fn is_match(&self, text: &str, fuel: &mut Fuel) -> Result<bool> {
-        fuel.bytes(text.len())?;
+        fuel.decoded(text.len())?;
         if let Some(automaton) = &self.automaton {
             let (found, fills) = automaton.search(text);
             fuel.bytes(fills.saturating_mul(CACHE_BYTES))?;
