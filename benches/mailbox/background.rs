@@ -180,13 +180,18 @@ pub(crate) fn measure_all(store: &Store, accounts: &[Account], options: &Options
 }
 
 /// The number of emails that the filling of a listing has passed.
+///
+/// A listing is filled from the newest email back to its frontier, which is an id. An id is, above 16
+/// bits of a sequence number, the time when the email was received in milliseconds, counted
+/// backwards. `grow` receives an email every `EVERY` milliseconds, so the time between the newest
+/// email and the frontier tells how many there are.
 fn looked(store: &Store, account: &Account) -> i64 {
     let snapshot = store.snapshot();
     let kept = snapshot.mailbox(account.id, INBOX).unwrap().unwrap().listings;
     let newest = snapshot.emails(account.id, None, 1).unwrap()[0].0;
     match kept.iter().find(|kept| kept.filter == FILTER).map(|kept| kept.stage) {
         Some(ListingStage::Filling(upto)) if upto.0 > 0 => {
-            i64::try_from((newest.0.saturating_sub(upto.0)) >> 16).unwrap() / EVERY
+            (newest.received_at().0 - upto.received_at().0) / EVERY
         }
         Some(ListingStage::Complete) => i64::try_from(account.size).unwrap(),
         _ => 0,

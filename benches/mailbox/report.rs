@@ -110,19 +110,31 @@ fn median(times: &mut [Duration]) -> f64 {
     times.get(times.len() / 2).map_or(0.0, |time| time.as_secs_f64() * 1e6)
 }
 
-/// Prints the bytes on disk per message, and the cost of a delivery by table.
+/// The bytes of all files of a directory, and of the directories in it: the files of RocksDB, and
+/// those of the messages in `segments`.
+fn bytes_of(dir: &Path) -> u64 {
+    let bytes = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry.unwrap();
+        let metadata = entry.metadata().unwrap();
+        if metadata.is_dir() { bytes_of(&entry.path()) } else { metadata.len() }
+    };
+    std::fs::read_dir(dir).unwrap().map(bytes).sum()
+}
+
+/// Prints the bytes on disk per message, in the tables and in the segments, and the cost of a
+/// delivery by table.
 pub(crate) fn disk(store: &Store, dir: &Path) {
     let emails: u64 = {
         let snapshot = store.snapshot();
         let all = snapshot.accounts().unwrap();
         all.iter().map(|(id, _)| snapshot.account_state(*id).unwrap().emails).sum()
     };
-    let bytes: u64 =
-        std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
+    let (all, segments) = (bytes_of(dir), bytes_of(&dir.join("segments")));
     println!(
-        "{:.0} bytes on disk per message of {} bytes",
-        bytes as f64 / emails as f64,
-        crate::grow::SIZE
+        "{:.0} bytes on disk per message of {} bytes, {:.0} of them in segments",
+        all as f64 / emails as f64,
+        crate::grow::SIZE,
+        segments as f64 / emails as f64
     );
     println!(
         "{:<24}{:>14}{:>16}{:>16}{:>8}",

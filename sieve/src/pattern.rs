@@ -4,13 +4,15 @@
 //! - Of several alternatives that match, the first counts. POSIX takes the longest: in `a|ab` the
 //!   second can never match here before the end of the text.
 //! - A pattern matches anywhere in a value unless it has anchors.
+//! - Classes such as `\w` and `\d` are those of Unicode, and large: each `\w` takes 49 KiB, so that
+//!   `(\w+){10}` takes 488 KiB. A bracket expression such as `[a-z]` takes less than 1 KiB.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use regex::{Regex, RegexBuilder};
 use regex_automata::hybrid::dfa::DFA;
-use regex_automata::nfa::thompson::{self, WhichCaptures};
+use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
 use regex_automata::util::syntax;
 
 use crate::extension::Comparator;
@@ -29,6 +31,9 @@ const MEMORY_FACTOR: usize = 6;
 /// Bytes of a pattern. Classes of Unicode make a pattern much larger before its program is.
 const MAX_PATTERN_BYTES: usize = 16 << 10;
 
+/// Bytes of the states that a search for groups keeps.
+const DFA_BYTES: usize = 256 << 10;
+
 /// Why a pattern is not usable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PatternError {
@@ -37,8 +42,11 @@ pub(crate) enum PatternError {
     /// What the engine does not support, as the beginning of a sentence.
     #[error("{0} is not supported")]
     Unsupported(&'static str),
-    #[error("it is too large")]
-    TooLarge,
+    #[error("it has more than {MAX_PATTERN_BYTES} bytes")]
+    TooLong,
+    /// The program would have more bytes than these.
+    #[error("it needs more than {0} bytes of memory, the most that one may have")]
+    TooLarge(usize),
 }
 
 /// A pattern ready to search with.
@@ -192,18 +200,28 @@ pub(crate) fn compile(
     limit: usize,
 ) -> Result<Regex, PatternError> {
     if pattern.len() > MAX_PATTERN_BYTES {
-        return Err(PatternError::TooLarge);
+        return Err(PatternError::TooLong);
     }
     let result = RegexBuilder::new(pattern)
         .case_insensitive(comparator != Comparator::Octet)
         .dot_matches_new_line(true)
         .size_limit(limit)
-        .dfa_size_limit(limit)
+        .dfa_size_limit(DFA_BYTES)
         .build();
     result.map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => PatternError::TooLarge,
+        regex::Error::CompiledTooBig(_) => PatternError::TooLarge(limit),
         error => syntax_error(&error.to_string()),
     })
+}
+
+/// Returns the bytes of the program of a pattern that `compile` accepted.
+pub(crate) fn program_bytes(pattern: &str, comparator: Comparator) -> usize {
+    let syntax = syntax::Config::new()
+        .case_insensitive(comparator != Comparator::Octet)
+        .dot_matches_new_line(true);
+    let config = NFA::config().which_captures(WhichCaptures::None);
+    let nfa = NFA::compiler().syntax(syntax).configure(config).build(pattern);
+    nfa.map_or(0, |nfa| nfa.memory_usage())
 }
 
 /// Makes one line of the report of the library, whose last line says what is wrong.
@@ -259,8 +277,27 @@ mod tests {
         assert_eq!(error(r"(a)\1"), PatternError::Unsupported("a back-reference"));
         assert_eq!(error("(?=a)"), PatternError::Unsupported("look-around"));
         assert_eq!(error("(?<!a)b"), PatternError::Unsupported("look-around"));
-        assert_eq!(error(r"\w{900}{900}"), PatternError::TooLarge);
-        assert_eq!(error(&"a".repeat(MAX_PATTERN_BYTES + 1)), PatternError::TooLarge);
+        let error_of = error(r"\w{900}{900}");
+        assert_eq!(error_of, PatternError::TooLarge(256 << 10));
+        assert!(error_of.to_string().contains("262144 bytes"), "{error_of}");
+        let error_of = error(&"a".repeat(MAX_PATTERN_BYTES + 1));
+        assert_eq!(error_of, PatternError::TooLong);
+        assert!(error_of.to_string().contains("16384 bytes"), "{error_of}");
         assert!(compile("^[[:alpha:]]+\\.(x|y){2,3}$", Comparator::Octet, 256 << 10).is_ok());
+    }
+
+    #[test]
+    fn repeated_classes_of_unicode_fit_into_the_default_limit() {
+        let limit = crate::options::CompileLimits::default().regex_program;
+        assert_eq!(limit, crate::options::RunLimits::default().regex_program);
+        for pattern in [r"(\w+){10}", r"^(\w+\s+){8}", r"\w{20}", r"[\w.+-]+@[\w-]+(\.[\w-]+)+"] {
+            for comparator in [Comparator::Octet, Comparator::AsciiCasemap] {
+                assert!(compile(pattern, comparator, limit).is_ok(), "{pattern}");
+                let bytes = program_bytes(pattern, comparator);
+                assert!((50 << 10..limit).contains(&bytes), "{pattern}: {bytes}");
+            }
+        }
+        let result = compile(r"\w{100}", Comparator::Octet, limit);
+        assert_eq!(result.unwrap_err(), PatternError::TooLarge(limit));
     }
 }

@@ -2,8 +2,11 @@
 //!
 //! - The functions that change something wait until it is durable on disk, so an asynchronous task
 //!   must not call them.
-//! - No two accounts have the same name, and no name is an address of another account or has the
-//!   form of an account id.
+//! - No two accounts have the same name, compared without case. No name has the form of an account
+//!   id.
+//! - No name is an address of another account, nor becomes one when its alias domain is replaced by
+//!   the real one: a login name and mail to the same text never reach two accounts. Exceptions are
+//!   addresses that only a catch-all or a detail leads to an account, which no login asks for.
 //! - An account is removed in steps, and what is left after a crash gets no mail: first its row
 //!   becomes inactive, then its addresses, shares and all else are deleted.
 
@@ -68,8 +71,9 @@ impl Directory {
     /// Creates an account with its mailboxes and addresses in one commit.
     ///
     /// # Errors
-    /// `Conflict` if an address or the name is taken, or if an address is in an alias domain;
-    /// others if the store fails.
+    /// `Conflict` if an address is taken, is in an alias domain, or is the name of another account
+    /// (written in the real domain or in an alias of it); or if `check_name_is_free` refuses the
+    /// name. `Corrupt` if damage leaves that open; others if the store fails.
     pub fn add(&self, new: &NewAccount) -> Result<AccountId, Error> {
         let _guard = self.0.change_lock.lock();
         let settings = self.settings().get();
@@ -177,8 +181,10 @@ impl Directory {
     /// Gives an account another address.
     ///
     /// # Errors
-    /// `Conflict` if the address is taken or in an alias domain, `NotFound` if there is no such
-    /// account; others if the store fails.
+    /// `Conflict` if the address is taken, also by this account; if it is in an alias domain; or if
+    /// it is the name of another account, written in the real domain or in an alias of it.
+    /// `NotFound` if there is no such account. `Corrupt` if damage leaves that open; others if the
+    /// store fails.
     pub fn add_alias(&self, account: AccountId, alias: &Address) -> Result<(), Error> {
         let _guard = self.0.change_lock.lock();
         let alias = self.settings().get().stored_form(alias);
@@ -383,7 +389,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Refuses an address that is taken, or that is the name of another account.
+    /// Refuses an address that is taken, or to which the name of another account leads. The address
+    /// is in a real domain.
     fn check_address_is_free(
         &self,
         account: Option<AccountId>,
@@ -391,20 +398,15 @@ impl Directory {
     ) -> Result<(), Error> {
         // A new account has no id yet. The site has no addresses, so its id stands for that.
         self.check_key_is_free(account.unwrap_or(AccountId::SITE), &address.to_string())?;
-        let named = |(id, row): &(AccountId, AccountRow)| {
-            Some(*id) != account && self.is_name(row, address)
-        };
-        match self.0.store.snapshot().accounts()?.into_iter().find(named) {
-            Some((_, row)) => {
-                Err(Error::Conflict(format!("there is an account named {}", row.name)))
+        let (cache, settings) = (self.cache()?, self.settings().get());
+        for (id, row) in self.0.store.snapshot().accounts()? {
+            let Ok(name) = Address::parse(&row.name) else { continue };
+            if Some(id) != account && cache.in_real_domain(settings.stored_form(&name))? == *address
+            {
+                return Err(Error::Conflict(format!("there is an account named {}", row.name)));
             }
-            None => Ok(()),
         }
-    }
-
-    fn is_name(&self, row: &AccountRow, address: &Address) -> bool {
-        let settings = self.settings().get();
-        Address::parse(&row.name).is_ok_and(|name| settings.stored_form(&name) == *address)
+        Ok(())
     }
 
     /// Refuses an alias domain if an account's name is an address in it that would resolve to

@@ -7,6 +7,16 @@
 //!   hashes, so time does not tell them apart.
 //! - A password can also be proven with SCRAM ([`scram`]).
 //! - The owner of an inactive account can still log in.
+//! - A login name is what [`Directory::find_account`] finds: the name of the account, one of its
+//!   addresses, or its id. The id is no secret and no right: the password is still needed.
+//!
+//! A front end (`net::http::auth`) does the following for each password:
+//!
+//! 1. [`Logins::log_in_from_cache`]. If it finds a login, nothing is counted.
+//! 2. [`Logins::attempt`], which charges a failure, or says how long the client must wait.
+//! 3. [`Logins::verify`], on a thread that may block.
+//! 4. Of a right password `LoginAttempt::cancel_charge`; of a wrong one nothing, so the charge stays;
+//!    if the password could not be checked, because of an error, `LoginAttempt::withdraw`.
 
 mod cache;
 mod failures;
@@ -30,9 +40,15 @@ use crate::model::{AccountId, Clock, UtcMillis, limits};
 use crate::store::Error;
 use cache::LoginCache;
 
+/// Why a password has no hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a password has 1 to 1024 bytes")]
-pub struct BadPassword;
+pub enum BadPassword {
+    #[error("a password has 1 to 1024 bytes")]
+    Length,
+    /// The password may be right: it is a fault of the machine.
+    #[error("the password cannot be hashed: no randomness, or not enough memory")]
+    Hash,
+}
 
 const MAX_PASSWORD_BYTES: usize = 1024;
 const TOKEN_CONTEXT: &str = "restante 2026 access token";
@@ -45,13 +61,14 @@ static NOBODY: LazyLock<String> = LazyLock::new(|| hash_password("nobody's").unw
 /// Returns the PHC string of a password, with a random salt.
 ///
 /// # Errors
-/// `BadPassword` if the password is empty or too long.
+/// `BadPassword::Length` if the password is empty or too long, `BadPassword::Hash` if it cannot be
+/// hashed: the machine has no randomness for a salt or too little memory.
 pub fn hash_password(password: &str) -> Result<String, BadPassword> {
     if password.is_empty() || password.len() > MAX_PASSWORD_BYTES {
-        return Err(BadPassword);
+        return Err(BadPassword::Length);
     }
     let hash = Argon2::default().hash_password(normalize(password).as_bytes());
-    hash.map(|hash| hash.to_string()).map_err(|_| BadPassword)
+    hash.map(|hash| hash.to_string()).map_err(|_| BadPassword::Hash)
 }
 
 /// Whether a password matches a PHC string. An invalid string matches no password.
@@ -174,7 +191,7 @@ impl Logins {
     }
 
     /// Logs in with a cached password. `None` if it is not in the cache, right or wrong: the caller
-    /// then tries `verify`. `name` is the name or an address of the account.
+    /// then tries `verify`. `name` is the name, an address or the id of the account.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -234,8 +251,9 @@ impl Logins {
         self.0.directory.is_valid(account, credential, self.0.clock.now()).unwrap_or(false)
     }
 
-    /// Begins an attempt to log in. It counts as a failure until `LoginAttempt::cancel_charge` or
-    /// `LoginAttempt::withdraw`.
+    /// Begins an attempt to log in by a password, before `verify`. It counts as a failure, until
+    /// the caller calls `LoginAttempt::cancel_charge` because the password was right, or
+    /// `LoginAttempt::withdraw` because an error kept it from being checked.
     ///
     /// # Errors
     /// `TooManyFailures` says how long the client must wait first.

@@ -123,6 +123,8 @@ struct DirectoryCache {
     /// The errors of damaged or lost rows, by the keys of `accounts` and `addresses`.
     damaged_accounts: BTreeMap<AccountId, Error>,
     damaged_addresses: BTreeMap<String, Error>,
+    /// The errors of rows of accounts whose keys are damaged.
+    unplaced_accounts: Vec<Error>,
 }
 
 impl Directory {
@@ -182,7 +184,9 @@ impl Directory {
     /// If the store cannot be read.
     pub fn is_empty(&self) -> Result<bool, Error> {
         let cache = self.cache()?;
-        Ok(cache.accounts.is_empty() && cache.damaged_accounts.is_empty())
+        Ok(cache.accounts.is_empty()
+            && cache.damaged_accounts.is_empty()
+            && cache.unplaced_accounts.is_empty())
     }
 
     /// Resolves an address to an account, active or not; `None` if nobody has it.
@@ -358,7 +362,7 @@ impl OwnAddresses {
 
 impl DirectoryCache {
     fn of(rows: DirectoryRows) -> Self {
-        let mut cache = Self::default();
+        let mut cache = Self { unplaced_accounts: rows.unplaced_accounts, ..Self::default() };
         for (address, row) in rows.addresses {
             let row = match row {
                 Ok(row) => row,
@@ -405,7 +409,11 @@ impl DirectoryCache {
     }
 
     fn damage(&self) -> impl Iterator<Item = &Error> {
-        self.damaged_accounts.values().chain(self.damaged_addresses.values())
+        self.account_damage().chain(self.damaged_addresses.values())
+    }
+
+    fn account_damage(&self) -> impl Iterator<Item = &Error> {
+        self.damaged_accounts.values().chain(&self.unplaced_accounts)
     }
 
     fn account(&self, account: AccountId) -> Result<Option<&AccountRow>, Error> {
@@ -425,7 +433,7 @@ impl DirectoryCache {
     /// Returns `None`, or an error if the row of any account is unreadable: that row may have what
     /// was looked up.
     fn unless_damaged<T>(&self) -> Result<Option<T>, Error> {
-        self.damaged_accounts.values().next().map_or(Ok(None), |damage| Err(damage.clone()))
+        self.account_damage().next().map_or(Ok(None), |damage| Err(damage.clone()))
     }
 
     /// Returns the account, the address that matched, and the detail. A damaged row of a more exact

@@ -431,6 +431,20 @@ fn name_of_an_account_is_no_name_address_or_id_of_another() {
         directory.add_alias_domain("old.example", "new.example"),
         Err(Error::Conflict(_))
     ));
+    // The same in the opposite order: the alias domain stands already.
+    directory.add_alias_domain("alias.example", "real.example").unwrap();
+    directory.update(bob, |row| row.name = "Carl@alias.example".into()).unwrap();
+    let real = address("carl@real.example");
+    assert!(matches!(directory.add_alias(ann, &real), Err(Error::Conflict(_))));
+    assert!(matches!(directory.add(&NewAccount::at(real.clone())), Err(Error::Conflict(_))));
+    let dan =
+        NewAccount { aliases: vec![real.clone()], ..NewAccount::at(address("dan@example.org")) };
+    assert!(matches!(directory.add(&dan), Err(Error::Conflict(_))));
+    directory.add_alias(bob, &real).unwrap();
+    assert!(matches!(
+        directory.update(ann, |row| row.name = "CARL@alias.example".into()),
+        Err(Error::Conflict(_))
+    ));
     assert_eq!(directory.0.store.check().unwrap(), []);
 }
 

@@ -97,8 +97,13 @@ fn decoded<T>(read: Result<T, Error>) -> Option<T> {
     }
 }
 
-/// Decodes any bytes as a list of folded emails and as a block of postings. The result is in order,
-/// no longer than the bytes, and the same after it is encoded and decoded again; or it is an error.
+/// Decodes any bytes as a list of folded emails, and then as a block of postings: the two forms of
+/// the rows of `search_folds`. Each gives an error or a result of which this holds:
+///
+/// - It is in order, and has no more entries than there are bytes.
+/// - It is the same after it is encoded and decoded again. Postings may come back in more pieces,
+///   because one that does not fit into a block is split (`entries_of`).
+/// - A block that is read for a single token gives the postings of that token, and no others.
 pub fn fold(data: &[u8]) {
     let data = bounded(data);
     if let Some(ids) = decoded(read_fold_emails(b"key", data)) {
@@ -111,21 +116,13 @@ pub fn fold(data: &[u8]) {
     let in_order =
         |one: &Posting, next: &Posting| (&one.token, one.ordinal) <= (&next.token, next.ordinal);
     assert!(postings.windows(2).all(|pair| in_order(&pair[0], &pair[1])));
-    // A posting that does not fit into a block is split, so positions are compared.
     let mut blocks = BlockWriter::new(data.len() * 4);
     for one in &postings {
         blocks.push(&one.token, one.ordinal, one.fields, &one.positions);
     }
     let again =
         blocks.finish().iter().map(|block| postings_of(&block.value)).collect::<Vec<_>>().concat();
-    let positions_of = |all: &[Posting]| -> Vec<_> {
-        let all = all.iter().filter(|one| !one.positions.is_empty());
-        all.flat_map(|one| {
-            one.positions.iter().map(|at| (one.token.clone(), one.ordinal, one.fields, *at))
-        })
-        .collect()
-    };
-    assert_eq!(positions_of(&again), positions_of(&postings));
+    assert_eq!(entries_of(&again), entries_of(&postings));
     // Reading only one token finds the same postings, and stops after them.
     if let Some(middle) = postings.get(postings.len() / 2).map(|posting| posting.token.clone()) {
         let mut found = Vec::new();
@@ -135,6 +132,23 @@ pub fn fold(data: &[u8]) {
             postings.into_iter().filter(|posting| posting.token == middle).collect();
         assert_eq!((read, found), (Ok(()), all));
     }
+}
+
+/// Token, ordinal and fields of a posting, with one of its positions, or none.
+type Entry = (Token, u32, u16, Option<u32>);
+
+/// What postings say, however they are split: one entry for each position, and one for each posting
+/// without positions, which those of texts are.
+pub(super) fn entries_of(all: &[Posting]) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for one in all {
+        let entry = |at| (one.token.clone(), one.ordinal, one.fields, at);
+        entries.extend(one.positions.iter().map(|at| entry(Some(*at))));
+        if one.positions.is_empty() {
+            entries.push(entry(None));
+        }
+    }
+    entries
 }
 
 fn postings(data: &[u8]) -> Result<Vec<Posting>, Error> {

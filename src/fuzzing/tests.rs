@@ -210,3 +210,23 @@ fn bodies_accept_the_corpus_of_real_mail() {
     }
     assert!(count > 500, "a corpus of {count}");
 }
+
+#[test]
+fn postings_of_texts_are_compared_after_the_round_trip() {
+    use super::rows::entries_of;
+    use crate::model::{Positions, Token};
+    use crate::store::row::block::Posting;
+    let posting = |text: &str, ordinal, fields| {
+        let (token, positions) = (Token::Text(text.into()), Positions::default());
+        Posting { token, ordinal, fields, positions }
+    };
+    let one = entries_of(&[posting("org.example@ann", 3, 1)]);
+    assert_ne!(one, entries_of(&[]));
+    for other in [
+        posting("org.example@bob", 3, 1),
+        posting("org.example@ann", 4, 1),
+        posting("org.example@ann", 3, 2),
+    ] {
+        assert_ne!(one, entries_of(&[other]));
+    }
+}

@@ -8,7 +8,7 @@
 
 use super::header::{Field, Header, first};
 use super::parse::media;
-use super::subject::base_subject;
+use super::subject::is_reply_or_forward;
 use crate::model::limits;
 
 /// Media types in which files of such a name are sent.
@@ -46,14 +46,12 @@ pub(super) fn evidence(header: &Header<'_>) -> Option<String> {
 }
 
 /// Whether the message answers or forwards another one, so that a person sent it: it refers to
-/// another message, or its subject has something that `base_subject` drops, also a `[list]`.
+/// another message, or its subject says so. A `[list]` in the subject is no sign of that: reporters
+/// and mailing lists write such words, and neither is a person.
 fn is_passed_on(header: &Header<'_>) -> bool {
     let subject = header.first("Subject").map(|field| field.decoded()).unwrap_or_default();
-    let plain: String = subject.split_whitespace().collect::<Vec<_>>().join(" ");
     let has_value = |name| header.first(name).is_some_and(|field| !field.unfolded().is_empty());
-    has_value("In-Reply-To")
-        || has_value("References")
-        || base_subject(&subject).len() < plain.len()
+    has_value("In-Reply-To") || has_value("References") || is_reply_or_forward(&subject)
 }
 
 /// The media type and the parameters in the header of a message or part.
@@ -186,17 +184,22 @@ mod tests {
         }
         for header in [
             "Subject: Fwd: Report domain: example.org\r\n",
+            "Subject: [list] re[2]: Report domain: example.org\r\n",
+            "Subject: [Fwd: Report domain: example.org]\r\n",
+            "Subject: Report domain: example.org (fwd)\r\n",
             "In-Reply-To: <1@x>\r\n",
             "References: <1@x>\r\n",
         ] {
             assert_eq!(evidence(mixed(header, dmarc).as_bytes()), None, "{header}");
         }
-        assert!(
-            evidence(
-                mixed("Subject: Report Domain: example.org Submitter: x\r\n", dmarc).as_bytes()
-            )
-            .is_some()
-        );
+        for header in [
+            "Subject: Report Domain: example.org Submitter: x\r\n",
+            // So some reporters begin the subject, and mailing lists that reports are sent to.
+            "Subject: [Preview] Report Domain: example.org Submitter: x Report-ID: 1\r\n",
+            "Subject: [dmarc] [ext] Report Domain: example.org\r\n",
+        ] {
+            assert!(evidence(mixed(header, dmarc).as_bytes()).is_some(), "{header}");
+        }
     }
 
     #[test]

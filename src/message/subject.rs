@@ -28,33 +28,47 @@ pub fn thread_subject(subject: &str) -> String {
 /// of other languages than English stay, unlike in [`thread_subject`].
 #[must_use]
 pub fn base_subject(subject: &str) -> String {
+    reduce(subject).0
+}
+
+/// Whether a subject is that of a reply or of a forwarded message, by RFC 5256 §2.1: `base_subject`
+/// drops `Re:`, `Fw:`, `Fwd:` or `(fwd)`, and not only words in square brackets.
+#[must_use]
+pub fn is_reply_or_forward(subject: &str) -> bool {
+    reduce(subject).1
+}
+
+/// Returns the base subject, and whether the subject is that of a reply or forwarded message.
+fn reduce(subject: &str) -> (String, bool) {
     let wide: String = subject.nfkc().collect();
     let spaced: String = wide.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut rest = spaced.as_str();
+    let (mut rest, mut is_answer) = (spaced.as_str(), false);
     loop {
-        rest = without_trailers(rest);
-        rest = without_leaders(rest);
+        rest = without_trailers(rest, &mut is_answer);
+        rest = without_leaders(rest, &mut is_answer);
         match after_word(rest, "[fwd:").and_then(|inner| inner.strip_suffix(']')) {
-            Some(inner) => rest = inner,
-            None => return rest.to_owned(),
+            Some(inner) => (rest, is_answer) = (inner, true),
+            None => return (rest.to_owned(), is_answer),
         }
     }
 }
 
-/// Step 2 of RFC 5256 §2.1.
-fn without_trailers(mut rest: &str) -> &str {
+/// Step 2 of RFC 5256 §2.1. Sets `is_answer` if it drops anything.
+fn without_trailers<'a>(mut rest: &'a str, is_answer: &mut bool) -> &'a str {
     loop {
         rest = rest.trim_end();
         let start = rest.len().saturating_sub("(fwd)".len());
         match rest.split_at_checked(start) {
-            Some((before, last)) if last.eq_ignore_ascii_case("(fwd)") => rest = before,
+            Some((before, last)) if last.eq_ignore_ascii_case("(fwd)") => {
+                (rest, *is_answer) = (before, true);
+            }
             _ => return rest,
         }
     }
 }
 
-/// Steps 3 to 5.
-fn without_leaders(mut rest: &str) -> &str {
+/// Steps 3 to 5. Sets `is_answer` if it drops more than words in square brackets.
+fn without_leaders<'a>(mut rest: &'a str, is_answer: &mut bool) -> &'a str {
     loop {
         rest = rest.trim_start();
         // One walk over the blobs (`[...]`) serves both rules: many of them take linear time.
@@ -67,7 +81,7 @@ fn without_leaders(mut rest: &str) -> &str {
             ahead = next;
         }
         if let Some(next) = after_reply(ahead) {
-            rest = next;
+            (rest, *is_answer) = (next, true);
         } else if after_last_blob.len() < rest.len() {
             rest = after_last_blob;
         } else {

@@ -1,35 +1,48 @@
-//! Reads the Authentication-Results fields (RFC 8601 §2.2) that the site trusts.
+//! Reads the Authentication-Results fields (RFC 8601 §2.2) that the site trusts: what an earlier
+//! server of the site found out about SPF, DKIM and DMARC.
 //!
 //! ```text
+//! Authentication-Results: mx.example.org; dkim=pass (good) header.d=example.net; spf=fail
+//!                         authserv-id     a clause: method=result and properties
+//!
 //! payload  = [CFWS] authserv-id [CFWS version] ( [CFWS] ";" [CFWS] "none" / 1*resinfo )
 //! resinfo  = [CFWS] ";" method ["/" version] "=" result [reason "=" value]
 //!            *( ptype "." property "=" pvalue )
+//! CFWS     = blanks and comments, which may stand between any two of these words
 //! ```
 //!
-//! - A field counts if its authserv-id is configured, and if it stands above the first Received
-//!   field that is not of the site: fields below may be by the sender. The topmost Received field
-//!   is of Postfix; a further one is of the site if its `by` names a configured authserv-id.
-//! - The border, the server of the site that accepts mail from outside, must remove fields with the
-//!   site's authserv-ids from incoming mail (RFC 8601 §5). It does so by a regular expression,
-//!   which knows no comments, quoted strings, quoted pairs, or other spellings of a domain. So a
-//!   field counts only if its authserv-id comes first and is spelt as configured, except for case.
-//!   Nor does a field count below a line that is no header field: for the border the header ended
-//!   there.
-//! - A field or a method of a version other than 1 is ignored (§2.2, §2.7).
+//! Anybody can write such a field into a message. **Which fields count** (`trusted_results`):
+//!
+//! - The authserv-id is one that the site has configured.
+//! - The field is above the first Received field of a server outside the site: what is below may be
+//!   by the sender. The topmost Received field is that of the site's Postfix, which hands the message
+//!   over; another one is of the site if its `by` names a configured authserv-id.
+//! - The authserv-id is the first word of the field, spelt as configured except for case. The border
+//!   (the server of the site that accepts mail from outside) must remove fields with the site's
+//!   authserv-ids from incoming mail (RFC 8601 §5). It finds them by a regular expression, which
+//!   knows no comments, quoted strings, or other spellings of a domain. A field with one of these may
+//!   have passed the border.
+//! - No line above the field is without the form of a header field. For the border, the header ended
+//!   at such a line.
+//! - The version of the field, and of a method in it, is 1 or not given (§2.2, §2.7).
+//!
+//! **What is read in spite of errors** (`Payload::read`):
+//!
 //! - A clause that cannot be parsed is ignored, up to the next semicolon outside of comments and
 //!   quoted strings. An unclosed comment or quoted string takes the rest of the field.
-//! - Real mail has unquoted values that should be quoted (`header.b=a/b+c`), which are parsed, and
-//!   words without a ptype (`action=none`), which are ignored.
+//! - Values that should be quoted and are not (`header.b=a/b+c`), which real mail has, are read.
+//! - Words that are no property (`action=none`, or a word without a value) are passed over.
 
 use super::domain;
 use crate::message::header::{Field, Header};
 use crate::model::limits;
 
+/// What one clause says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct MethodResult {
-    /// In lower case.
+    /// `dkim`, `spf`, … in lower case.
     pub(super) method: String,
-    /// In lower case.
+    /// `pass`, `fail`, … in lower case.
     pub(super) result: String,
     /// The value of `reason=`.
     pub(super) reason: Option<String>,
@@ -64,7 +77,7 @@ impl MethodResult {
     }
 }
 
-/// Returns the results of the fields that count, topmost first, at most
+/// Returns the results of the fields that count (see above), topmost first, at most
 /// `limits::MAX_AUTHENTICATION_RESULTS`. `ids` are the configured authserv-ids.
 pub(super) fn trusted_results(header: &Header<'_>, ids: &[String]) -> Vec<MethodResult> {
     let mut results = Vec::new();
@@ -131,6 +144,7 @@ fn received_by(field: &Field<'_>) -> Option<String> {
     words.next().map(str::to_owned)
 }
 
+/// The value of an Authentication-Results field, trusted or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Payload {
     pub(super) authserv_id: String,
@@ -213,17 +227,20 @@ impl<'a> ResultsParser<'a> {
             return None;
         }
         let Some(name) = self.keyword() else { return self.skip_word() };
+        let mut is_word_over = self.at_word_end();
         self.skip_cfws()?;
         let property = if self.eat('.') {
             self.skip_cfws()?;
             let property = self.keyword();
+            is_word_over = self.at_word_end();
             self.skip_cfws()?;
             property
         } else {
             None
         };
         if !self.eat('=') {
-            return self.skip_word();
+            // A word without a value. What follows it after a blank is read for itself.
+            return if is_word_over { Some(()) } else { self.skip_word() };
         }
         self.skip_cfws()?;
         if self.at_clause_end() {
@@ -240,8 +257,9 @@ impl<'a> ResultsParser<'a> {
         Some(())
     }
 
+    /// Skips to the end of the word in which the parser stands. Does nothing at its end.
     fn skip_word(&mut self) -> Option<()> {
-        if self.at_clause_end() || self.rest.starts_with([' ', '\t', '(']) {
+        if self.at_word_end() {
             return Some(());
         }
         // A value is skipped whole, any other character by itself.
@@ -321,6 +339,10 @@ impl<'a> ResultsParser<'a> {
             }
             self.skip_word()?;
         }
+    }
+
+    fn at_word_end(&self) -> bool {
+        self.at_clause_end() || self.rest.starts_with([' ', '\t', '('])
     }
 
     fn at_clause_end(&self) -> bool {

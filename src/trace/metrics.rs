@@ -14,8 +14,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// The outcome of a delivery to one recipient. A message that is refused before it is delivered,
-/// such as one that is too large, is not counted.
+/// The outcome of a message for one of its recipients. The recipients are counted of every message
+/// that was received to its end and given to the delivery, also if the delivery refuses it as a
+/// whole, as it refuses a mail loop. What LMTP refuses itself is not counted: a recipient (RCPT), or
+/// a message that is too large or incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryOutcome {
     /// Accepted: stored, or left to scripts that stored it nowhere.
@@ -140,8 +142,9 @@ pub fn count_delivery(result: DeliveryOutcome) {
     METRICS.deliveries.get_or_create(&[("result", result.label())]).inc();
 }
 
-/// Records the time from the end of a message to its LMTP replies, once for all its recipients. A
-/// message that is refused as a whole has none.
+/// Records the time from the end of a message to its LMTP replies, once for all its recipients. Not
+/// called for a message that is refused as a whole: its recipients are counted
+/// (`DeliveryOutcome`), but nothing was written to disk for them.
 pub fn record_delivery_time(time: Duration) {
     METRICS.delivery_seconds.observe(time.as_secs_f64());
 }

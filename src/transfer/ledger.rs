@@ -1,27 +1,40 @@
-//! A file of keywords that have no place in the names of message files: all keywords of .eml files,
-//! and those of a Maildir file that has a keyword without a letter.
+//! The file in which an export writes the keywords that the names of message files cannot tell.
 //!
-//! It is in the same folder and has lines `NAME<tab>keyword keyword`. Lines are only appended: the
-//! last line about a name counts. A line without LF does not, so an interrupted export leaves a
-//! valid file.
+//! - A file `.eml` has no place for keywords in its name. The name of a Maildir file has letters, but
+//!   only for 26 keywords of a mailbox besides the flags: if a message has another keyword, all its
+//!   keywords are here, also those with letters.
+//! - The ledger is in the folder of the messages, or for a Maildir beside `cur`. It has lines
+//!   `NAME<tab>keyword keyword`, where NAME is the name of the message file without its folder; of a
+//!   Maildir file without `:2,` and the letters, which change.
+//! - Lines are only appended, and the last line about a name counts.
+//! - A last line without LF does not count: an export was interrupted while it wrote the line. The
+//!   next export removes the rest (`whole_lines`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::keyword;
 
+/// A larger ledger counts as empty: it is read into memory as a whole. That is room for more than a
+/// million messages with a dozen keywords each.
 pub const MAX_LEDGER_BYTES: u64 = 256 * 1024 * 1024;
 
-/// The keywords in normal form, by file name.
+/// The keywords in normal form, by the name of the file (NAME above).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ledger(BTreeMap<Vec<u8>, BTreeSet<String>>);
 
 impl Ledger {
-    /// Reads the file. Lines of another form are ignored.
+    /// Returns the lines of a file that count: all, or all but a last one without LF.
+    #[must_use]
+    pub fn whole_lines(file: &[u8]) -> &[u8] {
+        let end = memchr::memrchr(b'\n', file).map_or(0, |at| at.saturating_add(1));
+        file.get(..end).unwrap_or_default()
+    }
+
+    /// Reads the file. A last line without LF and lines of another form are ignored.
     #[must_use]
     pub fn parse(file: &[u8]) -> Self {
         let mut ledger = Self::default();
-        for line in file.split_inclusive(|byte| *byte == b'\n') {
-            let Some((b'\n', line)) = line.split_last() else { continue };
+        for line in Self::whole_lines(file).split(|byte| *byte == b'\n') {
             let Some((name, words)) =
                 memchr::memchr(b'\t', line).and_then(|at| line.split_at_checked(at))
             else {

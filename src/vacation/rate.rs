@@ -20,6 +20,8 @@ const MAX_TRACKED_KEYS: usize = 100_000;
 pub struct RateLimiter {
     /// The half hour, counted from the beginning of monotonic time.
     slot: u64,
+    /// How often all counts were forgotten.
+    forgotten: u64,
     current: HashMap<RateKey, u32>,
     previous: HashMap<RateKey, u32>,
 }
@@ -28,6 +30,8 @@ pub struct RateLimiter {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateCharge {
     slot: u64,
+    /// `RateLimiter::forgotten` when it was counted.
+    forgotten: u64,
     keys: [RateKey; 3],
 }
 
@@ -67,7 +71,12 @@ impl RateLimiter {
         let slot = now.0 / HALF_HOUR;
         if slot != self.slot || self.current.len() > MAX_TRACKED_KEYS {
             let last = std::mem::take(&mut self.current);
-            self.previous = if slot == self.slot + 1 { last } else { HashMap::new() };
+            if slot == self.slot + 1 {
+                self.previous = last;
+            } else {
+                self.previous = HashMap::new();
+                self.forgotten += 1;
+            }
             self.slot = slot;
         }
         let keys = [RateKey::Account(account), RateKey::Domain(fold_domain(domain)), RateKey::Site];
@@ -85,12 +94,16 @@ impl RateLimiter {
         for key in &keys {
             *self.current.entry(key.clone()).or_default() += 1;
         }
-        Ok(RateCharge { slot, keys })
+        Ok(RateCharge { slot, forgotten: self.forgotten, keys })
     }
 
     /// Takes back the count of a reply that is not sent after all. The caller does this once for a
-    /// charge at most. Has no effect when the half hour after that of the charge is over.
+    /// charge at most. Has no effect when the half hour after that of the charge is over, or if the
+    /// charge was forgotten.
     pub fn refund(&mut self, charge: &RateCharge) {
+        if charge.forgotten != self.forgotten {
+            return;
+        }
         let counts = match self.slot.saturating_sub(charge.slot) {
             0 => &mut self.current,
             1 => &mut self.previous,
@@ -146,5 +159,23 @@ mod tests {
         assert!(rate.charge(at(200), AccountId(1), "a.example", &limits).is_ok());
         rate.refund(&late);
         assert!(rate.charge(at(201), AccountId(1), "a.example", &limits).is_err());
+    }
+
+    #[test]
+    fn refund_of_a_forgotten_charge_takes_no_later_one_back() {
+        let mut rate = RateLimiter::default();
+        let limits = RateLimits { account: 1, domain: u32::MAX, site: u32::MAX };
+        let now = MonotonicMillis(0);
+        let first = rate.charge(now, AccountId(1), "a.example", &limits).unwrap();
+        for number in 0..u32::try_from(MAX_TRACKED_KEYS).unwrap() {
+            let account = AccountId(number.saturating_add(2));
+            rate.charge(now, account, "a.example", &limits).unwrap();
+        }
+        // Everything was forgotten, so the account may send another one, and only that.
+        let second = rate.charge(now, AccountId(1), "a.example", &limits).unwrap();
+        rate.refund(&first);
+        assert!(rate.charge(now, AccountId(1), "a.example", &limits).is_err());
+        rate.refund(&second);
+        assert!(rate.charge(now, AccountId(1), "a.example", &limits).is_ok());
     }
 }

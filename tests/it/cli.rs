@@ -1,5 +1,8 @@
-//! The command line against a running service: exit codes and output of the commands that are not
-//! about accounts.
+//! The command line as a person or a script uses it: exit codes and output of the commands that are
+//! not about accounts.
+//!
+//! Most tests run their commands against a service that they start. The tests of `config check`, of
+//! the completions and of the manual start none, because these commands need none.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -12,6 +12,10 @@ use crate::vocabulary::{Group, Tag};
 /// Regular expressions that a check compiles. Each costs far more than its bytes.
 const MAX_REGEXES: usize = 500;
 
+/// Bytes of the programs of all regular expressions of a script. A check is as slow as they are
+/// large.
+const MAX_PROGRAM_BYTES: usize = 16 << 20;
+
 impl Checker<'_> {
     /// Checks the comparison of a test whose keys are a positional argument.
     pub(super) fn comparison_with(&mut self, bound: &Bound<'_>, keys: usize) -> Comparison {
@@ -95,11 +99,27 @@ impl Checker<'_> {
         let Some(pattern) = key.constant().filter(|_| self.muted == 0) else { return };
         self.regexes += 1;
         let limit = self.options.limits.regex_program;
-        let result = match self.regexes > MAX_REGEXES {
-            true => Err(PatternError::TooLarge),
-            false => pattern::compile(pattern, comparator, limit).map(|_| ()),
+        if self.regexes > MAX_REGEXES || self.program_bytes > MAX_PROGRAM_BYTES {
+            let message = match self.regexes > MAX_REGEXES {
+                true => format!("the script has more than {MAX_REGEXES} regular expressions"),
+                false => format!(
+                    "the regular expressions of the script need more than {MAX_PROGRAM_BYTES} \
+                     bytes of memory"
+                ),
+            };
+            let diagnostic = Diagnostic::new(Code::RegexTooLarge, key.span(), message);
+            let help = "use `:is`, `:contains` or `:matches`, which take lists";
+            self.report(diagnostic.with_help(help));
+            return;
+        }
+        let error = match pattern::compile(pattern, comparator, limit) {
+            Ok(_) => {
+                let bytes = pattern::program_bytes(pattern, comparator);
+                self.program_bytes = self.program_bytes.saturating_add(bytes);
+                return;
+            }
+            Err(error) => error,
         };
-        let Err(error) = result else { return };
         let (code, message, help) = match error {
             PatternError::Syntax(reason) => {
                 (Code::BadRegex, format!("the regular expression has an error: {reason}"), None)
@@ -109,15 +129,18 @@ impl Checker<'_> {
                 format!("{what} is not supported: regular expressions match in linear time"),
                 Some("use `:matches`, or several tests"),
             ),
-            PatternError::TooLarge if self.regexes > MAX_REGEXES => (
+            error @ PatternError::TooLong => (
                 Code::RegexTooLarge,
-                format!("the script has more than {MAX_REGEXES} regular expressions"),
-                Some("use `:is`, `:contains` or `:matches`, which take lists"),
+                format!("the regular expression is too long: {error}"),
+                Some("use several expressions"),
             ),
-            PatternError::TooLarge => (
+            error @ PatternError::TooLarge(_) => (
                 Code::RegexTooLarge,
-                format!("the regular expression needs more than {limit} bytes of memory"),
-                Some("use smaller repetitions, or several expressions"),
+                format!("the regular expression is too large: {error}"),
+                Some(
+                    "use smaller repetitions, or `[a-z]` in place of `\\w`, which is every letter \
+                     of Unicode",
+                ),
             ),
         };
         let diagnostic = Diagnostic::new(code, key.span(), message);

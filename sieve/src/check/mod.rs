@@ -116,6 +116,8 @@ struct Checker<'a> {
     loops: Vec<Option<String>>,
     /// Regular expressions compiled so far.
     regexes: usize,
+    /// Bytes of their programs.
+    program_bytes: usize,
     /// Words for which a suggestion was sought so far.
     suggestions: u32,
     /// Edits that break a signature if the message is redirected.
@@ -140,6 +142,7 @@ impl<'a> Checker<'a> {
             variables: Variables::default(),
             loops: Vec::new(),
             regexes: 0,
+            program_bytes: 0,
             suggestions: 0,
             edits: Vec::new(),
             has_redirect: false,

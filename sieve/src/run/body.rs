@@ -77,7 +77,7 @@ impl<'a> Run<'a> {
             NodeContent::Text(text) => Cow::Owned(text),
             NodeContent::Entity(text) => Cow::Owned(split_entity(&text).1.to_owned()),
             NodeContent::Received(_) | NodeContent::Multipart | NodeContent::Message => {
-                self.fuel.bytes(body.len())?;
+                self.fuel.scanned(body.len())?;
                 String::from_utf8_lossy(body)
             }
         };
@@ -97,7 +97,7 @@ impl<'a> Run<'a> {
         let view = self.message.view();
         if part.is_multipart() {
             let (prologue, epilogue) = self.around_parts(node, part);
-            self.fuel.bytes(prologue.len().saturating_add(epilogue.len()))?;
+            self.fuel.scanned(prologue.len().saturating_add(epilogue.len()))?;
             return Ok(vec![String::from_utf8_lossy(prologue), String::from_utf8_lossy(epilogue)]);
         }
         if part.is_message() {
@@ -105,10 +105,10 @@ impl<'a> Run<'a> {
             let header = child.and_then(|child| self.message.received(child));
             let header = header.map(|(_, part)| part.header.clone());
             let header = header.and_then(|range| view.raw().get(range)).unwrap_or_default();
-            self.fuel.bytes(header.len())?;
+            self.fuel.scanned(header.len())?;
             return Ok(vec![String::from_utf8_lossy(header)]);
         }
-        self.fuel.bytes(part.body.len())?;
+        self.fuel.decoded(part.body.len())?;
         let text = match view.text(id) {
             Some(text) => text,
             None => match view.content(id) {
@@ -138,7 +138,7 @@ impl<'a> Run<'a> {
             }
             _ => return Ok(Vec::new()),
         };
-        self.fuel.bytes(text.len())?;
+        self.fuel.scanned(text.len())?;
         Ok(vec![Cow::Owned(text)])
     }
 
@@ -168,7 +168,7 @@ impl<'a> Run<'a> {
             if part.main_type != "text" {
                 return Ok(None);
             }
-            self.fuel.bytes(part.body.len())?;
+            self.fuel.decoded(part.body.len())?;
             return Ok(self.message.view().plain_text(id));
         }
         let is_text = |main: &str, _: &str| main == "text";

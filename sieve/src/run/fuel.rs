@@ -1,7 +1,10 @@
 //! The work that a run may do.
 //!
 //! - A command, a test, or a question to the host costs one unit; examining 32 bytes costs one
-//!   more.
+//!   more. Two kinds of work are much faster for a byte than others, and cost less: decoding a part
+//!   or running an automaton over a text (64 bytes a unit), and copying, folding or searching a text
+//!   (256 bytes a unit). So the default fuel suffices for one test of a body of 50 MiB, or for
+//!   several of one of 20 MiB.
 //! - Work is charged before it is done, so that nothing large is begun without fuel.
 //! - No clock is read: the same run costs the same everywhere.
 
@@ -10,6 +13,12 @@ use crate::outcome::RuntimeErrorKind;
 
 /// Bytes that can be examined for one unit.
 const BYTES_PER_UNIT: u64 = 32;
+
+/// How many bytes are decoded at the cost of one.
+const DECODED_PER_BYTE: usize = 2;
+
+/// How many bytes are copied, folded or searched at the cost of one.
+const SCANNED_PER_BYTE: usize = 8;
 
 /// The fuel of a run, counted in bytes.
 #[derive(Debug)]
@@ -31,6 +40,17 @@ impl Fuel {
     /// Charges bytes that are about to be examined or copied.
     pub(super) fn bytes(&mut self, count: usize) -> Result<()> {
         self.charge(count as u64)
+    }
+
+    /// Charges bytes that are about to be decoded, or that an automaton is about to read.
+    pub(super) fn decoded(&mut self, count: usize) -> Result<()> {
+        self.bytes(count.div_ceil(DECODED_PER_BYTE))
+    }
+
+    /// Charges bytes that are about to be passed over at once: copied, folded or searched for a
+    /// fixed text.
+    pub(super) fn scanned(&mut self, count: usize) -> Result<()> {
+        self.bytes(count.div_ceil(SCANNED_PER_BYTE))
     }
 
     fn charge(&mut self, bytes: u64) -> Result<()> {

@@ -21,6 +21,9 @@ use crate::ir::{Comparison, MatchType, Relation};
 /// Regular expressions that a run keeps compiled.
 const MAX_CACHED_REGEXES: usize = 64;
 
+/// States of all regular expressions that a run keeps: some 30,000 take 1 MiB.
+const MAX_CACHED_STATES: usize = 250_000;
+
 /// What a key costs for itself, in bytes.
 const KEY_COST: usize = 8;
 
@@ -176,7 +179,12 @@ impl Run<'_> {
         value: &str,
         captures: Captures,
     ) -> Result<bool> {
-        self.fuel.bytes(value.len().saturating_add(matcher.keys.len().saturating_mul(KEY_COST)))?;
+        self.fuel.bytes(matcher.keys.len().saturating_mul(KEY_COST))?;
+        match matcher.comparator {
+            // Each character is looked up.
+            Comparator::UnicodeCasemap if !value.is_ascii() => self.fuel.bytes(value.len())?,
+            _ => self.fuel.scanned(value.len())?,
+        }
         match &matcher.keys {
             Keys::Is(keys) => {
                 let value = fold(matcher.comparator, value);
@@ -186,7 +194,7 @@ impl Run<'_> {
             Keys::Contains(keys) => {
                 let value = fold(matcher.comparator, value);
                 for key in keys {
-                    self.fuel.bytes(value.len())?;
+                    self.fuel.scanned(value.len())?;
                     if memmem::find(&value, key).is_some() {
                         return Ok(true);
                     }
@@ -256,7 +264,10 @@ impl Run<'_> {
         let known = self.world.patterns();
         let compiled = BoundedRegex::new(pattern, comparator, limit, known, &mut self.fuel)?;
         let compiled = Rc::new(compiled);
-        if self.regexes.len() >= MAX_CACHED_REGEXES {
+        let states: usize = self.regexes.iter().map(|one| one.states()).sum();
+        if self.regexes.len() >= MAX_CACHED_REGEXES
+            || states.saturating_add(compiled.states()) > MAX_CACHED_STATES
+        {
             self.regexes.clear();
         }
         self.regexes.push(Rc::clone(&compiled));

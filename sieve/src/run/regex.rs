@@ -70,9 +70,14 @@ impl BoundedRegex {
         self.pattern == pattern && self.comparator == comparator
     }
 
+    /// Returns the size of the program.
+    pub(super) fn states(&self) -> usize {
+        self.compiled.states
+    }
+
     /// Returns whether a part of the text matches.
     pub(super) fn is_match(&self, text: &str, fuel: &mut Fuel) -> Result<bool> {
-        fuel.bytes(text.len())?;
+        fuel.decoded(text.len())?;
         if let Some(automaton) = &self.compiled.automaton {
             let (found, fills) = self.search(automaton, text);
             fuel.bytes(fills.saturating_mul(AUTOMATON_BYTES))?;

@@ -98,6 +98,16 @@ impl Pattern {
                 return Ok(None);
             }
             capture.end = subject.end_of_char(capture.end);
+            if let (Some(Token::Byte(first)), None) = (self.tokens.get(token + 1), &subject.origins)
+            {
+                // The literal after the `*` begins with a character, so nothing else begins with
+                // its first byte.
+                let rest = text.get(capture.end..).unwrap_or_default();
+                let skipped = memchr::memchr(*first, rest);
+                fuel.scanned(skipped.unwrap_or(rest.len()))?;
+                let Some(skipped) = skipped else { return Ok(None) };
+                capture.end += skipped;
+            }
             at = capture.end;
             captures.truncate(index + 1);
             next = token + 1;

@@ -134,14 +134,16 @@ fn matching_is_charged() {
         (MatchType::Matches, format!("*{}b", "a".repeat(1000)), true),
         (MatchType::Regex, "a+b".to_owned(), false),
         (MatchType::Regex, "(\\w+)b".to_owned(), false),
-        (MatchType::Regex, "(\\w+){5}b".to_owned(), true),
+        // Its size is charged, too.
+        (MatchType::Regex, "(\\w+){20}b".to_owned(), true),
     ];
     for (match_type, key, is_out) in cases {
         let test = body(BodyTransform::Raw, match_type, &key);
         let outcome = input.run(&script(vec![when(test, vec![])]), &TestWorld::default());
         let kind = outcome.error.map(|error| error.kind);
         assert_eq!(kind, is_out.then_some(RuntimeErrorKind::OutOfFuel), "{match_type:?}");
-        assert!(outcome.fuel_used >= 3000 && outcome.fuel_used <= 12_000);
+        // The body is copied, folded and searched, at a unit for 256 bytes each time.
+        assert!(outcome.fuel_used >= 3 * 100_000 / 256 && outcome.fuel_used <= 12_000);
     }
 }
 
@@ -151,7 +153,7 @@ fn a_regex_of_variables_is_limited_in_size() {
     let outcome =
         run_with(RunLimits::default(), &script(vec![when(regex, vec![])]), &TestWorld::default());
     let RuntimeErrorKind::BadRegex { reason, .. } = outcome.error.unwrap().kind else { panic!() };
-    assert_eq!(reason, "it is too large");
+    assert_eq!(reason, "it needs more than 1048576 bytes of memory, the most that one may have");
 }
 
 #[test]
@@ -180,4 +182,44 @@ fn fuel_is_the_same_in_every_run() {
     let limits = RunLimits { fuel: used - 1, ..RunLimits::default() };
     let outcome = run_with(limits, &script, &TestWorld::default());
     assert_eq!(outcome.error.unwrap().kind, RuntimeErrorKind::OutOfFuel);
+}
+
+#[test]
+fn a_test_of_the_body_of_the_largest_message_is_affordable() {
+    let line = "It was a bright cold day in April, and the clocks were striking thirteen.\r\n";
+    let message = |size: usize| {
+        let head = "Subject: Hello\r\nContent-Type: text/plain\r\n\r\n";
+        TestInput::new(format!("{head}{}", line.repeat(size / line.len())))
+    };
+    let error = |input: &TestInput, tests: &[(BodyTransform, MatchType, &str)]| {
+        let tests = tests.iter().map(|(transform, match_type, key)| {
+            when(body(transform.clone(), *match_type, key), vec![])
+        });
+        let outcome = input.run(&script(tests.collect()), &TestWorld::default());
+        outcome.error.map(|error| error.kind)
+    };
+    // What an ordinary script asks of a message of 20 MiB, which matches none of it.
+    let ordinary = message(20 << 20);
+    let keys = ["lottery", "casino", "viagra", "prince"];
+    let contains: Vec<_> =
+        keys.iter().map(|key| (BodyTransform::Text, MatchType::Contains, *key)).collect();
+    assert_eq!(error(&ordinary, &contains), None);
+    // One test of each kind of a message of 50 MiB.
+    let largest = message(50 << 20);
+    for transform in
+        [BodyTransform::Raw, BodyTransform::Text, BodyTransform::Content(vec![text("")])]
+    {
+        for (match_type, key) in [
+            (MatchType::Is, "zzz"),
+            (MatchType::Contains, "zzz"),
+            (MatchType::Matches, "*zzz*"),
+            (MatchType::Regex, "zzz"),
+        ] {
+            let test = (transform.clone(), match_type, key);
+            assert_eq!(error(&largest, &[test]), None, "{transform:?} {match_type:?}");
+        }
+    }
+    // It stays bounded: the work of many tests ends.
+    let many = vec![(BodyTransform::Text, MatchType::Contains, "zzz"); 20];
+    assert_eq!(error(&largest, &many), Some(RuntimeErrorKind::OutOfFuel));
 }

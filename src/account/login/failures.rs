@@ -75,7 +75,8 @@ enum LoginTarget {
     Nobody(u64),
 }
 
-/// An attempt to log in. It counts as a failure unless `cancel_charge` or `withdraw` is called.
+/// An attempt to log in. It counts as a failure unless one of two functions is called:
+/// `cancel_charge` if the password was right, `withdraw` if it was not checked.
 #[derive(Debug)]
 #[must_use]
 pub struct LoginAttempt<'a> {
@@ -155,7 +156,8 @@ impl Failures {
 }
 
 impl LoginAttempt<'_> {
-    /// Notes that the login succeeded, and refunds the charge. Does nothing if nobody has the name.
+    /// Called when the password was right: refunds the charge, and remembers that the source logged
+    /// in to the account. Does nothing if nobody has the name.
     pub fn cancel_charge(self) {
         let LoginTarget::Account(account) = self.target else { return };
         let (failures, source, now) = (self.failures, self.source, self.now);
@@ -163,7 +165,8 @@ impl LoginAttempt<'_> {
         failures.record_success(account, source, now);
     }
 
-    /// Refunds the charge of an attempt whose password was not checked.
+    /// Called when the password was not checked, because of an error of this server: refunds the
+    /// charge.
     pub fn withdraw(self) {
         let failures = self.failures;
         match self.target {

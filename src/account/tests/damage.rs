@@ -2,6 +2,7 @@
 //! affect other accounts.
 
 use super::*;
+use crate::store::engine::RowReader as _;
 use crate::store::engine::watched::CountingEngine;
 
 struct Fixture {
@@ -415,4 +416,63 @@ fn check_reads_rows_in_proportion_to_the_accounts() {
     // With eight times the accounts, about eight times the rows.
     let (few, many) = (rows(4), rows(32));
     assert!(many < few * 10, "{few} rows, then {many}");
+}
+
+/// A row whose key is no account id names no account, so it is nobody's damage but its own.
+#[test]
+fn damaged_key_of_an_account_row_does_not_affect_others() {
+    let fixture = fixture();
+    let own = fixture.bob.0.to_be_bytes();
+    let row = fixture.engine.get(Table::Accounts, &own).unwrap().unwrap();
+    let before = fixture.store.snapshot().account(fixture.bob).unwrap();
+    // Bob's row has moved to a key that is too long.
+    let moved = [&own[..], &[9]].concat();
+    fixture.write(Table::Accounts, &moved, Some(row));
+    fixture.write(Table::Accounts, &own, None);
+    fixture.assert_mail(&[
+        ("ann@example.org", "ann"),
+        ("ann+x@example.net", "ann"),
+        ("nobody@example.org", "nobody"),
+        ("bob@example.org", "later"),
+        ("any@shop.example", "later"),
+    ]);
+    let found = |name: &str| fixture.directory.find_account(name).map(|found| found.map(|f| f.0));
+    assert_eq!(found("ann"), Ok(Some(fixture.ann)));
+    // The name of an unknown account may be in the row that has no place.
+    assert!(matches!(found("bob"), Err(Error::Corrupt { .. })));
+    assert_eq!(fixture.store.snapshot().account_ids().unwrap(), [fixture.ann]);
+    let named = fixture.breaches();
+    assert!(named.iter().any(|breach| breach.starts_with("accounts the key")), "{named:?}");
+    // A repair puts the row back to where the addresses say, and nothing of it is lost.
+    assert_eq!(fixture.repair(), 0);
+    assert_eq!(fixture.store.snapshot().account(fixture.bob).unwrap(), before);
+    assert_eq!(fixture.engine.get(Table::Accounts, &moved).unwrap(), None);
+    *fixture.directory.0.cache.write() = None;
+    fixture.assert_mail(&ALL);
+    assert_eq!(found("bob"), Ok(Some(fixture.bob)));
+}
+
+#[test]
+fn account_row_under_a_damaged_key_is_deleted_only_if_it_is_of_no_use() {
+    let fixture = fixture();
+    let own = fixture.bob.0.to_be_bytes();
+    let row = fixture.engine.get(Table::Accounts, &own).unwrap().unwrap();
+    let stranger = AccountRow::new("zoe", address("zoe@example.org"), UtcMillis(0));
+    // A copy, bytes that are no row, and the row of an account that nothing else knows.
+    for (key, value) in [
+        (&[0, 0, 0, 9, 1][..], row),
+        (&[0, 0][..], vec![99]),
+        (&[7; 9][..], crate::store::row::Row::encode(&stranger)),
+    ] {
+        fixture.write(Table::Accounts, key, Some(value));
+    }
+    assert_eq!(fixture.breaches().len(), 3);
+    fixture
+        .store
+        .repair(RepairScope::Repair, None, &|_| MessageRows::default(), &mut |_| true)
+        .unwrap();
+    *fixture.directory.0.cache.write() = None;
+    let left = fixture.breaches();
+    assert!(left.len() == 1 && left[0].contains("zoe"), "{left:?}");
+    fixture.assert_mail(&ALL);
 }

@@ -14,17 +14,23 @@ struct Section {
     value: String,
 }
 
-/// Returns the value of a parameter in an unfolded field: the first one without sections and
-/// charset (`name=`), or else the sections up to the first gap. A repeated section is ignored.
+/// Returns the value of a parameter in an unfolded field: its sections up to the first gap (`name*=`,
+/// `name*0=`), or else the first value without sections and charset (`name=`), which senders add for
+/// readers that do not know sections (RFC 6266 §4.3). That one also counts if the sections are in
+/// an unknown charset, or empty. A repeated section is ignored.
 pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
     let mut sections: BTreeMap<usize, Section> = BTreeMap::new();
+    let mut plain = None;
     for (attribute, value) in FieldParameters::of(field).take(limits::MAX_PARAMETER_SECTIONS) {
         let mut parts = attribute.split('*');
         if !parts.next().is_some_and(|base| base.eq_ignore_ascii_case(name)) {
             continue;
         }
         let (number, is_encoded) = match (parts.next(), parts.next()) {
-            (None, _) => return Some(anywhere(&value).into_owned()),
+            (None, _) => {
+                plain.get_or_insert(value);
+                continue;
+            }
             (Some(""), _) => (0, true),
             (Some(number), last) => match number.parse() {
                 Ok(number) => (number, last.is_some()),
@@ -33,7 +39,19 @@ pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
         };
         sections.entry(number).or_insert(Section { is_encoded, value });
     }
-    let mut coding = None;
+    let plain = plain.map(|value| anywhere(&value).into_owned());
+    match (joined(&sections), plain) {
+        (Some((_, is_doubtful)), Some(plain)) if is_doubtful => Some(plain),
+        (Some((value, _)), _) => Some(value),
+        (None, plain) => plain,
+    }
+}
+
+/// Joins sections up to the first gap. Returns the value, and whether it is in an unknown charset or
+/// empty; `None` if there are no sections, or if the first one is missing.
+fn joined(sections: &BTreeMap<usize, Section>) -> Option<(String, bool)> {
+    sections.get(&0)?;
+    let (mut coding, mut has_unknown_charset) = (None, false);
     let mut bytes: Vec<u8> = Vec::new();
     for (wanted, (number, section)) in sections.iter().enumerate() {
         if wanted != *number {
@@ -46,6 +64,7 @@ pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
                 (parts.next(), parts.next(), parts.next())
             {
                 coding = CharsetCodec::of_label(label);
+                has_unknown_charset = coding.is_none() && !label.is_empty();
                 value = rest;
             }
         }
@@ -55,13 +74,12 @@ pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
             bytes.extend_from_slice(value.as_bytes());
         }
     }
-    if sections.is_empty() {
-        return None;
-    }
     let text = coding.map_or_else(|| charset::guessed(&bytes).0, |coding| coding.decode(&bytes).0);
     // Some programs cut encoded words into sections.
     let is_encoded = sections.values().any(|section| section.is_encoded);
-    Some(if is_encoded { text.into_owned() } else { anywhere(&text).into_owned() })
+    let value = if is_encoded { text.into_owned() } else { anywhere(&text).into_owned() };
+    let is_doubtful = has_unknown_charset || value.is_empty();
+    Some((value, is_doubtful))
 }
 
 fn percent_decode(text: &str, out: &mut Vec<u8>) {
@@ -162,6 +180,13 @@ mod tests {
             ("a/b; name*=iso-2022-kr''%1B$)C%0EGQ%0F", "한"),
             ("a/b; name*1=c; name*0*=latin1''a%FC; name*2=d; name*4=no", "aücd"),
             ("a/b; name*=%FC", "ü"),
+            // RFC 6266 §4.3: the extended form counts, wherever it stands.
+            ("a/b; name=\"Jurgen.pdf\"; name*=utf-8''J%C3%BCrgen.pdf", "Jürgen.pdf"),
+            ("a/b; name*=utf-8''J%C3%BCrgen.pdf; name=\"Jurgen.pdf\"", "Jürgen.pdf"),
+            ("a/b; name=short.pdf; name*0=a; name*1=\" long.pdf\"", "a long.pdf"),
+            ("a/b; name=plain.pdf; name=other.pdf; name*1*=no", "plain.pdf"),
+            ("a/b; name=plain.pdf; name*=nothing''%FC.pdf", "plain.pdf"),
+            ("a/b; name=plain.pdf; name*=", "plain.pdf"),
             ("a/b; name=\"=?UTF-8?Q?Rechnung M=C3=A4rz.pdf?=\"", "Rechnung März.pdf"),
             ("a/b; name*0=\"=?utf-8?q?M=C3=A4?= =?utf-8?\"; name*1=\"q?rz.pdf?=\"", "März.pdf"),
             ("a/b; name*0*=utf-8''=?utf-8?q?a?=; name*1=b", "=?utf-8?q?a?=b"),

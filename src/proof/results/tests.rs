@@ -60,6 +60,14 @@ fn fields_of_real_mail_are_parsed() {
         ("a ;;; spf=pass;", &["spf=pass"]),
         ("\"a.example\" 1; SPF=Pass SMTP.MailFrom=x", &["spf=pass smtp.mailfrom=x"]),
         ("a; dkim=pass header.b=Ab/+c= header.s=x", &["dkim=pass header.b=Ab/+c= header.s=x"]),
+        // A word without a value takes nothing of what follows it.
+        ("a; dkim=pass junk header.d=b", &["dkim=pass header.d=b"]),
+        ("a; dkim=pass junk (x) header.d = b", &["dkim=pass header.d=b"]),
+        ("a; dkim=pass junk. more header.d=b", &["dkim=pass header.d=b"]),
+        ("a; dkim=pass junk header.d=b other reason=x", &["dkim=pass header.d=b [x]"]),
+        ("a; dkim=pass junk/x header.d=b", &["dkim=pass header.d=b"]),
+        ("a; dkim=pass junk \"x y\" header.d=b", &["dkim=pass header.d=b"]),
+        ("a; dkim=pass a b c d header.d=b e", &["dkim=pass header.d=b"]),
         ("a; spf=pass smtp.remote-ip=2001:db8::1", &["spf=pass smtp.remote-ip=2001:db8::1"]),
         (
             "a; dmarc=pass action=none header.from=b.c;compauth=pass reason=100",

@@ -3,12 +3,13 @@
 //! - An account's own row names its primary address, its aliases and its catch-alls, and their rows
 //!   name the account. Each of the two is recovered from the other.
 //! - A lost account row is recovered from addresses and identities, without passwords, quota and
-//!   settings.
+//!   settings; or as a whole, if only its key is damaged (`unplaced_check`).
 //! - The loss of an alias domain cannot be noticed: no other row names it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{AccountId, AccountRow, Address, AddressRow, SenderIdentity, UtcMillis};
+use crate::store::account::unplaced_check::unplaced_row_of;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::engine::{RowReader, Table};
 use crate::store::error::Error;
@@ -27,6 +28,11 @@ impl Checker<'_> {
             Some(Err(error)) => error.to_string(),
             None => "the row, which says whose account this is, is missing".to_owned(),
         };
+        if let Some(row) = unplaced_row_of(self.read, self.account)? {
+            let what = format!("{problem}; the row is there under a damaged key");
+            self.report(Table::Accounts, &own, what, RowFix::Put(row.to_bytes()))?;
+            return self.check_named_addresses(&row);
+        }
         let Some(row) = self.recovered_account()? else {
             let what = format!("{problem}; nothing else in the store names the account");
             return self.report(Table::Accounts, &own, what, RowFix::Nothing);

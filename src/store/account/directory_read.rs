@@ -29,6 +29,8 @@ pub struct DirectoryRows {
     pub accounts: BTreeMap<AccountId, Result<AccountRow, Error>>,
     /// Every address that has a row, or that is named by an account that is not being removed.
     pub addresses: BTreeMap<String, Result<AddressRow, Error>>,
+    /// The errors of rows of accounts whose keys are damaged, so that the account is not known.
+    pub unplaced_accounts: Vec<Error>,
 }
 
 impl Snapshot<'_> {
@@ -49,12 +51,17 @@ impl Snapshot<'_> {
     /// only named by another row has the error of a missing row.
     ///
     /// # Errors
-    /// Those of reading, also for a damaged key of an account's row; but none for other damage.
+    /// Those of the engine; none for damage.
     pub fn directory(&self) -> Result<DirectoryRows, Error> {
         let mut directory = DirectoryRows::default();
-        self.read.keys::<Accounts>(&KeyRange::under(&()), |key, value| {
-            let row = AccountRow::from_bytes(Accounts::ID, &key.encode(), value);
-            directory.accounts.insert(key.account, row);
+        self.read.keys_or_damage::<Accounts>(&KeyRange::under(&()), |key, value| {
+            match key {
+                Ok(key) => {
+                    let row = AccountRow::from_bytes(Accounts::ID, &key.encode(), value);
+                    directory.accounts.insert(key.account, row);
+                }
+                Err(damage) => directory.unplaced_accounts.push(damage),
+            }
             Ok(true)
         })?;
         self.read.raw_rows::<Addresses>(&KeyRange::under(&()), |key, value| {
@@ -83,10 +90,12 @@ impl Snapshot<'_> {
         Ok(directory)
     }
 
+    /// Returns the accounts that have a row, also a damaged one. A row whose key is damaged is left
+    /// out: it names no account.
     pub fn account_ids(&self) -> Result<Vec<AccountId>, Error> {
         let mut out = Vec::new();
-        self.read.keys::<Accounts>(&KeyRange::under(&()), |key, _| {
-            out.push(key.account);
+        self.read.keys_or_damage::<Accounts>(&KeyRange::under(&()), |key, _| {
+            out.extend(key.ok().map(|key| key.account));
             Ok(true)
         })?;
         Ok(out)
@@ -113,9 +122,11 @@ impl Snapshot<'_> {
     /// Returns the accounts whose owner wants a report of the absence, if it is not filed yet.
     pub fn pending_absence_reports(&self) -> Result<Vec<(AccountId, VacationResponse)>, Error> {
         let mut out = Vec::new();
-        self.read.keys::<Vacation>(&KeyRange::under(&()), |key, value| {
+        self.read.keys_or_damage::<Vacation>(&KeyRange::under(&()), |key, value| {
             // A damaged response is skipped, so that the other accounts get their reports.
-            if let Ok(response) = VacationResponse::from_bytes(Vacation::ID, &key.encode(), value)
+            if let Ok(key) = key
+                && let Ok(response) =
+                    VacationResponse::from_bytes(Vacation::ID, &key.encode(), value)
                 && response.report
                 && !response.absence.reported
             {

@@ -12,3 +12,4 @@ pub(in crate::store) mod shares;
 pub(in crate::store) mod shares_check;
 pub(in crate::store) mod shares_read;
 pub(in crate::store) mod subscriptions;
+pub(in crate::store) mod unplaced_check;

@@ -159,6 +159,18 @@ pub(crate) trait TypedRead: RowReader {
         })
     }
 
+    /// Does the same as `keys`, and gives `each` the error of a damaged key in its place. For ranges
+    /// of several accounts, so that damage of one row does not stop what concerns the others.
+    fn keys_or_damage<T: Table>(
+        &self,
+        range: &KeyRange<T>,
+        mut each: impl FnMut(Result<T::Key, Error>, &[u8]) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        self.scan(T::ID, &range.from, &range.to, range.reverse, &mut |key, bytes| {
+            each(decode_key::<T>(key), bytes)
+        })
+    }
+
     /// Calls `each` with the bytes of the keys and rows of a range, damaged ones too, until it
     /// returns `false`.
     fn raw_rows<T: Table>(

@@ -36,8 +36,8 @@ impl Snapshot<'_> {
     /// Counts the actions of each kind and state, over all accounts. Damaged ones are left out.
     pub fn queue_counts(&self) -> Result<BTreeMap<(ActionKind, ActionState), u64>, Error> {
         let mut counts = BTreeMap::new();
-        self.read.keys::<Outbox>(&KeyRange::under(&()), |key, row| {
-            if let Ok(kind) = decode_kind_and_state(&key.encode(), row) {
+        self.read.keys_or_damage::<Outbox>(&KeyRange::under(&()), |key, row| {
+            if let Ok(kind) = key.and_then(|key| decode_kind_and_state(&key.encode(), row)) {
                 *counts.entry(kind).or_default() += 1;
             }
             Ok(true)
@@ -104,20 +104,28 @@ impl Snapshot<'_> {
     }
 
     /// Returns up to `limit` wake-ups of all accounts, whose conditions are of the class of `from`
-    /// and not before it.
+    /// and not before it. Leaves out damaged ones, which a check reports.
     pub fn wakeups(&self, from: WakeCondition, limit: usize) -> Result<Vec<Wakeup>, Error> {
         let mut out = Vec::new();
         if limit == 0 {
             return Ok(out);
         }
         let range = KeyRange::<OutboxDue>::from(&WakeClassPrefix(from), &(from,));
-        self.read.rows(
-            &range,
-            |DueKey { wake, account, action }, Destination { lane, domain }| {
-                out.push(Wakeup { wake, account, action, lane, domain });
-                Ok(out.len() < limit)
-            },
-        )?;
+        self.read.keys_or_damage(&range, |key, row| {
+            let wakeup = key.and_then(|key| {
+                let DueKey { wake, account, action } = key;
+                let row = Destination::from_bytes(OutboxDue::ID, &key.encode(), row);
+                row.map(|Destination { lane, domain }| Wakeup {
+                    wake,
+                    account,
+                    action,
+                    lane,
+                    domain,
+                })
+            });
+            out.extend(wakeup.ok());
+            Ok(out.len() < limit)
+        })?;
         Ok(out)
     }
 
@@ -136,15 +144,27 @@ impl Snapshot<'_> {
         let mut audit = QueueAudit::default();
         let mut should_wake = 0u64;
         let mut expected: Vec<(AccountId, u64)> = Vec::new();
-        self.read.keys::<AccountState>(&KeyRange::under(&()), |key, value| {
-            if !in_repair.contains(&key.account) {
+        self.read.keys_or_damage::<AccountState>(&KeyRange::under(&()), |key, value| {
+            // If the key of a state is damaged, its account lacks it, and so the actions are too
+            // many.
+            if let Ok(key) = key
+                && !in_repair.contains(&key.account)
+            {
                 let state = AccountStateRow::from_bytes(AccountState::ID, &key.encode(), value)?;
                 expected.push((key.account, state.queued));
             }
             Ok(true)
         })?;
         let mut found: Vec<(AccountId, u64)> = Vec::new();
-        self.read.keys::<Outbox>(&KeyRange::under(&()), |key, value| {
+        self.read.keys_or_damage::<Outbox>(&KeyRange::under(&()), |key, value| {
+            let key = match key {
+                Ok(key) => key,
+                Err(damage) => {
+                    audit.actions += 1;
+                    add_problem(&mut audit.problems, damage.to_string());
+                    return Ok(true);
+                }
+            };
             let account = key.account;
             if in_repair.contains(&account) {
                 return Ok(true);
@@ -165,8 +185,8 @@ impl Snapshot<'_> {
             Ok(true)
         })?;
         let mut wakeups = 0u64;
-        self.read.keys::<OutboxDue>(&KeyRange::under(&()), |key, _| {
-            wakeups += u64::from(!in_repair.contains(&key.account));
+        self.read.keys_or_damage::<OutboxDue>(&KeyRange::under(&()), |key, _| {
+            wakeups += u64::from(key.is_ok_and(|key| !in_repair.contains(&key.account)));
             Ok(true)
         })?;
         let count = |all: &[(AccountId, u64)], account: AccountId| {

@@ -89,13 +89,19 @@ impl Txn<'_> {
     }
 
     /// Looks at these references and hints again, now under the account's lock, and deletes those
-    /// that still name nothing. Returns how many.
+    /// that still name nothing; and those whose keys are damaged, which no account can have.
+    /// Returns how many.
     pub(in crate::store) fn drop_strays(
         &mut self,
         rows: &[(Table, Vec<u8>)],
     ) -> Result<u64, Error> {
         let mut gone = 0;
         for (table, key) in rows {
+            if table.check_key(key).is_err() {
+                self.delete_unplaced(*table, key);
+                gone += 1;
+                continue;
+            }
             let RepairMethod::Strays(kind) = table.repair() else { continue };
             let is_gone = match kind {
                 StrayKind::EmailBlob => self.drop_blob_ref(key)?,
@@ -107,6 +113,14 @@ impl Txn<'_> {
             gone += u64::from(is_gone);
         }
         Ok(gone)
+    }
+
+    fn delete_unplaced(&mut self, table: Table, key: &[u8]) {
+        if table.repair() == RepairMethod::Directory {
+            self.next_modseq();
+            self.touch(DataType::Account);
+        }
+        self.stage_row(table, key.to_vec(), None);
     }
 
     fn drop_blob_ref(&mut self, bytes: &[u8]) -> Result<bool, Error> {

@@ -109,7 +109,7 @@ impl Store {
         }
         if scope != RepairScope::Reindex {
             run.enter(AccountId::SITE);
-            self.repair_shared(&named, &run, &mut done)?;
+            self.repair_shared(accounts.map(|_| named.as_slice()), &run, &mut done)?;
         }
         done.written = run.progress().written;
         Ok(done)
@@ -279,16 +279,20 @@ impl Store {
         ticket.wait_blocking()
     }
 
+    /// Deletes rows of the tables that all accounts share: of the `named` accounts, or of all
+    /// (`None`). Only a repair of all accounts deletes the rows whose keys are damaged.
     fn repair_shared(
         &self,
-        named: &[AccountId],
+        named: Option<&[AccountId]>,
         run: &CheckRun<'_>,
         done: &mut RepairReport,
     ) -> Result<(), Error> {
         let mut strays: Vec<(AccountId, Table, Vec<u8>)> = Vec::new();
         let read = self.0.engine.snapshot();
         check::check_shared_tables(&*read, run, &mut |fault| {
-            if named.contains(&fault.account) {
+            if named.is_none_or(|named| named.contains(&fault.account))
+                && fault.fix == RowFix::Delete
+            {
                 strays.push((fault.account, fault.table, fault.key));
             }
             if strays.len() >= self.0.thresholds.repair_rows {
@@ -315,7 +319,7 @@ impl Store {
             let (gone, ticket) = self.commit(*account, |txn| txn.drop_strays(&rows))?;
             ticket.wait_blocking()?;
             run.add_written(gone);
-            if gone > 0 && !done.repaired.contains(account) {
+            if gone > 0 && *account != AccountId::SITE && !done.repaired.contains(account) {
                 done.repaired.push(*account);
             }
         }

@@ -1,8 +1,8 @@
 //! Rows: encodes values as bytes, and decodes them.
 //!
 //! - A row begins with the version of its format, except those that are a bare id
-//!   (`email_by_modseq`, `thread_by_modseq`, `object_by_modseq`, `active_script`). Older
-//!   versions are read; a newer one is an error.
+//!   (`email_by_modseq`, `thread_by_modseq`, `object_by_modseq`, `active_script`). Versions count
+//!   from 1. Older versions are read; a newer one, and 0, is an error.
 //! - In most rows, numbers are LEB128, signed ones zigzag, and texts and byte strings have their
 //!   length before them.
 //! - Any bytes decode to a row or to an error. Bytes after the last field are an error.
@@ -97,6 +97,9 @@ pub(super) fn decode_with<T>(
     let (version, rest) = bytes.split_first().ok_or_else(|| corrupt("empty row"))?;
     if *version > newest {
         return Err(corrupt("written by a newer version of Restante"));
+    }
+    if *version == 0 {
+        return Err(corrupt("a row of version 0, which no version of Restante writes"));
     }
     let mut input = FieldReader(rest);
     let row = read(&mut input, *version).map_err(|bad| bad.of(table, key))?;

@@ -96,6 +96,17 @@ fn newer_version_and_bytes_after_the_last_field_are_refused() {
     row.pop();
     row[0] = ToldRow::VERSION + 1;
     assert!(ToldRow::decode(b"k", &row).unwrap_err().to_string().contains("newer version"));
+    // Versions count from 1.
+    row[0] = 0;
+    assert!(ToldRow::decode(b"k", &row).unwrap_err().to_string().contains("version 0"));
+    assert!(Present::from_bytes(Table::Shared, b"k", &[0]).is_err());
+    let blob = BlobRow { at: UtcMillis(5), bytes: BlobBytes::Inline(b"x") };
+    let mut row = blob.encode();
+    row[0] = 0;
+    assert!(BlobRow::decode(b"k", &row).is_err());
+    let mut tokens = encode_tokens(b"", &EncodedMessage::new(&MessageRows::default()).tokens);
+    tokens[0] = 0;
+    assert!(decode_tokens(b"k", &tokens).is_err());
 }
 
 #[test]

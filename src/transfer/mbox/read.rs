@@ -11,15 +11,17 @@ use crate::transfer::name::parse_id;
 use crate::transfer::{lf_to_crlf, normalize_line_ends};
 
 const MAX_FROM_LINE_BYTES: usize = 1024;
-/// The subject of a message, usually the first, in which Dovecot, Pine and Cyclone keep data of
-/// their own. Such a message is skipped anywhere in the file.
-const INTERNAL: &str = "DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA";
+/// The subject of a first message in which c-client (Pine, UW IMAP) and Dovecot keep data of their
+/// own, together with one of `INTERNAL_FIELDS`. Without such a field, or further down, it is mail.
+const INTERNAL_SUBJECT: &str = "DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA";
+const INTERNAL_FIELDS: [&str; 2] = ["X-IMAP", "X-IMAPbase"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MboxEntry {
     Mail(Box<MboxMessage>),
     /// The offset in the file of a message that exceeds the limit.
     TooLarge(u64),
+    /// Data of the mail program that wrote the file, and no mail.
     Internal,
 }
 
@@ -50,12 +52,14 @@ pub struct MboxReader<R> {
     /// The next `From ` line, if it was read already, and its offset.
     next: Option<(Vec<u8>, u64)>,
     is_started: bool,
+    /// Whether no message was read yet.
+    is_first: bool,
 }
 
 impl<R: BufRead> MboxReader<R> {
     /// Messages larger than `max_bytes` are read as `MboxEntry::TooLarge`.
     pub fn new(input: R, max_bytes: usize) -> Self {
-        Self { input, max_bytes, at: 0, next: None, is_started: false }
+        Self { input, max_bytes, at: 0, next: None, is_started: false, is_first: true }
     }
 
     /// Returns the next entry; `None` at the end, and for a file of empty lines.
@@ -67,6 +71,7 @@ impl<R: BufRead> MboxReader<R> {
             self.begin()?;
         }
         let Some((from, at)) = self.next.take() else { return Ok(None) };
+        let is_first = std::mem::take(&mut self.is_first);
         // Added fields, `>` and CRs come on top of the message.
         let max_body = self.max_bytes.saturating_mul(2).saturating_add(64 * 1024);
         let (mut body, mut line, mut large) = (Vec::new(), Vec::new(), false);
@@ -92,6 +97,9 @@ impl<R: BufRead> MboxReader<R> {
         }
         if large {
             return Ok(Some(MboxEntry::TooLarge(at)));
+        }
+        if is_first && is_internal(&body) {
+            return Ok(Some(MboxEntry::Internal));
         }
         Ok(Some(self.entry(&from, body, at)))
     }
@@ -156,9 +164,6 @@ impl<R: BufRead> MboxReader<R> {
             for field in header::fields(&body) {
                 read_mbox_field(&mut flags, &field);
             }
-            if header::first(&body, "Subject").is_some_and(|field| field.unfolded() == INTERNAL) {
-                return MboxEntry::Internal;
-            }
             let bytes = normalize_line_ends(&body).into_owned();
             if bytes.len() > self.max_bytes {
                 return MboxEntry::TooLarge(at);
@@ -195,6 +200,11 @@ impl<R: BufRead> MboxReader<R> {
             end,
         }))
     }
+}
+
+fn is_internal(message: &[u8]) -> bool {
+    header::first(message, "Subject").is_some_and(|field| field.unfolded() == INTERNAL_SUBJECT)
+        && INTERNAL_FIELDS.iter().any(|name| header::first(message, name).is_some())
 }
 
 /// The value of the field X-Restante, which the head of `mbox/mod.rs` describes.

@@ -62,13 +62,10 @@ fn files_of_other_programs_are_read() {
     let file = b"\nFrom - Mon Jan  1 00:00:00 2001\n\
                  Status: R\nX-Mozilla-Status: 0004\nSubject: a\n\n\
                  From the desk of:\n>From x\n\nFrom nobody at all\n\n\
-                 From MAILER-DAEMON Fri Jul  8 12:08:34 2011\n\
-                 Subject: DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA\n\nx\n\n\
                  From ann@example.org Sat, 21 Nov 2026 09:00:00 +0000 remote from uucp\r\n\
                  Subject: b\r\n\r\nlast";
     let entries = all(file);
-    let [MboxEntry::Mail(first), MboxEntry::Internal, MboxEntry::Mail(last)] = entries.as_slice()
-    else {
+    let [MboxEntry::Mail(first), MboxEntry::Mail(last)] = entries.as_slice() else {
         panic!("{entries:?}")
     };
     let expected = "Status: R\r\nX-Mozilla-Status: 0004\r\nSubject: a\r\n\r\n\
@@ -83,6 +80,30 @@ fn files_of_other_programs_are_read() {
     assert!(all(b"").is_empty() && all(b"\n\r\n").is_empty());
     let error = MboxReader::new(&b"Subject: x\n\n"[..], MAX_BYTES).read().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
+}
+
+/// Only what a mail program wrote as the first message for itself is no mail.
+#[test]
+fn internal_data_of_a_mail_program_is_told_from_mail_with_its_subject() {
+    let subject = "Subject: DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA\n";
+    let from = "From MAILER-DAEMON Fri Jul  8 12:08:34 2011\n";
+    let mail = format!("{from}{subject}\nPlease do not.\n\n");
+    for field in ["X-IMAP: 1310119714 0000000002\n", "X-IMAPbase: 1310119714 0000000002\n"] {
+        let data = format!("{from}{subject}{field}Status: RO\n\nThis text is not mail.\n\n");
+        let file = format!("{data}{mail}{data}");
+        let entries = all(file.as_bytes());
+        let [MboxEntry::Internal, MboxEntry::Mail(first), MboxEntry::Mail(last)] =
+            entries.as_slice()
+        else {
+            panic!("{entries:?}")
+        };
+        assert!(first.bytes.ends_with(b"Please do not.\r\n"));
+        assert!(last.bytes.ends_with(b"This text is not mail.\r\n"));
+    }
+    assert!(matches!(all(mail.as_bytes()).as_slice(), [MboxEntry::Mail(_)]));
+    // The first message of an ordinary folder may have such a field, too.
+    let other = format!("{from}X-IMAPbase: 1 2\nSubject: hello\n\nx\n\n");
+    assert!(matches!(all(other.as_bytes()).as_slice(), [MboxEntry::Mail(_)]));
 }
 
 #[test]

@@ -35,13 +35,13 @@ pub fn read(text: &[u8]) -> Result<Value, JsonError> {
     if deeper_than(text, limits::MAX_JSON_DEPTH) {
         return Err(JsonError::TooDeep);
     }
-    let mut values_left = limits::MAX_JSON_VALUES;
+    let mut values_left = ValuesLeft { count: limits::MAX_JSON_VALUES, is_exceeded: false };
     let mut reader = serde_json::Deserializer::from_slice(text);
     let value = StrictValue(&mut values_left)
         .deserialize(&mut reader)
         .and_then(|value| reader.end().map(|()| value));
     value.map_err(|error| {
-        if values_left == 0 {
+        if values_left.is_exceeded {
             JsonError::TooManyValues
         } else {
             JsonError::NotJson(error.to_string())
@@ -161,14 +161,25 @@ fn deeper_than(text: &[u8], max: usize) -> bool {
     false
 }
 
-/// Reads one value. The number says how many values may still be read.
-struct StrictValue<'r>(&'r mut usize);
+/// How many values may still be read.
+struct ValuesLeft {
+    count: usize,
+    /// Whether there was one more.
+    is_exceeded: bool,
+}
+
+/// Reads one value.
+struct StrictValue<'r>(&'r mut ValuesLeft);
 
 impl<'de> DeserializeSeed<'de> for StrictValue<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
-        *self.0 = self.0.checked_sub(1).ok_or_else(|| D::Error::custom("too many values"))?;
+        let Some(left) = self.0.count.checked_sub(1) else {
+            self.0.is_exceeded = true;
+            return Err(D::Error::custom("too many values"));
+        };
+        self.0.count = left;
         from.deserialize_any(self)
     }
 }
@@ -292,6 +303,12 @@ mod tests {
         assert_eq!(read(deep.as_bytes()), Err(JsonError::TooDeep));
         let many = format!("[{}1]", "1,".repeat(limits::MAX_JSON_VALUES));
         assert_eq!(read(many.as_bytes()), Err(JsonError::TooManyValues));
+        // Just as many values as may be, in a text that is cut, or that something follows.
+        let ones = "1,".repeat(limits::MAX_JSON_VALUES - 2);
+        assert!(read(format!("[{ones}1]").as_bytes()).is_ok());
+        for text in [format!("[{ones}1"), format!("[{ones}1,"), format!("[{ones}1] x")] {
+            assert!(matches!(read(text.as_bytes()), Err(JsonError::NotJson(_))));
+        }
     }
 
     #[test]

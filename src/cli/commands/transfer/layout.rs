@@ -265,13 +265,17 @@ struct LedgerWriter<'a> {
     folder: &'a Folder,
     name: &'static str,
     ledger: Ledger,
+    /// If the file ends in a line without LF: where the line begins, and where the file ends.
+    cut_line: Option<(u64, u64)>,
     file: Option<File>,
 }
 
 impl<'a> LedgerWriter<'a> {
     fn of(folder: &'a Folder, name: &'static str) -> io::Result<Self> {
-        let ledger = Ledger::parse(&folder.read_metadata(name, ledger::MAX_LEDGER_BYTES)?);
-        Ok(Self { folder, name, ledger, file: None })
+        let file = folder.read_metadata(name, ledger::MAX_LEDGER_BYTES)?;
+        let (begin, end) = (Ledger::whole_lines(&file).len() as u64, file.len() as u64);
+        let cut_line = (begin < end).then_some((begin, end));
+        Ok(Self { folder, name, ledger: Ledger::parse(&file), cut_line, file: None })
     }
 
     /// Returns whether the keywords were different.
@@ -285,9 +289,11 @@ impl<'a> LedgerWriter<'a> {
             none => {
                 let mut file = self.folder.file_to_write(self.name)?;
                 let end = file.seek(io::SeekFrom::End(0))?;
-                if end > 0 {
-                    // Ends a line that an interrupted export left incomplete.
-                    file.write_all(b"\n")?;
+                if let Some((begin, _)) = self.cut_line.filter(|(_, known)| *known == end) {
+                    // An interrupted export left this line incomplete. It would count if another
+                    // one followed it.
+                    file.set_len(begin)?;
+                    file.seek(io::SeekFrom::Start(begin))?;
                 }
                 none.insert(file)
             }

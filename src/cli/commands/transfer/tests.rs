@@ -19,7 +19,8 @@ use crate::cli::service::Service;
 use crate::cli::service::serve::runtime;
 use crate::config::{Config, ListenValue};
 use crate::model::{EmailId, Role, UtcMillis, clock};
-use crate::transfer::{MailboxPath, normalize_line_ends};
+use crate::transfer::ledger::Ledger;
+use crate::transfer::{MailboxPath, name, normalize_line_ends};
 
 mod service;
 
@@ -214,6 +215,27 @@ fn truncated_files_are_written_again() {
         let (written, _) = write(dir.path(), format, &mail);
         assert!(written >= cut && cut > 3, "{format:?}: {written} of {cut}");
         assert!(read_back(dir.path(), Some(format)) == mail, "{format:?}");
+    }
+}
+
+/// An export that is killed while it writes a line of the ledger leaves the line without its end.
+#[test]
+fn cut_line_of_the_ledger_does_not_count_after_the_next_export() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = Folder::open(dir.path()).unwrap();
+    let target = ExportTarget::open(&root, Format::Eml, &place(&["Lists"]), None).unwrap();
+    let (first, second) = (EmailId::new(UtcMillis(1000), 1), EmailId::new(UtcMillis(2000), 2));
+    let open = || target.layout(Format::Eml).unwrap();
+    open().put(first, &set("old"), b"Subject: 1\r\n\r\n").unwrap();
+    let ledger = dir.path().join("Lists/.restante-keywords");
+    let whole = fs::read_to_string(&ledger).unwrap();
+    for cut in ["x", "x\tne"] {
+        let name = name::eml(first);
+        fs::write(&ledger, format!("{whole}{}", cut.replace('x', &name))).unwrap();
+        open().put(second, &set("other"), b"Subject: 2\r\n\r\n").unwrap();
+        let found = Ledger::parse(&fs::read(&ledger).unwrap());
+        assert_eq!(found.of(name.as_bytes()), Some(&set("old")), "{cut}");
+        assert_eq!(found.of(name::eml(second).as_bytes()), Some(&set("other")));
     }
 }
 

@@ -177,17 +177,17 @@ pub(in crate::store) struct Checker<'a> {
 }
 
 /// Returns the accounts that have a row in `accounts`, a state, or mailboxes and an address; and
-/// the addresses that lead to each.
+/// the addresses that lead to each. `check_unplaced_rows` reports rows whose keys are damaged.
 pub(in crate::store) fn accounts_with_rows(
     read: &dyn RowReader,
 ) -> Result<(Vec<AccountId>, AddressesByAccount), Error> {
     let mut all = std::collections::BTreeSet::new();
-    let mut add = |AccountKey { account }: AccountKey, _: &[u8]| {
-        all.insert(account);
+    let mut add = |key: Result<AccountKey, Error>, _: &[u8]| {
+        all.extend(key.ok().map(|AccountKey { account }| account));
         Ok(true)
     };
-    read.keys::<AccountState>(&KeyRange::under(&()), &mut add)?;
-    read.keys::<Accounts>(&KeyRange::under(&()), &mut add)?;
+    read.keys_or_damage::<AccountState>(&KeyRange::under(&()), &mut add)?;
+    read.keys_or_damage::<Accounts>(&KeyRange::under(&()), &mut add)?;
     let addresses = crate::store::account::directory_check::read_addresses(read, &mut all)?;
     all.remove(&AccountId::SITE);
     Ok((all.into_iter().collect(), addresses))
@@ -234,6 +234,7 @@ pub(in crate::store) fn check_store(
             seen_by_clients: false,
         })?;
     }
+    crate::store::account::unplaced_check::check_unplaced_rows(read, &run, &mut on_fault)?;
     crate::store::account::directory_check::check_addresses(read, &run, &mut on_fault)?;
     crate::store::outbox::check::check_hints(read, &run, &mut on_fault)?;
     crate::store::blob::uploads_check::check_upload_blobs(read, &run, &mut on_fault)?;
@@ -275,12 +276,14 @@ pub(in crate::store) fn check_account<'a>(
     checker.check_state()
 }
 
-/// Finds hints and references that name nothing, in the tables that all accounts share.
+/// Finds hints and references that name nothing, in the tables that all accounts share, and rows of
+/// accounts whose keys name no account.
 pub(in crate::store) fn check_shared_tables(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
     on_fault: &mut FaultFn<'_>,
 ) -> Result<(), Error> {
+    crate::store::account::unplaced_check::check_unplaced_rows(read, run, on_fault)?;
     crate::store::outbox::check::check_hints(read, run, on_fault)?;
     crate::store::blob::uploads_check::check_upload_blobs(read, run, on_fault)?;
     crate::store::account::shares_check::check_shared_rows(read, run, on_fault)?;

@@ -1,0 +1,93 @@
+//! Finds rows of the tables that have one row for each account, and whose keys name no account.
+//!
+//! - Nothing else reads such a row, so its account has lost it.
+//! - The row of an account tells by its primary address whose it is: `unplaced_row_of` finds it, and
+//!   a repair writes it under its right key.
+//! - A repair of all accounts deletes the rows that are of no use any more.
+
+use crate::model::{AccountId, AccountRow, AddressRow};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::engine::{RowReader, Table as TableId};
+use crate::store::error::Error;
+use crate::store::repair::check::rows::{Found, RowCursor};
+use crate::store::repair::check::{CheckObserver, FaultFn, RowFault, RowFix};
+use crate::store::row::RowFormat;
+use crate::store::table::keys::{AccountKey, AddressKey};
+use crate::store::table::{AccountState, Accounts, Addresses, Table, Vacation};
+
+/// Returns the row of an account that stands under a damaged key, if there is one: it can be read,
+/// and its primary address leads to the account.
+pub(in crate::store) fn unplaced_row_of(
+    read: &dyn RowReader,
+    account: AccountId,
+) -> Result<Option<AccountRow>, Error> {
+    let mut found = None;
+    read.keys_or_damage::<Accounts>(&KeyRange::under(&()), |key, bytes| {
+        if key.is_err()
+            && let Ok(row) = AccountRow::from_bytes(Accounts::ID, &[], bytes)
+            && account_of(read, &row)? == Some(account)
+        {
+            found = Some(row);
+        }
+        Ok(found.is_none())
+    })?;
+    Ok(found)
+}
+
+/// Reports the rows of `accounts`, `account_state` and `vacation` whose keys are damaged.
+pub(in crate::store) fn check_unplaced_rows(
+    read: &dyn RowReader,
+    run: &dyn CheckObserver,
+    on_fault: &mut FaultFn<'_>,
+) -> Result<(), Error> {
+    check_table::<Accounts>(read, run, on_fault, account_fault)?;
+    check_table::<AccountState>(read, run, on_fault, |_, _| {
+        Ok(("a repair counts the state of the account again".to_owned(), RowFix::Delete))
+    })?;
+    check_table::<Vacation>(read, run, on_fault, |_, _| {
+        Ok(("a vacation response of an unknown account".to_owned(), RowFix::Nothing))
+    })
+}
+
+fn check_table<T: Table>(
+    read: &dyn RowReader,
+    run: &dyn CheckObserver,
+    on_fault: &mut FaultFn<'_>,
+    judge: impl Fn(&dyn RowReader, &Found<T>) -> Result<(String, RowFix), Error>,
+) -> Result<(), Error> {
+    let mut rows = RowCursor::<T>::of_table(read, run);
+    while let Some(found) = rows.next()? {
+        if found.id().is_some() {
+            continue;
+        }
+        let (what, fix) = judge(read, &found)?;
+        let (account, table): (_, TableId) = (AccountId::SITE, T::ID);
+        let what = format!("the key names no account: {what}");
+        on_fault(RowFault { account, table, key: found.key, what, fix, seen_by_clients: false })?;
+    }
+    Ok(())
+}
+
+/// The row is of use as long as its account has no other.
+fn account_fault(read: &dyn RowReader, found: &Found<Accounts>) -> Result<(String, RowFix), Error> {
+    let Ok(row) = found.row() else {
+        return Ok(("the row cannot be read either".to_owned(), RowFix::Delete));
+    };
+    let Some(account) = account_of(read, &row)? else {
+        let what = format!("it is the row of {}, whose address leads to no account", row.primary);
+        return Ok((what, RowFix::Nothing));
+    };
+    Ok(match read.row_if_any::<Accounts>(&AccountKey { account })? {
+        Some(Ok(_)) => (format!("account {account} has a row of its own"), RowFix::Delete),
+        _ => (format!("a repair of account {account} takes its row from here"), RowFix::Nothing),
+    })
+}
+
+/// The account to which the primary address of a row leads.
+fn account_of(read: &dyn RowReader, row: &AccountRow) -> Result<Option<AccountId>, Error> {
+    let address = read.row_if_any::<Addresses>(&AddressKey(row.primary.to_string()))?;
+    Ok(match address {
+        Some(Ok(AddressRow::Primary(account))) => Some(account),
+        _ => None,
+    })
+}
