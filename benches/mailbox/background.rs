@@ -181,8 +181,8 @@ pub(crate) fn measure_all(store: &Store, accounts: &[Account], options: &Options
 
 /// The number of emails that the filling of a listing has passed.
 ///
-/// A listing is filled from the newest email back to its frontier, which is an id. An id is, above 16
-/// bits of a sequence number, the time when the email was received in milliseconds, counted
+/// A listing is filled from the newest email back to its frontier, which is an id. An id is, above
+/// 16 bits of a sequence number, the time when the email was received in milliseconds, counted
 /// backwards. `grow` receives an email every `EVERY` milliseconds, so the time between the newest
 /// email and the frontier tells how many there are.
 fn looked(store: &Store, account: &Account) -> i64 {

@@ -83,8 +83,8 @@ pub struct CompileLimits {
     /// which is also the `MAXREDIRECTS` of `ManageSieve` (RFC 5804 §1.7) and `maxNumberRedirects`
     /// of JMAP (RFC 9661 §1.3); the default of both is [`MAX_REDIRECTS`].
     pub redirects: u16,
-    /// Bytes of the program of a compiled regular expression. A class of Unicode, such as `\w`, takes
-    /// 49 KiB wherever it is repeated.
+    /// Bytes of the program of a compiled regular expression. A class of Unicode, such as `\w`,
+    /// takes 49 KiB wherever it is repeated.
     pub regex_program: usize,
     /// Diagnostics that are reported.
     pub diagnostics: u16,
@@ -112,10 +112,10 @@ impl Default for CompileLimits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
     /// Units of work: a command or a test costs one, and one more for every 32 bytes that it
-    /// examines, for every 64 that it decodes or searches for a regular expression, or for every 256
-    /// that it copies or searches for a fixed text. The default suffices for a test of a body of 50
-    /// MiB, or for several of one of 20 MiB. The count depends on nothing but script, message and
-    /// answers of the host.
+    /// examines, for every 64 that it decodes or searches for a regular expression, or for every
+    /// 256 that it copies or searches for a fixed text. The default suffices for a test of a body
+    /// of 50 MiB, or for several of one of 20 MiB. The count depends on nothing but script, message
+    /// and answers of the host.
     pub fuel: u64,
     /// Actions of the plan.
     pub actions: u16,

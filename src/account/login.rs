@@ -15,8 +15,8 @@
 //! 1. [`Logins::log_in_from_cache`]. If it finds a login, nothing is counted.
 //! 2. [`Logins::attempt`], which charges a failure, or says how long the client must wait.
 //! 3. [`Logins::verify`], on a thread that may block.
-//! 4. Of a right password `LoginAttempt::cancel_charge`; of a wrong one nothing, so the charge stays;
-//!    if the password could not be checked, because of an error, `LoginAttempt::withdraw`.
+//! 4. If the password was right, `LoginAttempt::cancel_charge`. If it was wrong, nothing: the
+//!    charge stays. If an error kept it from being checked, `LoginAttempt::withdraw`.
 
 mod cache;
 mod failures;

@@ -135,11 +135,11 @@ pub fn fold(data: &[u8]) {
 }
 
 /// Token, ordinal and fields of a posting, with one of its positions, or none.
-type Entry = (Token, u32, u16, Option<u32>);
+type PostingEntry = (Token, u32, u16, Option<u32>);
 
 /// What postings say, however they are split: one entry for each position, and one for each posting
 /// without positions, which those of texts are.
-pub(super) fn entries_of(all: &[Posting]) -> Vec<Entry> {
+pub(super) fn entries_of(all: &[Posting]) -> Vec<PostingEntry> {
     let mut entries = Vec::new();
     for one in all {
         let entry = |at| (one.token.clone(), one.ordinal, one.fields, at);

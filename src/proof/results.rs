@@ -15,15 +15,15 @@
 //!
 //! - The authserv-id is one that the site has configured.
 //! - The field is above the first Received field of a server outside the site: what is below may be
-//!   by the sender. The topmost Received field is that of the site's Postfix, which hands the message
-//!   over; another one is of the site if its `by` names a configured authserv-id.
-//! - The authserv-id is the first word of the field, spelt as configured except for case. The border
-//!   (the server of the site that accepts mail from outside) must remove fields with the site's
-//!   authserv-ids from incoming mail (RFC 8601 §5). It finds them by a regular expression, which
-//!   knows no comments, quoted strings, or other spellings of a domain. A field with one of these may
-//!   have passed the border.
-//! - No line above the field is without the form of a header field. For the border, the header ended
-//!   at such a line.
+//!   by the sender. The topmost Received field is that of the site's Postfix, which hands the
+//!   message over; another one is of the site if its `by` names a configured authserv-id.
+//! - The authserv-id is the first word of the field, spelt as configured except for case. The
+//!   border (the server of the site that accepts mail from outside) must remove fields with the
+//!   site's authserv-ids from incoming mail (RFC 8601 §5). It finds them by a regular expression,
+//!   which knows no comments, quoted strings, or other spellings of a domain. A field with one of
+//!   these may have passed the border.
+//! - Every line above the field is part of a header field. For the border, the header ended at a
+//!   line that is not.
 //! - The version of the field, and of a method in it, is 1 or not given (§2.2, §2.7).
 //!
 //! **What is read in spite of errors** (`Payload::read`):

@@ -119,7 +119,8 @@ pub(super) fn accounts_under_repair(
 
 fn decode_identity(row: &[u8]) -> Result<StoreIdentity, Error> {
     let damaged = || Error::Open("the store's own row is damaged: restore the last backup".into());
-    let (format, mut rest) = row.split_first().ok_or_else(damaged)?;
+    let (format, mut rest) =
+        row.split_first().filter(|(format, _)| **format > 0).ok_or_else(damaged)?;
     if *format > FORMAT {
         return Err(Error::Open(format!(
             "the store has format {format}, and this version of Restante reads formats up to \
@@ -141,4 +142,32 @@ fn take_bytes<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (bytes, left) = rest.split_first_chunk::<N>()?;
     *rest = left;
     Some(*bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::engine::memory::MemoryEngine;
+
+    #[test]
+    fn store_of_format_0_is_damaged_and_one_of_a_newer_format_is_refused() {
+        let engine = MemoryEngine::new();
+        open(&engine).unwrap();
+        let row = engine.bytes::<table::Site>(&SiteKey::Store).unwrap().unwrap();
+        for (format, wanted) in [(0, "damaged"), (FORMAT + 1, "newer version")] {
+            let mut row = row.clone();
+            row[0] = format;
+            let puts = vec![Put::bytes::<table::Site>(&SiteKey::Store, row)];
+            engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
+            let error = open(&engine).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{format}: {error}");
+        }
+        for format in 1..=FORMAT {
+            let mut row = row.clone();
+            row[0] = format;
+            let puts = vec![Put::bytes::<table::Site>(&SiteKey::Store, row)];
+            engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
+            assert!(open(&engine).is_ok(), "{format}");
+        }
+    }
 }

@@ -16,8 +16,8 @@ use prometheus_client::registry::Registry;
 
 /// The outcome of a message for one of its recipients. The recipients are counted of every message
 /// that was received to its end and given to the delivery, also if the delivery refuses it as a
-/// whole, as it refuses a mail loop. What LMTP refuses itself is not counted: a recipient (RCPT), or
-/// a message that is too large or incomplete.
+/// whole, as it refuses a mail loop. What LMTP refuses itself is not counted: a recipient (RCPT),
+/// or a message that is too large or incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryOutcome {
     /// Accepted: stored, or left to scripts that stored it nowhere.

@@ -1,11 +1,11 @@
 //! The file in which an export writes the keywords that the names of message files cannot tell.
 //!
-//! - A file `.eml` has no place for keywords in its name. The name of a Maildir file has letters, but
-//!   only for 26 keywords of a mailbox besides the flags: if a message has another keyword, all its
-//!   keywords are here, also those with letters.
+//! - A file `.eml` has no place for keywords in its name. The name of a Maildir file has letters,
+//!   but only for 26 keywords of a mailbox besides the flags: if a message has another keyword, all
+//!   its keywords are here, also those with letters.
 //! - The ledger is in the folder of the messages, or for a Maildir beside `cur`. It has lines
-//!   `NAME<tab>keyword keyword`, where NAME is the name of the message file without its folder; of a
-//!   Maildir file without `:2,` and the letters, which change.
+//!   `NAME<tab>keyword keyword`, where NAME is the name of the message file without its folder; of
+//!   a Maildir file without `:2,` and the letters, which change.
 //! - Lines are only appended, and the last line about a name counts.
 //! - A last line without LF does not count: an export was interrupted while it wrote the line. The
 //!   next export removes the rest (`whole_lines`).

@@ -61,8 +61,8 @@ fn killed_queue_sends_no_reply_twice() {
     /// Rounds after which the test goes on with however many replies were sent. About 20 suffice
     /// on an idle machine.
     const MAX_KILLS: usize = 60;
-    /// Rounds after which a kill no longer waits until a reply is sent. By then the few replies that
-    /// are left may all wait for a later attempt.
+    /// Rounds after which a kill no longer waits until a reply is sent. By then the few replies
+    /// that are left may all wait for a later attempt.
     const PATIENT_KILLS: usize = 50;
     let mut kills = 0;
     let mut dice = getrandom::u64().unwrap() | 1;

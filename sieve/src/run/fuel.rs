@@ -2,8 +2,8 @@
 //!
 //! - A command, a test, or a question to the host costs one unit; examining 32 bytes costs one
 //!   more. Two kinds of work are much faster for a byte than others, and cost less: decoding a part
-//!   or running an automaton over a text (64 bytes a unit), and copying, folding or searching a text
-//!   (256 bytes a unit). So the default fuel suffices for one test of a body of 50 MiB, or for
+//!   or running an automaton over a text (64 bytes a unit), and copying, folding or searching a
+//!   text (256 bytes a unit). So the default fuel suffices for one test of a body of 50 MiB, or for
 //!   several of one of 20 MiB.
 //! - Work is charged before it is done, so that nothing large is begun without fuel.
 //! - No clock is read: the same run costs the same everywhere.

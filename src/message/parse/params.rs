@@ -14,10 +14,10 @@ struct Section {
     value: String,
 }
 
-/// Returns the value of a parameter in an unfolded field: its sections up to the first gap (`name*=`,
-/// `name*0=`), or else the first value without sections and charset (`name=`), which senders add for
-/// readers that do not know sections (RFC 6266 §4.3). That one also counts if the sections are in
-/// an unknown charset, or empty. A repeated section is ignored.
+/// Returns the value of a parameter in an unfolded field: its sections up to the first gap
+/// (`name*=`, `name*0=`), or else the first value without sections and charset (`name=`), which
+/// senders add for readers that do not know sections (RFC 6266 §4.3). That one also counts if the
+/// sections are in an unknown charset, or empty. A repeated section is ignored.
 pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
     let mut sections: BTreeMap<usize, Section> = BTreeMap::new();
     let mut plain = None;
@@ -47,8 +47,8 @@ pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
     }
 }
 
-/// Joins sections up to the first gap. Returns the value, and whether it is in an unknown charset or
-/// empty; `None` if there are no sections, or if the first one is missing.
+/// Joins sections up to the first gap. Returns the value, and whether it is in an unknown charset
+/// or empty; `None` if there are no sections, or if the first one is missing.
 fn joined(sections: &BTreeMap<usize, Section>) -> Option<(String, bool)> {
     sections.get(&0)?;
     let (mut coding, mut has_unknown_charset) = (None, false);

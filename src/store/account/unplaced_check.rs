@@ -1,8 +1,8 @@
 //! Finds rows of the tables that have one row for each account, and whose keys name no account.
 //!
 //! - Nothing else reads such a row, so its account has lost it.
-//! - The row of an account tells by its primary address whose it is: `unplaced_row_of` finds it, and
-//!   a repair writes it under its right key.
+//! - The row of an account tells by its primary address whose it is: `unplaced_row_of` finds it,
+//!   and a repair writes it under its right key.
 //! - A repair of all accounts deletes the rows that are of no use any more.
 
 use crate::model::{AccountId, AccountRow, AddressRow};

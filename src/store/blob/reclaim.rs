@@ -29,9 +29,7 @@ use crate::store::engine::segments::{EarlierGuards, SegmentUsage, Segments};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::{BlobBytes, BlobRow};
-use crate::store::table::codec::Prefix as _;
-use crate::store::table::keys::BlobKey;
-use crate::store::table::{BlobFrames, Blobs};
+use crate::store::table::{BlobFrames, Blobs, decode_key};
 use crate::store::txn::Txn;
 
 /// Rows that a step reads at most.
@@ -225,27 +223,24 @@ impl Store {
     fn count(&self, segments: &Segments, count: &mut Count) -> Result<bool, Error> {
         let (mut rows, mut bytes, mut last) = (0, 0, None);
         let read = self.0.engine.sweeping_snapshot();
-        let range = KeyRange::<Blobs>::resumed(&(), count.next.clone());
-        let decode = |key: &[u8], row: &[u8]| {
+        read.raw_rows(&KeyRange::<Blobs>::resumed(&(), count.next.clone()), |key, row| {
             // What a damaged row names is not counted; `Txn::move_messages` then gives up all
             // segments that were chosen.
             let found = BlobRow::decode(key, row).ok().map(|found| found.bytes);
-            let is_old = found.is_some_and(|found| belongs_into_segment(found, segments));
-            Ok((found.and_then(BlobBytes::extent), is_old, row.len() as u64))
-        };
-        read.rows_with(&range, decode, |key: BlobKey, (extent, is_old, length)| {
-            if let Some(extent) = extent {
+            let is_old = decode_key::<Blobs>(key).is_ok()
+                && found.is_some_and(|found| belongs_into_segment(found, segments));
+            if let Some(extent) = found.and_then(BlobBytes::extent) {
                 let named = count.named.entry(extent.segment).or_default();
                 named.bytes += extent.stored_bytes();
                 named.messages += 1;
             }
             count.has_old_rows |= is_old;
             rows += 1;
-            bytes += length;
-            last = Some(key);
+            bytes += row.len() as u64;
+            last = Some(key.to_vec());
             Ok(rows < ROWS_PER_STEP && bytes < BYTES_PER_STEP)
         })?;
-        count.next = last.map(|key| next_key(&key.encode())).unwrap_or_default();
+        count.next = last.map(|key| next_key(&key)).unwrap_or_default();
         Ok(rows >= ROWS_PER_STEP || bytes >= BYTES_PER_STEP)
     }
 
@@ -275,8 +270,8 @@ impl Txn<'_> {
             rows += 1;
             bytes += row.len() as u64;
             last = Some(key.to_vec());
-            let Ok(blob) = BlobRow::decode(key, row) else {
-                // The row may name any segment.
+            let (Ok(_), Ok(blob)) = (decode_key::<Blobs>(key), BlobRow::decode(key, row)) else {
+                // The row may name any segment, or cannot be written again.
                 result.damaged.extend(retired);
                 return Ok(rows < ROWS_PER_STEP && bytes < BYTES_PER_STEP);
             };
@@ -293,7 +288,7 @@ impl Txn<'_> {
         result.next = last.filter(|_| has_more).map(|key| next_key(&key));
         for (key, row) in found {
             let blob = BlobRow::decode(&key, &row)?;
-            let key = crate::store::table::decode_key::<Blobs>(&key)?;
+            let key = decode_key::<Blobs>(&key)?;
             let raw = whole(self, &key.blob, &row)
                 .ok()
                 .filter(|raw| *blake3::hash(raw).as_bytes() == key.blob.0);

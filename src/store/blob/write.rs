@@ -24,7 +24,8 @@ use crate::store::row::{BlobBytes, BlobRow, EncodedMessage, FRAME_BYTES, blob_fr
 use crate::store::table::codec::{KeyTime, Prefix as _};
 use crate::store::table::keys::{ActionBlobKey, BlobKey, BlobPurgeKey, BlobRefKey};
 use crate::store::table::{
-    BlobFrames, BlobPurge, BlobRefs, Blobs, OutboxBlobs, Present, UploadBlobs,
+    BlobFrames, BlobPurge, BlobRefs, Blobs, OutboxBlobs, Present, Table as _, UploadBlobs,
+    decode_key,
 };
 use crate::store::txn::Txn;
 
@@ -147,7 +148,7 @@ impl Txn<'_> {
     /// Examines at most `limit` candidates of `upto` or before, oldest first, and deletes the
     /// messages that have no reference and were not stored after `upto`. `limit` is at least 1. An
     /// examined candidate is deleted, too; one whose message was stored later gets that later time
-    /// instead.
+    /// instead. A candidate whose key is damaged is only deleted: the sweep adds what is lost.
     ///
     /// The transaction must be one of the site. `upto` must be longer ago than any commit takes:
     /// then a commit that stores a message again, and is still queued, gives its row another time
@@ -158,12 +159,19 @@ impl Txn<'_> {
     /// Those of reading.
     pub fn collect_blobs(&mut self, upto: UtcMillis, limit: usize) -> Result<CollectResult, Error> {
         let end = UtcMillis(upto.0.saturating_add(1));
-        let mut candidates = Vec::new();
-        self.keys(&KeyRange::<BlobPurge>::before(&(), &(KeyTime::from(end),)), |key, _| {
-            candidates.push(key);
-            Ok(candidates.len() < limit)
+        let (mut candidates, mut damaged) = (Vec::new(), Vec::new());
+        let range = KeyRange::<BlobPurge>::before(&(), &(KeyTime::from(end),));
+        self.raw_rows(&range, |key, _| {
+            match decode_key::<BlobPurge>(key) {
+                Ok(candidate) => candidates.push(candidate),
+                Err(_) => damaged.push(key.to_vec()),
+            }
+            Ok(candidates.len() + damaged.len() < limit)
         })?;
-        let has_more = candidates.len() >= limit;
+        let has_more = candidates.len() + damaged.len() >= limit;
+        for key in damaged {
+            self.stage_row(BlobPurge::ID, key, None);
+        }
         let mut result = CollectResult { has_more, ..CollectResult::default() };
         let mut bytes_seen = 0;
         for candidate in candidates {
@@ -201,7 +209,8 @@ impl Txn<'_> {
     /// Runs a step of the sweep over all messages, which turns every message without a reference
     /// into a candidate, of the time when it was last stored. The step examines at most `limit`
     /// messages. The transaction must be one of the site. A sweep does not begin before `every` has
-    /// passed since the last one began. Returns whether the sweep has more messages.
+    /// passed since the last one began. Returns whether the sweep has more messages. Damaged rows
+    /// are passed over; a check reports them.
     ///
     /// # Errors
     /// Those of reading.
@@ -212,10 +221,11 @@ impl Txn<'_> {
             return Ok(false);
         };
         let (mut messages, mut bytes) = (Vec::new(), 0);
-        let decode = |key: &[u8], row: &[u8]| Ok((BlobRow::decode(key, row)?.at, row.len() as u64));
-        self.rows_with(&range, decode, |key, (stored_at, length)| {
-            bytes += length;
-            messages.push((key, stored_at));
+        self.raw_rows(&range, |key, row| {
+            if let (Ok(decoded), Ok(blob)) = (decode_key::<Blobs>(key), BlobRow::decode(key, row)) {
+                bytes += row.len() as u64;
+                messages.push((decoded, blob.at));
+            }
             Ok(messages.len() < limit && bytes < BYTES_PER_STEP)
         })?;
         let last = messages

@@ -2,6 +2,9 @@
 
 use super::*;
 use crate::store::WakeCondition;
+use crate::store::engine::RowReader as _;
+use crate::store::row::{BlobBytes, BlobRow};
+use crate::store::txn::Txn;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Damage {
@@ -265,4 +268,31 @@ fn damaged_key_does_not_stop_what_reads_all_accounts() {
         }
         deliver(&store, BOB, 200).unwrap();
     }
+}
+
+/// The sweep over all messages and the collection of those that nobody holds serve all accounts.
+#[test]
+fn damaged_rows_do_not_stop_the_collection_of_messages() {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = open(engine.clone());
+    fill(&store);
+    let row = BlobRow { at: UtcMillis(0), bytes: BlobBytes::Inline(b"nobody's") }.encode();
+    let unheld = [1; 32];
+    write(&*engine, Table::Blobs, &unheld, Some(row.clone()));
+    // A key that is too short, a row that cannot be read, and a candidate without a hash.
+    write(&*engine, Table::Blobs, &[0], Some(row));
+    write(&*engine, Table::Blobs, &[0; 32], Some(vec![99]));
+    write(&*engine, Table::BlobPurge, &[0; 9], Some(vec![1]));
+    let site = |change: &dyn Fn(&mut Txn<'_>) -> Result<bool, Error>| {
+        let (value, ticket) = store.commit(AccountId::SITE, |txn| change(txn)).unwrap();
+        ticket.wait_blocking().unwrap();
+        value
+    };
+    while site(&|txn| txn.sweep_blobs(std::time::Duration::from_secs(3600), 5)) {}
+    while site(&|txn| txn.collect_blobs(UtcMillis(1), 1).map(|done| done.has_more)) {}
+    assert_eq!(engine.get(Table::Blobs, &unheld).unwrap(), None);
+    assert_eq!(engine.get(Table::BlobPurge, &[0; 9]).unwrap(), None);
+    // A person can still look at what is damaged.
+    assert!(engine.get(Table::Blobs, &[0]).unwrap().is_some());
+    assert!(engine.get(Table::Blobs, &[0; 32]).unwrap().is_some());
 }
