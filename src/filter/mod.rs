@@ -8,6 +8,7 @@
 //! - A run that fails keeps the message in the Inbox.
 
 mod action;
+mod adapt;
 mod cache;
 mod edits;
 pub(crate) mod mailto;

@@ -18,7 +18,7 @@ use crate::model::{Mailbox, MailboxUid, Role, clock};
 use crate::store::Error;
 
 /// The mailboxes of an account, by uid.
-type AccountMailboxes = BTreeMap<MailboxUid, Mailbox>;
+pub(super) type AccountMailboxes = BTreeMap<MailboxUid, Mailbox>;
 
 pub(super) struct AccountWorld<'a> {
     request: &'a FilterRequest<'a>,
@@ -53,7 +53,7 @@ impl<'a> AccountWorld<'a> {
 }
 
 /// Returns the names of a mailbox and of those above it, with `/` between them.
-fn path(all: &AccountMailboxes, mailbox: &Mailbox) -> String {
+pub(super) fn path(all: &AccountMailboxes, mailbox: &Mailbox) -> String {
     let mut names = vec![mailbox.name.as_str()];
     let (mut above, mut seen) = (mailbox.parent, BTreeSet::new());
     while let Some(parent) = above.filter(|uid| seen.insert(*uid)).and_then(|uid| all.get(&uid)) {

@@ -21,6 +21,7 @@ use crate::config::{Config, ListenValue};
 use crate::model::{EmailId, Role, UtcMillis, clock};
 use crate::transfer::{MailboxPath, normalize_line_ends};
 
+mod scripts;
 mod service;
 
 const MAX_BYTES: u64 = 10 << 20;
