@@ -10,8 +10,7 @@ use crate::message::rows_of_any;
 use crate::model::{Address, OriginalRecipient, Recipient, ThreadKey, VacationResponse};
 use crate::store::{EncodedMessage, Error};
 use crate::vacation::{
-    self, DueReply, Input, NoReplyReason, Notice, RateCharge, ReplyDecision, Silence,
-    VacationReply, consider,
+    self, DueReply, Input, NoReplyReason, Notice, RateCharge, ReplyDecision, Silence, consider,
 };
 
 /// A reply that is sent if the commit finds the response and the told row unchanged.
