@@ -206,13 +206,30 @@ mod tests {
 
     #[test]
     fn missing_require_and_imapflags_are_mended_in_place() {
-        let source = "\u{feff}require [\"imapflags\"]; # old\r\nif header :value \"ge\" \"X\" \"1\" {\
-                      \r\n  MARK;\r\n  setflag \"\\\\Seen\";\r\n  unmark;\r\n  fileinto \"A\";\r\n}\r\n";
-        let adapted = adapt(source);
-        let expected = "require [\"fileinto\", \"relational\"];\r\nrequire [\"imap4flags\"]; # old\r\n\
-                        if header :value \"ge\" \"X\" \"1\" {\r\n  addflag \"\\\\Flagged\";\r\n  \
-                        setflag \"\\\\Seen\";\r\n  removeflag \"\\\\Flagged\";\r\n  \
-                        fileinto \"A\";\r\n}\r\n";
+        let crlf = |text: &str| text.replace('\n', "\r\n");
+        let source = crlf(
+            r#"require ["imapflags"]; # old
+if header :value "ge" "X" "1" {
+  MARK;
+  setflag "\\Seen";
+  unmark;
+  fileinto "A";
+}
+"#,
+        );
+        let source = format!("\u{feff}{source}");
+        let adapted = adapt(&source);
+        let expected = crlf(
+            r#"require ["fileinto", "relational"];
+require ["imap4flags"]; # old
+if header :value "ge" "X" "1" {
+  addflag "\\Flagged";
+  setflag "\\Seen";
+  removeflag "\\Flagged";
+  fileinto "A";
+}
+"#,
+        );
         assert_eq!(String::from_utf8_lossy(&adapted.source), expected);
         assert!(adapted.is_valid, "{adapted:?}");
         assert_eq!(

@@ -242,7 +242,8 @@ mod tests {
     fn addresses_are_read_with_their_names_and_groups() {
         let view = View::new(b"Subject: x\r\n\r\n");
         let entries = view.parse_addresses(
-            b" =?utf-8?Q?Zo=C3=AB?= <zoe@example.org>,\r\n team: \"B, A\" <b@example.org>, c@d.e;, no",
+            b" =?utf-8?Q?Zo=C3=AB?= <zoe@example.org>,\r\n team: \"B, A\" <b@example.org>,\
+              c@d.e;, no",
         );
         let [AddressEntry::Mailbox(zoe), AddressEntry::Group { name, members }] = &entries[..]
         else {

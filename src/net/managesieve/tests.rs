@@ -273,7 +273,8 @@ async fn one_address_has_a_part_of_all_connections() {
     assert!(unix() && server.shared.connection_permit(Peer::Tcp([192, 0, 2, 1].into())).is_some());
 }
 
-/// RFC 5804 §2.2, RFC 9266: what came before TLS is forgotten, and SCRAM is bound to the connection.
+/// RFC 5804 §2.2, RFC 9266: what came before TLS is forgotten, and SCRAM is bound to the
+/// connection.
 #[tokio::test]
 async fn client_begins_tls_and_binds_its_login_to_it() {
     use rustls::pki_types::pem::PemObject as _;

@@ -143,7 +143,8 @@ pub(super) struct ScriptResult {
     result: Result<Value, String>,
 }
 
-/// Imports scripts, and adds what became of each. A script that is refused does not keep the others from being imported.
+/// Imports scripts, and adds what became of each. A script that is refused does not keep the others
+/// from being imported.
 ///
 /// # Errors
 /// What would also stop the next script.

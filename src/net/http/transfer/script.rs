@@ -19,7 +19,7 @@ use crate::store::{Error, ScriptFault, Store};
 use crate::transfer::{ScriptAppendRequest, append_script};
 
 /// What the query of a request says.
-struct ScriptArguments {
+struct ScriptImportQuery {
     account: AccountId,
     name: String,
     activate: bool,
@@ -45,7 +45,7 @@ async fn try_import(
     body: Body,
 ) -> Result<Response, Refusal> {
     let query = Arguments::parse(uri)?;
-    let arguments = ScriptArguments {
+    let arguments = ScriptImportQuery {
         account: open_account(backend, request_context, query.required("account")?)?,
         name: query.required("name")?.to_owned(),
         activate: query.flag("activate")?,
@@ -72,10 +72,10 @@ async fn try_import(
 fn answer(
     store: &Store,
     settings: &filter::Settings,
-    arguments: &ScriptArguments,
+    arguments: &ScriptImportQuery,
     original: &[u8],
 ) -> Result<Value, Error> {
-    let &ScriptArguments { account, ref name, activate, dry_run } = arguments;
+    let &ScriptImportQuery { account, ref name, activate, dry_run } = arguments;
     let adapted = settings.adapt(original);
     let new = ScriptAppendRequest {
         name,
