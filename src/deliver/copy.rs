@@ -1,4 +1,4 @@
-//! Files a copy of a vacation reply in the owner's account (RFC 8580).
+//! Files a copy of a vacation reply or a notification in the owner's account (RFC 8580).
 //!
 //! - The copy goes to the first mailbox that exists: the one with the special use of `Fcc`, the one
 //!   with the path of `Fcc` (which is created if `Fcc::create` is set), Sent.
@@ -10,15 +10,15 @@ use std::collections::BTreeSet;
 
 use crate::model::{MailboxUid, Role, keyword};
 use crate::store::{EncodedMessage, Error, NewEmail, NewMailbox, Txn};
-use crate::vacation::{Fcc, VacationReply};
+use crate::vacation::Fcc;
 
-/// Files the copy of `reply` where `fcc` says. `copy` is the reply's message, encoded as rows.
+/// Files the copy of a message where `fcc` says. `copy` is the message, encoded as rows.
 ///
 /// # Errors
 /// Those of the store, but not `Quota`.
 pub(super) fn file_copy(
     txn: &mut Txn<'_>,
-    reply: &VacationReply,
+    message: &[u8],
     fcc: &Fcc,
     copy: &EncodedMessage,
 ) -> Result<(), Error> {
@@ -49,7 +49,7 @@ pub(super) fn file_copy(
         Err(Error::Quota) => Ok(()),
         filed => {
             filed?;
-            txn.put_message(copy, &reply.message)
+            txn.put_message(copy, message)
         }
     }
 }

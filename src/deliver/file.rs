@@ -2,7 +2,7 @@
 
 use super::context::DeliveryContext;
 use super::copy;
-use super::job::{AccountJob, PlannedEmail};
+use super::job::{AccountJob, PlannedCopy, PlannedEmail};
 use super::outcome::{self, FilingResult};
 use super::plan::PlannedReply;
 use crate::filter::StoreTarget;
@@ -109,6 +109,9 @@ fn write_scripts(txn: &mut Txn<'_>, job: &AccountJob, email: Option<EmailId>) ->
     for NewAction { action, bytes } in &scripts.actions {
         txn.queue_action(Action { email, ..action.clone() }, bytes)?;
     }
+    for PlannedCopy { message, rows, fcc } in &scripts.copies {
+        copy::file_copy(txn, message, fcc, rows)?;
+    }
     // A message that is refused may come again.
     let is_served = scripts.refusal.is_none();
     for (hash, until) in scripts.duplicates.iter().filter(|_| is_served) {
@@ -163,7 +166,7 @@ fn answer(
     let action = txn.queue_action(action, &bytes)?;
     txn.remember_told(told, &reply.recipient, memory)?;
     if let (Some(rows), Some(fcc)) = (rows, &reply.fcc) {
-        copy::file_copy(txn, reply, fcc, rows)?;
+        copy::file_copy(txn, &reply.message, fcc, rows)?;
     }
     Ok(ReplyDecision::Reply(action))
 }

@@ -7,7 +7,7 @@ use crate::filter::{EditedMessage, StoreTarget};
 use crate::model::{Address, FilterStep, ObjectId, UtcMillis};
 use crate::outbox::NewAction;
 use crate::store::EncodedMessage;
-use crate::vacation::{RateCharge, ReplyDecision};
+use crate::vacation::{self, RateCharge, ReplyDecision};
 
 pub(super) struct AccountJob {
     /// The recipients of this account, in order. Everything else follows from the first.
@@ -38,11 +38,20 @@ pub(super) struct EditedEmail {
     pub(super) rows: EncodedMessage,
 }
 
+/// A message that is sent, and of which a copy is filed.
+pub(super) struct PlannedCopy {
+    pub(super) message: Vec<u8>,
+    pub(super) rows: EncodedMessage,
+    pub(super) fcc: vacation::Fcc,
+}
+
 /// What scripts have written besides emails and the reply.
 #[derive(Default)]
 pub(super) struct ScriptWrites {
     /// Redirects, notifications, and reports of a refusal.
     pub(super) actions: Vec<NewAction>,
+    /// Copies of notifications, for the owner (RFC 8580).
+    pub(super) copies: Vec<PlannedCopy>,
     /// What was charged for `actions`.
     pub(super) charges: Vec<RateCharge>,
     /// The text with which the recipient is refused.

@@ -10,8 +10,7 @@ use crate::message::rows_of_any;
 use crate::model::{Address, OriginalRecipient, Recipient, ThreadKey, VacationResponse};
 use crate::store::{EncodedMessage, Error};
 use crate::vacation::{
-    self, DueReply, Input, NoReplyReason, Notice, RateCharge, ReplyDecision, Silence,
-    VacationReply, consider,
+    self, DueReply, Input, NoReplyReason, Notice, RateCharge, ReplyDecision, Silence, consider,
 };
 
 /// A reply that is sent if the commit finds the response and the told row unchanged.
@@ -102,13 +101,17 @@ impl Deliverer {
             },
             None => None,
         };
-        let copy =
-            due.reply.fcc.as_ref().map(|_| self.encode_copy(&due.reply, context.thread_keys));
+        let copy = due
+            .reply
+            .fcc
+            .as_ref()
+            .map(|_| self.encode_copy(&due.reply.message, context.thread_keys));
         Ok(ReplyDecision::Reply(Box::new(PlannedReply { due, charge, copy })))
     }
 
-    fn encode_copy(&self, reply: &VacationReply, original: &[ThreadKey]) -> EncodedMessage {
-        let mut rows = rows_of_any(&reply.message, self.store.secrets());
+    /// Encodes a message that is sent as rows. It is also in the threads of `original`.
+    pub(super) fn encode_copy(&self, message: &[u8], original: &[ThreadKey]) -> EncodedMessage {
+        let mut rows = rows_of_any(message, self.store.secrets());
         for key in original {
             if !rows.thread_keys.contains(key) {
                 rows.thread_keys.push(*key);

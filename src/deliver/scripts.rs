@@ -2,7 +2,7 @@
 
 use super::Deliverer;
 use super::context::{DeliveryContext, nonce};
-use super::job::{EditedEmail, PlannedEmail, ScriptWrites};
+use super::job::{EditedEmail, PlannedCopy, PlannedEmail, ScriptWrites};
 use crate::account::ResolvedAddress;
 use crate::filter::{
     self, EditedMessage, FilterAction, FilterRequest, FilterResult, Importance, Notification,
@@ -249,7 +249,8 @@ impl Planner<'_> {
         });
     }
 
-    /// Notifies by mail (RFC 5436). A notification of a notification would not end (§2.7).
+    /// Notifies by mail (RFC 5436), and keeps the copy that `:fcc` wants (RFC 8580). A notification
+    /// of a notification would not end (§2.7).
     fn notify(&self, notification: &Notification, writes: &mut ScriptWrites) {
         let context = self.context;
         let is_notification = context.header.first("Auto-Submitted").is_some_and(|field| {
@@ -282,6 +283,7 @@ impl Planner<'_> {
             true => format!("auto-notified; owner-email=\"{}\"", owner.replace('"', "\\\"")),
             false => "auto-notified".to_owned(),
         };
+        let mut fcc = notification.fcc.clone();
         for (number, to) in notification.to.iter().enumerate() {
             if !self.charge(to, writes) {
                 continue;
@@ -299,6 +301,11 @@ impl Planner<'_> {
                 text: notification.text.clone().unwrap_or_else(subject),
                 ..Draft::default()
             });
+            // One copy, however many are notified.
+            if let Some(fcc) = fcc.take() {
+                let rows = self.deliverer.encode_copy(&message, &[]);
+                writes.copies.push(PlannedCopy { message: message.clone(), rows, fcc });
+            }
             let notice = NoticeAction {
                 kind: ActionKind::Notify,
                 recipient: to.clone(),

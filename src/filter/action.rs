@@ -90,6 +90,8 @@ pub struct Notification {
     pub subject: Option<String>,
     pub text: Option<String>,
     pub importance: Importance,
+    /// Where a copy is filed (RFC 8580).
+    pub fcc: Option<vacation::Fcc>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,6 +12,7 @@
 //!   that the recipient's address names.
 
 mod action;
+mod adapt;
 mod cache;
 mod edits;
 pub(crate) mod mailto;

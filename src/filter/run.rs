@@ -409,6 +409,7 @@ fn notification(intent: NotifyIntent) -> Option<Notification> {
             ir::Importance::Normal => Importance::Normal,
             ir::Importance::Low => Importance::Low,
         },
+        fcc: intent.fcc.map(copy_target),
     })
 }
 

@@ -7,11 +7,11 @@ use std::cell::OnceCell;
 use std::ops::Range;
 
 use restante_sieve::{
-    AddressEntry, AddressSpec, Field, MessageView, NamedAddress, ParameterisedValue, Part, PartId,
+    AddressEntry, Field, MessageView, ParameterisedValue, Part, PartId, parse_address_list,
 };
 
 use crate::message::{decode, header, parse};
-use crate::model::{EmailAddress, limits};
+use crate::model::limits;
 
 /// Levels of parts below the message itself that are found. Deeper ones are content of the part
 /// around them.
@@ -92,6 +92,26 @@ impl<'a> View<'a> {
     fn part(&self, part: PartId) -> Option<(usize, &Part)> {
         let index = usize::try_from(part.0).ok()?;
         Some((index, self.parts.get(index)?))
+    }
+
+    /// Returns the transfer encoding of a part for `decode`; `None` if it is not known.
+    fn encoding(&self, part: PartId) -> Option<u8> {
+        let encoding = value_of(self.raw, self.fields(part), "Content-Transfer-Encoding");
+        let encoding = encoding.unwrap_or_default().trim_ascii().to_ascii_lowercase();
+        match encoding.as_slice() {
+            b"quoted-printable" => Some(decode::QUOTED_PRINTABLE),
+            b"base64" => Some(decode::BASE64),
+            b"x-uuencode" | b"x-uue" | b"uuencode" => Some(decode::UUENCODE),
+            b"" | b"7bit" | b"8bit" | b"binary" => Some(decode::IDENTITY),
+            _ => None,
+        }
+    }
+
+    /// Returns the charset that the Content-Type of a part names.
+    fn charset(&self, part: PartId) -> Option<String> {
+        let media = value_of(self.raw, self.fields(part), "Content-Type").and_then(parse::media);
+        let (_, parameters) = media?;
+        parameters.into_iter().find(|(name, _)| name == "charset").map(|(_, value)| value)
     }
 }
 
@@ -179,15 +199,7 @@ impl MessageView for View<'_> {
         let body = self.raw.get(found.body.clone()).unwrap_or_default();
         let Some(content) = self.contents.get(index) else { return Cow::Borrowed(body) };
         let decoded = content.get_or_init(|| {
-            let encoding = value_of(self.raw, self.fields(part), "Content-Transfer-Encoding");
-            let encoding = encoding.unwrap_or_default().trim_ascii().to_ascii_lowercase();
-            let encoding = match encoding.as_slice() {
-                b"quoted-printable" => decode::QUOTED_PRINTABLE,
-                b"base64" => decode::BASE64,
-                b"x-uuencode" | b"x-uue" | b"uuencode" => decode::UUENCODE,
-                _ => decode::IDENTITY,
-            };
-            decode::decode(encoding, body).0
+            decode::decode(self.encoding(part).unwrap_or(decode::IDENTITY), body).0
         });
         Cow::Borrowed(decoded)
     }
@@ -197,10 +209,7 @@ impl MessageView for View<'_> {
         if found.main_type != "text" {
             return None;
         }
-        let media = value_of(self.raw, self.fields(part), "Content-Type").and_then(parse::media);
-        let parameters = media.map(|(_, parameters)| parameters).unwrap_or_default();
-        let charset = parameters.into_iter().find(|(name, _)| name == "charset");
-        let charset = charset.map(|(_, value)| value);
+        let charset = self.charset(part);
         // The content is decoded first, so that the text can borrow from it.
         drop(self.content(part));
         let content = self.contents.get(index)?.get()?;
@@ -208,6 +217,10 @@ impl MessageView for View<'_> {
     }
 
     fn plain_text(&self, part: PartId) -> Option<Cow<'_, str>> {
+        self.encoding(part)?;
+        if !self.charset(part).is_none_or(|label| parse::is_known_charset(&label)) {
+            return None;
+        }
         let text = self.text(part)?;
         let is_html = self.part(part).is_some_and(|(_, found)| found.subtype == "html");
         Some(if is_html { Cow::Owned(parse::html_text(&text)) } else { text })
@@ -218,17 +231,7 @@ impl MessageView for View<'_> {
     }
 
     fn parse_addresses(&self, value: &[u8]) -> Vec<AddressEntry> {
-        let mut entries = Vec::new();
-        for group in parse::groups(value) {
-            let members = group.addresses.into_iter().filter_map(named);
-            match group.name {
-                None => entries.extend(members.map(AddressEntry::Mailbox)),
-                Some(name) => {
-                    entries.push(AddressEntry::Group { name, members: members.collect() });
-                }
-            }
-        }
-        entries
+        parse_address_list(value, |name| parse::text(name.as_bytes()))
     }
 
     fn parse_parameters(&self, value: &[u8]) -> Option<ParameterisedValue> {
@@ -237,12 +240,54 @@ impl MessageView for View<'_> {
     }
 }
 
-/// Returns an address for the engine; `None` if its local part or its domain is empty. One that is
-/// not valid is divided at its last `@`.
-fn named(address: EmailAddress) -> Option<NamedAddress> {
-    let spec = AddressSpec::parse(&address.email).or_else(|| {
-        let (local, domain) = address.email.rsplit_once('@')?;
-        (!local.is_empty() && !domain.is_empty()).then(|| AddressSpec::new(local, domain))
-    })?;
-    Some(NamedAddress { name: address.name, address: spec })
+#[cfg(test)]
+mod tests {
+    use restante_sieve::NamedAddress;
+
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_with_their_names_and_groups() {
+        let view = View::new(b"Subject: x\r\n\r\n");
+        let entries = view.parse_addresses(
+            b" =?utf-8?Q?Zo=C3=AB?= <zoe@example.org>,\r\n team: \"B, A\" <b@example.org>,\
+              c@d.e;, no",
+        );
+        let [AddressEntry::Mailbox(zoe), AddressEntry::Group { name, members }] = &entries[..]
+        else {
+            unreachable!("{entries:?}");
+        };
+        let shown = |one: &NamedAddress| (one.name.clone(), one.address.to_string());
+        assert_eq!(shown(zoe), (Some("Zo\u{eb}".into()), "zoe@example.org".into()));
+        assert_eq!(name, "team");
+        let members: Vec<_> = members.iter().map(shown).collect();
+        assert_eq!(
+            members,
+            [(Some("B, A".into()), "b@example.org".into()), (None, "c@d.e".into())]
+        );
+    }
+
+    /// The text and the plain text of a message with these fields.
+    fn texts(fields: &str, body: &[u8]) -> (Option<String>, Option<String>) {
+        let raw = [fields.as_bytes(), b"\r\n\r\n", body].concat();
+        let view = View::new(&raw);
+        let owned = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned);
+        (owned(view.text(PartId(0))), owned(view.plain_text(PartId(0))))
+    }
+
+    #[test]
+    fn text_without_a_known_charset_or_encoding_is_no_plain_text() {
+        for (fields, body, plain) in [
+            ("Subject: x", &b"gr\xc3\xbc\xc3\x9fe"[..], Some("gr\u{fc}\u{df}e")),
+            ("Content-Type: text/plain; charset=iso-8859-1", b"gr\xfcn", Some("gr\u{fc}n")),
+            ("Content-Type: text/html\r\nContent-Transfer-Encoding: 8BIT", b"<b>a</b>", Some("a")),
+            ("Content-Type: text/plain; charset=klingon", b"a", None),
+            ("Content-Transfer-Encoding: x-secret", b"a", None),
+        ] {
+            let (text, found) = texts(fields, body);
+            assert_eq!(found.as_deref().map(str::trim), plain, "{fields}");
+            assert!(text.is_some(), "{fields}");
+        }
+        assert_eq!(texts("Content-Type: image/png", b"a"), (None, None));
+    }
 }

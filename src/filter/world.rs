@@ -20,9 +20,12 @@ use crate::model::mailbox::Right;
 use crate::model::{BlobHash, Mailbox, MailboxUid, ObjectId, Role, clock};
 use crate::store::Error;
 
+/// The mailboxes of an account, by uid.
+pub(super) type MailboxesByUid = BTreeMap<MailboxUid, Mailbox>;
+
 /// The mailboxes of an account.
 struct AccountMailboxes {
-    by_uid: BTreeMap<MailboxUid, Mailbox>,
+    by_uid: MailboxesByUid,
     /// By the names of the mailbox and of those above it, with `/` between them. Those in the Inbox
     /// have a second name, which begins with `INBOX/`.
     by_path: HashMap<String, MailboxUid>,
@@ -30,7 +33,7 @@ struct AccountMailboxes {
 
 impl AccountMailboxes {
     fn new(all: Vec<(MailboxUid, Mailbox)>) -> Self {
-        let by_uid: BTreeMap<MailboxUid, Mailbox> = all.into_iter().collect();
+        let by_uid: MailboxesByUid = all.into_iter().collect();
         let mut by_path = HashMap::new();
         for (uid, mailbox) in &by_uid {
             let (path, top) = path(&by_uid, mailbox);
@@ -100,7 +103,7 @@ impl<'a> AccountWorld<'a> {
 }
 
 /// Returns the names of a mailbox and of those above it, with `/` between them, and the topmost.
-fn path<'a>(all: &'a BTreeMap<MailboxUid, Mailbox>, mailbox: &'a Mailbox) -> (String, &'a Mailbox) {
+pub(super) fn path<'a>(all: &'a MailboxesByUid, mailbox: &'a Mailbox) -> (String, &'a Mailbox) {
     let mut names = vec![mailbox.name.as_str()];
     let (mut top, mut seen) = (mailbox, BTreeSet::new());
     while let Some(parent) =

@@ -1,9 +1,24 @@
-//! The fuzz body of the room `filter`: any message, as the Sieve engine sees it.
+//! The fuzz bodies of the room `filter`: any message, as the Sieve engine sees it, and any script of
+//! another server.
 
 use restante_sieve::{MessageView as _, PartId};
 
 use super::bounded;
-use crate::filter::{mailto, view::View};
+use crate::filter::{Settings, mailto, view::View};
+
+/// Adapts any bytes as a script: the result has no errors or is the script as it was, and is not
+/// adapted again.
+pub fn adapt(data: &[u8]) {
+    let data = bounded(data);
+    let settings = Settings::default();
+    let adapted = settings.adapt(data);
+    let _notes = adapted.notes(Some(&std::collections::BTreeMap::new()));
+    assert_eq!(adapted.changes.is_empty(), *adapted.source == *data);
+    assert!(adapted.is_valid || adapted.changes.is_empty());
+    assert_eq!(settings.check(&adapted.source).script.is_some(), adapted.is_valid);
+    let again = settings.adapt(&adapted.source);
+    assert!(again.changes.is_empty() && again.diagnostics == adapted.diagnostics);
+}
 
 /// Reads any bytes as a message: parts and fields are within the message, a part begins behind the
 /// part that contains it, and every value can be read. The same bytes are read as a `mailto` URI.

@@ -29,7 +29,7 @@ mod truth;
 
 pub use bodies::{decode, report};
 pub use emails::{draft, structure};
-pub use filter_host::view;
+pub use filter_host::{adapt, view};
 pub use http::http;
 pub use mail::{message, reply, results, search, sign};
 pub use managesieve::managesieve;
@@ -46,6 +46,7 @@ pub type FuzzBody = fn(&[u8]);
 
 /// All bodies, with the names of their targets.
 pub const BODIES: &[(&str, FuzzBody)] = &[
+    ("adapt", adapt),
     ("address", address),
     ("command", command),
     ("config", config),

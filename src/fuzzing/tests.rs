@@ -143,6 +143,7 @@ macro_rules! replays {
 }
 
 replays! {
+    adapt: 300,
     address: 300,
     command: 300,
     config: 200,

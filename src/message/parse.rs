@@ -42,6 +42,12 @@ pub fn charset_text<'t>(label: Option<&str>, bytes: &'t [u8]) -> Cow<'t, str> {
     }
 }
 
+/// Whether `charset_text` knows a charset by this name.
+#[must_use]
+pub fn is_known_charset(label: &str) -> bool {
+    CharsetCodec::of_label(label).is_some()
+}
+
 /// Converts HTML to the text that its reader sees.
 #[must_use]
 pub fn html_text(html: &str) -> String {

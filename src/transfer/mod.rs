@@ -1,4 +1,5 @@
-//! The formats of imports and exports: Maildir++, mbox, and trees of .eml files.
+//! The formats of imports and exports: Maildir++, mbox, and trees of .eml files; and what an import
+//! stores.
 //!
 //! - A message that is exported and imported again has the same bytes, date and keywords.
 //! - An imported message gets no trace fields, passes no spam filter and causes no vacation reply.
@@ -12,12 +13,14 @@ pub mod folder;
 pub mod ledger;
 pub mod mbox;
 pub mod name;
+mod script;
 pub mod utf7;
 
 #[cfg(test)]
 pub use append::{AppendOutcome, AppendedEmail};
 pub use append::{AppendRequest, append};
 pub use folder::MailboxPath;
+pub use script::{ScriptAppendRequest, append_script};
 
 use std::borrow::Cow;
 

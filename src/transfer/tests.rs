@@ -216,3 +216,65 @@ fn the_corpus_is_written_to_mbox_and_read_again() {
     }
     assert_eq!(reader.read().unwrap(), None);
 }
+
+fn script<'a>(name: &'a str, source: &'a str) -> ScriptAppendRequest<'a> {
+    ScriptAppendRequest {
+        name,
+        source: source.as_bytes(),
+        original: source.as_bytes(),
+        activate: false,
+        max_scripts: 3,
+        dry_run: false,
+    }
+}
+
+/// Stores a script, and returns the outcome and the name of the active script.
+fn put_script(store: &Store, new: &ScriptAppendRequest<'_>) -> (&'static str, Option<String>) {
+    let done = append_script(store, ANN, new).unwrap();
+    (done.outcome.name(), done.active)
+}
+
+#[test]
+fn script_is_stored_once_and_activated_only_then() {
+    let (store, ..) = store();
+    let main =
+        ScriptAppendRequest { original: b"old", activate: true, ..script("gru\u{308}n", "keep;") };
+    let composed = Some("gr\u{fc}n".to_owned());
+    let dry = ScriptAppendRequest { dry_run: true, ..main };
+    assert_eq!(put_script(&store, &dry), ("added", composed.clone()));
+    assert!(store.snapshot().scripts(ANN).unwrap().is_empty());
+    for outcome in ["added", "there"] {
+        assert_eq!(put_script(&store, &main), (outcome, composed.clone()));
+    }
+    // A script that was stored before the import had a reason to change it is there as well.
+    let changed = ScriptAppendRequest { source: b"new", original: b"keep;", ..main };
+    assert_eq!(put_script(&store, &changed), ("there", composed.clone()));
+    assert_eq!(put_script(&store, &script("gr\u{fc}n", "old")), ("differs", composed.clone()));
+    let (id, _) = store.snapshot().script_by_name(ANN, "gr\u{fc}n").unwrap().unwrap();
+    assert_eq!(store.snapshot().script_source(ANN, id).unwrap().unwrap(), b"keep;");
+    // Another script does not become active instead.
+    let other = ScriptAppendRequest { activate: true, ..script("other", "stop;") };
+    assert_eq!(put_script(&store, &other), ("added", composed));
+    // Nor does a script that its owner has deactivated.
+    let deactivated = store.commit(ANN, |txn| txn.activate_script(None)).unwrap();
+    deactivated.1.wait_blocking().unwrap();
+    assert_eq!(put_script(&store, &main), ("there", None));
+}
+
+#[test]
+fn script_of_a_bad_name_or_beyond_the_limit_is_refused() {
+    use crate::store::ScriptFault;
+
+    let (store, ..) = store();
+    for dry_run in [true, false] {
+        let bad = ScriptAppendRequest { dry_run, ..script("a\nb", "keep;") };
+        let refused = append_script(&store, ANN, &bad).unwrap_err();
+        assert!(matches!(refused, Error::Script(ScriptFault::Name)), "{refused}");
+    }
+    for name in ["a", "b", "c"] {
+        assert_eq!(put_script(&store, &script(name, "keep;")).0, "added");
+    }
+    let refused = append_script(&store, ANN, &script("d", "keep;")).unwrap_err();
+    assert!(matches!(refused, Error::Script(ScriptFault::TooMany)), "{refused}");
+    assert_eq!(put_script(&store, &script("a", "keep;")).0, "there");
+}

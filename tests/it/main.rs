@@ -53,6 +53,8 @@ mod quota;
 mod reload;
 mod replay;
 mod sieve;
+mod sieve_clients;
+mod sieve_scripts;
 #[cfg_attr(not(feature = "rocksdb"), allow(dead_code, reason = "the crash test needs RocksDB"))]
 mod sink;
 mod starttls;

@@ -17,27 +17,33 @@ const PASSWORD: &str = "s3cret";
 
 /// A service with the account of Ann, which offers STARTTLS on a port.
 fn service() -> (TestBed, u16) {
-    let port = free_port();
-    let tls = root().join("tests/tls");
-    let mut bed = TestBed::new(&format!(
-        "managesieve.listen = [\"tcp:127.0.0.1:{port}\"]\n\
-         managesieve.tls-certificate = {:?}\nmanagesieve.tls-key = {:?}\n",
-        tls.join("localhost.cert.pem"),
-        tls.join("localhost.key.pem"),
-    ));
-    bed.start();
+    let (bed, port) = service_with("");
     bed.add_account(ANN, &[]);
     password(&bed, ANN, PASSWORD);
     (bed, port)
 }
 
-fn certificate() -> PathBuf {
+/// A service that offers STARTTLS on a port, with these settings more.
+pub(crate) fn service_with(more: &str) -> (TestBed, u16) {
+    let port = free_port();
+    let tls = root().join("tests/tls");
+    let mut bed = TestBed::new(&format!(
+        "managesieve.listen = [\"tcp:127.0.0.1:{port}\"]\n\
+         managesieve.tls-certificate = {:?}\nmanagesieve.tls-key = {:?}\n{more}",
+        tls.join("localhost.cert.pem"),
+        tls.join("localhost.key.pem"),
+    ));
+    bed.start();
+    (bed, port)
+}
+
+pub(crate) fn certificate() -> PathBuf {
     root().join("tests/tls/localhost.cert.pem")
 }
 
 /// A Python that can import both packages: that of the virtual environment
 /// `RESTANTE_SIEVE_CLIENTS`, or one of the machine.
-fn python_with_clients() -> Option<PathBuf> {
+pub(crate) fn python_with_clients() -> Option<PathBuf> {
     let mut candidates = vec![PathBuf::from("/usr/bin/python3"), PathBuf::from("python3")];
     if let Some(venv) = std::env::var_os("RESTANTE_SIEVE_CLIENTS") {
         candidates.insert(0, PathBuf::from(venv).join("bin/python3"));

@@ -38,7 +38,7 @@ fn shipped_scripts_compile_without_warnings() {
         names.push(name);
     }
     names.sort();
-    assert_eq!(names, ["default", "junk", "lists", "vacation"]);
+    assert_eq!(names, ["default", "junk", "lists", "subaddress", "vacation"]);
 }
 
 const ANN: &str = "ann@example.org";

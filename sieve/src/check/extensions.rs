@@ -25,6 +25,7 @@ impl Checker<'_> {
             if self.is_allowed(extension) {
                 let message = format!("{what} needs `require \"{extension}\"`");
                 let diagnostic = Diagnostic::new(Code::MissingRequire, span, message)
+                    .with_extension(extension)
                     .with_help(format!("add `require \"{extension}\";` at the top"));
                 self.report(match self.options.missing_require {
                     MissingRequire::Error => diagnostic,
@@ -112,6 +113,7 @@ impl Checker<'_> {
             }
             let message = format!("`{shown}` was replaced by `{successor}`");
             let diagnostic = Diagnostic::new(Code::ObsoleteExtension, span, message)
+                .with_extension(*successor)
                 .with_help(format!("write `{successor}`"));
             self.report(match self.options.missing_require {
                 MissingRequire::Error => diagnostic,

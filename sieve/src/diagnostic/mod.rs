@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use code::Code;
 pub use render::{json, managesieve};
 
+use crate::extension::Extension;
 use crate::span::Span;
 
 /// Whether a diagnostic keeps a script from being used.
@@ -55,6 +56,8 @@ pub struct Diagnostic {
     pub help: Option<String>,
     /// Other places that explain the diagnostic, such as the first of two equal tags.
     pub related: Vec<(Span, String)>,
+    /// The extension that the script must require, of `MissingRequire` and `ObsoleteExtension`.
+    pub extension: Option<Extension>,
 }
 
 impl Diagnostic {
@@ -68,6 +71,7 @@ impl Diagnostic {
             message: message.into(),
             help: None,
             related: Vec::new(),
+            extension: None,
         }
     }
 
@@ -80,6 +84,12 @@ impl Diagnostic {
     #[must_use]
     pub fn with_related(mut self, span: Span, note: impl Into<String>) -> Self {
         self.related.push((span, note.into()));
+        self
+    }
+
+    #[must_use]
+    pub const fn with_extension(mut self, extension: Extension) -> Self {
+        self.extension = Some(extension);
         self
     }
 

@@ -78,7 +78,7 @@ pub fn json(diagnostics: &[Diagnostic], index: &LineIndex<'_>) -> String {
     let mut out = String::from("[");
     for (number, diagnostic) in diagnostics.iter().enumerate() {
         out.push_str(if number == 0 { "\n" } else { ",\n" });
-        let Diagnostic { code, severity, span, message, help, related } = diagnostic;
+        let Diagnostic { code, severity, span, message, help, related, extension: _ } = diagnostic;
         let _ = write!(out, r#"{{"code":"{code}","severity":"{severity}","message":"#);
         push_json_string(&mut out, message);
         out.push_str(",\"help\":");

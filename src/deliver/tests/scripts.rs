@@ -322,6 +322,23 @@ fn owner_is_notified_by_mail_but_not_of_a_notification() {
 }
 
 #[test]
+fn copy_of_a_notification_is_filed_once_where_fcc_says() {
+    let fixture = fixture();
+    fixture.activate(
+        "require [\"enotify\", \"fcc\", \"mailbox\", \"imap4flags\"];\n\
+         notify :fcc \"Told\" :create :flags \"\\\\Seen\" :message \"You have mail\"\n\
+         \"mailto:pager@example.com,phone@example.com\";",
+    );
+    fixture.deliver_letter();
+    let queued = fixture.queued();
+    assert_eq!(queued.len(), 2, "{queued:?}");
+    let mut stored = fixture.stored();
+    stored.sort();
+    assert_eq!(stored, ["Inbox", "Told $seen"]);
+    fixture.assert_clean();
+}
+
+#[test]
 fn site_scripts_run_before_and_after_until_one_ends_the_sequence() {
     let fixture = fixture();
     let script = |name: &str, source: &str| SiteScript::new(name, source.as_bytes());

@@ -120,8 +120,9 @@ fn copy_of_a_script_goes_to_the_mailbox_that_the_script_names() {
         let (mailbox, special_use) = (mailbox.to_owned(), special_use.map(str::to_owned));
         let fcc =
             Fcc { mailbox, special_use, create, keywords: vec!["$Seen".into(), "a b".into()] };
-        let committed =
-            fixture.store.commit(fixture.ann, |txn| copy::file_copy(txn, &reply, &fcc, &encoded));
+        let committed = fixture
+            .store
+            .commit(fixture.ann, |txn| copy::file_copy(txn, &reply.message, &fcc, &encoded));
         committed.unwrap().1.wait_blocking().unwrap();
         let (_, newest) =
             fixture.store.snapshot().emails(fixture.ann, None, 1).unwrap().pop().unwrap();

@@ -42,6 +42,7 @@ pub async fn bind(path: &Path) -> std::io::Result<BoundListener> {
 pub async fn serve(bound: BoundListener, backend: Arc<Backend>, stop: StopSignal) {
     let router = Router::new()
         .route("/append", post(transfer::import_message))
+        .route("/append-script", post(transfer::import_script))
         .route("/octets", get(transfer::export_message))
         .route("/metrics", get(metrics))
         .route("/health", get(health))

@@ -1,8 +1,10 @@
-//! Imports and exports messages as bytes, on the control socket.
+//! Imports and exports messages and imports Sieve scripts, as bytes, on the control socket.
 //!
 //! ```text
 //! POST /append?account=&mailbox=&keywords=&receivedAt=&known=
 //!      body: the message; response: {emailId, threadId, outcome, keywordsCut}
+//! POST /append-script?account=&name=&activate=&dryRun=
+//!      body: the script; response: {outcome, valid, active, changes, diagnostics, notes}
 //! GET  /octets?account=&email=
 //!      response: the message, with the trace prefix
 //! ```
@@ -13,7 +15,12 @@
 //! - A message that is imported again adds no second email. If the second import names another
 //!   mailbox, the email is added to that mailbox, and has the keywords of both imports;
 //!   `keywordsCut` says whether keywords were left out because they were too many.
+//! - `activate` and `dryRun` are `true` or `false`, and false if they are missing. A script with
+//!   errors is stored and not activated (`valid`). `active` is the name of the active script
+//!   afterwards.
 //! - A refusal has problem details (RFC 7807) of a type `urn:restante:problem:…`.
+
+mod script;
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -38,6 +45,8 @@ use crate::store::Error;
 use crate::transfer::{AppendRequest, append};
 use crate::wire::jmap::MethodError;
 use crate::wire::query;
+
+pub(super) use script::import_script;
 
 /// The status, the last part of the problem's type, and the detail.
 struct Refusal(StatusCode, &'static str, String);
@@ -252,6 +261,15 @@ impl Arguments {
 
     fn optional(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// False if the argument is missing.
+    fn flag(&self, name: &str) -> Result<bool, Refusal> {
+        match self.optional(name) {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(_) => Err(Refusal::bad_request(format!("{name}: neither true nor false"))),
+        }
     }
 
     fn required(&self, name: &str) -> Result<&str, Refusal> {

@@ -62,16 +62,21 @@ fn try_answer(
                 scripts.map(|(id, script)| (script.name, active == Some(id))).collect(),
             ))
         }
-        Request::SetActive(name) => change(store, account, |txn| {
-            let id = name.as_deref().map(|name| existing(&txn.snapshot(), account, name));
-            txn.activate_script(id.transpose()?).map(drop)
-        }),
-        Request::Get(name) => {
-            let snapshot = store.snapshot();
-            let id = existing(&snapshot, account, &name)?;
-            let source = snapshot.script_source(account, id)?;
-            source.map(Answer::Script).ok_or(Error::NotFound("script"))
+        Request::SetActive(Some(name)) => {
+            // An import may have stored a script with errors, or the site offers less than before.
+            let report = settings.report(&source(store, account, &name)?);
+            if !report.is_valid {
+                return Ok(Answer::Refused(None, report.text));
+            }
+            change(store, account, |txn| {
+                let id = existing(&txn.snapshot(), account, &name)?;
+                txn.activate_script(Some(id)).map(drop)
+            })
         }
+        Request::SetActive(None) => {
+            change(store, account, |txn| txn.activate_script(None).map(drop))
+        }
+        Request::Get(name) => source(store, account, &name).map(Answer::Script),
         Request::Delete(name) => change(store, account, |txn| {
             let id = existing(&txn.snapshot(), account, &name)?;
             txn.destroy_script(id).map(drop)
@@ -130,6 +135,12 @@ fn find(scripts: &[(ObjectId, SieveScript)], name: &str) -> Option<ObjectId> {
 
 fn existing(snapshot: &Snapshot<'_>, account: AccountId, name: &str) -> Result<ObjectId, Error> {
     find(&snapshot.scripts(account)?, name).ok_or(Error::NotFound("script"))
+}
+
+fn source(store: &Store, account: AccountId, name: &str) -> Result<Vec<u8>, Error> {
+    let snapshot = store.snapshot();
+    let id = existing(&snapshot, account, name)?;
+    snapshot.script_source(account, id)?.ok_or(Error::NotFound("script"))
 }
 
 fn checked(report: filter::ScriptReport) -> Answer {

@@ -332,3 +332,22 @@ async fn client_begins_tls_and_binds_its_login_to_it() {
     }
     assert_eq!(client.say("LISTSCRIPTS").await, "OK\r\n");
 }
+
+#[tokio::test]
+async fn stored_script_with_errors_cannot_be_activated() {
+    let server = server(ManageSieveSettings::default(), 9).await;
+    let (store, ann) = (server.shared.store.clone(), server.ann);
+    // As an import stores it.
+    let stored = blocking(move || {
+        let (_, ticket) = store.commit(ann, |txn| txn.create_script("old", b"keeep;\nstop;"))?;
+        ticket.wait_blocking()
+    });
+    stored.await.unwrap();
+    let mut client = Client::logged_in(&server).await;
+    let answer = client.say("SETACTIVE \"old\"").await;
+    assert!(answer.starts_with("NO ") && answer.contains("line 1, column 1: error"), "{answer}");
+    assert_eq!(client.say("LISTSCRIPTS").await, "\"old\"\r\nOK\r\n");
+    let answer = client.say("SETACTIVE \"missing\"").await;
+    assert!(answer.starts_with("NO (NONEXISTENT)"), "{answer}");
+    assert_eq!(client.say("SETACTIVE \"\"").await, "OK\r\n");
+}

@@ -125,6 +125,16 @@ impl Folder {
         }
     }
 
+    /// Returns the path that a symbolic link has, without following it; `None` if there is no link
+    /// of that name.
+    pub(super) fn link(&self, name: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        match rustix::fs::readlinkat(&self.0, name, Vec::new()) {
+            Ok(path) => Ok(Some(path.into_bytes())),
+            Err(rustix::io::Errno::INVAL) => Ok(None),
+            Err(error) => absent(error),
+        }
+    }
+
     /// `None` if there is no regular file of that name.
     pub(super) fn file(&self, name: &[u8]) -> io::Result<Option<(File, FileInfo)>> {
         // Without NONBLOCK, opening a named pipe would wait for its other end.

@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
 use super::read::{self, ImportEntry, join_keywords};
+use super::scripts::{self, ScriptResult, ScriptSurvey};
 use super::survey::{SourceMailbox, Survey, survey};
 use super::{ImportArgs, MAX_CONCURRENT_REQUESTS, MAX_KIB_IN_FLIGHT, counted};
 use crate::cli::control::pool::{ControlPool, ControlResponse};
@@ -59,6 +60,7 @@ struct ImportCounts {
     keywords_cut: u64,
     failed: u64,
     failures: Vec<(String, String)>,
+    scripts: Vec<ScriptResult>,
 }
 
 impl ImportCounts {
@@ -86,9 +88,14 @@ type PendingAppends = VecDeque<(String, u64, JoinHandle<Result<ControlResponse, 
 
 pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> Result<(), Failure> {
     let account = selected_account::find_account(&args.account.account, context).await?;
-    let found = find(&args).await?;
+    let mut found = find(&args).await?;
+    let scripts = match args.without_scripts || args.mailbox.is_some() {
+        true => ScriptSurvey::default(),
+        false => found.scripts,
+    };
+    found.skipped.extend(scripts.skipped);
     let sources = sources(&args, found.sources);
-    if sources.is_empty() && found.skipped.is_empty() {
+    if sources.is_empty() && found.skipped.is_empty() && scripts.scripts.is_empty() {
         return Err(Failure::new(
             exit::NO_INPUT,
             "no Maildir, .mbox or .eml file there; for mbox files with other names say \
@@ -122,7 +129,7 @@ pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> R
         pending: VecDeque::new(),
     };
     let ended = tokio::select! {
-        ended = importer.run(steps_in, &mut progress, &mut counts) => ended,
+        ended = importer.run_all(steps_in, scripts.scripts, &mut progress, &mut counts) => ended,
         _ = tokio::signal::ctrl_c() => Err(Failure::new(exit::TEMPORARY, "interrupted")),
     };
     // Requests that are still running are given up: the next import repeats them.
@@ -148,6 +155,10 @@ pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> R
                 1 => "1 message or file was not imported (see above)".to_owned(),
                 failed => format!("{failed} messages or files were not imported (see above)"),
             },
+        )),
+        Ok(()) if counts.scripts.iter().any(ScriptResult::is_problem) => Err(Failure::new(
+            exit::DATA,
+            "a script was not imported, has errors, or is not active as it was (see above)",
         )),
         Ok(()) => Ok(()),
     }
@@ -224,6 +235,19 @@ struct Importer<'a> {
 }
 
 impl Importer<'_> {
+    /// Imports the messages, and then the scripts, whose mailboxes exist by then.
+    async fn run_all(
+        &mut self,
+        steps: mpsc::Receiver<ImportStep>,
+        scripts: Vec<scripts::SourceScript>,
+        progress: &mut ByteProgress,
+        counts: &mut ImportCounts,
+    ) -> Result<(), Failure> {
+        self.run(steps, progress, counts).await?;
+        scripts::import(&self.pool, self.account, scripts, self.args.dry_run, &mut counts.scripts)
+            .await
+    }
+
     async fn run(
         &mut self,
         mut steps: mpsc::Receiver<ImportStep>,
@@ -435,11 +459,13 @@ fn report(
             "keywordsCut": counts.keywords_cut,
             "failed": counts.failed,
             "failures": failures,
+            "scripts": counts.scripts.iter().map(ScriptResult::json).collect::<Vec<_>>(),
             "seconds": took.as_secs_f64(),
             "stopped": ended.map(|failure| &failure.message),
         }));
         return;
     }
+    counts.scripts.iter().for_each(|script| script.write(args.dry_run));
     let would = if args.dry_run { "would be " } else { "" };
     let (messages, mailboxes) = (
         counted(counts.added, "message", "messages"),

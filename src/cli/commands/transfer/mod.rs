@@ -12,6 +12,7 @@ mod import;
 mod layout;
 mod lock;
 mod read;
+mod scripts;
 mod survey;
 #[cfg(test)]
 mod tests;
@@ -54,10 +55,14 @@ pub struct ImportArgs {
     /// Import messages that are marked as deleted, into the Trash [default: they are skipped].
     #[arg(long)]
     pub with_deleted: bool,
+    /// Import messages only, and no Sieve scripts [default: the scripts in a Dovecot home, unless
+    /// --mailbox is given].
+    #[arg(long)]
+    pub without_scripts: bool,
     /// Read everything, and import nothing.
     #[arg(long)]
     pub dry_run: bool,
-    /// Maildirs, mbox files, .eml files, or folders of them.
+    /// Maildirs, mbox files, .eml files, folders of them, or the home of a Dovecot user.
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
 }

@@ -1,17 +1,23 @@
-//! Finds the mailboxes to import at and below the given paths. Messages are not read.
+//! Finds the mailboxes to import at and below the given paths, and the scripts in homes. Messages
+//! are not read.
 //!
 //! Path and role are those of the mailbox's card (`MailboxPath::of_card`). Without a valid card,
-//! the names of the folders give the path.
+//! the names of the folders give the path. A Maildir in a home is not named after its folder: its
+//! own messages are those of the Inbox.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::folder::{FileKind, Folder, FolderEntry, MAX_FOLDER_DEPTH};
+use super::scripts::{self, ScriptSurvey};
 use super::{Format, metadata_files};
 use crate::model::Role;
 use crate::transfer::MailboxPath;
 use crate::transfer::folder::MAX_CARD_BYTES;
+
+/// The usual names of the Maildir in the home of a Dovecot user.
+const HOME_MAILDIRS: [&[u8]; 2] = [b"Maildir", b"mail"];
 
 #[derive(Debug)]
 pub(super) struct SourceMailbox {
@@ -48,6 +54,7 @@ impl SourceMailbox {
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     pub(super) sources: Vec<SourceMailbox>,
+    pub(super) scripts: ScriptSurvey,
     /// Each path that was skipped, and why.
     pub(super) skipped: Vec<(String, String)>,
 }
@@ -60,8 +67,11 @@ pub(super) fn survey(path: &Path, format: Option<Format>, out: &mut Survey) -> i
     let path = path.canonicalize()?;
     if path.is_dir() {
         let root = Arc::new(Folder::open(&path)?);
-        return SurveyWalk { root, root_path: path.display().to_string(), format, out }
-            .add_folder(&[]);
+        let root_path = path.display().to_string();
+        let found = scripts::survey(&root, &root_path)?;
+        out.scripts.scripts.extend(found.scripts);
+        out.scripts.skipped.extend(found.skipped);
+        return SurveyWalk { root, root_path, format, out }.add_folder(&[]);
     }
     let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::NotFound.into());
@@ -130,10 +140,8 @@ impl SurveyWalk<'_> {
             return Ok(());
         }
         let entries = folder.entries()?;
-        let is_folder =
-            |entry: &FolderEntry, name: &[u8]| entry.kind == FileKind::Folder && entry.name == name;
-        let is_maildir =
-            entries.iter().any(|entry| is_folder(entry, b"cur") || is_folder(entry, b"new"));
+        let is_maildir = is_maildir(&entries);
+        let is_root = path.is_empty();
         if is_maildir && self.wants(Format::Maildir) {
             let mailbox_path = mailbox_path_of(path, None);
             self.add_maildir(&folder, path, mailbox_path)?;
@@ -143,6 +151,12 @@ impl SurveyWalk<'_> {
         for entry in &entries {
             let below = || [path, std::slice::from_ref(&entry.name)].concat();
             match entry.kind {
+                FileKind::Link if is_root && entry.name == scripts::ACTIVE.as_bytes() => {}
+                FileKind::Folder
+                    if is_root && !is_maildir && HOME_MAILDIRS.contains(&entry.name.as_slice()) =>
+                {
+                    self.add_home_maildir(&folder, &entry.name)?;
+                }
                 FileKind::Folder
                     if is_maildir
                         && [&b"cur"[..], b"new", b"tmp"].contains(&entry.name.as_slice()) => {}
@@ -161,6 +175,18 @@ impl SurveyWalk<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Adds the mailboxes of a folder in a home. If the folder is no Maildir, the mailboxes are
+    /// named after it, as elsewhere.
+    fn add_home_maildir(&mut self, home: &Folder, name: &[u8]) -> io::Result<()> {
+        let Some(folder) = home.sub(name)? else { return Ok(()) };
+        if !is_maildir(&folder.entries()?) {
+            return self.add_folder(&[name.to_vec()]);
+        }
+        let root_path = self.full_path(&[], name);
+        let (format, out) = (self.format, &mut *self.out);
+        SurveyWalk { root: Arc::new(folder), root_path, format, out }.add_folder(&[])
     }
 
     fn add_maildir(
@@ -285,6 +311,12 @@ fn mailbox_path_of(path: &[Vec<u8>], stem: Option<&[u8]>) -> Option<MailboxPath>
     let folders = path.iter().map(|name| name.strip_suffix(b".sbd").unwrap_or(name));
     let names: Vec<Vec<u8>> = folders.chain(stem).map(<[u8]>::to_vec).collect();
     if names.is_empty() { Some(MailboxPath::inbox()) } else { MailboxPath::of_tree(&names) }
+}
+
+/// Whether a folder has a folder of new or read messages.
+fn is_maildir(entries: &[FolderEntry]) -> bool {
+    let is_inner = |entry: &FolderEntry| [&b"cur"[..], b"new"].contains(&entry.name.as_slice());
+    entries.iter().any(|entry| entry.kind == FileKind::Folder && is_inner(entry))
 }
 
 /// Whether a name ends with `end`, in upper or lower case, and has something before it.

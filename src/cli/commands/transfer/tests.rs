@@ -22,6 +22,7 @@ use crate::model::{EmailId, Role, UtcMillis, clock};
 use crate::transfer::ledger::Ledger;
 use crate::transfer::{MailboxPath, name, normalize_line_ends};
 
+mod scripts;
 mod service;
 
 const MAX_BYTES: u64 = 10 << 20;

@@ -62,6 +62,7 @@ impl Fixture {
             format: None,
             mailbox: None,
             with_deleted: false,
+            without_scripts: false,
             dry_run: false,
             paths: paths.iter().map(|path| path.to_path_buf()).collect(),
         };
@@ -339,5 +340,106 @@ fn what_cannot_be_imported_is_reported_and_the_rest_is_imported() {
         assert_eq!(none.code, exit::NO_INPUT);
         let nobody = bed.import("eve@example.org", &[&tree], |_| ()).await.unwrap_err();
         assert_eq!(nobody.code, exit::NO_USER);
+    });
+}
+
+/// Writes a home as Dovecot leaves it: a Maildir, and scripts of which the link names one.
+fn dovecot_home(home: &Path) {
+    foreign(&home.join("Maildir"));
+    fs::create_dir_all(home.join("sieve/tmp")).unwrap();
+    let write =
+        |name: &str, source: &str| fs::write(home.join("sieve").join(name), source).unwrap();
+    write("main.sieve", "require \"imapflags\";\r\nmark;\r\nfileinto \"Lists.rust\";\r\n");
+    write("broken.sieve", "require \"vnd.dovecot.pipe\";\npipe \"x\";\nkeeep;\n");
+    write("gr\u{fc}n.sieve", "keep; # \u{df}");
+    write("main.svbin", "compiled");
+    write(".sieve", "");
+    symlink("/var/vmail/ann/sieve/main.sieve", home.join(".dovecot.sieve")).unwrap();
+}
+
+impl Fixture {
+    /// Asks what an import of a script would do.
+    async fn append_script(&self, address: &str, name: &str, source: &str) -> serde_json::Value {
+        let pool = ControlPool::new(self.context.client.clone());
+        let query = crate::wire::query::write(&[
+            ("account", address),
+            ("name", name),
+            ("activate", "true"),
+            ("dryRun", "true"),
+        ]);
+        let (path, body) = (format!("/append-script?{query}"), source.as_bytes().to_vec().into());
+        let answer = pool.exchange(&hyper::Method::POST, &path, &body).await.unwrap();
+        assert!(answer.status.is_success(), "{}", answer.failure().message);
+        serde_json::from_slice(&answer.body).unwrap()
+    }
+}
+
+#[test]
+fn scripts_of_a_home_are_imported_once_and_the_active_one_is_active() {
+    with_service(async |bed| {
+        let ann = "ann@example.org";
+        bed.account(ann, None).await;
+        let home = bed.dir.path().join("home");
+        dovecot_home(&home);
+        bed.import(ann, &[&home], |args| args.dry_run = true).await.unwrap_err();
+        bed.import(ann, &[&home], |args| args.without_scripts = true).await.unwrap();
+        bed.import(ann, &[&home], |args| args.mailbox = Some("Old".into())).await.unwrap();
+        assert_eq!(bed.append_script(ann, "main", "keep;").await["outcome"], "added");
+        for _ in 0..2 {
+            let failure = bed.import(ann, &[&home], |_| ()).await.unwrap_err();
+            assert_eq!(failure.code, exit::DATA);
+            assert!(failure.message.contains("has errors"), "{}", failure.message);
+            // The messages of the Maildir in the home are in the Inbox, not in "Maildir".
+            let index = bed.index(ann).await;
+            let inbox = BTreeSet::from(["Inbox".to_owned()]);
+            assert!(index.iter().any(|(mailboxes, ..)| mailboxes.is_superset(&inbox)), "{index:?}");
+            let main = "require [\"fileinto\"];\r\nrequire \"imap4flags\";\r\n\
+                        addflag \"\\\\Flagged\";\r\nfileinto \"Lists.rust\";\r\n";
+            let there = bed.append_script(ann, "main", main).await;
+            assert_eq!((&there["outcome"], &there["active"]), (&"there".into(), &"main".into()));
+            let broken = fs::read_to_string(home.join("sieve/broken.sieve")).unwrap();
+            let there = bed.append_script(ann, "broken", &broken).await;
+            assert_eq!((&there["outcome"], &there["valid"]), (&"there".into(), &false.into()));
+            assert!(there["diagnostics"].as_array().unwrap().len() >= 3, "{there}");
+            let there = bed.append_script(ann, "gr\u{fc}n", "keep; # \u{df}").await;
+            assert_eq!(there["outcome"], "there");
+            // The name of a file may be decomposed.
+            let there = bed.append_script(ann, "gru\u{308}n", "keep; # \u{df}").await;
+            assert_eq!(there["outcome"], "there");
+        }
+        assert_eq!(bed.append_script(ann, "main", "stop;").await["outcome"], "differs");
+    });
+}
+
+#[test]
+fn limits_of_scripts_hold_for_an_import() {
+    with_service(async |bed| {
+        let ann = "ann@example.org";
+        bed.account(ann, None).await;
+        let home = bed.dir.path().join("home");
+        fs::create_dir_all(home.join("sieve")).unwrap();
+        let most = bed.context.config.sieve.scripts;
+        for number in 0..=most {
+            fs::write(home.join(format!("sieve/{number:03}.sieve")), "keep;").unwrap();
+        }
+        // The active script is imported first, and one of the others does not fit.
+        let last = format!("{most:03}");
+        symlink(format!("sieve/{last}.sieve"), home.join(".dovecot.sieve")).unwrap();
+        let failure = bed.import(ann, &[&home], |_| ()).await.unwrap_err();
+        assert!(failure.message.contains("was not imported"), "{}", failure.message);
+        let there = bed.append_script(ann, &last, "keep;").await;
+        assert_eq!((&there["outcome"], &there["active"]), (&"there".into(), &last.clone().into()));
+
+        let ben = "ben@example.org";
+        bed.account(ben, None).await;
+        fs::remove_dir_all(home.join("sieve")).unwrap();
+        fs::remove_file(home.join(".dovecot.sieve")).unwrap();
+        let size = usize::try_from(bed.context.config.sieve.script_size.0).unwrap();
+        fs::write(home.join(".dovecot.sieve"), " ".repeat(size + 1)).unwrap();
+        assert!(bed.import(ben, &[&home], |_| ()).await.is_err());
+        assert_eq!(bed.append_script(ben, "dovecot", "keep;").await["outcome"], "added");
+        fs::write(home.join(".dovecot.sieve"), "keep;").unwrap();
+        bed.import(ben, &[&home], |_| ()).await.unwrap();
+        assert_eq!(bed.append_script(ben, "dovecot", "keep;").await["active"], "dovecot");
     });
 }
