@@ -20,7 +20,7 @@ const MAX_SOURCE_BYTES: usize = 16 << 20;
 pub(super) struct CompiledScript {
     /// The first error, if the script has any.
     pub(super) script: Result<Arc<Script>, String>,
-    source: Arc<[u8]>,
+    pub(super) source: Arc<[u8]>,
 }
 
 #[derive(Debug, Default)]

@@ -20,7 +20,7 @@ impl Trace for StepTrace {
 }
 
 /// Returns an action and its target for people; `None` for one that only the store sees.
-fn describe(action: &Action) -> Option<String> {
+pub(super) fn describe(action: &Action) -> Option<String> {
     Some(match action {
         Action::Store { to: Target::Inbox, .. } => "keep".to_owned(),
         Action::Store {
