@@ -76,7 +76,7 @@ pub enum Command {
     /// List outgoing mail, retry it or cancel it.
     #[command(subcommand)]
     Queue(QueueCommand),
-    /// See what Sieve scripts do with the mail of an account.
+    /// Manage the Sieve scripts of accounts, and check, test and format scripts in files.
     #[command(subcommand)]
     Sieve(SieveCommand),
     /// Create keys for DKIM signatures, and print the DNS records for them.

@@ -4,6 +4,8 @@
 //! - `config`, `dkim`, `completions`, `manual` and `restore` work on files alone.
 //! - `check`, `repair`, `rebuild`, `reindex` and `backup` ask the running service, or open the
 //!   store themselves if none runs.
+//! - `sieve check`, `sieve fmt` and `sieve test` without an account work on files and the
+//!   configuration.
 //! - Every other command is a client of the control socket, because only one process can have the
 //!   store open.
 

@@ -52,6 +52,7 @@ mod queue;
 mod quota;
 mod reload;
 mod replay;
+mod scripts_cli;
 mod sieve;
 #[cfg_attr(not(feature = "rocksdb"), allow(dead_code, reason = "the crash test needs RocksDB"))]
 mod sink;

@@ -14,7 +14,7 @@ use crate::jmap::admin::sieve::check_facts;
 use crate::wire::jmap::admin::sieve::{CheckFacts, DiagnosticFacts};
 
 #[derive(Debug, Args)]
-pub struct CheckArgs {
+pub struct SieveCheckArgs {
     /// The files; "-" is standard input.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
@@ -28,7 +28,7 @@ struct CheckedFile {
     diagnostics: Vec<DiagnosticFacts>,
 }
 
-pub(super) fn run(args: &CheckArgs, context: &CommandContext) -> Result<(), Failure> {
+pub(super) fn run(args: &SieveCheckArgs, context: &CommandContext) -> Result<(), Failure> {
     let settings = context.config.script_settings();
     let mut files = Vec::with_capacity(args.files.len());
     for path in &args.files {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -89,20 +90,25 @@ fn format_file(
     Ok(FormattedFile { file, is_formatted, diagnostics: Vec::new() })
 }
 
-/// Replaces a file by a new one with the same permissions, so that a failure leaves the old one. A
+/// Replaces a file by a new one with the same owner and permissions, so that a failure leaves the old
+/// one. A
 /// symbolic link stays, and the file to which it leads is replaced.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(exit::NO_INPUT, format!("{}: {error}", path.display()))
     };
     let path = fs::canonicalize(path).map_err(failed)?;
-    let permissions = fs::metadata(&path).map_err(failed)?.permissions();
+    let about = fs::metadata(&path).map_err(failed)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let new = path.with_file_name(name);
     let write = || {
         let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&new)?;
-        file.set_permissions(permissions)?;
+        let new_about = file.metadata()?;
+        if (about.uid(), about.gid()) != (new_about.uid(), new_about.gid()) {
+            fchown(&file, Some(about.uid()), Some(about.gid()))?;
+        }
+        file.set_permissions(about.permissions())?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&new, &path)

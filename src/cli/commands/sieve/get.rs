@@ -12,12 +12,12 @@ use crate::wire::jmap::admin::sieve::{SieveGet, SieveNameArguments};
 use crate::wire::jmap::{With, from_base64};
 
 #[derive(Debug, Args)]
-pub struct GetArgs {
+pub struct SieveGetArgs {
     #[command(flatten)]
     pub script: ScriptArgs,
 }
 
-pub(super) async fn run(args: GetArgs, context: &CommandContext) -> Result<(), Failure> {
+pub(super) async fn run(args: SieveGetArgs, context: &CommandContext) -> Result<(), Failure> {
     let ScriptArgs { account, name } = args.script;
     let account = find_account(&account, context).await?;
     let arguments = With(AccountRef::by_id(&account.id), SieveNameArguments { name });

@@ -23,7 +23,7 @@ pub enum SieveCommand {
     /// printed; one with warnings is stored. A new script does nothing until it is activated.
     Put(put::PutArgs),
     /// Print a script, byte for byte as it was stored.
-    Get(get::GetArgs),
+    Get(get::SieveGetArgs),
     /// List the scripts of an account, and say whose last run failed.
     List(list::ListArgs),
     /// Make a script the active one, which runs for each message that arrives.
@@ -36,7 +36,7 @@ pub enum SieveCommand {
     ///
     /// Needs neither a service nor a store. What scripts may do is read from the configuration.
     /// Exits with 65 if a script has errors, and with 0 if it has only warnings.
-    Check(check::CheckArgs),
+    Check(check::SieveCheckArgs),
     /// Run a script over a message without delivering it, and print what it would do.
     ///
     /// Prints the actions, and a trace of the tests and commands by line. Only this script runs,
