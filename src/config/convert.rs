@@ -303,6 +303,7 @@ impl Config {
         ControlSettings {
             vacation: self.vacation_settings(),
             filter: Arc::clone(&deliver.filter),
+            hostname: self.hostname().into(),
             restore: self.upkeep.restore.0,
             administrators: self.control.administrators.clone(),
             max_request: usize::try_from(encoded_message)

@@ -58,14 +58,12 @@ impl Default for SieveSection {
 }
 
 impl Config {
-    /// Reads and checks the scripts of the site.
-    ///
-    /// # Errors
-    /// The problem of the first script that cannot be used, with a remedy.
-    pub fn filter_settings(&self) -> Result<Arc<Settings>, String> {
+    /// Returns what scripts may do. The scripts of the site are not read: there are none in it.
+    #[must_use]
+    pub fn script_settings(&self) -> Settings {
         let section = &self.sieve;
         let thousandths = (section.spam_score * 1000.0).round();
-        let mut settings = Settings {
+        Settings {
             is_on: section.on,
             before: Vec::new(),
             after: Vec::new(),
@@ -83,9 +81,17 @@ impl Config {
                 )]
                 full_score: (thousandths as u32).max(1),
             }),
-        };
-        settings.before = read_scripts("before", &section.before, &settings)?;
-        settings.after = read_scripts("after", &section.after, &settings)?;
+        }
+    }
+
+    /// Reads and checks the scripts of the site.
+    ///
+    /// # Errors
+    /// The problem of the first script that cannot be used, with a remedy.
+    pub fn filter_settings(&self) -> Result<Arc<Settings>, String> {
+        let mut settings = self.script_settings();
+        settings.before = read_scripts("before", &self.sieve.before, &settings)?;
+        settings.after = read_scripts("after", &self.sieve.after, &settings)?;
         Ok(Arc::new(settings))
     }
 }

@@ -22,7 +22,7 @@ const MAX_PATTERN_BYTES: usize = 16 << 20;
 pub(super) struct CompiledScript {
     /// `Err`: the text of the first error, with its line.
     pub(super) script: Result<Arc<Script>, String>,
-    source: Arc<[u8]>,
+    pub(super) source: Arc<[u8]>,
 }
 
 #[derive(Debug)]

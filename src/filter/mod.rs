@@ -2,7 +2,7 @@
 //!
 //! - The engine is the package `restante-sieve`. This room compiles scripts, answers the engine's
 //!   questions from a snapshot of the store, and makes of its plan what `deliver` writes.
-//! - It writes nothing.
+//! - It writes nothing but scripts that users give, after it has checked them.
 //! - First run the site's `before` scripts, then the active script of the account, then the site's
 //!   `after` scripts. A script that neither keeps the message implicitly nor explicitly ends the
 //!   sequence.
@@ -14,6 +14,7 @@
 mod action;
 mod adapt;
 mod cache;
+mod check;
 mod edits;
 pub(crate) mod mailto;
 mod report;
@@ -21,6 +22,7 @@ mod request;
 mod run;
 mod settings;
 mod steps;
+mod trial;
 pub(crate) mod view;
 mod world;
 
@@ -28,10 +30,12 @@ pub use action::{
     EditedMessage, FilterAction, FilterResult, Importance, Notification, StoreTarget,
 };
 pub use cache::ScriptCache;
+pub use check::{ScriptCheck, find_script, format_script};
 pub use report::ScriptReport;
 pub use request::FilterRequest;
 pub use run::{run, uses_answers};
 pub use settings::{Settings, SiteScript, SpamHeader};
+pub use trial::{TraceEvent, TraceLine, TrialAccount, TrialRequest};
 
 #[cfg(test)]
 mod tests;

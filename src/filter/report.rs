@@ -1,7 +1,6 @@
 //! What clients are told about scripts, and about what scripts may do.
 
-use restante_sieve::diagnostic::managesieve;
-use restante_sieve::{Extension, LineIndex};
+use restante_sieve::Extension;
 
 use super::settings::Settings;
 
@@ -19,9 +18,7 @@ impl Settings {
     /// Checks a script, and writes all that is wrong with it for a person (RFC 5804 §2.6).
     #[must_use]
     pub fn report(&self, source: &[u8]) -> ScriptReport {
-        let checked = self.check(source);
-        let text = managesieve(&checked.diagnostics, &LineIndex::new(source));
-        ScriptReport { is_valid: checked.script.is_some(), text }
+        self.check_script(source).report()
     }
 
     /// Returns the names of the extensions that scripts may require, separated by spaces.

@@ -22,7 +22,7 @@ impl Trace for StepTrace {
 
 /// Returns a text for people about an action and its target; `None` for `MarkDuplicate`, which
 /// does nothing that a person sees.
-fn describe(action: &Action) -> Option<String> {
+pub(super) fn describe(action: &Action) -> Option<String> {
     Some(match action {
         Action::Store { to: Target::Inbox, .. } => "keep".to_owned(),
         Action::Store {

@@ -17,7 +17,7 @@ use super::request::FilterRequest;
 use super::settings::DELIVERY_FIELDS;
 use crate::model::hex::hex_byte;
 use crate::model::mailbox::Right;
-use crate::model::{BlobHash, Mailbox, MailboxUid, ObjectId, Role, clock};
+use crate::model::{BlobHash, Identity, Mailbox, MailboxUid, ObjectId, Role, clock};
 use crate::store::Error;
 
 /// The mailboxes of an account, by uid.
@@ -82,6 +82,11 @@ impl<'a> AccountWorld<'a> {
         }
     }
 
+    /// Returns the source of a script of the account that was included.
+    pub(super) fn included_source(&self, name: &str) -> Option<Arc<[u8]>> {
+        self.included.borrow().get(name).map(|script| Arc::clone(&script.source))
+    }
+
     fn mailboxes(&self) -> Result<&AccountMailboxes, HostError> {
         if let Some(known) = self.mailboxes.get() {
             return Ok(known);
@@ -116,6 +121,24 @@ pub(super) fn path<'a>(all: &'a MailboxesByUid, mailbox: &'a Mailbox) -> (String
     (names.join("/"), top)
 }
 
+/// Returns the zone of an account, or else that of the machine.
+pub(super) fn zone_of(identity: &Identity) -> TimeZone {
+    identity.zone.as_deref().and_then(clock::zone).unwrap_or_else(TimeZone::system)
+}
+
+/// Returns an item of the environment that does not depend on the client (RFC 5183 §4.1).
+pub(super) fn environment_of_host(item: &str, host: &str) -> Option<String> {
+    Some(match item {
+        "domain" => host.split_once('.').map_or(host, |(_, domain)| domain).to_owned(),
+        "host" => host.to_owned(),
+        "location" => "MDA".to_owned(),
+        "name" => "Restante".to_owned(),
+        "phase" => "during".to_owned(),
+        "version" => env!("CARGO_PKG_VERSION").to_owned(),
+        _ => return None,
+    })
+}
+
 fn failure(error: &Error) -> HostError {
     HostError { message: format!("the store cannot be read: {error}") }
 }
@@ -126,8 +149,7 @@ impl World for AccountWorld<'_> {
     }
 
     fn zone(&self) -> TimeZone {
-        let name = self.request.identity.zone.as_deref();
-        name.and_then(clock::zone).unwrap_or_else(TimeZone::system)
+        zone_of(self.request.identity)
     }
 
     fn mailbox(&self, selector: MailboxSelector<'_>) -> Result<Option<MailboxRef>, HostError> {
@@ -197,17 +219,10 @@ impl World for AccountWorld<'_> {
 
     fn environment(&self, item: &str) -> Option<String> {
         let client = &self.request.envelope.client;
-        let host = self.request.hostname;
         match item {
-            "domain" => Some(host.split_once('.').map_or(host, |(_, domain)| domain).to_owned()),
-            "host" => Some(host.to_owned()),
-            "location" => Some("MDA".to_owned()),
-            "name" => Some("Restante".to_owned()),
-            "phase" => Some("during".to_owned()),
             "remote-host" => client.name.clone(),
             "remote-ip" => client.addr.clone(),
-            "version" => Some(env!("CARGO_PKG_VERSION").to_owned()),
-            _ => None,
+            _ => environment_of_host(item, self.request.hostname),
         }
     }
 

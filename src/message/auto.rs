@@ -100,6 +100,16 @@ impl AutoReplyFacts {
         facts
     }
 
+    /// Returns who most likely sent a message whose envelope is not known: the address of
+    /// Return-Path, or else of From. `None` also for the null path.
+    #[must_use]
+    pub fn probable_sender(&self, raw: &[u8]) -> Option<Address> {
+        let path = Header::split(raw).first("Return-Path").map(|field| field.unfolded());
+        let path = path.map(|path| path.trim_matches(['<', '>', ' ', '\t']).to_owned());
+        let from = self.from.first().map(|person| person.email.clone());
+        path.or(from).and_then(|text| Address::parse(&text).ok())
+    }
+
     /// Whether a fact forbids an automatic answer. The verdict of a spam filter does not.
     #[must_use]
     pub fn is_automatic(&self) -> bool {
@@ -298,5 +308,18 @@ mod tests {
         );
         let locals: Vec<&str> = facts.destinations.iter().map(Address::local).collect();
         assert_eq!(locals, ["a", "b", "c", "d"]);
+    }
+
+    #[test]
+    fn probable_sender_is_that_of_return_path_or_else_of_from() {
+        for (raw, sender) in [
+            ("From: A <a@x.example>\r\n\r\n", Some("a@x.example")),
+            ("Return-Path: <b@x.example>\r\nFrom: a@x.example\r\n\r\n", Some("b@x.example")),
+            ("Return-Path: <>\r\nFrom: a@x.example\r\n\r\n", None),
+            ("Subject: x\r\n\r\n", None),
+        ] {
+            let found = AutoReplyFacts::of(raw.as_bytes()).probable_sender(raw.as_bytes());
+            assert_eq!(found.map(|one| one.to_string()).as_deref(), sender, "{raw}");
+        }
     }
 }

@@ -75,6 +75,8 @@ use turns::Turns;
 pub struct ControlSettings {
     pub vacation: vacation::Settings,
     pub filter: Arc<filter::Settings>,
+    /// The name of the service, as in Received fields.
+    pub hostname: Arc<str>,
     /// How long a destroyed email can be restored.
     pub restore: Duration,
     /// Unix users who may manage every account, besides root and the service's own user; a name
@@ -217,6 +219,8 @@ impl Backend {
             store: self.store.clone(),
             directory: self.directory.clone(),
             vacation: settings.vacation.clone(),
+            filter: Arc::clone(&settings.filter),
+            hostname: Arc::clone(&settings.hostname),
             restore_period: settings.restore,
             deliver: Arc::clone(&self.deliver),
             jobs: self.jobs.clone(),

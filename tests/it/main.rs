@@ -52,6 +52,7 @@ mod queue;
 mod quota;
 mod reload;
 mod replay;
+mod scripts_cli;
 mod sieve;
 mod sieve_clients;
 mod sieve_scripts;

@@ -7,8 +7,7 @@ use crate::account::{AccountSnapshot, arrivals};
 use crate::jmap::context::parse_address;
 use crate::jmap::method::Call;
 use crate::message::auto::AutoReplyFacts;
-use crate::message::header;
-use crate::model::{Address, Decision, FilterStep, UtcMillis, Verdict};
+use crate::model::{Decision, FilterStep, UtcMillis, Verdict};
 use crate::outbox::{NO_SMTPUTF8, NOT_SENT};
 use crate::vacation::{
     Correspondent, Input, NoReplyReason, Notice, ReplyDecision, Silence, Topic, consider,
@@ -202,12 +201,7 @@ impl AdminMethod for VacationTest {
         let sender = match args.sender.as_deref() {
             Some("") => None,
             Some(text) => Some(parse_address(text)?),
-            None => {
-                let path = header::first(&raw, "Return-Path").map(|field| field.unfolded());
-                let path = path.map(|path| path.trim_matches(['<', '>']).to_owned());
-                let from = facts.from.first().map(|person| person.email.clone());
-                path.or(from).and_then(|text| Address::parse(&text).ok())
-            }
+            None => facts.probable_sender(&raw),
         };
         let snapshot = context.store.snapshot();
         let response = snapshot.vacation(account)?;

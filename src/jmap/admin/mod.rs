@@ -10,6 +10,7 @@ mod mailboxes;
 mod query;
 mod queue;
 mod service;
+pub mod sieve;
 pub mod store;
 mod told;
 mod vacation;
@@ -39,6 +40,9 @@ use crate::wire::jmap::admin::queue::{
     QueueAcceptLoss, QueueHold, QueueList, QueueRelease, QueueRemove, QueueRetry, QueueShow,
 };
 use crate::wire::jmap::admin::service::ServiceStatus;
+use crate::wire::jmap::admin::sieve::{
+    SieveActivate, SieveGet, SieveList, SievePut, SieveRemove, SieveTest,
+};
 use crate::wire::jmap::admin::store::{JobGet, StoreBackup, StoreCheck, StoreRepair};
 use crate::wire::jmap::admin::vacation::{VacationGet, VacationSet};
 use crate::wire::jmap::text::ResponseArguments;
@@ -118,6 +122,12 @@ pub(super) const METHODS: &[RegisteredMethod] = &[
     changes::<VacationSet>(),
     reads::<VacationTest>(),
     reads::<VacationReport>(),
+    changes::<SievePut>(),
+    reads::<SieveGet>(),
+    reads::<SieveList>(),
+    changes::<SieveActivate>(),
+    changes::<SieveRemove>(),
+    reads::<SieveTest>(),
     reads::<QueueList>(),
     reads::<QueueShow>(),
     changes::<QueueRetry>(),

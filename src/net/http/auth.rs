@@ -168,6 +168,7 @@ mod tests {
         let settings = LiveValue::new(ControlSettings {
             vacation: crate::vacation::Settings::default(),
             filter: Arc::default(),
+            hostname: "localhost".into(),
             restore: Duration::ZERO,
             administrators: Vec::new(),
             max_request: 0,

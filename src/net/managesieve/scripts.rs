@@ -2,17 +2,10 @@
 //!
 //! A change is answered when it is durable. All functions wait for the disk.
 
-use unicode_normalization::UnicodeNormalization as _;
-
-use crate::filter;
-use crate::model::{AccountId, ObjectId, SieveScript};
+use crate::filter::{self, find_script};
+use crate::model::{AccountId, ObjectId};
 use crate::store::{Error, ScriptFault, Snapshot, Store, Txn};
 use crate::wire::managesieve::{Answer, Code, Request};
-
-enum PutResult {
-    Stored,
-    TooManyScripts,
-}
 
 pub(super) fn answer(
     store: &Store,
@@ -22,7 +15,7 @@ pub(super) fn answer(
 ) -> Answer {
     match try_answer(store, settings, account, request) {
         Ok(answer) => answer,
-        Err(error) => refusal(&error),
+        Err(error) => refusal(&error, settings),
     }
 }
 
@@ -36,19 +29,17 @@ fn try_answer(
         // The session has compared the size with the limit.
         Request::HaveSpace { name, .. } => {
             let scripts = store.snapshot().scripts(account)?;
-            let fits = find(&scripts, &name).is_some() || scripts.len() < settings.max_scripts;
+            let fits =
+                find_script(&scripts, &name).is_some() || scripts.len() < settings.max_scripts;
             Ok(if fits { Answer::Done } else { too_many(settings) })
         }
         Request::Put { name, script } => {
-            let report = settings.report(&script);
-            if !report.is_valid {
-                return Ok(Answer::Refused(None, report.text));
-            }
-            let stored = commit(store, account, |txn| put(txn, settings, &name, &script))?;
-            Ok(match stored {
-                PutResult::TooManyScripts => too_many(settings),
-                PutResult::Stored => checked(report),
-            })
+            let check = settings.check_script(&script);
+            let Some(valid) = check.valid(settings) else {
+                return Ok(Answer::Refused(None, check.report().text));
+            };
+            commit(store, account, |txn| valid.put(txn, &name))?;
+            Ok(checked(check.report()))
         }
         Request::Check(script) => {
             let report = settings.report(&script);
@@ -88,25 +79,6 @@ fn try_answer(
     }
 }
 
-fn put(
-    txn: &mut Txn<'_>,
-    settings: &filter::Settings,
-    name: &str,
-    source: &[u8],
-) -> Result<PutResult, Error> {
-    let scripts = txn.snapshot().scripts(txn.account())?;
-    match find(&scripts, name) {
-        Some(id) => {
-            txn.replace_script(id, source)?;
-        }
-        None if scripts.len() >= settings.max_scripts => return Ok(PutResult::TooManyScripts),
-        None => {
-            txn.create_script(name, source)?;
-        }
-    }
-    Ok(PutResult::Stored)
-}
-
 /// Makes a change, and waits until it is durable.
 fn commit<T>(
     store: &Store,
@@ -126,15 +98,8 @@ fn change(
     commit(store, account, change).map(|()| Answer::Done)
 }
 
-/// Finds a script by its name. A client of JMAP may have given it a name that is not in NFC.
-fn find(scripts: &[(ObjectId, SieveScript)], name: &str) -> Option<ObjectId> {
-    let exact = scripts.iter().find(|(_, script)| script.name == name);
-    let alike = || scripts.iter().find(|(_, script)| script.name.nfc().eq(name.chars()));
-    exact.or_else(alike).map(|(id, _)| *id)
-}
-
 fn existing(snapshot: &Snapshot<'_>, account: AccountId, name: &str) -> Result<ObjectId, Error> {
-    find(&snapshot.scripts(account)?, name).ok_or(Error::NotFound("script"))
+    find_script(&snapshot.scripts(account)?, name).ok_or(Error::NotFound("script"))
 }
 
 fn source(store: &Store, account: AccountId, name: &str) -> Result<Vec<u8>, Error> {
@@ -152,7 +117,7 @@ fn too_many(settings: &filter::Settings) -> Answer {
     Answer::Refused(Some(Code::MaxScripts), text)
 }
 
-fn refusal(error: &Error) -> Answer {
+fn refusal(error: &Error, settings: &filter::Settings) -> Answer {
     let (code, text) = match error {
         Error::NotFound(_) => (Some(Code::NonExistent), "there is no script of that name"),
         Error::Script(ScriptFault::Name) => (None, "the name is not allowed"),
@@ -160,9 +125,7 @@ fn refusal(error: &Error) -> Answer {
             (Some(Code::AlreadyExists), "there is another script of that name")
         }
         Error::Script(ScriptFault::TooLarge(_)) => (Some(Code::MaxSize), "the script is too large"),
-        Error::Script(ScriptFault::TooMany) => {
-            (Some(Code::MaxScripts), "there are too many scripts")
-        }
+        Error::Script(ScriptFault::TooMany) => return too_many(settings),
         Error::Script(ScriptFault::Active) => {
             (Some(Code::Active), "the active script cannot be deleted: activate another one first")
         }

@@ -31,13 +31,16 @@ pub enum VacationCommand {
     /// Disable the vacation response; its text is kept.
     Off(PositionalAccountArgs),
     /// List the received messages with whether each was answered, and why or why not.
+    ///
+    /// Below a message that mail filters handled, each action has a line of its own, with the
+    /// script and its line.
     Log(Box<VacationLogArgs>),
     /// Print a report of the mail that came during an absence, by sender and thread.
     Report(VacationReportArgs),
     /// List the senders that were answered, newest first.
     ///
     /// The column BY is "a mail filter" where a mail filter sent the reply, and empty where the
-    /// vacation response did. This version has no mail filters.
+    /// vacation response did.
     Told {
         #[command(flatten)]
         account: PositionalAccountArgs,

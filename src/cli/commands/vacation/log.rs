@@ -12,8 +12,9 @@ use crate::model::clock::{self, Clock as _};
 use crate::wire::jmap::With;
 use crate::wire::jmap::admin::AccountRef;
 use crate::wire::jmap::admin::decisions::{
-    DecisionFacts, DecisionList, DecisionListArguments, ToldForget, ToldForgetArguments, ToldList,
-    ToldListArguments, ToldSender, VacationReport, VacationReportArguments,
+    DecisionFacts, DecisionList, DecisionListArguments, FilterStepFacts, ToldForget,
+    ToldForgetArguments, ToldList, ToldListArguments, ToldSender, VacationReport,
+    VacationReportArguments,
 };
 
 /// Reads a date, and returns the instant in the format of RFC 3339.
@@ -85,8 +86,9 @@ pub(in crate::cli) async fn log(
 
 pub(in crate::cli) const LOG_HEAD: [&str; 5] = ["WHEN", "SENDER", "RECIPIENT", "DECISION", "WHY"];
 
+/// Returns a row for each decision, and one more for each step of a filter under it.
 pub(in crate::cli) fn log_rows(list: &[DecisionFacts], zone: &TimeZone) -> Vec<Vec<String>> {
-    let row = |row: &DecisionFacts| {
+    let rows = |row: &DecisionFacts| {
         let sender =
             row.sender.as_deref().filter(|sender| !sender.is_empty()).unwrap_or("<>").to_owned();
         let (decision, why) = match &row.reason {
@@ -94,9 +96,23 @@ pub(in crate::cli) fn log_rows(list: &[DecisionFacts], zone: &TimeZone) -> Vec<V
             None => ("answered".to_owned(), &row.action),
         };
         let why = output::short(why.as_deref().unwrap_or_default(), 60);
-        vec![local(&row.at, zone), sender, row.recipient.clone(), decision, why]
+        let decision = vec![local(&row.at, zone), sender, row.recipient.clone(), decision, why];
+        let steps = row.steps.iter().map(|step| {
+            let mut cells = vec![String::new(); 3];
+            cells.extend(["filter".to_owned(), step_text(step)]);
+            cells
+        });
+        std::iter::once(decision).chain(steps).collect::<Vec<_>>()
     };
-    list.iter().map(row).collect()
+    list.iter().flat_map(rows).collect()
+}
+
+/// Returns what a script did, with its place, as `main, line 5: fileinto Lists`.
+fn step_text(step: &FilterStepFacts) -> String {
+    let FilterStepFacts { script, line, action } = step;
+    // An implicit keep is the action of no line.
+    let line = if *line == 0 { String::new() } else { format!(", line {line}") };
+    format!("{script}{line}: {action}")
 }
 
 pub(in crate::cli) async fn told(
@@ -156,4 +172,32 @@ pub(in crate::cli) async fn report(
         output::raw(if args.html { &answer.html } else { &answer.text });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_of_filters_stand_under_their_decision() {
+        let step = |line, action: &str| FilterStepFacts {
+            script: "main".into(),
+            line,
+            action: action.into(),
+        };
+        let decision = DecisionFacts {
+            at: "2026-11-01T10:00:00Z".into(),
+            email_id: None,
+            sender: None,
+            recipient: "ann@example.org".into(),
+            reason: Some("disabled".into()),
+            detail: Some(String::new()),
+            action: None,
+            steps: vec![step(5, "fileinto Lists"), step(0, "keep")],
+        };
+        let rows = log_rows(&[decision], &TimeZone::UTC);
+        let why: Vec<&str> = rows.iter().map(|row| row[4].as_str()).collect();
+        assert_eq!(why, ["", "main, line 5: fileinto Lists", "main: keep"]);
+        assert!(rows.iter().all(|row| row.len() == LOG_HEAD.len()));
+    }
 }

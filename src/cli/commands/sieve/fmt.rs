@@ -1,0 +1,120 @@
+//! The command `sieve fmt`.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, fchown};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::cli::control::CommandContext;
+use crate::cli::exit::{self, Failure};
+use crate::cli::terminal::input::read;
+use crate::cli::terminal::{complain, output};
+use crate::filter::format_script;
+use crate::jmap::admin::sieve::check_facts;
+use crate::wire::jmap::admin::sieve::{CheckFacts, DiagnosticFacts};
+
+#[derive(Debug, Args)]
+pub struct FmtArgs {
+    /// The files, which are written in place; "-" formats standard input to standard output.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Write nothing, and print the names of the files that are not formatted.
+    #[arg(long)]
+    pub check: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FormattedFile {
+    file: String,
+    /// Whether the file was formatted before.
+    is_formatted: bool,
+    /// Errors of grammar, which keep the script from being formatted.
+    diagnostics: Vec<DiagnosticFacts>,
+}
+
+pub(super) fn run(args: &FmtArgs, context: &CommandContext) -> Result<(), Failure> {
+    let mut files = Vec::with_capacity(args.files.len());
+    for path in &args.files {
+        files.push(format_file(path, args.check, context)?);
+    }
+    if context.json {
+        output::json(&files);
+    }
+    let refused = files.iter().filter(|file| !file.diagnostics.is_empty()).count();
+    let unformatted = files.iter().filter(|file| !file.is_formatted).count() - refused;
+    let plural =
+        |count: usize| if count == 1 { "1 script".into() } else { format!("{count} scripts") };
+    if refused > 0 {
+        let text = format!("{} with errors cannot be formatted", plural(refused));
+        return Err(Failure::new(exit::DATA, text));
+    }
+    if args.check && unformatted > 0 {
+        let text = format!("{} not formatted", plural(unformatted));
+        return Err(Failure::new(exit::DATA, text));
+    }
+    Ok(())
+}
+
+fn format_file(
+    path: &Path,
+    only_check: bool,
+    context: &CommandContext,
+) -> Result<FormattedFile, Failure> {
+    let source = read(path)?;
+    let file = path.display().to_string();
+    let formatted = match format_script(&source) {
+        Ok(formatted) => formatted,
+        Err(errors) => {
+            let CheckFacts { text, diagnostics } = check_facts(&errors, &file)
+                .map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))?;
+            if !context.json {
+                complain(&text);
+            }
+            return Ok(FormattedFile { file, is_formatted: false, diagnostics });
+        }
+    };
+    let is_formatted = formatted.as_bytes() == source;
+    let is_stdin = path == Path::new("-");
+    match (only_check, is_stdin) {
+        (true, _) if !is_formatted && !context.json => output::line(&file),
+        (true, _) => {}
+        (false, true) if !context.json => output::bytes(formatted.as_bytes())?,
+        (false, true) => {}
+        (false, false) if !is_formatted => replace(path, formatted.as_bytes())?,
+        (false, false) => {}
+    }
+    Ok(FormattedFile { file, is_formatted, diagnostics: Vec::new() })
+}
+
+/// Replaces a file by a new one with the same owner and permissions, so that a failure leaves the old
+/// one. A
+/// symbolic link stays, and the file to which it leads is replaced.
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::new(exit::NO_INPUT, format!("{}: {error}", path.display()))
+    };
+    let path = fs::canonicalize(path).map_err(failed)?;
+    let about = fs::metadata(&path).map_err(failed)?;
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let new = path.with_file_name(name);
+    let write = || {
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&new)?;
+        let new_about = file.metadata()?;
+        if (about.uid(), about.gid()) != (new_about.uid(), new_about.gid()) {
+            fchown(&file, Some(about.uid()), Some(about.gid()))?;
+        }
+        file.set_permissions(about.permissions())?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&new, &path)
+    };
+    write().map_err(|error| {
+        drop(fs::remove_file(&new));
+        failed(error)
+    })
+}

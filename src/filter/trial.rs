@@ -1,0 +1,457 @@
+//! Runs one script over a message without delivering it, and records each step.
+//!
+//! - With an account, mailboxes, included scripts and what `duplicate` remembers are those of the
+//!   account. Without one, every mailbox that a script names counts as one that exists.
+//! - What the run asked for and could not be told is listed in the result.
+//! - It writes nothing.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use restante_sieve::ir::{Command, CommandKind, Location, Test};
+use restante_sieve::{
+    Action, AddressSpec, DupKey, FlagSet, HostError, Input, LineIndex, MailboxRef, MailboxSelector,
+    Place, Plan, Scan, Script, Span, Target, Trace, Version, Warning, World,
+};
+use serde_json::Value;
+
+use super::cache::ScriptCache;
+use super::check::ScriptCheck;
+use super::request::FilterRequest;
+use super::settings::Settings;
+use super::view::View;
+use super::world::{AccountWorld, environment_of_host, zone_of};
+use super::{mailto, steps};
+use crate::message::header::Header;
+use crate::model::{AccountId, Address, Envelope, Identity, Recipient, UtcMillis};
+use crate::store::Snapshot;
+
+/// The most lines of a trace.
+const MAX_TRACE_LINES: usize = 10_000;
+/// The most characters of a text of a trace or a plan.
+const MAX_TEXT_CHARS: usize = 160;
+/// The most notes of what the run could not be told.
+const MAX_UNKNOWN: usize = 32;
+
+#[derive(Debug, Clone, Copy)]
+pub struct TrialRequest<'a> {
+    pub settings: &'a Settings,
+    pub message: &'a [u8],
+    pub envelope: &'a Envelope,
+    pub recipient: &'a Recipient,
+    pub identity: &'a Identity,
+    pub hostname: &'a str,
+    pub now: UtcMillis,
+    pub account: Option<TrialAccount<'a>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct TrialAccount<'a> {
+    pub snapshot: &'a Snapshot<'a>,
+    pub id: AccountId,
+}
+
+/// What a script would do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrialResult {
+    /// The actions, each as a text. If the run failed: that the message is kept.
+    pub actions: Vec<String>,
+    /// The plan of the engine as JSON.
+    pub plan: Value,
+    pub error: Option<TrialError>,
+    pub trace: Vec<TraceLine>,
+    /// Whether the trace is longer than `trace`.
+    pub is_trace_cut: bool,
+    /// What the run asked for and could not be told.
+    pub unknown: Vec<String>,
+}
+
+/// Why the run failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrialError {
+    /// The included script; `None` for the one that was tried.
+    pub script: Option<String>,
+    /// From 1; 0 if it is not known.
+    pub line: u32,
+    pub message: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceLine {
+    /// As in `TrialError`.
+    pub script: Option<String>,
+    /// As in `TrialError`.
+    pub line: u32,
+    pub event: TraceEvent,
+    /// A part of the script; of an assignment, an action or a warning: what was done.
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceEvent {
+    Command,
+    /// A test with its result.
+    Test(bool),
+    /// A variable got a value.
+    Assignment,
+    Action,
+    Warning,
+}
+
+impl ScriptCheck<'_> {
+    /// Runs the script over a message. `None` if the script has errors.
+    #[must_use]
+    pub fn run(&self, request: &TrialRequest<'_>) -> Option<TrialResult> {
+        let script = self.script.as_ref()?;
+        let header = Header::split(request.message);
+        let view = View::new(request.message);
+        let cache = ScriptCache::default();
+        let of_account = request.account.as_ref().map(|account| FilterRequest {
+            settings: request.settings,
+            snapshot: account.snapshot,
+            account: account.id,
+            identity: request.identity,
+            header: &header,
+            envelope: request.envelope,
+            recipient: request.recipient,
+            hostname: request.hostname,
+            now: request.now,
+        });
+        let spam = request.settings.spam.as_ref();
+        let world = TrialWorld {
+            request,
+            scan: Scan { spam_percent: spam.and_then(|spam| spam.percent(&header)), virus: None },
+            account: of_account.as_ref().map(|request| AccountWorld::new(request, &cache)),
+            unknown: RefCell::default(),
+        };
+        let sender = request.envelope.sender.as_ref().map(ToString::to_string).unwrap_or_default();
+        let to = request.recipient.address.to_string();
+        let envelope = restante_sieve::Envelope {
+            from: &sender,
+            to: &to,
+            ..restante_sieve::Envelope::default()
+        };
+        let spec = |address: &Address| AddressSpec::new(address.local(), address.domain());
+        let addresses: Vec<AddressSpec> = request.identity.addresses.iter().map(spec).collect();
+        let separators = request.identity.delimiter.map(String::from).unwrap_or_default();
+        let identity = restante_sieve::Identity {
+            addresses: &addresses,
+            display_name: request.identity.name.as_deref(),
+            separators: &separators,
+        };
+        let input = Input { message: &view, envelope: &envelope, identity: &identity };
+        let mut events = Events::default();
+        let limits = request.settings.run_limits();
+        let outcome = restante_sieve::run(script, &input, &world, &limits, Some(&mut events));
+
+        let index = LineIndex::new(self.source);
+        let trace = events.list.into_iter().map(|(place, event, text)| {
+            let (line, source) = world.locate(&place, &index);
+            let text = text.unwrap_or_else(|| shorten(&source));
+            TraceLine { script: place.script, line, event, text }
+        });
+        let trace = trace.collect();
+        let error = outcome.error.map(|error| TrialError {
+            line: world.locate(&error.place, &index).0,
+            message: error.to_string(),
+            script: error.place.script,
+        });
+        if outcome.plan.actions.iter().any(|action| matches!(action, Action::Vacation(_))) {
+            world
+                .note("whether the sender was answered already, and may be answered at all".into());
+        }
+        Some(TrialResult {
+            actions: action_texts(&outcome.plan),
+            plan: serde_json::to_value(&outcome.plan).unwrap_or_default(),
+            error,
+            trace,
+            is_trace_cut: events.is_cut,
+            unknown: world.unknown.into_inner().into_iter().collect(),
+        })
+    }
+}
+
+/// What a run did, each with the place of the command or test. Without a text, the source at that
+/// place is shown.
+#[derive(Debug, Default)]
+struct Events {
+    list: Vec<(Place, TraceEvent, Option<String>)>,
+    is_cut: bool,
+}
+
+impl Events {
+    fn push(&mut self, place: &Place, event: TraceEvent, text: Option<String>) {
+        if self.list.len() < MAX_TRACE_LINES {
+            self.list.push((place.clone(), event, text));
+        } else {
+            self.is_cut = true;
+        }
+    }
+}
+
+impl Trace for Events {
+    fn command(&mut self, place: &Place, command: &Command) {
+        // Of `if`, the tests are listed.
+        if !matches!(command.kind, CommandKind::If(_)) {
+            self.push(place, TraceEvent::Command, None);
+        }
+    }
+
+    fn test(&mut self, place: &Place, test: &Test, result: bool) {
+        let place = Place { script: place.script.clone(), span: test.span };
+        self.push(&place, TraceEvent::Test(result), None);
+    }
+
+    fn assignment(&mut self, place: &Place, name: &str, value: &str) {
+        self.push(place, TraceEvent::Assignment, Some(shorten(&format!("{name} = {value:?}"))));
+    }
+
+    fn action(&mut self, place: &Place, action: &Action) {
+        self.push(place, TraceEvent::Action, Some(action_text(action)));
+    }
+
+    fn warning(&mut self, warning: &Warning) {
+        self.push(&warning.place, TraceEvent::Warning, Some(shorten(&warning.kind.to_string())));
+    }
+}
+
+/// Answers the questions of a run from an account, or from nothing but the request.
+struct TrialWorld<'a> {
+    request: &'a TrialRequest<'a>,
+    scan: Scan,
+    account: Option<AccountWorld<'a>>,
+    unknown: RefCell<BTreeSet<String>>,
+}
+
+impl TrialWorld<'_> {
+    fn note(&self, unknown: String) {
+        let mut all = self.unknown.borrow_mut();
+        if all.len() < MAX_UNKNOWN {
+            all.insert(unknown);
+        }
+    }
+
+    /// Returns the line of a place, and the source there.
+    fn locate(&self, place: &Place, index: &LineIndex<'_>) -> (u32, String) {
+        let Some(name) = &place.script else {
+            return source_at(index, place.span);
+        };
+        let source = self.account.as_ref().and_then(|account| account.included_source(name));
+        source.map_or_else(
+            || (0, String::new()),
+            |source| source_at(&LineIndex::new(&source), place.span),
+        )
+    }
+}
+
+fn source_at(index: &LineIndex<'_>, span: Span) -> (u32, String) {
+    let text = String::from_utf8_lossy(span.of(index.source())).into_owned();
+    (index.position(span.start).line, text)
+}
+
+impl World for TrialWorld<'_> {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millisecond(self.request.now.0).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
+    fn zone(&self) -> TimeZone {
+        zone_of(self.request.identity)
+    }
+
+    fn mailbox(&self, selector: MailboxSelector<'_>) -> Result<Option<MailboxRef>, HostError> {
+        if let Some(account) = &self.account {
+            return account.mailbox(selector);
+        }
+        Ok(match selector {
+            MailboxSelector::Name(name) => {
+                let is_inbox = name.eq_ignore_ascii_case("inbox");
+                if !is_inbox {
+                    self.note(format!("whether there is a mailbox `{}`", shorten(name)));
+                }
+                Some(MailboxRef {
+                    id: name.to_owned(),
+                    name: if is_inbox { "INBOX".into() } else { name.to_owned() },
+                    is_inbox,
+                    accepts_mail: true,
+                    special_uses: Vec::new(),
+                })
+            }
+            MailboxSelector::Id(id) => {
+                self.note(format!("which mailbox has the id `{}`", shorten(id)));
+                None
+            }
+            MailboxSelector::SpecialUse(attribute) => {
+                self.note(format!("which mailbox has the special use `{}`", shorten(attribute)));
+                None
+            }
+        })
+    }
+
+    fn duplicate_seen(&self, key: &DupKey) -> Result<bool, HostError> {
+        if let Some(account) = &self.account {
+            return account.duplicate_seen(key);
+        }
+        self.note("whether the message came before, for `duplicate`".to_owned());
+        Ok(false)
+    }
+
+    fn script(&self, location: Location, name: &str) -> Result<Option<Arc<Script>>, HostError> {
+        if let Some(account) = &self.account {
+            return account.script(location, name);
+        }
+        self.note(format!("the script `{}`, which is included", shorten(name)));
+        Ok(None)
+    }
+
+    fn environment(&self, item: &str) -> Option<String> {
+        let known = environment_of_host(item, self.request.hostname);
+        if known.is_none() {
+            self.note(format!("`{}` of the environment", shorten(item)));
+        }
+        known
+    }
+
+    fn scan(&self) -> Scan {
+        self.scan
+    }
+
+    fn can_notify(&self, uri: &str) -> bool {
+        mailto::parse(uri).is_some()
+    }
+}
+
+/// Returns the actions of a plan, each as a text.
+fn action_texts(plan: &Plan) -> Vec<String> {
+    let mut texts: Vec<String> = plan.actions.iter().map(action_text).collect();
+    if let Some(keep) = &plan.implicit_keep {
+        let text = with_version(with_flags("keep".into(), &keep.flags), keep.message);
+        texts.push(format!("{text} (implicit)"));
+    }
+    texts
+}
+
+fn action_text(action: &Action) -> String {
+    let name = steps::describe(action).unwrap_or_else(|| "remember for `duplicate`".to_owned());
+    let text = match action {
+        Action::Store { to, flags, message } => {
+            let text = with_version(with_flags(name, flags), *message);
+            match to {
+                Target::Create { .. } => format!("{text} (a new mailbox)"),
+                Target::Inbox | Target::Mailbox { .. } => text,
+            }
+        }
+        Action::Redirect(redirect) => with_version(name, redirect.message),
+        Action::Reject { reason, .. } => format!("{name}: {reason}"),
+        Action::MarkDuplicate { until, .. } => format!("{name} until {until}"),
+        Action::Discard | Action::Vacation(_) | Action::Notify(_) => name,
+    };
+    shorten(&text)
+}
+
+fn with_flags(text: String, flags: &FlagSet) -> String {
+    let flags: Vec<&str> = flags.iter().collect();
+    if flags.is_empty() { text } else { format!("{text} [{}]", flags.join(" ")) }
+}
+
+fn with_version(text: String, version: Version) -> String {
+    match version {
+        Version::Original => text,
+        Version::Edited(_) => format!("{text}, the edited message"),
+    }
+}
+
+/// Returns a text as one line of at most `MAX_TEXT_CHARS` characters.
+fn shorten(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= MAX_TEXT_CHARS {
+        return line;
+    }
+    line.chars().take(MAX_TEXT_CHARS - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MESSAGE: &[u8] = b"From: bob@example.net\r\nSubject: Offer\r\n\r\nhello\r\n";
+
+    fn try_script(source: &[u8]) -> TrialResult {
+        let settings = Settings::default();
+        let to = Address::parse("ann+work@example.org").unwrap();
+        let sender = Address::parse("bob@example.net").ok();
+        let identity = Identity {
+            primary: Address::parse("ann@example.org").unwrap(),
+            name: None,
+            addresses: vec![Address::parse("ann@example.org").unwrap()],
+            alias_domains: Vec::new(),
+            delimiter: Some('+'),
+            zone: Some("UTC".into()),
+        };
+        let request = TrialRequest {
+            settings: &settings,
+            message: MESSAGE,
+            envelope: &Envelope { sender, ..Envelope::default() },
+            recipient: &Recipient::plain(to),
+            identity: &identity,
+            hostname: "mail.example.org",
+            now: UtcMillis(0),
+            account: None,
+        };
+        settings.check_script(source).run(&request).unwrap()
+    }
+
+    #[test]
+    fn trace_names_the_line_of_each_test_and_action() {
+        let tried = try_script(
+            b"require [\"fileinto\", \"imap4flags\", \"subaddress\", \"envelope\"];\n\
+              if header :is \"Subject\" \"None\" {\n  discard;\n}\n\
+              if envelope :detail \"to\" \"work\" {\n  fileinto :flags \"\\\\Seen\" \"Work\";\n}\n",
+        );
+        assert_eq!(tried.actions, ["fileinto Work [\\Seen]"]);
+        let lines: Vec<(u32, TraceEvent)> =
+            tried.trace.iter().map(|one| (one.line, one.event)).collect();
+        let expected = [
+            (2, TraceEvent::Test(false)),
+            (5, TraceEvent::Test(true)),
+            (6, TraceEvent::Command),
+            (6, TraceEvent::Action),
+        ];
+        assert_eq!(lines, expected);
+        assert_eq!(tried.unknown, ["whether there is a mailbox `Work`"]);
+        assert_eq!(tried.plan["actions"][0]["store"]["to"]["mailbox"]["name"], "Work");
+    }
+
+    #[test]
+    fn failed_run_keeps_the_message_and_names_the_line() {
+        let tried = try_script(b"require \"ihave\";\ndiscard;\nerror \"no\";\n");
+        assert_eq!(tried.actions, ["keep (implicit)"]);
+        let error = TrialError { script: None, line: 3, message: "no".into() };
+        assert_eq!(tried.error, Some(error));
+    }
+
+    #[test]
+    fn unknown_answers_are_listed() {
+        let tried = try_script(
+            b"require [\"include\", \"duplicate\", \"environment\", \"vacation\"];\n\
+              if anyof (duplicate, environment \"remote-ip\" \"x\") { stop; }\n\
+              vacation \"away\";\ninclude :optional \"other\";\n",
+        );
+        assert_eq!(tried.unknown.len(), 4, "{:?}", tried.unknown);
+        assert_eq!(tried.actions.first().map(String::as_str), Some("vacation"));
+    }
+
+    #[test]
+    fn trace_has_a_bound() {
+        let mut events = Events::default();
+        let place = Place { script: None, span: Span::at(0) };
+        for _ in 0..=MAX_TRACE_LINES {
+            events.push(&place, TraceEvent::Command, None);
+        }
+        assert!(events.is_cut && events.list.len() == MAX_TRACE_LINES);
+        let text = shorten(&"a\n".repeat(200));
+        assert!(text.chars().count() == MAX_TEXT_CHARS && text.ends_with('…'), "{text}");
+    }
+}
