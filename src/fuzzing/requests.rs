@@ -187,6 +187,7 @@ pub(super) fn empty_service() -> (Context, AccountId) {
         store,
         directory,
         vacation: crate::vacation::Settings::default(),
+        filter: Arc::default(),
         restore_period: limits::DESTROYED_EMAIL_RETENTION,
         deliver: Arc::new(|_, recipients, _| {
             recipients.into_iter().map(|one| (one, Reply::new(250, [2, 0, 0], "filed"))).collect()

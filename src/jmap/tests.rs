@@ -24,6 +24,7 @@ mod edges;
 mod listings;
 mod session;
 mod sharing;
+mod sieve;
 mod vacation;
 
 pub(super) fn context() -> Context {
@@ -44,6 +45,7 @@ pub(super) fn context_over(engine: Arc<dyn Engine>) -> Context {
         store,
         directory,
         vacation: crate::vacation::Settings::default(),
+        filter: Arc::default(),
         restore_period: crate::model::limits::DESTROYED_EMAIL_RETENTION,
         deliver: Arc::new(|_, recipients, _| {
             recipients.into_iter().map(|one| (one, Reply::new(250, [2, 0, 0], "filed"))).collect()
