@@ -5,7 +5,7 @@
 use super::budget::TOO_MANY_EMAILS;
 use crate::model::AccountId;
 use crate::query;
-use crate::store::{Error, Store, Txn};
+use crate::store::{Error, ScriptFault, Store, Txn};
 use crate::wire::jmap::{MethodError, SetError};
 
 /// The error of one object, or of the whole call. Within a commit `E` is the store's error.
@@ -66,7 +66,21 @@ impl From<Error> for SetFailure<Error> {
             Error::NotFound(_) => Self::Object(SetError::NotFound),
             Error::Conflict(what) => Self::Object(SetError::Forbidden(what)),
             Error::Quota => Self::Object(SetError::OverQuota("the account is full".into())),
+            Error::Script(fault) => Self::Object(fault.into()),
             call => Self::Call(call),
+        }
+    }
+}
+
+impl From<ScriptFault> for SetError {
+    fn from(fault: ScriptFault) -> Self {
+        let description = fault.to_string();
+        match fault {
+            ScriptFault::Name => Self::property("name", description),
+            ScriptFault::NameTaken(id) => Self::AlreadyExists(id.to_string()),
+            ScriptFault::TooMany => Self::OverQuota(description),
+            ScriptFault::TooLarge(_) => Self::TooLarge(description),
+            ScriptFault::Active => Self::other("sieveIsActive", &description),
         }
     }
 }

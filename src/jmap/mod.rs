@@ -26,6 +26,7 @@ mod registry;
 mod rights;
 mod session;
 mod share;
+mod sieve;
 mod standard;
 mod submission;
 mod subscription;

@@ -7,19 +7,17 @@
 //!   visible principals.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::context::{Account, Context};
 use super::method::{Call, Method};
-use super::session::entry;
+use super::session::{CapabilitySettings, entry};
 use super::standard::{
     ChangedObjects, GetObjects, NoArguments, ObjectChanges, ObjectQuery, ObjectType, QueryObjects,
     SetArguments, object_of,
 };
-use super::uploads::UploadSettings;
 use crate::model::{AccountId, AccountRow, Address, Identity};
 use crate::store::Error;
 use crate::wire::jmap::json::or_null;
@@ -183,7 +181,7 @@ impl Principal {
 pub(super) struct VisiblePrincipals {
     all: Vec<Principal>,
     accessible: Vec<Account>,
-    uploads: Arc<UploadSettings>,
+    settings: CapabilitySettings,
 }
 
 impl VisiblePrincipals {
@@ -203,7 +201,7 @@ impl VisiblePrincipals {
         Ok(Self {
             all: all.map(|(id, row, _)| Principal { id, row }).collect(),
             accessible,
-            uploads: Arc::clone(&context.uploads),
+            settings: context.into(),
         })
     }
 
@@ -229,7 +227,7 @@ impl VisiblePrincipals {
                 or_null(
                     account
                         .map(|account| {
-                            (account.id.to_string(), entry(account, &self.uploads).json())
+                            (account.id.to_string(), entry(account, &self.settings).json())
                         })
                         .collect(),
                 )

@@ -11,14 +11,17 @@ use super::mdn::{MdnParse, MdnSend};
 use super::method::{Call, Handler, Method, RegisteredMethod};
 use super::principal::{Principal, PrincipalSet};
 use super::quota::Quota;
+use super::sieve::{ScriptSet, ScriptValidate};
 use super::standard::{ChangesMethod, GetMethod, QueryChangesMethod, QueryMethod, SetMethod};
 use super::submission::SubmissionSet;
 use super::subscription::{PushSubscriptionGet, PushSubscriptionSet};
 use super::thread::ThreadObjects;
 use super::vacation::StandardVacation;
-use crate::model::{EmailMetadata, EmailSubmission, Mailbox, SenderIdentity, ShareNotification};
+use crate::model::{
+    EmailMetadata, EmailSubmission, Mailbox, SenderIdentity, ShareNotification, SieveScript,
+};
 use crate::wire::jmap::{
-    BLOB, CORE, JsonObject, MAIL, MDN, MethodError, PRINCIPALS, QUOTA, SUBMISSION, VACATION,
+    BLOB, CORE, JsonObject, MAIL, MDN, MethodError, PRINCIPALS, QUOTA, SIEVE, SUBMISSION, VACATION,
 };
 
 /// The standard methods. The vendor methods are in `admin::METHODS`.
@@ -65,6 +68,10 @@ const METHODS: &[RegisteredMethod] = &[
     reads("MDN/parse", MDN, Handler::of::<MdnParse>()),
     reads("VacationResponse/get", VACATION, Handler::of::<GetMethod<StandardVacation>>()),
     changes("VacationResponse/set", VACATION, Handler::of::<SetMethod<StandardVacation>>()),
+    reads("SieveScript/get", SIEVE, Handler::of::<GetMethod<SieveScript>>()),
+    changes("SieveScript/set", SIEVE, Handler::of::<ScriptSet>()),
+    reads("SieveScript/query", SIEVE, Handler::of::<QueryMethod<SieveScript>>()),
+    reads("SieveScript/validate", SIEVE, Handler::of::<ScriptValidate>()),
     reads("ShareNotification/get", PRINCIPALS, Handler::of::<GetMethod<ShareNotification>>()),
     reads(
         "ShareNotification/changes",

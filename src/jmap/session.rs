@@ -4,24 +4,40 @@
 //! can be returned with every response without making a session. If a new member of the session
 //! depends on anything that `state_of` does not cover, add that there.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 
 use super::blob;
 use super::context::{Account, Context};
 use super::uploads::UploadSettings;
+use crate::filter;
 use crate::model::{AccountId, AccountRow, Address, MailboxCounts, UtcMillis, limits};
 use crate::query::Collation;
 use crate::store::{Error, Snapshot};
 use crate::wire::jmap::session::{Capability, SessionAccount, SessionObject, SessionState, path};
 use crate::wire::jmap::{
-    ADMIN, BLOB, CORE, MAIL, MDN, MethodError, PRINCIPALS, PRINCIPALS_OWNER, QUOTA, SUBMISSION,
-    VACATION, WEBSOCKET,
+    ADMIN, BLOB, CORE, MAIL, MDN, MethodError, PRINCIPALS, PRINCIPALS_OWNER, QUOTA, SIEVE,
+    SUBMISSION, VACATION, WEBSOCKET,
 };
+use crate::wire::managesieve::IMPLEMENTATION;
 
 pub const CAPABILITIES: &[&str] =
-    &[CORE, MAIL, SUBMISSION, VACATION, MDN, QUOTA, BLOB, PRINCIPALS, WEBSOCKET, ADMIN];
+    &[CORE, MAIL, SUBMISSION, VACATION, MDN, QUOTA, BLOB, SIEVE, PRINCIPALS, WEBSOCKET, ADMIN];
+
+/// The settings of the site that capabilities of accounts name.
+#[derive(Debug, Clone, Default)]
+pub(super) struct CapabilitySettings {
+    uploads: Arc<UploadSettings>,
+    filter: Arc<filter::Settings>,
+}
+
+impl From<&Context> for CapabilitySettings {
+    fn from(context: &Context) -> Self {
+        let (uploads, filter) = (Arc::clone(&context.uploads), Arc::clone(&context.filter));
+        Self { uploads, filter }
+    }
+}
 
 pub fn session(context: &Context) -> Result<SessionObject, MethodError> {
     let accounts = context.accessible_accounts()?;
@@ -50,6 +66,11 @@ fn state_of(context: &Context, accounts: &[Account]) -> SessionState {
         digest.update(&(text.len() as u64).to_be_bytes()).update(text.as_bytes());
     };
     add_text(&context.base_url);
+    let filter = &context.filter;
+    add_text(&filter.extension_names());
+    for limit in [filter.max_script_bytes, filter.max_scripts, filter.max_redirects.into()] {
+        add_text(&limit.to_string());
+    }
     add_text(username(context, accounts));
     for account in accounts {
         add_text(&account.id.to_string());
@@ -64,15 +85,16 @@ fn state_of(context: &Context, accounts: &[Account]) -> SessionState {
 /// A digest of the members that are the same in all sessions while the program runs.
 static CONSTANT_PART: LazyLock<[u8; 32]> = LazyLock::new(|| {
     let uploads = UploadSettings { max: 0, ..UploadSettings::default() };
+    let settings = CapabilitySettings { uploads: Arc::new(uploads), filter: Arc::default() };
     let row = AccountRow::new(String::new(), Address::from_parts("", ""), UtcMillis(0));
     let own = Account { id: AccountId(1), row, guest: None };
     let shared = Account { id: AccountId(2), guest: Some(own.id), ..own.clone() };
     let session = SessionObject {
-        capabilities: server_capabilities("", &uploads),
+        capabilities: server_capabilities("", &settings.uploads),
         username: String::new(),
         base: String::new(),
         state: SessionState(0),
-        accounts: [own, shared].iter().map(|account| entry(account, &uploads)).collect(),
+        accounts: [own, shared].iter().map(|account| entry(account, &settings)).collect(),
     };
     *blake3::hash(session.json().to_string().as_bytes()).as_bytes()
 });
@@ -89,7 +111,7 @@ fn username<'a>(context: &'a Context, accounts: &'a [Account]) -> &'a str {
 /// Returns the entry of an account, with the unread totals of the inbox if the account is the
 /// caller's own.
 fn entry_with_unread(context: &Context, account: &Account) -> Result<SessionAccount, MethodError> {
-    let mut entry = entry(account, &context.uploads);
+    let mut entry = entry(account, &context.into());
     if account.guest.is_none() {
         let unread = unread(&context.store.snapshot(), account.id)?;
         entry.volatile = Some((ADMIN, unread));
@@ -117,7 +139,7 @@ pub(super) fn inbox_counts(
 
 /// Returns the entry of an account, without unread totals. A shared account is not read-only,
 /// because guests may choose their subscriptions.
-pub(super) fn entry(account: &Account, uploads: &UploadSettings) -> SessionAccount {
+pub(super) fn entry(account: &Account, settings: &CapabilitySettings) -> SessionAccount {
     SessionAccount {
         id: account.id.to_string(),
         name: account.row.name.clone(),
@@ -125,7 +147,7 @@ pub(super) fn entry(account: &Account, uploads: &UploadSettings) -> SessionAccou
         is_read_only: false,
         capabilities: ACCOUNT_CAPABILITIES
             .iter()
-            .filter_map(|name| account_capability(name, account, uploads))
+            .filter_map(|name| account_capability(name, account, settings))
             .collect(),
         volatile: None,
     }
@@ -152,6 +174,7 @@ fn server_capability(name: &str, base: &str, uploads: &UploadSettings) -> Value 
                 base.strip_prefix("http").map_or_else(|| base.into(), |rest| format!("ws{rest}"));
             json!({"url": format!("{base}{}", path::SOCKET), "supportsPush": true})
         }
+        SIEVE => json!({"implementation": IMPLEMENTATION}),
         _ => json!({}),
     }
 }
@@ -178,7 +201,7 @@ const GUEST_CAPABILITIES: [&str; 3] = [MAIL, BLOB, PRINCIPALS_OWNER];
 fn account_capability(
     name: &'static str,
     account: &Account,
-    uploads: &UploadSettings,
+    settings: &CapabilitySettings,
 ) -> Option<Capability> {
     let user = account.guest.unwrap_or(account.id);
     let value: Value = match name {
@@ -210,14 +233,31 @@ fn account_capability(
             },
         }),
         BLOB => json!({
-            "maxSizeBlobSet": blob::max_blob_set(uploads.max),
+            "maxSizeBlobSet": blob::max_blob_set(settings.uploads.max),
             "maxDataSources": blob::MAX_DATA_SOURCES,
             "supportedTypeNames": blob::LOOKUP_TYPES,
             "supportedDigestAlgorithms": blob::digest_algorithms(),
         }),
+        SIEVE => script_capability(&settings.filter),
         _ => json!({}),
     };
     Some((name, value))
+}
+
+/// RFC 9661 §1.2.1.
+fn script_capability(settings: &filter::Settings) -> Value {
+    let words = |text: String| text.split(' ').map(Value::from).collect::<Value>();
+    json!({
+        // Of four bytes each, which RFC 9661 requires for the names of ManageSieve.
+        "maxSizeScriptName": limits::MAX_SCRIPT_NAME_CHARS * 4,
+        "maxSizeScript": settings.max_script_bytes,
+        "maxNumberScripts": settings.max_scripts,
+        "maxNumberRedirects": settings.max_redirects,
+        "sieveExtensions": words(settings.extension_names()),
+        "notificationMethods": settings.notification_schemes().map(words),
+        // No site offers `extlists`.
+        "externalLists": null,
+    })
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod edges;
 mod listings;
 mod session;
 mod sharing;
+mod sieve;
 mod vacation;
 
 pub(super) fn context() -> Context {

@@ -34,6 +34,7 @@ mod dns;
 mod full;
 mod http;
 mod import;
+mod jmap_sieve;
 mod life;
 mod loops;
 mod mail;

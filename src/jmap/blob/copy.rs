@@ -90,7 +90,7 @@ fn copy(
     let blob = context.blob(from, id)?.ok_or(SetError::NotFound)?;
     let media_type = blob.media_type().unwrap_or(DEFAULT_MEDIA_TYPE).to_owned();
     let hash = match id.base {
-        BlobBase::Upload(hash) if id.parts.is_empty() => hash,
+        BlobBase::Upload(hash) if id.parts.is_empty() && blob.is_upload() => hash,
         _ => {
             let bytes = context
                 .blob_bytes(from, id, limits::MAX_MESSAGE_BYTES * 2)?

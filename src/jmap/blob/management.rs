@@ -22,7 +22,7 @@ use crate::wire::jmap::{Answer, JsonObject, MethodError, Property as _, SetError
 /// RFC 9404 §3.1 maxDataSources.
 pub(in crate::jmap) const MAX_DATA_SOURCES: usize = 64;
 /// RFC 9404 §3.1 supportedTypeNames.
-pub(in crate::jmap) const LOOKUP_TYPES: [&str; 3] = ["Email", "Thread", "Mailbox"];
+pub(in crate::jmap) const LOOKUP_TYPES: [&str; 4] = ["Email", "Thread", "Mailbox", "SieveScript"];
 /// How many bytes of blobs one Blob/get returns at most.
 const MAX_DATA_BYTES: u64 = 16 * 1024 * 1024;
 /// How many emails Blob/lookup returns at most for one blob.
@@ -389,6 +389,7 @@ struct Holders {
     emails: BTreeSet<String>,
     threads: BTreeSet<String>,
     mailboxes: BTreeSet<String>,
+    scripts: BTreeSet<String>,
 }
 
 impl Holders {
@@ -396,14 +397,15 @@ impl Holders {
         match name {
             "Email" => &self.emails,
             "Thread" => &self.threads,
+            "SieveScript" => &self.scripts,
             _ => &self.mailboxes,
         }
     }
 }
 
 /// Finds the objects that contain a blob: for the blob of an email or of its part, that email only;
-/// for an upload or a part of one, the emails whose message is the upload. Counts the emails as
-/// rows of the request's budget.
+/// for an upload or a part of one, the emails whose message is the upload, and the scripts whose
+/// source it is. Counts the emails as rows of the request's budget.
 fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders, Error> {
     let snapshot = context.store.snapshot();
     let rights = Rights::in_account(&snapshot, account)?;
@@ -416,6 +418,14 @@ fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders,
     // A guest may see few of them, so what is returned does not bound what is read.
     context.budget.search_allowance().count_rows(emails.len());
     let mut holders = Holders::default();
+    if let BlobBase::Upload(hash) = id.base
+        && id.parts.is_empty()
+        && account.guest.is_none()
+    {
+        let scripts = snapshot.scripts(account.id)?.into_iter();
+        let of_blob = scripts.filter(|(_, script)| script.hash == hash);
+        holders.scripts = of_blob.map(|(id, _)| id.to_string()).collect();
+    }
     for id in emails {
         if holders.emails.len() >= MAX_EMAILS_WITH_BLOB {
             break;

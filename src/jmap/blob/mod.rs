@@ -1,7 +1,7 @@
 //! Finds, reads and stores blobs: bytes with an id (RFC 8620 §6).
 //!
 //! - The blobs of an email are found by callers who may read the email, an upload only by its
-//!   uploader.
+//!   uploader, the source of a Sieve script only by the owner of the account.
 //! - A blob id says where the bytes are (`model::BlobId`). They are read in pieces.
 //! - To find a part of an upload, or of a message within a message, the whole message is read and
 //!   parsed.
@@ -19,7 +19,7 @@ pub(super) use management::{LOOKUP_TYPES, MAX_DATA_SOURCES, digest_algorithms, m
 
 use crate::message::Message;
 use crate::message::decode::Decoder;
-use crate::model::{AccountId, BlobBase, BlobHash, BlobId, EmailId, PartOffsets, limits};
+use crate::model::{AccountId, BlobBase, BlobHash, BlobId, EmailId, ObjectId, PartOffsets, limits};
 use crate::store::{Error, Store};
 
 use super::context::{Account, Context};
@@ -27,6 +27,8 @@ use super::rights::Rights;
 use super::uploads::UploadRateExceeded;
 use crate::wire::jmap::MethodError;
 
+/// RFC 5228 §6.
+const SCRIPT_MEDIA_TYPE: &str = "application/sieve";
 /// How many bytes are read from the store at once: as many as have one checksum in a segment.
 const READ_CHUNK: u64 = 128 * 1024;
 
@@ -51,6 +53,8 @@ enum BlobSource {
     Email(EmailId),
     /// The user who uploaded it, and its hash.
     Upload(AccountId, BlobHash),
+    /// The source of a Sieve script, and its hash.
+    Script(ObjectId, BlobHash),
 }
 
 impl Context {
@@ -219,9 +223,21 @@ impl Blob {
             }
             BlobBase::Upload(hash) => {
                 let user = context.uploader(account);
-                let Some(row) = snapshot.upload(account, user, &hash)? else { return Ok(None) };
-                let blob = Self::stored(account, BlobSource::Upload(user, hash), 0..row.size, 0);
-                Ok(Some((Self { media_type: Some(row.media_type), ..blob }, steps)))
+                if let Some(row) = snapshot.upload(account, user, &hash)? {
+                    let at = BlobSource::Upload(user, hash);
+                    let blob = Self::stored(account, at, 0..row.size, 0);
+                    return Ok(Some((Self { media_type: Some(row.media_type), ..blob }, steps)));
+                }
+                // A script has the blob id that an upload of the same bytes has.
+                if owner.guest.is_some() {
+                    return Ok(None);
+                }
+                let script = snapshot.script_by_hash(account, &hash)?;
+                Ok(script.map(|(id, script)| {
+                    let at = BlobSource::Script(id, hash);
+                    let blob = Self::stored(account, at, 0..script.size, 0);
+                    (Self { media_type: Some(SCRIPT_MEDIA_TYPE.to_owned()), ..blob }, steps)
+                }))
             }
         }
     }
@@ -276,6 +292,14 @@ impl Blob {
                 *encoding != 0
             }
         }
+    }
+
+    fn is_upload(&self) -> bool {
+        let source = match &self.location {
+            BlobLocation::Stored { at, .. } => Some(at),
+            BlobLocation::Within { .. } => None,
+        };
+        matches!(source, Some(BlobSource::Upload(..)))
     }
 
     #[must_use]
@@ -425,6 +449,9 @@ impl BlobReader {
                     BlobSource::Email(id) => snapshot.message_part(*account, *id, range)?,
                     BlobSource::Upload(user, hash) => {
                         snapshot.upload_part(*account, *user, hash, range)?
+                    }
+                    BlobSource::Script(id, hash) => {
+                        snapshot.script_part(*account, *id, hash, range)?
                     }
                 };
                 let piece = piece.ok_or_else(destroyed)?;

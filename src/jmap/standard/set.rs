@@ -177,6 +177,29 @@ impl SetResponse {
         self.not_destroyed.insert(id.into(), error.object());
     }
 
+    /// Whether any object was refused.
+    pub(in crate::jmap) fn has_refusals(&self) -> bool {
+        !(self.not_created.is_empty()
+            && self.not_updated.is_empty()
+            && self.not_destroyed.is_empty())
+    }
+
+    /// Reports that the call changed a property of an object for another reason than its own
+    /// creation or patch.
+    pub(in crate::jmap) fn also_changed(&mut self, id: &str, property: &str, value: Value) {
+        let is_same = |object: &&mut Value| object.get("id").and_then(Value::as_str) == Some(id);
+        let object = match self.created.values_mut().find(is_same) {
+            Some(created) => created,
+            None => self.updated.entry(id).or_insert(Value::Null),
+        };
+        if object.is_null() {
+            *object = JsonObject::new().into();
+        }
+        if let Some(members) = object.as_object_mut() {
+            members.insert(property.to_owned(), value);
+        }
+    }
+
     /// Returns the answer of a /set without account and states.
     pub(in crate::jmap) fn into_members(self) -> Map<String, Value> {
         let destroyed = if self.destroyed.is_empty() { Value::Null } else { self.destroyed.into() };

@@ -167,7 +167,8 @@ const NOT_TRIED: &str = "
     Mailbox/queryChanges Mailbox/set Thread/get Thread/changes Email/changes Email/query
     Email/queryChanges Identity/get Identity/changes Identity/set EmailSubmission/get
     EmailSubmission/changes EmailSubmission/query EmailSubmission/queryChanges EmailSubmission/set
-    VacationResponse/get VacationResponse/set ShareNotification/get ShareNotification/changes
+    VacationResponse/get VacationResponse/set SieveScript/get SieveScript/query
+    ShareNotification/get ShareNotification/changes
     ShareNotification/set ShareNotification/query ShareNotification/queryChanges Principal/get
     Principal/changes Principal/set Principal/query Principal/queryChanges Quota/get Quota/changes
     Quota/query Quota/queryChanges
@@ -228,8 +229,15 @@ fn every_method_that_reads_messages_is_charged() {
     };
     let mut sending = of(&ann, mdn(&asking));
     sending["identityId"] = identity;
+    let script = |n: usize| {
+        let source = format!("# {n}{}\nkeep;\n", "x".repeat(5000));
+        context.keep_upload(ann.parse().unwrap(), source.as_bytes(), "text/plain").unwrap()
+    };
+    let scripts = [script(0).to_string(), script(1).to_string()];
     let calls = [
         ("Email/get", of(&ann, json!({"ids": [id], "properties": ["bodyStructure"]}))),
+        ("SieveScript/set", of(&ann, json!({"create": {"k": {"blobId": scripts[0]}}}))),
+        ("SieveScript/validate", of(&ann, json!({"blobId": scripts[1]}))),
         ("Email/parse", of(&ann, json!({"blobIds": [uploads[0]]}))),
         ("SearchSnippet/get", of(&ann, json!({"emailIds": [id], "filter": {"body": "quartz"}}))),
         ("Blob/get", of(&ann, json!({"ids": [blob], "properties": ["data"]}))),

@@ -200,7 +200,7 @@ fn append_from_row(
 }
 
 /// Returns the bytes in a range, as far as there are any.
-fn part<'a>(bytes: &'a [u8], range: &Range<u64>) -> &'a [u8] {
+pub(in crate::store) fn part<'a>(bytes: &'a [u8], range: &Range<u64>) -> &'a [u8] {
     let clamp = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
     bytes.get(clamp(range.start)..clamp(range.end)).unwrap_or_default()
 }

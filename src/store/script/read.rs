@@ -1,6 +1,9 @@
 //! Reads the Sieve scripts of an account and the records of their runs.
 
-use crate::model::{AccountId, ObjectId, ScriptError, SieveScript, UtcMillis};
+use std::ops::Range;
+
+use crate::model::{AccountId, BlobHash, ObjectId, ScriptError, SieveScript, UtcMillis};
+use crate::store::blob::read::part;
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
 use crate::store::row::{ScriptErrorsRow, ScriptSource};
@@ -32,6 +35,33 @@ impl Snapshot<'_> {
     ) -> Result<Option<Vec<u8>>, Error> {
         let row = self.read.row::<ScriptSources>(&ScriptKey { account, script })?;
         Ok(row.map(|ScriptSource(source)| source))
+    }
+
+    /// Returns the first script whose source has this hash. Reads all scripts of the account,
+    /// without their sources.
+    pub fn script_by_hash(
+        &self,
+        account: AccountId,
+        hash: &BlobHash,
+    ) -> Result<Option<(ObjectId, SieveScript)>, Error> {
+        Ok(self.scripts(account)?.into_iter().find(|(_, script)| script.hash == *hash))
+    }
+
+    /// Returns the bytes of a source in a range, as far as there are any; `None` if the script no
+    /// longer has the source with this hash.
+    pub fn script_part(
+        &self,
+        account: AccountId,
+        script: ObjectId,
+        hash: &BlobHash,
+        range: Range<u64>,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let object = self.object::<SieveScript>(account, script)?;
+        if object.is_none_or(|object| object.hash != *hash) {
+            return Ok(None);
+        }
+        let source = self.script_source(account, script)?;
+        Ok(source.map(|source| part(&source, &range).to_vec()))
     }
 
     /// Returns the active script of an account.

@@ -40,6 +40,8 @@ pub const MDN: &str = "urn:ietf:params:jmap:mdn";
 pub const QUOTA: &str = "urn:ietf:params:jmap:quota";
 /// Blob management (RFC 9404).
 pub const BLOB: &str = "urn:ietf:params:jmap:blob";
+/// RFC 9661 §1.2.1.
+pub const SIEVE: &str = "urn:ietf:params:jmap:sieve";
 pub const WEBSOCKET: &str = "urn:ietf:params:jmap:websocket";
 /// RFC 9670 §1.5.1.
 pub const PRINCIPALS: &str = "urn:ietf:params:jmap:principals";

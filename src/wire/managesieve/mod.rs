@@ -12,7 +12,7 @@ mod session;
 mod step;
 
 pub use response::Code;
-pub use session::Session;
+pub use session::{IMPLEMENTATION, Session};
 pub use step::{Answer, Rejection, Request, Settings, Step};
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ use crate::wire::sasl::{self, AccountKeys, Exchange, MAX_RESPONSE_BYTES, Mechani
 const MAX_NAME_BYTES: usize = 1024;
 /// Longest response of a login, in base64.
 const MAX_ENCODED_BYTES: usize = MAX_RESPONSE_BYTES.div_ceil(3) * 4;
-const IMPLEMENTATION: &str = concat!("Restante ", env!("CARGO_PKG_VERSION"));
+/// The name and the version of the program (RFC 5804 §1.7, RFC 9661 §1.2.1).
+pub const IMPLEMENTATION: &str = concat!("Restante ", env!("CARGO_PKG_VERSION"));
 /// The text does not depend on the name, so it does not tell whether anybody has it.
 const SCRAM_FAILED: &str = "the login failed; a password from before this server knew SCRAM must \
                             be set again, or used with PLAIN";

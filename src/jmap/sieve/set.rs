@@ -1,0 +1,302 @@
+//! SieveScript/set (RFC 9661 §2.4).
+//!
+//! - Sources are read and checked before the commit, which makes all changes: it creates, updates
+//!   and destroys scripts, and then changes which one is active.
+//! - If any object is refused, no script is activated or deactivated.
+//! - The script that was active is reported in `updated`, too.
+
+use serde::Deserialize;
+use serde_json::Value;
+use unicode_normalization::UnicodeNormalization as _;
+
+use super::source::checked_source;
+use super::{ScriptProperty, object};
+use crate::filter;
+use crate::jmap::context::Account;
+use crate::jmap::failure::{SetFailure, TxnResult};
+use crate::jmap::method::{Call, Method};
+use crate::jmap::standard::{InvalidProperties, SetArguments, SetResponse};
+use crate::model::{BlobId, DataType, ObjectId, SieveScript, is_script_name};
+use crate::store::{Error, ScriptFault, Snapshot, Txn};
+use crate::wire::jmap::standard::{SetAnswer, SetArgs};
+use crate::wire::jmap::{JsonObject, MethodError, Patch, SetError, With};
+
+pub(in crate::jmap) struct ScriptSet;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct ActivationArgs {
+    /// An id, or `#` and a creation id.
+    on_success_activate_script: Option<String>,
+    #[serde(default)]
+    on_success_deactivate_script: bool,
+}
+
+impl Method for ScriptSet {
+    type Args = With<SetArgs, ActivationArgs>;
+    type Answer = SetAnswer;
+
+    fn call(call: &Call<'_>, With(args, activation): Self::Args) -> Result<SetAnswer, MethodError> {
+        let (context, account) = (call.context, call.managed_account(&args.account_id)?);
+        let set = SetArguments::read(call.created, args)?;
+        let new = new_scripts(call, &account, &set)?;
+        let sources = new_sources(call, &account, &set)?;
+        let checkpoint = call.created.checkpoint();
+        let (done, states, ()) =
+            set.commit_each(context, &account, DataType::SieveScript, |txn, done| {
+                call.created.restore(&checkpoint);
+                for ((name, given), new) in set.create.iter().zip(&new) {
+                    let new = new.as_ref().map_err(|error| SetFailure::Object(error.clone()));
+                    let created = new.and_then(|new| new.create(txn, &context.filter, given));
+                    done.create(call.created, name, created)?;
+                }
+                for ((id, patch), source) in set.update.iter().zip(&sources) {
+                    done.update(id, update(txn, call, id, patch, source.as_ref()))?;
+                }
+                for id in &set.destroy {
+                    done.destroy(id, destroy(txn, id))?;
+                }
+                if !done.has_refusals() {
+                    activation.apply(txn, call, done)?;
+                }
+                Ok(())
+            })?;
+        Ok(done.into_answer(context, &account, states))
+    }
+}
+
+/// The object, or what has refused it before the commit.
+type Prepared<T> = Result<T, SetError>;
+
+fn prepared<T>(result: Result<T, SetFailure>) -> Result<Prepared<T>, MethodError> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(failure) => Ok(Err(failure.object()?)),
+    }
+}
+
+/// Reads the objects of `create`, in their order. Those beyond the number of scripts that an
+/// account may have are refused before their sources are read.
+fn new_scripts(
+    call: &Call<'_>,
+    account: &Account,
+    set: &SetArguments,
+) -> Result<Vec<Prepared<NewScript>>, MethodError> {
+    let settings = &call.context.filter;
+    let read = |(index, (_, given)): (usize, &(String, JsonObject))| {
+        if index >= settings.max_scripts {
+            return Ok(Err(too_many(settings)));
+        }
+        prepared(NewScript::read(call, account, given))
+    };
+    set.create.iter().enumerate().map(read).collect()
+}
+
+/// Reads the new sources of `update`, in its order; `None` where the source stays as it is.
+fn new_sources(
+    call: &Call<'_>,
+    account: &Account,
+    set: &SetArguments,
+) -> Result<Vec<Option<Prepared<Vec<u8>>>>, MethodError> {
+    let snapshot = call.context.store.snapshot();
+    let mut sources = Vec::with_capacity(set.update.len());
+    for (id, patch) in &set.update {
+        let script = match id.parse() {
+            Ok(id) => snapshot.object::<SieveScript>(account.id, id)?,
+            Err(_) => None,
+        };
+        let blob = patch.get("blobId").and_then(Value::as_str);
+        let source = match (script, blob) {
+            (Some(script), Some(blob)) if call.resolve_id(blob.to_owned()) != blob_id(&script) => {
+                Some(prepared(checked_source(call, account, blob))?)
+            }
+            _ => None,
+        };
+        sources.push(source);
+    }
+    Ok(sources)
+}
+
+fn blob_id(script: &SieveScript) -> String {
+    BlobId::upload(script.hash).to_string()
+}
+
+fn too_many(settings: &filter::Settings) -> SetError {
+    SetError::OverQuota(format!("an account may have up to {} scripts", settings.max_scripts))
+}
+
+/// A script whose source was checked.
+struct NewScript {
+    /// `None`: the service chooses a name.
+    name: Option<String>,
+    source: Vec<u8>,
+}
+
+impl NewScript {
+    fn read(call: &Call<'_>, account: &Account, given: &JsonObject) -> Result<Self, SetFailure> {
+        let (mut name, mut blob) = (None, None);
+        let mut problems = InvalidProperties::default();
+        for (property, value) in given {
+            match ScriptProperty::from_name(property) {
+                Some(ScriptProperty::Name) => name = problems.note(read_name(value))?.flatten(),
+                Some(ScriptProperty::BlobId) => blob = value.as_str(),
+                _ => problems.add(property, "this property cannot be set"),
+            }
+        }
+        if blob.is_none() {
+            problems.add("blobId", "the id of a blob is expected");
+        }
+        problems.finish()?;
+        let source = checked_source(call, account, blob.unwrap_or_default())?;
+        Ok(Self { name, source })
+    }
+
+    /// Returns the properties that the client did not set.
+    fn create(
+        &self,
+        txn: &mut Txn<'_>,
+        settings: &filter::Settings,
+        given: &JsonObject,
+    ) -> TxnResult<JsonObject> {
+        let scripts = txn.snapshot().scripts(txn.account())?;
+        if scripts.len() >= settings.max_scripts {
+            return Err(too_many(settings).into());
+        }
+        let name = self.name.clone().unwrap_or_else(|| unused_name(&scripts));
+        let id = txn.create_script(&name, &self.source)?;
+        let (script, is_active) = existing(&txn.snapshot(), txn, id)?;
+        let mut created = object(id, &script, is_active, &ScriptProperty::STANDARD);
+        created.retain(|property, value| given.get(property) != Some(value));
+        Ok(created)
+    }
+}
+
+/// Reads the name of a script in Unicode normalization form C; `None` if the service is to choose
+/// one.
+fn read_name(value: &Value) -> Result<Option<String>, SetError> {
+    let invalid = |what: &str| SetError::property("name", what);
+    if value.is_null() {
+        return Ok(None);
+    }
+    let name = value.as_str().ok_or_else(|| invalid("a text is expected"))?;
+    let name: String = name.nfc().collect();
+    if !is_script_name(&name) {
+        return Err(invalid(&ScriptFault::Name.to_string()));
+    }
+    Ok(Some(name))
+}
+
+fn unused_name(scripts: &[(ObjectId, SieveScript)]) -> String {
+    let mut numbers = 1..=scripts.len().saturating_add(1);
+    let number = numbers.find(|number| {
+        let name = format!("Script {number}");
+        scripts.iter().all(|(_, script)| script.name != name)
+    });
+    format!("Script {}", number.unwrap_or_default())
+}
+
+/// Returns a script, and whether it is active.
+fn existing(
+    snapshot: &Snapshot<'_>,
+    txn: &Txn<'_>,
+    id: ObjectId,
+) -> Result<(SieveScript, bool), Error> {
+    let script = snapshot.object::<SieveScript>(txn.account(), id)?;
+    let is_active = snapshot.active_script(txn.account())? == Some(id);
+    Ok((script.ok_or(Error::NotFound("script"))?, is_active))
+}
+
+/// Returns the properties that changed beyond the patch. `source` is the new source that the patch
+/// names.
+fn update(
+    txn: &mut Txn<'_>,
+    call: &Call<'_>,
+    id: &str,
+    patch: &Value,
+    source: Option<&Prepared<Vec<u8>>>,
+) -> TxnResult<JsonObject> {
+    let id = id.parse::<ObjectId>().map_err(|_| SetError::NotFound)?;
+    let (script, is_active) = existing(&txn.snapshot(), txn, id)?;
+    let before = object(id, &script, is_active, &ScriptProperty::STANDARD);
+    let (mut name, mut blob) = (None, None);
+    let mut problems = InvalidProperties::default();
+    for (property, value) in Patch::new_values(patch, &before)? {
+        if before.get(&property) == Some(&value) {
+            continue;
+        }
+        match ScriptProperty::from_name(&property) {
+            Some(ScriptProperty::Name) => name = problems.note(read_name(&value))?,
+            Some(ScriptProperty::BlobId) => match value.as_str() {
+                Some(text) => blob = Some(call.resolve_id(text.to_owned())),
+                None => problems.add("blobId", "the id of a blob is expected"),
+            },
+            _ => problems.add(property, "this property cannot be set"),
+        }
+    }
+    problems.finish()?;
+    let source = match blob.filter(|blob| *blob != blob_id(&script)) {
+        None => None,
+        Some(_) => {
+            let changed = || SetError::ServerFail("the script has changed meanwhile".into());
+            Some(source.cloned().ok_or_else(changed)??)
+        }
+    };
+    if let Some(name) = name {
+        let scripts = txn.snapshot().scripts(txn.account())?;
+        txn.rename_script(id, &name.unwrap_or_else(|| unused_name(&scripts)))?;
+    }
+    if let Some(source) = source {
+        txn.replace_script(id, &source)?;
+    }
+    let (script, is_active) = existing(&txn.snapshot(), txn, id)?;
+    let mut changed = object(id, &script, is_active, &ScriptProperty::STANDARD);
+    changed.retain(|property, value| {
+        before.get(property) != Some(value) && patch.get(property) != Some(value)
+    });
+    Ok(changed)
+}
+
+fn destroy(txn: &mut Txn<'_>, id: &str) -> TxnResult<()> {
+    let id = id.parse::<ObjectId>().map_err(|_| SetError::NotFound)?;
+    txn.destroy_script(id)?;
+    Ok(())
+}
+
+impl ActivationArgs {
+    /// Deactivates the active script, and then activates another one, if the call asks for that. An
+    /// id that names no script is ignored.
+    fn apply(
+        &self,
+        txn: &mut Txn<'_>,
+        call: &Call<'_>,
+        done: &mut SetResponse,
+    ) -> Result<(), Error> {
+        let exists = |snapshot: &Snapshot<'_>, id: ObjectId| {
+            snapshot.object::<SieveScript>(txn.account(), id).map(|script| script.is_some())
+        };
+        let snapshot = txn.snapshot();
+        let before = snapshot.active_script(txn.account())?;
+        let named = self.on_success_activate_script.clone();
+        let named = named.and_then(|id| call.resolve_id(id).parse::<ObjectId>().ok());
+        let mut after = if self.on_success_deactivate_script { None } else { before };
+        if let Some(id) = named
+            && exists(&snapshot, id)?
+        {
+            after = Some(id);
+        }
+        let is_reported = match before {
+            Some(id) => exists(&snapshot, id)?,
+            None => false,
+        };
+        drop(snapshot);
+        if !txn.activate_script(after)? {
+            return Ok(());
+        }
+        for (id, is_active) in [(before.filter(|_| is_reported), false), (after, true)] {
+            if let Some(id) = id {
+                done.also_changed(&id.to_string(), "isActive", is_active.into());
+            }
+        }
+        Ok(())
+    }
+}

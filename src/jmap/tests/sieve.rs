@@ -1,0 +1,564 @@
+//! Tests of JMAP for Sieve scripts (RFC 9661).
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::sharing::SharingFixture;
+use super::{account_of, call, context, error};
+use crate::jmap::{CAPABILITIES, Caller, Context, ObservedAccount, PushState, run, session};
+use crate::model::{AccountId, ScriptError, SieveScript, UtcMillis};
+use crate::wire::jmap::{CORE, SIEVE, parse};
+use crate::{filter, store};
+
+const KEEP: &str = "keep;\r\n";
+
+struct Fixture {
+    context: Context,
+    ann: String,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self::with(filter::Settings::default())
+    }
+
+    fn with(settings: filter::Settings) -> Self {
+        let context = Context { filter: Arc::new(settings), ..context() };
+        let ann = account_of(&context);
+        Self { context, ann }
+    }
+
+    fn account(&self) -> AccountId {
+        self.ann.parse().unwrap()
+    }
+
+    fn ask(&self, name: &str, mut arguments: Value) -> Value {
+        arguments["accountId"] = self.ann.clone().into();
+        let (kind, answer) = call(&self.context, name, &arguments);
+        assert_eq!(kind, name, "{answer}");
+        answer
+    }
+
+    fn fails(&self, name: &str, mut arguments: Value) -> String {
+        arguments["accountId"] = self.ann.clone().into();
+        error(&self.context, name, &arguments)
+    }
+
+    /// Runs several calls as one request, and returns the arguments of the responses.
+    fn request(&self, calls: &[(&str, Value)]) -> Vec<Value> {
+        let of_ann = |(at, (name, arguments)): (usize, &(&str, Value))| {
+            let mut arguments = arguments.clone();
+            arguments["accountId"] = self.ann.clone().into();
+            json!([name, arguments, at.to_string()])
+        };
+        let calls: Vec<Value> = calls.iter().enumerate().map(of_ann).collect();
+        let request = json!({"using": CAPABILITIES, "methodCalls": calls}).to_string();
+        let request = parse(request.as_bytes(), CAPABILITIES).unwrap();
+        let answer = run(&self.context, request).unwrap().json();
+        let responses = answer["methodResponses"].as_array().unwrap();
+        responses.iter().map(|response| response[1].clone()).collect()
+    }
+
+    fn set(&self, arguments: Value) -> Value {
+        self.ask("SieveScript/set", arguments)
+    }
+
+    fn get(&self) -> Value {
+        self.ask("SieveScript/get", json!({"ids": null}))
+    }
+
+    /// Returns the names of all scripts, sorted, and of the active one.
+    fn names(&self) -> (Vec<String>, Option<String>) {
+        let list = self.get()["list"].as_array().unwrap().clone();
+        let name = |one: &Value| one["name"].as_str().unwrap().to_owned();
+        let mut names: Vec<String> = list.iter().map(name).collect();
+        names.sort_unstable();
+        (names, list.iter().find(|one| one["isActive"] == true).map(name))
+    }
+
+    fn upload(&self, source: &str) -> String {
+        let stored = self.context.keep_upload(self.account(), source.as_bytes(), "text/plain");
+        stored.unwrap().to_string()
+    }
+
+    /// Stores a script as ManageSieve does, without an upload.
+    fn store(&self, name: &str, source: &str) -> String {
+        let commit = |txn: &mut store::Txn<'_>| txn.create_script(name, source.as_bytes());
+        let (id, ticket) = self.context.store.commit(self.account(), commit).unwrap();
+        ticket.wait_blocking().unwrap();
+        id.to_string()
+    }
+
+    fn blob_id(&self, id: &str) -> String {
+        let got = self.ask("SieveScript/get", json!({"ids": [id]}));
+        got["list"][0]["blobId"].as_str().unwrap().to_owned()
+    }
+
+    fn data(&self, blob: &str) -> Value {
+        let got = self.ask("Blob/get", json!({"ids": [blob], "properties": ["data:asText"]}));
+        got["list"][0]["data:asText"].clone()
+    }
+}
+
+fn id_of(answer: &Value, name: &str) -> String {
+    answer["created"][name]["id"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+#[test]
+fn script_is_created_and_activated_by_one_call_and_replaced_by_the_next() {
+    let bed = Fixture::new();
+    let before = bed.get();
+    assert_eq!((&before["list"], &before["notFound"]), (&json!([]), &json!([])));
+    let upload = json!({"create": {"b": {"data": [{"data:asText": KEEP}]}}});
+    let create = json!({
+        "create": {"s": {"name": "first", "blobId": "#b"}},
+        "onSuccessActivateScript": "#s",
+    });
+    let answers = bed.request(&[("Blob/upload", upload), ("SieveScript/set", create)]);
+    let (blob, made) = (&answers[0]["created"]["b"]["id"], &answers[1]);
+    let first = id_of(made, "s");
+    // The id of the blob is returned because the client wrote a creation id.
+    assert_eq!(
+        made["created"]["s"],
+        json!({"id": first, "isActive": true, "blobId": blob}),
+        "{made}"
+    );
+    assert_eq!((&made["oldState"], &made["updated"]), (&before["state"], &Value::Null));
+    let now = bed.get();
+    assert_eq!(now["state"], made["newState"]);
+    assert_eq!(
+        now["list"],
+        json!([{
+            "id": first, "name": "first", "blobId": blob, "isActive": true, "lastErrors": [],
+        }])
+    );
+
+    // RFC 9661 §2.4: the other script is active before the former one is destroyed.
+    let other = bed.upload("discard;\r\n");
+    let replace = json!({
+        "create": {"t": {"name": "second", "blobId": other}},
+        "onSuccessActivateScript": "#t",
+    });
+    let all = json!({"filter": {"isActive": false}});
+    let destroy =
+        json!({"#destroy": {"resultOf": "1", "name": "SieveScript/query", "path": "/ids"}});
+    let answers = bed.request(&[
+        ("SieveScript/set", replace),
+        ("SieveScript/query", all),
+        ("SieveScript/set", destroy),
+    ]);
+    let second = id_of(&answers[0], "t");
+    assert_eq!(answers[0]["created"]["t"], json!({"id": second, "isActive": true}));
+    assert_eq!(answers[0]["updated"], json!({&first: {"isActive": false}}));
+    assert_eq!(answers[2]["destroyed"], json!([first]), "{answers:?}");
+    assert_eq!(bed.names(), (vec!["second".into()], Some("second".into())));
+    let got = bed.ask("SieveScript/get", json!({"ids": [first, second], "properties": ["name"]}));
+    assert_eq!(got["list"], json!([{"id": second, "name": "second"}]));
+    assert_eq!(got["notFound"], json!([first]));
+}
+
+#[test]
+fn refused_script_gets_its_error_and_changes_nothing() {
+    let bed = Fixture::with(filter::Settings {
+        max_scripts: 3,
+        max_script_bytes: 64,
+        ..filter::Settings::default()
+    });
+    let (keep, bad) = (bed.upload(KEEP), bed.upload("keeep;\nrequire \"nothing\";\n"));
+    let (large, full) = (bed.upload(&format!("#{}\n", "x".repeat(63))), bed.upload("stop;"));
+    let taken = bed.store("taken", KEEP);
+    let state = bed.get()["state"].clone();
+    let refused = bed.set(json!({
+        "create": {
+            "bad": {"name": "bad", "blobId": bad},
+        },
+        "update": {&taken: {"blobId": large}, "i0": {"name": "x"}, "?": {}},
+        "destroy": ["i1"],
+        "onSuccessActivateScript": taken,
+    }));
+    let error = &refused["notCreated"]["bad"];
+    assert_eq!(error["type"], "invalidSieve");
+    // The description has all errors of the script with their places.
+    let description = error["description"].as_str().unwrap();
+    let lines: Vec<&str> = description.split('\n').collect();
+    assert!(
+        lines[0].starts_with("line 1, column 1: error: ")
+            && lines.iter().any(|line| line.starts_with("line 2, column 1: error: ")),
+        "{description}"
+    );
+    assert_eq!(refused["notUpdated"][&taken]["type"], "tooLarge");
+    for id in ["i0", "?"] {
+        assert_eq!(refused["notUpdated"][id]["type"], "notFound");
+    }
+    assert_eq!(refused["notDestroyed"]["i1"]["type"], "notFound");
+    assert_eq!((&refused["oldState"], &refused["newState"]), (&state, &state));
+    assert_eq!(bed.names(), (vec!["taken".into()], None));
+
+    for (given, kind) in [
+        (json!({"name": "taken", "blobId": keep}), "alreadyExists"),
+        (json!({"name": "x", "blobId": "bAAAA"}), "blobNotFound"),
+        (json!({"name": "x", "blobId": "#none"}), "blobNotFound"),
+        (json!({"name": "x"}), "invalidProperties"),
+        (json!({"name": "x", "blobId": null}), "invalidProperties"),
+        (json!({"name": "x", "blobId": 7}), "invalidProperties"),
+        (json!({"name": "", "blobId": keep}), "invalidProperties"),
+        (json!({"name": 7, "blobId": keep}), "invalidProperties"),
+        (json!({"name": "a\u{7f}", "blobId": keep}), "invalidProperties"),
+        (json!({"name": "a\u{2028}b", "blobId": keep}), "invalidProperties"),
+        (json!({"name": "ü".repeat(129), "blobId": keep}), "invalidProperties"),
+        (json!({"name": "x", "blobId": keep, "isActive": true}), "invalidProperties"),
+        (json!({"name": "x", "blobId": keep, "id": "i9"}), "invalidProperties"),
+        (json!({"name": "x", "blobId": keep, "lastErrors": []}), "invalidProperties"),
+        (json!({"name": "x", "blobId": keep, "content": KEEP}), "invalidProperties"),
+    ] {
+        let refused = bed.set(json!({"create": {"k": given}}));
+        let error = &refused["notCreated"]["k"];
+        assert_eq!(error["type"], kind, "{given}: {refused}");
+        if kind == "alreadyExists" {
+            assert_eq!(error["existingId"], taken);
+        }
+        if kind == "blobNotFound" {
+            assert_eq!(error["notFound"], json!([given["blobId"]]));
+        }
+    }
+    let made = bed.set(json!({"create": {
+        "1": {"name": "one", "blobId": keep},
+        "2": {"name": "one", "blobId": keep},
+        "3": {"name": "two", "blobId": full},
+        "4": {"name": "four", "blobId": keep},
+    }}));
+    assert_eq!(made["notCreated"]["2"]["type"], "alreadyExists");
+    assert_eq!(made["notCreated"]["4"]["type"], "overQuota", "{made}");
+    assert_eq!(bed.names().0, ["one", "taken", "two"]);
+    let made = bed.set(json!({"create": {"5": {"name": "five", "blobId": keep}}}));
+    assert_eq!(made["notCreated"]["5"]["type"], "overQuota");
+    assert_eq!(bed.fails("SieveScript/set", json!({"ifInState": "0-0"})), "stateMismatch");
+}
+
+#[test]
+fn scripts_are_renamed_and_get_other_sources() {
+    let bed = Fixture::new();
+    let (one, two) = (bed.store("one", KEEP), bed.store("two", "stop;"));
+    let (blob, other) = (bed.blob_id(&one), bed.upload("discard;"));
+    let done = bed.set(json!({"update": {
+        &one: {"name": "uno", "blobId": other},
+        // Values that do not change are accepted, those of the server too.
+        &two: {"name": "two", "isActive": false, "id": two, "blobId": bed.blob_id(&two)},
+    }}));
+    assert_eq!(done["updated"], json!({&one: null, &two: null}), "{done}");
+    assert_ne!(done["oldState"], done["newState"]);
+    assert_eq!((bed.blob_id(&one), bed.data(&other)), (other.clone(), json!("discard;")));
+    // The blob of the former source is gone with it.
+    let gone = bed.ask("Blob/get", json!({"ids": [blob]}));
+    assert_eq!(gone["notFound"], json!([blob]));
+
+    // The name is stored in form C; a name of the service's choice is returned.
+    let done = bed.set(json!({
+        "update": {&one: {"name": "u\u{308}"}, &two: {"name": null}},
+        "create": {"c": {"blobId": other}, "d": {"name": null, "blobId": other}},
+    }));
+    assert_eq!(done["updated"], json!({&one: {"name": "ü"}, &two: {"name": "Script 3"}}), "{done}");
+    let name = |name: &str| done["created"][name]["name"].clone();
+    assert_eq!((name("c"), name("d")), (json!("Script 1"), json!("Script 2")));
+    for (patch, kind) in [
+        (json!({"isActive": true}), "invalidProperties"),
+        (json!({"blobId": null}), "invalidProperties"),
+        (json!({"name": "Script 1"}), "alreadyExists"),
+        (json!({"name": "a\nb"}), "invalidProperties"),
+        (json!({"colour": "red"}), "invalidProperties"),
+        (json!({"name/x": "y"}), "invalidPatch"),
+        (json!({"blobId": "bx"}), "blobNotFound"),
+    ] {
+        let refused = bed.set(json!({"update": {&one: patch}}));
+        assert_eq!(refused["notUpdated"][&one]["type"], kind, "{patch}: {refused}");
+    }
+    assert_eq!(bed.names().0, ["Script 1", "Script 2", "Script 3", "ü"]);
+}
+
+#[test]
+fn activation_follows_only_if_everything_succeeds() {
+    let bed = Fixture::new();
+    let (one, two) = (bed.store("one", KEEP), bed.store("two", "stop;"));
+    let activate = |id: &str| bed.set(json!({"onSuccessActivateScript": id}));
+    let active = || bed.names().1;
+    let done = activate(&one);
+    assert_eq!(done["updated"], json!({&one: {"isActive": true}}));
+    assert_ne!(done["oldState"], done["newState"]);
+    assert_eq!(bed.get()["state"], done["newState"]);
+    // Again, nothing changes; unknown ids are ignored.
+    for id in [one.as_str(), "i0", "#none", "", "?"] {
+        let done = activate(id);
+        assert_eq!((&done["updated"], &done["oldState"]), (&Value::Null, &done["newState"]));
+        assert_eq!(active().as_deref(), Some("one"), "{id}");
+    }
+    let refused = bed.set(json!({
+        "create": {"x": {"blobId": "b"}},
+        "onSuccessActivateScript": two,
+        "onSuccessDeactivateScript": true,
+    }));
+    assert_eq!((&refused["updated"], active().as_deref()), (&Value::Null, Some("one")));
+    // The active script cannot be destroyed, even if another one is to be activated.
+    let refused = bed.set(json!({"destroy": [one], "onSuccessActivateScript": two}));
+    assert_eq!(refused["notDestroyed"][&one]["type"], "sieveIsActive", "{refused}");
+    assert_eq!((&refused["destroyed"], active().as_deref()), (&Value::Null, Some("one")));
+
+    // A patch and an activation of one script are one entry.
+    let rename = json!({"update": {&two: {"name": "zwo"}}, "onSuccessActivateScript": two});
+    let done = bed.set(rename);
+    assert_eq!(
+        done["updated"],
+        json!({&one: {"isActive": false}, &two: {"isActive": true}}),
+        "{done}"
+    );
+    assert_eq!(active().as_deref(), Some("zwo"));
+    // Deactivation comes before activation.
+    let both = json!({"onSuccessDeactivateScript": true, "onSuccessActivateScript": one});
+    assert_eq!(bed.set(both)["updated"][&one], json!({"isActive": true}));
+    assert_eq!(active().as_deref(), Some("one"));
+    assert_eq!(bed.set(json!({"onSuccessDeactivateScript": false}))["updated"], Value::Null);
+    let done = bed.set(json!({"destroy": [two], "onSuccessDeactivateScript": true}));
+    assert_eq!(done["updated"], json!({&one: {"isActive": false}}));
+    assert_eq!((&done["destroyed"], active()), (&json!([two]), None));
+    // What a call destroys, it cannot activate.
+    let done = bed.set(json!({"destroy": [one], "onSuccessActivateScript": one}));
+    assert_eq!((&done["destroyed"], &done["updated"]), (&json!([one]), &Value::Null));
+}
+
+#[test]
+fn query_filters_and_sorts_by_name_and_activity() {
+    let bed = Fixture::new();
+    let ids = ["beta", "Alpha", "gamma", "alphabet"].map(|name| bed.store(name, KEEP));
+    let [beta, alpha, gamma, alphabet] = &ids;
+    bed.set(json!({"onSuccessActivateScript": gamma}));
+    let query = |arguments: Value| bed.ask("SieveScript/query", arguments);
+    let by_name = json!([{"property": "name", "collation": "i;ascii-casemap"}]);
+    let found = query(json!({"sort": by_name, "calculateTotal": true}));
+    assert_eq!(found["ids"], json!([alpha, alphabet, beta, gamma]));
+    assert_eq!((&found["total"], &found["canCalculateChanges"]), (&json!(4), &json!(false)));
+    assert_eq!(found["queryState"], bed.get()["state"]);
+    let first_active = json!([{"property": "isActive", "isAscending": false}]);
+    assert_eq!(query(json!({"sort": first_active}))["ids"], json!([gamma, beta, alpha, alphabet]));
+    for (filter, wanted) in [
+        (json!({"name": "ALPHA"}), json!([alpha, alphabet])),
+        (json!({"isActive": true}), json!([gamma])),
+        (json!({"isActive": false, "name": "bet"}), json!([alphabet, beta])),
+        (
+            json!({"operator": "OR", "conditions": [{"isActive": true}, {"name": "lphab"}]}),
+            json!([alphabet, gamma]),
+        ),
+        (json!({"operator": "NOT", "conditions": [{"name": "a"}]}), json!([])),
+    ] {
+        assert_eq!(query(json!({"filter": filter, "sort": by_name}))["ids"], wanted, "{filter}");
+    }
+    let section = json!({"sort": by_name, "anchor": beta, "anchorOffset": -1, "limit": 2});
+    assert_eq!(query(section)["ids"], json!([alphabet, beta]));
+    for (arguments, kind) in [
+        (json!({"filter": {"blobId": "x"}}), "unsupportedFilter"),
+        (json!({"filter": {"isActive": "yes"}}), "invalidArguments"),
+        (json!({"sort": [{"property": "size"}]}), "unsupportedSort"),
+        (json!({"anchor": "i0"}), "anchorNotFound"),
+    ] {
+        assert_eq!(bed.fails("SieveScript/query", arguments), kind);
+    }
+    for method in ["SieveScript/changes", "SieveScript/queryChanges"] {
+        assert_eq!(bed.fails(method, json!({})), "unknownMethod");
+    }
+}
+
+#[test]
+fn validate_says_what_is_wrong_and_stores_nothing() {
+    let bed = Fixture::with(filter::Settings { max_script_bytes: 64, ..Default::default() });
+    let validate = |blob: &str| {
+        let answer = bed.ask("SieveScript/validate", json!({"blobId": blob}));
+        assert_eq!(answer["accountId"], bed.ann);
+        answer["error"].clone()
+    };
+    assert_eq!(validate(&bed.upload(KEEP)), Value::Null);
+    // A warning is no error.
+    assert_eq!(validate(&bed.upload("require \"fileinto\"; keep;")), Value::Null);
+    let error = validate(&bed.upload("fileinto \"x\";\nif true {"));
+    assert_eq!(error["type"], "invalidSieve");
+    assert!(error["description"].as_str().unwrap().contains("line 2, column "), "{error}");
+    // What the site cannot do is an error, too.
+    assert_eq!(validate(&bed.upload("require \"spamtest\";"))["type"], "invalidSieve");
+    assert_eq!(validate(&bed.upload(&" ".repeat(65)))["type"], "tooLarge");
+    assert_eq!(validate("bx")["type"], "blobNotFound");
+    // The blob of a stored script can be checked again.
+    assert_eq!(validate(&bed.blob_id(&bed.store("s", "stop;"))), Value::Null);
+    assert_eq!(bed.names().0, ["s"]);
+    assert_eq!(bed.fails("SieveScript/validate", json!({})), "invalidArguments");
+}
+
+#[test]
+fn source_of_a_script_is_a_blob() {
+    let bed = Fixture::new();
+    let source = format!("# {}\r\n\tkeep;\n# é \r\n\n", "x".repeat(200_000));
+    let (id, twin) = (bed.store("long", &source), bed.store("twin", &source));
+    let blob = bed.blob_id(&id);
+    let account = bed.context.accessible_account(bed.account()).unwrap();
+    let parsed = blob.parse().unwrap();
+    let found = bed.context.blob(&account, &parsed).unwrap().unwrap();
+    assert_eq!(found.media_type(), Some("application/sieve"));
+    assert_eq!(found.size(&bed.context.store).unwrap(), source.len() as u64);
+    let bytes = bed.context.blob_bytes(&account, &parsed, u64::MAX).unwrap();
+    assert_eq!(bytes.as_deref(), Some(source.as_bytes()));
+    let part =
+        json!({"ids": [blob], "properties": ["data:asText"], "offset": 200_003, "length": 8});
+    assert_eq!(bed.ask("Blob/get", part)["list"][0]["data:asText"], &source[200_003..200_011]);
+    let lookup = json!({"ids": [blob], "typeNames": ["SieveScript", "Email"]});
+    let matched = &bed.ask("Blob/lookup", lookup)["list"][0]["matchedIds"];
+    assert_eq!(*matched, json!({"SieveScript": [id, twin], "Email": []}));
+    // It can be copied, and be the source of another script.
+    let bob = bed.context.directory.find_account("bob@example.org").unwrap().unwrap().0;
+    let copy = json!({"fromAccountId": bed.ann, "accountId": bob.to_string(), "blobIds": [blob]});
+    let copied = call(&bed.context, "Blob/copy", &copy).1;
+    assert_eq!(copied["copied"], json!({&blob: blob}), "{copied}");
+    let third = bed.set(json!({"create": {"t": {"name": "third", "blobId": blob}}}));
+    assert_eq!(third["created"]["t"], json!({"id": id_of(&third, "t"), "isActive": false}));
+
+    // A reader of a source that is replaced meanwhile fails, and another script's twin stays.
+    let mut reader = found.reader(0..u64::MAX);
+    assert!(reader.next(&bed.context.store).unwrap().is_some());
+    bed.set(json!({"update": {&id: {"blobId": bed.upload(KEEP)}}}));
+    assert!(reader.next(&bed.context.store).is_err());
+    assert_eq!(bed.blob_id(&twin), blob);
+    assert!(bed.context.blob_bytes(&account, &parsed, u64::MAX).unwrap().is_some());
+}
+
+#[test]
+fn guest_has_no_scripts_and_no_blobs_of_scripts() {
+    let bed = SharingFixture::new();
+    bed.open(&bed.inbox, &["mayReadItems", "mayAddItems"]);
+    let ann: AccountId = bed.ann.parse().unwrap();
+    let commit = |txn: &mut store::Txn<'_>| txn.create_script("own", KEEP.as_bytes());
+    let (id, ticket) = bed.context.store.commit(ann, commit).unwrap();
+    ticket.wait_blocking().unwrap();
+    let (owner, guest) = (bed.asks(&bed.ann), bed.asks(&bed.bob));
+    let got = call(&owner, "SieveScript/get", &json!({"accountId": bed.ann})).1;
+    let blob = &got["list"][0]["blobId"];
+    let calls = [
+        ("SieveScript/get", json!({"accountId": bed.ann})),
+        ("SieveScript/set", json!({"accountId": bed.ann, "destroy": [id.to_string()]})),
+        ("SieveScript/query", json!({"accountId": bed.ann})),
+        ("SieveScript/validate", json!({"accountId": bed.ann, "blobId": blob})),
+    ];
+    for (method, arguments) in &calls {
+        assert_eq!(error(&guest, method, arguments), "accountNotSupportedByMethod", "{method}");
+    }
+    let stranger = json!({"accountId": bed.bob});
+    assert_eq!(error(&owner, "SieveScript/get", &stranger), "accountNotFound");
+    let found = call(&guest, "Blob/get", &json!({"accountId": bed.ann, "ids": [blob]})).1;
+    assert_eq!(found["notFound"], json!([blob]));
+    let capabilities = |context: &Context| {
+        let session = session(context).unwrap().json();
+        session["accounts"][&bed.ann]["accountCapabilities"].clone()
+    };
+    assert!(capabilities(&owner).get(SIEVE).is_some());
+    assert!(capabilities(&guest).get(SIEVE).is_none());
+}
+
+#[test]
+fn session_has_the_limits_and_extensions_of_the_site() {
+    let spam = Some(filter::SpamHeader { name: "X-Spam-Score".into(), full_score: 15_000 });
+    let bed = Fixture::with(filter::Settings {
+        max_scripts: 7,
+        max_script_bytes: 1000,
+        max_redirects: 2,
+        spam,
+        ..filter::Settings::default()
+    });
+    let login = |context: &Context| {
+        let caller = Caller { account: Some(bed.account()), ..Caller::default() };
+        session(&Context { caller, ..context.clone() }).unwrap().json()
+    };
+    let shown = login(&bed.context);
+    let implementation = shown["capabilities"][SIEVE]["implementation"].as_str().unwrap();
+    assert!(implementation.starts_with("Restante "), "{implementation}");
+    assert_eq!(shown["primaryAccounts"][SIEVE], bed.ann);
+    let mut of_account = shown["accounts"][&bed.ann]["accountCapabilities"][SIEVE].clone();
+    let extensions = of_account.as_object_mut().unwrap().remove("sieveExtensions").unwrap();
+    assert_eq!(
+        of_account,
+        json!({
+            "maxSizeScriptName": 512,
+            "maxSizeScript": 1000,
+            "maxNumberScripts": 7,
+            "maxNumberRedirects": 2,
+            "notificationMethods": ["mailto"],
+            "externalLists": null,
+        })
+    );
+    let has = |name: &str| extensions.as_array().unwrap().contains(&json!(name));
+    assert!(has("fileinto") && has("spamtest") && has("enotify") && !has("extlists"));
+    // The state of the session changes with the settings.
+    for settings in [
+        filter::Settings { max_scripts: 8, ..(*bed.context.filter).clone() },
+        filter::Settings { max_script_bytes: 8, ..(*bed.context.filter).clone() },
+        filter::Settings { max_redirects: 8, ..(*bed.context.filter).clone() },
+        filter::Settings { spam: None, ..(*bed.context.filter).clone() },
+    ] {
+        let other = Context { filter: Arc::new(settings), ..bed.context.clone() };
+        assert_ne!(login(&other)["state"], shown["state"]);
+    }
+}
+
+#[test]
+fn last_failed_runs_of_a_script_are_a_vendor_property() {
+    let bed = Fixture::new();
+    let (one, two) = (bed.store("one", KEEP), bed.store("two", KEEP));
+    let state = bed.get()["state"].clone();
+    let errors = [("one", 3, "too many actions"), ("site:a.sieve", 1, "x"), ("one", 0, "fuel")];
+    for (script, line, message) in errors {
+        let at = UtcMillis(1_795_251_600_000 + i64::from(line));
+        let (script, message) = (script.to_owned(), message.to_owned());
+        let error = ScriptError { at, script, line, message, email: None };
+        let commit = |txn: &mut store::Txn<'_>| txn.add_script_error(&error);
+        bed.context.store.commit(bed.account(), commit).unwrap().1.wait_blocking().unwrap();
+    }
+    let got = bed.ask("SieveScript/get", json!({"ids": [one, two], "properties": ["lastErrors"]}));
+    let at = UtcMillis(1_795_251_600_000).rfc3339();
+    let later = UtcMillis(1_795_251_600_003).rfc3339();
+    assert_eq!(
+        got["list"],
+        json!([
+            {"id": one, "lastErrors": [
+                {"at": at, "line": null, "message": "fuel", "emailId": null},
+                {"at": later, "line": 3, "message": "too many actions", "emailId": null},
+            ]},
+            {"id": two, "lastErrors": []},
+        ])
+    );
+    assert_eq!(got["state"], state);
+    // Without the vendor capability there is no such property.
+    let plain = |arguments: Value| {
+        let request =
+            json!({"using": [CORE, SIEVE], "methodCalls": [["SieveScript/get", arguments, "c"]]});
+        let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
+        run(&bed.context, request).unwrap().json()["methodResponses"][0][1].clone()
+    };
+    let got = plain(json!({"accountId": bed.ann}));
+    let names: Vec<&String> = got["list"][0].as_object().unwrap().keys().collect();
+    assert_eq!(names.len(), 4, "{names:?}");
+    let refused = plain(json!({"accountId": bed.ann, "properties": ["lastErrors"]}));
+    assert_eq!(refused["type"], "invalidArguments");
+}
+
+#[test]
+fn changes_of_scripts_are_pushed() {
+    let bed = Fixture::new();
+    let observed = [ObservedAccount::of_owner(bed.account())];
+    let mut known = PushState::now(&bed.context.store, &observed).unwrap();
+    let mut pushed = || {
+        let change = known.catch_up(&bed.context.store, None).unwrap();
+        change.map(|change| change["changed"][&bed.ann].clone())
+    };
+    let made = bed.set(json!({"create": {"s": {"blobId": bed.upload(KEEP)}}}));
+    assert_eq!(pushed(), Some(json!({"SieveScript": made["newState"]})));
+    let done = bed.set(json!({"onSuccessActivateScript": id_of(&made, "s")}));
+    assert_eq!(pushed(), Some(json!({"SieveScript": done["newState"]})));
+    bed.ask("SieveScript/validate", json!({"blobId": bed.upload("stop;")}));
+    assert_eq!(pushed(), None);
+    let scripts = bed.context.store.snapshot().objects::<SieveScript>(bed.account()).unwrap();
+    assert_eq!(scripts.len(), 1);
+}
