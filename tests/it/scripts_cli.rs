@@ -227,3 +227,12 @@ fn test_shows_actions_and_trace_with_and_without_an_account() {
     assert!(stderr(&failed).contains("the run failed: line 1: no"), "{}", stderr(&failed));
     bed.finish();
 }
+
+#[test]
+fn test_does_not_read_script_and_message_from_one_input() {
+    let bed = TestBed::new("");
+    let both = bed.run(&["sieve", "test", "-", "--message", "-"]);
+    assert_eq!(both.status.code(), Some(64));
+    assert!(stderr(&both).contains("cannot both be standard input"), "{}", stderr(&both));
+    bed.remove();
+}

@@ -90,9 +90,8 @@ fn format_file(
     Ok(FormattedFile { file, is_formatted, diagnostics: Vec::new() })
 }
 
-/// Replaces a file by a new one with the same owner and permissions, so that a failure leaves the old
-/// one. A
-/// symbolic link stays, and the file to which it leads is replaced.
+/// Replaces a file by a new one with the same owner and permissions, so that a failure leaves the
+/// old one. A symbolic link stays, and the file to which it leads is replaced.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(exit::NO_INPUT, format!("{}: {error}", path.display()))

@@ -1,6 +1,6 @@
 //! The command `sieve test`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -39,6 +39,10 @@ pub struct TestArgs {
 }
 
 pub(super) async fn run(args: TestArgs, context: &CommandContext) -> Result<(), Failure> {
+    if args.file == Path::new("-") && args.message == args.file {
+        let text = "script and message cannot both be standard input: name a file for one";
+        return Err(Failure::new(exit::USAGE, text));
+    }
     let source = read(&args.file)?;
     let message = with_crlf(&read(&args.message)?);
     let name = args.file.display().to_string();
