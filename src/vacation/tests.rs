@@ -1,6 +1,7 @@
 //! Tests of the details of decisions, which the table (`table_tests`) does not have, and of the
 //! fields and the text of replies.
 
+use super::reply::VacationReply;
 use super::*;
 use crate::message::auto::AutoReplyFacts;
 use crate::model::{

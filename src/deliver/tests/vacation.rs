@@ -108,21 +108,16 @@ fn copy_of_each_reply_is_filed_in_sent_in_the_thread_of_the_original() {
 
 #[test]
 fn copy_of_a_script_goes_to_the_mailbox_that_the_script_names() {
-    use crate::vacation::{Fcc, VacationReply};
+    use crate::vacation::Fcc;
     let fixture = fixture();
     let raw = b"Subject: Away\r\nMessage-ID: <r@example.org>\r\n\r\nAway\r\n".to_vec();
-    let (recipient, message_id) =
-        (Address::from_parts("bob", "example.net"), "r@example.org".to_owned());
-    let reply =
-        VacationReply { recipient, message_id, message: raw.clone(), fcc: None, until: None };
     let encoded = EncodedMessage::new(&rows(&raw, fixture.store.secrets()));
     let file = |mailbox: &str, special_use: Option<&str>, create| {
         let (mailbox, special_use) = (mailbox.to_owned(), special_use.map(str::to_owned));
         let fcc =
             Fcc { mailbox, special_use, create, keywords: vec!["$Seen".into(), "a b".into()] };
-        let committed = fixture
-            .store
-            .commit(fixture.ann, |txn| copy::file_copy(txn, &reply.message, &fcc, &encoded));
+        let committed =
+            fixture.store.commit(fixture.ann, |txn| copy::file_copy(txn, &raw, &fcc, &encoded));
         committed.unwrap().1.wait_blocking().unwrap();
         let (_, newest) =
             fixture.store.snapshot().emails(fixture.ann, None, 1).unwrap().pop().unwrap();
