@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::ceiling::{Ceiling, ConnectionPermit};
 use super::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
@@ -101,6 +101,9 @@ fn source(peer: Peer) -> LoginSource {
 }
 
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a client may take to read the output once its connection is to end.
+const CLOSING_TIMEOUT: Duration = Duration::from_secs(5);
+const STOPPING: &str = "the service is shutting down";
 const READ_BYTES: usize = 16 << 10;
 
 /// Serves ManageSieve on a listener until the service stops.
@@ -133,7 +136,7 @@ impl Driver {
     async fn run(mut self, mut stream: Box<dyn ByteStream>, permit: Option<Permit>) {
         let Some(_permit) = permit else {
             let text = b"BYE (TRYLATER) \"too many connections: try again later\"\r\n";
-            drop(timeout(Duration::from_secs(5), stream.write_all(text)).await);
+            drop(timeout(CLOSING_TIMEOUT, stream.write_all(text)).await);
             return;
         };
         if let Err(error) = self.run_connection(stream).await {
@@ -198,8 +201,12 @@ impl Driver {
                 login_deadline = Instant::now() + self.settings.login;
             }
             match step {
+                Step::Flush | Step::Ask(_) | Step::Do(_) if self.stop.is_stopping() => {
+                    session.shut(Some(Code::TryLater), STOPPING);
+                }
+                Step::Flush => self.flush(stream, session.output()).await?,
                 Step::NeedInput if consumed == 0 => {
-                    flush(stream, session.output()).await?;
+                    self.flush(stream, session.output()).await?;
                     let deadline = if session.is_logged_in() {
                         Instant::now() + self.settings.idle
                     } else {
@@ -223,13 +230,13 @@ impl Driver {
                     None => session.shut(None, "the password or token is not valid any more"),
                 },
                 Step::StartTls => {
-                    flush(stream, session.output()).await?;
+                    self.flush(stream, session.output()).await?;
                     // Commands that were pipelined behind STARTTLS came unencrypted; they are
                     // discarded with `input`.
                     return Ok(SessionEnd::StartTls);
                 }
                 Step::Close => {
-                    flush(stream, session.output()).await?;
+                    self.flush(stream, session.output()).await?;
                     return Ok(SessionEnd::Closed);
                 }
             }
@@ -249,26 +256,44 @@ impl Driver {
         let text = tokio::select! {
             biased;
             read = stream.read_buf(input) => return Ok(read? != 0),
-            () = self.stop.wait() => "the service is shutting down",
+            () = self.stop.wait() => STOPPING,
             () = sleep_until(deadline) => "the client was idle for too long",
         };
         session.shut(Some(Code::TryLater), text);
-        flush(stream, session.output()).await?;
+        self.flush(stream, session.output()).await?;
         Ok(false)
     }
-}
 
-async fn flush(stream: &mut (impl ByteStream + ?Sized), out: &mut Vec<u8>) -> io::Result<()> {
-    if !out.is_empty() {
+    /// Sends the output.
+    ///
+    /// # Errors
+    /// `TimedOut` if the client does not read it in time.
+    async fn flush(
+        &mut self,
+        stream: &mut (impl ByteStream + ?Sized),
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        if out.is_empty() {
+            return Ok(());
+        }
         // With TLS, `write_all` may only fill a buffer, and `flush` waits for the client.
         let written = async {
             stream.write_all(out).await?;
             stream.flush().await
         };
-        timeout(WRITE_TIMEOUT, written).await??;
+        let closing = async {
+            self.stop.wait().await;
+            sleep(CLOSING_TIMEOUT).await;
+        };
+        tokio::select! {
+            biased;
+            written = timeout(WRITE_TIMEOUT, written) => written??,
+            () = closing => return Err(io::ErrorKind::TimedOut.into()),
+        }
         out.clear();
+        out.shrink_to(READ_BYTES);
+        Ok(())
     }
-    Ok(())
 }
 
 fn seed() -> io::Result<[u8; 32]> {

@@ -251,13 +251,46 @@ async fn silent_clients_surplus_connections_and_a_stop_end_with_bye() {
     let bye = silent.response().await;
     assert_eq!(bye, "BYE (TRYLATER) \"the client was idle for too long\"\r\n");
     assert!(silent.is_closed().await);
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    sleep(Duration::from_millis(50)).await;
     // A client that is logged in may be silent for longer.
     let mut ann = Client::logged_in(&server).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    sleep(Duration::from_millis(500)).await;
     assert_eq!(ann.say("NOOP").await, "OK \"done\"\r\n");
     server.switch.stop();
     assert_eq!(ann.response().await, "BYE (TRYLATER) \"the service is shutting down\"\r\n");
+}
+
+#[tokio::test]
+async fn client_that_pipelines_and_reads_late_gets_all_answers() {
+    let server = server(ManageSieveSettings::default(), 9).await;
+    let mut ann = Client::logged_in(&server).await;
+    let script = "#".repeat(200_000);
+    let put = format!("PUTSCRIPT \"a\" {{{}+}}\r\n{script}", script.len());
+    assert_eq!(ann.say(&put).await, "OK\r\n");
+    let commands = "GETSCRIPT \"a\"\r\n".repeat(200) + "LOGOUT\r\n";
+    ann.0.get_mut().write_all(commands.as_bytes()).await.unwrap();
+    sleep(Duration::from_millis(100)).await;
+    let mut answers = String::new();
+    ann.0.read_to_string(&mut answers).await.unwrap();
+    let answer = format!("{{{}}}\r\n{script}\r\nOK\r\n", script.len());
+    assert_eq!(answers.len(), 200 * answer.len() + "OK \"goodbye\"\r\n".len());
+    assert!(answers.starts_with(&answer) && answers.ends_with("OK\r\nOK \"goodbye\"\r\n"));
+}
+
+#[tokio::test]
+async fn client_that_does_not_read_does_not_delay_a_stop() {
+    let server = server(ManageSieveSettings::default(), 9).await;
+    let mut ann = Client::logged_in(&server).await;
+    let script = "#".repeat(200_000);
+    let put = format!("PUTSCRIPT \"a\" {{{}+}}\r\n{script}", script.len());
+    assert_eq!(ann.say(&put).await, "OK\r\n");
+    let commands = "GETSCRIPT \"a\"\r\n".repeat(1000);
+    ann.0.get_mut().write_all(commands.as_bytes()).await.unwrap();
+    sleep(Duration::from_millis(300)).await;
+    server.switch.stop();
+    let until = Instant::now() + CLOSING_TIMEOUT + Duration::from_secs(5);
+    assert!(server.switch.wait_until_drained(until).await);
+    drop(ann);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 //! - A client that is not logged in can only log in, begin TLS, and use the commands that concern
 //!   the connection (RFC 5804 §2).
 //! - After too many refused commands or failed logins the session closes with BYE.
+//! - The output is bounded, however many commands are pipelined.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -17,6 +18,9 @@ use crate::wire::sasl::{self, AccountKeys, Exchange, MAX_RESPONSE_BYTES, Mechani
 const MAX_NAME_BYTES: usize = 1024;
 /// Longest response of a login, in base64.
 const MAX_ENCODED_BYTES: usize = MAX_RESPONSE_BYTES.div_ceil(3) * 4;
+/// The session asks for its output to be sent when it has so many bytes. The output is larger only
+/// by one answer.
+pub(super) const MAX_PENDING_OUTPUT: usize = 64 << 10;
 const IMPLEMENTATION: &str = concat!("Restante ", env!("CARGO_PKG_VERSION"));
 /// The text does not depend on the name, so it does not tell whether anybody has it.
 const SCRAM_FAILED: &str = "the login failed; a password from before this server knew SCRAM must \
@@ -93,6 +97,9 @@ impl Session {
     pub fn step(&mut self, input: &[u8]) -> (usize, Step) {
         let mut consumed = 0_usize;
         while !self.is_closed {
+            if self.out.len() >= MAX_PENDING_OUTPUT {
+                return (consumed, Step::Flush);
+            }
             let rest = input.get(consumed..).unwrap_or_default();
             let max_literal =
                 |tokens: &[CommandToken]| max_literal(&self.login, &self.settings, tokens);

@@ -47,6 +47,8 @@ impl Default for Settings {
 pub enum Step {
     /// Gives the session more input, if it consumed nothing.
     NeedInput,
+    /// Sends the output before it calls the session again, even if there is more input.
+    Flush,
     /// Answers a question of a login, by `Session::found_keys`, `accept` or `reject`.
     Ask(Question),
     /// Does it for the account of the client, and answers by `Session::done`.

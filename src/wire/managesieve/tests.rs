@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 
+use super::session::MAX_PENDING_OUTPUT;
 use super::*;
 use crate::wire::sasl::{AccountKeys, Question};
 
@@ -28,6 +29,7 @@ struct Driver {
     scripts: Vec<(String, Vec<u8>)>,
     active: Option<String>,
     has_begun_tls: bool,
+    largest_output: usize,
 }
 
 impl Driver {
@@ -101,7 +103,9 @@ impl Driver {
             loop {
                 let (consumed, step) = session.step(rest);
                 rest = &rest[consumed..];
+                self.largest_output = self.largest_output.max(session.output().len());
                 match step {
+                    Step::Flush => sent.append(session.output()),
                     Step::NeedInput if consumed == 0 => break,
                     Step::NeedInput => {}
                     Step::Ask(Question::Password { name, password, .. }) => {
@@ -439,6 +443,25 @@ fn session_closes_after_too_many_failed_logins_or_errors() {
     let no = "NO \"unknown command\"\r\n";
     assert_eq!(sent, format!("{no}{no}BYE \"too many errors in this session\"\r\n"));
     assert_eq!(session.step(b"NOOP\r\n"), (0, Step::Close));
+}
+
+#[test]
+fn output_of_pipelined_commands_is_bounded() {
+    let max_script = 1 << 20;
+    let (mut session, mut driver) = logged_in(Settings { max_script, ..settings() });
+    driver.scripts.push(("a".into(), vec![b'x'; max_script]));
+    let sent = driver.run(&mut session, &[&b"GETSCRIPT \"a\"\r\n".repeat(20)]);
+    assert!(sent.len() > 20 * max_script && sent.ends_with("x\r\nOK\r\n"));
+    // One answer with its head and its end.
+    let largest = MAX_PENDING_OUTPUT + max_script + 100;
+    assert!(driver.largest_output < largest, "{}", driver.largest_output);
+
+    // Commands that the session answers by itself, before a login.
+    let mut session = Session::new(Settings { max_errors: 10_000, ..settings() }, SEED);
+    let mut driver = Driver::default();
+    let sent = driver.run(&mut session, &[&b"CAPABILITY\r\n".repeat(2000)]);
+    assert_eq!(sent.matches("IMPLEMENTATION").count(), 2001);
+    assert!(driver.largest_output < MAX_PENDING_OUTPUT + 1000, "{}", driver.largest_output);
 }
 
 #[test]
