@@ -30,7 +30,8 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 fn directory_with_ann(store: Store) -> (Directory, AccountId) {
     let directory = Directory::new(store, crate::account::Settings::default());
     let ann = directory.add(&NewAccount::at(Address::parse("ann@example.org").unwrap())).unwrap();
-    let (hash, keys) = (hash_password("s3cret").unwrap(), directory.scram_keys(ann, "s3cret"));
+    let hash = hash_password("s3cret").unwrap();
+    let keys = directory.scram_keys(ann, "phone", "s3cret").unwrap();
     directory
         .update(ann, |row| row.set_password("phone", Some(hash.clone()), Some(keys.clone())))
         .unwrap();

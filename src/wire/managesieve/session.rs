@@ -23,8 +23,9 @@ const MAX_ENCODED_BYTES: usize = MAX_RESPONSE_BYTES.div_ceil(3) * 4;
 pub(super) const MAX_PENDING_OUTPUT: usize = 64 << 10;
 const IMPLEMENTATION: &str = concat!("Restante ", env!("CARGO_PKG_VERSION"));
 /// The text does not depend on the name, so it does not tell whether anybody has it.
-const SCRAM_FAILED: &str = "the login failed; a password from before this server knew SCRAM must \
-                            be set again, or used with PLAIN";
+const SCRAM_FAILED: &str = "the login failed; SCRAM accepts the name of the account and no other \
+                            address of it, and a password from before this server knew SCRAM only \
+                            after it was set again; PLAIN accepts both";
 
 /// The driver gives the session bytes and carries out its steps.
 #[derive(Debug)]

@@ -413,6 +413,7 @@ fn refused_scram_login_tells_when_a_password_must_be_set_again() {
     assert_eq!(step, Step::NeedInput);
     let text = String::from_utf8(std::mem::take(session.output())).unwrap();
     assert!(text.starts_with("NO \"the login failed; ") && text.contains("set again"), "{text}");
+    assert!(text.contains("the name of the account") && text.contains("PLAIN"), "{text}");
 }
 
 #[test]
