@@ -4,8 +4,8 @@
 //! - Clients of a network log in over TLS only. Without a certificate only clients on this machine
 //!   are served.
 //! - Failed logins are counted with those over HTTP, by source and by account.
-//! - A client must log in within a time; after that it may be silent for half an hour (RFC 5804
-//!   §1.2).
+//! - A client must log in within a time, whatever it sends meanwhile. After that it may be silent
+//!   for half an hour (RFC 5804 §1.2).
 //! - One IPv4 address or IPv6 /64 network may have only a part of all connections.
 //! - A login ends when its password or token is removed or has expired.
 
@@ -253,11 +253,12 @@ impl Driver {
         deadline: Instant,
     ) -> io::Result<bool> {
         input.reserve(READ_BYTES);
+        // A client that sends without a pause must not escape the stop and the deadline.
         let text = tokio::select! {
             biased;
-            read = stream.read_buf(input) => return Ok(read? != 0),
             () = self.stop.wait() => STOPPING,
             () = sleep_until(deadline) => "the client was idle for too long",
+            read = stream.read_buf(input) => return Ok(read? != 0),
         };
         session.shut(Some(Code::TryLater), text);
         self.flush(stream, session.output()).await?;

@@ -213,6 +213,12 @@ async fn failed_logins_are_counted_by_source() {
     let client = crate::wire::sasl::client::Client::new("ann@example.org", "s3cret");
     let first = format!("AUTHENTICATE \"SCRAM-SHA-256\" \"{}\"", STANDARD.encode(client.first()));
     assert!(eve.say(&first).await.starts_with("NO (TRYLATER) "));
+    // Logins that are refused without a check count on the connection, too.
+    for answer in ["NO", "NO", "BYE"] {
+        let refused = eve.say(&plain("", "ann@example.org", "s3cret")).await;
+        assert!(refused.starts_with(&format!("{answer} (TRYLATER) ")), "{refused}");
+    }
+    assert!(eve.is_closed().await);
 }
 
 #[tokio::test]
@@ -259,6 +265,42 @@ async fn silent_clients_surplus_connections_and_a_stop_end_with_bye() {
     assert_eq!(ann.say("NOOP").await, "OK \"done\"\r\n");
     server.switch.stop();
     assert_eq!(ann.response().await, "BYE (TRYLATER) \"the service is shutting down\"\r\n");
+}
+
+#[tokio::test]
+async fn client_that_sends_without_a_pause_ends_like_a_silent_one() {
+    let login = Duration::from_secs(1);
+    let server = server(ManageSieveSettings { login, ..ManageSieveSettings::default() }, 9).await;
+    let send_without_end = |client: Client, text: &'static [u8]| {
+        let (read, mut write) = client.0.into_inner().into_split();
+        // Fails when the server has closed the connection.
+        let sender =
+            tokio::spawn(async move { while write.write_all(&text.repeat(1000)).await.is_ok() {} });
+        (BufReader::new(read), sender)
+    };
+    let ann = Client::logged_in(&server).await;
+    // A line without an end is no command, and is not counted.
+    for (text, bye) in [
+        (b"x".as_slice(), "BYE (TRYLATER) \"the client was idle for too long\"\r\n"),
+        (b"\r\n", "BYE \"too many commands without a login\"\r\n"),
+    ] {
+        let client = Client::greeted(&server).await;
+        let (mut read, sender) = send_without_end(client, text);
+        let mut line = String::new();
+        let end = timeout(Duration::from_secs(20), read.read_line(&mut line)).await;
+        assert!(end.is_ok(), "the session does not end");
+        assert_eq!(line, bye);
+        timeout(Duration::from_secs(20), sender).await.unwrap().unwrap();
+    }
+    // A client that is logged in may go on, until the service stops.
+    let (mut read, sender) = send_without_end(ann, b"x");
+    sleep(Duration::from_millis(500)).await;
+    assert!(!sender.is_finished());
+    server.switch.stop();
+    let mut line = String::new();
+    timeout(Duration::from_secs(20), read.read_line(&mut line)).await.unwrap().unwrap();
+    assert_eq!(line, "BYE (TRYLATER) \"the service is shutting down\"\r\n");
+    timeout(Duration::from_secs(20), sender).await.unwrap().unwrap();
 }
 
 #[tokio::test]

@@ -39,6 +39,8 @@ pub struct Session {
     login: LoginState,
     is_closed: bool,
     errors: u32,
+    /// Commands and blank lines without a login.
+    early_commands: u32,
     failed_logins: u32,
 }
 
@@ -64,6 +66,7 @@ impl Session {
             login: LoginState::No,
             is_closed: false,
             errors: 0,
+            early_commands: 0,
             failed_logins: 0,
         };
         session.capabilities("Restante is ready");
@@ -138,6 +141,10 @@ impl Session {
             Rejection::Credentials => drop(self.continue_login(Exchange::reject, "")),
             Rejection::NotChecked(text) => {
                 self.login = LoginState::No;
+                // It counts like a failed login, or a client could go on asking.
+                if self.has_failed_too_often() {
+                    return self.shut(Some(Code::TryLater), &text);
+                }
                 status(&mut self.out, "NO", Some(Code::TryLater), &text);
             }
         }
@@ -182,6 +189,13 @@ impl Session {
     fn command(&mut self, tokens: Vec<CommandToken>) -> Option<Step> {
         if matches!(self.login, LoginState::Begun(_)) {
             return self.login_response(&tokens);
+        }
+        if !self.is_logged_in() {
+            self.early_commands = self.early_commands.saturating_add(1);
+            if self.early_commands > self.settings.max_errors {
+                self.shut(None, "too many commands without a login");
+                return None;
+            }
         }
         // A blank line is no command.
         if tokens.is_empty() {
@@ -332,6 +346,7 @@ impl Session {
             sasl::Step::Ask(question) => Some(Step::Ask(question)),
             sasl::Step::Success(message) => {
                 self.login = LoginState::Done(owner.to_owned());
+                self.early_commands = 0;
                 match message {
                     Some(message) => {
                         let message = STANDARD.encode(message);
@@ -350,9 +365,14 @@ impl Session {
         }
     }
 
-    fn login_failed(&mut self, failure: SaslFailure, is_scram: bool) {
+    /// Counts a login that is refused. Returns whether it is the last of the connection.
+    fn has_failed_too_often(&mut self) -> bool {
         self.failed_logins = self.failed_logins.saturating_add(1);
-        if self.failed_logins >= self.settings.max_failed_logins {
+        self.failed_logins >= self.settings.max_failed_logins
+    }
+
+    fn login_failed(&mut self, failure: SaslFailure, is_scram: bool) {
+        if self.has_failed_too_often() {
             return self.shut(None, "too many logins that failed");
         }
         let text = match failure {

@@ -20,7 +20,8 @@ pub struct Settings {
     pub login: bool,
     /// That of the TLS connection, if it has one.
     pub binding: Option<ChannelBinding>,
-    /// After more refused commands the connection is closed.
+    /// After more refused commands the connection is closed, and before a login after more
+    /// commands of any kind.
     pub max_errors: u32,
     /// After so many failed logins the connection is closed.
     pub max_failed_logins: u32,

@@ -444,6 +444,12 @@ fn session_closes_after_too_many_failed_logins_or_errors() {
     let no = "NO \"unknown command\"\r\n";
     assert_eq!(sent, format!("{no}{no}BYE \"too many errors in this session\"\r\n"));
     assert_eq!(session.step(b"NOOP\r\n"), (0, Step::Close));
+    // Without a login, each command and each blank line counts.
+    let (mut session, mut driver) = logged_in(Settings { max_errors: 2, ..settings() });
+    let sent = driver.run(&mut session, &[b"NOOP\r\n\r\nNOOP\r\nNOOP\r\nUNAUTHENTICATE\r\n"]);
+    assert_eq!(sent, "OK \"done\"\r\n".repeat(3) + "OK\r\n");
+    let sent = driver.run(&mut session, &[b"NOOP\r\n\r\nNOOP\r\n"]);
+    assert_eq!(sent, "OK \"done\"\r\nBYE \"too many commands without a login\"\r\n");
 }
 
 #[test]
@@ -528,12 +534,18 @@ fn names_of_scripts_are_checked_and_composed() {
 
 #[test]
 fn login_may_be_refused_without_a_check() {
-    let mut session = Session::new(settings(), SEED);
+    let mut session = Session::new(Settings { max_failed_logins: 3, ..settings() }, SEED);
     session.output().clear();
-    let (_, step) = session.step(&plain("ann", "secret"));
-    assert!(matches!(step, Step::Ask(Question::Password { .. })));
-    session.reject(Rejection::NotChecked("wait".into()));
-    assert_eq!(session.output(), b"NO (TRYLATER) \"wait\"\r\n");
+    for answer in ["NO", "NO", "BYE"] {
+        let (_, step) = session.step(&plain("ann", "secret"));
+        assert!(matches!(step, Step::Ask(Question::Password { .. })));
+        session.reject(Rejection::NotChecked("wait".into()));
+        let sent = String::from_utf8(std::mem::take(session.output())).unwrap();
+        assert_eq!(sent, format!("{answer} (TRYLATER) \"wait\"\r\n"));
+    }
+    assert_eq!(session.step(b"NOOP\r\n"), (0, Step::Close));
+
+    let mut session = Session::new(settings(), SEED);
     session.output().clear();
     session.shut(None, "idle");
     assert_eq!(
