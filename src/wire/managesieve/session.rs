@@ -114,7 +114,7 @@ impl Session {
                 Event::Command(tokens) => self.command(tokens),
                 Event::Refused(error, tokens) => self.unread(error, &tokens),
                 Event::Lost => {
-                    self.shut(Some(Code::MaxSize), "the string is too large");
+                    self.shut(Some(Code::MaxSize), "the length of the string is too large");
                     None
                 }
             };

@@ -508,7 +508,29 @@ fn refused_commands_are_read_to_their_end() {
         assert_eq!(run(command), answer, "{command}");
     }
     let sent = run("PUTSCRIPT \"a\" {4294967295+}\r\nx");
-    assert_eq!(sent, "BYE (QUOTA/MAXSIZE) \"the string is too large\"\r\n");
+    let bye = "BYE (QUOTA/MAXSIZE) \"the length of the string is too large\"\r\n";
+    assert_eq!(sent, bye);
+
+    // The literal of a marker with more digits than are read must not be read as commands.
+    for length in ["00000000000000000006+", "000000000000006", "00000000000006+"] {
+        let long = format!("GETSCRIPT \"{}\" ", "x".repeat(5000));
+        for start in ["GETSCRIPT ", "GETSCRIPT \"a\"", "GETSCRIPT \"", long.as_str()] {
+            let command = format!("{start}{{{length}}}\r\nLOGOUT\r\n");
+            for cut in [0, command.len() - 12, command.len() - 9, command.len() - 8] {
+                let (mut session, mut driver) = logged_in(settings());
+                let (head, tail) = command.as_bytes().split_at(cut);
+                assert_eq!(driver.run(&mut session, &[head, tail]), bye, "{command} at {cut}");
+                assert_eq!(session.step(b"NOOP\r\n"), (0, Step::Close));
+            }
+        }
+    }
+    // The longest markers that are read.
+    for length in ["00000000000006", "0000000000006+"] {
+        let (mut session, mut driver) = logged_in(settings());
+        let command = format!("GETSCRIPT \"a\"{{{length}}}\r\nLOGOUT\r\nNOOP\r\n");
+        let sent = driver.run(&mut session, &[command.as_bytes()]);
+        assert_eq!(sent, format!("{malformed}OK \"done\"\r\n"));
+    }
 }
 
 /// RFC 5804 §1.6.
