@@ -8,8 +8,8 @@
 //!   that they lead to the same account.
 //! - The salt is a hash of the name with a secret of the store, whether or not an account has the
 //!   name, and it stays the same, so salts do not tell which names exist. It is stored with the
-//!   keys, which stay valid when the account gets another name. Until all of its passwords have
-//!   been set again, the earlier name and the new one have the same salt.
+//!   keys, which stay valid when the account gets another name. Until a password is set while no
+//!   other has keys, the earlier name and the new one have the same salt.
 
 use std::num::NonZeroU32;
 
