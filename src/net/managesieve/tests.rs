@@ -1,5 +1,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::TcpStream;
 
@@ -54,7 +56,7 @@ async fn server(settings: ManageSieveSettings, max_connections: usize) -> Server
         directory,
         passwords: PasswordChecks::new(logins),
         ceiling: Ceiling::new(max_connections, u64::MAX),
-        sources: SourceLimit::default(),
+        bounds: ManageSieveBounds::default(),
     });
     let listen = ListenAddress::Tcp("127.0.0.1".into(), 0);
     let bound = BoundListener::bind(&listen, &Access::Everybody).await.unwrap().remove(0);
@@ -405,25 +407,78 @@ async fn one_address_has_a_part_of_all_connections() {
     assert!(unix() && server.shared.connection_permit(Peer::Tcp([192, 0, 2, 1].into())).is_some());
 }
 
-/// RFC 5804 §2.2, RFC 9266: what came before TLS is forgotten, and SCRAM is bound to it.
 #[tokio::test]
-async fn client_begins_tls_and_binds_its_login_to_it() {
-    use rustls::pki_types::pem::PemObject as _;
-    use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-    let file =
-        |name: &str| format!("{}/tests/tls/localhost.{name}.pem", env!("CARGO_MANIFEST_DIR"));
-    let certificate = CertificateDer::from_pem_file(file("cert")).unwrap();
-    let key = PrivateKeyDer::from_pem_file(file("key")).unwrap();
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(certificate.clone()).unwrap();
-    let provider = || Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider())
+async fn commands_of_one_account_at_a_time_are_bounded() {
+    let server = server(ManageSieveSettings::default(), 9).await;
+    let mut ann = Client::logged_in(&server).await;
+    let enter = || server.shared.bounds.commands.enter(server.ann.to_string()).unwrap();
+    let mut others: Vec<ConcurrencyPermit> =
+        (1..limits::MAX_CONCURRENT_REQUESTS).map(|_| enter()).collect();
+    assert_eq!(ann.say("CHECKSCRIPT \"keep;\"").await, "OK\r\n");
+    others.push(enter());
+    for command in ["CHECKSCRIPT \"keep;\"", "PUTSCRIPT \"a\" \"keep;\"", "LISTSCRIPTS"] {
+        let answer = ann.say(command).await;
+        let expected = "NO (TRYLATER) \"too many commands of this account at once\"\r\n";
+        assert_eq!(answer, expected, "{command}");
+    }
+    others.pop();
+    assert_eq!(ann.say("LISTSCRIPTS").await, "OK\r\n");
+}
+
+fn tls_file(name: &str) -> String {
+    format!("{}/tests/tls/localhost.{name}.pem", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn certificate() -> CertificateDer<'static> {
+    CertificateDer::from_pem_file(tls_file("cert")).unwrap()
+}
+
+fn tls_settings() -> Arc<rustls::ServerConfig> {
+    let key = PrivateKeyDer::from_pem_file(tls_file("key")).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)
+        .with_single_cert(vec![certificate()], key)
         .unwrap();
-    let tls = Some(Arc::new(config));
+    Arc::new(config)
+}
+
+#[tokio::test]
+async fn client_that_does_not_go_on_after_starttls_is_disconnected() {
+    let (tls, login) = (Some(tls_settings()), Duration::from_secs(4));
+    let server = server(ManageSieveSettings { tls, login, ..ManageSieveSettings::default() }, 9);
+    let server = server.await;
+    let begin = Instant::now();
+    let mut client = Client::connect(&server).await;
+    client.response().await;
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(client.say("STARTTLS").await, "OK \"begin TLS now\"\r\n");
+    // The time to log in did not begin anew.
+    assert!(client.is_closed().await);
+    let taken = begin.elapsed();
+    assert!(taken < Duration::from_millis(6500), "{taken:?}");
+}
+
+#[tokio::test]
+async fn stop_ends_a_connection_whose_tls_has_not_begun() {
+    let tls = Some(tls_settings());
+    let server = server(ManageSieveSettings { tls, ..ManageSieveSettings::default() }, 9).await;
+    let mut client = Client::connect(&server).await;
+    client.response().await;
+    assert_eq!(client.say("STARTTLS").await, "OK \"begin TLS now\"\r\n");
+    server.switch.stop();
+    assert!(timeout(Duration::from_secs(20), client.is_closed()).await.unwrap());
+    assert!(server.switch.wait_until_drained(Instant::now() + Duration::from_secs(20)).await);
+}
+
+/// RFC 5804 §2.2, RFC 9266: what came before TLS is forgotten, and SCRAM is bound to it.
+#[tokio::test]
+async fn client_begins_tls_and_binds_its_login_to_it() {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate()).unwrap();
+    let tls = Some(tls_settings());
     let server = server(ManageSieveSettings { tls, ..ManageSieveSettings::default() }, 9).await;
 
     let mut client = Client::connect(&server).await;
@@ -434,7 +489,8 @@ async fn client_begins_tls_and_binds_its_login_to_it() {
     assert!(early.starts_with("NO (ENCRYPT-NEEDED) "), "{early}");
     assert_eq!(client.say("STARTTLS\r\nNOOP \"injected\"").await, "OK \"begin TLS now\"\r\n");
 
-    let config = rustls::ClientConfig::builder_with_provider(provider())
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
