@@ -521,7 +521,7 @@ fn password_that_is_set_can_be_proven_and_no_other() {
     let (ann, old) = (add("ann"), add("old"));
     let set = |name: &str, password: Option<&str>| {
         let hash = password.map(|password| hash_password(password).unwrap());
-        let keys = password.map(|password| directory.scram_keys(ann, password));
+        let keys = password.map(|password| directory.scram_keys(ann, name, password).unwrap());
         directory.update(ann, |row| row.set_password(name, hash.clone(), keys.clone())).unwrap();
     };
     set("phone", Some("one"));
@@ -532,8 +532,8 @@ fn password_that_is_set_can_be_proven_and_no_other() {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let logins = Logins::new(directory.clone(), clock).unwrap();
     let keys = logins.scram_keys("ANN@example.org").unwrap();
-    assert_eq!(keys, logins.scram_keys(&ann.to_string()).unwrap());
-    let (one, two) = (directory.scram_keys(ann, "one").1, directory.scram_keys(ann, "two").1);
+    let derived = |password| directory.scram_keys(ann, "", password).unwrap().keys;
+    let (one, two) = (derived("one"), derived("two"));
     assert_eq!(keys.keys, [one.clone(), two.clone()]);
     let log_in = |keys| logins.log_in_with_scram("ann@example.org", keys).unwrap();
     let login = log_in(&two).unwrap();
@@ -559,4 +559,63 @@ fn password_that_is_set_can_be_proven_and_no_other() {
     set("phone", None);
     assert_eq!(directory.find_account("ann@example.org").unwrap().unwrap().1.scram, None);
     assert_eq!(log_in(&one), None);
+}
+
+#[test]
+fn salts_do_not_tell_which_names_exist() {
+    let directory = directory(Settings::default());
+    let set = |account, name: &str, password: &str| {
+        let hash = hash_password(password).unwrap();
+        let keys = directory.scram_keys(account, name, password).unwrap();
+        let edit = |row: &mut AccountRow| {
+            row.set_password(name, Some(hash.clone()), Some(keys.clone()));
+        };
+        directory.update(account, edit).unwrap();
+    };
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
+    let logins = Logins::new(directory.clone(), clock).unwrap();
+    let asked = |name: &str| logins.scram_keys(name).unwrap();
+    let unknown = asked("ann@example.org");
+    assert!(unknown.keys.is_empty());
+
+    let alias = address("lee@example.org");
+    let new = NewAccount { aliases: vec![alias], ..NewAccount::at(address("ann@example.org")) };
+    let ann = directory.add(&new).unwrap();
+    directory.add_alias_domain("example.com", "example.org").unwrap();
+    assert_eq!(asked("ann@example.org"), unknown, "an account without a password");
+    set(ann, "phone", "one");
+    let known = asked("ANN@example.org");
+    assert_eq!((known.keys.len(), known.iterations), (1, unknown.iterations));
+    assert_eq!(known.salt, unknown.salt, "the salt is that from before the account existed");
+
+    // All other texts that lead to the account are answered like names that nobody has.
+    let id = ann.to_string();
+    let mut salts = vec![known.salt.clone()];
+    for text in [&id, "lee@example.org", "ann@example.com", "lee@example.com", "nobody"] {
+        let other = asked(text);
+        assert!(other.keys.is_empty() && other.iterations == known.iterations, "{text}");
+        assert!(!salts.contains(&other.salt), "{text} has the salt of another text");
+        assert_eq!(other, asked(&text.to_ascii_uppercase()), "{text}");
+        assert_eq!(logins.log_in_with_scram(text, &known.keys[0]).unwrap(), None, "{text}");
+        salts.push(other.salt);
+    }
+    // Names are folded alike whether or not somebody has them: letters beyond ASCII are not.
+    directory.add(&NewAccount::at(address("j\u{fc}rgen@example.org"))).unwrap();
+    for name in ["rgen@example.org", "rgen@nowhere.example"] {
+        let (small, capital) = (format!("j\u{fc}{name}"), format!("j\u{dc}{name}"));
+        assert_ne!(asked(&small).salt, asked(&capital).salt, "{name}");
+        assert_eq!(asked(&small), asked(&small.to_ascii_uppercase()), "{name}");
+    }
+
+    // Keys stay valid under another name of the account, and a further password gets their salt.
+    directory.update(ann, |row| row.name = "lee".into()).unwrap();
+    assert_eq!(asked("lee"), known);
+    assert!(asked("ann@example.org").keys.is_empty());
+    assert!(logins.log_in_with_scram("Lee", &known.keys[0]).unwrap().is_some());
+    set(ann, "laptop", "two");
+    assert_eq!((asked("lee").salt, asked("lee").keys.len()), (known.salt.clone(), 2));
+    // When no earlier key is left, the salt is that of the name.
+    directory.update(ann, |row| row.set_password("laptop", None, None)).unwrap();
+    set(ann, "phone", "three");
+    assert_ne!(asked("lee").salt, known.salt);
 }

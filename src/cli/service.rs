@@ -263,7 +263,7 @@ impl Listeners {
             directory: backend.directory.clone(),
             passwords: backend.passwords(),
             ceiling: rooms.managesieve_ceiling.clone(),
-            sources: managesieve::SourceLimit::default(),
+            bounds: managesieve::ManageSieveBounds::default(),
         });
         for listener in self.managesieve {
             let shared = Arc::clone(&shared);

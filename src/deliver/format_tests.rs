@@ -19,10 +19,10 @@ use crate::message::header::IncomingMessage;
 use crate::model::clock::FixedClock;
 use crate::model::{
     AccountRow, ActionId, Address, BlobHash, ChangedBy, Circle, Days, DeliveryState,
-    DeliveryStatus, EmailAddress, EmailSubmission, EnvelopeAddress, ExcludedSender, Listing,
-    ListingFilter, MailboxUid, PushKeys, PushSubscription, ScramKeys, ScriptError, SearchWords,
-    SenderIdentity, Shape, ShareNotification, SubmissionRecipient, ToldKey, ToldLifetime,
-    UndoStatus, UtcMillis, VacationResponse, Variant,
+    DeliveryStatus, DerivedScramKeys, EmailAddress, EmailSubmission, EnvelopeAddress,
+    ExcludedSender, Listing, ListingFilter, MailboxUid, PushKeys, PushSubscription, ScramKeys,
+    ScriptError, SearchWords, SenderIdentity, Shape, ShareNotification, SubmissionRecipient,
+    ToldKey, ToldLifetime, UndoStatus, UtcMillis, VacationResponse, Variant,
 };
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine, Put, RowReader as _, Table};
@@ -99,8 +99,9 @@ fn fill_store(engine: Arc<MemoryEngine>) {
     let ann = directory.add(&ann).unwrap();
     let bob = directory.add(&NewAccount::at(address("jürgen@bücher.example"))).unwrap();
     let keys = ScramKeys { stored_key: [1; 32], server_key: [2; 32] };
+    let keys = DerivedScramKeys { salt: [3; 16], iterations: 4096, keys };
     let set_password = |row: &mut AccountRow| {
-        row.set_password("phone", Some("$argon2id$".into()), Some((4096, keys.clone())));
+        row.set_password("phone", Some("$argon2id$".into()), Some(keys.clone()));
     };
     directory.update(bob, set_password).unwrap();
     directory.add_catch_all(bob, "example.net").unwrap();

@@ -25,6 +25,8 @@ pub fn managesieve(data: &[u8]) {
 }
 
 const MAX_SCRIPT_BYTES: usize = 300;
+/// A little more than the output at which a session asks for it to be sent.
+const MAX_OUTPUT_BYTES: usize = 68 << 10;
 
 #[derive(Debug, PartialEq, Eq)]
 struct Transcript {
@@ -46,6 +48,10 @@ fn run_session(pieces: &[&[u8]]) -> Transcript {
     let mut session = Session::new(settings, [7; 32]);
     let mut sent = std::mem::take(session.output());
     let (mut requests, mut has_begun_tls) = (Vec::new(), false);
+    let mut send = |out: &mut Vec<u8>| {
+        assert!(out.len() <= MAX_OUTPUT_BYTES, "{} bytes of output", out.len());
+        sent.append(out);
+    };
     'all: for piece in pieces {
         let mut rest = *piece;
         loop {
@@ -57,6 +63,7 @@ fn run_session(pieces: &[&[u8]]) -> Transcript {
                     break;
                 }
                 Step::NeedInput => {}
+                Step::Flush => send(session.output()),
                 Step::Ask(Question::Keys { .. }) => session.found_keys(AccountKeys {
                     salt: b"salt".to_vec(),
                     iterations: 4096,
@@ -83,9 +90,9 @@ fn run_session(pieces: &[&[u8]]) -> Transcript {
                 Step::Close => break 'all,
             }
         }
-        sent.append(session.output());
+        send(session.output());
     }
-    sent.append(session.output());
+    send(session.output());
     Transcript { sent: sent.escape_ascii().to_string(), requests, has_begun_tls }
 }
 

@@ -52,6 +52,8 @@ pub struct AccessToken {
 /// RFC 7677).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScramPasswords {
+    /// The same for all keys.
+    pub salt: [u8; 16],
     /// The rounds of PBKDF2, the same for all keys.
     pub iterations: u32,
     /// By the names of the passwords. Passwords that an earlier version of Restante stored have no
@@ -64,6 +66,14 @@ pub struct ScramPasswords {
 pub struct ScramKeys {
     pub stored_key: [u8; 32],
     pub server_key: [u8; 32],
+}
+
+/// The keys of a password, and how they were derived from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DerivedScramKeys {
+    pub salt: [u8; 16],
+    pub iterations: u32,
+    pub keys: ScramKeys,
 }
 
 impl std::fmt::Debug for ScramKeys {
@@ -94,14 +104,14 @@ impl AccountRow {
         }
     }
 
-    /// Sets the password with this name; removes it if `phc` is `None`. `scram` has its keys with
-    /// their rounds. Without them, or if other passwords have keys with other rounds, SCRAM does
-    /// not accept the password.
+    /// Sets the password with this name; removes it if `phc` is `None`. Without keys, or
+    /// if other passwords have keys of another salt or other rounds, SCRAM does not accept the
+    /// password.
     pub fn set_password(
         &mut self,
         name: &str,
         phc: Option<String>,
-        scram: Option<(u32, ScramKeys)>,
+        scram: Option<DerivedScramKeys>,
     ) {
         self.passwords.retain(|(other, _)| other != name);
         self.passwords.extend(phc.map(|phc| (name.to_owned(), phc)));
@@ -109,10 +119,10 @@ impl AccountRow {
             passwords.keys.retain(|(other, _)| other != name);
         }
         self.scram = self.scram.take().filter(|passwords| !passwords.keys.is_empty());
-        if let Some((iterations, keys)) = scram {
-            let empty = ScramPasswords { iterations, keys: Vec::new() };
+        if let Some(DerivedScramKeys { salt, iterations, keys }) = scram {
+            let empty = ScramPasswords { salt, iterations, keys: Vec::new() };
             let passwords = self.scram.get_or_insert(empty);
-            if passwords.iterations == iterations {
+            if (passwords.salt, passwords.iterations) == (salt, iterations) {
                 passwords.keys.push((name.to_owned(), keys));
             }
         }

@@ -32,7 +32,9 @@ mod submission;
 pub mod vacation;
 
 pub use absence::{Absence, Audience, Circle, Days, ToldLifetime, Variant};
-pub use account::{AccessToken, AccountRow, AddressRow, ScramKeys, ScramPasswords};
+pub use account::{
+    AccessToken, AccountRow, AddressRow, DerivedScramKeys, ScramKeys, ScramPasswords,
+};
 pub use action::{Action, ActionKind, ActionState, RecipientState, RelayTrouble, Target};
 pub use address::{Address, AddressError};
 pub use blob::{BlobBase, BlobId};

@@ -4,9 +4,10 @@
 //! - Clients of a network log in over TLS only. Without a certificate only clients on this machine
 //!   are served.
 //! - Failed logins are counted with those over HTTP, by source and by account.
-//! - A client must log in within a time; after that it may be silent for half an hour (RFC 5804
-//!   §1.2).
+//! - A client must log in within a time, whatever it sends meanwhile. After that it may be silent
+//!   for half an hour (RFC 5804 §1.2).
 //! - One IPv4 address or IPv6 /64 network may have only a part of all connections.
+//! - One account may have only some commands in work at a time, over all connections.
 //! - A login ends when its password or token is removed or has expired.
 
 mod login;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::ceiling::{Ceiling, ConnectionPermit};
 use super::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
@@ -27,9 +28,9 @@ use super::stop::StopSignal;
 use crate::account::{Directory, LoginSource};
 use crate::deliver;
 use crate::filter;
-use crate::model::{LiveValue, limits};
+use crate::model::{AccountId, LiveValue, limits};
 use crate::store::Store;
-use crate::wire::managesieve::{Answer, Code, Session, Settings as SessionSettings, Step};
+use crate::wire::managesieve::{Answer, Code, Request, Session, Settings as SessionSettings, Step};
 use crate::wire::sasl::ChannelBinding;
 use login::LoginDriver;
 
@@ -37,7 +38,7 @@ use login::LoginDriver;
 pub struct ManageSieveSettings {
     /// The longest wait for input of a client that is logged in; at least half an hour.
     pub idle: Duration,
-    /// How long a client may take to log in.
+    /// How long a client may take to log in, with STARTTLS.
     pub login: Duration,
     pub tls: Option<Arc<rustls::ServerConfig>>,
 }
@@ -63,17 +64,24 @@ pub struct Shared {
     pub directory: Directory,
     pub passwords: PasswordChecks,
     pub ceiling: Ceiling,
-    /// The connections of each source.
-    pub sources: SourceLimit,
+    pub bounds: ManageSieveBounds,
 }
 
-/// Counts the connections of each source, for all listeners together.
+/// Bounds what each source and each account may have at a time, for all listeners together.
 #[derive(Debug, Clone)]
-pub struct SourceLimit(ConcurrencyLimit);
+pub struct ManageSieveBounds {
+    /// The connections of each source.
+    sources: ConcurrencyLimit,
+    /// The commands of each account that are in work.
+    commands: ConcurrencyLimit,
+}
 
-impl Default for SourceLimit {
+impl Default for ManageSieveBounds {
     fn default() -> Self {
-        Self(ConcurrencyLimit::new(usize::MAX))
+        Self {
+            sources: ConcurrencyLimit::new(usize::MAX),
+            commands: ConcurrencyLimit::new(limits::MAX_CONCURRENT_REQUESTS),
+        }
     }
 }
 
@@ -87,7 +95,9 @@ impl Shared {
             .max(limits::MIN_MANAGESIEVE_CONNECTIONS_PER_ADDRESS);
         let of_source = match peer {
             Peer::Unix(_) => None,
-            Peer::Tcp(_) => Some(self.sources.0.enter_within(format!("{:?}", source(peer)), max)?),
+            Peer::Tcp(_) => {
+                Some(self.bounds.sources.enter_within(format!("{:?}", source(peer)), max)?)
+            }
         };
         Some((self.ceiling.connection_permit()?, of_source))
     }
@@ -101,6 +111,9 @@ fn source(peer: Peer) -> LoginSource {
 }
 
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a client may take to read the output once its connection is to end.
+const CLOSING_TIMEOUT: Duration = Duration::from_secs(5);
+const STOPPING: &str = "the service is shutting down";
 const READ_BYTES: usize = 16 << 10;
 
 /// Serves ManageSieve on a listener until the service stops.
@@ -133,7 +146,7 @@ impl Driver {
     async fn run(mut self, mut stream: Box<dyn ByteStream>, permit: Option<Permit>) {
         let Some(_permit) = permit else {
             let text = b"BYE (TRYLATER) \"too many connections: try again later\"\r\n";
-            drop(timeout(Duration::from_secs(5), stream.write_all(text)).await);
+            drop(timeout(CLOSING_TIMEOUT, stream.write_all(text)).await);
             return;
         };
         if let Err(error) = self.run_connection(stream).await {
@@ -142,6 +155,7 @@ impl Driver {
     }
 
     async fn run_connection(&mut self, mut stream: Box<dyn ByteStream>) -> io::Result<()> {
+        let login_deadline = Instant::now() + self.settings.login;
         let is_local = match self.peer {
             Peer::Unix(_) => true,
             Peer::Tcp(address) => self.settings.tls.is_none() && address.is_loopback(),
@@ -154,14 +168,18 @@ impl Driver {
             session.output().clear();
             session.shut(None, "this server has no certificate: logins would be unencrypted");
         }
-        let end = self.run_session(&mut *stream, session).await?;
+        let end = self.run_session(&mut *stream, session, login_deadline).await?;
         let (SessionEnd::StartTls, Some(config)) = (end, tls) else { return Ok(()) };
         let acceptor = tokio_rustls::TlsAcceptor::from(config);
-        let mut stream = timeout(self.settings.login, acceptor.accept(stream)).await??;
+        let mut stream = tokio::select! {
+            biased;
+            () = self.stop.wait() => return Ok(()),
+            accepted = timeout_at(login_deadline, acceptor.accept(stream)) => accepted??,
+        };
         let binding = channel_binding(stream.get_ref().1);
         let session = SessionSettings { login: true, binding, ..self.session_settings() };
         let session = Session::after_starttls(session, seed()?);
-        self.run_session(&mut stream, session).await.map(drop)
+        self.run_session(&mut stream, session, login_deadline).await.map(drop)
     }
 
     fn filter(&self) -> Arc<filter::Settings> {
@@ -183,13 +201,13 @@ impl Driver {
         &mut self,
         stream: &mut (impl ByteStream + ?Sized),
         mut session: Session,
+        mut login_deadline: Instant,
     ) -> io::Result<SessionEnd> {
         let mut input: Vec<u8> = Vec::with_capacity(READ_BYTES);
         let passwords = self.shared.passwords.clone();
         let source = source(self.peer);
         let directory = &self.shared.directory.clone();
         let mut login = LoginDriver::new(&passwords, directory, source, self.peer);
-        let mut login_deadline = Instant::now() + self.settings.login;
         loop {
             let was_logged_in = session.is_logged_in();
             let (consumed, step) = session.step(&input);
@@ -198,8 +216,12 @@ impl Driver {
                 login_deadline = Instant::now() + self.settings.login;
             }
             match step {
+                Step::Flush | Step::Ask(_) | Step::Do(_) if self.stop.is_stopping() => {
+                    session.shut(Some(Code::TryLater), STOPPING);
+                }
+                Step::Flush => self.flush(stream, session.output()).await?,
                 Step::NeedInput if consumed == 0 => {
-                    flush(stream, session.output()).await?;
+                    self.flush(stream, session.output()).await?;
                     let deadline = if session.is_logged_in() {
                         Instant::now() + self.settings.idle
                     } else {
@@ -212,28 +234,36 @@ impl Driver {
                 Step::NeedInput => {}
                 Step::Ask(question) => login.answer(question, &mut session).await,
                 Step::Do(request) => match login.account() {
-                    Some(account) => {
-                        let (store, filter) = (self.shared.store.clone(), self.filter());
-                        let work = move || scripts::answer(&store, &filter, account, request);
-                        let answer = tokio::task::spawn_blocking(work).await;
-                        session.done(answer.unwrap_or_else(|_| {
-                            Answer::Refused(Some(Code::TryLater), "a fault of the service".into())
-                        }));
-                    }
+                    Some(account) => session.done(self.answer(account, request).await),
                     None => session.shut(None, "the password or token is not valid any more"),
                 },
                 Step::StartTls => {
-                    flush(stream, session.output()).await?;
+                    self.flush(stream, session.output()).await?;
                     // Commands that were pipelined behind STARTTLS came unencrypted; they are
                     // discarded with `input`.
                     return Ok(SessionEnd::StartTls);
                 }
                 Step::Close => {
-                    flush(stream, session.output()).await?;
+                    self.flush(stream, session.output()).await?;
                     return Ok(SessionEnd::Closed);
                 }
             }
         }
+    }
+
+    async fn answer(&self, account: AccountId, request: Request) -> Answer {
+        let later = |text: &str| Answer::Refused(Some(Code::TryLater), text.into());
+        let Some(permit) = self.shared.bounds.commands.enter(account.to_string()) else {
+            return later("too many commands of this account at once");
+        };
+        let (store, filter) = (self.shared.store.clone(), self.filter());
+        let work = move || {
+            let answer = scripts::answer(&store, &filter, account, request);
+            drop(permit);
+            answer
+        };
+        let answer = tokio::task::spawn_blocking(work).await;
+        answer.unwrap_or_else(|_| later("a fault of the service"))
     }
 
     /// Returns `false` if the session is over: the client closed the connection or was silent for
@@ -246,29 +276,48 @@ impl Driver {
         deadline: Instant,
     ) -> io::Result<bool> {
         input.reserve(READ_BYTES);
+        // A client that sends without a pause must not escape the stop and the deadline.
         let text = tokio::select! {
             biased;
-            read = stream.read_buf(input) => return Ok(read? != 0),
-            () = self.stop.wait() => "the service is shutting down",
+            () = self.stop.wait() => STOPPING,
             () = sleep_until(deadline) => "the client was idle for too long",
+            read = stream.read_buf(input) => return Ok(read? != 0),
         };
         session.shut(Some(Code::TryLater), text);
-        flush(stream, session.output()).await?;
+        self.flush(stream, session.output()).await?;
         Ok(false)
     }
-}
 
-async fn flush(stream: &mut (impl ByteStream + ?Sized), out: &mut Vec<u8>) -> io::Result<()> {
-    if !out.is_empty() {
+    /// Sends the output.
+    ///
+    /// # Errors
+    /// `TimedOut` if the client does not read it in time.
+    async fn flush(
+        &mut self,
+        stream: &mut (impl ByteStream + ?Sized),
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        if out.is_empty() {
+            return Ok(());
+        }
         // With TLS, `write_all` may only fill a buffer, and `flush` waits for the client.
         let written = async {
             stream.write_all(out).await?;
             stream.flush().await
         };
-        timeout(WRITE_TIMEOUT, written).await??;
+        let closing = async {
+            self.stop.wait().await;
+            sleep(CLOSING_TIMEOUT).await;
+        };
+        tokio::select! {
+            biased;
+            written = timeout(WRITE_TIMEOUT, written) => written??,
+            () = closing => return Err(io::ErrorKind::TimedOut.into()),
+        }
         out.clear();
+        out.shrink_to(READ_BYTES);
+        Ok(())
     }
-    Ok(())
 }
 
 fn seed() -> io::Result<[u8; 32]> {

@@ -1,13 +1,18 @@
 //! ManageSieve clients of other authors against the real service: sieve-connect (Debian), and the
-//! Python packages managesieve and sievelib.
+//! Python packages managesieve and sievelib. Also what ManageSieve has in common with HTTP.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::bed::{TestBed, feed};
-use crate::http::password;
+use crate::http::{basic, exchange, password};
 use crate::mail::{Client, letter};
 use crate::mta::free_port;
 use crate::{program, report_missing, root};
@@ -141,5 +146,48 @@ fn sieve_connect_can_manage_scripts_which_then_filter() {
     run_ok(&["--deactivate"]);
     run_ok(&["--delete", "--remotesieve", "main"]);
     assert_eq!(run_ok(&["--list"]).trim(), "");
+    bed.finish();
+}
+
+/// Sends one command to a new session, and returns the first line of the answer to it.
+fn ask(port: u16, command: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.starts_with("OK ")), "no greeting");
+    lines.next().unwrap_or_default()
+}
+
+#[test]
+fn failed_logins_of_managesieve_and_http_are_counted_together() {
+    let (sieve, http) = (free_port(), free_port());
+    let mut bed = TestBed::new(&format!(
+        "managesieve.listen = [\"tcp:127.0.0.1:{sieve}\"]\n\
+         http.listen = [\"tcp:127.0.0.1:{http}\"]\n"
+    ));
+    bed.start();
+    bed.add_account(ANN, &[]);
+    password(&bed, ANN, PASSWORD);
+    let over_http = |name: &str, password: &str| {
+        let stream = TcpStream::connect(("127.0.0.1", http)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let authorization = basic(name, password);
+        exchange(stream, "GET", "/jmap/session", &[("Authorization", &authorization)], b"").status
+    };
+    let over_sieve = |name: &str, password: &str| {
+        let response = STANDARD.encode(format!("\0{name}\0{password}"));
+        ask(sieve, &format!("AUTHENTICATE \"PLAIN\" \"{response}\""))
+    };
+    assert_eq!(over_http("nobody", "guess"), 401);
+    // A guess is forgotten after 15 seconds, so a slow machine needs some more.
+    let guesses = (0..60).map(|n| over_sieve(&format!("user{n}@example.org"), "guess"));
+    let failed = guesses.take_while(|answer| answer.starts_with("NO \"the login failed")).count();
+    assert!((19..60).contains(&failed), "{failed} guesses");
+    // HTTP was not asked meanwhile. By itself it would allow twenty guesses.
+    let is_refused = (0..5).any(|_| over_http("nobody", "guess") == 429);
+    assert!(is_refused, "HTTP does not count the failures over ManageSieve");
+    assert_eq!(over_http(ANN, PASSWORD), 429);
+    assert!(over_sieve(ANN, PASSWORD).starts_with("NO (TRYLATER) "));
     bed.finish();
 }

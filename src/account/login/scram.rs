@@ -3,14 +3,19 @@
 //!
 //! - The keys are stored beside the Argon2 hash when a password is set. A password that an earlier
 //!   version stored has none, so SCRAM refuses it until it is set again.
-//! - The salt is a hash of the account with a secret of the store. A name that nobody has gets a
-//!   salt in the same way, and it stays the same, so salts do not tell which accounts exist.
+//! - Only the name of an account is accepted, in any case of its ASCII letters. Its id and its
+//!   addresses are answered like names that nobody has: the salt that the server sends would tell
+//!   that they lead to the same account.
+//! - The salt is a hash of the name with a secret of the store, whether or not an account has the
+//!   name, and it stays the same, so salts do not tell which names exist. It is stored with the
+//!   keys, which stay valid when the account gets another name. Until a password is set while no
+//!   other has keys, the earlier name and the new one have the same salt.
 
 use std::num::NonZeroU32;
 
 use super::{Login, Logins, password_credential};
 use crate::account::Directory;
-use crate::model::{AccountId, AccountRow, ScramKeys};
+use crate::model::{AccountId, AccountRow, DerivedScramKeys, ScramKeys};
 use crate::store::Error;
 use crate::wire::sasl::{AccountKeys, derive_keys};
 
@@ -19,21 +24,40 @@ const ITERATIONS: NonZeroU32 = NonZeroU32::new(100_000).unwrap();
 const SALT_CONTEXT: &str = "restante 2026 salt for SCRAM";
 
 impl Directory {
-    /// Derives the keys of a new password of an account, for `AccountRow::set_password`. This takes
-    /// long.
-    #[must_use]
-    pub fn scram_keys(&self, account: AccountId, password: &str) -> (u32, ScramKeys) {
-        let salt = self.scram_salt(&account.to_string());
-        (ITERATIONS.get(), derive_keys(password, &salt, ITERATIONS))
+    /// Derives the keys of a new password of an account, for `AccountRow::set_password` with the
+    /// same name of the password. This takes long.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such account; others if the directory cannot be read.
+    pub fn scram_keys(
+        &self,
+        account: AccountId,
+        password_name: &str,
+        password: &str,
+    ) -> Result<DerivedScramKeys, Error> {
+        let found = self.find_account(&account.to_string())?;
+        let (_, row) = found.ok_or(Error::NotFound("account"))?;
+        // The keys of the other passwords have a salt and rounds already.
+        let others = row.scram.filter(|scram| scram.keys.iter().any(|(it, _)| it != password_name));
+        let (salt, iterations) = others.map_or_else(
+            || (self.scram_salt(&row.name), ITERATIONS),
+            |others| (others.salt, NonZeroU32::new(others.iterations).unwrap_or(ITERATIONS)),
+        );
+        let keys = derive_keys(password, &salt, iterations);
+        Ok(DerivedScramKeys { salt, iterations: iterations.get(), keys })
     }
 
-    /// Returns the salt of an account (by its id as text) or of a name that nobody has. The key is
-    /// made from the secret for told keys, which `SALT_CONTEXT` sets apart.
-    fn scram_salt(&self, owner: &str) -> Vec<u8> {
+    /// Returns the salt of a name, which an account may have or not.
+    fn scram_salt(&self, name: &str) -> [u8; 16] {
         let key = blake3::derive_key(SALT_CONTEXT, &self.0.store.secrets().told);
-        let hash = blake3::keyed_hash(&key, owner.as_bytes());
-        let (salt, _) = hash.as_bytes().split_at(16);
-        salt.to_vec()
+        let hash = blake3::keyed_hash(&key, name.to_ascii_lowercase().as_bytes());
+        hash.as_bytes().first_chunk().copied().unwrap_or_default()
+    }
+
+    /// Finds the account that a client may log in to with SCRAM as `name`.
+    fn scram_account(&self, name: &str) -> Result<Option<(AccountId, AccountRow)>, Error> {
+        let found = self.find_account(name)?;
+        Ok(found.filter(|(_, row)| row.name.eq_ignore_ascii_case(name)))
     }
 }
 
@@ -47,24 +71,20 @@ fn keys_of(row: &AccountRow) -> impl Iterator<Item = (&ScramKeys, &String)> {
 }
 
 impl Logins {
-    /// Returns the keys of an account, which `name` is the name or an address of. If nobody has the
-    /// name, returns what an account without keys has.
+    /// Returns the keys of the account with this name. If nobody has the name, returns what an
+    /// account without keys has.
     ///
     /// # Errors
     /// If the directory cannot be read.
     pub fn scram_keys(&self, name: &str) -> Result<AccountKeys, Error> {
         let directory = &self.0.directory;
-        let account = directory.find_account(name)?;
-        let owner = account.as_ref().map_or_else(|| name.to_lowercase(), |(id, _)| id.to_string());
-        let row = account.as_ref().map(|(_, row)| row);
-        let keys: Vec<ScramKeys> =
-            row.into_iter().flat_map(keys_of).map(|(keys, _)| keys.clone()).collect();
-        let iterations = row.and_then(|row| row.scram.as_ref()).map(|scram| scram.iterations);
-        Ok(AccountKeys {
-            salt: directory.scram_salt(&owner),
-            iterations: iterations.unwrap_or(ITERATIONS.get()),
-            keys,
-        })
+        let row = directory.scram_account(name)?.map(|(_, row)| row);
+        let keys = row.iter().flat_map(keys_of).map(|(keys, _)| keys.clone()).collect();
+        let (salt, iterations) = row.and_then(|row| row.scram).map_or_else(
+            || (directory.scram_salt(name), ITERATIONS.get()),
+            |scram| (scram.salt, scram.iterations),
+        );
+        Ok(AccountKeys { salt: salt.to_vec(), iterations, keys })
     }
 
     /// Logs in with a password that the client has proven by these keys of it. `None` if the
@@ -77,7 +97,7 @@ impl Logins {
         name: &str,
         proven: &ScramKeys,
     ) -> Result<Option<Login>, Error> {
-        let Some((account, row)) = self.0.directory.find_account(name)? else { return Ok(None) };
+        let Some((account, row)) = self.0.directory.scram_account(name)? else { return Ok(None) };
         let password = keys_of(&row).find(|(keys, _)| *keys == proven);
         Ok(password.map(|(_, phc)| Login { account, credential: password_credential(phc) }))
     }

@@ -272,7 +272,8 @@ impl AdminMethod for AccountPassword {
         let name = secret_name(args.name.unwrap_or_else(|| "default".into()))?;
         let hash = args.password.as_deref().map(hash_password).transpose();
         let hash = hash.map_err(|error| MethodError::InvalidArguments(error.to_string()))?;
-        let scram = args.password.map(|password| context.directory.scram_keys(id, &password));
+        let derive = |password: String| context.directory.scram_keys(id, &name, &password);
+        let scram = args.password.map(derive).transpose()?;
         let edit = |row: &mut AccountRow| {
             let others = row.passwords.iter().filter(|(other, _)| *other != name).count();
             let fits = hash.is_none() || others < limits::MAX_PASSWORDS;

@@ -9,6 +9,11 @@
 
 use std::sync::Arc;
 
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+
 use super::Backend;
 use super::origin::{ConnectionInfo, RequestSource, request_source};
 use super::problem::Problem;
@@ -17,10 +22,6 @@ use crate::account::Login;
 use crate::jmap::Caller;
 use crate::net::passwords::NotChecked;
 use crate::wire::http::{Credentials, credentials};
-use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode};
-use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
 
 enum AuthFailure {
     /// Answered with 401.

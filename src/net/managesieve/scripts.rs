@@ -73,7 +73,12 @@ fn try_answer(
             txn.destroy_script(id).map(drop)
         }),
         Request::Rename { from, to } => change(store, account, |txn| {
-            let id = existing(&txn.snapshot(), account, &from)?;
+            let scripts = txn.snapshot().scripts(account)?;
+            let id = find(&scripts, &from).ok_or(Error::NotFound("script"))?;
+            // RFC 5804 §2.11: also if the script has the new name already.
+            if let Some(other) = find(&scripts, &to) {
+                return Err(Error::Script(ScriptFault::NameTaken(other)));
+            }
             txn.rename_script(id, &to).map(drop)
         }),
     }
@@ -122,7 +127,7 @@ fn refusal(error: &Error, settings: &filter::Settings) -> Answer {
         Error::NotFound(_) => (Some(Code::NonExistent), "there is no script of that name"),
         Error::Script(ScriptFault::Name) => (None, "the name is not allowed"),
         Error::Script(ScriptFault::NameTaken(_)) => {
-            (Some(Code::AlreadyExists), "there is another script of that name")
+            (Some(Code::AlreadyExists), "there is a script of that name")
         }
         Error::Script(ScriptFault::TooLarge(_)) => (Some(Code::MaxSize), "the script is too large"),
         Error::Script(ScriptFault::TooMany) => return too_many(settings),

@@ -1,5 +1,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::TcpStream;
 
@@ -30,7 +32,8 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 fn directory_with_ann(store: Store) -> (Directory, AccountId) {
     let directory = Directory::new(store, crate::account::Settings::default());
     let ann = directory.add(&NewAccount::at(Address::parse("ann@example.org").unwrap())).unwrap();
-    let (hash, keys) = (hash_password("s3cret").unwrap(), directory.scram_keys(ann, "s3cret"));
+    let hash = hash_password("s3cret").unwrap();
+    let keys = directory.scram_keys(ann, "phone", "s3cret").unwrap();
     directory
         .update(ann, |row| row.set_password("phone", Some(hash.clone()), Some(keys.clone())))
         .unwrap();
@@ -53,7 +56,7 @@ async fn server(settings: ManageSieveSettings, max_connections: usize) -> Server
         directory,
         passwords: PasswordChecks::new(logins),
         ceiling: Ceiling::new(max_connections, u64::MAX),
-        sources: SourceLimit::default(),
+        bounds: ManageSieveBounds::default(),
     });
     let listen = ListenAddress::Tcp("127.0.0.1".into(), 0);
     let bound = BoundListener::bind(&listen, &Access::Everybody).await.unwrap().remove(0);
@@ -147,7 +150,10 @@ async fn scripts_are_checked_stored_and_given_back() {
     }
     assert_eq!(ann.say("SETACTIVE \"one\"").await, "OK\r\n");
     assert!(ann.say("DELETESCRIPT \"one\"").await.starts_with("NO (ACTIVE) "));
-    assert!(ann.say("RENAMESCRIPT \"one\" \"\u{fc}\"").await.starts_with("NO (ALREADYEXISTS) "));
+    for name in ["\u{fc}", "one"] {
+        let answer = ann.say(&format!("RENAMESCRIPT \"one\" \"{name}\"")).await;
+        assert!(answer.starts_with("NO (ALREADYEXISTS) "), "{name}: {answer}");
+    }
     assert_eq!(ann.say("RENAMESCRIPT \"one\" \"main\"").await, "OK\r\n");
     let list = "\"main\" ACTIVE\r\n\"\u{fc}\"\r\nOK\r\n";
     assert_eq!(ann.say("LISTSCRIPTS").await, list);
@@ -159,10 +165,63 @@ async fn scripts_are_checked_stored_and_given_back() {
     assert_eq!(ann.say("DELETESCRIPT \"main\"").await, "OK\r\n");
     assert!(ann.say("CHECKSCRIPT \"require \\\"nothing\\\";\"").await.starts_with("NO "));
     assert_eq!(ann.say("CHECKSCRIPT \"stop;\"").await, "OK\r\n");
-    let warned = ann.say("CHECKSCRIPT \"stop; keep;\"").await;
-    assert!(warned.starts_with("OK"), "{warned}");
+    for command in ["CHECKSCRIPT", "PUTSCRIPT \"odd\""] {
+        let script = "require \"fileinto\";\r\nstop;\r\nkeep;";
+        let warned = ann.say(&format!("{command} {{{}+}}\r\n{script}", script.len())).await;
+        let (status, text) = warned.split_at(14);
+        assert_eq!(status, "OK (WARNINGS) ", "{command}: {warned}");
+        assert!(
+            text.contains("line 1, column ") && text.contains("line 3, column 1: "),
+            "{warned}"
+        );
+        assert_eq!(text.matches("warning: ").count(), 2, "{command}: {warned}");
+    }
+    assert_eq!(ann.say("LISTSCRIPTS").await, "\"\u{fc}\"\r\n\"odd\"\r\nOK\r\n");
     assert_eq!(ann.say("LOGOUT").await, "OK \"goodbye\"\r\n");
     assert!(ann.is_closed().await);
+}
+
+/// A client of JMAP may store a name that is not in NFC.
+#[tokio::test]
+async fn names_that_are_alike_in_nfc_are_one_name() {
+    let server = server(ManageSieveSettings::default(), 9).await;
+    let (store, account) = (server.shared.store.clone(), server.ann);
+    let create = move || {
+        let (_, ticket) =
+            store.commit(account, |txn| txn.create_script("u\u{308}", b"keep;")).unwrap();
+        ticket.wait_blocking().unwrap();
+    };
+    blocking(create).await;
+    let mut ann = Client::logged_in(&server).await;
+    assert_eq!(ann.say("PUTSCRIPT \"a\" \"stop;\"").await, "OK\r\n");
+    let list = "\"u\u{308}\"\r\n\"a\"\r\nOK\r\n";
+    for (from, to) in [("a", "\u{fc}"), ("a", "u\u{308}"), ("\u{fc}", "\u{fc}")] {
+        let answer = ann.say(&format!("RENAMESCRIPT \"{from}\" \"{to}\"")).await;
+        assert!(answer.starts_with("NO (ALREADYEXISTS) "), "{from} {to}: {answer}");
+        assert_eq!(ann.say("LISTSCRIPTS").await, list);
+    }
+    assert_eq!(ann.say("PUTSCRIPT \"\u{fc}\" \"discard;\"").await, "OK\r\n");
+    assert_eq!(ann.say("LISTSCRIPTS").await, list);
+    assert_eq!(ann.say("GETSCRIPT \"\u{fc}\"").await, "{8}\r\ndiscard;\r\nOK\r\n");
+}
+
+#[tokio::test]
+async fn change_of_one_client_is_seen_by_another_that_was_connected_before() {
+    let server = server(ManageSieveSettings::default(), 9).await;
+    let mut laptop = Client::logged_in(&server).await;
+    let mut phone = Client::logged_in(&server).await;
+    assert_eq!(laptop.say("PUTSCRIPT \"a\" \"keep;\"").await, "OK\r\n");
+    assert_eq!(phone.say("LISTSCRIPTS").await, "\"a\"\r\nOK\r\n");
+    assert_eq!(phone.say("PUTSCRIPT \"a\" \"stop;\"").await, "OK\r\n");
+    assert_eq!(laptop.say("GETSCRIPT \"a\"").await, "{5}\r\nstop;\r\nOK\r\n");
+    assert_eq!(laptop.say("SETACTIVE \"a\"").await, "OK\r\n");
+    assert!(phone.say("DELETESCRIPT \"a\"").await.starts_with("NO (ACTIVE) "));
+    assert_eq!(phone.say("SETACTIVE \"\"").await, "OK\r\n");
+    assert_eq!(phone.say("RENAMESCRIPT \"a\" \"b\"").await, "OK\r\n");
+    assert!(laptop.say("GETSCRIPT \"a\"").await.starts_with("NO (NONEXISTENT) "));
+    assert_eq!(laptop.say("LISTSCRIPTS").await, "\"b\"\r\nOK\r\n");
+    assert_eq!(laptop.say("DELETESCRIPT \"b\"").await, "OK\r\n");
+    assert_eq!(phone.say("LISTSCRIPTS").await, "OK\r\n");
 }
 
 #[tokio::test]
@@ -212,6 +271,12 @@ async fn failed_logins_are_counted_by_source() {
     let client = crate::wire::sasl::client::Client::new("ann@example.org", "s3cret");
     let first = format!("AUTHENTICATE \"SCRAM-SHA-256\" \"{}\"", STANDARD.encode(client.first()));
     assert!(eve.say(&first).await.starts_with("NO (TRYLATER) "));
+    // Logins that are refused without a check count on the connection, too.
+    for answer in ["NO", "NO", "BYE"] {
+        let refused = eve.say(&plain("", "ann@example.org", "s3cret")).await;
+        assert!(refused.starts_with(&format!("{answer} (TRYLATER) ")), "{refused}");
+    }
+    assert!(eve.is_closed().await);
 }
 
 #[tokio::test]
@@ -251,13 +316,82 @@ async fn silent_clients_surplus_connections_and_a_stop_end_with_bye() {
     let bye = silent.response().await;
     assert_eq!(bye, "BYE (TRYLATER) \"the client was idle for too long\"\r\n");
     assert!(silent.is_closed().await);
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    sleep(Duration::from_millis(50)).await;
     // A client that is logged in may be silent for longer.
     let mut ann = Client::logged_in(&server).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    sleep(Duration::from_millis(500)).await;
     assert_eq!(ann.say("NOOP").await, "OK \"done\"\r\n");
     server.switch.stop();
     assert_eq!(ann.response().await, "BYE (TRYLATER) \"the service is shutting down\"\r\n");
+}
+
+#[tokio::test]
+async fn client_that_sends_without_a_pause_ends_like_a_silent_one() {
+    let login = Duration::from_secs(1);
+    let server = server(ManageSieveSettings { login, ..ManageSieveSettings::default() }, 9).await;
+    let send_without_end = |client: Client, text: &'static [u8]| {
+        let (read, mut write) = client.0.into_inner().into_split();
+        // Fails when the server has closed the connection.
+        let sender =
+            tokio::spawn(async move { while write.write_all(&text.repeat(1000)).await.is_ok() {} });
+        (BufReader::new(read), sender)
+    };
+    let ann = Client::logged_in(&server).await;
+    // A line without an end is no command, and is not counted.
+    for (text, bye) in [
+        (b"x".as_slice(), "BYE (TRYLATER) \"the client was idle for too long\"\r\n"),
+        (b"\r\n", "BYE \"too many commands without a login\"\r\n"),
+    ] {
+        let client = Client::greeted(&server).await;
+        let (mut read, sender) = send_without_end(client, text);
+        let mut line = String::new();
+        let end = timeout(Duration::from_secs(20), read.read_line(&mut line)).await;
+        assert!(end.is_ok(), "the session does not end");
+        assert_eq!(line, bye);
+        timeout(Duration::from_secs(20), sender).await.unwrap().unwrap();
+    }
+    // A client that is logged in may go on, until the service stops.
+    let (mut read, sender) = send_without_end(ann, b"x");
+    sleep(Duration::from_millis(500)).await;
+    assert!(!sender.is_finished());
+    server.switch.stop();
+    let mut line = String::new();
+    timeout(Duration::from_secs(20), read.read_line(&mut line)).await.unwrap().unwrap();
+    assert_eq!(line, "BYE (TRYLATER) \"the service is shutting down\"\r\n");
+    timeout(Duration::from_secs(20), sender).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn client_that_pipelines_and_reads_late_gets_all_answers() {
+    let server = server(ManageSieveSettings::default(), 9).await;
+    let mut ann = Client::logged_in(&server).await;
+    let script = "#".repeat(200_000);
+    let put = format!("PUTSCRIPT \"a\" {{{}+}}\r\n{script}", script.len());
+    assert_eq!(ann.say(&put).await, "OK\r\n");
+    let commands = "GETSCRIPT \"a\"\r\n".repeat(200) + "LOGOUT\r\n";
+    ann.0.get_mut().write_all(commands.as_bytes()).await.unwrap();
+    sleep(Duration::from_millis(100)).await;
+    let mut answers = String::new();
+    ann.0.read_to_string(&mut answers).await.unwrap();
+    let answer = format!("{{{}}}\r\n{script}\r\nOK\r\n", script.len());
+    assert_eq!(answers.len(), 200 * answer.len() + "OK \"goodbye\"\r\n".len());
+    assert!(answers.starts_with(&answer) && answers.ends_with("OK\r\nOK \"goodbye\"\r\n"));
+}
+
+#[tokio::test]
+async fn client_that_does_not_read_does_not_delay_a_stop() {
+    let server = server(ManageSieveSettings::default(), 9).await;
+    let mut ann = Client::logged_in(&server).await;
+    let script = "#".repeat(200_000);
+    let put = format!("PUTSCRIPT \"a\" {{{}+}}\r\n{script}", script.len());
+    assert_eq!(ann.say(&put).await, "OK\r\n");
+    let commands = "GETSCRIPT \"a\"\r\n".repeat(1000);
+    ann.0.get_mut().write_all(commands.as_bytes()).await.unwrap();
+    sleep(Duration::from_millis(300)).await;
+    server.switch.stop();
+    let until = Instant::now() + CLOSING_TIMEOUT + Duration::from_secs(5);
+    assert!(server.switch.wait_until_drained(until).await);
+    drop(ann);
 }
 
 #[tokio::test]
@@ -273,25 +407,78 @@ async fn one_address_has_a_part_of_all_connections() {
     assert!(unix() && server.shared.connection_permit(Peer::Tcp([192, 0, 2, 1].into())).is_some());
 }
 
-/// RFC 5804 §2.2, RFC 9266: what came before TLS is forgotten, and SCRAM is bound to it.
 #[tokio::test]
-async fn client_begins_tls_and_binds_its_login_to_it() {
-    use rustls::pki_types::pem::PemObject as _;
-    use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-    let file =
-        |name: &str| format!("{}/tests/tls/localhost.{name}.pem", env!("CARGO_MANIFEST_DIR"));
-    let certificate = CertificateDer::from_pem_file(file("cert")).unwrap();
-    let key = PrivateKeyDer::from_pem_file(file("key")).unwrap();
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(certificate.clone()).unwrap();
-    let provider = || Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider())
+async fn commands_of_one_account_at_a_time_are_bounded() {
+    let server = server(ManageSieveSettings::default(), 9).await;
+    let mut ann = Client::logged_in(&server).await;
+    let enter = || server.shared.bounds.commands.enter(server.ann.to_string()).unwrap();
+    let mut others: Vec<ConcurrencyPermit> =
+        (1..limits::MAX_CONCURRENT_REQUESTS).map(|_| enter()).collect();
+    assert_eq!(ann.say("CHECKSCRIPT \"keep;\"").await, "OK\r\n");
+    others.push(enter());
+    for command in ["CHECKSCRIPT \"keep;\"", "PUTSCRIPT \"a\" \"keep;\"", "LISTSCRIPTS"] {
+        let answer = ann.say(command).await;
+        let expected = "NO (TRYLATER) \"too many commands of this account at once\"\r\n";
+        assert_eq!(answer, expected, "{command}");
+    }
+    others.pop();
+    assert_eq!(ann.say("LISTSCRIPTS").await, "OK\r\n");
+}
+
+fn tls_file(name: &str) -> String {
+    format!("{}/tests/tls/localhost.{name}.pem", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn certificate() -> CertificateDer<'static> {
+    CertificateDer::from_pem_file(tls_file("cert")).unwrap()
+}
+
+fn tls_settings() -> Arc<rustls::ServerConfig> {
+    let key = PrivateKeyDer::from_pem_file(tls_file("key")).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)
+        .with_single_cert(vec![certificate()], key)
         .unwrap();
-    let tls = Some(Arc::new(config));
+    Arc::new(config)
+}
+
+#[tokio::test]
+async fn client_that_does_not_go_on_after_starttls_is_disconnected() {
+    let (tls, login) = (Some(tls_settings()), Duration::from_secs(4));
+    let server = server(ManageSieveSettings { tls, login, ..ManageSieveSettings::default() }, 9);
+    let server = server.await;
+    let begin = Instant::now();
+    let mut client = Client::connect(&server).await;
+    client.response().await;
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(client.say("STARTTLS").await, "OK \"begin TLS now\"\r\n");
+    // The time to log in did not begin anew.
+    assert!(client.is_closed().await);
+    let taken = begin.elapsed();
+    assert!(taken < Duration::from_millis(6500), "{taken:?}");
+}
+
+#[tokio::test]
+async fn stop_ends_a_connection_whose_tls_has_not_begun() {
+    let tls = Some(tls_settings());
+    let server = server(ManageSieveSettings { tls, ..ManageSieveSettings::default() }, 9).await;
+    let mut client = Client::connect(&server).await;
+    client.response().await;
+    assert_eq!(client.say("STARTTLS").await, "OK \"begin TLS now\"\r\n");
+    server.switch.stop();
+    assert!(timeout(Duration::from_secs(20), client.is_closed()).await.unwrap());
+    assert!(server.switch.wait_until_drained(Instant::now() + Duration::from_secs(20)).await);
+}
+
+/// RFC 5804 §2.2, RFC 9266: what came before TLS is forgotten, and SCRAM is bound to it.
+#[tokio::test]
+async fn client_begins_tls_and_binds_its_login_to_it() {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate()).unwrap();
+    let tls = Some(tls_settings());
     let server = server(ManageSieveSettings { tls, ..ManageSieveSettings::default() }, 9).await;
 
     let mut client = Client::connect(&server).await;
@@ -302,7 +489,8 @@ async fn client_begins_tls_and_binds_its_login_to_it() {
     assert!(early.starts_with("NO (ENCRYPT-NEEDED) "), "{early}");
     assert_eq!(client.say("STARTTLS\r\nNOOP \"injected\"").await, "OK \"begin TLS now\"\r\n");
 
-    let config = rustls::ClientConfig::builder_with_provider(provider())
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)

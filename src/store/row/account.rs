@@ -47,6 +47,7 @@ impl Row for AccountRow {
             out.list(all.iter(), |out, address| out.text(address));
         });
         out.option(self.scram.as_ref(), |out, passwords| {
+            out.fixed(&passwords.salt);
             out.num(passwords.iterations);
             out.list(passwords.keys.iter(), |out, (name, keys)| {
                 out.text(name);
@@ -88,12 +89,12 @@ impl Row for AccountRow {
 }
 
 fn read_scram(input: &mut FieldReader<'_>) -> Result<ScramPasswords, RowError> {
-    let iterations = input.num32()?;
+    let (salt, iterations) = (input.fixed()?, input.num32()?);
     let keys = input.list(|input| {
         let name = input.text()?;
         Ok((name, ScramKeys { stored_key: input.fixed()?, server_key: input.fixed()? }))
     })?;
-    Ok(ScramPasswords { iterations, keys })
+    Ok(ScramPasswords { salt, iterations, keys })
 }
 
 impl Row for AddressRow {

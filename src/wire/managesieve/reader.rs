@@ -12,7 +12,7 @@ pub(super) const MAX_QUOTED_BYTES: usize = 1024;
 const MAX_TOKENS: usize = 3;
 /// Largest literal that is read to its end and refused. After a larger one the connection closes.
 const MAX_DISCARDED_BYTES: usize = 64 << 20;
-/// The longest `{size+}` that is read.
+/// The longest `{size+}` that is read. After a longer one the connection closes.
 const MAX_MARKER_BYTES: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,8 @@ pub(super) enum Event {
     Command(Vec<CommandToken>),
     /// The command was discarded. Its tokens before the error.
     Refused(ReadError, Vec<CommandToken>),
-    /// Where the next command begins is not known.
+    /// Where the next command begins is not known: the marker of a literal is too long, or the
+    /// literal too large to be discarded.
     Lost,
 }
 
@@ -185,15 +186,13 @@ impl Reader {
     fn end_discarded_line(&mut self, error: ReadError) -> Option<Event> {
         self.mode = Mode::Line;
         let line = std::mem::take(&mut self.line);
-        let marker = line.iter().rposition(|byte| *byte == b'{');
-        let size = marker.and_then(|at| line.get(at..)).map(literal_size);
-        match size {
-            Some(Some(size)) if size > MAX_DISCARDED_BYTES => Some(Event::Lost),
-            Some(Some(left)) => {
+        match discarded_literal(&line) {
+            DiscardedLiteral::None => Some(Event::Refused(error, std::mem::take(&mut self.tokens))),
+            DiscardedLiteral::Size(left) if left <= MAX_DISCARDED_BYTES => {
                 self.mode = Mode::DiscardLiteral { left, error };
                 None
             }
-            _ => Some(Event::Refused(error, std::mem::take(&mut self.tokens))),
+            DiscardedLiteral::Size(_) | DiscardedLiteral::Unknown => Some(Event::Lost),
         }
     }
 }
@@ -202,6 +201,27 @@ fn take<'a>(rest: &mut &'a [u8], count: usize) -> &'a [u8] {
     let (taken, left) = rest.split_at_checked(count).unwrap_or((*rest, &[]));
     *rest = left;
     taken
+}
+
+/// Whether a discarded line ends with the marker of a literal.
+enum DiscardedLiteral {
+    None,
+    Size(usize),
+    /// The marker is longer than any that is read.
+    Unknown,
+}
+
+/// Judges a discarded line by its last bytes, because no more of a long line is kept.
+fn discarded_literal(line: &[u8]) -> DiscardedLiteral {
+    let end = line.get(line.len().saturating_sub(MAX_MARKER_BYTES)..).unwrap_or(line);
+    let marker = end.iter().rposition(|byte| *byte == b'{').and_then(|at| end.get(at..));
+    if let Some(size) = marker.and_then(literal_size) {
+        return DiscardedLiteral::Size(size);
+    }
+    let digits = end.strip_suffix(b"}").map(|end| end.strip_suffix(b"+").unwrap_or(end));
+    let is_cut = end.len() == MAX_MARKER_BYTES
+        && digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_digit));
+    if is_cut { DiscardedLiteral::Unknown } else { DiscardedLiteral::None }
 }
 
 /// Reads `{size}` or `{size+}`. A size that no number holds is the largest number.

@@ -3,6 +3,7 @@
 //! - A client that is not logged in can only log in, begin TLS, and use the commands that concern
 //!   the connection (RFC 5804 §2).
 //! - After too many refused commands or failed logins the session closes with BYE.
+//! - The output is bounded, however many commands are pipelined.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -19,9 +20,13 @@ const MAX_NAME_BYTES: usize = 1024;
 const MAX_ENCODED_BYTES: usize = MAX_RESPONSE_BYTES.div_ceil(3) * 4;
 /// The name and the version of the program (RFC 5804 §1.7, RFC 9661 §1.2.1).
 pub const IMPLEMENTATION: &str = concat!("Restante ", env!("CARGO_PKG_VERSION"));
+/// The session asks for its output to be sent when it has so many bytes. The output is larger only
+/// by one answer.
+pub(super) const MAX_PENDING_OUTPUT: usize = 64 << 10;
 /// The text does not depend on the name, so it does not tell whether anybody has it.
-const SCRAM_FAILED: &str = "the login failed; a password from before this server knew SCRAM must \
-                            be set again, or used with PLAIN";
+const SCRAM_FAILED: &str = "the login failed; SCRAM accepts the name of the account and no other \
+                            address of it, and a password from before this server knew SCRAM only \
+                            after it was set again; PLAIN accepts both";
 
 /// The driver gives the session bytes and carries out its steps.
 #[derive(Debug)]
@@ -35,6 +40,8 @@ pub struct Session {
     login: LoginState,
     is_closed: bool,
     errors: u32,
+    /// Commands and blank lines without a login.
+    early_commands: u32,
     failed_logins: u32,
 }
 
@@ -60,6 +67,7 @@ impl Session {
             login: LoginState::No,
             is_closed: false,
             errors: 0,
+            early_commands: 0,
             failed_logins: 0,
         };
         session.capabilities("Restante is ready");
@@ -94,6 +102,9 @@ impl Session {
     pub fn step(&mut self, input: &[u8]) -> (usize, Step) {
         let mut consumed = 0_usize;
         while !self.is_closed {
+            if self.out.len() >= MAX_PENDING_OUTPUT {
+                return (consumed, Step::Flush);
+            }
             let rest = input.get(consumed..).unwrap_or_default();
             let max_literal =
                 |tokens: &[CommandToken]| max_literal(&self.login, &self.settings, tokens);
@@ -104,7 +115,7 @@ impl Session {
                 Event::Command(tokens) => self.command(tokens),
                 Event::Refused(error, tokens) => self.unread(error, &tokens),
                 Event::Lost => {
-                    self.shut(Some(Code::MaxSize), "the string is too large");
+                    self.shut(Some(Code::MaxSize), "the length of the string is too large");
                     None
                 }
             };
@@ -131,6 +142,10 @@ impl Session {
             Rejection::Credentials => drop(self.continue_login(Exchange::reject, "")),
             Rejection::NotChecked(text) => {
                 self.login = LoginState::No;
+                // It counts like a failed login, or a client could go on asking.
+                if self.has_failed_too_often() {
+                    return self.shut(Some(Code::TryLater), &text);
+                }
                 status(&mut self.out, "NO", Some(Code::TryLater), &text);
             }
         }
@@ -175,6 +190,13 @@ impl Session {
     fn command(&mut self, tokens: Vec<CommandToken>) -> Option<Step> {
         if matches!(self.login, LoginState::Begun(_)) {
             return self.login_response(&tokens);
+        }
+        if !self.is_logged_in() {
+            self.early_commands = self.early_commands.saturating_add(1);
+            if self.early_commands > self.settings.max_errors {
+                self.shut(None, "too many commands without a login");
+                return None;
+            }
         }
         // A blank line is no command.
         if tokens.is_empty() {
@@ -325,6 +347,7 @@ impl Session {
             sasl::Step::Ask(question) => Some(Step::Ask(question)),
             sasl::Step::Success(message) => {
                 self.login = LoginState::Done(owner.to_owned());
+                self.early_commands = 0;
                 match message {
                     Some(message) => {
                         let message = STANDARD.encode(message);
@@ -343,9 +366,14 @@ impl Session {
         }
     }
 
-    fn login_failed(&mut self, failure: SaslFailure, is_scram: bool) {
+    /// Counts a login that is refused. Returns whether it is the last of the connection.
+    fn has_failed_too_often(&mut self) -> bool {
         self.failed_logins = self.failed_logins.saturating_add(1);
-        if self.failed_logins >= self.settings.max_failed_logins {
+        self.failed_logins >= self.settings.max_failed_logins
+    }
+
+    fn login_failed(&mut self, failure: SaslFailure, is_scram: bool) {
+        if self.has_failed_too_often() {
             return self.shut(None, "too many logins that failed");
         }
         let text = match failure {

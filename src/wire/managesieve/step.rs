@@ -20,7 +20,8 @@ pub struct Settings {
     pub login: bool,
     /// That of the TLS connection, if it has one.
     pub binding: Option<ChannelBinding>,
-    /// After more refused commands the connection is closed.
+    /// After more refused commands the connection is closed, and before a login after more
+    /// commands of any kind.
     pub max_errors: u32,
     /// After so many failed logins the connection is closed.
     pub max_failed_logins: u32,
@@ -47,6 +48,8 @@ impl Default for Settings {
 pub enum Step {
     /// Gives the session more input, if it consumed nothing.
     NeedInput,
+    /// Sends the output before it calls the session again, even if there is more input.
+    Flush,
     /// Answers a question of a login, by `Session::found_keys`, `accept` or `reject`.
     Ask(Question),
     /// Does it for the account of the client, and answers by `Session::done`.

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 
+use super::session::MAX_PENDING_OUTPUT;
 use super::*;
 use crate::wire::sasl::{AccountKeys, Question};
 
@@ -28,6 +29,7 @@ struct Driver {
     scripts: Vec<(String, Vec<u8>)>,
     active: Option<String>,
     has_begun_tls: bool,
+    largest_output: usize,
 }
 
 impl Driver {
@@ -101,7 +103,9 @@ impl Driver {
             loop {
                 let (consumed, step) = session.step(rest);
                 rest = &rest[consumed..];
+                self.largest_output = self.largest_output.max(session.output().len());
                 match step {
+                    Step::Flush => sent.append(session.output()),
                     Step::NeedInput if consumed == 0 => break,
                     Step::NeedInput => {}
                     Step::Ask(Question::Password { name, password, .. }) => {
@@ -409,6 +413,7 @@ fn refused_scram_login_tells_when_a_password_must_be_set_again() {
     assert_eq!(step, Step::NeedInput);
     let text = String::from_utf8(std::mem::take(session.output())).unwrap();
     assert!(text.starts_with("NO \"the login failed; ") && text.contains("set again"), "{text}");
+    assert!(text.contains("the name of the account") && text.contains("PLAIN"), "{text}");
 }
 
 #[test]
@@ -439,6 +444,31 @@ fn session_closes_after_too_many_failed_logins_or_errors() {
     let no = "NO \"unknown command\"\r\n";
     assert_eq!(sent, format!("{no}{no}BYE \"too many errors in this session\"\r\n"));
     assert_eq!(session.step(b"NOOP\r\n"), (0, Step::Close));
+    // Without a login, each command and each blank line counts.
+    let (mut session, mut driver) = logged_in(Settings { max_errors: 2, ..settings() });
+    let sent = driver.run(&mut session, &[b"NOOP\r\n\r\nNOOP\r\nNOOP\r\nUNAUTHENTICATE\r\n"]);
+    assert_eq!(sent, "OK \"done\"\r\n".repeat(3) + "OK\r\n");
+    let sent = driver.run(&mut session, &[b"NOOP\r\n\r\nNOOP\r\n"]);
+    assert_eq!(sent, "OK \"done\"\r\nBYE \"too many commands without a login\"\r\n");
+}
+
+#[test]
+fn output_of_pipelined_commands_is_bounded() {
+    let max_script = 1 << 20;
+    let (mut session, mut driver) = logged_in(Settings { max_script, ..settings() });
+    driver.scripts.push(("a".into(), vec![b'x'; max_script]));
+    let sent = driver.run(&mut session, &[&b"GETSCRIPT \"a\"\r\n".repeat(20)]);
+    assert!(sent.len() > 20 * max_script && sent.ends_with("x\r\nOK\r\n"));
+    // One answer with its head and its end.
+    let largest = MAX_PENDING_OUTPUT + max_script + 100;
+    assert!(driver.largest_output < largest, "{}", driver.largest_output);
+
+    // Commands that the session answers by itself, before a login.
+    let mut session = Session::new(Settings { max_errors: 10_000, ..settings() }, SEED);
+    let mut driver = Driver::default();
+    let sent = driver.run(&mut session, &[&b"CAPABILITY\r\n".repeat(2000)]);
+    assert_eq!(sent.matches("IMPLEMENTATION").count(), 2001);
+    assert!(driver.largest_output < MAX_PENDING_OUTPUT + 1000, "{}", driver.largest_output);
 }
 
 #[test]
@@ -478,7 +508,29 @@ fn refused_commands_are_read_to_their_end() {
         assert_eq!(run(command), answer, "{command}");
     }
     let sent = run("PUTSCRIPT \"a\" {4294967295+}\r\nx");
-    assert_eq!(sent, "BYE (QUOTA/MAXSIZE) \"the string is too large\"\r\n");
+    let bye = "BYE (QUOTA/MAXSIZE) \"the length of the string is too large\"\r\n";
+    assert_eq!(sent, bye);
+
+    // The literal of a marker with more digits than are read must not be read as commands.
+    for length in ["00000000000000000006+", "000000000000006", "00000000000006+"] {
+        let long = format!("GETSCRIPT \"{}\" ", "x".repeat(5000));
+        for start in ["GETSCRIPT ", "GETSCRIPT \"a\"", "GETSCRIPT \"", long.as_str()] {
+            let command = format!("{start}{{{length}}}\r\nLOGOUT\r\n");
+            for cut in [0, command.len() - 12, command.len() - 9, command.len() - 8] {
+                let (mut session, mut driver) = logged_in(settings());
+                let (head, tail) = command.as_bytes().split_at(cut);
+                assert_eq!(driver.run(&mut session, &[head, tail]), bye, "{command} at {cut}");
+                assert_eq!(session.step(b"NOOP\r\n"), (0, Step::Close));
+            }
+        }
+    }
+    // The longest markers that are read.
+    for length in ["00000000000006", "0000000000006+"] {
+        let (mut session, mut driver) = logged_in(settings());
+        let command = format!("GETSCRIPT \"a\"{{{length}}}\r\nLOGOUT\r\nNOOP\r\n");
+        let sent = driver.run(&mut session, &[command.as_bytes()]);
+        assert_eq!(sent, format!("{malformed}OK \"done\"\r\n"));
+    }
 }
 
 /// RFC 5804 §1.6.
@@ -504,12 +556,18 @@ fn names_of_scripts_are_checked_and_composed() {
 
 #[test]
 fn login_may_be_refused_without_a_check() {
-    let mut session = Session::new(settings(), SEED);
+    let mut session = Session::new(Settings { max_failed_logins: 3, ..settings() }, SEED);
     session.output().clear();
-    let (_, step) = session.step(&plain("ann", "secret"));
-    assert!(matches!(step, Step::Ask(Question::Password { .. })));
-    session.reject(Rejection::NotChecked("wait".into()));
-    assert_eq!(session.output(), b"NO (TRYLATER) \"wait\"\r\n");
+    for answer in ["NO", "NO", "BYE"] {
+        let (_, step) = session.step(&plain("ann", "secret"));
+        assert!(matches!(step, Step::Ask(Question::Password { .. })));
+        session.reject(Rejection::NotChecked("wait".into()));
+        let sent = String::from_utf8(std::mem::take(session.output())).unwrap();
+        assert_eq!(sent, format!("{answer} (TRYLATER) \"wait\"\r\n"));
+    }
+    assert_eq!(session.step(b"NOOP\r\n"), (0, Step::Close));
+
+    let mut session = Session::new(settings(), SEED);
     session.output().clear();
     session.shut(None, "idle");
     assert_eq!(
