@@ -36,7 +36,11 @@ const ROOMS: &[(&str, u8, &[&str])] = &[
         &["model", "wire", "message", "vacation", "outbox", "store", "account", "filter"],
     ),
     ("queue", 4, &["model", "message", "outbox", "proof", "store", "account"]),
-    ("jmap", 4, &["model", "wire", "message", "vacation", "outbox", "store", "account", "query"]),
+    (
+        "jmap",
+        4,
+        &["model", "wire", "message", "vacation", "outbox", "store", "account", "filter", "query"],
+    ),
     ("transfer", 4, &["model", "message", "store"]),
     ("net", 5, &["*"]),
     ("config", 6, &["*"]),

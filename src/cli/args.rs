@@ -15,6 +15,7 @@ use crate::cli::commands::mail::MailCommand;
 use crate::cli::commands::mailbox::MailboxCommand;
 use crate::cli::commands::queue::QueueCommand;
 use crate::cli::commands::repair::RepairArgs;
+use crate::cli::commands::sieve::SieveCommand;
 use crate::cli::commands::vacation::args::VacationCommand;
 
 /// Restante: a mail delivery agent with a vacation responder.
@@ -75,6 +76,9 @@ pub enum Command {
     /// List outgoing mail, retry it or cancel it.
     #[command(subcommand)]
     Queue(QueueCommand),
+    /// See what Sieve scripts do with the mail of an account.
+    #[command(subcommand)]
+    Sieve(SieveCommand),
     /// Create keys for DKIM signatures, and print the DNS records for them.
     #[command(subcommand)]
     Dkim(DkimCommand),

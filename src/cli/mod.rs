@@ -31,7 +31,8 @@ pub use terminal::dates::{Edge, parse as parse_date};
 use crate::store::repair::RepairScope;
 use args::{Cli, Command};
 use commands::{
-    account, backup, check, config, deliver, demo, dkim, mail, mailbox, queue, repair, vacation,
+    account, backup, check, config, deliver, demo, dkim, mail, mailbox, queue, repair, sieve,
+    vacation,
 };
 use control::{CommandContext, single_threaded_runtime};
 use exit::Failure;
@@ -99,6 +100,7 @@ async fn run_client(command: Command, context: CommandContext) -> Result<(), Fai
         Command::Mail(command) => mail::run(command, &context).await,
         Command::Mailbox(command) => mailbox::run(command, &context).await,
         Command::Queue(command) => queue::run(command, &context).await,
+        Command::Sieve(command) => sieve::run(command, &context).await,
         Command::Metrics => {
             let text = context
                 .client

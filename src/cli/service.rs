@@ -295,12 +295,13 @@ impl Service {
         let queue_settings =
             LiveValue::new(config.queue_settings().map_err(ServiceError::Setting)?);
         let queue = QueueWorker::new(store.clone(), directory.clone(), queue_settings.clone());
+        let deliver_settings = config.deliver_settings().map_err(ServiceError::Setting)?;
         let rooms = LiveSettings {
             lmtp: LiveValue::new(lmtp_settings),
             ceiling: config.lmtp_ceiling(),
-            deliver: LiveValue::new(config.deliver_settings().map_err(ServiceError::Setting)?),
+            control: LiveValue::new(config.control_settings(&deliver_settings)),
+            deliver: LiveValue::new(deliver_settings),
             directory: directory.settings().clone(),
-            control: LiveValue::new(config.control_settings()),
             http: LiveValue::new(config.http_settings().map_err(ServiceError::Setting)?),
             http_ceiling: config.http_ceiling(),
             managesieve: LiveValue::new(
@@ -368,9 +369,9 @@ impl Service {
         let (deliver, managesieve) = (config.deliver_settings()?, config.managesieve_settings()?);
         self.rooms.lmtp.set(lmtp);
         self.rooms.ceiling.set(config.limits.connections, config.limits.in_flight.0);
+        self.rooms.control.set(config.control_settings(&deliver));
         self.rooms.deliver.set(deliver);
         self.rooms.directory.set(config.directory_settings());
-        self.rooms.control.set(config.control_settings());
         self.rooms.http.set(http);
         self.rooms.http_ceiling.set(config.http.connections, u64::MAX);
         self.rooms.managesieve.set(managesieve);

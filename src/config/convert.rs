@@ -293,12 +293,15 @@ impl Config {
         }
     }
 
+    /// `deliver` has the scripts of the site, which `deliver_settings` has read.
     #[must_use]
-    pub fn control_settings(&self) -> ControlSettings {
+    pub fn control_settings(&self, deliver: &deliver::Settings) -> ControlSettings {
         // Base64 takes 4/3 of the size; 3/2 leaves room.
         let encoded_message = self.limits.message.0.saturating_mul(3) / 2;
         ControlSettings {
             vacation: self.vacation_settings(),
+            filter: Arc::clone(&deliver.filter),
+            hostname: self.hostname().into(),
             restore: self.upkeep.restore.0,
             administrators: self.control.administrators.clone(),
             max_request: usize::try_from(encoded_message)

@@ -96,8 +96,12 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     fn plan(&mut self, result: FilterResult, kept_in: StoreTarget) -> ScriptPlan {
-        let mut writes =
-            ScriptWrites { steps: result.steps, error: result.error, ..ScriptWrites::default() };
+        let mut writes = ScriptWrites {
+            steps: result.steps,
+            fired: result.fired,
+            error: result.error,
+            ..ScriptWrites::default()
+        };
         let (mut response, mut rejection) = (None, None);
         let has_redirect =
             result.actions.iter().any(|one| matches!(one, FilterAction::Redirect { .. }));

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::model::{Address, DsnNotify, DsnReturn, FilterStep, MailboxUid, Role, UtcMillis};
+use crate::model::{
+    Address, BlobHash, DsnNotify, DsnReturn, FilterStep, MailboxUid, ObjectId, Role, UtcMillis,
+};
 use crate::vacation;
 
 /// The decisions of all scripts about one message for one account.
@@ -15,8 +17,20 @@ pub struct FilterResult {
     pub keep: Option<Keep>,
     /// Which command took each action.
     pub steps: Vec<FilterStep>,
+    /// The rules of the account's scripts that fired. Rules of a run that failed are left out.
+    pub fired: Vec<FiredRules>,
     /// If a run failed: the script, the line (from 1, or 0) and the reason.
     pub error: Option<(String, u32, String)>,
+}
+
+/// The rules of one script of an account that fired for a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FiredRules {
+    pub script: ObjectId,
+    /// The hash of the source that was run.
+    pub source: BlobHash,
+    /// Where the rules begin in the source, ascending (`ScriptRule::start`).
+    pub rules: Vec<u32>,
 }
 
 /// The bytes of a message whose header a script edited (RFC 5293).

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use restante_sieve::{ExtensionSet, LineIndex, Script, Severity, Span};
 
+use super::rules::RuleIndex;
 use super::settings::Settings;
 use crate::model::BlobHash;
 
@@ -20,6 +21,8 @@ const MAX_SOURCE_BYTES: usize = 16 << 20;
 pub(super) struct CompiledScript {
     /// The first error, if the script has any.
     pub(super) script: Result<Arc<Script>, String>,
+    /// Empty if the script has errors.
+    pub(super) rules: RuleIndex,
     source: Arc<[u8]>,
 }
 
@@ -120,7 +123,8 @@ impl CompiledScript {
                 },
             )
         });
-        Self { script, source }
+        let rules = script.as_ref().map(|script| RuleIndex::new(script)).unwrap_or_default();
+        Self { script, rules, source }
     }
 
     /// Returns the line in which a part of the script begins, from 1.

@@ -13,6 +13,7 @@ mod edits;
 pub(crate) mod mailto;
 mod report;
 mod request;
+mod rules;
 mod run;
 mod settings;
 mod steps;
@@ -20,11 +21,12 @@ pub(crate) mod view;
 mod world;
 
 pub use action::{
-    EditedMessage, FilterAction, FilterResult, Importance, Notification, StoreTarget,
+    EditedMessage, FilterAction, FilterResult, FiredRules, Importance, Notification, StoreTarget,
 };
 pub use cache::ScriptCache;
 pub use report::ScriptReport;
 pub use request::FilterRequest;
+pub use rules::ScriptRule;
 pub use run::{run, uses_answers};
 pub use settings::{Settings, SiteScript, SpamHeader};
 

@@ -14,7 +14,7 @@ use super::mailto;
 use super::request::FilterRequest;
 use crate::model::hex::hex_byte;
 use crate::model::mailbox::Right;
-use crate::model::{Mailbox, MailboxUid, Role, clock};
+use crate::model::{BlobHash, Mailbox, MailboxUid, ObjectId, Role, clock};
 use crate::store::Error;
 
 /// The mailboxes of an account, by uid.
@@ -25,8 +25,14 @@ pub(super) struct AccountWorld<'a> {
     cache: &'a ScriptCache,
     scan: Scan,
     mailboxes: OnceCell<AccountMailboxes>,
-    /// The scripts of the account that were included, for the lines of their commands.
-    pub(super) included: RefCell<BTreeMap<String, Arc<CompiledScript>>>,
+    /// The scripts of the account that were included, for their lines and their rules.
+    pub(super) included: RefCell<BTreeMap<String, IncludedScript>>,
+}
+
+pub(super) struct IncludedScript {
+    pub(super) id: ObjectId,
+    pub(super) source: BlobHash,
+    pub(super) compiled: Arc<CompiledScript>,
 }
 
 impl<'a> AccountWorld<'a> {
@@ -130,7 +136,8 @@ impl World for AccountWorld<'_> {
             .map_err(|error: Error| failure(&error))?;
         let Some(compiled) = compiled else { return Ok(None) };
         let script = compiled.script.as_ref().ok().map(Arc::clone);
-        self.included.borrow_mut().insert(name.to_owned(), compiled);
+        let included = IncludedScript { id, source: row.hash, compiled };
+        self.included.borrow_mut().insert(name.to_owned(), included);
         Ok(script)
     }
 

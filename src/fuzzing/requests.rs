@@ -187,6 +187,8 @@ pub(super) fn empty_service() -> (Context, AccountId) {
         store,
         directory,
         vacation: crate::vacation::Settings::default(),
+        filter: Arc::default(),
+        hostname: "localhost".into(),
         restore_period: limits::DESTROYED_EMAIL_RETENTION,
         deliver: Arc::new(|_, recipients, _| {
             recipients.into_iter().map(|one| (one, Reply::new(250, [2, 0, 0], "filed"))).collect()

@@ -15,10 +15,10 @@ use super::uploads::{UploadRates, UploadSettings};
 use crate::account::Directory;
 use crate::model::{AccountId, AccountRow, Address, LiveValue, RelayTrouble, UtcMillis};
 use crate::store::{Error, ListingRequest, Store};
-use crate::vacation;
 use crate::wire::jmap::MethodError;
 use crate::wire::jmap::admin::AccountRef;
 use crate::wire::smtp::Reply;
+use crate::{filter, vacation};
 
 /// Who makes a request. `user` and `account` are not both set; with neither, the caller has no
 /// account.
@@ -44,6 +44,9 @@ pub struct Context {
     pub store: Store,
     pub directory: Directory,
     pub vacation: vacation::Settings,
+    pub filter: Arc<filter::Settings>,
+    /// The name of the service, as in Received fields.
+    pub hostname: Arc<str>,
     /// How long a destroyed email can be restored.
     pub restore_period: Duration,
     pub deliver: Arc<DeliverFn>,

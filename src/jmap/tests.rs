@@ -44,6 +44,8 @@ pub(super) fn context_over(engine: Arc<dyn Engine>) -> Context {
         store,
         directory,
         vacation: crate::vacation::Settings::default(),
+        filter: Arc::default(),
+        hostname: "localhost".into(),
         restore_period: crate::model::limits::DESTROYED_EMAIL_RETENTION,
         deliver: Arc::new(|_, recipients, _| {
             recipients.into_iter().map(|one| (one, Reply::new(250, [2, 0, 0], "filed"))).collect()

@@ -61,9 +61,9 @@ use crate::net::concurrency::ConcurrencyLimit;
 use crate::net::passwords::PasswordChecks;
 use crate::net::stop::StopSignal;
 use crate::store::Store;
-use crate::vacation;
 use crate::wire::jmap::json;
 use crate::wire::jmap::session::path;
+use crate::{filter, vacation};
 
 use hub::Hub;
 use in_flight::InFlight;
@@ -74,6 +74,9 @@ use turns::Turns;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControlSettings {
     pub vacation: vacation::Settings,
+    pub filter: Arc<filter::Settings>,
+    /// The name of the service, as in Received fields.
+    pub hostname: Arc<str>,
     /// How long a destroyed email can be restored.
     pub restore: Duration,
     /// Unix users who may manage every account, besides root and the service's own user; a name
@@ -216,6 +219,8 @@ impl Backend {
             store: self.store.clone(),
             directory: self.directory.clone(),
             vacation: settings.vacation.clone(),
+            filter: Arc::clone(&settings.filter),
+            hostname: Arc::clone(&settings.hostname),
             restore_period: settings.restore,
             deliver: Arc::clone(&self.deliver),
             jobs: self.jobs.clone(),

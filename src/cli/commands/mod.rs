@@ -13,6 +13,7 @@ pub(super) mod mail_query;
 pub(super) mod mailbox;
 pub(super) mod queue;
 pub(super) mod repair;
+pub(super) mod sieve;
 pub(super) mod token;
 pub(super) mod transfer;
 pub(super) mod vacation;

@@ -10,6 +10,7 @@ mod mailboxes;
 mod query;
 mod queue;
 mod service;
+mod sieve_stats;
 pub mod store;
 mod told;
 mod vacation;
@@ -39,6 +40,7 @@ use crate::wire::jmap::admin::queue::{
     QueueAcceptLoss, QueueHold, QueueList, QueueRelease, QueueRemove, QueueRetry, QueueShow,
 };
 use crate::wire::jmap::admin::service::ServiceStatus;
+use crate::wire::jmap::admin::sieve_stats::SieveStats;
 use crate::wire::jmap::admin::store::{JobGet, StoreBackup, StoreCheck, StoreRepair};
 use crate::wire::jmap::admin::vacation::{VacationGet, VacationSet};
 use crate::wire::jmap::text::ResponseArguments;
@@ -129,6 +131,7 @@ pub(super) const METHODS: &[RegisteredMethod] = &[
     changes::<StoreRepair>(),
     changes::<StoreBackup>(),
     reads::<JobGet>(),
+    reads::<SieveStats>(),
     reads::<ServiceStatus>(),
 ];
 

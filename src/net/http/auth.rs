@@ -167,6 +167,8 @@ mod tests {
         directory.update(ann, |row| row.passwords = vec![("phone".into(), hash.clone())]).unwrap();
         let settings = LiveValue::new(ControlSettings {
             vacation: crate::vacation::Settings::default(),
+            filter: Arc::default(),
+            hostname: "localhost".into(),
             restore: Duration::ZERO,
             administrators: Vec::new(),
             max_request: 0,

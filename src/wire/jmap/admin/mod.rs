@@ -10,6 +10,7 @@ pub mod mail;
 pub mod mailboxes;
 pub mod queue;
 pub mod service;
+pub mod sieve_stats;
 pub mod store;
 pub mod vacation;
 
