@@ -99,7 +99,9 @@ fn mailbox(txn: &mut Txn<'_>, target: &StoreTarget) -> Result<MailboxUid, Error>
             let found = txn.snapshot().mailbox(txn.account(), *uid)?;
             found.filter(|mailbox| !mailbox.destroyed).map_or(inbox, |_| *uid)
         }
-        StoreTarget::Create { path, role } => copy::create_path(txn, path, *role)?.unwrap_or(inbox),
+        StoreTarget::Create { path, role } => {
+            txn.create_mailbox_path(path, *role)?.unwrap_or(inbox)
+        }
     })
 }
 

@@ -70,6 +70,7 @@ impl Deliverer {
             recipient: owner.recipient,
             hostname: &context.settings.hostname,
             now: context.now,
+            is_stored: false,
         };
         let result = catch_parser_panic("a script", || filter::run(&self.scripts, &request));
         let Some(result) = result.flatten() else {

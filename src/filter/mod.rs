@@ -17,6 +17,7 @@ mod rules;
 mod run;
 mod settings;
 mod steps;
+mod stored;
 pub(crate) mod view;
 mod world;
 
@@ -27,8 +28,9 @@ pub use cache::ScriptCache;
 pub use report::ScriptReport;
 pub use request::FilterRequest;
 pub use rules::ScriptRule;
-pub use run::{run, uses_answers};
+pub use run::{run, run_alone, uses_answers};
 pub use settings::{Settings, SiteScript, SpamHeader};
+pub use stored::StoredPlan;
 
 #[cfg(test)]
 mod tests;

@@ -53,6 +53,18 @@ pub fn run(cache: &ScriptCache, request: &FilterRequest<'_>) -> Option<FilterRes
     Some(Sequence { cache, request, result: FilterResult::default() }.run(&stages))
 }
 
+/// Runs one script, and no other. `name` is how steps and errors name it.
+pub fn run_alone(
+    cache: &ScriptCache,
+    request: &FilterRequest<'_>,
+    name: &str,
+    source: &Arc<[u8]>,
+) -> FilterResult {
+    let script = SiteScript { name: name.to_owned(), source: Arc::clone(source) };
+    let stage = site_stage(cache, request.settings, &script);
+    Sequence { cache, request, result: FilterResult::default() }.run(&[stage])
+}
+
 /// Whether a script for an account may answer the sender of a message, or tell others of it.
 pub fn uses_answers(
     cache: &ScriptCache,

@@ -115,7 +115,9 @@ impl World for AccountWorld<'_> {
 
     fn duplicate_seen(&self, key: &DupKey) -> Result<bool, HostError> {
         let request = self.request;
-        let Some(hash) = duplicate_hash(key) else { return Ok(false) };
+        let Some(hash) = duplicate_hash(key).filter(|_| !request.is_stored) else {
+            return Ok(false);
+        };
         request
             .snapshot
             .is_duplicate(request.account, &hash, request.now)
@@ -147,9 +149,10 @@ impl World for AccountWorld<'_> {
         match item {
             "domain" => Some(host.split_once('.').map_or(host, |(_, domain)| domain).to_owned()),
             "host" => Some(host.to_owned()),
-            "location" => Some("MDA".to_owned()),
+            // RFC 5183 §4.1: the delivery agent, or the message store.
+            "location" => Some(if self.request.is_stored { "MS" } else { "MDA" }.to_owned()),
             "name" => Some("Restante".to_owned()),
-            "phase" => Some("during".to_owned()),
+            "phase" => Some(if self.request.is_stored { "post" } else { "during" }.to_owned()),
             "remote-host" => client.name.clone(),
             "remote-ip" => client.addr.clone(),
             "version" => Some(env!("CARGO_PKG_VERSION").to_owned()),

@@ -53,6 +53,7 @@ mod quota;
 mod reload;
 mod replay;
 mod sieve;
+mod sieve_stored;
 #[cfg_attr(not(feature = "rocksdb"), allow(dead_code, reason = "the crash test needs RocksDB"))]
 mod sink;
 mod starttls;

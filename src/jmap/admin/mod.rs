@@ -11,7 +11,9 @@ mod query;
 mod queue;
 mod service;
 mod sieve_stats;
+mod sieve_stored;
 pub mod store;
+mod stored_envelope;
 mod told;
 mod vacation;
 
@@ -41,6 +43,7 @@ use crate::wire::jmap::admin::queue::{
 };
 use crate::wire::jmap::admin::service::ServiceStatus;
 use crate::wire::jmap::admin::sieve_stats::SieveStats;
+use crate::wire::jmap::admin::sieve_stored::{SieveApply, SieveDryRun};
 use crate::wire::jmap::admin::store::{JobGet, StoreBackup, StoreCheck, StoreRepair};
 use crate::wire::jmap::admin::vacation::{VacationGet, VacationSet};
 use crate::wire::jmap::text::ResponseArguments;
@@ -132,6 +135,8 @@ pub(super) const METHODS: &[RegisteredMethod] = &[
     changes::<StoreBackup>(),
     reads::<JobGet>(),
     reads::<SieveStats>(),
+    reads::<SieveDryRun>(),
+    changes::<SieveApply>(),
     reads::<ServiceStatus>(),
 ];
 
