@@ -3,8 +3,8 @@
 //! - A rule is a block of `if`, `elsif` or `else` that contains a command other than another `if`;
 //!   or, outside of such blocks, a command that acts on the message.
 //! - A rule fires for a message if a command of its block runs.
-//! - A rule begins where its `if`, its test after `elsif`, or its first command begins. No two rules
-//!   of a script begin at the same byte.
+//! - A rule begins where its `if`, its test after `elsif`, or its first command begins. No two
+//!   rules of a script begin at the same byte.
 
 use std::collections::BTreeMap;
 

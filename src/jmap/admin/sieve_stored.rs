@@ -34,7 +34,8 @@ use crate::wire::jmap::admin::sieve_stored::{
 use crate::wire::jmap::{MethodError, With, from_base64};
 
 const EMAILS_PER_STEP: usize = 64;
-/// A step ends before the email with which its messages would have more bytes, but has at least one.
+/// A step ends before the email with which its messages would have more bytes, but has at least
+/// one.
 const BYTES_PER_STEP: u64 = 16 << 20;
 
 impl AdminMethod for SieveDryRun {
@@ -53,12 +54,12 @@ impl AdminMethod for SieveApply {
         With(account_ref, args): OfAccount<StoredFilterArguments>,
     ) -> Result<StoredFilterAnswer, MethodError> {
         let (account, _) = context.account_of(&account_ref)?;
-        let Step { mut answer, mailbox, changes } = plan_step(context, account, args)?;
+        let PlannedStep { mut answer, mailbox, changes } = plan_step(context, account, args)?;
         if changes.is_empty() {
             return Ok(answer);
         }
         let committed = context.store.commit(account, |txn| {
-            let change = |change: &EmailChange| {
+            let change = |change: &PlannedChange| {
                 Ok((change.id.to_string(), apply_change(txn, mailbox, change)?))
             };
             changes.iter().map(change).collect::<Result<BTreeMap<String, bool>, Error>>()
@@ -73,14 +74,14 @@ impl AdminMethod for SieveApply {
 }
 
 /// What one step found.
-struct Step {
+struct PlannedStep {
     answer: StoredFilterAnswer,
     mailbox: MailboxUid,
-    changes: Vec<EmailChange>,
+    changes: Vec<PlannedChange>,
 }
 
 /// What is to become of an email.
-struct EmailChange {
+struct PlannedChange {
     id: EmailId,
     /// The last change of the email when the script ran.
     seen: ModSeq,
@@ -118,7 +119,7 @@ fn plan_step(
     context: &Context,
     account: AccountId,
     args: StoredFilterArguments,
-) -> Result<Step, MethodError> {
+) -> Result<PlannedStep, MethodError> {
     let snapshot = context.store.snapshot();
     let (name, source) = script(context, &snapshot, account, &args)?;
     let mailbox_name = args.mailbox.as_deref().unwrap_or("inbox");
@@ -159,7 +160,7 @@ fn plan_step(
     }
     let after = last.filter(|_| is_cut).map(|id| id.to_string());
     let answer = StoredFilterAnswer { total: row.counts.total_emails, after, list };
-    Ok(Step { answer, mailbox, changes })
+    Ok(PlannedStep { answer, mailbox, changes })
 }
 
 /// The runs of a script over the emails of one step.
@@ -181,7 +182,7 @@ impl ScriptRun<'_> {
         &self,
         id: EmailId,
         email: &EmailMetadata,
-    ) -> Result<(FilteredEmail, Option<EmailChange>), MethodError> {
+    ) -> Result<(FilteredEmail, Option<PlannedChange>), MethodError> {
         let (prefix, content) = self.snapshot.content(self.account, id)?.unwrap_or_default();
         let raw = self.snapshot.raw_message(&email.blob)?;
         let header = Header::split(raw.as_deref().unwrap_or_default());
@@ -239,7 +240,7 @@ impl ScriptRun<'_> {
             is_done: None,
         };
         let is_change = !matches!(outcome, FilterOutcome::None | FilterOutcome::Failed);
-        let change = is_change.then(|| EmailChange { id, seen: email.updated, plan });
+        let change = is_change.then(|| PlannedChange { id, seen: email.updated, plan });
         Ok((row, change))
     }
 
@@ -290,7 +291,7 @@ impl ScriptRun<'_> {
 fn apply_change(
     txn: &mut Txn<'_>,
     mailbox: MailboxUid,
-    change: &EmailChange,
+    change: &PlannedChange,
 ) -> Result<bool, Error> {
     let (account, plan) = (txn.account(), &change.plan);
     let Some(email) = txn.snapshot().email(account, change.id)? else { return Ok(false) };

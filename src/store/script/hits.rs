@@ -1,8 +1,8 @@
 //! Counts how often each rule of a script fired.
 //!
-//! - A rule is known by the byte of the source at which it begins. Which parts of a script are rules
-//!   is for the caller to say.
-//! - The rows belong to one source: they go when the script is destroyed, or its source is replaced.
+//! - A rule is known by the byte of the source at which it begins. The caller says which parts of a
+//!   script are rules.
+//! - The rows belong to one source: they go when the script is destroyed or its source is replaced.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Sieve scripts of accounts: their rows, the active script, failed runs, how often each rule fired,
-//! and what the `duplicate` test remembers.
+//! Sieve scripts of accounts: their rows, the active script, failed runs, how often each rule
+//! fired, and what the `duplicate` test remembers.
 
 pub(super) mod check;
 pub(super) mod duplicates;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::stored_report::{Report, StoredCounts};
+use super::stored_report::{StoredCounts, StoredReport};
 use crate::cli::control::{CommandContext, selected_account};
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::input;
@@ -61,7 +61,7 @@ pub(super) async fn run<M: StoredMethod>(
     };
     let kind = if name.is_none() { "file" } else { "script" };
     let script_name = format!("{kind} {}", args.script);
-    let mut report = Report::new(M::CHANGES, script_name, args.mailbox.clone());
+    let mut report = StoredReport::new(M::CHANGES, script_name, args.mailbox.clone());
     let ended = tokio::select! {
         ended = steps::<M>(&args, (name, script), &account.id, context, &mut report) => ended,
         _ = tokio::signal::ctrl_c() => Err(Failure::new(exit::TEMPORARY, "interrupted")),
@@ -78,7 +78,7 @@ async fn steps<M: StoredMethod>(
     (name, script): (Option<String>, Option<String>),
     account: &str,
     context: &CommandContext,
-    report: &mut Report,
+    report: &mut StoredReport,
 ) -> Result<(), Failure> {
     let mut progress = MessageProgress::new(M::VERB);
     let (mut left, mut after, mut total) = (args.newest, None, None);

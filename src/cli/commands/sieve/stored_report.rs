@@ -99,7 +99,7 @@ impl StoredCounts {
 }
 
 /// Collects what to print.
-pub(super) struct Report {
+pub(super) struct StoredReport {
     has_changed: bool,
     script: String,
     mailbox: String,
@@ -108,7 +108,7 @@ pub(super) struct Report {
 }
 
 #[derive(Serialize)]
-struct JsonReport<'a> {
+struct StoredReportFacts<'a> {
     script: &'a str,
     mailbox: &'a str,
     counts: &'a StoredCounts,
@@ -116,7 +116,7 @@ struct JsonReport<'a> {
     notes: Vec<&'static str>,
 }
 
-impl Report {
+impl StoredReport {
     /// `has_changed` tells whether mail was changed, or only would have been.
     pub(super) fn new(has_changed: bool, script: String, mailbox: String) -> Self {
         let (counts, emails) = (StoredCounts::default(), Vec::new());
@@ -132,7 +132,7 @@ impl Report {
         let Self { script, mailbox, counts, emails, .. } = self;
         if as_json {
             let notes = vec![NOT_KNOWN];
-            output::json(&JsonReport { script, mailbox, counts, messages: emails, notes });
+            output::json(&StoredReportFacts { script, mailbox, counts, messages: emails, notes });
             return;
         }
         let shown = emails

@@ -17,20 +17,38 @@ use crate::wire::jmap::to_base64;
 const ANN: AccountId = AccountId(1);
 
 /// One rule for each subject, in a line of its own.
-const SCRIPT: &str = r#"require ["fileinto", "imap4flags", "mailbox", "copy", "duplicate", "vacation", "enotify", "editheader", "envelope", "variables", "reject", "environment"];
-if duplicate { discard; stop; }
-if header "subject" "list" { fileinto :create "Lists/rust"; redirect :copy "eve@example.com"; stop; }
-if header "subject" "junk" { discard; stop; }
-if header "subject" "flag" { addflag "\\Flagged"; keep; stop; }
-if header "subject" "copy" { fileinto :copy :flags "\\Seen" "Archive"; stop; }
-if header "subject" "onward" { redirect "eve@example.com"; stop; }
-if header "subject" "away" { vacation "Away."; notify "mailto:eve@example.com"; stop; }
-if header "subject" "bad" { set "who" "eve"; redirect "${who}"; stop; }
-if envelope "from" "boss@example.net" { fileinto "Archive"; stop; }
-if header "subject" "no" { reject "No."; stop; }
-if header "subject" "edit" { addheader "X-A" "b"; stop; }
-if allof (header "subject" "where", environment "phase" "post", envelope "to" "shop@example.org") { fileinto "Junk"; }
-"#;
+const SCRIPT: &str = concat!(
+    r#"require ["fileinto", "imap4flags", "mailbox", "copy", "duplicate", "vacation", "#,
+    r#""enotify", "editheader", "envelope", "variables", "reject", "environment"];"#,
+    "\n",
+    r#"if duplicate { discard; stop; }"#,
+    "\n",
+    r#"if header "subject" "list" { fileinto :create "Lists/rust"; redirect :copy "#,
+    r#""eve@example.com"; stop; }"#,
+    "\n",
+    r#"if header "subject" "junk" { discard; stop; }"#,
+    "\n",
+    r#"if header "subject" "flag" { addflag "\\Flagged"; keep; stop; }"#,
+    "\n",
+    r#"if header "subject" "copy" { fileinto :copy :flags "\\Seen" "Archive"; stop; }"#,
+    "\n",
+    r#"if header "subject" "onward" { redirect "eve@example.com"; stop; }"#,
+    "\n",
+    r#"if header "subject" "away" { vacation "Away."; notify "mailto:eve@example.com"; "#,
+    r#"stop; }"#,
+    "\n",
+    r#"if header "subject" "bad" { set "who" "eve"; redirect "${who}"; stop; }"#,
+    "\n",
+    r#"if envelope "from" "boss@example.net" { fileinto "Archive"; stop; }"#,
+    "\n",
+    r#"if header "subject" "no" { reject "No."; stop; }"#,
+    "\n",
+    r#"if header "subject" "edit" { addheader "X-A" "b"; stop; }"#,
+    "\n",
+    r#"if allof (header "subject" "where", environment "phase" "post", envelope "to" "#,
+    r#""shop@example.org") { fileinto "Junk"; }"#,
+    "\n",
+);
 
 /// The subjects, oldest first, each with the outcome, the line and what is left out.
 const EXPECTED: [(&str, &str, &[u64], &[&str]); 12] = [
@@ -222,7 +240,7 @@ fn email_that_somebody_changed_meanwhile_is_left_alone() {
     let inbox = *email.mailboxes.first().unwrap();
     let apply = |id, seen, targets: BTreeSet<StoreTarget>| {
         let plan = StoredPlan { targets, ..StoredPlan::default() };
-        let change = EmailChange { id, seen, plan };
+        let change = PlannedChange { id, seen, plan };
         let done = context.store.commit(ANN, |txn| apply_change(txn, inbox, &change));
         let (is_done, ticket) = done.unwrap();
         ticket.wait_blocking().unwrap();
