@@ -8,8 +8,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{MailboxUid, Role, keyword};
-use crate::store::{EncodedMessage, Error, NewEmail, NewMailbox, Txn};
+use crate::model::{MailboxUid, keyword};
+use crate::store::{EncodedMessage, Error, NewEmail, Txn};
 use crate::vacation::Fcc;
 
 /// Files the copy of a message where `fcc` says. `copy` is the message, encoded as rows.
@@ -32,7 +32,7 @@ pub(super) fn file_copy(
         target = find_mailbox(txn, &fcc.mailbox)?;
     }
     if target.is_none() && fcc.create {
-        target = create_path(txn, &fcc.mailbox, None)?;
+        target = txn.create_mailbox_path(&fcc.mailbox, None)?;
     }
     if target.is_none() {
         target = find_mailbox(txn, "sent")?;
@@ -62,42 +62,4 @@ fn find_mailbox(txn: &Txn<'_>, path_or_role: &str) -> Result<Option<MailboxUid>,
         txn.snapshot().find_mailbox(txn.account(), path_or_role)?
     };
     Ok(mailbox.map(|(uid, _)| uid))
-}
-
-/// Creates the missing mailboxes of a path, and returns the last mailbox of the path. If that one
-/// is created, it gets the role, unless another mailbox has it. Returns `None` if one of them
-/// cannot be created.
-pub(super) fn create_path(
-    txn: &mut Txn<'_>,
-    path: &str,
-    role: Option<Role>,
-) -> Result<Option<MailboxUid>, Error> {
-    let (mut last, mut path_so_far) = (None, String::new());
-    let is_taken = |txn: &Txn<'_>, role: Role| -> Result<bool, Error> {
-        let all = txn.snapshot().mailboxes(txn.account())?;
-        Ok(all.iter().any(|(_, mailbox)| mailbox.role == Some(role)))
-    };
-    let mut names = path.split('/').peekable();
-    while let Some(name) = names.next() {
-        let role = match role.filter(|_| names.peek().is_none()) {
-            Some(role) if !is_taken(txn, role)? => Some(role),
-            _ => None,
-        };
-        path_so_far =
-            if path_so_far.is_empty() { name.to_owned() } else { format!("{path_so_far}/{name}") };
-        last = match find_mailbox(txn, &path_so_far)? {
-            Some(existing) => Some(existing),
-            None => match txn.create_mailbox(&NewMailbox {
-                name: name.into(),
-                parent: last,
-                role,
-                sort_order: 0,
-            }) {
-                Ok(created) => Some(created),
-                Err(Error::Mailbox { .. } | Error::NotFound(_) | Error::Quota) => return Ok(None),
-                Err(error) => return Err(error),
-            },
-        };
-    }
-    Ok(last)
 }

@@ -5,7 +5,7 @@ use super::copy;
 use super::job::{AccountJob, PlannedCopy, PlannedEmail};
 use super::outcome::{self, FilingResult};
 use super::plan::PlannedReply;
-use crate::filter::StoreTarget;
+use crate::filter::{FiredRules, StoreTarget};
 use crate::model::{
     Action, ActionId, Address, Decision, EmailId, MailboxUid, ScriptError, ThreadId, ToldLifetime,
 };
@@ -99,7 +99,9 @@ fn mailbox(txn: &mut Txn<'_>, target: &StoreTarget) -> Result<MailboxUid, Error>
             let found = txn.snapshot().mailbox(txn.account(), *uid)?;
             found.filter(|mailbox| !mailbox.destroyed).map_or(inbox, |_| *uid)
         }
-        StoreTarget::Create { path, role } => copy::create_path(txn, path, *role)?.unwrap_or(inbox),
+        StoreTarget::Create { path, role } => {
+            txn.create_mailbox_path(path, *role)?.unwrap_or(inbox)
+        }
     })
 }
 
@@ -116,6 +118,9 @@ fn write_scripts(txn: &mut Txn<'_>, job: &AccountJob, email: Option<EmailId>) ->
     let is_served = scripts.refusal.is_none();
     for (hash, until) in scripts.duplicates.iter().filter(|_| is_served) {
         txn.remember_duplicate(hash, *until)?;
+    }
+    for FiredRules { script, source, rules } in &scripts.fired {
+        txn.count_script_hits(*script, source, rules)?;
     }
     if let Some((script, line, message)) = &scripts.error {
         txn.add_script_error(&ScriptError {

@@ -235,6 +235,9 @@ fn fill_store(engine: Arc<MemoryEngine>) {
             let script = txn.create_script("main", b"keep;\r\n")?;
             txn.create_script("Büro", b"# \xff")?;
             txn.activate_script(Some(script))?;
+            let source = BlobHash(*blake3::hash(b"keep;\r\n").as_bytes());
+            txn.count_script_hits(script, &source, &[0])?;
+            txn.count_script_hits(script, &source, &[0])?;
             txn.add_script_error(&ScriptError {
                 at: START,
                 script: "main".into(),

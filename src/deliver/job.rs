@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::plan::PlannedReply;
-use crate::filter::{EditedMessage, StoreTarget};
+use crate::filter::{EditedMessage, FiredRules, StoreTarget};
 use crate::model::{Address, FilterStep, ObjectId, UtcMillis};
 use crate::outbox::NewAction;
 use crate::store::EncodedMessage;
@@ -59,6 +59,8 @@ pub(super) struct ScriptWrites {
     /// What the `duplicate` test remembers, and until when.
     pub(super) duplicates: Vec<([u8; 32], UtcMillis)>,
     pub(super) steps: Vec<FilterStep>,
+    /// The rules that are counted.
+    pub(super) fired: Vec<FiredRules>,
     /// If a run failed: the script, the line and the reason.
     pub(super) error: Option<(String, u32, String)>,
 }

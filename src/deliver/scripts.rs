@@ -70,6 +70,7 @@ impl Deliverer {
             recipient: owner.recipient,
             hostname: &context.settings.hostname,
             now: context.now,
+            is_stored: false,
         };
         let result = catch_parser_panic("a script", || filter::run(&self.scripts, &request));
         let Some(result) = result.flatten() else {
@@ -96,8 +97,12 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     fn plan(&mut self, result: FilterResult, kept_in: StoreTarget) -> ScriptPlan {
-        let mut writes =
-            ScriptWrites { steps: result.steps, error: result.error, ..ScriptWrites::default() };
+        let mut writes = ScriptWrites {
+            steps: result.steps,
+            fired: result.fired,
+            error: result.error,
+            ..ScriptWrites::default()
+        };
         let (mut response, mut rejection) = (None, None);
         let has_redirect =
             result.actions.iter().any(|one| matches!(one, FilterAction::Redirect { .. }));

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::model::{Address, DsnNotify, DsnReturn, FilterStep, MailboxUid, Role, UtcMillis};
+use crate::model::{
+    Address, BlobHash, DsnNotify, DsnReturn, FilterStep, MailboxUid, ObjectId, Role, UtcMillis,
+};
 use crate::vacation;
 
 /// The decisions of all scripts about one message for one account.
@@ -19,9 +21,21 @@ pub struct FilterResult {
     /// Which command took each action, and line 0 for the implicit keep of the last script; at
     /// most `limits::MAX_FILTER_STEPS`. `MarkDuplicate` has no step.
     pub steps: Vec<FilterStep>,
+    /// The rules of the account's scripts that fired. Rules of a run that failed are left out.
+    pub fired: Vec<FiredRules>,
     /// If a script failed: its name, the line from 1, and the reason. The line is 0 if the script
     /// could not be loaded. The name is empty if the active script could not be found.
     pub error: Option<(String, u32, String)>,
+}
+
+/// The rules of one script of an account that fired for a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FiredRules {
+    pub script: ObjectId,
+    /// The hash of the source that was run.
+    pub source: BlobHash,
+    /// Where the rules begin in the source, ascending (`ScriptRule::start`).
+    pub rules: Vec<u32>,
 }
 
 /// The bytes of a message whose header a script edited (RFC 5293).

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use restante_sieve::{ExtensionSet, LineIndex, PatternCache, Script, Severity, Span};
 
+use super::rules::RuleIndex;
 use super::settings::{Settings, source_hash};
 use crate::model::BlobHash;
 
@@ -22,6 +23,8 @@ const MAX_PATTERN_BYTES: usize = 16 << 20;
 pub(super) struct CompiledScript {
     /// `Err`: the text of the first error, with its line.
     pub(super) script: Result<Arc<Script>, String>,
+    /// Empty if the script has errors.
+    pub(super) rules: RuleIndex,
     pub(super) source: Arc<[u8]>,
 }
 
@@ -84,7 +87,11 @@ impl ScriptCache {
         let Some(source) = source()? else { return Ok(None) };
         if source_hash(&source) != hash {
             let script = Err("its source is damaged: the script must be stored again".to_owned());
-            return Ok(Some(Arc::new(CompiledScript { script, source })));
+            return Ok(Some(Arc::new(CompiledScript {
+                script,
+                rules: RuleIndex::default(),
+                source,
+            })));
         }
         // Two threads may compile the same script; the results are the same.
         let compiled = Arc::new(CompiledScript::new(settings, source));
@@ -145,7 +152,8 @@ impl CompiledScript {
                 },
             )
         });
-        Self { script, source }
+        let rules = script.as_ref().map(|script| RuleIndex::new(script)).unwrap_or_default();
+        Self { script, rules, source }
     }
 
     /// Returns the line in which a part of the script begins, from 1.

@@ -19,22 +19,26 @@ mod edits;
 pub(crate) mod mailto;
 mod report;
 mod request;
+mod rules;
 mod run;
 mod settings;
 mod steps;
+mod stored;
 mod trial;
 pub(crate) mod view;
 mod world;
 
 pub use action::{
-    EditedMessage, FilterAction, FilterResult, Importance, Notification, StoreTarget,
+    EditedMessage, FilterAction, FilterResult, FiredRules, Importance, Notification, StoreTarget,
 };
 pub use cache::ScriptCache;
 pub use check::{ScriptCheck, find_script, format_script};
 pub use report::ScriptReport;
 pub use request::FilterRequest;
-pub use run::{run, uses_answers};
+pub use rules::ScriptRule;
+pub use run::{run, run_alone, uses_answers};
 pub use settings::{Settings, SiteScript, SpamHeader};
+pub use stored::StoredPlan;
 pub use trial::{TraceEvent, TraceLine, TrialAccount, TrialRequest};
 
 #[cfg(test)]

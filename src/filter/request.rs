@@ -18,4 +18,7 @@ pub struct FilterRequest<'a> {
     pub recipient: &'a Recipient,
     pub hostname: &'a str,
     pub now: UtcMillis,
+    /// Whether the message is stored already. Then the `duplicate` test is false: what it remembers
+    /// may be the delivery of this very message.
+    pub is_stored: bool,
 }

@@ -12,7 +12,8 @@ use restante_sieve::{
 };
 
 use super::action::{
-    EditedMessage, FilterAction, FilterResult, Importance, Keep, Notification, StoreTarget,
+    EditedMessage, FilterAction, FilterResult, FiredRules, Importance, Keep, Notification,
+    StoreTarget,
 };
 use super::cache::{CompiledScript, ScriptCache};
 use super::request::FilterRequest;
@@ -22,7 +23,8 @@ use super::view::View;
 use super::world::{AccountWorld, duplicate_hash};
 use super::{edits, mailto};
 use crate::model::{
-    AccountId, Address, DsnNotify, DsnReturn, FilterStep, Role, UtcMillis, keyword, limits,
+    AccountId, Address, BlobHash, DsnNotify, DsnReturn, FilterStep, ObjectId, Role, UtcMillis,
+    keyword, limits,
 };
 use crate::store::{Error, Snapshot};
 use crate::vacation;
@@ -31,6 +33,8 @@ use crate::vacation;
 struct Stage {
     /// Empty if the active script could not be found because of an error of the store.
     name: String,
+    /// The script of the account and the hash of its source; `None` for a script of the site.
+    own: Option<(ObjectId, BlobHash)>,
     /// `Err`: why the script cannot be read. A script that was read may still have errors.
     compiled: Result<Arc<CompiledScript>, String>,
 }
@@ -50,6 +54,18 @@ pub fn run(cache: &ScriptCache, request: &FilterRequest<'_>) -> Option<FilterRes
     let after = settings.after.iter().map(|script| site_stage(cache, settings, script));
     let stages: Vec<Stage> = before.chain(own).chain(after).collect();
     Some(Sequence { cache, request, result: FilterResult::default() }.run(&stages))
+}
+
+/// Runs one script, and no other. `name` is how steps and errors name it.
+pub fn run_alone(
+    cache: &ScriptCache,
+    request: &FilterRequest<'_>,
+    name: &str,
+    source: &Arc<[u8]>,
+) -> FilterResult {
+    let script = SiteScript::named(name, Arc::clone(source));
+    let stage = site_stage(cache, request.settings, &script);
+    Sequence { cache, request, result: FilterResult::default() }.run(&[stage])
 }
 
 /// Whether a script for an account may answer the sender of a message, or notify others of it. A
@@ -83,7 +99,7 @@ fn site_stage(cache: &ScriptCache, settings: &Settings, script: &SiteScript) -> 
         Ok(compiled) => compiled.ok_or_else(|| "the script is empty".to_owned()),
         Err(never) => match never {},
     };
-    Stage { name: script.name.clone(), compiled }
+    Stage { name: script.name.clone(), own: None, compiled }
 }
 
 /// Returns the active script of an account; `None` if it has none.
@@ -93,7 +109,8 @@ fn active_stage(
     snapshot: &Snapshot<'_>,
     account: AccountId,
 ) -> Option<Stage> {
-    let unnamed = |error: String| Some(Stage { name: String::new(), compiled: Err(error) });
+    let unnamed =
+        |error: String| Some(Stage { name: String::new(), own: None, compiled: Err(error) });
     let id = match snapshot.active_script(account) {
         Ok(id) => id?,
         Err(error) => return unnamed(error.to_string()),
@@ -107,7 +124,7 @@ fn active_stage(
         Ok(compiled) => compiled.ok_or_else(|| "its source is lost".to_owned()),
         Err(error) => Err(error.to_string()),
     };
-    Some(Stage { name: row.name, compiled })
+    Some(Stage { name: row.name, own: Some((id, row.hash)), compiled })
 }
 
 /// The scripts of one delivery, and what those that ran decided.
@@ -167,7 +184,7 @@ impl<'a> Sequence<'a> {
         let at = |place: &Place| match &place.script {
             None => (stage.name.clone(), compiled.line(place.span)),
             Some(name) => {
-                let line = included.get(name).map_or(0, |script| script.line(place.span));
+                let line = included.get(name).map_or(0, |one| one.compiled.line(place.span));
                 (name.clone(), line)
             }
         };
@@ -176,11 +193,38 @@ impl<'a> Sequence<'a> {
             self.result.error = Some((script, line, error.to_string()));
             return None;
         }
-        for (place, action) in trace.0 {
-            let (script, line) = at(&place);
-            self.add_step(FilterStep { script, line, action });
+        for (place, action) in &trace.actions {
+            let (script, line) = at(place);
+            self.add_step(FilterStep { script, line, action: action.clone() });
+        }
+        for (name, command) in &trace.commands {
+            let own = match name {
+                None => stage.own.map(|(id, source)| (id, source, &**compiled)),
+                Some(name) => included.get(name).map(|one| (one.id, one.source, &*one.compiled)),
+            };
+            if let Some((script, source, compiled)) = own
+                && let Some(rule) = compiled.rules.rule(*command)
+            {
+                self.add_fired(script, source, rule);
+            }
         }
         Some(outcome.plan)
+    }
+
+    /// Adds a rule that fired, unless it is there already.
+    fn add_fired(&mut self, script: ObjectId, source: BlobHash, rule: u32) {
+        let fired = &mut self.result.fired;
+        if fired.iter().map(|one| one.rules.len()).sum::<usize>() >= limits::MAX_FIRED_RULES {
+            return;
+        }
+        match fired.iter_mut().find(|one| one.script == script) {
+            None => fired.push(FiredRules { script, source, rules: vec![rule] }),
+            Some(one) => {
+                if let Err(at) = one.rules.binary_search(&rule) {
+                    one.rules.insert(at, rule);
+                }
+            }
+        }
     }
 
     fn execute(

@@ -23,7 +23,7 @@ const NOT_OFFERED: [Extension; 7] = [
 
 /// Fields that no script may add or delete: they are written by deliveries, and Delivered-To ends
 /// loops of redirects.
-pub(super) const DELIVERY_FIELDS: [&str; 2] = ["Delivered-To", "Return-Path"];
+const DELIVERY_FIELDS: [&str; 2] = ["Delivered-To", "Return-Path"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -128,9 +128,13 @@ impl SiteScript {
     /// Makes a site script from the source in the file `path`. The name is `site:` and the path.
     #[must_use]
     pub fn new(path: &str, source: impl Into<Arc<[u8]>>) -> Self {
-        let source = source.into();
+        Self::named(&format!("site:{path}"), source.into())
+    }
+
+    /// Makes a script that decisions and errors call by this name.
+    pub(super) fn named(name: &str, source: Arc<[u8]>) -> Self {
         let hash = source_hash(&source);
-        Self { name: format!("site:{path}"), source, hash }
+        Self { name: name.to_owned(), source, hash }
     }
 
     /// Returns the errors of the script, each with its place; `None` if it has none.
@@ -142,6 +146,11 @@ impl SiteScript {
         let errors: Vec<String> = errors.map(|one| one.text(&index, &self.name)).collect();
         checked.script.is_none().then(|| errors.join("\n"))
     }
+}
+
+/// Whether no script may add or delete a field, since deliveries write it.
+pub(super) fn is_delivery_field(name: &str) -> bool {
+    DELIVERY_FIELDS.iter().any(|field| field.eq_ignore_ascii_case(name))
 }
 
 /// Returns the hash under which a source is stored and cached.

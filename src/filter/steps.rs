@@ -1,5 +1,8 @@
-//! Records which command of a script took which action.
+//! Records which commands of a script ran, and which took which action.
 
+use std::collections::BTreeSet;
+
+use restante_sieve::ir::{Command, CommandKind};
 use restante_sieve::{Action, Place, RedirectTarget, Target, Trace};
 
 use crate::model::limits;
@@ -7,15 +10,30 @@ use crate::model::limits;
 /// Collects the first `limits::MAX_FILTER_STEPS` actions of a run, with their places. Texts that
 /// are too long are cut.
 #[derive(Debug, Default)]
-pub(super) struct StepTrace(pub(super) Vec<(Place, String)>);
+pub(super) struct StepTrace {
+    /// The actions, with the places of their commands.
+    pub(super) actions: Vec<(Place, String)>,
+    /// The commands other than `if` that ran: the included script, or `None`, and where the command
+    /// begins. Further ones are left out.
+    pub(super) commands: BTreeSet<(Option<String>, u32)>,
+}
+
+/// The most different commands of a run that are collected.
+const MAX_COMMANDS: usize = 4096;
 
 impl Trace for StepTrace {
+    fn command(&mut self, place: &Place, command: &Command) {
+        if !matches!(command.kind, CommandKind::If(_)) && self.commands.len() < MAX_COMMANDS {
+            self.commands.insert((place.script.clone(), command.span.start));
+        }
+    }
+
     fn action(&mut self, place: &Place, action: &Action) {
-        if self.0.len() < limits::MAX_FILTER_STEPS
+        if self.actions.len() < limits::MAX_FILTER_STEPS
             && let Some(mut text) = describe(action)
         {
             text.truncate(text.floor_char_boundary(limits::MAX_FILTER_STEP_BYTES));
-            self.0.push((place.clone(), text));
+            self.actions.push((place.clone(), text));
         }
     }
 }

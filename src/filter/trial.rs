@@ -21,7 +21,7 @@ use serde_json::Value;
 use super::cache::ScriptCache;
 use super::check::ScriptCheck;
 use super::request::FilterRequest;
-use super::settings::Settings;
+use super::settings::{Settings, is_delivery_field};
 use super::view::View;
 use super::world::{AccountWorld, environment_of_host, zone_of};
 use super::{mailto, steps};
@@ -119,6 +119,7 @@ impl ScriptCheck<'_> {
             recipient: request.recipient,
             hostname: request.hostname,
             now: request.now,
+            is_stored: false,
         });
         let spam = request.settings.spam.as_ref();
         let world = TrialWorld {
@@ -312,6 +313,10 @@ impl World for TrialWorld<'_> {
             self.note(format!("`{}` of the environment", shorten(item)));
         }
         known
+    }
+
+    fn is_protected_field(&self, name: &str) -> bool {
+        is_delivery_field(name)
     }
 
     fn scan(&self) -> Scan {

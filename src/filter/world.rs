@@ -14,7 +14,7 @@ use restante_sieve::{
 use super::cache::{CompiledScript, ScriptCache};
 use super::mailto;
 use super::request::FilterRequest;
-use super::settings::DELIVERY_FIELDS;
+use super::settings::is_delivery_field;
 use crate::model::hex::hex_byte;
 use crate::model::mailbox::Right;
 use crate::model::{BlobHash, Identity, Mailbox, MailboxUid, ObjectId, Role, clock};
@@ -64,8 +64,14 @@ pub(super) struct AccountWorld<'a> {
     scan: Scan,
     mailboxes: OnceCell<AccountMailboxes>,
     scripts: OnceCell<AccountScripts>,
-    /// The scripts of the account that were included, for the lines of their commands.
-    pub(super) included: RefCell<BTreeMap<String, Arc<CompiledScript>>>,
+    /// The scripts of the account that were included, for their lines and their rules.
+    pub(super) included: RefCell<BTreeMap<String, IncludedScript>>,
+}
+
+pub(super) struct IncludedScript {
+    pub(super) id: ObjectId,
+    pub(super) source: BlobHash,
+    pub(super) compiled: Arc<CompiledScript>,
 }
 
 impl<'a> AccountWorld<'a> {
@@ -84,7 +90,7 @@ impl<'a> AccountWorld<'a> {
 
     /// Returns the source of a script of the account that was included.
     pub(super) fn included_source(&self, name: &str) -> Option<Arc<[u8]>> {
-        self.included.borrow().get(name).map(|script| Arc::clone(&script.source))
+        self.included.borrow().get(name).map(|script| Arc::clone(&script.compiled.source))
     }
 
     fn mailboxes(&self) -> Result<&AccountMailboxes, HostError> {
@@ -183,7 +189,9 @@ impl World for AccountWorld<'_> {
 
     fn duplicate_seen(&self, key: &DupKey) -> Result<bool, HostError> {
         let request = self.request;
-        let Some(hash) = duplicate_hash(key) else { return Ok(false) };
+        let Some(hash) = duplicate_hash(key).filter(|_| !request.is_stored) else {
+            return Ok(false);
+        };
         request
             .snapshot
             .is_duplicate(request.account, &hash, request.now)
@@ -205,12 +213,13 @@ impl World for AccountWorld<'_> {
         let unusable = |why: &str| HostError { message: format!("the script `{name}`: {why}") };
         let compiled = compiled.ok_or_else(|| unusable("its source is lost"))?;
         let script = compiled.script.as_ref().map(Arc::clone).map_err(|why| unusable(why))?;
-        self.included.borrow_mut().insert(name.to_owned(), compiled);
+        let included = IncludedScript { id, source: hash, compiled };
+        self.included.borrow_mut().insert(name.to_owned(), included);
         Ok(Some(script))
     }
 
     fn is_protected_field(&self, name: &str) -> bool {
-        DELIVERY_FIELDS.iter().any(|field| field.eq_ignore_ascii_case(name))
+        is_delivery_field(name)
     }
 
     fn patterns(&self) -> Option<&PatternCache> {
@@ -220,6 +229,9 @@ impl World for AccountWorld<'_> {
     fn environment(&self, item: &str) -> Option<String> {
         let client = &self.request.envelope.client;
         match item {
+            // RFC 5183 §4.1: the message store.
+            "location" if self.request.is_stored => Some("MS".to_owned()),
+            "phase" if self.request.is_stored => Some("post".to_owned()),
             "remote-host" => client.name.clone(),
             "remote-ip" => client.addr.clone(),
             _ => environment_of_host(item, self.request.hostname),

@@ -7,8 +7,9 @@ use super::{Choices, bounded};
 use crate::model::{
     AccountId, AccountRow, Action, ActionId, AddressRow, BlobHash, Decision, EmailId,
     EmailMetadata, EmailSubmission, Listing, ListingFilter, Mailbox, MailboxUid, MessageRows,
-    ModSeq, ObjectId, ObjectKind, PushSubscription, SenderIdentity, Shape, ShareNotification,
-    SieveScript, ThreadId, ThreadKey, Token, ToldKey, UtcMillis, VacationResponse,
+    ModSeq, ObjectId, ObjectKind, PushSubscription, RuleHits, SenderIdentity, Shape,
+    ShareNotification, SieveScript, ThreadId, ThreadKey, Token, ToldKey, UtcMillis,
+    VacationResponse,
 };
 use crate::store::row::block::{BlockWriter, Posting, read_block};
 use crate::store::row::fold::{fold_emails, read_fold_emails};
@@ -48,6 +49,7 @@ pub fn row(data: &[u8]) {
     check_row::<row::ScriptSource>(data);
     check_row::<row::ScriptErrorsRow>(data);
     check_row::<row::DuplicateRow>(data);
+    check_row::<RuleHits>(data);
     check_row::<Folds>(data);
     let _read = (
         decoded(row::decode_outbox_message(b"key", data)),
@@ -289,6 +291,11 @@ impl KeyFields {
         agree::<table::ScriptSources>(
             all.map(|of| ScriptKey { account: of.account, script: ObjectId(of.number) }),
         );
+        agree::<table::ScriptHits>(all.map(|of| ScriptHitsKey {
+            account: of.account,
+            script: ObjectId(of.number),
+            rule: of.uid.0,
+        }));
         agree::<table::Duplicates>(
             all.map(|of| DuplicateKey { account: of.account, hash: of.hash }),
         );

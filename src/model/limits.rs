@@ -178,6 +178,8 @@ pub const MAX_SCRIPT_ERROR_BYTES: usize = 1024;
 /// Of one decision; further actions are not recorded.
 pub const MAX_FILTER_STEPS: usize = 64;
 pub const MAX_FILTER_STEP_BYTES: usize = 512;
+/// Of all scripts for one message; further rules are not counted.
+pub const MAX_FIRED_RULES: usize = 64;
 pub const UPKEEP_INTERVAL: Duration = Duration::from_secs(3600);
 pub const REPLY_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 /// For actions other than replies (RFC 5321 §4.5.4.1 asks for at least four to five days).

@@ -59,7 +59,7 @@ pub use live_value::LiveValue;
 pub use mailbox::{Mailbox, MailboxCounts, Role};
 pub use object::ObjectKind;
 pub use push::{PushKeys, PushSubscription};
-pub use script::{FilterStep, ScriptError, SieveScript, is_script_name};
+pub use script::{FilterStep, RuleHits, ScriptError, SieveScript, is_script_name};
 pub use secret::Secrets;
 pub use sender::SenderIdentity;
 pub use share::{ChangedBy, ShareNotification};

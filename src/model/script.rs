@@ -32,6 +32,15 @@ pub struct ScriptError {
     pub email: Option<EmailId>,
 }
 
+/// How often a rule of a script fired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RuleHits {
+    /// The number of messages.
+    pub hits: u64,
+    /// When the last of them was delivered.
+    pub last: UtcMillis,
+}
+
 /// An action that a script took for a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterStep {

@@ -57,6 +57,7 @@ mod scripts_cli;
 mod sieve;
 mod sieve_clients;
 mod sieve_scripts;
+mod sieve_stored;
 #[cfg_attr(not(feature = "rocksdb"), allow(dead_code, reason = "the crash test needs RocksDB"))]
 mod sink;
 mod starttls;

@@ -2,6 +2,7 @@
 
 pub(super) mod dates;
 pub(super) mod input;
+pub(super) mod message_progress;
 pub(super) mod meter;
 pub(super) mod output;
 pub(super) mod progress;

@@ -386,3 +386,55 @@ fn scripts_of_the_account_can_be_included() {
     assert!(fixture.errors()[0].1.contains("no script `none`"), "{:?}", fixture.errors());
     fixture.assert_clean();
 }
+
+#[test]
+fn rules_that_fire_are_counted_once_for_each_message() {
+    let fixture = fixture();
+    let hits = |name: &str| -> Vec<(u32, u64)> {
+        let snapshot = fixture.store.snapshot();
+        let (id, _) = snapshot.script_by_name(fixture.ann, name).unwrap().unwrap();
+        let hits = snapshot.script_hits(fixture.ann, id).unwrap();
+        hits.into_iter().map(|(rule, row)| (rule, row.hits)).collect()
+    };
+    let included = "if header :contains \"subject\" \"hello\" { keep; }";
+    let made = fixture
+        .store
+        .commit(fixture.ann, |txn| txn.create_script("part", included.as_bytes()).map(drop));
+    made.unwrap().1.wait_blocking().unwrap();
+    let source = "require [\"fileinto\", \"copy\", \"include\", \"variables\"];\n\
+                  if header \"subject\" \"never\" { discard; }\n\
+                  elsif true { fileinto :copy \"Archive\"; fileinto :copy \"Junk\"; }\n\
+                  include \"part\";\n";
+    fixture.activate(source);
+    let at = |text: &str| u32::try_from(source.find(text).unwrap()).unwrap();
+    assert!(hits("main").is_empty());
+    fixture.deliver_letter();
+    fixture.deliver_letter();
+    assert_eq!((hits("main"), hits("part")), (vec![(at("true"), 1)], vec![(0, 1)]), "a retry");
+    fixture.send("eve@example.net", &[ANN], LETTER);
+    assert_eq!((hits("main"), hits("part")), (vec![(at("true"), 2)], vec![(0, 2)]));
+
+    // A run that fails counts nothing, nor does one in which no rule fires.
+    fixture.activate("require [\"variables\"]; set \"a\" \"b\"; redirect \"${a}\";");
+    assert!(hits("main").is_empty());
+    fixture.send("eve@example.com", &[ANN], LETTER);
+    assert_eq!((hits("main"), fixture.errors().len()), (vec![], 1));
+    fixture.activate("if false { discard; }");
+    fixture.send("bob@example.com", &[ANN], LETTER);
+    assert!(hits("main").is_empty());
+    fixture.assert_clean();
+}
+
+/// A delivery without scripts must not pay for the counters.
+#[test]
+fn delivery_without_a_rule_that_fires_writes_no_row_of_hits() {
+    let engine = Arc::new(MemoryEngine::new());
+    let fixture = fixture_over(engine.clone());
+    fixture.deliver_letter();
+    fixture.activate("if header \"subject\" \"never\" { discard; }");
+    fixture.send("eve@example.net", &[ANN], LETTER);
+    assert_eq!(engine.rows(Table::ScriptHits), []);
+    fixture.activate("keep;");
+    fixture.send("eve@example.com", &[ANN], LETTER);
+    assert_eq!(engine.rows(Table::ScriptHits).len(), 1);
+}

@@ -61,7 +61,7 @@ impl AdminMethod for MailboxList {
     }
 }
 
-fn path(all: &[(MailboxUid, Mailbox)], mailbox: &Mailbox) -> String {
+pub(super) fn path(all: &[(MailboxUid, Mailbox)], mailbox: &Mailbox) -> String {
     let (mut path, mut parent) = (mailbox.name.clone(), mailbox.parent);
     // Ends even if damaged rows form a cycle.
     for _ in 0..all.len() {

@@ -11,7 +11,10 @@ mod query;
 mod queue;
 mod service;
 pub mod sieve;
+mod sieve_stats;
+mod sieve_stored;
 pub mod store;
+mod stored_envelope;
 mod told;
 mod vacation;
 
@@ -43,6 +46,8 @@ use crate::wire::jmap::admin::service::ServiceStatus;
 use crate::wire::jmap::admin::sieve::{
     SieveActivate, SieveGet, SieveList, SievePut, SieveRemove, SieveTest,
 };
+use crate::wire::jmap::admin::sieve_stats::SieveStats;
+use crate::wire::jmap::admin::sieve_stored::{SieveApply, SieveDryRun};
 use crate::wire::jmap::admin::store::{JobGet, StoreBackup, StoreCheck, StoreRepair};
 use crate::wire::jmap::admin::vacation::{VacationGet, VacationSet};
 use crate::wire::jmap::text::ResponseArguments;
@@ -139,6 +144,9 @@ pub(super) const METHODS: &[RegisteredMethod] = &[
     changes::<StoreRepair>(),
     changes::<StoreBackup>(),
     reads::<JobGet>(),
+    reads::<SieveStats>(),
+    reads::<SieveDryRun>(),
+    changes::<SieveApply>(),
     reads::<ServiceStatus>(),
 ];
 

@@ -74,9 +74,9 @@ fn try_answer(
         }),
         Request::Rename { from, to } => change(store, account, |txn| {
             let scripts = txn.snapshot().scripts(account)?;
-            let id = find(&scripts, &from).ok_or(Error::NotFound("script"))?;
+            let id = find_script(&scripts, &from).ok_or(Error::NotFound("script"))?;
             // RFC 5804 §2.11: also if the script has the new name already.
-            if let Some(other) = find(&scripts, &to) {
+            if let Some(other) = find_script(&scripts, &to) {
                 return Err(Error::Script(ScriptFault::NameTaken(other)));
             }
             txn.rename_script(id, &to).map(drop)

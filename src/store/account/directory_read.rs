@@ -1,17 +1,20 @@
 //! Reads accounts, addresses, the vacation response, told rows, deliveries and decisions.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::model::{
-    AccountId, AccountRow, AddressRow, DataType, Decision, ModSeq, ToldKey, ToldLifetime,
+    AccountId, AccountRow, AddressRow, DataType, Decision, EmailId, ModSeq, ToldKey, ToldLifetime,
     UtcMillis, VacationResponse,
 };
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::{AccountStateRow, DeliveryRow, RowFormat as _, ToldRow};
 use crate::store::table::codec::Prefix as _;
-use crate::store::table::keys::{AccountKey, AddressKey, DeliveryKey, VacationToldKey};
+use crate::store::table::keys::{
+    AccountKey, AddressKey, DecisionKey, DeliveryKey, VacationToldKey,
+};
 use crate::store::table::{
     AccountState, Accounts, Addresses, Decisions, Deliveries, Table as _, ToldByTime, Vacation,
     VacationTold, decode_key,
@@ -180,6 +183,14 @@ impl Snapshot<'_> {
         hash: &[u8; 32],
     ) -> Result<Option<DeliveryRow>, Error> {
         self.read.row::<Deliveries>(&DeliveryKey { account, hash: *hash })
+    }
+
+    /// Returns the decision of the delivery that created an email. `None` if the email was not
+    /// delivered, or if the decision is no longer stored or cannot be read.
+    pub fn decision(&self, account: AccountId, email: EmailId) -> Result<Option<Decision>, Error> {
+        // A delivery gives both the same time.
+        let key = DecisionKey { account, at: Reverse(email.received_at().into()), email };
+        Ok(self.read.row_if_any::<Decisions>(&key)?.and_then(Result::ok))
     }
 
     /// Calls `each` for every decision, newest first, until `each` returns false.

@@ -162,6 +162,7 @@ fn fill(store: &Store) {
             let script = txn.create_script("main", b"keep;")?;
             txn.create_script("other", b"discard;")?;
             txn.activate_script(Some(script))?;
+            txn.count_script_hits(script, &BlobHash(*blake3::hash(b"keep;").as_bytes()), &[0])?;
             txn.remember_duplicate(&[8; 32], now.after(std::time::Duration::from_secs(60)))?;
             txn.add_script_error(&ScriptError {
                 at: now,

@@ -1,8 +1,8 @@
-//! The rows of Sieve scripts beside `objects`: sources, failed runs, and what the `duplicate` test
-//! remembers.
+//! The rows of Sieve scripts beside `objects`: sources, failed runs, hits of rules, and what the
+//! `duplicate` test remembers.
 
 use super::{FieldReader, FieldWriter, Row, RowError};
-use crate::model::{EmailId, FilterStep, ScriptError, UtcMillis};
+use crate::model::{EmailId, FilterStep, RuleHits, ScriptError, UtcMillis};
 use crate::store::engine::Table;
 
 /// A row of `script_sources`: the source of a script as it was stored.
@@ -67,6 +67,19 @@ impl Row for DuplicateRow {
 
     fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
         Ok(Self { until: UtcMillis(input.signed()?) })
+    }
+}
+
+impl Row for RuleHits {
+    const TABLE: Table = Table::ScriptHits;
+
+    fn write(&self, out: &mut FieldWriter) {
+        out.num(self.hits);
+        out.signed(self.last.0);
+    }
+
+    fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
+        Ok(Self { hits: input.num()?, last: UtcMillis(input.signed()?) })
     }
 }
 

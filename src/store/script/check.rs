@@ -10,7 +10,7 @@ use crate::store::script::write::script_hash;
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{AccountKey, DuplicateTimeKey, ScriptKey};
 use crate::store::table::{
-    ActiveScript, DuplicateByTime, Duplicates, Present, ScriptErrors, ScriptSources,
+    ActiveScript, DuplicateByTime, Duplicates, Present, ScriptErrors, ScriptHits, ScriptSources,
 };
 
 impl Checker<'_> {
@@ -68,7 +68,34 @@ impl Checker<'_> {
             let what = error.to_string();
             self.report(Table::ScriptErrors, &own.encode(), what, RowFix::Delete)?;
         }
+        self.check_script_hits(&exists)?;
         self.check_duplicates()
+    }
+
+    fn check_script_hits(&self, exists: &dyn Fn(&ObjectId) -> bool) -> Result<(), Error> {
+        let mut rows = self.rows::<ScriptHits>();
+        // The length of the source of the last script.
+        let mut source: Option<(ObjectId, usize)> = None;
+        while let Some(found) = rows.next()? {
+            let Some(key) = found.id().filter(|key| exists(&key.script)) else {
+                self.report_extra(Table::ScriptHits, &found.key)?;
+                continue;
+            };
+            let length = match source {
+                Some((script, length)) if script == key.script => length,
+                _ => {
+                    let at = ScriptKey { account: self.account, script: key.script };
+                    self.readable::<ScriptSources>(&at)?.map_or(0, |source| source.0.len())
+                }
+            };
+            source = Some((key.script, length));
+            let begins_inside = usize::try_from(key.rule).is_ok_and(|rule| rule < length);
+            if !begins_inside || !found.row().is_ok_and(|row| row.hits > 0) {
+                let what = "counts no rule of the script, or cannot be read: it counts from 0";
+                self.report(Table::ScriptHits, &found.key, what, RowFix::Delete)?;
+            }
+        }
+        Ok(())
     }
 
     fn check_duplicates(&self) -> Result<(), Error> {

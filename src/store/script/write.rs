@@ -41,7 +41,7 @@ impl Txn<'_> {
     }
 
     /// Replaces the source of a script. An active script stays active. Returns whether the source
-    /// is another one.
+    /// is another one; then the hits of its rules are forgotten.
     ///
     /// # Errors
     /// `NotFound`; `Script` if the source is too large.
@@ -54,6 +54,7 @@ impl Txn<'_> {
             }
         })?;
         if is_changed {
+            self.forget_script_hits(id)?;
             self.put::<ScriptSources>(&self.script_key(id), &ScriptSource(source.to_vec()));
         }
         Ok(is_changed)
@@ -104,6 +105,7 @@ impl Txn<'_> {
             return Err(Error::Script(ScriptFault::Active));
         }
         let script = self.destroy_object::<SieveScript>(id)?;
+        self.forget_script_hits(id)?;
         self.delete::<ScriptSources>(&self.script_key(id));
         Ok(script)
     }

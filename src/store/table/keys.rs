@@ -113,6 +113,9 @@ key! {
 
     ScriptKey { account: AccountId, script: ObjectId }
 
+    /// A rule of a script, by the byte of the source at which it begins.
+    ScriptHitsKey { account: AccountId, script: ObjectId, rule: u32 }
+
     /// A message that the `duplicate` test of scripts remembers, by the hash of handle and value.
     DuplicateKey { account: AccountId, hash: [u8; 32] }
 

@@ -25,8 +25,8 @@ use keys::{
     AccountKey, ActionBlobKey, ActionKey, AddressKey, BlobFrameKey, BlobKey, BlobPurgeKey,
     BlobRefKey, DecisionKey, DeliveryKey, DeliveryTimeKey, DueKey, DuplicateKey, DuplicateTimeKey,
     EmailKey, HistoryKey, ListingEmailKey, ListingHistoryKey, MailboxKey, ModSeqKey, ObjectKey,
-    ObjectModSeqKey, PurgeKey, RankKey, SameActionKey, ScriptKey, SharedKey, SiteKey,
-    SubscriptionKey, SweepKey, ThreadEmailKey, ThreadIdKey, ThreadIndexKey, ThreadRefKey,
+    ObjectModSeqKey, PurgeKey, RankKey, SameActionKey, ScriptHitsKey, ScriptKey, SharedKey,
+    SiteKey, SubscriptionKey, SweepKey, ThreadEmailKey, ThreadIdKey, ThreadIndexKey, ThreadRefKey,
     ToldTimeKey, UploadBlobKey, UploadKey, VacationToldKey,
 };
 
@@ -37,7 +37,7 @@ use super::row::{
 };
 use crate::model::{
     AccountRow, Action, AddressRow, Decision, EmailId, EmailMetadata as EmailMetadataRow, Mailbox,
-    ModSeq, ObjectId, ThreadId, VacationResponse,
+    ModSeq, ObjectId, RuleHits, ThreadId, VacationResponse,
 };
 
 /// A table as a type, so that keys and rows of another table do not compile.
@@ -367,6 +367,11 @@ table! {
     DuplicateByTime = 47 "duplicate_by_time" {
         key: DuplicateTimeKey, row: Present, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: [Queue, OrderedAfter(4)]
+    }
+    /// How often each rule of a script fired. A rule that never fired has no row.
+    ScriptHits = 48 "script_hits" {
+        key: ScriptHitsKey, row: RuleHits, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: []
     }
 }
 

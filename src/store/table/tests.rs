@@ -282,6 +282,12 @@ keys_sort_and_read_back! {
         .prop_map(|(account, hash)| DuplicateKey { account, hash });
     duplicate_by_time: DuplicateByTime = (account(), time(), hash())
         .prop_map(|(account, until, hash)| DuplicateTimeKey { account, until, hash });
+    script_hits: ScriptHits = (account(), number(), any::<u32>())
+        .prop_map(|(account, script, rule)| ScriptHitsKey {
+            account,
+            script: ObjectId(script),
+            rule,
+        });
     shared: Shared = (account(), account()).prop_map(|(user, account)| SharedKey { user, account });
 }
 

@@ -2,7 +2,7 @@
 
 use super::fixture::{DAY, Fixture, MS, fixture};
 use super::*;
-use crate::model::{DataType, ModSeq, ObjectId, ScriptError, SieveScript, limits};
+use crate::model::{BlobHash, DataType, ModSeq, ObjectId, ScriptError, SieveScript, limits};
 use crate::store::ScriptFault;
 
 fn fault<T: std::fmt::Debug>(result: Result<T, Error>) -> ScriptFault {
@@ -134,4 +134,59 @@ fn duplicates_are_remembered_until_their_time() {
     assert_eq!(fixture.done(|txn| txn.expire_duplicates(1)), Ok(false));
     let rows = [Table::Duplicates, Table::DuplicateByTime].map(|t| fixture.engine.inner().rows(t));
     assert_eq!(rows, [vec![], vec![]]);
+}
+
+#[test]
+fn hits_are_counted_for_the_source_that_ran_and_go_with_it() {
+    let fixture = fixture();
+    let hash = |source: &[u8]| BlobHash(*blake3::hash(source).as_bytes());
+    let (old, new) = (b"keep; discard;", b"discard; keep;");
+    let id = fixture.done(|txn| txn.create_script("main", old)).unwrap();
+    let other = fixture.done(|txn| txn.create_script("other", old)).unwrap();
+    let count = |script, source: &[u8], rules: &[u32]| {
+        fixture.done(|txn| txn.count_script_hits(script, &hash(source), rules)).unwrap();
+    };
+    let hits = |script| -> Vec<(u32, u64, UtcMillis)> {
+        let all = fixture.store.snapshot().script_hits(ACCOUNT, script).unwrap();
+        all.into_iter().map(|(rule, row)| (rule, row.hits, row.last)).collect()
+    };
+    let first = fixture.clock.now();
+    count(id, old, &[0, 6]);
+    fixture.clock.advance(DAY);
+    count(id, old, &[6]);
+    count(other, old, &[0]);
+    let second = fixture.clock.now();
+    assert_eq!(hits(id), [(0, 1, first), (6, 2, second)]);
+
+    // Neither another source, nor no rule, nor a script that does not exist writes anything.
+    let rows = || fixture.engine.inner().rows(Table::ScriptHits).len();
+    count(id, new, &[0]);
+    count(id, old, &[]);
+    count(ObjectId(99), old, &[0]);
+    assert_eq!(rows(), 3);
+    assert!(fixture.store.check().unwrap().is_empty());
+
+    fixture.done(|txn| txn.rename_script(id, "renamed")).unwrap();
+    fixture.done(|txn| txn.replace_script(id, old)).unwrap();
+    assert_eq!(hits(id).len(), 2);
+    fixture.done(|txn| txn.replace_script(id, new)).unwrap();
+    assert_eq!((hits(id), hits(other).len()), (vec![], 1));
+    // A delivery that ran the former source commits later.
+    count(id, old, &[6]);
+    assert_eq!(hits(id), []);
+    fixture.done(|txn| txn.destroy_script(other)).unwrap();
+    assert_eq!(rows(), 0);
+    assert!(fixture.store.check().unwrap().is_empty());
+}
+
+#[test]
+fn a_row_of_hits_has_few_bytes() {
+    let fixture = fixture();
+    let source = b"keep;";
+    let id = fixture.done(|txn| txn.create_script("main", source)).unwrap();
+    let hash = BlobHash(*blake3::hash(source).as_bytes());
+    fixture.done(|txn| txn.count_script_hits(id, &hash, &[0])).unwrap();
+    let rows = fixture.engine.inner().rows(Table::ScriptHits);
+    let [(key, value)] = <[(Vec<u8>, Vec<u8>); 1]>::try_from(rows).unwrap();
+    assert_eq!((key.len(), value.len()), (16, 8));
 }

@@ -1,4 +1,4 @@
-//! The command `sieve`: the Sieve scripts of accounts, and scripts in files.
+//! The command `sieve`: the Sieve scripts of accounts, what they do, and scripts in files.
 
 mod activate;
 mod check;
@@ -7,6 +7,9 @@ mod get;
 mod list;
 mod put;
 mod remove;
+mod stats;
+mod stored;
+mod stored_report;
 mod test;
 
 use clap::{Args, Subcommand};
@@ -14,6 +17,7 @@ use clap::{Args, Subcommand};
 use crate::cli::control::CommandContext;
 use crate::cli::exit::Failure;
 use crate::wire::jmap::admin::sieve::CheckFacts;
+use crate::wire::jmap::admin::sieve_stored::{SieveApply, SieveDryRun};
 
 #[derive(Debug, Subcommand)]
 pub enum SieveCommand {
@@ -50,6 +54,24 @@ pub enum SieveCommand {
     /// A file that is formatted already is not written. Exits with 65 if a script has errors of
     /// grammar, which keep it from being formatted, or with --check if one is not formatted.
     Fmt(fmt::FmtArgs),
+    /// Show how often each rule of the scripts fired for delivered mail, and when last.
+    ///
+    /// A rule is a block of `if`, `elsif` or `else`, or a command outside of such blocks that acts
+    /// on the message. It is named by its line, and by the comment `# rule:[name]` that clients
+    /// write before it. The counts begin anew when the script is replaced.
+    Stats(stats::StatsArgs),
+    /// Say what a script would have done with stored mail, message by message; change nothing.
+    ///
+    /// Runs only this script, as if each message came now from the sender and for the recipient
+    /// that the record of its delivery or its header says, at the time when it was received. Who
+    /// the client was, and its DSN parameters, are not known. The `duplicate` test is false.
+    DryRun(stored::StoredArgs),
+    /// Do with stored mail what a script says: move, copy and flag; discard into Trash.
+    ///
+    /// Nothing is sent: messages that the script would redirect or reject stay, and nobody is
+    /// answered or notified. Headers are not edited. The command can be interrupted and run again:
+    /// what is done is not done twice. `sieve dry-run` says before what will happen.
+    Apply(stored::StoredArgs),
 }
 
 /// The arguments that name a script of an account.
@@ -74,6 +96,9 @@ pub(in crate::cli) async fn run(
         SieveCommand::Check(args) => check::run(&args, context),
         SieveCommand::Test(args) => test::run(*args, context).await,
         SieveCommand::Fmt(args) => fmt::run(&args, context),
+        SieveCommand::Stats(args) => stats::run(args, context).await,
+        SieveCommand::DryRun(args) => stored::run::<SieveDryRun>(args, context).await,
+        SieveCommand::Apply(args) => stored::run::<SieveApply>(args, context).await,
     }
 }
 

@@ -46,6 +46,8 @@ fn is_unnoticed(table: Table, damage: Damage) -> bool {
         | Table::ActiveScript
         | Table::ScriptErrors => damage != Damage::Alter,
         Table::BlobPurge => damage != Damage::Delete,
+        // A rule that never fired has no row.
+        Table::ScriptHits => damage == Damage::Delete,
         Table::Accounts | Table::AccountState | Table::ThreadRefs => damage == Damage::Add,
         _ => false,
     }

@@ -11,6 +11,8 @@ pub mod mailboxes;
 pub mod queue;
 pub mod service;
 pub mod sieve;
+pub mod sieve_stats;
+pub mod sieve_stored;
 pub mod store;
 pub mod vacation;
 

@@ -1,0 +1,239 @@
+//! Finds the rules of a script, which are counted.
+//!
+//! - A rule is a block of `if`, `elsif` or `else` that contains a command other than another `if`;
+//!   or, outside of such blocks, a command that acts on the message.
+//! - A rule fires for a message if a command of its block runs.
+//! - A rule begins where its `if`, its test after `elsif`, or its first command begins. No two
+//!   rules of a script begin at the same byte.
+
+use std::collections::BTreeMap;
+
+use restante_sieve::ir::{Command, CommandKind};
+use restante_sieve::{LineIndex, Script, Span};
+
+use super::settings::Settings;
+
+/// The longest name and the longest text of a rule, in characters.
+const MAX_RULE_TEXT_CHARS: usize = 128;
+
+/// A rule of a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptRule {
+    /// The byte of the source at which the rule begins.
+    pub start: u32,
+    /// From 1.
+    pub line: u32,
+    /// The name in the comment `# rule:[name]` before the rule, which clients write.
+    pub name: Option<String>,
+    /// The line of the source in which the rule begins, from there on.
+    pub text: String,
+}
+
+/// Where the rules of a script begin.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct RuleIndex {
+    /// By the start of each command that belongs to a rule, the start of the rule.
+    by_command: BTreeMap<u32, u32>,
+}
+
+impl RuleIndex {
+    pub(super) fn new(script: &Script) -> Self {
+        let mut index = Self::default();
+        index.add(script.commands(), None);
+        index
+    }
+
+    /// Returns the rule to which a command belongs, by its start.
+    pub(super) fn rule(&self, command: u32) -> Option<u32> {
+        self.by_command.get(&command).copied()
+    }
+
+    /// Adds the commands of a block that belongs to `rule`; with `None`, of no block of an `if`.
+    fn add(&mut self, block: &[Command], rule: Option<u32>) {
+        for command in block {
+            let start = command.span.start;
+            match &command.kind {
+                CommandKind::If(chain) => {
+                    let own = |block: &[Command], start| has_commands(block).then_some(start);
+                    for (number, branch) in chain.branches.iter().enumerate() {
+                        let start = if number == 0 { start } else { branch.test.span.start };
+                        self.add(&branch.block, own(&branch.block, start));
+                    }
+                    if let Some(block) = &chain.otherwise {
+                        let first = block.iter().find(|one| is_no_if(one));
+                        self.add(block, first.map(|first| first.span.start));
+                    }
+                }
+                CommandKind::ForEveryPart { block } => {
+                    if let Some(rule) = rule {
+                        self.by_command.insert(start, rule);
+                    }
+                    self.add(block, rule);
+                }
+                kind => {
+                    let rule = rule.or_else(|| acts(kind).then_some(start));
+                    if let Some(rule) = rule {
+                        self.by_command.insert(start, rule);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn has_commands(block: &[Command]) -> bool {
+    block.iter().any(is_no_if)
+}
+
+const fn is_no_if(command: &Command) -> bool {
+    !matches!(command.kind, CommandKind::If(_))
+}
+
+/// Whether a command acts on the message, or on the flags with which it is stored.
+const fn acts(kind: &CommandKind) -> bool {
+    match kind {
+        CommandKind::Keep { .. }
+        | CommandKind::Discard
+        | CommandKind::Redirect(_)
+        | CommandKind::FileInto(_)
+        | CommandKind::Reject { .. }
+        | CommandKind::Vacation(_)
+        | CommandKind::Flags { .. }
+        | CommandKind::Notify(_)
+        | CommandKind::AddHeader { .. }
+        | CommandKind::DeleteHeader(_)
+        | CommandKind::Replace(_)
+        | CommandKind::Enclose(_) => true,
+        CommandKind::If(_)
+        | CommandKind::Stop
+        | CommandKind::Set { .. }
+        | CommandKind::Include(_)
+        | CommandKind::Return
+        | CommandKind::Global { .. }
+        | CommandKind::ForEveryPart { .. }
+        | CommandKind::Break { .. }
+        | CommandKind::ExtractText(_)
+        | CommandKind::Error { .. } => false,
+    }
+}
+
+impl Settings {
+    /// Returns the rules of a script in the order of the source; `None` if the script has errors.
+    #[must_use]
+    pub fn rules(&self, source: &[u8]) -> Option<Vec<ScriptRule>> {
+        self.check(source).script.map(|script| rules(&script, source))
+    }
+}
+
+fn rules(script: &Script, source: &[u8]) -> Vec<ScriptRule> {
+    let index = LineIndex::new(source);
+    let mut starts: Vec<u32> = RuleIndex::new(script).by_command.into_values().collect();
+    starts.sort_unstable();
+    starts.dedup();
+    let rule = |start: u32| {
+        let rest = Span::new(start, u32::MAX).of(source);
+        let text = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        ScriptRule {
+            start,
+            line: index.position(start).line,
+            name: name_before(Span::new(0, start).of(source)),
+            text: shown(text),
+        }
+    };
+    starts.into_iter().map(rule).collect()
+}
+
+/// Returns the name of a rule from the comments before it: `# rule:[name]`.
+fn name_before(before: &[u8]) -> Option<String> {
+    let mut lines = before.split(|byte| *byte == b'\n').rev();
+    // What stands before the rule in its own line.
+    if !lines.next()?.trim_ascii().is_empty() {
+        return None;
+    }
+    let comments =
+        lines.map(<[u8]>::trim_ascii).take_while(|line| line.is_empty() || line.starts_with(b"#"));
+    for line in comments {
+        let comment = line.strip_prefix(b"#").unwrap_or_default().trim_ascii();
+        if let Some(name) = comment.strip_prefix(b"rule:[").and_then(|rest| rest.strip_suffix(b"]"))
+        {
+            return Some(shown(name));
+        }
+    }
+    None
+}
+
+fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.trim_ascii()).chars().take(MAX_RULE_TEXT_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules_of(source: &str) -> Vec<(u32, Option<String>, String)> {
+        let rules = Settings::default().rules(source.as_bytes()).expect("a script without errors");
+        rules.into_iter().map(|rule| (rule.line, rule.name, rule.text)).collect()
+    }
+
+    fn lines_of(source: &str) -> Vec<u32> {
+        rules_of(source).into_iter().map(|(line, ..)| line).collect()
+    }
+
+    #[test]
+    fn rules_are_blocks_and_commands_outside_of_blocks() {
+        let source = "require [\"fileinto\", \"imap4flags\", \"variables\"];\n\
+                      set \"a\" \"b\";\n\
+                      addflag \"x\";\n\
+                      if true {\n\
+                        if false { discard; stop; }\n\
+                        else {\n\
+                          if true { keep; }\n\
+                          stop; }\n\
+                      }\n\
+                      elsif header \"a\" \"b\" { stop; } else { keep; }\n\
+                      if false {}\n";
+        // The block of line 4 contains nothing but an `if`; the last one contains nothing.
+        assert_eq!(lines_of(source), [3, 5, 7, 8, 10, 10]);
+        assert!(lines_of("stop;").is_empty());
+    }
+
+    #[test]
+    fn loops_belong_to_the_rule_around_them() {
+        let source = "require [\"foreverypart\", \"mime\"];\n\
+                      if true {\n\
+                        foreverypart { if header \"a\" \"b\" { break; } discard; }\n\
+                      }\n\
+                      foreverypart { keep; }\n";
+        let checked = Settings::default().check(source.as_bytes());
+        let index = RuleIndex::new(&checked.script.unwrap());
+        let at = |text: &str| u32::try_from(source.find(text).unwrap()).unwrap();
+        let rule = |text: &str| index.rule(at(text));
+        assert_eq!(rule("discard"), Some(at("if true")));
+        assert_eq!(rule("foreverypart {"), Some(at("if true")));
+        assert_eq!(rule("break"), Some(at("if header")));
+        assert_eq!(rule("keep"), Some(at("keep")));
+        assert_eq!(rule("require"), None);
+    }
+
+    #[test]
+    fn names_are_those_of_comments_that_clients_write() {
+        let source = "require \"fileinto\";\r\n\
+                      # rule:[Spam [all]]\r\n\
+                      if header :contains \"subject\" \"spam\"\r\n\
+                      {\r\n\tfileinto \"Junk\";\r\n\tstop;\r\n}\r\n\
+                      # rule:[Zwei]\r\n\r\n# more\r\n\
+                      keep;\r\n\
+                      discard; keep;\r\n";
+        let named =
+            |line, name: Option<&str>, text: &str| (line, name.map(str::to_owned), text.to_owned());
+        assert_eq!(
+            rules_of(source),
+            [
+                named(3, Some("Spam [all]"), "if header :contains \"subject\" \"spam\""),
+                named(11, Some("Zwei"), "keep;"),
+                named(12, None, "discard; keep;"),
+                named(12, None, "keep;"),
+            ]
+        );
+    }
+}

@@ -1,0 +1,55 @@
+//! Creates the mailboxes of a path.
+
+use crate::model::{MailboxUid, Role};
+use crate::store::account::mailboxes::NewMailbox;
+use crate::store::error::Error;
+use crate::store::txn::Txn;
+
+impl Txn<'_> {
+    /// Creates the missing mailboxes of a path, and returns the last mailbox of the path. If that
+    /// one is created, it gets the role, unless another mailbox has it. Returns `None` if one of
+    /// them cannot be created.
+    pub fn create_mailbox_path(
+        &mut self,
+        path: &str,
+        role: Option<Role>,
+    ) -> Result<Option<MailboxUid>, Error> {
+        let account = self.account();
+        let role_is_taken = |txn: &Self, role: Role| -> Result<bool, Error> {
+            let all = txn.snapshot().mailboxes(account)?;
+            Ok(all.iter().any(|(_, mailbox)| mailbox.role == Some(role)))
+        };
+        let (mut last, mut path_so_far) = (None, String::new());
+        let mut names = path.split('/').peekable();
+        while let Some(name) = names.next() {
+            let role = match role.filter(|_| names.peek().is_none()) {
+                Some(role) if !role_is_taken(self, role)? => Some(role),
+                _ => None,
+            };
+            if !path_so_far.is_empty() {
+                path_so_far.push('/');
+            }
+            path_so_far.push_str(name);
+            let existing = match path_so_far.as_str() {
+                "" => None,
+                path => self.snapshot().find_mailbox(account, path)?,
+            };
+            last = match existing {
+                Some((existing, _)) => Some(existing),
+                None => match self.create_mailbox(&NewMailbox {
+                    name: name.into(),
+                    parent: last,
+                    role,
+                    sort_order: 0,
+                }) {
+                    Ok(created) => Some(created),
+                    Err(Error::Mailbox { .. } | Error::NotFound(_) | Error::Quota) => {
+                        return Ok(None);
+                    }
+                    Err(error) => return Err(error),
+                },
+            };
+        }
+        Ok(last)
+    }
+}
