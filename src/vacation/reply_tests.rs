@@ -1,6 +1,7 @@
 //! Tests of replies in unusual cases: what strangers put into a header, what owners and scripts ask
 //! for, and which From a reply gets.
 
+use super::reply::VacationReply;
 use super::*;
 use crate::message::auto::AutoReplyFacts;
 use crate::message::header::{body_offset, fields, first};
