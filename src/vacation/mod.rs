@@ -25,8 +25,6 @@ pub use notice::{Fcc, Notice, Period, Script, ScriptArguments};
 pub use own_id::is_own_id;
 pub use rate::{RateCharge, RateLimiter, RateLimits};
 pub use reason::NoReplyReason;
-#[cfg(test)]
-pub(crate) use reply::VacationReply;
 pub use report::{AbsenceReport, Arrival, Correspondent, Topic};
 pub use sender::plain_in_domain;
 pub use told::{Handle, told_key};
