@@ -12,7 +12,8 @@ const ANN: &str = "ann@example.org";
 
 /// With line ends of both kinds and a comment, which must all come back.
 const FILTER: &[u8] = b"# rule:[lists]\r\nrequire [\"fileinto\", \"mailbox\"];\n\
-    if header :contains \"List-Id\" \"rust\" {\r\n  fileinto :create \"Lists/rust\";\n}\n# \xc3\xa4";
+    if header :contains \"List-Id\" \"rust\" {\r\n  fileinto :create \"Lists/rust\";\n}\n\
+    # \xc3\xa4";
 
 fn stderr(done: &std::process::Output) -> String {
     String::from_utf8_lossy(&done.stderr).into_owned()
@@ -184,7 +185,8 @@ fn test_shows_actions_and_trace_with_and_without_an_account() {
     let mut bed = TestBed::new("");
     let file = bed.dir.join("work.sieve");
     let script = "require [\"fileinto\", \"envelope\"];\n\
-        if envelope \"from\" \"bob@example.net\" {\n  fileinto \"Work\";\n} else {\n  discard;\n}\n";
+        if envelope \"from\" \"bob@example.net\" {\n  fileinto \"Work\";\n} \
+        else {\n  discard;\n}\n";
     fs::write(&file, script).unwrap();
     let message = bed.dir.join("m.eml");
     fs::write(&message, letter("bob@example.net", ANN, "plan", "hello")).unwrap();

@@ -36,7 +36,8 @@ fn try_answer(
         Request::Put { name, script } => {
             let check = settings.check_script(&script);
             let Some(valid) = check.valid(settings) else {
-                return Ok(Answer::Refused(None, check.report().text));
+                let code = check.is_too_large().then_some(Code::MaxSize);
+                return Ok(Answer::Refused(code, check.report().text));
             };
             commit(store, account, |txn| valid.put(txn, &name))?;
             Ok(checked(check.report()))

@@ -23,7 +23,7 @@ pub struct SieveNameArguments {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SievePutArguments {
     pub name: String,
-    /// Base64.
+    /// The script in base64.
     pub source: String,
     #[serde(default)]
     pub activate: bool,
@@ -97,7 +97,7 @@ pub struct PlaceFacts {
 pub struct SieveGetAnswer {
     #[serde(flatten)]
     pub script: ScriptFacts,
-    /// Base64.
+    /// The script in base64.
     pub source: String,
 }
 
@@ -114,7 +114,7 @@ pub struct SieveListAnswer {
 pub struct ScriptFacts {
     pub name: String,
     pub is_active: bool,
-    /// In bytes.
+    /// The bytes of the source.
     pub size: u64,
     pub created: String,
     /// When the source was last stored.
@@ -158,9 +158,9 @@ pub struct SieveRemoveAnswer {
 pub struct SieveTestArguments {
     /// How diagnostics name the script.
     pub name: String,
-    /// Base64.
+    /// The script in base64.
     pub source: String,
-    /// Base64.
+    /// The message in base64.
     pub message: String,
     /// The sender of the envelope; "" for the null path. If it is left out, that of the message.
     pub sender: Option<String>,
