@@ -35,6 +35,6 @@ if header :matches "List-Id" "*<*.*>*" {
 }
 
 # Lists without a List-Id.
-if exists ["List-Post", "List-Unsubscribe"] {
+if anyof (exists "List-Post", exists "List-Unsubscribe") {
     fileinto :create "Lists";
 }
