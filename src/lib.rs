@@ -28,6 +28,7 @@
 //!            email           Email/*, SearchSnippet/get
 //!            mailbox         Mailbox/*
 //!            mdn             MDN/*
+//!            sieve           Sieve scripts
 //!            standard        what the standard methods have in common
 //!            submission      EmailSubmission/*
 //!            vacation        VacationResponse/*

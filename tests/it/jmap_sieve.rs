@@ -1,5 +1,5 @@
-//! JMAP for Sieve scripts (RFC 9661) over HTTP: a client of another author (Rust's jmap-client), and
-//! requests whose whole answer is compared. ManageSieve shows the same scripts.
+//! JMAP for Sieve scripts (RFC 9661) over HTTP: a client of another author (Rust's jmap-client),
+//! and requests whose answers are compared. ManageSieve shows the same scripts.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -187,8 +187,8 @@ fn scripts_are_replaced_refused_and_downloaded_over_http() {
     assert_eq!(subjects(&bed, "Archive"), ["filed"]);
 
     // The active script is replaced, and the former one destroyed by back reference.
-    let destroy =
-        json!({"#destroy": {"resultOf": "2", "name": "SieveScript/query", "path": "/ids"}});
+    let reference = json!({"resultOf": "2", "name": "SieveScript/query", "path": "/ids"});
+    let destroy = json!({"#destroy": reference});
     let answers = ask(&[
         upload("require \"fileinto\";\nfileinto \"Junk\";\n"),
         ("SieveScript/set", create("two")),
@@ -202,8 +202,8 @@ fn scripts_are_replaced_refused_and_downloaded_over_http() {
     assert_eq!(subjects(&bed, "Junk"), ["junk"]);
 
     // Bad and large scripts change nothing.
-    let bad =
-        ask(&[upload("keep;\nkeeep;\nfileinto \"x\";\n"), ("SieveScript/set", create("bad"))]);
+    let source = "keep;\nkeeep;\nfileinto \"x\";\n";
+    let bad = ask(&[upload(source), ("SieveScript/set", create("bad"))]);
     let error = &bad[1]["notCreated"]["s"];
     assert_eq!(error["type"], "invalidSieve", "{bad:?}");
     let lines: Vec<&str> = error["description"].as_str().unwrap().split('\n').collect();
