@@ -21,7 +21,7 @@ const MAX_RULE_TEXT_CHARS: usize = 128;
 pub struct ScriptRule {
     /// The byte of the source at which the rule begins.
     pub start: u32,
-    /// From 1.
+    /// The line in which the rule begins, from 1.
     pub line: u32,
     /// The name in the comment `# rule:[name]` before the rule, which clients write.
     pub name: Option<String>,

@@ -62,9 +62,9 @@ pub enum SieveCommand {
     Stats(stats::StatsArgs),
     /// Say what a script would have done with stored mail, message by message; change nothing.
     ///
-    /// Runs only this script, as if each message came now from the sender and for the recipient
-    /// that the record of its delivery or its header says, at the time when it was received. Who
-    /// the client was, and its DSN parameters, are not known. The `duplicate` test is false.
+    /// Runs only this script, as if each message came when it was received, from the sender and
+    /// for the recipient that the record of its delivery or its header says. Who the client
+    /// was, and its DSN parameters, are not known. The `duplicate` test is false.
     DryRun(stored::StoredArgs),
     /// Do with stored mail what a script says: move, copy and flag; discard into Trash.
     ///

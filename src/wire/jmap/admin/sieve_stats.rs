@@ -34,7 +34,7 @@ pub struct ScriptStatistics {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleStatistics {
-    /// From 1.
+    /// The line in which the rule begins, from 1.
     pub line: u32,
     /// The name in the comment `# rule:[name]` before the rule.
     pub name: Option<String>,
