@@ -2,8 +2,9 @@
 //!
 //! - No value can begin a header field: control characters are removed, and message ids are
 //!   filtered.
-//! - The message is in CRLF lines of ASCII, except that a report that returns an 8-bit original is
-//!   8-bit.
+//! - The message is in CRLF lines of ASCII, with three exceptions: an address may be UTF-8 (RFC
+//!   6532 §3.2); an entity that holds an 8-bit message, and a report that returns an 8-bit original,
+//!   are 8-bit.
 
 use std::borrow::Cow;
 
@@ -31,16 +32,16 @@ pub struct Draft {
     pub reply_to: Option<EmailAddress>,
     pub subject: String,
     pub date: UtcMillis,
-    /// Without angle brackets.
+    /// Without angle brackets. An invalid id becomes empty.
     pub message_id: String,
     /// Without angle brackets, as in `references`. Invalid ids are left out.
     pub in_reply_to: Vec<String>,
     pub references: Vec<String>,
-    /// Further fields, with ASCII values.
+    /// Further fields. The values are written as they are, so they must be ASCII on one line.
     pub fields: Vec<(&'static str, Cow<'static, str>)>,
     pub text: String,
     pub html: Option<String>,
-    /// The language of the text and the HTML (RFC 3282).
+    /// The language of the text and the HTML (RFC 3282). What is no language tag is left out.
     pub language: Option<String>,
     /// A MIME entity (fields, an empty line, content) that is sent instead of the text and the
     /// HTML.
@@ -89,7 +90,8 @@ fn entity_part(text: &str) -> MimePart<'static> {
     fields.into_iter().fold(part, |part, (name, value)| part.header(name, Raw::new(value)))
 }
 
-/// Whether a text has the shape of a language tag (RFC 5646 §2.1).
+/// Whether a text has the characters of a language tag, and the length of the usual ones (RFC 5646
+/// §2.1 and §4.4.1).
 fn is_tag(tag: &str) -> bool {
     !tag.is_empty()
         && tag.len() <= 35
@@ -186,7 +188,8 @@ fn person(person: &EmailAddress) -> Address<'static> {
     Address::new_address(name, addr_spec(&person.email))
 }
 
-/// Returns an address for angle brackets. A valid one keeps the blanks of a quoted local part.
+/// Returns an address for angle brackets. A valid one keeps the blanks of a quoted local part; any
+/// other loses its blanks and brackets.
 fn addr_spec(email: &str) -> String {
     match model::Address::parse(email) {
         Ok(address) => address.to_string(),
@@ -194,6 +197,7 @@ fn addr_spec(email: &str) -> String {
     }
 }
 
+/// Returns a message id if it can be written; otherwise the empty text.
 fn clean_id(id: &str) -> String {
     let clean = id.chars().all(|c| c.is_ascii_graphic() && c != '<' && c != '>');
     if clean && id.len() <= model::limits::MAX_MESSAGE_ID_BYTES {
