@@ -83,7 +83,8 @@ impl Occurrences {
     }
 }
 
-/// Makes the words of occurrences that are sorted and unique.
+/// Makes the words of occurrences that are sorted and unique: the hash of each word with the end of
+/// its positions, and the positions of all words.
 fn words_of(sorted: &[u64]) -> SearchWords {
     let mut words = vec![(0, 0); sorted.len()];
     let (mut word, mut last_hash) = (0usize, sorted.first().map_or(0, |packed| high_half(*packed)));

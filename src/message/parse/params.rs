@@ -15,7 +15,8 @@ struct Section {
 }
 
 /// Returns the value of a parameter in an unfolded field: the first one without sections and
-/// charset (`name=`), or else the sections up to the first gap. A repeated section is ignored.
+/// charset (`name=`), or else the sections from 0 up to the first gap. A repeated section is
+/// ignored. Only the first `limits::MAX_PARAMETER_SECTIONS` parameters of the field are read.
 pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
     let mut sections: BTreeMap<usize, Section> = BTreeMap::new();
     for (attribute, value) in FieldParameters::of(field).take(limits::MAX_PARAMETER_SECTIONS) {
@@ -82,6 +83,7 @@ fn percent_decode(text: &str, out: &mut Vec<u8>) {
     }
 }
 
+/// The parameters of a field: names, such as `name*0*`, and values without quotes.
 struct FieldParameters<'f> {
     rest: &'f str,
 }
