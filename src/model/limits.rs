@@ -9,8 +9,9 @@ pub const MAX_COMMAND_BYTES: usize = 4096;
 pub const MAX_RECIPIENTS: usize = 1000;
 /// A message with this many Received fields is refused as a loop (RFC 5321 §6.3).
 pub const MAX_RECEIVED_FIELDS: usize = 100;
+/// Of one session.
 pub const MAX_LMTP_COMMANDS: u32 = 100_000;
-/// Refusals of unknown recipients do not count.
+/// Refused commands of one LMTP session. Refusals of unknown recipients do not count.
 pub const MAX_LMTP_ERRORS: u32 = 20;
 pub const MAX_MANAGESIEVE_CONNECTIONS: usize = 200;
 /// One address may have this fraction of the ManageSieve connections.
@@ -55,7 +56,8 @@ pub const MAX_PARSED_HEADER_BYTES: usize = 1024 * 1024;
 pub const MAX_HEADER_FIELDS: usize = 10_000;
 
 /// Whether the limits let all fields be read. A message that is sent or signed for a user must not
-/// have fields that were not read.
+/// have fields that were not read. Each folded line counts here, so some headers are refused that
+/// would be read whole.
 #[must_use]
 pub fn all_fields_are_seen(header: &[u8]) -> bool {
     let lines = || {
@@ -82,6 +84,7 @@ pub const MAX_FIELD_ADDRESSES: usize = 1000;
 pub const MAX_PREVIEW_CHARS: usize = 256;
 /// Occurrences of words (not distinct words) of one email, those of the header first.
 pub const MAX_INDEXED_WORDS: usize = 50_000;
+/// Bytes of decoded text of one email, and as many of its HTML attributes.
 pub const MAX_INDEXED_BYTES: usize = 4 * 1024 * 1024;
 pub const MAX_MIME_PARTS: usize = 1000;
 /// Bytes of a body that are searched for the attachment of an aggregate report (DMARC, SMTP TLS).
@@ -95,9 +98,13 @@ pub const MAX_ADDRESSEES: usize = 10 * MAX_FIELD_ADDRESSES;
 pub const MAX_REPORT_STATUS_BYTES: usize = 512 * 1024;
 /// Bytes of the returned original message that are searched for its header.
 pub const MAX_REPORT_ORIGINAL_BYTES: usize = 64 * 1024;
+/// Fields about the message, or about one recipient, in a report.
 pub const MAX_REPORT_GROUP_FIELDS: usize = 200;
+/// Of the header of one message, in Accept-Language and in Content-Language each.
 pub const MAX_LANGUAGES: usize = 32;
+/// RFC 5646 §4.4.1.
 pub const MAX_LANGUAGE_TAG_BYTES: usize = 35;
+/// Bytes of a part in which the beginning of the uuencode is looked for.
 pub const MAX_UUENCODE_PREAMBLE_BYTES: usize = 64 * 1024;
 pub const MAX_DATE_BYTES: usize = 200;
 /// In one value of message ids. Later quotes are read as other characters.
@@ -105,6 +112,7 @@ pub const MAX_UNCLOSED_QUOTES: usize = 10;
 /// Sections of one parameter, and parameters of one field.
 pub const MAX_PARAMETER_SECTIONS: usize = 1000;
 pub const MAX_ADDRESS_LITERAL_BYTES: usize = 255;
+/// A header beyond this or one of the next three bounds is not verified (`proof::verify`).
 pub const MAX_SIGNATURES: usize = 60;
 pub const MAX_SIGNATURE_BYTES: usize = 8 * 1024;
 pub const MAX_VERIFIED_FIELDS: usize = 1000;

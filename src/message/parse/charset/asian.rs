@@ -32,8 +32,7 @@ enum CharacterSet {
 
 /// The bytes after an escape, when the set that they select is used, and the set. The longest
 /// escapes come first. `$(O` and `$(Q` select the first plane of JIS X 0213, which extends JIS X
-/// 0208. Its
-/// second plane (`$(P`) and CNS 11643 (`$)G`) are not supported.
+/// 0208. Its second plane (`$(P`) and CNS 11643 (`$)G`) are not supported.
 const ESCAPES: [(&[u8], ShiftState, CharacterSet); 19] = [
     (b"$(C", ShiftState::Usual, CharacterSet::Korean),
     (b"$(D", ShiftState::Usual, CharacterSet::Supplement),
