@@ -128,7 +128,7 @@ impl AccessPaths {
     }
 
     fn add_search(&mut self, filtered: &[QueryPlan], base: &QueryPlan) {
-        // A listing of most of the mail excludes too little to be worth reading.
+        // A listing of more than half of the mail excludes too little to be worth reading.
         let shortest = filtered.iter().find(|plan| plan.path.listing().is_some());
         let narrow = shortest.filter(|plan| plan.length.saturating_mul(2) <= self.emails);
         let within = narrow.map(|plan| QueryPlan {

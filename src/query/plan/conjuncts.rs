@@ -35,6 +35,7 @@ pub(in crate::query) fn conjuncts(filter: &Filter) -> Conjuncts {
 }
 
 impl Conjuncts {
+    /// Returns the conjuncts with the listing filters of threads as `thread_conditions`.
     pub(in crate::query) fn without_thread_filters(mut self) -> Self {
         let before = self.listing_filters.len();
         self.listing_filters.retain(|filter| filter.is_email_filter());

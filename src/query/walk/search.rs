@@ -19,6 +19,7 @@ pub(in crate::query) struct SearchWalk<'v> {
     /// The listing that contains every match; `None` for all mail.
     listing: Option<Listing>,
     range: IdRange,
+    /// Where the next batch begins; `None` at the end.
     from: Option<EmailId>,
     /// The least size of the next batch. It doubles with each batch, up to `MAX_SEARCH_BATCH`.
     step: usize,
@@ -42,6 +43,7 @@ pub(in crate::query) struct Hit {
     pub(in crate::query) id: EmailId,
     pub(in crate::query) metadata: EmailMetadata,
     pub(in crate::query) fetched: FetchedEmail,
+    /// Whether the email is known to match.
     pub(in crate::query) is_certain: bool,
 }
 
@@ -116,6 +118,7 @@ impl<'v> SearchWalk<'v> {
         Ok(Some(hits))
     }
 
+    /// Takes the next batch from the index, and keeps those in the listing, if there is one.
     fn of_index(
         &mut self,
         listing: Option<Listing>,
@@ -148,6 +151,7 @@ impl<'v> SearchWalk<'v> {
         Ok(answers)
     }
 
+    /// Takes the next batch from the listing, and keeps those that the index names.
     fn of_listing(
         &mut self,
         listing: Listing,
