@@ -40,7 +40,7 @@ fn some(store: &Store, account: &Account, round: u64) -> EmailId {
     let first = snapshot.emails(account.id, None, 1).unwrap()[0].0;
     let last = EmailId(first.0 + (account.size << 16) * 60_000);
     let step = (last.0 - first.0) / 1009;
-    // 467 has no divisor in common with 1,000, so the places of near rounds are far apart.
+    // 467 and 1,000 have no common divisor, so each of 1,000 rounds has a place of its own.
     let from = EmailId(first.0 + step * (round * 467 % 1000));
     let mut found = snapshot.emails(account.id, Some(from), 100).unwrap();
     found.retain(|(_, email)| email.mailboxes.contains(&INBOX));

@@ -37,7 +37,7 @@ pub struct Draft {
     /// Without angle brackets, as in `references`. Invalid ids are left out.
     pub in_reply_to: Vec<String>,
     pub references: Vec<String>,
-    /// Further fields. The values are written as they are, so they must be ASCII on one line.
+    /// Further fields. The values are not encoded, so they must be ASCII on one line.
     pub fields: Vec<(&'static str, Cow<'static, str>)>,
     pub text: String,
     pub html: Option<String>,

@@ -1,7 +1,7 @@
 //! Converts a message to seven-bit text for a server without 8BITMIME (RFC 6152 §3, RFC 2045 §6).
 //!
 //! - A message of ASCII is returned as it is. Otherwise what stands before the header
-//!   (`header::start`) is left out, and what is ASCII stays as it is.
+//!   (`header::start`) is left out, and parts that are ASCII stay as they are.
 //! - Bodies of parts that are not ASCII become quoted-printable; in a part that already is
 //!   quoted-printable, only the bytes that are not ASCII are escaped. Content-Transfer-Encoding
 //!   follows, also of the multiparts and messages around such a part.

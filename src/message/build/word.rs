@@ -19,7 +19,7 @@ const MAX_SECTION_BYTES: usize = 60;
 /// Returns the text as encoded words, one a line. The first begins at `column`.
 pub(super) fn encode(text: &str, column: usize) -> String {
     let escaped_count = text.bytes().filter(|byte| q_char(*byte).is_none()).count();
-    // An escaped byte takes three bytes. From about a third of them on, base64 is shorter.
+    // An escaped byte takes three bytes, so with more than a third of them base64 is shorter.
     let letter = if escaped_count.saturating_mul(3) > text.len() { 'b' } else { 'q' };
     let room_after = |column: usize| {
         let room = ENCODED_WORD_BYTES.saturating_sub(column).max(FIRST_ENCODED_WORD_BYTES);

@@ -79,7 +79,7 @@ pub struct BodyValue {
     /// Lines end in LF.
     pub value: String,
     /// Whether the transfer encoding or the charset is broken or unknown. Bytes outside ASCII count
-    /// as broken if the part names no charset.
+    /// as broken if the part names `us-ascii` or no charset.
     pub is_encoding_problem: bool,
     pub is_truncated: bool,
 }

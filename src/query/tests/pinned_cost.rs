@@ -29,8 +29,8 @@ fn store_with_flags(
     is_flagged: impl Fn(i64) -> bool,
 ) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
     let engine = Arc::new(CountingEngine::default());
-    // The format of the store, then its epoch and its keys (104 bytes). The keys decide which emails begin a rank, and so how
-    // many rows are read.
+    // The format of the store, then its epoch and its keys (104 bytes). The keys decide which
+    // emails begin a rank, and so how many rows are read.
     let site = Put {
         table: Table::Site,
         key: b"store".to_vec(),
