@@ -23,7 +23,7 @@ impl Occurrences {
 
     #[inline]
     pub(super) fn push(&mut self, hash: u32, position: u32) {
-        self.0.push(u64::from(hash) << 32 | u64::from(position));
+        self.0.push((u64::from(hash) << 32) | u64::from(position));
     }
 
     /// Returns the words, ascending by hash, each with its ascending positions. An occurrence that

@@ -6,7 +6,8 @@ use super::line::without_controls;
 use crate::model::{Address, Envelope, Recipient, UtcMillis};
 
 /// Returns the trace prefix for one recipient: Return-Path, Delivered-To and Received. `id` is what
-/// Received gives as this server's id of the delivery.
+/// Received gives as this server's id of the delivery. Delivered-To has `delivered_to`, the address
+/// of the account that matched; Received has the one that the client gave for the recipient.
 ///
 /// No value that the client sent can begin another field: control characters are dropped, and long
 /// values are cut.

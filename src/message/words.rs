@@ -141,7 +141,7 @@ fn each_run(text: &[u8], mut each: impl FnMut(usize, usize)) {
     for block in blocks.iter().chain([&padded_rest]) {
         let bits = run_bits(block);
         // Whether the byte before each byte belongs to a run.
-        let bits_before = bits << 1 | last_bit;
+        let bits_before = (bits << 1) | last_bit;
         last_bit = bits >> 63;
         let (mut begins, mut ends) = (bits & !bits_before, bits_before & !bits);
         while let Some(start) = open.take().or_else(|| take_bit(&mut begins, offset)) {
@@ -176,7 +176,7 @@ fn run_bits(block: &[u8; 64]) -> u64 {
     let (eights, _) = flags.as_chunks::<8>();
     eights.iter().rev().fold(0, |bits, eight| {
         // The multiplication moves the lowest bit of each byte into the highest byte.
-        bits << 8 | u64::from_be_bytes(*eight).wrapping_mul(0x8040_2010_0804_0201) >> 56
+        (bits << 8) | (u64::from_be_bytes(*eight).wrapping_mul(0x8040_2010_0804_0201) >> 56)
     })
 }
 

@@ -34,6 +34,7 @@ pub const MAX_MESSAGE_BYTES: u64 = 50 * 1024 * 1024;
 /// Of an email that is created (RFC 8621 §1.3.1 maxSizeAttachmentsPerEmail). In base64 they leave
 /// room for a text in the largest message.
 pub const MAX_ATTACHMENTS_BYTES: u64 = 36 * 1024 * 1024;
+/// Of a message that is being received. A larger one is written to the store while it comes in.
 pub const MAX_BODY_BYTES_IN_MEMORY: usize = 256 * 1024;
 /// Bytes of messages that are being received, over all connections.
 pub const MAX_MESSAGE_BYTES_IN_FLIGHT: u64 = 256 * 1024 * 1024;
@@ -86,11 +87,13 @@ pub const MAX_PREVIEW_CHARS: usize = 256;
 pub const MAX_INDEXED_WORDS: usize = 50_000;
 /// Bytes of decoded text of one email, and as many of its HTML attributes.
 pub const MAX_INDEXED_BYTES: usize = 4 * 1024 * 1024;
+/// Parts of a message, the whole message included. Further parts are not shown.
 pub const MAX_MIME_PARTS: usize = 1000;
 /// Bytes of a body that are searched for the attachment of an aggregate report (DMARC, SMTP TLS).
 pub const MAX_REPORT_SEARCH_BYTES: usize = 64 * 1024;
 /// MIME parts that are searched for that attachment.
 pub const MAX_REPORT_PARTS: usize = 16;
+/// Parts within parts. Deeper multiparts are not opened.
 pub const MAX_MIME_DEPTH: usize = 64;
 /// Of one message, searched for the owner before the message is answered.
 pub const MAX_ADDRESSEES: usize = 10 * MAX_FIELD_ADDRESSES;
@@ -106,6 +109,7 @@ pub const MAX_LANGUAGES: usize = 32;
 pub const MAX_LANGUAGE_TAG_BYTES: usize = 35;
 /// Bytes of a part in which the beginning of the uuencode is looked for.
 pub const MAX_UUENCODE_PREAMBLE_BYTES: usize = 64 * 1024;
+/// Of the value of a Date field in an obsolete form; the rest is not read.
 pub const MAX_DATE_BYTES: usize = 200;
 /// In one value of message ids. Later quotes are read as other characters.
 pub const MAX_UNCLOSED_QUOTES: usize = 10;
@@ -173,6 +177,7 @@ pub const MAX_SHARE_NOTIFICATIONS: usize = 500;
 /// Of a user (RFC 8620 §7.2).
 pub const MAX_PUSH_SUBSCRIPTIONS: usize = 32;
 pub const MAX_CONCURRENT_PUSHES_PER_USER: usize = 8;
+/// Of a small object (`model::object`), encoded.
 pub const MAX_OBJECT_BYTES: usize = 256 * 1024;
 /// Of an account. A site may allow fewer.
 pub const MAX_SCRIPTS: usize = 256;
@@ -199,6 +204,7 @@ pub const MAX_POSTPONED_ACTIONS: usize = 16_384;
 pub const MAX_PASSWORDS: usize = 16;
 /// Of an account.
 pub const MAX_TOKENS: usize = 64;
+/// Of the name of a password or a token.
 pub const MAX_SECRET_NAME_BYTES: usize = 128;
 /// Of an account, with those that are kept for the owner to see. There may be as many reports in
 /// addition, because each report is about another action or a delivery.
@@ -217,6 +223,7 @@ pub const MAX_UPLOADS_PER_MINUTE: u32 = 1000;
 pub const MAX_UPLOADED_BYTES_PER_MINUTE: u64 = 1024 * 1024 * 1024;
 /// Of an account.
 pub const MAX_CONCURRENT_DOWNLOADS: usize = 16;
+/// Of a user, with WebSockets.
 pub const MAX_EVENT_STREAMS: usize = 100;
 /// With idle connections and event streams.
 pub const MAX_HTTP_CONNECTIONS: usize = 2000;
@@ -263,6 +270,7 @@ pub const MAX_REQUEST_CALLS: usize = 64;
 /// What the result references of one call may bring in (RFC 8620 §3.7). A call can refer to the
 /// previous one several times, so a small request could double with each call.
 pub const MAX_REFERENCED_BYTES: usize = 1024 * 1024;
+/// Of one answer to an administrator.
 pub const MAX_LISTED_ROWS: usize = 10_000;
 pub const MAX_JSON_DEPTH: usize = 64;
 /// Each value needs about ten times the memory of its shortest text.
@@ -294,6 +302,7 @@ pub const MAX_ADMINISTRATOR_ANSWER_BYTES: usize = 1024 * 1024 * 1024;
 pub const MAX_HEADER_BYTES: usize = 4 * 1024 * 1024;
 /// `header:` properties of one call. Each is a search in the header.
 pub const MAX_HEADER_PROPERTIES: usize = 250;
+/// Invalid properties that one error names.
 pub const MAX_NAMED_PROPERTIES: usize = 100;
 /// Of one /changes call (RFC 8620 §5.2).
 pub const MAX_CHANGES: usize = 10_000;

@@ -158,11 +158,11 @@ impl Scope {
 /// How one email moved among the mailboxes of the scope since the old state.
 #[derive(Debug, Default)]
 struct ScopeMove {
-    /// Whether it was in a mailbox that it has left.
+    /// Whether it was, at the old state, in a mailbox that it left since.
     was: bool,
-    /// The mailboxes that it is in now, and was not in then.
+    /// The mailboxes that it is in by a change after the old state.
     came: BTreeSet<MailboxUid>,
-    /// The mailboxes that it left, also those that it entered only after the state.
+    /// The mailboxes that it left since, also those that it entered only after the old state.
     left: BTreeSet<MailboxUid>,
     /// When it last left one.
     at: ModSeq,

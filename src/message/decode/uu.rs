@@ -80,7 +80,8 @@ impl Uu {
         for four in symbols.chunks(4) {
             let at = |index: usize| four.get(index).map_or(0, |symbol| bits(*symbol));
             let (a, b, c, d) = (at(0), at(1), at(2), at(3));
-            decoded.extend([a << 2 | b >> 4, b << 4 | c >> 2, c << 6 | d]);
+            // Four symbols of six bits make three bytes.
+            decoded.extend([(a << 2) | (b >> 4), (b << 4) | (c >> 2), (c << 6) | d]);
         }
         // Blanks at the end of a line stand for zeros and may have been stripped: they are added
         // again. But no line may grow by decoding. If it would, it gets only the bytes that its

@@ -8,6 +8,7 @@ use crate::query::id_range::IdRange;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::query) struct Conjuncts {
+    /// Every match is in each of these, and meets each of `listing_filters`.
     pub(in crate::query) mailboxes: Vec<MailboxUid>,
     /// Every match is in at least one mailbox of each set. Each set also counts in
     /// `other_conditions`.

@@ -263,6 +263,7 @@ struct PieceWalk<'v> {
     fold: Fold,
     piece: TermPiece,
     reads: Allowance,
+    /// The postings of each word of the phrase; empty if only texts can match.
     words: Vec<Postings<'v>>,
     /// The ordinals of the emails that have one of the texts, ascending; `None` before the first
     /// seek.

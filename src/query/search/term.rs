@@ -246,7 +246,7 @@ impl SearchTerm {
                 && (is_in(start_bytes, word)
                     || is_in(lower.get_or_insert_with(|| start_bytes.to_ascii_lowercase()), word))
         };
-        self.pieces.iter().all(|piece| piece.texts.is_empty()) && self.words().all(whole)
+        (self.pieces.iter().all(|piece| piece.texts.is_empty()) && self.words().all(whole))
             || self.matches_raw(raw)
     }
 

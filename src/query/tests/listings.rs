@@ -103,7 +103,7 @@ impl ListingQuery {
         let is_span = self.before.is_some() || self.after.is_some();
         let of_threads =
             !self.filter.is_email_filter() || pin.is_some_and(|pin| !pin.filter.is_email_filter());
-        if self.collapse && self.before.is_some() || !self.collapse && of_threads {
+        if (self.collapse && self.before.is_some()) || (!self.collapse && of_threads) {
             return None;
         }
         let shape = if self.collapse { Shape::Threads } else { Shape::Emails };
