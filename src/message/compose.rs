@@ -1,7 +1,7 @@
 //! Builds the messages that this server writes itself: replies, notifications and reports.
 //!
 //! - No value can begin a header field: control characters are removed, and message ids are
-//!   filtered.
+//!   filtered. Only the values of `Draft::fields` are written as they are.
 //! - The message is in CRLF lines of ASCII, with three exceptions: an address may be UTF-8 (RFC
 //!   6532 §3.2); an entity that holds an 8-bit message, and a report that returns an 8-bit
 //!   original, are 8-bit.
@@ -25,6 +25,7 @@ use super::line::one_line;
 use crate::model;
 use crate::model::{EmailAddress, UtcMillis};
 
+/// A reply, a notification, or the report on an absence.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Draft {
     pub from: EmailAddress,
@@ -37,7 +38,7 @@ pub struct Draft {
     /// Without angle brackets, as in `references`. Invalid ids are left out.
     pub in_reply_to: Vec<String>,
     pub references: Vec<String>,
-    /// Further fields. The values are not encoded, so they must be ASCII on one line.
+    /// Further fields. Their values must be ASCII on one line.
     pub fields: Vec<(&'static str, Cow<'static, str>)>,
     pub text: String,
     pub html: Option<String>,
@@ -48,8 +49,10 @@ pub struct Draft {
     pub entity: Option<String>,
 }
 
+/// Longer subjects are cut.
 const MAX_SUBJECT_BYTES: usize = 400;
 
+/// Returns the bytes of a message that is no `multipart/report`; `report` writes those.
 #[must_use]
 pub fn build(draft: &Draft) -> Vec<u8> {
     let mut builder = MessageBuilder::new()

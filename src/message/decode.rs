@@ -16,7 +16,7 @@ use std::borrow::Cow;
 
 use encodify::{base64, qp};
 
-/// Longest line of quoted-printable that is held, unless it cannot be cut.
+/// From this length on, a line of quoted-printable that is held is cut where that is possible.
 const MAX_HELD_LINE_BYTES: usize = 64 * 1024;
 /// Longest line after padding that is decoded as base64; a longer one ends the content.
 const MAX_TAIL_BYTES: usize = 1000;
@@ -95,6 +95,7 @@ pub fn decode_prefix(encoding: u8, bytes: &[u8], wanted: usize) -> (Cow<'_, [u8]
     (Cow::Owned(out), true)
 }
 
+/// Decodes a content piece by piece: `feed` takes each piece, and `finish` ends it.
 #[derive(Debug)]
 pub struct Decoder {
     state: DecoderState,
@@ -111,6 +112,7 @@ enum DecoderState {
 
 #[derive(Debug, Default)]
 struct QuotedPrintable {
+    /// What is held of the last line.
     line: Vec<u8>,
     /// How many bytes at the beginning of `line` are known to hold no place to cut it.
     searched: usize,
