@@ -4,6 +4,7 @@
 //! - A line that is no field is skipped, also an mbox `From ` line.
 //! - A byte order mark, blank lines and `From ` lines before the header are skipped, if a header
 //!   with one of the common fields follows (`start`).
+//! - `Header` finds all fields once. The functions of this file walk over the header each time.
 //! - Fields are looked for in the first `limits::MAX_HEADER_BYTES`, and among the first
 //!   `limits::MAX_HEADER_FIELDS` lines, a folded field counted as one.
 

@@ -1,7 +1,8 @@
 //! Makes the search tokens of a message (`docs/storage.md`, "Search").
 //!
 //! - Words are keyed hashes with their fields and positions.
-//! - Addresses are texts with the domain reversed. Message ids and List-Ids are texts.
+//! - Addresses are words, and also texts with the domain reversed. Ids (in Message-ID, In-Reply-To,
+//!   References and List-Id) and the media types of attachments are texts.
 //! - Names of header fields are words, except those that nearly every message has.
 //!
 //! A filter for header fields looks for a part of a value, not for a word; the tokens only tell
@@ -187,8 +188,8 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
     Tokens { words: words.into_words(), texts }
 }
 
-/// Gives every token of a message to `sink`: at most about `limits::MAX_INDEXED_WORDS` words and
-/// `limits::MAX_FIELD_ADDRESSES` texts.
+/// Gives every token of a message, whose content is `content`, to `sink`: at most about
+/// `limits::MAX_INDEXED_WORDS` words and `limits::MAX_FIELD_ADDRESSES` texts.
 ///
 /// Names of header fields count as words, and none of them is left out for want of room. A single
 /// character that a pair covers does not count, and neither does the empty text, which stands for
@@ -270,7 +271,7 @@ struct Tokenizer<'s, S> {
     /// How many words and texts count so far, toward the bounds of `each_token`.
     words: usize,
     texts: usize,
-    /// The next position of each band of `model::field`.
+    /// The next position of each band of `model::field`, of which there are fewer than 16.
     next: [u32; 16],
 }
 

@@ -1,5 +1,6 @@
-//! Bounds on input and on work, and the times for which things are kept. Configuration can change
-//! some. A bound that only one file needs may be defined there.
+//! Bounds on input and on work, and the times for which things are kept. The code that uses a bound
+//! enforces it. Some are only the defaults of settings in the configuration. A bound that only one
+//! file needs may be defined there.
 
 use std::time::Duration;
 
