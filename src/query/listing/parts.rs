@@ -17,6 +17,7 @@ use crate::query::sort::{Direction, SortPin};
 use crate::query::walk::scan::read_page;
 use crate::store::{CountedListing, Snapshot};
 
+/// The rows of a listing that a walk reads at once.
 const READ_BATCH: usize = 256;
 /// If the pinned listing has at most this many threads, a walk holds them in memory; otherwise it
 /// looks up each thread.
@@ -53,6 +54,7 @@ pub(in crate::query) struct ResultParts<'v> {
 }
 
 impl<'v> ResultParts<'v> {
+    /// Returns what a plan reads; `None` if its path is neither `Listing` nor `Pinned`.
     pub(in crate::query) fn of(
         snapshot: &'v Snapshot<'v>,
         account: AccountId,
