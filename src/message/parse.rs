@@ -147,8 +147,8 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the parts of one of the lists of RFC 8621 §4.1.4: the list of the library, or that
-    /// of `structure` if the message has an invalid media type, which the library does not take for
-    /// text.
+    /// of `structure` if the message has a media type without a subtype or an invalid multipart,
+    /// which the library does not take for text.
     fn listed<'m>(
         &'m self,
         library_list: impl Fn(MessageRef<'m>) -> Box<dyn Iterator<Item = MessagePart<'m>> + 'm>,

@@ -114,6 +114,7 @@ impl<'a> LibraryMessage<'a> {
         self.parsed.as_ref()
     }
 
+    /// Whether the part is the whole message, and the library was given its header.
     pub(super) fn has_top_header(&self, part: &MessagePart<'_>) -> bool {
         part.id() == 0 && !self.is_replaced
     }

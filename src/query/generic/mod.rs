@@ -20,6 +20,10 @@ use crate::model::{DataType, EmailId};
 use crate::store::Snapshot;
 use list::{ListRequest, list};
 
+/// Answers Email/query by any walk.
+///
+/// # Errors
+/// `TooMuchWalked`, `TooMuchRead`, `AnchorNotFound`, and errors of reading.
 pub(super) fn query(
     snapshot: &Snapshot<'_>,
     matcher: &Matcher,
