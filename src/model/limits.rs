@@ -224,7 +224,7 @@ pub const MAX_UPLOADS_PER_MINUTE: u32 = 1000;
 pub const MAX_UPLOADED_BYTES_PER_MINUTE: u64 = 1024 * 1024 * 1024;
 /// Of an account.
 pub const MAX_CONCURRENT_DOWNLOADS: usize = 16;
-/// Of a user, with WebSockets.
+/// Of a user; `WebSockets` count, too.
 pub const MAX_EVENT_STREAMS: usize = 100;
 /// With idle connections and event streams.
 pub const MAX_HTTP_CONNECTIONS: usize = 2000;
