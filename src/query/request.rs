@@ -48,7 +48,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// As `QuerySpec::within_scope`.
+    /// Returns the query within its scope, as `QuerySpec::within_scope` does.
     pub(super) fn within_scope(&self) -> Cow<'_, Self> {
         match self.spec.within_scope() {
             Cow::Owned(spec) => Cow::Owned(Self { spec, ..*self }),
