@@ -6,7 +6,7 @@
 //! - `--size 4096 --messages 64 --rounds 200` sets the messages and how often each is measured.
 //! - `--step NAME --count N` only does the step with this name in the printed table, N times.
 //!   Instructions are counted by running this under `valgrind --tool=callgrind` with two counts.
-//! - `--latin` puts a letter outside ASCII into one word of sixteen.
+//! - `--latin` turns the `o` at the beginning of each word into a letter outside ASCII.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

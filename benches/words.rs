@@ -37,6 +37,7 @@ impl Words {
         Self { list, dice: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 }
     }
 
+    /// Returns the next number of 53 bits (xorshift, whose state must not be 0).
     fn roll(&mut self) -> u64 {
         self.dice ^= self.dice << 13;
         self.dice ^= self.dice >> 7;

@@ -32,6 +32,7 @@ impl Client {
         serde_json::from_slice(&self.exchange(request)).expect("an answer")
     }
 
+    /// Sends a request and returns the body of the response. Panics if its status is not 200.
     pub(crate) fn exchange(&mut self, request: &[u8]) -> Vec<u8> {
         self.send("POST", "/jmap", request);
         self.receive()

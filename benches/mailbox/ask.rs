@@ -137,7 +137,8 @@ fn searches(store: &Store, accounts: &[Account], options: &Options) {
     }
 }
 
-/// Turns a keyword of ten of the newest emails on or off, and returns the modseq before.
+/// Turns a keyword of ten of the 50 newest emails in the Inbox on or off, and returns the modseq
+/// before.
 fn ten_changes(store: &Store, account: &Account, round: u64) -> ModSeq {
     let since = store.snapshot().account_state(account.id).unwrap().modseq;
     let ids = page(store, inbox(account, false, &[]), Start::Position(0), false);

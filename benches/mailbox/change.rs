@@ -33,12 +33,14 @@ fn move_to(store: &Store, account: AccountId, id: EmailId, to: MailboxUid) -> Ti
         .1
 }
 
-/// An email of the account, in each round another one, spread over the whole account.
+/// An email of the Inbox, in each of 1,000 rounds another one, spread over the whole account.
+/// Ids ascend from the newest email to the oldest, with the time in the bits from 16 on.
 fn some(store: &Store, account: &Account, round: u64) -> EmailId {
     let snapshot = store.snapshot();
     let first = snapshot.emails(account.id, None, 1).unwrap()[0].0;
     let last = EmailId(first.0 + (account.size << 16) * 60_000);
     let step = (last.0 - first.0) / 1009;
+    // 467 and 1,000 have no common divisor, so each of 1,000 rounds has a place of its own.
     let from = EmailId(first.0 + step * (round * 467 % 1000));
     let mut found = snapshot.emails(account.id, Some(from), 100).unwrap();
     found.retain(|(_, email)| email.mailboxes.contains(&INBOX));
@@ -97,6 +99,7 @@ fn deliveries(store: &Store, accounts: &[Account], options: &Options) {
     measure(options, &all, name, |account, round| {
         let mut pending = VecDeque::new();
         for n in 0..ROUND {
+            // Above the numbers and the times of the emails with which accounts are filled.
             let number = 10_000_000 + round * ROUND + n;
             let at = UtcMillis(1_900_000_000_000 + i64::try_from(number).unwrap());
             pending
@@ -109,7 +112,8 @@ fn deliveries(store: &Store, accounts: &[Account], options: &Options) {
     });
 }
 
-/// Moves emails to another mailbox and back, a thousand in each commit.
+/// Moves the emails of the Inbox among the newest 10,000 of each account to the Trash and back, a
+/// thousand in each commit. The time is that of one email and one way.
 fn moves(store: &Store, accounts: &[Account], options: &Options) {
     let name = "10,000 emails moved and back, each";
     if !options.wants(name) {

@@ -1,5 +1,5 @@
-//! Fills accounts to a given size. Every third email has a References field, most are seen, and
-//! some are flagged.
+//! Fills accounts to a given size. Every third email has a References field, nine in ten are seen,
+//! and one in fifty is flagged. No two subjects are equal, so each email is a thread of its own.
 
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ pub(crate) const RARE: &str = "quicksilver";
 pub(crate) const PHRASE: &str = "'quicksilver lantern'";
 /// When the first email was received, in milliseconds.
 const BEGIN: i64 = 1_700_000_000_000;
-/// The time between two emails in milliseconds.
+/// The time between two emails in milliseconds. `change::some` relies on it.
 pub(crate) const EVERY: i64 = 60_000;
 /// The most commits that are pending at a time.
 const MAX_PENDING: usize = 64;

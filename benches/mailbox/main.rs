@@ -4,7 +4,7 @@
 //!
 //! `cargo bench --ignore-rust-version --bench mailbox -- OPTIONS`:
 //! - `--sizes 1000,10000,100000 --rounds 200` sets the sizes and the rounds. These are the
-//!   defaults.
+//!   defaults. A size below 1,000 has too few unseen emails for full pages, and the bench panics.
 //! - `--keep` uses the store of an earlier run with `--keep`, if there is one, fills only what is
 //!   missing, and does not remove the store afterwards.
 //! - `--only WORD,WORD` measures only the operations whose name contains one of the words.

@@ -4,7 +4,9 @@
 //!
 //! - Both RFCs define the file name: the reporter, the domain, the begin and the end in seconds,
 //!   with `!` between them. The name counts only with a media type in which such files are sent.
-//! - Only the top-level parts are read. A report within a forwarded message does not count.
+//! - Only the header of the message is read, or of a `multipart/mixed` the headers of its top-level
+//!   parts, in the first `limits::MAX_REPORT_SEARCH_BYTES` of the body. A report within a forwarded
+//!   message does not count, nor one in a message that answers or forwards another.
 
 use super::header::{Field, Header, first};
 use super::parse::media;
@@ -26,10 +28,12 @@ const TYPES: [&str; 10] = [
 ];
 /// Media types that only such reports have (RFC 8460 §6.4 and 6.5).
 const TLS_TYPES: [&str; 2] = ["application/tlsrpt+gzip", "application/tlsrpt+json"];
+/// The most characters of a file name that is returned.
+const MAX_EVIDENCE_CHARS: usize = 120;
 const ENDINGS: [&str; 7] = [".xml", ".xml.gz", ".xml.zip", ".zip", ".gz", ".json", ".json.gz"];
 
 /// The name or the media type of the attachment that makes a message an aggregate report; `None` if
-/// it is none.
+/// it is none, or if a person passed it on.
 pub(super) fn evidence(header: &Header<'_>) -> Option<String> {
     let top = BodyHeader::of(|name| header.first(name))?;
     let found = match top.boundary() {
@@ -88,7 +92,7 @@ impl BodyHeader {
         let (kind, is_tls) = (self.kind.as_str(), TLS_TYPES.contains(&self.kind.as_str()));
         match name {
             Some((_, name)) if is_tls || TYPES.contains(&kind) => {
-                Some(name.chars().take(120).collect())
+                Some(name.chars().take(MAX_EVIDENCE_CHARS).collect())
             }
             _ => is_tls.then(|| self.kind.clone()),
         }
@@ -96,7 +100,7 @@ impl BodyHeader {
 }
 
 /// Whether a file name is `reporter!domain!begin!end` or `reporter!domain!begin!end!unique`, with a
-/// known ending.
+/// known ending. The times are seconds since 1970, so they have nine digits or more.
 fn is_report_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let Some(stem) =

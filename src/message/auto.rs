@@ -2,7 +2,7 @@
 //! conclusions.
 //!
 //! Fields are read by their grammar. Every occurrence of a repeated field counts, but only the
-//! first Subject and Message-ID.
+//! first Subject, and the first Message-ID that has an id.
 
 use super::header::{Field, Header};
 use super::language::languages;
@@ -15,8 +15,8 @@ use crate::model::{Address, EmailAddress, limits};
 /// from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AutoReplyFacts {
-    /// An Auto-Submitted field whose keyword is not `no` (RFC 3834 §5); or the subject of an
-    /// out-of-office reply, in a message that answers another.
+    /// An Auto-Submitted field whose keyword is not `no` (RFC 3834 §5); without one, the subject of
+    /// an out-of-office reply, if the message has In-Reply-To or References.
     pub auto_submitted: Option<String>,
     /// A field of a mailing list (RFC 2369, RFC 2919, and older ones), or an X-Loop that is not
     /// empty.
@@ -26,12 +26,13 @@ pub struct AutoReplyFacts {
     /// A field that asks for no automatic answer, such as X-Auto-Response-Suppress, or by which
     /// programs mark their mail, such as X-Autoreply.
     pub suppress: Option<String>,
-    /// A top-level multipart/report (RFC 6522), or an aggregate report of DMARC or SMTP TLS in
-    /// another form.
+    /// A top-level multipart/report (RFC 6522); a field that marks a report of SMTP TLS; or the
+    /// attachment of an aggregate report (DMARC, SMTP TLS).
     pub report: Option<String>,
     /// A field in which a spam filter says `yes`.
     pub spam: Option<String>,
-    /// The addresses in To, Cc, Bcc and the Resent- forms of these fields.
+    /// The valid addresses in To, Cc, Bcc and the Resent- forms of these fields, up to
+    /// `limits::MAX_ADDRESSEES`.
     pub destinations: Vec<Address>,
     pub from: Vec<EmailAddress>,
     pub subject: Option<String>,
@@ -39,7 +40,7 @@ pub struct AutoReplyFacts {
     pub message_id: Option<String>,
     pub in_reply_to: Vec<String>,
     pub references: Vec<String>,
-    /// The languages that the sender reads, best first.
+    /// The languages that the sender reads, best first (`language::languages`).
     pub languages: Vec<String>,
 }
 
@@ -110,7 +111,7 @@ impl AutoReplyFacts {
         path.or(from).and_then(|text| Address::parse(&text).ok())
     }
 
-    /// Whether a fact forbids an automatic answer. The verdict of a spam filter does not.
+    /// Whether there is a finding that forbids an automatic answer. `spam` does not.
     #[must_use]
     pub fn is_automatic(&self) -> bool {
         [&self.auto_submitted, &self.list, &self.precedence, &self.suppress, &self.report]
@@ -189,7 +190,8 @@ impl AutoReplyFacts {
     }
 }
 
-/// Adds the ids of a field. Of too many, those in the middle are dropped.
+/// Adds the ids of a field. Of more than `limits::MAX_FIELD_ADDRESSES`, those in the middle are
+/// dropped.
 fn add_ids(ids: &mut Vec<String>, field: &Field<'_>) {
     ids.extend(message_ids(field.value));
     let (half, excess) =
@@ -199,12 +201,14 @@ fn add_ids(ids: &mut Vec<String>, field: &Field<'_>) {
     }
 }
 
-/// The words of a value, separated by commas, semicolons and white space: in lower case, without
-/// comments and quotes. An encoded word, which RFC 2047 §5 forbids here, counts decoded.
+/// The words of a value, separated by commas, semicolons, blanks and tabs: in lower case, without
+/// comments and the quotes around them. An encoded word, which RFC 2047 §5 forbids here, counts
+/// decoded.
 fn words(field: &Field<'_>) -> Vec<String> {
     words_of(&field.without_comments())
 }
 
+/// The words before the parameters.
 fn keywords(field: &Field<'_>) -> Vec<String> {
     words_of(field.without_comments().split(';').next().unwrap_or_default())
 }

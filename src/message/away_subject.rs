@@ -1,7 +1,7 @@
 //! Recognises out-of-office replies by their subject, where nothing else marks them.
 //!
-//! A phrase counts only at the beginning of a subject, or anywhere after `AUTO:` at the beginning,
-//! so that people can mention these words in theirs.
+//! A phrase counts only at the beginning of a subject, and one of Notes anywhere after `AUTO:` at
+//! the beginning, so that people can mention these words in theirs.
 
 use super::header::folded;
 

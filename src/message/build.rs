@@ -3,7 +3,8 @@
 //! - Lines end in CRLF. Header lines are ASCII, except addresses, which may be UTF-8 (RFC 6532
 //!   §3.2).
 //! - Bodies are 7-bit or encoded as such. A message within the message may stay 8-bit, since it
-//!   must not be encoded (RFC 2046 §5.2.1).
+//!   must not be encoded (RFC 2046 §5.2.1). One that is given as bytes is encoded all the same if
+//!   its lines are too long or do not end in CRLF.
 //! - `build` checks nothing. `EncodedField::new` refuses control characters, and so does
 //!   `PartDraft::check`, which the caller must call for each part.
 
@@ -35,8 +36,8 @@ const FIELD_ORDER: [&str; 10] = [
     "In-Reply-To",
 ];
 
-/// Returns the bytes of the message. `seed` is a text that the author of a part cannot know, so
-/// that no author can guess the boundaries.
+/// Returns the bytes of the message. The boundaries are made from `seed`, which must be a text that
+/// the author of a part cannot know, so that no author can guess a boundary.
 #[must_use]
 pub fn build(mail: &MessageTree, seed: &str) -> Vec<u8> {
     let position = |field: &&EncodedField| {

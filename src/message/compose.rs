@@ -1,9 +1,10 @@
 //! Builds the messages that this server writes itself: replies, notifications and reports.
 //!
 //! - No value can begin a header field: control characters are removed, and message ids are
-//!   filtered.
-//! - The message is in CRLF lines of ASCII, except that a report that returns an 8-bit original is
-//!   8-bit.
+//!   filtered. Only the values of `Draft::fields` are written as they are.
+//! - The message is in CRLF lines of ASCII, with three exceptions: an address may be UTF-8 (RFC
+//!   6532 §3.2); an entity that holds an 8-bit message, and a report that returns an 8-bit
+//!   original, are 8-bit.
 
 use std::borrow::Cow;
 
@@ -24,6 +25,7 @@ use super::line::one_line;
 use crate::model;
 use crate::model::{EmailAddress, UtcMillis};
 
+/// A reply, a notification, or the report on an absence.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Draft {
     pub from: EmailAddress,
@@ -31,24 +33,26 @@ pub struct Draft {
     pub reply_to: Option<EmailAddress>,
     pub subject: String,
     pub date: UtcMillis,
-    /// Without angle brackets.
+    /// Without angle brackets. An invalid id becomes empty.
     pub message_id: String,
     /// Without angle brackets, as in `references`. Invalid ids are left out.
     pub in_reply_to: Vec<String>,
     pub references: Vec<String>,
-    /// Further fields, with ASCII values.
+    /// Further fields. Their values must be ASCII on one line.
     pub fields: Vec<(&'static str, Cow<'static, str>)>,
     pub text: String,
     pub html: Option<String>,
-    /// The language of the text and the HTML (RFC 3282).
+    /// The language of the text and the HTML (RFC 3282). What is no language tag is left out.
     pub language: Option<String>,
     /// A MIME entity (fields, an empty line, content) that is sent instead of the text and the
     /// HTML.
     pub entity: Option<String>,
 }
 
+/// Longer subjects are cut.
 const MAX_SUBJECT_BYTES: usize = 400;
 
+/// Returns the bytes of a message that is no `multipart/report`; `report` writes those.
 #[must_use]
 pub fn build(draft: &Draft) -> Vec<u8> {
     let mut builder = MessageBuilder::new()
@@ -89,7 +93,8 @@ fn entity_part(text: &str) -> MimePart<'static> {
     fields.into_iter().fold(part, |part, (name, value)| part.header(name, Raw::new(value)))
 }
 
-/// Whether a text has the shape of a language tag (RFC 5646 §2.1).
+/// Whether a text has the characters of a language tag, and the length of the usual ones (RFC 5646
+/// §2.1 and §4.4.1).
 fn is_tag(tag: &str) -> bool {
     !tag.is_empty()
         && tag.len() <= 35
@@ -186,7 +191,8 @@ fn person(person: &EmailAddress) -> Address<'static> {
     Address::new_address(name, addr_spec(&person.email))
 }
 
-/// Returns an address for angle brackets. A valid one keeps the blanks of a quoted local part.
+/// Returns an address for angle brackets. A valid one keeps the blanks of a quoted local part; any
+/// other loses its blanks and brackets.
 fn addr_spec(email: &str) -> String {
     match model::Address::parse(email) {
         Ok(address) => address.to_string(),
@@ -194,6 +200,7 @@ fn addr_spec(email: &str) -> String {
     }
 }
 
+/// Returns a message id if it can be written; otherwise the empty text.
 fn clean_id(id: &str) -> String {
     let clean = id.chars().all(|c| c.is_ascii_graphic() && c != '<' && c != '>');
     if clean && id.len() <= model::limits::MAX_MESSAGE_ID_BYTES {

@@ -1,5 +1,5 @@
-//! Reads from the header what a list of emails shows (RFC 8621 §4.1), for storing it with the
-//! email.
+//! Reads what a list of emails shows (RFC 8621 §4.1) from the header and the text of a message, for
+//! storing it with the email.
 
 use super::header::{Field, Header};
 use super::parse::{self, Message};
@@ -20,8 +20,8 @@ const STORED_FIELDS: [&str; 11] = [
     "Date",
 ];
 
-/// Returns the content of a message. The last occurrence of a repeated field counts (RFC 8621
-/// §4.1.2).
+/// Returns the content of a message, and where its parts are. The last occurrence of a repeated
+/// field counts (RFC 8621 §4.1.2).
 #[must_use]
 pub fn content(message: &Message<'_>) -> EmailContent {
     let mut content = EmailContent {
@@ -59,6 +59,7 @@ fn set_field(content: &mut EmailContent, field: &Field<'_>) {
     for (index, (name, list)) in address_fields.into_iter().enumerate() {
         if field.is(name) {
             *list = parse::addresses(field.readable().as_bytes());
+            // The bits are in the order of `address_fields`.
             let bit = 1u8 << index;
             content.empty_fields = if list.is_empty() {
                 content.empty_fields | bit
@@ -137,6 +138,7 @@ mod tests {
         assert_eq!(last_fields(&Header::split(&many)).count(), 5);
         let read = |raw: &[u8]| content(&Message::parse(raw));
         let found = read(raw);
+        // In `empty_fields`, 2 is the bit of To.
         assert_eq!(
             (found.to.len(), found.cc.len(), found.empty_fields, found.subject.as_deref()),
             (0, 1, 2, Some("2"))

@@ -1,4 +1,5 @@
-//! Reads the corpus of real mail, and compares the results with those that its table expects.
+//! Reads the corpus of real mail, and compares the results with those that its table
+//! (`expect.tsv`, described in `docs/corpus.md`) expects.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -6,8 +6,9 @@ use crate::model::{SentAt, UtcMillis, limits};
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-/// Parses a date word by word. A missing or unknown zone counts as UTC (RFC 5322 §4.3). Unknown
-/// words are ignored.
+/// Parses a date word by word, up to a comment. `None` if the day, the month, the year or the time
+/// is missing or invalid. A missing or unknown zone counts as UTC (RFC 5322 §4.3). Unknown words
+/// are ignored.
 pub(super) fn parse_obsolete(value: &[u8]) -> Option<SentAt> {
     let text = String::from_utf8_lossy(value.get(..limits::MAX_DATE_BYTES).unwrap_or(value));
     let text = text.split('(').next().unwrap_or_default();
@@ -67,7 +68,8 @@ fn begins_with_month(word: &str, name: &str) -> bool {
     word.get(..3).is_some_and(|start| start.eq_ignore_ascii_case(name))
 }
 
-/// Completes a year of two or three digits (RFC 5322 §4.3).
+/// Completes a year of two or three digits (RFC 5322 §4.3); `None` for other lengths than two to
+/// four.
 fn complete_year(number: i64, digits: usize) -> Option<i64> {
     match digits {
         2 if number < 50 => number.checked_add(2000),
@@ -107,7 +109,8 @@ fn zone_offset(word: &str) -> Option<i16> {
     hours.checked_mul(60)
 }
 
-/// Returns the days since 1970-01-01 in the Gregorian calendar, by years that begin in March.
+/// Returns the days since 1970-01-01 in the Gregorian calendar, by years that begin in March: five
+/// months from March on have 153 days, 400 years have 146,097, and 719,468 are before 1970-01-01.
 fn days_since_1970(year: i64, month: u8, day: u8) -> Option<i64> {
     let year = if month <= 2 { year.checked_sub(1)? } else { year };
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));

@@ -8,7 +8,7 @@
 //!   content ends there.
 //! - A bare CR in quoted-printable is a line break.
 //! - A line of quoted-printable is held until it can be cut without changing its meaning, which
-//!   depends on what follows white space and escapes. A line of white space is held whole.
+//!   depends on what follows white space and escapes. A line of nothing else is held whole.
 
 mod uu;
 
@@ -16,19 +16,21 @@ use std::borrow::Cow;
 
 use encodify::{base64, qp};
 
-/// Longest line of quoted-printable that is held, unless it cannot be cut.
+/// From this length on, a line of quoted-printable that is held is cut where that is possible.
 const MAX_HELD_LINE_BYTES: usize = 64 * 1024;
-/// Longest line after the padding that can be base64.
+/// Longest line after padding that is decoded as base64; a longer one ends the content.
 const MAX_TAIL_BYTES: usize = 1000;
+/// Encoded bytes that are decoded at a time. Content that is not longer is decoded whole.
 pub const DECODE_CHUNK: usize = 64 * 1024;
 
-/// The numbers of encodings in `PartOffsets`. This one is 7bit, 8bit and binary.
+/// The numbers of encodings in `PartOffsets`. This one is 7bit, 8bit, binary and unknown ones.
 pub const IDENTITY: u8 = 0;
 pub const QUOTED_PRINTABLE: u8 = 1;
 pub const BASE64: u8 = 2;
 pub const UUENCODE: u8 = 3;
 
-/// Decodes a whole content. Also returns whether any of it was broken.
+/// Decodes a whole content. Also returns whether any of it was broken. An unknown number counts as
+/// `IDENTITY`.
 #[must_use]
 pub fn decode(encoding: u8, bytes: &[u8]) -> (Cow<'_, [u8]>, bool) {
     match encoding {
@@ -46,6 +48,7 @@ pub fn decode(encoding: u8, bytes: &[u8]) -> (Cow<'_, [u8]>, bool) {
     }
 }
 
+/// Returns the length of what `decode` returns, mostly without decoding.
 #[must_use]
 pub fn decoded_len(encoding: u8, bytes: &[u8]) -> usize {
     let fast_length = match encoding {
@@ -92,6 +95,7 @@ pub fn decode_prefix(encoding: u8, bytes: &[u8], wanted: usize) -> (Cow<'_, [u8]
     (Cow::Owned(out), true)
 }
 
+/// Decodes a content piece by piece: `feed` takes each piece, and `finish` ends it.
 #[derive(Debug)]
 pub struct Decoder {
     state: DecoderState,
@@ -108,6 +112,7 @@ enum DecoderState {
 
 #[derive(Debug, Default)]
 struct QuotedPrintable {
+    /// What is held of the last line.
     line: Vec<u8>,
     /// How many bytes at the beginning of `line` are known to hold no place to cut it.
     searched: usize,
@@ -215,6 +220,7 @@ impl QuotedPrintable {
         if self.line.len() < MAX_HELD_LINE_BYTES {
             return 0;
         }
+        // Neither within an escape (`=` and two more bytes), nor after white space.
         let is_cut = |at: &usize| {
             let before = self.line.get(at.saturating_sub(2)..*at).unwrap_or_default();
             !before.contains(&b'=') && before.last().is_some_and(|last| !last.is_ascii_whitespace())
@@ -222,6 +228,7 @@ impl QuotedPrintable {
         (self.searched.saturating_add(1)..=self.line.len()).rev().find(is_cut).unwrap_or(0)
     }
 
+    /// Makes an LF of each CR that came last.
     fn end_line(&mut self) {
         self.line.resize(self.line.len().saturating_add(self.returns), b'\n');
         self.returns = 0;
@@ -273,6 +280,7 @@ impl Base64 {
             return false;
         };
         let line = line.trim_ascii();
+        // More `=` may follow the one that ended the symbols.
         let line =
             line.get(line.iter().take_while(|byte| **byte == b'=').count()..).unwrap_or_default();
         let symbols = line.strip_suffix(b"==").or_else(|| line.strip_suffix(b"=")).unwrap_or(line);

@@ -1,10 +1,12 @@
-//! Encodes a MIME entity that a script gives as text (RFC 5230 §4.8) so that every relay accepts
-//! it. The result has the fields that describe the body (RFC 2045 §9), and lines of ASCII.
+//! Encodes a MIME entity that a script gives as text (RFC 5230 §4.8) so that relays accept it. The
+//! result has the fields that describe the body (RFC 2045 §9), and lines of at most 998 bytes. They
+//! are ASCII, unless a message within the entity is not.
 //!
 //! - A part that needs an encoding and has none becomes quoted-printable.
-//! - A message within the entity is left as it is (RFC 2046 §5.2.1). If the content then is not
-//!   ASCII, it is declared as 8-bit.
+//! - A message within the entity is not encoded (RFC 2046 §5.2.1), only lines that are too long are
+//!   broken. If the content then is not ASCII, it is declared as 8-bit.
 
+use super::decode::IDENTITY;
 use super::encode::quoted_printable;
 use super::header::{body_offset, fields};
 use super::line::one_line;
@@ -16,8 +18,10 @@ const MAX_FIELD_BYTES: usize = 900;
 const MAX_LINE_BYTES: usize = 998;
 const DEFAULT_TYPE: &str = "text/plain; charset=utf-8";
 
-/// Returns the `Content-` fields, each once and on one line, and the content. The fields always
-/// have a type and an encoding. `text` is in CRLF lines without controls.
+/// Returns the `Content-` fields, each once and on one line, and the content. A field that is not
+/// ASCII or too long is dropped; the type and the encoding are added if they are missing. A text
+/// without any such field is all content. `text` must be in CRLF lines without controls other than
+/// tabs.
 #[must_use]
 pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
     let is_content_field =
@@ -44,7 +48,7 @@ pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
     }
     let has = |wanted: &str| kept_fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
     let (has_type, has_encoding) = (has("Content-Type"), has("Content-Transfer-Encoding"));
-    let content = folded(whole.get(body_offset(whole.as_bytes())..).unwrap_or_default());
+    let content = break_lines(whole.get(body_offset(whole.as_bytes())..).unwrap_or_default());
     if !has_type {
         kept_fields.insert(0, ("Content-Type".into(), DEFAULT_TYPE.into()));
     }
@@ -65,6 +69,7 @@ pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
     (kept_fields, content)
 }
 
+/// Encodes the parts that need it, and leaves all other bytes as they are.
 fn encoded(text: &str) -> String {
     let parts = Message::parse(text.as_bytes()).parts();
     let is_within = |inner: &PartOffsets, outer: &PartOffsets| {
@@ -87,7 +92,7 @@ fn encoded(text: &str) -> String {
         };
         let needs_encoding =
             !content.is_ascii() || content.split("\r\n").any(|line| line.len() > MAX_LINE_BYTES);
-        if part.encoding != 0 || !needs_encoding || is_message(header) {
+        if part.encoding != IDENTITY || !needs_encoding || is_message(header) {
             continue;
         }
         out.push_str(before);
@@ -115,8 +120,8 @@ fn is_message(header: &str) -> bool {
     })
 }
 
-/// Breaks lines that are longer than `MAX_LINE_BYTES`.
-fn folded(text: &str) -> String {
+/// Breaks lines, so that none is longer than `MAX_LINE_BYTES`.
+fn break_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut column = 0usize;
     for c in text.chars() {

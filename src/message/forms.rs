@@ -12,8 +12,8 @@ use super::parse::{self, Group};
 use super::refs;
 use crate::model::{EmailAddress, SentAt, limits};
 
-/// Longest name of a property.
-const MAX_NAME_BYTES: usize = 998;
+/// Longest text of a property, `header:` included: the longest line of RFC 5322 §2.1.1.
+const MAX_PROPERTY_BYTES: usize = 998;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Form {
@@ -57,8 +57,9 @@ const URL_FIELDS: [&str; 6] =
     ["List-Help", "List-Unsubscribe", "List-Subscribe", "List-Post", "List-Owner", "List-Archive"];
 const RAW_FIELDS: [&str; 2] = ["Return-Path", "Received"];
 
-/// Whether the grammar of this field requires a value (RFC 5322 §3.6, RFC 2369). True also for Bcc,
-/// whose grammar allows none: without a value the field says nothing.
+/// Whether the grammar of this field requires a value (RFC 5322 §3.6, RFC 2369), so that
+/// `Email/set` leaves the field out if its value is empty. True also for Bcc, whose grammar allows
+/// none: without a value the field says nothing.
 #[must_use]
 pub fn needs_value(name: &str) -> bool {
     [&ADDRESS_FIELDS[..], &ID_FIELDS, &DATE_FIELDS, &URL_FIELDS]
@@ -126,8 +127,9 @@ pub fn raw(field: &Field<'_>) -> String {
     String::from_utf8_lossy(value).replace('\0', "")
 }
 
-/// The URLs in angle brackets, outside of comments (RFC 2369 §2). A value without brackets is
-/// returned whole if it can be a URL.
+/// The URLs in angle brackets, outside of comments (RFC 2369 §2), without white space, at most
+/// `limits::MAX_FIELD_ADDRESSES`. If there are none, what is outside of comments and brackets, if
+/// it can be a URL.
 fn urls(field: &Field<'_>) -> Vec<String> {
     let text = parse::text(field.readable().as_bytes());
     let (mut out, mut open, mut depth) = (Vec::new(), None::<String>, 0usize);
@@ -186,7 +188,7 @@ impl FromStr for HeaderProperty {
     fn from_str(text: &str) -> Result<Self, BadHeaderProperty> {
         let rest = text
             .strip_prefix("header:")
-            .filter(|_| text.len() <= MAX_NAME_BYTES)
+            .filter(|_| text.len() <= MAX_PROPERTY_BYTES)
             .ok_or(BadHeaderProperty::Malformed)?;
         let mut pieces = rest.split(':').peekable();
         let name =
@@ -212,6 +214,7 @@ impl FromStr for HeaderProperty {
     }
 }
 
+/// Whether this can be the name of a header field (RFC 5322 §3.6.8).
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| matches!(byte, 33..=126) && byte != b':')
@@ -228,7 +231,7 @@ impl fmt::Display for HeaderProperty {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PropertyValue {
-    /// The last field of the name.
+    /// The last field of the name; `None` if there is no such field.
     Last(Option<FormValue>),
     All(Vec<FormValue>),
 }

@@ -2,7 +2,9 @@
 //!
 //! - Lines end in CRLF or LF. An empty line ends the header.
 //! - A line that is no field is skipped, also an mbox `From ` line.
-//! - A byte order mark, blank lines and `From ` lines before the header are skipped (`start`).
+//! - A byte order mark, blank lines and `From ` lines before the header are skipped, if a header
+//!   with one of the common fields follows (`start`).
+//! - `Header` finds all fields once. The functions of this file walk over the header each time.
 //! - Fields are looked for in the first `limits::MAX_HEADER_BYTES`, and among the first
 //!   `limits::MAX_HEADER_FIELDS` lines, a folded field counted as one.
 
@@ -19,7 +21,7 @@ use crate::model::limits;
 pub use field::Field;
 pub use index::{Header, IncomingMessage};
 
-/// A header is recognised by one of these.
+/// Bytes at the beginning count as a header only if one of these fields is in it.
 const COMMON_FIELDS: [&str; 10] = [
     "From",
     "Date",
@@ -46,7 +48,8 @@ pub fn leading_fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {
     Fields { strict: true, ..Fields::of(rest) }
 }
 
-/// Whether the bytes begin with a header that has one of the common fields.
+/// Whether the bytes are a message with a header: after what `start` skips, the first line has a
+/// colon and no NUL, and the header has one of the common fields.
 #[must_use]
 pub fn is_message(raw: &[u8]) -> bool {
     let (first, _) = split_line(trimmed(raw));
@@ -54,8 +57,8 @@ pub fn is_message(raw: &[u8]) -> bool {
 }
 
 /// Returns where the header begins: after a byte order mark, blank lines and `From ` lines of
-/// mailbox files (quoted or not), if a header with one of the common fields follows them; otherwise
-/// 0.
+/// mailbox files (quoted or not), if a header with one of the common fields follows them, and they
+/// are not longer than `limits::MAX_PREAMBLE_BYTES`; otherwise 0.
 #[must_use]
 pub fn start(raw: &[u8]) -> usize {
     if raw.first().is_some_and(|first| first.is_ascii_alphanumeric() && *first != b'F') {
@@ -80,6 +83,7 @@ pub fn start(raw: &[u8]) -> usize {
     }
 }
 
+/// Returns the message from the beginning of its header on (`start`).
 #[must_use]
 pub fn trimmed(raw: &[u8]) -> &[u8] {
     raw.get(start(raw)..).unwrap_or(raw)
@@ -94,13 +98,15 @@ fn is_mailbox_line(line: &[u8]) -> bool {
     line.get(quotes..).is_some_and(|line| line.starts_with(b"From "))
 }
 
+/// Returns where the body of a message begins, whose header `start` finds.
 #[must_use]
 pub fn body_offset(raw: &[u8]) -> usize {
     let start = start(raw);
     start.saturating_add(part_body_offset(raw.get(start..).unwrap_or_default()))
 }
 
-/// Returns where the body of a part, whose header may be empty, begins.
+/// Returns where the body of a part begins: after the first empty line, which may be the first line
+/// of all, or at the end. Unlike `body_offset`, this skips nothing before the header.
 #[must_use]
 pub fn part_body_offset(raw: &[u8]) -> usize {
     #[cfg(test)]
@@ -156,8 +162,9 @@ pub fn without_fields<'a>(raw: &'a [u8], names: &[&str]) -> Cow<'a, [u8]> {
     Cow::Owned(out)
 }
 
-/// The lines of a header within the bounds, each joined with the folded lines that continue it.
-/// Lines that are no field are included.
+/// The lines of a header within the bounds, each joined with the folded lines that continue it. A
+/// line of blanks does not continue a field if neither a folded line nor a field follows it. Lines
+/// that are no field are included.
 struct FoldedLines<'a> {
     rest: &'a [u8],
     left: usize,
@@ -202,7 +209,7 @@ impl<'a> Iterator for FoldedLines<'a> {
             let (line, next) = split_line(after);
             if is_blank(line)
                 && !next.first().is_some_and(|byte| matches!(byte, b' ' | b'\t'))
-                && !has_colon(next)
+                && !begins_with_field(next)
             {
                 break;
             }
@@ -257,6 +264,8 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
+/// Reads a line, with the folded lines that continue it, as a field. `None` if no name of printable
+/// ASCII comes before a colon; white space between the two is skipped.
 fn field(whole: &[u8]) -> Option<Field<'_>> {
     let colon = memchr::memchr(b':', whole)?;
     let (name, value) = whole.split_at_checked(colon)?;
@@ -278,15 +287,17 @@ fn split_line(rest: &[u8]) -> (&[u8], &[u8]) {
     rest.split_at_checked(end).unwrap_or((rest, &[]))
 }
 
+/// Whether a line has nothing but its line end, perhaps with several CRs. This ends a header.
 fn is_empty(line: &[u8]) -> bool {
     line.strip_suffix(b"\n").is_some_and(|line| line.iter().all(|byte| *byte == b'\r'))
 }
 
+/// Whether a line has nothing but white space.
 fn is_blank(line: &[u8]) -> bool {
     line.trim_ascii().is_empty()
 }
 
-fn has_colon(rest: &[u8]) -> bool {
+fn begins_with_field(rest: &[u8]) -> bool {
     field(split_line(rest).0).is_some()
 }
 

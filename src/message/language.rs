@@ -4,8 +4,9 @@
 use super::header::{Field, Header};
 use crate::model::limits;
 
-/// Returns language tags in lower case, the most wanted first; `*` stands for any language. A tag
-/// to which `Accept-Language` gives the weight 0 is left out.
+/// Returns language tags in lower case, each once, the most wanted first; `*` stands for any
+/// language. A tag to which `Accept-Language` gives the weight 0 is left out. Of each of the two
+/// kinds of field, the first `limits::MAX_LANGUAGES` tags are read.
 #[must_use]
 pub fn languages(header: &Header<'_>) -> Vec<String> {
     let (mut accepted, mut written) = (Vec::new(), Vec::new());
@@ -30,6 +31,7 @@ pub fn languages(header: &Header<'_>) -> Vec<String> {
     out
 }
 
+/// The valid tags of a field, with their weights in thousandths; 1000 without a weight.
 fn weighted_tags(field: &Field<'_>) -> Vec<(String, u16)> {
     let value = field.without_comments().to_ascii_lowercase();
     let parse_item = |item: &str| {
@@ -47,7 +49,8 @@ fn is_tag(tag: &str) -> bool {
     tag == "*" || (tag.len() <= limits::MAX_LANGUAGE_TAG_BYTES && tag.split('-').all(subtag))
 }
 
-/// Parses a weight: `0.8` is 800. Whatever begins with `1.` is 1000; any other invalid weight is 0.
+/// Parses a weight: `0.8` is 800. `1`, and whatever begins with `1.`, is 1000. Any other invalid
+/// weight is 0.
 fn thousandths(text: &str) -> u16 {
     let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
     let digits: String = fraction.chars().chain("000".chars()).take(3).collect();

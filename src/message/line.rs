@@ -18,6 +18,7 @@ pub fn one_line(text: &str) -> String {
     out
 }
 
+/// The words of a text, which white space and controls separate.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_between = |c: char| match c {
         '\0'..=' ' | '\x7f' => true,
@@ -27,6 +28,7 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(is_between).filter(|word| !word.is_empty())
 }
 
+/// Returns the text in NFC.
 pub(super) fn composed(text: &str) -> Cow<'_, str> {
     if text.is_ascii() { Cow::Borrowed(text) } else { Cow::Owned(text.nfc().collect()) }
 }

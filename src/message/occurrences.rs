@@ -23,7 +23,7 @@ impl Occurrences {
 
     #[inline]
     pub(super) fn push(&mut self, hash: u32, position: u32) {
-        self.0.push(u64::from(hash) << 32 | u64::from(position));
+        self.0.push((u64::from(hash) << 32) | u64::from(position));
     }
 
     /// Returns the words, ascending by hash, each with its ascending positions. An occurrence that
@@ -83,7 +83,8 @@ impl Occurrences {
     }
 }
 
-/// Makes the words of occurrences that are sorted and unique.
+/// Makes the words of occurrences that are sorted and unique: the hash of each word with the end of
+/// its positions, and the positions of all words.
 fn words_of(sorted: &[u64]) -> SearchWords {
     let mut words = vec![(0, 0); sorted.len()];
     let (mut word, mut last_hash) = (0usize, sorted.first().map_or(0, |packed| high_half(*packed)));

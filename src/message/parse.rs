@@ -56,7 +56,7 @@ pub fn html_text(html: &str) -> String {
 
 /// Bytes of text from which a preview is made.
 const PREVIEW_BYTES: usize = 4096;
-/// Bytes of text for a second try, if mark-up left too little.
+/// Bytes of text for a second try, if the first gave less than a full preview.
 const PREVIEW_BYTES_HTML: usize = 128 * 1024;
 
 /// How many decoded texts are kept, of at most `decode::DECODE_CHUNK` encoded bytes each.
@@ -103,8 +103,8 @@ impl<'a> Message<'a> {
         &self.header
     }
 
-    /// Returns the text to read, part by part, at most `max` bytes in all. HTML is converted to
-    /// text.
+    /// Returns the text to read, part by part. HTML is converted to text. At most about `max` bytes
+    /// in all: each text is made of no more bytes than were left.
     #[must_use]
     pub fn texts(&self, max: usize) -> Vec<Cow<'_, str>> {
         let (mut out, mut left) = (Vec::new(), max);
@@ -153,8 +153,8 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the parts of one of the lists of RFC 8621 §4.1.4: the list of the library, or that
-    /// of `structure` if the message has an invalid media type, which the library does not take for
-    /// text.
+    /// of `structure` if the message has a media type without a subtype or an invalid multipart,
+    /// which the library does not take for text.
     fn listed<'m>(
         &'m self,
         library_list: impl Fn(MessageRef<'m>) -> Box<dyn Iterator<Item = MessagePart<'m>> + 'm>,
@@ -175,7 +175,8 @@ impl<'a> Message<'a> {
         numbers.filter_map(|number| parts.get(usize::try_from(number).ok()?).copied()).collect()
     }
 
-    /// Returns the beginning of the text with white space collapsed (RFC 8621 §4.1.4).
+    /// Returns the beginning of the text, at most `limits::MAX_PREVIEW_CHARS`, with each run of
+    /// white space and controls as one blank (RFC 8621 §4.1.4).
     #[must_use]
     pub fn preview(&self) -> String {
         let preview = self.preview_within(PREVIEW_BYTES);
@@ -218,7 +219,8 @@ impl<'a> Message<'a> {
             .collect()
     }
 
-    /// Returns the offsets of all parts, the whole message first.
+    /// Returns the offsets of the parts, the whole message first; at most `limits::MAX_MIME_PARTS`.
+    /// A message within the message is one part.
     #[must_use]
     pub fn parts(&self) -> Vec<PartOffsets> {
         let Some(message) = self.library.parsed().filter(|_| !self.is_body_only()) else {
@@ -307,6 +309,7 @@ impl<'a> Message<'a> {
         })
     }
 
+    /// Returns the beginning of the text of a part, at most `max` bytes; `None` if it is no text.
     fn text_prefix(&self, part: &MessagePart<'_>, max: usize) -> Option<Cow<'_, str>> {
         if !part.is_text() && !structure::media_type(part).starts_with("text/") {
             return None;
@@ -314,7 +317,7 @@ impl<'a> Message<'a> {
         if let Some(text) = self.whole_text(part) {
             return Some(Cow::Borrowed(cut(text, max)));
         }
-        // In UTF-16 an ASCII character has two bytes.
+        // In UTF-16 an ASCII character has two bytes. Some more may be cut off at the end.
         let wanted = max.saturating_mul(2).saturating_add(64);
         let (bytes, is_whole) =
             decode::decode_prefix(self.transfer_encoding(part), self.content(part), wanted);
@@ -331,7 +334,8 @@ impl<'a> Message<'a> {
         Some(Cow::Owned(text))
     }
 
-    /// Returns the text of a part that is small enough to be kept.
+    /// Returns the text of a part, which is kept. `None` if the part is too large for that, or not
+    /// among the first `MAX_KEPT_TEXTS`.
     fn whole_text(&self, part: &MessagePart<'_>) -> Option<&str> {
         let content = self.content(part);
         if content.len() > decode::DECODE_CHUNK {
@@ -352,7 +356,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Returns the charset of a part, and whether it is known.
+/// Returns the charset of a part, and whether it is known. None at all is known, too: the default.
 fn coding(part: &MessagePart<'_>) -> (CharsetCodec, bool) {
     match part
         .content_type()
@@ -365,6 +369,7 @@ fn coding(part: &MessagePart<'_>) -> (CharsetCodec, bool) {
     }
 }
 
+/// Returns the charset that a Content-Type value names, if it is known.
 pub(super) fn charset_of(value: &[u8]) -> Option<CharsetCodec> {
     CharsetCodec::of_label(&params::parameter(&readable(value, None), "charset")?)
 }
@@ -379,6 +384,7 @@ fn whole_characters(bytes: &[u8]) -> &[u8] {
     }
 }
 
+/// Appends the words of a text, each after a blank, until `out` has `chars` characters.
 fn join(out: &mut String, text: &str, chars: usize) {
     let mut left = chars.saturating_sub(out.chars().count());
     for word in words(text) {

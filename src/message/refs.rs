@@ -11,9 +11,9 @@ use crate::model::{Secrets, ThreadKey, limits};
 ///
 /// - Of too many ids, or in too long a value, those in the middle are left out.
 /// - Text outside of `<...>` is skipped. A value without any bracket counts as an id if it is one
-///   word with an `@`.
-/// - Blanks are removed, except in quotes.
-/// - An id that is longer than `limits::MAX_MESSAGE_ID_BYTES` is skipped.
+///   word with an `@`, and has none of `( ) , ; "`.
+/// - Controls, and blanks outside of quotes, are removed.
+/// - An id that is empty or longer than `limits::MAX_MESSAGE_ID_BYTES` is skipped.
 #[must_use]
 pub fn message_ids(value: &[u8]) -> Vec<String> {
     let mut found = Ends::new(limits::MAX_FIELD_ADDRESSES);
@@ -62,8 +62,8 @@ fn unquoted_id(text: &str) -> Option<(String, &str)> {
 }
 
 /// As `unquoted_id`, for an id with a quoted string (RFC 5322 §4.5.4 obs-id-left), which may hold
-/// blanks and brackets. If the quotes do not close, this uses up one of the attempts, since the
-/// next may walk over the same bytes again.
+/// blanks and brackets. The end is looked for in twice the bytes of the longest id. If it is not
+/// there, this uses up one of the attempts, since the next may walk over the same bytes again.
 fn quoted_id<'t>(text: &'t str, attempts: &mut usize) -> Option<(String, &'t str)> {
     let near = text.get(..text.floor_char_boundary(2 * limits::MAX_MESSAGE_ID_BYTES))?;
     if *attempts == 0 || !near.split('>').next()?.contains('"') {
@@ -87,8 +87,8 @@ fn quoted_id<'t>(text: &'t str, attempts: &mut usize) -> Option<(String, &'t str
     None
 }
 
-/// Returns the ids of Message-ID, In-Reply-To and References, each once; of a long list the first
-/// and the last.
+/// Returns the ids of Message-ID, In-Reply-To and References, each once; of more than
+/// `limits::MAX_THREADING_IDS` the first and the last.
 #[must_use]
 pub fn ids(header: &Header<'_>) -> Vec<String> {
     let mut all = Ends::new(limits::MAX_THREADING_IDS);
@@ -137,7 +137,8 @@ impl Ends {
     }
 }
 
-/// Returns a key for each id together with the subject: 16 bytes of the keyed hash of each.
+/// Returns a key for each id together with the subject: 16 bytes of the keyed hash of the id, and
+/// 16 of that of the `thread_subject`. Equal keys are returned once.
 #[must_use]
 pub fn thread_keys(ids: &[String], subject: &str, secrets: &Secrets) -> Vec<ThreadKey> {
     let subject = keyed(&secrets.threads, b"subject", thread_subject(subject).as_bytes());
@@ -219,6 +220,8 @@ mod tests {
     /// quotes.
     #[test]
     fn unclosed_quotes_are_tried_a_bounded_number_of_times() {
+        // Each unit is an id whose quotes do not close. Once all attempts are used up, the blank in
+        // the quotes of the last id is removed.
         let unit = "<\"\\\">";
         for (count, last) in [
             (limits::MAX_UNCLOSED_QUOTES - 1, "\"a b\"@x"),

@@ -1,4 +1,6 @@
 //! Makes the database rows of a message, the same however it came into the store.
+//!
+//! A panic of a parser goes on to the caller, except of `rows_of_any`.
 
 use super::content::content;
 use super::panic::catch_parser_panic;
@@ -7,7 +9,7 @@ use super::refs::{self, thread_keys};
 use super::tokens::tokens;
 use crate::model::{BlobHash, MessageRows, Secrets};
 
-/// Parses a message and makes its rows. A panic of a parser goes on to the caller.
+/// Parses a message and makes its rows.
 #[must_use]
 pub fn rows(raw: &[u8], secrets: &Secrets) -> MessageRows {
     rows_of(&Message::parse(raw), secrets)
@@ -32,7 +34,8 @@ pub fn rows_of(message: &Message<'_>, secrets: &Secrets) -> MessageRows {
     rows_of_hashed(message, BlobHash(*blake3::hash(message.raw()).as_bytes()), secrets)
 }
 
-/// Returns the rows of a message, as `rows_of` does. `blob` is the hash of its bytes.
+/// Returns the rows of a message, as `rows_of` does. `blob` is the BLAKE3 hash of its bytes, which
+/// the caller knows already.
 #[must_use]
 pub fn rows_of_hashed(message: &Message<'_>, blob: BlobHash, secrets: &Secrets) -> MessageRows {
     let content = content(message);

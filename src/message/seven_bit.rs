@@ -1,11 +1,15 @@
-//! Converts a message to seven-bit text for a server without 8BITMIME (RFC 6152 §3, RFC 2045 §6):
-//! bodies of parts that are not ASCII become quoted-printable, in the text before and after the
-//! parts `?` replaces what is not ASCII, and the rest stays as it is. What stands before the header
-//! (`header::start`) is left out.
+//! Converts a message to seven-bit text for a server without 8BITMIME (RFC 6152 §3, RFC 2045 §6).
 //!
-//! A message is not converted if bytes that are not ASCII are in a header (RFC 6532), are signed
-//! (RFC 1847 §2.1), or are in a part with base64 or an unknown encoding; or if its structure is
-//! invalid or beyond the limits.
+//! - A message of ASCII is returned as it is. Otherwise what stands before the header
+//!   (`header::start`) is left out, and parts that are ASCII stay as they are.
+//! - Bodies of parts that are not ASCII become quoted-printable; in a part that already is
+//!   quoted-printable, only the bytes that are not ASCII are escaped. Content-Transfer-Encoding
+//!   follows, also of the multiparts and messages around such a part.
+//! - In the text before and after the parts, `?` replaces each byte that is not ASCII.
+//! - A message is not converted if bytes that are not ASCII are in a header (RFC 6532), are signed
+//!   (RFC 1847 §2.1), are in a part with base64 or an unknown encoding, or are deeper than
+//!   `limits::MAX_MIME_DEPTH`; or if a multipart that has such bytes has no boundary, one that is
+//!   too long, or more than `limits::MAX_MIME_PARTS` delimiters.
 
 use super::encode::{escape, quoted_printable};
 use super::header::{Field, fields, part_body_offset, trimmed};
@@ -70,7 +74,7 @@ fn write_entity(raw: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Writes the header with this transfer encoding.
+/// Writes the header with this transfer encoding, and with an empty line at its end.
 fn write_header(header: &[u8], encoding: &str, out: &mut Vec<u8>) {
     let is_encoding = |field: &Field<'_>| field.is("Content-Transfer-Encoding");
     let encoding_field = format!("Content-Transfer-Encoding: {encoding}\r\n");
@@ -105,6 +109,7 @@ fn write_header(header: &[u8], encoding: &str, out: &mut Vec<u8>) {
     }
 }
 
+/// The boundary in a Content-Type value. RFC 2046 §5.1.1 allows 70 bytes; some programs write more.
 fn boundary(value: &str) -> Option<String> {
     let lower = value.to_ascii_lowercase();
     let mut search_from = 0usize;
@@ -124,6 +129,7 @@ fn boundary(value: &str) -> Option<String> {
     None
 }
 
+/// Writes the body of a multipart.
 fn parts(body: &[u8], boundary: &str, depth: usize, out: &mut Vec<u8>) -> Option<()> {
     let delimiter = [b"--", boundary.as_bytes()].concat();
     let (mut rest, mut part, mut count) = (body, body, 0usize);

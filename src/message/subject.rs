@@ -4,7 +4,7 @@ use caseless::default_case_fold_str;
 use unicode_normalization::UnicodeNormalization;
 
 /// Returns the subject in NFKC and case-folded, without text in square brackets, leading words
-/// before a colon, and white space.
+/// before a colon (of any language), and white space. Threads compare subjects in this form.
 #[must_use]
 pub fn thread_subject(subject: &str) -> String {
     let folded: String = if subject.is_ascii() {
@@ -67,7 +67,7 @@ fn without_trailers<'a>(mut rest: &'a str, is_answer: &mut bool) -> &'a str {
     }
 }
 
-/// Steps 3 to 5. Sets `is_answer` if it drops more than words in square brackets.
+/// Steps 3 to 5 of RFC 5256 §2.1. Sets `is_answer` if it drops more than words in square brackets.
 fn without_leaders<'a>(mut rest: &'a str, is_answer: &mut bool) -> &'a str {
     loop {
         rest = rest.trim_start();
@@ -90,6 +90,7 @@ fn without_leaders<'a>(mut rest: &'a str, is_answer: &mut bool) -> &'a str {
     }
 }
 
+/// Returns what follows the blob at the beginning of a text, without white space before it.
 fn after_blob(text: &str) -> Option<&str> {
     let inner = text.strip_prefix('[')?;
     let end = inner.find(['[', ']'])?;
@@ -97,6 +98,7 @@ fn after_blob(text: &str) -> Option<&str> {
     behind.strip_prefix(']').map(str::trim_start)
 }
 
+/// Returns what follows a `Re:`, `Fw:` or `Fwd:` at the beginning of a text.
 fn after_reply(text: &str) -> Option<&str> {
     let word =
         ["re", "fwd", "fw"].into_iter().find_map(|word| after_word(text, word))?.trim_start();

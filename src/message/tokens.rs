@@ -1,7 +1,8 @@
 //! Makes the search tokens of a message (`docs/storage.md`, "Search").
 //!
 //! - Words are keyed hashes with their fields and positions.
-//! - Addresses are texts with the domain reversed. Message ids and List-Ids are texts.
+//! - Addresses are words, and also texts with the domain reversed. Ids (in Message-ID, In-Reply-To,
+//!   References and List-Id) and the media types of attachments are texts.
 //! - Names of header fields are words, except those that nearly every message has.
 //!
 //! A filter for header fields looks for a part of a value, not for a word; the tokens only tell
@@ -28,7 +29,7 @@ use crate::model::{Address, EmailContent, Secrets, Tokens, limits};
 /// Position numbers left free between two texts of one field, so that no phrase runs from one into
 /// the next.
 const TEXT_GAP: u32 = 16;
-/// Longest text in bytes.
+/// A longer text gives no token, or the empty one if it is an id.
 const MAX_TEXT_BYTES: usize = 255;
 /// Header fields that nearly every message has. They have no token, since it would exclude no
 /// message.
@@ -78,6 +79,7 @@ struct HashedTokens<'m> {
 }
 
 impl TokenSink for HashedTokens<'_> {
+    // The position tells the field (`model::field::field_at`).
     fn word(&mut self, word: &str, _: u16, position: u32) {
         self.words.push(self.hash.of(word), position);
     }
@@ -128,6 +130,7 @@ impl HashMemo {
 
     #[inline]
     fn get(&mut self, key: u64, hash: impl FnOnce() -> u32) -> u32 {
+        // Multiplying by 2^64 divided by the golden ratio spreads the keys over the slots.
         let spread = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - Self::SLOT_BITS);
         let slot = usize::try_from(spread).ok().and_then(|at| self.slots.get_mut(at));
         match slot {
@@ -185,11 +188,12 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
     Tokens { words: words.into_words(), texts }
 }
 
-/// Gives every token of a message to `sink`: at most about `limits::MAX_INDEXED_WORDS` words and
-/// `limits::MAX_FIELD_ADDRESSES` texts.
+/// Gives every token of a message, whose content is `content`, to `sink`: at most about
+/// `limits::MAX_INDEXED_WORDS` words and `limits::MAX_FIELD_ADDRESSES` texts.
 ///
-/// Names of header fields count as words, and none is left out. A single character that a pair
-/// covers does not count, and neither does the empty text, which stands for an id without room.
+/// Names of header fields count as words, and none of them is left out for want of room. A single
+/// character that a pair covers does not count, and neither does the empty text, which stands for
+/// an id without room.
 pub fn each_token(message: &Message<'_>, content: &EmailContent, sink: &mut impl TokenSink) {
     let mut tokenizer = Tokenizer {
         sink,
@@ -251,7 +255,7 @@ fn is_common(name: &str) -> bool {
     COMMON_FIELDS.iter().any(|common| name.eq_ignore_ascii_case(common))
 }
 
-/// The texts in angle brackets that hold no white space and no brackets.
+/// The texts in angle brackets that are not empty, and hold no white space and no brackets.
 pub fn bracketed_ids(value: &str) -> impl Iterator<Item = &str> {
     let ends = value.match_indices('>').filter_map(|(end, _)| value.get(..end));
     let ids = ends.filter_map(|before| before.rfind(['<', '>']).and_then(|at| before.get(at..)));
@@ -264,9 +268,10 @@ struct Tokenizer<'s, S> {
     splitter: WordSplitter,
     /// The token that is being made.
     buffer: String,
+    /// How many words and texts count so far, toward the bounds of `each_token`.
     words: usize,
     texts: usize,
-    /// The next position of each band of `model::field`.
+    /// The next position of each band of `model::field`, of which there are fewer than 16.
     next: [u32; 16],
 }
 
@@ -314,12 +319,13 @@ impl<S: TokenSink> Tokenizer<'_, S> {
     }
 
     fn text(&mut self, text: &str, field: u16) {
-        if !text.is_empty() && self.has_room(text) {
+        if !text.is_empty() && self.take_room(text) {
             self.sink.text(text, field);
         }
     }
 
-    fn has_room(&mut self, text: &str) -> bool {
+    /// Whether a text can be a token. If so, it is counted.
+    fn take_room(&mut self, text: &str) -> bool {
         let has_room = text.len() <= MAX_TEXT_BYTES && self.texts < limits::MAX_FIELD_ADDRESSES;
         self.texts = self.texts.saturating_add(usize::from(has_room));
         has_room
@@ -347,7 +353,7 @@ impl<S: TokenSink> Tokenizer<'_, S> {
         value.clear();
         field.push_folded(&mut value);
         for id in bracketed_ids(&value) {
-            let id = if self.has_room(id) { id } else { "" };
+            let id = if self.take_room(id) { id } else { "" };
             self.sink.text(id, search_field);
         }
         self.buffer = value;

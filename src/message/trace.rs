@@ -6,7 +6,8 @@ use super::line::without_controls;
 use crate::model::{Address, Envelope, Recipient, UtcMillis};
 
 /// Returns the trace prefix for one recipient: Return-Path, Delivered-To and Received. `id` is what
-/// Received gives as this server's id of the delivery.
+/// Received gives as this server's id of the delivery. Delivered-To has `delivered_to`, the address
+/// of the account that matched; Received has the one that the client gave for the recipient.
 ///
 /// No value that the client sent can begin another field: control characters are dropped, and long
 /// values are cut.
@@ -54,7 +55,8 @@ fn address_text(value: &str) -> String {
     text.get(..text.floor_char_boundary(MAX_ADDRESS_BYTES)).unwrap_or_default().to_owned()
 }
 
-/// Returns a value as one word of at most `max` characters; `unknown` if nothing is left.
+/// Returns a value as one word of at most `max` characters, without the characters that have a
+/// meaning in Received; `unknown` if nothing is left.
 fn word(value: &str, max: usize) -> String {
     let word: String = value
         .chars()
@@ -64,14 +66,14 @@ fn word(value: &str, max: usize) -> String {
     if word.is_empty() { "unknown".into() } else { word }
 }
 
-/// Returns how many servers the message passed (RFC 5321 §6.3).
+/// Returns the number of Received fields: how many servers the message passed (RFC 5321 §6.3).
 #[must_use]
 pub fn received_count(header: &Header<'_>) -> usize {
     header.fields().filter(|field| field.is("Received")).count()
 }
 
-/// Returns the queue id of the sending server: IDENT of XFORWARD, or else the `id` of the topmost
-/// Received field.
+/// Returns the queue id of the sending server, cut to 64 characters: IDENT of XFORWARD, or else the
+/// `id` of the topmost Received field. `None` if there is neither.
 #[must_use]
 pub fn queue_id(header: &Header<'_>, envelope: &Envelope) -> Option<String> {
     if let Some(ident) = &envelope.client.ident {
@@ -122,6 +124,7 @@ mod tests {
                 |name: &str| fields(&written).find(|field| field.is(name)).unwrap().unfolded();
             assert_eq!(value("Delivered-To"), address.to_string());
             assert_eq!(value("Return-Path"), format!("<{address}>"));
+            // The 998 bytes of RFC 5322 §2.1.1, and the CR.
             assert!(written.split(|byte| *byte == b'\n').all(|line| line.len() <= 999));
         }
     }

@@ -12,7 +12,7 @@ use caseless::Caseless;
 use unicode_normalization::char::{compose, decompose_compatible, is_combining_mark};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Longest word in bytes; longer words are cut.
+/// Longest search form of a word, in bytes. Longer ones are cut.
 pub const MAX_WORD_BYTES: usize = 64;
 
 /// A word of a text.
@@ -140,7 +140,8 @@ fn each_run(text: &[u8], mut each: impl FnMut(usize, usize)) {
     let (mut offset, mut open, mut last_bit) = (0usize, None, 0);
     for block in blocks.iter().chain([&padded_rest]) {
         let bits = run_bits(block);
-        let bits_before = bits << 1 | last_bit;
+        // Whether the byte before each byte belongs to a run.
+        let bits_before = (bits << 1) | last_bit;
         last_bit = bits >> 63;
         let (mut begins, mut ends) = (bits & !bits_before, bits_before & !bits);
         while let Some(start) = open.take().or_else(|| take_bit(&mut begins, offset)) {
@@ -175,7 +176,7 @@ fn run_bits(block: &[u8; 64]) -> u64 {
     let (eights, _) = flags.as_chunks::<8>();
     eights.iter().rev().fold(0, |bits, eight| {
         // The multiplication moves the lowest bit of each byte into the highest byte.
-        bits << 8 | u64::from_be_bytes(*eight).wrapping_mul(0x8040_2010_0804_0201) >> 56
+        (bits << 8) | (u64::from_be_bytes(*eight).wrapping_mul(0x8040_2010_0804_0201) >> 56)
     })
 }
 
@@ -212,7 +213,8 @@ impl SearchRun {
             return;
         }
         let (mut c, mut from) = (c, from);
-        // Only Hangul is composed again: people search by its composed characters.
+        // Only Hangul is composed again, here a vowel or a final consonant with what is before it:
+        // people search by its composed characters.
         if matches!(u32::from(c), 0x1161..=0x11ff)
             && let Some(last) = self.plain.chars().next_back()
             && let Some(composed) = compose(last, c)
@@ -227,7 +229,8 @@ impl SearchRun {
         self.origin.resize(self.plain.len(), from);
     }
 
-    /// Calls `each` with the words of the run, numbered from `position`. Returns the next number.
+    /// Calls `each` with the words of the run, numbered from `position`. The run begins at `base`
+    /// in the text. Returns the next number.
     pub(super) fn words(
         &self,
         mut position: u32,
@@ -262,8 +265,8 @@ impl SearchRun {
         self.pairs(run, position, base, each)
     }
 
-    /// Calls `each` with the pairs and the characters of a run without spaces. Returns the next
-    /// number.
+    /// Calls `each` with the pairs and the characters of a run without spaces: `run` is its begin
+    /// and end in `plain`. Returns the next number.
     fn pairs(
         &self,
         run: Option<(usize, usize)>,
@@ -296,6 +299,7 @@ impl SearchRun {
         position
     }
 
+    /// Returns the place in the text of the characters from `from` to `to` in `plain`.
     fn span(&self, from: usize, to: usize, base: usize) -> (usize, usize) {
         let start = self.origin.get(from).map_or(0, |(start, _)| *start);
         let end =

@@ -122,7 +122,7 @@ impl FromStr for Days {
 pub struct Absence {
     pub began: Option<UtcMillis>,
     pub ended: Option<UtcMillis>,
-    /// Whether the report on the mail of this absence was filed.
+    /// Whether the report on the mail of this absence was filed (`VacationResponse::report`).
     pub reported: bool,
 }
 

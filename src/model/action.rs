@@ -18,7 +18,8 @@ pub struct Action {
     pub created: UtcMillis,
     /// Not sent before this time. An action that was sent is kept until this time.
     pub due: UtcMillis,
-    /// Dropped if it was not sent by this time.
+    /// Given up after this time. An action that may be sent twice (not `at_most_once` in
+    /// `outbox::rules`) is tried once more, because the clock may have been wrong.
     pub expires: UtcMillis,
     /// Attempts after which some recipient still waited, and which had an error or made no progress
     /// (`outbox::next_step`). A retry by hand resets the number.

@@ -6,7 +6,7 @@ use std::fmt;
 use super::limits;
 
 /// A mail address. The local part is stored without quotes. The domain may be an address literal
-/// in brackets, or empty (`<Postmaster>`, RFC 5321 §4.1.1.3).
+/// in brackets, or empty (`<Postmaster>`, RFC 5321 §4.1.1.3), which `parse` does not accept.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     local: String,
@@ -72,8 +72,8 @@ impl Address {
         }
     }
 
-    /// Returns the form for search tokens, such as `org.example@user`: the labels of the domain
-    /// are reversed, so that a prefix of the token is a parent domain.
+    /// Returns the form for search tokens, such as `org.example@user`: folded, with the labels of
+    /// the domain reversed, so that a prefix of the token is a parent domain.
     #[must_use]
     pub fn reversed_domain(&self) -> String {
         let mut out = String::new();
@@ -175,8 +175,9 @@ fn is_atext(c: char) -> bool {
         || "!#$%&'*+-/=?^_`{|}~".contains(c)
 }
 
-/// Whether a text is a `Domain` or `address-literal` of RFC 5321 §4.1.2, of any length. U-labels
-/// (RFC 5890) are accepted too, and underscores, because real domains have them.
+/// Whether a text is a `Domain` of RFC 5321 §4.1.2, of any length, or any printable ASCII in the
+/// brackets of an `address-literal`. U-labels (RFC 5890) are accepted too, and underscores, because
+/// real domains have them.
 #[must_use]
 pub fn domain_is_well_formed(domain: &str) -> bool {
     if let Some(literal) = domain.strip_prefix('[') {
@@ -196,6 +197,8 @@ pub fn domain_is_well_formed(domain: &str) -> bool {
         })
 }
 
+/// Returns the content of a quoted string without escapes. `None` if a quote in it is not escaped,
+/// or nothing follows a backslash.
 fn unescape(quoted: &str) -> Option<String> {
     let mut out = String::with_capacity(quoted.len());
     let mut chars = quoted.chars();

@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use super::id::{BadId, BlobHash, EmailId};
 use super::limits;
 
+/// Steps of a blob id.
 pub const MAX_DEPTH: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -19,6 +19,7 @@ pub enum DataType {
     VacationResponse = 5,
     /// The row of the account.
     Account = 6,
+    /// The actions of the account.
     Outbox = 7,
     /// RFC 8621 §6.
     Identity = 8,

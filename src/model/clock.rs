@@ -100,8 +100,8 @@ impl UtcMillis {
     }
 
     /// Parses a `Date` or `UTCDate` of RFC 8620 §1.4, and any other date and time of RFC 3339 with
-    /// `T` and `Z` in capitals. A fraction of zero is accepted although RFC 8620 forbids it,
-    /// because programs in JavaScript write it.
+    /// `T` and `Z` in capitals, of at most 40 bytes. A fraction of zero is accepted although RFC
+    /// 8620 forbids it, because programs in JavaScript write it.
     #[must_use]
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
         let shape = |at: usize, byte: u8| text.as_bytes().get(at) == Some(&byte);

@@ -4,7 +4,8 @@
 //! - The value has the form in which conditions on header fields compare
 //!   (`message::header::folded`): lower case, single spaces.
 //! - A value in an unusual form (not ASCII, folded, repeated, empty, an encoded word, too long, too
-//!   far down) is `Unclear`: a caller that needs it parses the header.
+//!   far down, a blank before its colon) is `Unclear`, and so is any value of a prefix whose
+//!   beginning a parser of headers may skip. A caller that needs it parses the header.
 
 /// The beginning of the search text; the address follows, or nothing if it is `Unclear`. The space
 /// keeps it apart from other search texts: ids have no space, and addresses none before the `@`.
@@ -13,7 +14,7 @@ pub const SEARCH_TEXT_PREFIX: &str = "delivered-to ";
 const NAME: &[u8] = b"delivered-to";
 /// The longest value that becomes a search text.
 const MAX_BYTES: usize = 255;
-/// The field must be in the first lines of the trace prefix.
+/// A field below this number of lines is `Unclear`.
 const MAX_LINES: usize = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +50,7 @@ impl DeliveredTo {
         value.and_then(plain).map_or(Self::Unclear, Self::Value)
     }
 
+    /// Returns the search text under which the store indexes the field. `None` if it is absent.
     #[must_use]
     pub fn search_text(&self) -> Option<String> {
         match self {

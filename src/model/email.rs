@@ -130,7 +130,8 @@ pub struct PartOffsets {
     pub body: u32,
     /// The end of the body, exclusive.
     pub end: u32,
-    /// Content-Transfer-Encoding: 0 none, 1 quoted-printable, 2 base64, 3 uuencode.
+    /// Content-Transfer-Encoding, as a number of `message::decode`: 0 none or unknown, 1
+    /// quoted-printable, 2 base64, 3 uuencode.
     pub encoding: u8,
 }
 
@@ -218,8 +219,8 @@ impl SearchWords {
         })
     }
 
-    /// Returns the positions of a word, or none if the email does not have it. The words must
-    /// ascend by hash.
+    /// Returns the positions of the word with this hash; none if the email does not have it. The
+    /// words must ascend by hash.
     #[must_use]
     pub fn positions_of(&self, hash: u32) -> &[u32] {
         let Ok(at) = self.words.binary_search_by_key(&hash, |(hash, _)| *hash) else { return &[] };

@@ -20,6 +20,7 @@ pub struct Envelope {
     pub ret: Option<DsnReturn>,
     /// ENVID= of RFC 3461 §4.4, decoded.
     pub envid: Option<String>,
+    /// The name that the client gave in LHLO.
     pub lhlo: String,
     pub tls: bool,
     /// Why the sender counts as forged (`proof::examine`). `None` also if that was not examined.
@@ -48,6 +49,7 @@ pub struct Recipient {
 }
 
 impl Recipient {
+    /// Returns a recipient without parameters.
     #[must_use]
     pub fn plain(address: Address) -> Self {
         Self { address, original: None, notify: DsnNotify::default() }
@@ -73,7 +75,8 @@ pub struct DsnNotify {
 }
 
 impl DsnNotify {
-    /// Parses a value of NOTIFY, in any letter case.
+    /// Parses a value of NOTIFY, in any letter case. `None` if a word is unknown, or NEVER is not
+    /// alone.
     #[must_use]
     pub fn parse(value: &str) -> Option<Self> {
         let mut notify = Self::default();

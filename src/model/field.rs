@@ -1,4 +1,5 @@
-//! The searchable fields of a message, each with a bit and a band of word positions.
+//! The searchable fields of a message, each with a bit, and with a band of word positions if words
+//! of it are indexed (of ids, media types and addresses of delivery only texts are).
 //!
 //! - Bits and bands are stored in the search index, so they never change.
 //! - A position is the band of a field in the upper bits, and the number of the word within the
@@ -25,8 +26,8 @@ pub const HEADER: u16 = 2048;
 /// Delivered-To of the trace prefix, from the delivery by this service (`model::delivered_to`).
 pub const DELIVERED_HERE: u16 = 4096;
 
-/// Bits of a word number within a band. `limits::MAX_INDEXED_WORDS` fit, with the gaps between
-/// texts. If there are thousands of texts, the last words all have the largest number.
+/// Bits of a word number within a band. `limits::MAX_INDEXED_WORDS` (50,000) fit, with the gaps
+/// between texts. If there are thousands of texts, the last words all have the largest number.
 pub const BAND_BITS: u32 = 17;
 
 #[must_use]

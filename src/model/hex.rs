@@ -12,7 +12,7 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Returns the byte of two digits in either letter case.
+/// Returns the byte of two digits in either letter case; `None` if one of them is no digit.
 #[must_use]
 pub fn hex_byte([high, low]: [u8; 2]) -> Option<u8> {
     encodify::hex::decode_pair(high, low)

@@ -19,6 +19,7 @@ pub struct BadId;
 fn encode(letter: char, bytes: &[u8], out: &mut fmt::Formatter<'_>) -> fmt::Result {
     use fmt::Write as _;
     out.write_char(letter)?;
+    // The `bits` lowest bits of `window` are not written yet.
     let (mut window, mut bits) = (0u32, 0u32);
     for byte in bytes {
         window = (window << 8) | u32::from(*byte);
@@ -130,7 +131,7 @@ number_id!(
     ObjectId, u64, 'i'
 );
 hash_id!(
-    /// The BLAKE3 hash of a message exactly as received, or of an upload.
+    /// The BLAKE3 hash of a raw message, of an upload, or of the source of a script.
     BlobHash, 'b'
 );
 hash_id!(
@@ -161,6 +162,7 @@ impl ModSeq {
     }
 }
 
+/// The largest time in an email id, of 48 bits.
 const MAX_TIME_MILLIS: u64 = (1 << 48) - 1;
 
 impl EmailId {

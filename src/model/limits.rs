@@ -1,5 +1,6 @@
-//! Bounds on input and on work, and the times for which things are kept. Configuration can change
-//! some. A bound that only one file needs may be defined there.
+//! Bounds on input and on work, and the times for which things are kept. The code that uses a bound
+//! enforces it. Some are only the defaults of settings in the configuration. A bound that only one
+//! file needs may be defined there.
 
 use std::time::Duration;
 
@@ -9,8 +10,9 @@ pub const MAX_COMMAND_BYTES: usize = 4096;
 pub const MAX_RECIPIENTS: usize = 1000;
 /// A message with this many Received fields is refused as a loop (RFC 5321 §6.3).
 pub const MAX_RECEIVED_FIELDS: usize = 100;
+/// Of one session.
 pub const MAX_LMTP_COMMANDS: u32 = 100_000;
-/// Refusals of unknown recipients do not count.
+/// Refused commands of one LMTP session. Refusals of unknown recipients do not count.
 pub const MAX_LMTP_ERRORS: u32 = 20;
 pub const MAX_MANAGESIEVE_CONNECTIONS: usize = 200;
 /// One address may have this fraction of the ManageSieve connections.
@@ -33,6 +35,7 @@ pub const MAX_MESSAGE_BYTES: u64 = 50 * 1024 * 1024;
 /// Of an email that is created (RFC 8621 §1.3.1 maxSizeAttachmentsPerEmail). In base64 they leave
 /// room for a text in the largest message.
 pub const MAX_ATTACHMENTS_BYTES: u64 = 36 * 1024 * 1024;
+/// Of a message that is being received. A larger one is written to the store while it comes in.
 pub const MAX_BODY_BYTES_IN_MEMORY: usize = 256 * 1024;
 /// Bytes of messages that are being received, over all connections.
 pub const MAX_MESSAGE_BYTES_IN_FLIGHT: u64 = 256 * 1024 * 1024;
@@ -55,7 +58,8 @@ pub const MAX_PARSED_HEADER_BYTES: usize = 1024 * 1024;
 pub const MAX_HEADER_FIELDS: usize = 10_000;
 
 /// Whether the limits let all fields be read. A message that is sent or signed for a user must not
-/// have fields that were not read.
+/// have fields that were not read. Each folded line counts here, so some headers are refused that
+/// would be read whole.
 #[must_use]
 pub fn all_fields_are_seen(header: &[u8]) -> bool {
     let lines = || {
@@ -82,12 +86,15 @@ pub const MAX_FIELD_ADDRESSES: usize = 1000;
 pub const MAX_PREVIEW_CHARS: usize = 256;
 /// Occurrences of words (not distinct words) of one email, those of the header first.
 pub const MAX_INDEXED_WORDS: usize = 50_000;
+/// Bytes of decoded text of one email, and as many of its HTML attributes.
 pub const MAX_INDEXED_BYTES: usize = 4 * 1024 * 1024;
+/// Parts of a message, the whole message included. Further parts are not shown.
 pub const MAX_MIME_PARTS: usize = 1000;
 /// Bytes of a body that are searched for the attachment of an aggregate report (DMARC, SMTP TLS).
 pub const MAX_REPORT_SEARCH_BYTES: usize = 64 * 1024;
 /// MIME parts that are searched for that attachment.
 pub const MAX_REPORT_PARTS: usize = 16;
+/// Parts within parts. Deeper multiparts are not opened.
 pub const MAX_MIME_DEPTH: usize = 64;
 /// Of one message, searched for the owner before the message is answered.
 pub const MAX_ADDRESSEES: usize = 10 * MAX_FIELD_ADDRESSES;
@@ -95,16 +102,22 @@ pub const MAX_ADDRESSEES: usize = 10 * MAX_FIELD_ADDRESSES;
 pub const MAX_REPORT_STATUS_BYTES: usize = 512 * 1024;
 /// Bytes of the returned original message that are searched for its header.
 pub const MAX_REPORT_ORIGINAL_BYTES: usize = 64 * 1024;
+/// Fields about the message, or about one recipient, in a report.
 pub const MAX_REPORT_GROUP_FIELDS: usize = 200;
+/// Of the header of one message, in Accept-Language and in Content-Language each.
 pub const MAX_LANGUAGES: usize = 32;
+/// RFC 5646 §4.4.1.
 pub const MAX_LANGUAGE_TAG_BYTES: usize = 35;
+/// Bytes of a part in which the beginning of the uuencode is looked for.
 pub const MAX_UUENCODE_PREAMBLE_BYTES: usize = 64 * 1024;
+/// Of the value of a Date field in an obsolete form; the rest is not read.
 pub const MAX_DATE_BYTES: usize = 200;
 /// In one value of message ids. Later quotes are read as other characters.
 pub const MAX_UNCLOSED_QUOTES: usize = 10;
 /// Sections of one parameter, and parameters of one field.
 pub const MAX_PARAMETER_SECTIONS: usize = 1000;
 pub const MAX_ADDRESS_LITERAL_BYTES: usize = 255;
+/// A header beyond this or one of the next three bounds is not verified (`proof::verify`).
 pub const MAX_SIGNATURES: usize = 60;
 pub const MAX_SIGNATURE_BYTES: usize = 8 * 1024;
 pub const MAX_VERIFIED_FIELDS: usize = 1000;
@@ -165,6 +178,7 @@ pub const MAX_SHARE_NOTIFICATIONS: usize = 500;
 /// Of a user (RFC 8620 §7.2).
 pub const MAX_PUSH_SUBSCRIPTIONS: usize = 32;
 pub const MAX_CONCURRENT_PUSHES_PER_USER: usize = 8;
+/// Of a small object (`model::object`), encoded.
 pub const MAX_OBJECT_BYTES: usize = 256 * 1024;
 /// Of an account. A site may allow fewer.
 pub const MAX_SCRIPTS: usize = 256;
@@ -193,6 +207,7 @@ pub const MAX_POSTPONED_ACTIONS: usize = 16_384;
 pub const MAX_PASSWORDS: usize = 16;
 /// Of an account.
 pub const MAX_TOKENS: usize = 64;
+/// Of the name of a password or a token.
 pub const MAX_SECRET_NAME_BYTES: usize = 128;
 /// Of an account, with those that are kept for the owner to see. There may be as many reports in
 /// addition, because each report is about another action or a delivery.
@@ -211,6 +226,7 @@ pub const MAX_UPLOADS_PER_MINUTE: u32 = 1000;
 pub const MAX_UPLOADED_BYTES_PER_MINUTE: u64 = 1024 * 1024 * 1024;
 /// Of an account.
 pub const MAX_CONCURRENT_DOWNLOADS: usize = 16;
+/// Of a user; `WebSockets` count, too.
 pub const MAX_EVENT_STREAMS: usize = 100;
 /// With idle connections and event streams.
 pub const MAX_HTTP_CONNECTIONS: usize = 2000;
@@ -257,6 +273,7 @@ pub const MAX_REQUEST_CALLS: usize = 64;
 /// What the result references of one call may bring in (RFC 8620 §3.7). A call can refer to the
 /// previous one several times, so a small request could double with each call.
 pub const MAX_REFERENCED_BYTES: usize = 1024 * 1024;
+/// Of one answer to an administrator.
 pub const MAX_LISTED_ROWS: usize = 10_000;
 pub const MAX_JSON_DEPTH: usize = 64;
 /// Each value needs about ten times the memory of its shortest text.
@@ -288,6 +305,7 @@ pub const MAX_ADMINISTRATOR_ANSWER_BYTES: usize = 1024 * 1024 * 1024;
 pub const MAX_HEADER_BYTES: usize = 4 * 1024 * 1024;
 /// `header:` properties of one call. Each is a search in the header.
 pub const MAX_HEADER_PROPERTIES: usize = 250;
+/// Invalid properties that one error names.
 pub const MAX_NAMED_PROPERTIES: usize = 100;
 /// Of one /changes call (RFC 8620 §5.2).
 pub const MAX_CHANGES: usize = 10_000;

@@ -91,7 +91,8 @@ impl ListingFilter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ListingStats {
     pub total: u64,
-    /// The first email that the rank rows count.
+    /// The first email that the rank rows count; the largest id if they count none. `None` if the
+    /// listing is too short for ranks.
     pub front: Option<EmailId>,
     /// The earliest state from which changes of the listing can be reported.
     pub low: ModSeq,
@@ -138,11 +139,13 @@ impl MaintainedListing {
         }
     }
 
+    /// Lets the history of both shapes begin at `low`.
     pub fn restart_history(&mut self, low: ModSeq) {
         (self.emails.low, self.threads.low) = (low, low);
     }
 
-    /// Returns the email up to which the listing is maintained, or `None` if it is being dropped.
+    /// Returns the email up to which the listing is maintained: the largest id if it is complete;
+    /// `None` if it is being dropped.
     #[must_use]
     pub fn frontier(&self) -> Option<EmailId> {
         match self.stage {
@@ -157,7 +160,8 @@ impl MaintainedListing {
         self.stage == ListingStage::Complete
     }
 
-    /// Whether a use of the listing at `now` must be stored.
+    /// Whether a use of the listing at `now` must be stored: a day after the last one, or if the
+    /// clock went back.
     #[must_use]
     pub fn needs_use_mark(&self, now: UtcMillis) -> bool {
         now < self.last_used || now.since(self.last_used) >= USE_MARK_INTERVAL

@@ -35,6 +35,7 @@ pub struct Mailbox {
     pub listings: Vec<MaintainedListing>,
 }
 
+/// The bits of all nine rights.
 pub const ALL_RIGHTS: u16 = (1 << 9) - 1;
 
 /// A right in a mailbox (RFC 8621 §2 `MailboxRights`).

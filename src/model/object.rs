@@ -34,7 +34,8 @@ impl ObjectKind {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 
-    /// Returns the data type whose state changes with objects of this kind.
+    /// Returns the data type whose state changes with objects of this kind. Push subscriptions have
+    /// no state.
     #[must_use]
     pub fn data_type(self) -> Option<DataType> {
         match self {

@@ -5,11 +5,14 @@
 /// The secret keys of a store, drawn when the store is created and never changed.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Secrets {
+    /// The key for message ids and subjects (BLAKE3).
     pub threads: [u8; 32],
+    /// The key for handles and senders of told rows, and for the ids of replies (BLAKE3). The salts
+    /// of SCRAM are derived from it.
     pub told: [u8; 32],
     /// The key for words (SipHash-1-3).
     pub words: [u8; 16],
-    /// The key for the levels of ranks (SipHash-1-3).
+    /// The key for email ids, which gives them their levels in ranks (SipHash-1-3).
     pub ranks: [u8; 16],
 }
 

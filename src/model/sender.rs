@@ -29,9 +29,9 @@ pub struct SenderIdentity {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IdentityChange {
     Make(SenderIdentity),
-    /// Gives an identity the new name of the account.
+    /// Gives an unedited identity the new name of the account, also as `default_name`.
     Rename(ObjectId, String),
-    /// Makes an edited identity whose address is gone the owner's.
+    /// Makes an edited identity whose address is gone the owner's: `default_name` becomes `None`.
     Release(ObjectId),
     /// Destroys an unedited identity whose address is gone.
     Drop(ObjectId),
@@ -55,6 +55,7 @@ impl SenderIdentity {
         self.default_name.is_none()
     }
 
+    /// Whether the owner edited nothing of an identity that the server made.
     fn is_untouched(&self) -> bool {
         let Self { name, email: _, reply_to, bcc, text_signature, html_signature, default_name } =
             self;
@@ -65,8 +66,8 @@ impl SenderIdentity {
             && html_signature.is_empty()
     }
 
-    /// Letter case counts in local parts, because an address in another case may belong to another
-    /// account.
+    /// Whether the identity has this address. Letter case counts in local parts, because an address
+    /// in another case may belong to another account.
     fn stands_for(&self, address: &Address) -> bool {
         let is_same = |own: Address| {
             own.local() == address.local()
@@ -76,8 +77,9 @@ impl SenderIdentity {
     }
 }
 
-/// Returns the changes after which the account has one identity for each of `addresses`, up to
-/// `MAX_ADDRESS_IDENTITIES`, with the name `name` unless the owner edited the identity.
+/// Returns the changes after which the account has one identity of the server for each of the first
+/// `limits::MAX_ADDRESS_IDENTITIES` of `addresses`, with the name `name` unless the owner edited
+/// the identity. Identities that the owner created do not count.
 #[must_use]
 pub fn identity_changes(
     known: &[(ObjectId, SenderIdentity)],

@@ -19,7 +19,8 @@ pub struct VacationResponse {
     pub subject: Option<String>,
     pub text_body: Option<String>,
     pub html_body: Option<String>,
-    /// RFC 3834 §3.1.1.
+    /// The sender of replies, if it is an address of the account (RFC 3834 §3.1.1). Otherwise an
+    /// address of the account is chosen for each reply.
     pub from: Option<EmailAddress>,
     pub reply_to: Option<EmailAddress>,
     /// Count as the owner's, too (RFC 5230 §4.5 `:addresses`).
@@ -45,8 +46,8 @@ pub struct VacationResponse {
 
 impl VacationResponse {
     /// Whether `other` differs in what its replies say or in when they are sent. Excluded senders,
-    /// audience, organisation, copies, report and absence are not compared: one more excluded
-    /// sender must not cause second replies to all others.
+    /// audience, organisation, copies, report, absence and generation are not compared: one more
+    /// excluded sender must not cause second replies to all others.
     #[must_use]
     pub fn differs_from(&self, other: &Self) -> bool {
         let plain = |response: &Self| Self {
@@ -62,7 +63,8 @@ impl VacationResponse {
         plain(self) != plain(other)
     }
 
-    /// Returns when the response began and when it ended or will end, as far as known.
+    /// Returns when the response began, and when it ended or will end, as far as known: the later
+    /// of `absence.began` and `from_date`, and the earlier of `absence.ended` and `to_date`.
     #[must_use]
     pub fn span(&self) -> (Option<UtcMillis>, Option<UtcMillis>) {
         let began = self.absence.began.max(self.from_date);
@@ -70,6 +72,7 @@ impl VacationResponse {
         (began, ended)
     }
 
+    /// Whether the response began, and ended after that, by `now`.
     #[must_use]
     pub fn is_over(&self, now: UtcMillis) -> bool {
         let (began, ended) = self.span();

@@ -47,6 +47,7 @@ impl Allowance {
         if is_left { Ok(()) } else { Err(Error::TooMuchWalked) }
     }
 
+    /// Counts rows that were read, also beyond the bound.
     pub fn count_rows(&self, rows: usize) {
         let Some(left) = &self.0 else { return };
         let rows = rows as u64;

@@ -18,7 +18,8 @@ pub enum Error {
     #[error("the anchor is not in the results")]
     AnchorNotFound,
     /// `cannotCalculateChanges`: the state is newer than the newest change, below the low mark, or
-    /// too many changes back; or the search would read too many messages.
+    /// too many changes back; a mailbox of the scope has no history that far back; or the search
+    /// would read too many messages.
     #[error("the changes since that state are not known")]
     CannotCalculateChanges,
     /// `tooManyChanges`: there are more changes than `maxChanges`.

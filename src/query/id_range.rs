@@ -65,6 +65,7 @@ mod tests {
             low in proptest::option::of(-3i64..4),
             high in proptest::option::of(-3i64..4),
             unique: u16,
+            // Times about 1970, far later ones, and those about the last that an id can express.
             shift in proptest::sample::select(vec![0i64, 1 << 47, (1 << 48) - 2]),
         ) {
             let id = EmailId::new(UtcMillis(at + shift), unique);

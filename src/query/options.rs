@@ -6,7 +6,8 @@ pub struct QueryOptions {
     pub search_batch: usize,
     /// Bytes of messages that a search reads ahead for one batch of hits.
     pub prefetch_bytes: u64,
-    /// Results beyond the wanted ones that are collected before sorting and truncating.
+    /// Results beyond the wanted ones that are collected before sorting and truncating; as many as
+    /// are wanted, if that is more.
     pub sort_slack: usize,
 }
 

@@ -48,6 +48,7 @@ pub struct Query {
 }
 
 impl Query {
+    /// Returns the query within its scope, as `QuerySpec::within_scope` does.
     pub(super) fn within_scope(&self) -> Cow<'_, Self> {
         match self.spec.within_scope() {
             Cow::Owned(spec) => Cow::Owned(Self { spec, ..*self }),
@@ -82,7 +83,8 @@ impl Default for Start {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryAnswer {
     pub ids: Vec<EmailId>,
-    /// The index in all results at which the section begins, also if `ids` is empty.
+    /// The index in all results at which the section begins, also if `ids` is empty, and even if it
+    /// is beyond the last result.
     pub position: usize,
     pub total: Option<usize>,
     pub state: ModSeq,
@@ -96,7 +98,7 @@ pub struct QueryChanges {
     /// `sinceQueryState`: the state that the client has.
     pub since: ModSeq,
     /// `upToId`: the last email that the client has. Honoured only if the sort is by immutable
-    /// properties.
+    /// properties, and by some access paths not even then: more changes are reported.
     pub up_to: Option<EmailId>,
     /// `maxChanges`: the most `removed` and `added` together.
     pub max_changes: Option<usize>,

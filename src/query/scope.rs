@@ -63,6 +63,7 @@ impl Scope {
         if is_bounded { filter } else { Filter::And(vec![self.open_mailboxes_except(&[]), filter]) }
     }
 
+    /// Returns a filter that treats mailboxes outside the scope as nonexistent.
     fn restrict(&self, filter: &Filter) -> Filter {
         let each = |parts: &[Filter]| parts.iter().map(|part| self.restrict(part)).collect();
         match filter {
@@ -77,6 +78,7 @@ impl Scope {
         }
     }
 
+    /// Returns a filter for the mailboxes of the scope that are not in `without`.
     fn open_mailboxes_except(&self, without: &[MailboxUid]) -> Filter {
         let open = self.0.iter().filter(|uid| !without.contains(uid));
         let mut parts: Vec<Filter> =
@@ -153,11 +155,16 @@ impl Scope {
     }
 }
 
+/// How one email moved among the mailboxes of the scope since the old state.
 #[derive(Debug, Default)]
 struct ScopeMove {
+    /// Whether it was, at the old state, in a mailbox that it left since.
     was: bool,
+    /// The mailboxes that it is in by a change after the old state.
     came: BTreeSet<MailboxUid>,
+    /// The mailboxes that it left since, also those that it entered only after the old state.
     left: BTreeSet<MailboxUid>,
+    /// When it last left one.
     at: ModSeq,
 }
 

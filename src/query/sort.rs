@@ -85,6 +85,7 @@ pub(super) enum Direction {
 }
 
 impl Direction {
+    /// Whether a walk comes to `id` after `other`.
     pub(super) fn is_behind(self, id: EmailId, other: EmailId) -> bool {
         match self {
             Self::NewestFirst => id > other,
@@ -101,6 +102,7 @@ pub struct SortPin {
     pub first: bool,
 }
 
+/// An order that listings can give: by the pin, if there is one, then by id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ListingOrder {
     pub(super) pin: Option<SortPin>,
@@ -131,7 +133,9 @@ fn by_receipt(comparator: &Comparator) -> Option<Direction> {
     (comparator.property == SortProperty::ReceivedAt).then_some(direction)
 }
 
+/// Returns the pin that a comparator is, if listings have its emails.
 fn pin(comparator: &Comparator) -> Option<SortPin> {
+    // `shows_true` tells whether the emails of the filter are those for which the property is true.
     // Ascending, false comes first.
     let (filter, shows_true) = match &comparator.property {
         SortProperty::HasKeyword(word) if word == keyword::FLAGGED => {

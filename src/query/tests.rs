@@ -525,7 +525,7 @@ fn future_state_and_invalid_sort_are_refused() {
 fn windows_at_and_beyond_both_ends_of_the_results_are_answered() {
     let mut driver = TestDriver::new();
     let draft = NaiveDraft::default();
-    // So many emails that the generic path reads several batches.
+    // More than `walk::scan::MAX_READ_BATCH` (256), so the generic path reads several batches.
     for n in 0..270 {
         let mailboxes = [MailboxUid(1)].into();
         driver.apply(&Op::Create {

@@ -23,6 +23,7 @@ pub struct UnreadThreads {
     /// `MIN_MAINTAINED_EMAILS` emails that are not unread were skipped. The last one, if there
     /// are several.
     pub wanted_listing: Option<MailboxUid>,
+    /// The listings of unseen emails that were read, with their mailboxes.
     pub used_listings: Vec<(MailboxUid, MaintainedListing)>,
 }
 

@@ -9,7 +9,7 @@ use crate::message::forms::is_name;
 use crate::message::parse::Group;
 use crate::model::{EmailAddress, SentAt, limits};
 
-/// Without CRLF (RFC 5322 §2.1.1).
+/// Longest line, without CRLF (RFC 5322 §2.1.1).
 const MAX_LINE_BYTES: usize = 998;
 /// The name and `: ` fit into a folded line.
 const MAX_NAME_BYTES: usize = 76;
@@ -165,6 +165,7 @@ fn address(address: &EmailAddress) -> Result<String, BadFieldValue> {
         "" => format!("<{email}>"),
         _ => {
             let phrase = word::phrase(name);
+            // ` <` and `>` take three bytes.
             let last_line = phrase.rsplit("\r\n").next().map_or(0, str::len);
             let fold = if last_line.saturating_add(email.len()).saturating_add(3)
                 > word::FOLDED_LINE_BYTES
@@ -217,6 +218,7 @@ fn in_angle_brackets(
     Ok(items.iter().map(|item| format!("<{item}>")).collect())
 }
 
+/// Whether a text can stand in angle brackets.
 fn is_id(id: &str) -> bool {
     (1..=MAX_WORD_BYTES).contains(&id.len())
         && id.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>".contains(&byte))

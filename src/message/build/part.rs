@@ -7,8 +7,11 @@ use super::field::{BadFieldValue, EncodedField};
 use super::word;
 use crate::message::encode::quoted_printable;
 
+/// RFC 5322 §2.1.1.
 const MAX_LINE_BYTES: usize = 998;
+/// RFC 2045 §6.8.
 const BASE64_LINE_BYTES: usize = 76;
+/// As of the names of media types (RFC 6838 §4.2).
 const MAX_TOKEN_BYTES: usize = 127;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -18,6 +21,7 @@ pub struct PartDraft {
     /// Parameters of Content-Type, without `boundary`, `name` and, for a `Text` of type `text/*`,
     /// `charset`.
     pub params: Vec<(String, String)>,
+    /// The file name. It is written in Content-Type, and in Content-Disposition if there is one.
     pub name: Option<String>,
     pub disposition: Option<String>,
     /// Parameters of Content-Disposition, without `filename`.
@@ -26,6 +30,7 @@ pub struct PartDraft {
     pub cid: Option<String>,
     pub language: Vec<String>,
     pub location: Option<String>,
+    /// Further fields, written after those that the properties above make.
     pub fields: Vec<EncodedField>,
     pub content: PartContent,
 }
@@ -74,7 +79,8 @@ impl PartDraft {
             ),
             ("type", params(&self.params)),
             ("type", multipart == matches!(self.content, PartContent::Parts(_))),
-            // A message is not encoded (RFC 2045 §6.4), so its lines must be short enough.
+            // A message is not encoded (RFC 2045 §6.4), so the lines of one that is given as text
+            // must be short enough. One that is given as bytes is base64 if need be.
             (
                 "partId",
                 !self.is_message()
@@ -99,6 +105,7 @@ impl PartDraft {
         }
     }
 
+    /// Whether the part is a message that is written as 8-bit, or has such a part.
     fn is_eight_bit(&self) -> bool {
         match &self.content {
             PartContent::Parts(parts) => parts.iter().any(Self::is_eight_bit),
@@ -174,7 +181,7 @@ pub(super) fn write(part: &PartDraft, seed: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns a boundary that occurs in no unencoded content.
+/// Returns a boundary that occurs in no unencoded content: `=_` and 32 digits of a hash.
 fn free_boundary(part: &PartDraft, seed: &str) -> String {
     let mut attempt = 0u32;
     loop {
@@ -208,6 +215,7 @@ fn has_text(part: &PartDraft, boundary: &[u8]) -> bool {
     }
 }
 
+/// Returns the transfer encoding and the encoded content; no content for a multipart.
 fn encoded_content(part: &PartDraft) -> (&'static str, Vec<u8>) {
     match &part.content {
         PartContent::Parts(_) => (if part.is_eight_bit() { "8bit" } else { "7bit" }, Vec::new()),
@@ -232,6 +240,8 @@ fn crlf_lines(text: &str) -> Vec<u8> {
     text.replace("\r\n", "\n").replace('\n', "\r\n").into_bytes()
 }
 
+/// Encodes a text: 7-bit if it can be, base64 if more than a quarter would be escaped, and
+/// otherwise quoted-printable.
 fn encoded(bytes: Vec<u8>) -> (&'static str, Vec<u8>) {
     let escaped_count =
         bytes.iter().filter(|byte| !matches!(byte, b' '..=b'~' | b'\t' | b'\r' | b'\n')).count();
@@ -246,7 +256,7 @@ fn encoded(bytes: Vec<u8>) -> (&'static str, Vec<u8>) {
     }
 }
 
-/// Whether the bytes are CRLF lines of bounded length, without NUL.
+/// Whether the bytes are CRLF lines of at most `MAX_LINE_BYTES`, without NUL.
 fn fits_lines(bytes: &[u8]) -> bool {
     bytes.split(|byte| *byte == b'\n').all(|line| line.len() <= MAX_LINE_BYTES)
         && !bytes.contains(&0)
@@ -258,6 +268,7 @@ fn fits_lines(bytes: &[u8]) -> bool {
 
 fn base64(bytes: &[u8]) -> Vec<u8> {
     let text = STANDARD.encode(bytes);
+    // Every 76 bytes get the two bytes of a line end.
     let mut out = Vec::with_capacity(text.len().saturating_add(text.len() / 38));
     for (at, line) in text.as_bytes().chunks(BASE64_LINE_BYTES).enumerate() {
         if at > 0 {

@@ -9,15 +9,17 @@ pub(super) const FOLDED_LINE_BYTES: usize = 78;
 pub(super) const MAX_WORD_BYTES: usize = 900;
 /// 75 bytes (RFC 2047 §2) without `=?utf-8?q?` and `?=`.
 const ENCODED_WORD_BYTES: usize = 63;
-/// Room for the first encoded word of a field, however long the name of the field.
+/// The least room for the text of the first encoded word, however far to the right it begins.
 const FIRST_ENCODED_WORD_BYTES: usize = 16;
-/// The column in which a display name is assumed to begin.
-const MAX_NAME_COLUMN: usize = 12;
+/// The column in which a display name, or a file name in Content-Type, is assumed to begin.
+const NAME_COLUMN: usize = 12;
+/// Longest value of a parameter in one piece, and longest section of a longer one (RFC 2231 §3).
 const MAX_SECTION_BYTES: usize = 60;
 
 /// Returns the text as encoded words, one a line. The first begins at `column`.
 pub(super) fn encode(text: &str, column: usize) -> String {
     let escaped_count = text.bytes().filter(|byte| q_char(*byte).is_none()).count();
+    // An escaped byte takes three bytes, so with more than a third of them base64 is shorter.
     let letter = if escaped_count.saturating_mul(3) > text.len() { 'b' } else { 'q' };
     let room_after = |column: usize| {
         let room = ENCODED_WORD_BYTES.saturating_sub(column).max(FIRST_ENCODED_WORD_BYTES);
@@ -73,6 +75,7 @@ fn q_encoded(byte: u8) -> String {
     q_char(byte).map_or_else(|| format!("={byte:02X}"), String::from)
 }
 
+/// Writes a display name: as words, as a quoted string, or as encoded words.
 pub(super) fn phrase(name: &str) -> String {
     let atom = |word: &str| {
         !word.is_empty()
@@ -88,7 +91,7 @@ pub(super) fn phrase(name: &str) -> String {
     } else if plain && name.trim() == name && !name.is_empty() {
         quote(name)
     } else {
-        encode(name, MAX_NAME_COLUMN)
+        encode(name, NAME_COLUMN)
     }
 }
 
@@ -141,7 +144,8 @@ pub(super) fn join_items(items: &[String], separator: &str, column: usize) -> St
     out
 }
 
-/// Writes a parameter on a line of its own (RFC 2045 §5.1, RFC 2231 §3 and §4).
+/// Writes a parameter on a line of its own (RFC 2045 §5.1), or in encoded sections, each on a line,
+/// if it is long or not ASCII (RFC 2231 §3 and §4).
 pub(super) fn parameter(name: &str, value: &str) -> String {
     if value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && value.len() <= MAX_SECTION_BYTES
@@ -175,13 +179,14 @@ pub(super) fn parameter(name: &str, value: &str) -> String {
         .collect()
 }
 
-/// Writes a file name in Content-Type for programs older than RFC 2231.
+/// Writes a file name in Content-Type for programs older than RFC 2231: quoted, or as encoded
+/// words.
 pub(super) fn legacy_name(value: &str) -> String {
     let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && value.len() <= MAX_SECTION_BYTES
         && !value.contains("=?");
     format!(
         ";\r\n name={}",
-        if plain { quote(value) } else { format!("\"{}\"", encode(value, MAX_NAME_COLUMN)) }
+        if plain { quote(value) } else { format!("\"{}\"", encode(value, NAME_COLUMN)) }
     )
 }

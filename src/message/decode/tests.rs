@@ -22,13 +22,13 @@ fn at_once(encoding: u8, bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn broken_encodings_are_decoded_as_far_as_possible() {
     for (encoding, bytes, wanted) in [
-        (2, "SGVs\r\nbG8=", "Hello"),
-        (2, "SGVs-bG8=", "Hello"),
-        (2, "VGVzdA", "Test"),
-        (2, "SGVsbG8=\r\nSGVsbG8=", "HelloHello"),
-        (1, "soft=\r\nbreak =  \r\nnext \t\r\nend", "softbreak next\r\nend"),
-        (1, "caf=C3=A9 a=ZZb =4", "café a=ZZb =4"),
-        (0, "as is=", "as is="),
+        (BASE64, "SGVs\r\nbG8=", "Hello"),
+        (BASE64, "SGVs-bG8=", "Hello"),
+        (BASE64, "VGVzdA", "Test"),
+        (BASE64, "SGVsbG8=\r\nSGVsbG8=", "HelloHello"),
+        (QUOTED_PRINTABLE, "soft=\r\nbreak =  \r\nnext \t\r\nend", "softbreak next\r\nend"),
+        (QUOTED_PRINTABLE, "caf=C3=A9 a=ZZb =4", "café a=ZZb =4"),
+        (IDENTITY, "as is=", "as is="),
     ] {
         assert_eq!(String::from_utf8_lossy(&whole(encoding, bytes.as_bytes())), wanted, "{bytes}");
         assert_eq!(
@@ -62,10 +62,10 @@ fn base64_after_padding_is_decoded_only_if_it_is_valid() {
     ] {
         let (decoded, was_broken) = decode(BASE64, bytes.as_bytes());
         assert_eq!((decoded.as_ref(), was_broken), (wanted.as_bytes(), is_broken), "{bytes}");
-        assert_eq!(whole(2, bytes.as_bytes()), at_once(2, bytes.as_bytes()));
+        assert_eq!(whole(BASE64, bytes.as_bytes()), at_once(BASE64, bytes.as_bytes()));
     }
     let long = format!("SGVsbG8=\n{}\n", "A".repeat(MAX_TAIL_BYTES + 4));
-    assert_eq!(at_once(2, long.as_bytes()), b"Hello");
+    assert_eq!(at_once(BASE64, long.as_bytes()), b"Hello");
 }
 
 #[test]
@@ -78,8 +78,15 @@ fn a_bare_cr_in_quoted_printable_is_a_line_break() {
         ("one \rtwo", "one\ntwo"),
         ("=0D x", "\r x"),
     ] {
-        assert_eq!(String::from_utf8_lossy(&whole(1, bytes.as_bytes())), wanted, "{bytes:?}");
-        assert_eq!(whole(1, bytes.as_bytes()), at_once(1, bytes.as_bytes()));
+        assert_eq!(
+            String::from_utf8_lossy(&whole(QUOTED_PRINTABLE, bytes.as_bytes())),
+            wanted,
+            "{bytes:?}"
+        );
+        assert_eq!(
+            whole(QUOTED_PRINTABLE, bytes.as_bytes()),
+            at_once(QUOTED_PRINTABLE, bytes.as_bytes())
+        );
     }
 }
 
@@ -103,20 +110,20 @@ fn uuencode_is_decoded_between_begin_and_end() {
         assert_eq!((decoded.as_ref(), was_broken), (wanted, is_broken), "{bytes}");
     }
     let long = "x\n".repeat(200_000);
-    assert_eq!(whole(3, long.as_bytes()), long.as_bytes());
+    assert_eq!(whole(UUENCODE, long.as_bytes()), long.as_bytes());
 }
 
 #[test]
 fn long_quoted_printable_line_is_not_held_whole() {
     let line = "abc=41 ".repeat(100_000);
-    let (mut decoder, mut out) = (Decoder::new(1), Vec::new());
+    let (mut decoder, mut out) = (Decoder::new(QUOTED_PRINTABLE), Vec::new());
     for piece in line.as_bytes().chunks(1000) {
         decoder.feed(piece, &mut out);
         let DecoderState::Quoted(held) = &decoder.state else { panic!("not quoted-printable") };
         assert!(held.line.len() < MAX_HELD_LINE_BYTES.saturating_mul(2));
     }
     decoder.finish(&mut out);
-    assert_eq!(out, at_once(1, line.as_bytes()));
+    assert_eq!(out, at_once(QUOTED_PRINTABLE, line.as_bytes()));
 }
 
 /// Regression test: every piece of 50 MB of blanks was searched together with all pieces before it.
@@ -183,7 +190,7 @@ fn corpus_decodes_alike_whole_and_in_pieces() {
             }
             let bytes: Vec<&[u8]> = body.chunks(1).collect();
             assert_eq!(in_pieces(part.encoding, &bytes), wanted, "{} byte by byte", file.display());
-            parts = usize::saturating_add(parts, usize::from(part.encoding > 0));
+            parts = usize::saturating_add(parts, usize::from(part.encoding != IDENTITY));
             seen = seen.saturating_add(body.len());
         }
     }
@@ -193,7 +200,7 @@ fn corpus_decodes_alike_whole_and_in_pieces() {
 proptest! {
     #[test]
     fn any_split_decodes_alike(
-        encoding in 0..4_u8,
+        encoding in IDENTITY..=UUENCODE,
         bytes in proptest::collection::vec(prop_oneof![
             4 => proptest::sample::select(b"=A4f \t\r\n+/`#".to_vec()), 1 => any::<u8>()
         ], 0..60),
@@ -208,6 +215,6 @@ proptest! {
         prop_assert!(wanted.len() <= bytes.len());
         let begun = [b"begin 644 x\n", bytes.as_slice()].concat();
         let one: Vec<&[u8]> = begun.chunks(1).collect();
-        prop_assert_eq!(in_pieces(3, &one), at_once(3, &begun));
+        prop_assert_eq!(in_pieces(UUENCODE, &one), at_once(UUENCODE, &begun));
     }
 }

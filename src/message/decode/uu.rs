@@ -4,8 +4,9 @@
 
 use crate::model::limits;
 
-/// Longer lines are cut.
+/// Longer lines are cut before they are decoded.
 const MAX_LINE_BYTES: usize = 200;
+/// The most bytes that the first character of a line can announce.
 const MAX_DECODED_LINE: usize = 63;
 
 #[derive(Debug, Default)]
@@ -79,10 +80,12 @@ impl Uu {
         for four in symbols.chunks(4) {
             let at = |index: usize| four.get(index).map_or(0, |symbol| bits(*symbol));
             let (a, b, c, d) = (at(0), at(1), at(2), at(3));
-            decoded.extend([a << 2 | b >> 4, b << 4 | c >> 2, c << 6 | d]);
+            // Four symbols of six bits make three bytes.
+            decoded.extend([(a << 2) | (b >> 4), (b << 4) | (c >> 2), (c << 6) | d]);
         }
-        // Blanks at the end of a line stand for zeros and may have been stripped. But no line
-        // grows by decoding: if it would, it has only the bytes that its characters can hold.
+        // Blanks at the end of a line stand for zeros and may have been stripped: they are added
+        // again. But no line may grow by decoding. If it would, it gets only the bytes that its
+        // characters hold.
         let available = symbols.len().saturating_mul(3) / 4;
         let length = if wanted <= line.len() { wanted } else { available };
         decoded.resize(length, 0);
@@ -92,6 +95,7 @@ impl Uu {
     }
 }
 
+/// Returns the six bits of a symbol: its distance from the blank. A backquote is 0, too.
 fn bits(symbol: u8) -> u8 {
     symbol.wrapping_sub(b' ') & 63
 }
@@ -102,7 +106,7 @@ fn last_line(bytes: &[u8]) -> &[u8] {
     line.get(start..).unwrap_or_default().trim_ascii_end()
 }
 
-/// Whether a line is `begin`, an octal mode and a name.
+/// Whether a line is `begin`, an octal mode of three or four digits, and a name.
 fn begins(line: &[u8]) -> bool {
     let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
     words.next() == Some(b"begin")

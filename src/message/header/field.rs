@@ -17,7 +17,7 @@ pub struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// Makes a field that is not part of a header.
+    /// Makes a field that is not part of a header, so no charset of a body is known for its value.
     #[must_use]
     pub fn new(name: &'a [u8], value: &'a [u8]) -> Self {
         Self { name, value, declared: None }
@@ -35,6 +35,7 @@ impl<'a> Field<'a> {
         self.name.eq_ignore_ascii_case(name.as_bytes())
     }
 
+    /// Returns the value of `readable` without white space at its ends.
     #[must_use]
     pub fn unfolded(&self) -> String {
         self.readable().trim().to_owned()

@@ -18,8 +18,10 @@ pub struct Header<'a> {
 #[derive(Debug, Clone, Default)]
 struct HeaderIndex {
     fields: Vec<FieldRange>,
-    /// How many fields stand above the first line that a mail server does not take for a field.
+    /// How many fields stand above the first line that a mail server does not take for a field
+    /// (`is_strict`).
     leading: usize,
+    /// Where the body begins.
     body: usize,
     /// The charset that the header names for the body; set only if some value is not UTF-8.
     declared: Option<CharsetCodec>,
@@ -45,6 +47,7 @@ impl<'a> Header<'a> {
         }
     }
 
+    /// Returns the whole message, with what stands before the header.
     #[must_use]
     pub fn raw(&self) -> &'a [u8] {
         self.raw
@@ -54,11 +57,13 @@ impl<'a> Header<'a> {
         self.start
     }
 
+    /// Returns where the body begins in `raw`.
     #[must_use]
     pub fn body_offset(&self) -> usize {
         self.start.saturating_add(self.index.body)
     }
 
+    /// Returns the message from the beginning of its header on.
     #[must_use]
     pub fn trimmed(&self) -> &'a [u8] {
         self.raw.get(self.start..).unwrap_or_default()
@@ -114,7 +119,7 @@ impl HeaderIndex {
 }
 
 impl FieldRange {
-    /// The offsets are below `limits::MAX_HEADER_BYTES`, so they fit.
+    /// The offsets are at most `limits::MAX_HEADER_BYTES`, so they fit into `u32`.
     fn of(begin: usize, line: &[u8], field: &Field<'_>) -> Self {
         let at = |offset: usize| u32::try_from(begin.saturating_add(offset)).unwrap_or(u32::MAX);
         Self {
@@ -148,7 +153,8 @@ pub struct IncomingMessage {
 }
 
 impl IncomingMessage {
-    /// Splits the header of a received message. If that panics, the message has no fields.
+    /// Splits the header of a received message. If that panics, the message has no fields, and all
+    /// of it is the body.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
         let split = catch_parser_panic("a header", || {

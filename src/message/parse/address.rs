@@ -27,7 +27,7 @@ use super::value::tidy;
 use crate::model::{Address, EmailAddress, limits};
 
 /// Bytes after an encoded word in which the `@` of an address is looked for.
-const MAX_ADDRESS_BYTES: usize = 600;
+const AT_SIGN_SEARCH_BYTES: usize = 600;
 
 /// `on behalf of` in several languages.
 const ON_BEHALF_OF: [&[&str]; 7] = [
@@ -43,7 +43,7 @@ const ON_BEHALF_OF: [&[&str]; 7] = [
 /// A group of addresses (RFC 8621 §4.1.2.4), or a run of addresses outside of any group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Group {
-    /// `None` outside of groups.
+    /// `None` outside of groups, and if the name is empty.
     pub name: Option<String>,
     pub addresses: Vec<EmailAddress>,
 }
@@ -156,6 +156,7 @@ impl<'v> ListParser<'v> {
         self.item.push((piece, is_apart));
     }
 
+    /// Begins a group, or a run of addresses outside of any.
     fn open(&mut self, name: Option<String>) {
         self.left = self.left.saturating_sub(1);
         self.groups.push(Group { name, addresses: Vec::new() });
@@ -191,12 +192,13 @@ fn encoded_word(text: &str) -> Option<(EncodedWord, usize)> {
     });
     let (word, length) = found?;
     let rest = text.get(length..).unwrap_or_default();
-    let near = rest.get(..rest.floor_char_boundary(MAX_ADDRESS_BYTES)).unwrap_or_default();
+    let near = rest.get(..rest.floor_char_boundary(AT_SIGN_SEARCH_BYTES)).unwrap_or_default();
     let is_address = |at| near.get(..at).is_some_and(|local| word_end(local) == local.len());
     let is_within = !rest.starts_with("=?") && near.find('@').is_some_and(is_address);
     (!is_within).then_some((word, length))
 }
 
+/// Returns where a word of an address list ends: at a blank or a special character.
 fn word_end(text: &str) -> usize {
     text.find(|c| is_blank(c) || ",;:\"(<>)".contains(c)).unwrap_or(text.len())
 }
@@ -340,8 +342,8 @@ fn person(item: &[(AddressPiece<'_>, bool)], at: usize) -> Option<EmailAddress> 
     (!email.is_empty() || name.is_some()).then_some(EmailAddress { name, email })
 }
 
-/// Joins the pieces of an address without angle brackets: `"a b"@x`, `a @ x`, `a@x . y`. A long
-/// word is not joined with what follows, since each joining copies it.
+/// Joins the pieces of an address without angle brackets: `"a b"@x`, `a @ x`, `a@x . y`. A word
+/// of more than 998 bytes (a line) is not joined with what follows, since each joining copies it.
 fn joined(item: AddressItem<'_>) -> AddressItem<'_> {
     let mut out: AddressItem<'_> = Vec::with_capacity(item.len());
     for (piece, is_apart) in item {
@@ -408,6 +410,7 @@ fn append_run(run: &mut Vec<&EncodedWord>, is_apart: bool, out: &mut String) {
     run.clear();
 }
 
+/// Returns an address without a source route, comments, unquoted blanks and needless quotes.
 fn addr_spec(text: &str) -> String {
     let text = text.trim_start_matches(|c| is_blank(c) || c == '<');
     let text = if text.starts_with('@') {

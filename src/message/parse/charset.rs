@@ -19,6 +19,7 @@ pub(in crate::message) enum CharsetCodec {
     /// `us-ascii`, or no charset at all.
     Ascii,
     Library(Charset),
+    /// Any of the charsets with escapes (`asian::iso_2022`).
     Iso2022,
     /// The charset of RFC 1843.
     Hz,
@@ -41,6 +42,7 @@ const ASCII: [&str; 9] = [
 ];
 const SHIFT_JIS: [&str; 6] = ["cp932", "ms932", "ibm943", "cp943", "cp943c", "windows-932"];
 const UTF7: [&str; 3] = ["unicode-1-1-utf-7", "csunicode11utf7", "x-unicode-2-0-utf-7"];
+/// The numbers of code pages, each with its characters from byte 80 (hex) on.
 const PAGES: [(&str, &str); 13] = [
     ("437", pages::CP437),
     ("737", pages::CP737),
@@ -58,6 +60,7 @@ const PAGES: [(&str, &str); 13] = [
 ];
 
 impl CharsetCodec {
+    /// Finds a charset by one of its names, in any letter case, perhaps in quotes.
     pub(in crate::message) fn of_label(label: &str) -> Option<Self> {
         let label = label.trim().trim_matches(['"', '\'']).trim();
         if label.len() > MAX_LABEL_BYTES {
@@ -103,8 +106,8 @@ impl CharsetCodec {
         matches!(self, Self::Iso2022 | Self::Hz | Self::Library(Charset::Utf7 | Charset::Utf16))
     }
 
-    /// Returns the text, and whether any bytes do not belong to the charset. For `Page` that is
-    /// always false.
+    /// Returns the text, and whether any bytes do not belong to the charset (for `Ascii`: whether
+    /// any are not ASCII). For `Page` that is always false.
     pub(in crate::message) fn decode(self, bytes: &[u8]) -> (Cow<'_, str>, bool) {
         match self {
             Self::Ascii => guessed(bytes),

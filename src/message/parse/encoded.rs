@@ -37,7 +37,8 @@ impl EncodedWord {
         found.filter(|_| rest.starts_with('='))
     }
 
-    /// As `first`, for names, where Q text may hold blanks and question marks.
+    /// As `first`, for names, where Q text may hold blanks and question marks. Its end is then
+    /// looked for in `MAX_LENIENT_BYTES`.
     pub(super) fn lenient(text: &str) -> Option<(Self, usize)> {
         let lenient = || {
             let (label, encoding, from) = opening(text)?;
@@ -71,11 +72,13 @@ impl EncodedWord {
     }
 }
 
+/// Returns the charset, the encoding and what follows them, if `=?` begins the text.
 fn opening(text: &str) -> Option<(&str, &str, &str)> {
     let mut pieces = text.strip_prefix("=?")?.splitn(3, '?');
     Some((pieces.next()?, pieces.next()?, pieces.next()?))
 }
 
+/// Appends the text of neighbouring encoded words.
 pub(super) fn append<W: Borrow<EncodedWord>>(run: &[W], out: &mut String) {
     let run: Vec<&EncodedWord> = run.iter().map(Borrow::borrow).collect();
     for neighbours in
@@ -91,6 +94,7 @@ pub(super) fn append<W: Borrow<EncodedWord>>(run: &[W], out: &mut String) {
     }
 }
 
+/// Decodes the encoded words of a text that stand alone between blanks.
 pub(super) fn words(text: &str) -> Cow<'_, str> {
     if !text.contains("=?") {
         return Cow::Borrowed(text);
@@ -116,6 +120,7 @@ pub(super) fn words(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Decodes the encoded words of a name, wherever they stand.
 pub(super) fn anywhere(text: &str) -> Cow<'_, str> {
     if !text.contains("=?") {
         return Cow::Borrowed(text);
@@ -148,6 +153,7 @@ fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t')
 }
 
+/// Returns the blanks before the next word, the word, and the rest.
 fn step(text: &str) -> (&str, &str, &str) {
     let start = text.find(|c| !is_blank(c)).unwrap_or(text.len());
     let (before, text) = text.split_at(start);

@@ -3,8 +3,9 @@
 //!
 //! The library is given the message as it is, except:
 //! - The bytes before the header are left out.
-//! - A header that is too large, or that the library would end elsewhere than `Header` does, is
-//!   replaced by those of its MIME fields that have at most `limits::MAX_FIELD_BYTES`.
+//! - A header that is larger than `limits::MAX_PARSED_HEADER_BYTES`, or that the library would end
+//!   elsewhere than `Header` does, is replaced by MIME-Version and those of its `Content-` fields
+//!   that have at most `limits::MAX_FIELD_BYTES`.
 //! - Of the body, the rest after `limits::MAX_PART_FIELDS` lines that look like header fields is
 //!   left out.
 
@@ -15,7 +16,8 @@ use mail_parser::{HeaderForm, HeaderName, MessageParser, MessagePart};
 use crate::message::header::Header;
 use crate::model::limits;
 
-/// A shorter body cannot have `limits::MAX_PART_FIELDS` lines with a field.
+/// A shorter body cannot have `limits::MAX_PART_FIELDS` lines with a field: each has a name, a
+/// colon and a line end.
 const UNCOUNTED_BODY_BYTES: usize = 3 * limits::MAX_PART_FIELDS;
 
 /// The library ignores these fields, since parsing them may need thirty times their size.
@@ -64,6 +66,7 @@ pub(super) struct LibraryMessage<'a> {
     bodies: (usize, usize),
     /// Where both of these end, in the same order.
     ends: (usize, usize),
+    /// Whether the library was given another header.
     is_replaced: bool,
 }
 
@@ -106,10 +109,12 @@ impl<'a> LibraryMessage<'a> {
         new(PARSER.parse_owned(replaced), replaced_body, replaced_end, true)
     }
 
+    /// Returns what the library parsed; `None` if it took the bytes for no message.
     pub(super) fn parsed(&self) -> Option<&mail_parser::Message<'a>> {
         self.parsed.as_ref()
     }
 
+    /// Whether the part is the whole message, and the library was given its header.
     pub(super) fn has_top_header(&self, part: &MessagePart<'_>) -> bool {
         part.id() == 0 && !self.is_replaced
     }

@@ -18,6 +18,7 @@ struct Section {
 /// (`name*=`, `name*0=`), or else the first value without sections and charset (`name=`), which
 /// senders add for readers that do not know sections (RFC 6266 §4.3). That one also counts if the
 /// sections are in an unknown charset, or empty. A repeated section is ignored.
+/// Only the first `limits::MAX_PARAMETER_SECTIONS` parameters of the field are read.
 pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
     let mut sections: BTreeMap<usize, Section> = BTreeMap::new();
     let mut plain = None;
@@ -100,6 +101,7 @@ fn percent_decode(text: &str, out: &mut Vec<u8>) {
     }
 }
 
+/// The parameters of a field: names, such as `name*0*`, and values without quotes.
 struct FieldParameters<'f> {
     rest: &'f str,
 }

@@ -3,7 +3,7 @@
 //!
 //! - The number of a part is its index among all parts of the message, multiparts included.
 //! - Parts beyond `limits::MAX_MIME_PARTS` are not shown. An embedded message is not opened.
-//! - An invalid multipart is text (RFC 2045 §5.2). One that is nested too deep is
+//! - An invalid multipart is `text/plain` (RFC 2045 §5.2). One that is nested too deep is
 //!   `application/octet-stream` (RFC 2046 §4).
 
 use std::borrow::Cow;
@@ -26,10 +26,10 @@ pub struct Part<'a> {
     /// After transfer decoding, in bytes; 0 for a multipart.
     pub size: usize,
     pub name: Option<String>,
-    /// In lower case. If none can be read, `text/plain`, or `message/rfc822` in a digest (RFC 2046
-    /// §5.1.5).
+    /// In lower case. If none can be read, `text/plain`, or `multipart/mixed` if `is_multipart`.
+    /// Without a Content-Type in a digest, `message/rfc822` (RFC 2046 §5.1.5).
     pub media_type: String,
-    /// For a text that names none, `us-ascii`.
+    /// As the part names it. For a text that names none, `us-ascii`.
     pub charset: Option<String>,
     /// In lower case.
     pub disposition: Option<String>,
@@ -37,6 +37,7 @@ pub struct Part<'a> {
     pub cid: Option<String>,
     pub language: Option<Vec<String>>,
     pub location: Option<String>,
+    /// Empty unless `is_multipart`.
     pub children: Vec<Part<'a>>,
 }
 
@@ -48,6 +49,7 @@ impl<'a> Part<'a> {
         self.media_type.starts_with("text/")
     }
 
+    /// Returns the part and all parts within it, in order.
     #[must_use]
     pub fn flat(&self) -> Vec<&Part<'a>> {
         let mut all = vec![self];
@@ -76,7 +78,8 @@ pub struct Structure<'a> {
 pub struct BodyValue {
     /// Lines end in LF.
     pub value: String,
-    /// Whether the transfer encoding or the charset is broken or unknown.
+    /// Whether the transfer encoding or the charset is broken or unknown. Bytes outside ASCII count
+    /// as broken if the part names `us-ascii` or no charset.
     pub is_encoding_problem: bool,
     pub is_truncated: bool,
 }
@@ -289,6 +292,8 @@ struct Lists {
 }
 
 impl Lists {
+    /// Adds parts as `parseStructure` in RFC 8621 §4.1.4 does. `multipart` is the subtype of their
+    /// parent; `in_alternative` tells whether a `multipart/alternative` is above them.
     fn add(
         &mut self,
         parts: &[Part<'_>],

@@ -38,7 +38,7 @@ pub(super) fn titles(html: &str, max: usize) -> Vec<String> {
     out
 }
 
-/// Parses the next attribute of a tag: its name, its value, and the rest.
+/// Parses the next attribute of a tag: its name, its value, and the rest. `None` at the end.
 fn attribute(text: &str) -> Option<(&str, &str, &str)> {
     let text = text.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '/');
     let end = text
@@ -60,6 +60,7 @@ fn attribute(text: &str) -> Option<(&str, &str, &str)> {
     Some((name, value, after))
 }
 
+/// Returns what follows the name of the element in its end tag; nothing if it has none.
 fn after_end<'a>(text: &'a str, name: &str) -> &'a str {
     let mut rest = text;
     while let Some((_, after)) = rest.split_once("</") {

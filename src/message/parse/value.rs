@@ -1,7 +1,8 @@
 //! Parses values of header fields: text, addresses, dates. Each function takes the bytes after the
 //! colon, folded or not.
 //!
-//! The public functions return no control characters, except for tabs in a text.
+//! Values longer than `limits::MAX_FIELD_BYTES` are cut. The public functions return no control
+//! characters, except for tabs in a text.
 
 use std::borrow::Cow;
 
@@ -16,6 +17,7 @@ use crate::model::{EmailAddress, SentAt, UtcMillis, limits};
 /// Bytes before the bound in which a place to cut is looked for.
 const CUT_SEARCH_BYTES: usize = 4096;
 
+/// Parses a list of addresses, those of groups included, as `groups` does.
 #[must_use]
 pub fn addresses(value: &[u8]) -> Vec<EmailAddress> {
     groups(value).into_iter().flat_map(|group| group.addresses).collect()
@@ -28,7 +30,8 @@ pub fn groups(value: &[u8]) -> Vec<Group> {
     address::groups(&readable(value, None))
 }
 
-/// Returns a value as text (RFC 8621 §4.1.2.2), without controls other than tabs.
+/// Returns a value as text (RFC 8621 §4.1.2.2): encoded words decoded, in NFC, without leading
+/// blanks and without controls other than tabs.
 #[must_use]
 pub fn text(value: &[u8]) -> String {
     let text = readable(value, None);

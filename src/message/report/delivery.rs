@@ -18,9 +18,9 @@ pub struct DeliveryRecipient {
     /// Final-Recipient, if it is a mail address.
     pub last: Option<Address>,
     pub action: DeliveryAction,
-    /// The enhanced status code (RFC 3463).
+    /// The enhanced status code (RFC 3463): the class (2, 4 or 5), the subject, the detail.
     pub status: [u16; 3],
-    /// The text of a Diagnostic-Code of type `smtp`.
+    /// The text of a Diagnostic-Code of type `smtp`, usually the reply of a server.
     pub smtp: Option<String>,
 }
 
@@ -53,7 +53,8 @@ impl DeliveryAction {
     }
 }
 
-/// Parses the `message/delivery-status` part of a report. `None` if no recipient can be read.
+/// Parses the `message/delivery-status` part of a report. Recipients without a Final-Recipient, or
+/// without a valid Action and Status, are left out; `None` if no recipient is left.
 pub(super) fn parse(bytes: &[u8]) -> Option<DeliveryReport> {
     let mut groups = groups(bytes).into_iter();
     let message = groups.next()?;
@@ -95,7 +96,8 @@ fn status(value: &str) -> Option<[u16; 3]> {
 
 impl DeliveryRecipient {
     /// Returns whether the message was delivered or failed, with the SMTP reply that says so (RFC
-    /// 8621 §7), which is made up if the report has none. `None` for other actions.
+    /// 8621 §7). If `smtp` does not begin with the three digits of a reply, one is made of the
+    /// status. `None` for other actions.
     fn delivery_state(&self) -> Option<(DeliveryState, String)> {
         let (state, code) = match self.action {
             DeliveryAction::Delivered => (DeliveryState::Yes, 250),
@@ -106,6 +108,7 @@ impl DeliveryRecipient {
         };
         let [class, subject, detail] = self.status;
         let code = if class == 4 { 451 } else { code };
+        // Exactly three digits begin a reply.
         let is_reply = |text: &&String| {
             let first = text.get(..3).unwrap_or_default();
             first.bytes().filter(u8::is_ascii_digit).count() == 3

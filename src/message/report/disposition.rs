@@ -14,7 +14,7 @@ pub struct DispositionReport {
     pub gateway: Option<String>,
     /// The type, a semicolon, the address.
     pub original_recipient: Option<String>,
-    /// In the form of `original_recipient`.
+    /// In the same form as `original_recipient`.
     pub final_recipient: String,
     /// In its angle brackets.
     pub original_message_id: Option<String>,
@@ -65,6 +65,7 @@ impl ActionMode {
 impl SendingMode {
     pub const ALL: [Self; 2] = [Self::Manual, Self::Automatic];
 
+    /// Returns the name in JMAP (RFC 9007 §2), which is parsed in any letter case.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -73,6 +74,7 @@ impl SendingMode {
         }
     }
 
+    /// Returns the name as RFC 8098 §3.2.6.1 writes it.
     fn written_name(self) -> &'static str {
         match self {
             Self::Manual => "MDN-sent-manually",
@@ -105,7 +107,8 @@ const DEFINED_FIELDS: [&str; 6] = [
     "Disposition",
 ];
 
-/// Whether a field of this name can be an extension (RFC 8098 §3.3).
+/// Whether a field of this name can be an extension (RFC 8098 §3.3): the name is not a defined one,
+/// and fits with `: ` into a line of 78 characters (RFC 5322 §2.1.1).
 #[must_use]
 pub fn is_extension(name: &str) -> bool {
     let is_name = (1..=76).contains(&name.len())
@@ -148,6 +151,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<DispositionReport> {
     })
 }
 
+/// Returns `type; address` in one form, or `None` if either is missing.
 fn typed_address(text: &str) -> Option<String> {
     let (kind, address) = text.split_once(';')?;
     let (kind, address) = (value(kind)?, value(address)?);
@@ -168,7 +172,8 @@ fn modes(text: &str) -> Option<(ActionMode, SendingMode, DispositionType)> {
 }
 
 impl DispositionReport {
-    /// Returns the fields in CRLF lines; each value is one line.
+    /// Returns the fields in CRLF lines; each value is one line, cut to `MAX_VALUE_BYTES`.
+    /// Extensions whose name `is_extension` refuses are left out.
     #[must_use]
     pub fn write(&self) -> String {
         let mut out = String::new();
@@ -200,6 +205,7 @@ impl DispositionReport {
         out
     }
 
+    /// `original_id` is the id of the returned message; it counts if Original-Message-ID has none.
     pub(super) fn to_returned_report(&self, original_id: Option<String>) -> ReturnedReport {
         let message_id = self
             .original_message_id

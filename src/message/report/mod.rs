@@ -22,10 +22,12 @@ use super::refs::message_ids;
 use crate::model::{Address, ReturnedReport, limits};
 
 const MAX_TEXT_BYTES: usize = 64 * 1024;
+/// Of a value on its line, so that the name of its field fits into the line too (RFC 5322 §2.1.1).
 pub const MAX_VALUE_BYTES: usize = 900;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
+    /// The text for people, at most 64 KiB.
     pub text: Option<String>,
     /// Whether the whole original was returned, and not only its header.
     pub has_original: bool,
@@ -42,6 +44,7 @@ pub enum ReportContent {
     Disposition(DispositionReport),
 }
 
+/// Whether Content-Type is `multipart/report`. Whether it is a report, `report` finds out.
 #[must_use]
 pub fn claims_to_be_report(header: &Header<'_>) -> bool {
     let content_type =
@@ -51,6 +54,7 @@ pub fn claims_to_be_report(header: &Header<'_>) -> bool {
     })
 }
 
+/// Parses a message as a report. `None` if it is none, as the module says.
 #[must_use]
 pub fn report(message: &Message<'_>) -> Option<Report> {
     if !claims_to_be_report(message.header()) {
@@ -102,6 +106,7 @@ impl Report {
     }
 }
 
+/// Decodes the first `max` encoded bytes of a part.
 fn content(message: &Message<'_>, part: &Part<'_>, max: usize) -> Vec<u8> {
     let offset = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
     let parts = message.parts();
@@ -114,7 +119,8 @@ fn content(message: &Message<'_>, part: &Part<'_>, max: usize) -> Vec<u8> {
     out
 }
 
-/// Returns the text for people: the plain text of a part, or else the text of its HTML.
+/// Returns the text for people: the plain text of a part, or else the text of its HTML, if `shown`
+/// (the numbers of the parts that the message shows as its text) begins with it.
 fn text(message: &Message<'_>, shown: &[u32], part: &Part<'_>) -> Option<String> {
     let descendants = part.flat();
     if let Some(plain) = descendants.iter().find(|part| part.media_type == "text/plain") {
@@ -126,7 +132,8 @@ fn text(message: &Message<'_>, shown: &[u32], part: &Part<'_>) -> Option<String>
     text.map(Cow::into_owned)
 }
 
-/// The groups of fields, which empty lines separate (RFC 3464 §2.1).
+/// The groups of fields, which empty lines separate (RFC 3464 §2.1), and the first
+/// `limits::MAX_REPORT_GROUP_FIELDS` of each.
 fn groups(bytes: &[u8]) -> Vec<Vec<Field<'_>>> {
     let (mut groups, mut rest, mut start) = (Vec::new(), bytes, bytes);
     loop {
@@ -160,8 +167,8 @@ fn value(text: &str) -> Option<String> {
     (!cut.is_empty()).then(|| cut.to_owned())
 }
 
-/// Returns the address in `type; address`, if the type is one of mail (RFC 3464 §2.3.1, RFC 6533
-/// §3).
+/// Returns the address in `type; address`, with or without angle brackets, if the type is one of
+/// mail (RFC 3464 §2.3.1, RFC 6533 §3) and the address is valid.
 #[must_use]
 pub fn address(text: &str) -> Option<Address> {
     let (kind, address) = text.split_once(';')?;
@@ -175,7 +182,7 @@ pub fn address(text: &str) -> Option<Address> {
     }
 }
 
-/// Decodes `\x{3A9}` (RFC 6533 §3, utf-8-addr-unitext).
+/// Decodes `\x{3A9}` (RFC 6533 §3, utf-8-addr-unitext). `None` if such an escape is invalid.
 fn unitext(text: &str) -> Option<String> {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, after)) = rest.split_once("\\x{") {

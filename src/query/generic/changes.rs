@@ -24,6 +24,11 @@ use crate::query::walk::EmailWalk;
 use crate::query::{Error, QueryChanges, QueryChangesAnswer, Scope, sort};
 use crate::store::Snapshot;
 
+/// Answers Email/queryChanges by any walk.
+///
+/// # Errors
+/// `CannotCalculateChanges`, `TooManyChanges`, `TooMuchWalked`, `TooMuchRead`, and errors of
+/// reading.
 pub(in crate::query) fn changes(
     snapshot: &Snapshot<'_>,
     matcher: &Matcher,

@@ -16,6 +16,7 @@ use crate::store::Snapshot;
 pub(super) struct ListRequest {
     /// The number of first results that are wanted.
     pub(super) limit: usize,
+    /// Whether all results are to be counted.
     pub(super) total: bool,
 }
 
@@ -30,6 +31,10 @@ pub(super) struct ListPrefix {
     pub(super) total: usize,
 }
 
+/// Returns the first results that a walk leads to, sorted and collapsed.
+///
+/// # Errors
+/// `TooMuchWalked`, `TooMuchRead`, and errors of reading.
 pub(super) fn list(
     snapshot: &Snapshot<'_>,
     matcher: &Matcher,

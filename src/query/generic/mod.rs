@@ -3,8 +3,9 @@
 //!
 //! - If the section is given by a position from the beginning and a limit, the walk is in the order
 //!   of the query, and no total is wanted, the walk ends with the section.
-//! - Otherwise all emails are walked. If the section is given by a position from the beginning and
-//!   a limit, only about twice as many results are held as there are up to its end.
+//! - Otherwise the walk goes on to its end. If the section is given by a position from the
+//!   beginning and a limit, about twice as many results are held as there are up to its end, or
+//!   `QueryOptions::sort_slack` more.
 
 mod changes;
 mod list;
@@ -19,6 +20,10 @@ use crate::model::{DataType, EmailId};
 use crate::store::Snapshot;
 use list::{ListRequest, list};
 
+/// Answers Email/query by any walk.
+///
+/// # Errors
+/// `TooMuchWalked`, `TooMuchRead`, `AnchorNotFound`, and errors of reading.
 pub(super) fn query(
     snapshot: &Snapshot<'_>,
     matcher: &Matcher,

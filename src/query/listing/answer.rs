@@ -17,6 +17,10 @@ use crate::query::walk::scan::EmailScan;
 use crate::query::{Error, Query, QueryAnswer, QueryChanges, QueryChangesAnswer, QuerySpec, Start};
 use crate::store::Snapshot;
 
+/// Answers Email/query from maintained listings.
+///
+/// # Errors
+/// `AnchorNotFound`, and errors of reading.
 pub(in crate::query) fn query(
     snapshot: &Snapshot<'_>,
     query: &Query,
@@ -80,6 +84,9 @@ pub(in crate::query) fn changes(
 }
 
 /// Answers Email/query of all mail. A position costs a walk to it.
+///
+/// # Errors
+/// `TooMuchWalked`, `AnchorNotFound`, and errors of reading.
 pub(in crate::query) fn all_mail(
     snapshot: &Snapshot<'_>,
     query: &Query,
@@ -124,6 +131,9 @@ pub(in crate::query) fn all_mail(
 }
 
 /// Answers Email/queryChanges of all mail.
+///
+/// # Errors
+/// `TooMuchWalked`, `CannotCalculateChanges`, `TooManyChanges`, and errors of reading.
 pub(in crate::query) fn all_mail_changes(
     snapshot: &Snapshot<'_>,
     request: &QueryChanges,

@@ -17,6 +17,8 @@ pub(in crate::query) struct ResultDelta {
     pub(in crate::query) up_to: Option<(EmailId, bool, bool)>,
 }
 
+/// What changed in a range of a listing since the old state. An email that left and came again is
+/// in both maps.
 struct ListingEvents {
     came: BTreeMap<EmailId, ThreadId>,
     gone: BTreeMap<EmailId, ThreadId>,
@@ -81,7 +83,7 @@ impl ResultParts<'_> {
             Some(id) => {
                 let is_there = self.all.has(id)?;
                 let was_there =
-                    all.gone.contains_key(&id) || is_there && !all.came.contains_key(&id);
+                    all.gone.contains_key(&id) || (is_there && !all.came.contains_key(&id));
                 Some((id, was_there, is_there))
             }
             None => None,

@@ -17,6 +17,7 @@ use crate::query::sort::{Direction, SortPin};
 use crate::query::walk::scan::read_page;
 use crate::store::{CountedListing, Snapshot};
 
+/// The rows of a listing that a walk reads at once.
 const READ_BATCH: usize = 256;
 /// If the pinned listing has at most this many threads, a walk holds them in memory; otherwise it
 /// looks up each thread.
@@ -53,6 +54,7 @@ pub(in crate::query) struct ResultParts<'v> {
 }
 
 impl<'v> ResultParts<'v> {
+    /// Returns what a plan reads; `None` if its path is neither `Listing` nor `Pinned`.
     pub(in crate::query) fn of(
         snapshot: &'v Snapshot<'v>,
         account: AccountId,
@@ -93,11 +95,13 @@ impl<'v> ResultParts<'v> {
         }
     }
 
+    /// Returns the earliest state since which all listings that are read have history.
     pub(in crate::query) fn low(&self) -> ModSeq {
         let low = |part: &ListingRange<'_>| part.counted.stats.low;
         self.pin.iter().map(|(_, pin_range)| low(pin_range)).fold(low(&self.all), ModSeq::max)
     }
 
+    /// Returns the parts in the order of the results, each with its length.
     fn parts(&self) -> Result<Vec<(ResultPart, u64)>, Error> {
         let length = self.length()?;
         let Some((pin, pin_range)) = &self.pin else {
@@ -136,6 +140,7 @@ impl<'v> ResultParts<'v> {
         Ok(ids)
     }
 
+    /// Returns the `limit` emails of a part from a position in it on. `length` is that of the part.
     fn section_of(
         &self,
         part: ResultPart,
@@ -200,6 +205,8 @@ impl<'v> ResultParts<'v> {
         Ok(self.positions(&BTreeSet::from([id]))?.pop().map(|(at, _)| at))
     }
 
+    /// Whether the results show this email of its thread, which is in the larger listing and not
+    /// pinned itself.
     fn is_first_of(&self, id: EmailId, thread: ThreadId) -> Result<bool, Error> {
         Ok(match self.kind {
             RestKind::ById => true,
@@ -323,6 +330,7 @@ impl<'v> ResultParts<'v> {
         }
     }
 
+    /// Whether the pinned listing shows an email of a thread.
     fn is_thread_pinned(&self, thread: ThreadId) -> Result<bool, Error> {
         match &self.pin {
             Some((_, pin_range)) => Ok(self.end_of(pin_range, thread, false, |_| true)?.is_some()),
@@ -330,8 +338,8 @@ impl<'v> ResultParts<'v> {
         }
     }
 
-    /// Returns the newest or the oldest email of a thread for which `is_wanted` holds, in the
-    /// uncollapsed listing of the mailbox and filter of `part`.
+    /// Returns the oldest email of a thread, or the newest if not `oldest`, for which `is_wanted`
+    /// holds, in the uncollapsed listing of the mailbox and filter of `part`.
     pub(super) fn end_of(
         &self,
         part: &ListingRange<'_>,

@@ -7,6 +7,7 @@ use crate::query::Error;
 use crate::query::id_range::IdRange;
 use crate::store::{CountedListing, Snapshot};
 
+/// The rows of a listing that a walk reads at once.
 const READ_BATCH: usize = 256;
 
 /// An email id (which need not be in the listing) or the end, and the number of emails before it.

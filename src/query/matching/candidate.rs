@@ -63,6 +63,7 @@ impl<'v> CandidateSource<'v> {
         }
     }
 
+    /// Returns the answers of the index for all search terms.
     pub(in crate::query) fn index_answer(&mut self, id: EmailId) -> Result<IndexAnswer, Error> {
         (0..self.hits.len()).map(|term| self.term_answer(term, id)).collect()
     }

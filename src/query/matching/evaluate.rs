@@ -36,7 +36,7 @@ struct FilterTables {
 #[derive(Debug)]
 enum Node {
     And(Vec<Self>),
-    /// With the number of the first part among all alternatives.
+    /// With the number of the first part among all alternatives; the other parts follow it.
     Or(Vec<Self>, usize),
     Not(Vec<Self>),
     Is(Condition),
@@ -228,6 +228,8 @@ impl Node {
         }
     }
 
+    /// What deciding the node reads: 0 nothing, 1 rows of the thread, 2 the content row, 3 the
+    /// index and perhaps the message, 4 the header. The cheaper parts are decided first.
     fn cost(&self) -> u8 {
         match self {
             Self::And(parts) | Self::Or(parts, _) | Self::Not(parts) => {

@@ -127,8 +127,9 @@ impl AccessPaths {
         }
     }
 
+    /// Adds the search in the shortest of the `filtered` listings, if it is short, and in all mail.
     fn add_search(&mut self, filtered: &[QueryPlan], base: &QueryPlan) {
-        // A listing of most of the mail excludes too little to be worth reading.
+        // A listing of more than half of the mail excludes too little to be worth reading.
         let shortest = filtered.iter().find(|plan| plan.path.listing().is_some());
         let narrow = shortest.filter(|plan| plan.length.saturating_mul(2) <= self.emails);
         let within = narrow.map(|plan| QueryPlan {
@@ -189,6 +190,7 @@ impl MaintainedListings {
     }
 }
 
+/// Returns the access paths of a query whose filter is limited to its scope.
 pub(in crate::query) fn access_paths(
     snapshot: &Snapshot<'_>,
     spec: &QuerySpec,

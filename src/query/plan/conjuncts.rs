@@ -8,6 +8,7 @@ use crate::query::id_range::IdRange;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::query) struct Conjuncts {
+    /// Every match is in each of these, and meets each of `listing_filters`.
     pub(in crate::query) mailboxes: Vec<MailboxUid>,
     /// Every match is in at least one mailbox of each set. Each set also counts in
     /// `other_conditions`.
@@ -35,6 +36,7 @@ pub(in crate::query) fn conjuncts(filter: &Filter) -> Conjuncts {
 }
 
 impl Conjuncts {
+    /// Returns the conjuncts with the listing filters of threads as `thread_conditions`.
     pub(in crate::query) fn without_thread_filters(mut self) -> Self {
         let before = self.listing_filters.len();
         self.listing_filters.retain(|filter| filter.is_email_filter());

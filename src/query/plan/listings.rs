@@ -8,6 +8,7 @@ use crate::query::id_range::IdRange;
 use crate::query::sort::{self, Direction, ListingOrder};
 use crate::store::{self, Snapshot};
 
+/// More mailboxes are not merged.
 const MAX_MERGED: usize = 64;
 
 pub(super) fn is_all_mail(listing: Listing, spec: &QuerySpec) -> bool {

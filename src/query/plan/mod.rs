@@ -101,6 +101,7 @@ pub struct QueryPlan {
     pub used_listings: Vec<(MailboxUid, ListingFilter)>,
     /// Other access paths by name, each with the reason against it.
     pub rejected: Vec<(&'static str, String)>,
+    /// The times that the filter allows.
     pub(super) range: IdRange,
     /// The order in which the path walks emails: that of the results if a walk can give it
     /// (`sort::direction`), and newest first otherwise.
@@ -108,6 +109,7 @@ pub struct QueryPlan {
     /// The maintained listing that the path reads, of `Pinned` the one of every email.
     pub(super) listing: Option<MaintainedListing>,
     pub(super) pin_listing: Option<MaintainedListing>,
+    /// The mailboxes of `Merged`.
     pub(super) among: Vec<MailboxUid>,
 }
 
@@ -233,6 +235,7 @@ fn describe_listing(listing: Listing) -> String {
     format!("{mailbox}, {}{collapsed}", listing.filter.name())
 }
 
+/// Returns the listing if it is made on demand.
 fn on_demand(uid: MailboxUid, filter: ListingFilter) -> Option<(MailboxUid, ListingFilter)> {
     (!filter.is_permanent(uid)).then_some((uid, filter))
 }

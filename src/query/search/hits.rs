@@ -5,7 +5,7 @@
 //!   hashes: `SearchTerm::confirms` checks the message.
 //! - Each source is read only as far as needed. A phrase costs about as much as its rarest word.
 //! - A fold may have emails that are gone, and ids that were used again after a purge
-//!   (`index_answer`).
+//!   (`index_answer`). An ordinal is the number of an email within a fold, newest first.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -14,6 +14,7 @@ use crate::query::Allowance;
 use crate::query::search::term::{SearchTerm, TermPiece, TextRemainder};
 use crate::store::{Error, Fold, Ordinals, Postings, Snapshot};
 
+/// The most hits that one scan of the token rows collects.
 const MAX_SCAN_HITS: usize = 64;
 
 #[derive(Debug)]
@@ -24,8 +25,8 @@ pub(in crate::query) struct Hits<'v> {
     reads: Allowance,
     /// `None` before the first seek.
     sources: Option<Vec<HitSource<'v>>>,
-    /// The position of each source that has more hits, with its number. At the same email a known
-    /// hit sorts first, because then the other source need not be read.
+    /// The position of each source that has more hits, with the number of the source. At the same
+    /// email a known hit sorts first, because then the other source need not be read.
     ahead: BTreeSet<(EmailId, SourcePosition, usize)>,
     /// The email of the last seek. Hits before it are no longer known.
     last_seek: EmailId,
@@ -143,11 +144,14 @@ impl<'v> Hits<'v> {
 
 #[derive(Debug)]
 enum HitSource<'v> {
+    /// The unfolded token rows.
     Rows {
         /// The number of rows still to be read. A scan beyond them might have to skip many deleted
         /// rows.
         left: u64,
+        /// The hits that were read and not passed yet.
         ahead: VecDeque<EmailId>,
+        /// How many hits the next scan collects.
         batch: usize,
     },
     Fold {
@@ -259,6 +263,7 @@ struct PieceWalk<'v> {
     fold: Fold,
     piece: TermPiece,
     reads: Allowance,
+    /// The postings of each word of the phrase; empty if only texts can match.
     words: Vec<Postings<'v>>,
     /// The ordinals of the emails that have one of the texts, ascending; `None` before the first
     /// seek.

@@ -2,7 +2,8 @@
 //! the matches of a filter marked.
 //!
 //! - The matches are those of the `text`, `subject` and `body` conditions that are not under a NOT.
-//! - An excerpt of a text that does not fit begins shortly before the first match.
+//! - The excerpt is from the first text of the message that has a match. If it does not fit, it
+//!   begins shortly before the first match.
 //! - Text from the message is escaped, and control characters become spaces. The only tags are
 //!   `<mark>` and `</mark>`, in pairs.
 
@@ -22,6 +23,7 @@ use crate::store::Snapshot;
 
 /// The most bytes of an excerpt before the first match.
 const MAX_LEAD_BYTES: usize = 72;
+/// The most matches of each piece of a term that are marked.
 const MAX_MATCHES: usize = 1000;
 /// The most combining marks that are added to the last character of a match.
 const MAX_COMBINING_MARKS: usize = 8;
@@ -115,7 +117,8 @@ fn gather(filter: &Filter, secrets: &Secrets, terms: &mut Vec<SearchTerm>) {
     }
 }
 
-/// Returns the byte ranges of the matches in a text, in order; touching matches are joined.
+/// Returns the byte ranges of the matches in a text, in order, up to `MAX_MATCHES` of each piece;
+/// touching matches are joined.
 fn matches(text: &str, pieces: &[TermPiece]) -> Vec<Range<usize>> {
     let sought: BTreeSet<&str> =
         pieces.iter().flat_map(|piece| &piece.phrase).map(|sought| sought.word.as_str()).collect();
@@ -198,6 +201,8 @@ fn mark_matches(text: &str, found: &[Range<usize>], max_bytes: usize) -> String 
     part(found.first().map_or(0, |first| excerpt_start(text, first.start))).out
 }
 
+/// Returns where an excerpt begins: at the farthest word boundary before the first match from which
+/// the text up to the match takes at most `MAX_LEAD_BYTES` as HTML.
 fn excerpt_start(text: &str, first: usize) -> usize {
     let before = text.get(..first).unwrap_or_default();
     let mut bytes = 0usize;
@@ -213,6 +218,7 @@ fn excerpt_start(text: &str, first: usize) -> usize {
         .map_or(first, |(start, _)| start)
 }
 
+/// Returns the bytes of a character in HTML.
 fn width(c: char) -> usize {
     escape(c).map_or(c.len_utf8(), str::len)
 }
@@ -233,7 +239,9 @@ struct SnippetWriter {
     max_bytes: usize,
     /// Whether a mark is open, for whose end there must be room.
     open: bool,
+    /// Whether white space was passed, for which a space is written before the next character.
     space: bool,
+    /// Whether something did not fit. Nothing is written after that.
     full: bool,
 }
 

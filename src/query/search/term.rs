@@ -5,7 +5,8 @@
 //!   backslash escapes the next character. A piece that has several words, such as an address, is a
 //!   phrase, too. The words of a phrase must follow each other in one field.
 //! - Pieces without words are ignored. A term that is left without pieces is in every email.
-//! - A piece `@example.org` finds, in address fields, addresses in this domain and its subdomains.
+//! - A piece `@example.org` finds, in address fields, addresses in this domain and its subdomains;
+//!   in other fields it is a phrase.
 //! - Word tokens are hashes, so a match by tokens is not certain. [`SearchTerm::confirms`] checks
 //!   the message.
 
@@ -17,6 +18,7 @@ use crate::model::address::domain_is_well_formed;
 use crate::model::field::field_at;
 use crate::model::{Address, Secrets, Tokens, delivered_to};
 
+/// The fields that a `text` condition searches.
 pub const WORD_FIELDS: u16 = tokens::FROM
     | tokens::TO
     | tokens::CC
@@ -28,6 +30,7 @@ const ADDRESS_FIELDS: u16 =
     tokens::FROM | tokens::TO | tokens::CC | tokens::BCC | tokens::DELIVERED_TO;
 /// The most words of a search term; the rest are ignored.
 const MAX_TERM_WORDS: usize = 256;
+/// Bytes of a raw message in which `SearchTerm::confirms` looks for the words before it parses.
 const RAW_SCAN_BYTES: usize = 256 << 10;
 
 /// A text to find in some fields, which are bits of `model::field`.
@@ -200,6 +203,7 @@ impl SearchTerm {
         self.is_in(|word: &PhraseWord| tokens.words.positions_of(word.hash), &tokens.texts)
     }
 
+    /// Whether a message has the term, by its words themselves. Parses the message.
     #[must_use]
     pub fn matches_raw(&self, raw: &[u8]) -> bool {
         let message = Message::parse(raw);
@@ -221,7 +225,8 @@ impl SearchTerm {
     }
 
     /// Whether a message whose tokens match has the term. If all words occur in the first bytes of
-    /// the raw message, it is not parsed.
+    /// the raw message, a collision of hashes is so unlikely that the message is not parsed.
+    /// Otherwise, and if the term has texts, `matches_raw` decides.
     #[must_use]
     pub fn confirms(&self, raw: &[u8]) -> bool {
         let (start_bytes, mut lower) =
@@ -241,7 +246,7 @@ impl SearchTerm {
                 && (is_in(start_bytes, word)
                     || is_in(lower.get_or_insert_with(|| start_bytes.to_ascii_lowercase()), word))
         };
-        self.pieces.iter().all(|piece| piece.texts.is_empty()) && self.words().all(whole)
+        (self.pieces.iter().all(|piece| piece.texts.is_empty()) && self.words().all(whole))
             || self.matches_raw(raw)
     }
 

@@ -401,7 +401,7 @@ impl TestDriver {
         for mail in self.now.mails.iter_mut().filter(|mail| ids.contains(&mail.id)) {
             let is_seen = mail.keywords.contains("$seen");
             mail.keywords.retain(|word| {
-                ["$seen", "$flagged"].contains(&word.as_str()) || word == "$draft" && !is_seen
+                ["$seen", "$flagged"].contains(&word.as_str()) || (word == "$draft" && !is_seen)
             });
         }
         let snapshot = self.store.snapshot();
@@ -415,7 +415,7 @@ impl TestDriver {
             // was flagged.
             let is_complete = row.mailboxes == mail.mailboxes;
             assert!(
-                is_complete || self.history_cut && row.mailboxes.is_subset(&mail.mailboxes),
+                is_complete || (self.history_cut && row.mailboxes.is_subset(&mail.mailboxes)),
                 "{row:?} {mail:?}"
             );
             mail.mailboxes.clone_from(&row.mailboxes);

@@ -25,7 +25,8 @@ use crate::store::engine::memory::MemoryEngine;
 pub(super) struct ListingQuery {
     uid: Option<MailboxUid>,
     filter: ListingFilter,
-    /// Selects one of several equivalent filters.
+    /// Selects one of several equivalent filters: odd numbers are written with a NOT, and from 4 on
+    /// the conditions are nested in AND and OR.
     spelling: u8,
     before: Option<i64>,
     after: Option<i64>,
@@ -102,7 +103,7 @@ impl ListingQuery {
         let is_span = self.before.is_some() || self.after.is_some();
         let of_threads =
             !self.filter.is_email_filter() || pin.is_some_and(|pin| !pin.filter.is_email_filter());
-        if self.collapse && self.before.is_some() || !self.collapse && of_threads {
+        if (self.collapse && self.before.is_some()) || (!self.collapse && of_threads) {
             return None;
         }
         let shape = if self.collapse { Shape::Threads } else { Shape::Emails };
@@ -402,6 +403,7 @@ fn cheaper_of_listing_and_full_scan_is_chosen() {
     };
     let small = Listing { uid: MailboxUid(1), filter: ListingFilter::Every, shape: Shape::Emails };
     assert_eq!((plan(1).path, plan(1).length), (AccessPath::Filtered(small), 4));
+    // To look up 16 emails costs as much as to read 64 (`LOOKUP_COST`), and the account has 20.
     assert_eq!(plan(3).path, AccessPath::Generic);
     assert!(plan(3).to_string().contains("not filtered listing: to find 16 emails"), "{}", plan(3));
 }
@@ -423,5 +425,6 @@ fn changes_with_too_many_events_are_refused() {
         Err(Error::CannotCalculateChanges)
     );
     assert_eq!(changes_by(&snapshot, &matcher, &request, plan, 4).unwrap().answer.added.len(), 4);
+    // The listing, the filtered listing and the generic path.
     assert_eq!(access_paths(&snapshot, &spec, &matcher).unwrap().candidates.len(), 3);
 }

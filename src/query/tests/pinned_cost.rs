@@ -29,8 +29,8 @@ fn store_with_flags(
     is_flagged: impl Fn(i64) -> bool,
 ) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
     let engine = Arc::new(CountingEngine::default());
-    // The format and the keys of the store. The keys decide which emails begin a rank, and so how
-    // many rows are read.
+    // The format of the store, then its epoch and its keys (104 bytes). The keys decide which
+    // emails begin a rank, and so how many rows are read.
     let site = Put {
         table: Table::Site,
         key: b"store".to_vec(),
@@ -137,6 +137,7 @@ fn page_of_flagged_first_reads_few_rows_of_a_large_mailbox() {
     };
     let (few, many) = (read_all(1_000), read_all(4_000));
     for (few, many) in few.into_iter().zip(many) {
+        // Four times the emails may cost two and a half times the rows, and 400 rows in a store.
         let max_rows = usize::from(STORES) * 400;
         assert!(
             many < max_rows && many * 2 < few * 5,

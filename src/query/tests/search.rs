@@ -358,6 +358,7 @@ proptest! {
         }
         fixture.assert_sound();
         fixture.assert_answers();
+        // Folding must come to an end; the bound is far above the pieces that it takes.
         let max_steps = 2000 + 40 * ops.len();
         let steps = (0..max_steps).take_while(|_| fixture.fold_step(&sizes).unwrap()).count();
         prop_assert!(steps < max_steps);

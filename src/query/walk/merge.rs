@@ -8,6 +8,7 @@ use crate::query::sort::Direction;
 use crate::query::walk::scan::{MAX_READ_BATCH, MIN_READ_BATCH, read_page};
 use crate::store::{Error, Snapshot};
 
+/// The least number of rows that is read of a listing at once, however many are merged.
 const MIN_LISTING_BATCH: usize = 8;
 
 /// A merged walk over the rows of complete listings in a range.
@@ -27,6 +28,7 @@ struct SourceListing {
     /// Reading continues after this email, or (`Some(None)`) at the beginning; `None` if all is
     /// read.
     upto: Option<Option<EmailId>>,
+    /// How many rows are read next.
     step: usize,
 }
 

@@ -13,7 +13,8 @@ use crate::query::sort::Direction;
 use crate::query::walk::merge::Merge;
 use crate::store::{Error, Snapshot};
 
-/// The number of emails that is read at once at first. It grows, since a first page needs few.
+/// The number of emails that is read at once at first, since a first page needs few. It grows with
+/// each reading, up to `MAX_READ_BATCH`.
 pub(super) const MIN_READ_BATCH: usize = 64;
 pub(super) const MAX_READ_BATCH: usize = 256;
 
@@ -72,6 +73,7 @@ impl<'v> EmailScan<'v> {
         }
     }
 
+    /// Counts the emails that are read in `reads`. Without this they are not counted.
     pub(in crate::query) fn counting(self, reads: Allowance) -> Self {
         Self { reads, ..self }
     }
@@ -85,7 +87,7 @@ impl<'v> EmailScan<'v> {
     ) -> Result<Option<(EmailId, EmailMetadata)>, Error> {
         loop {
             match self.read.pop_front() {
-                // The walk began at the range, so this email is beyond its end.
+                // The walk began at the range, so this email is beyond its end: the walk ends.
                 Some((id, _)) if !self.range.holds(id) => {
                     self.read.clear();
                     self.from = ScanSource::All(None);
@@ -137,7 +139,7 @@ impl<'v> EmailScan<'v> {
 }
 
 /// Reads the next emails of a listing after the email `behind` in a direction, or from the
-/// beginning. If fewer than `limit` are returned, they are the last.
+/// beginning for `None`. If fewer than `limit` are returned, they are the last.
 pub(in crate::query) fn read_page(
     snapshot: &Snapshot<'_>,
     account: AccountId,

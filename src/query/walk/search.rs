@@ -19,6 +19,7 @@ pub(in crate::query) struct SearchWalk<'v> {
     /// The listing that contains every match; `None` for all mail.
     listing: Option<Listing>,
     range: IdRange,
+    /// Where the next batch begins; `None` at the end.
     from: Option<EmailId>,
     /// The least size of the next batch. It doubles with each batch, up to `MAX_SEARCH_BATCH`.
     step: usize,
@@ -42,6 +43,7 @@ pub(in crate::query) struct Hit {
     pub(in crate::query) id: EmailId,
     pub(in crate::query) metadata: EmailMetadata,
     pub(in crate::query) fetched: FetchedEmail,
+    /// Whether the email is known to match.
     pub(in crate::query) is_certain: bool,
 }
 
@@ -88,7 +90,7 @@ impl<'v> SearchWalk<'v> {
         };
         let ids: Vec<EmailId> = answers.iter().map(|(id, _)| *id).collect();
         source.reads.count_rows(ids.len());
-        let (mut hits, mut unread, mut threads_with_hit) =
+        let (mut hits, mut undecided, mut threads_with_hit) =
             (Vec::with_capacity(ids.len()), Vec::new(), HashSet::new());
         for ((id, answer), metadata) in
             answers.into_iter().zip(self.snapshot.emails_at(self.account, &ids)?)
@@ -108,14 +110,15 @@ impl<'v> SearchWalk<'v> {
             }
             // Of each thread only the first hit is prefetched, if one result is enough.
             if (shown.is_none() || threads_with_hit.insert(metadata.thread)) && known.is_none() {
-                unread.push(hits.len());
+                undecided.push(hits.len());
             }
             hits.push(Hit { id, metadata, fetched, is_certain: known == Some(true) });
         }
-        self.read(&mut hits, &unread, &source.reads)?;
+        self.prefetch(&mut hits, &undecided, &source.reads)?;
         Ok(Some(hits))
     }
 
+    /// Takes the next batch from the index, and keeps those in the listing, if there is one.
     fn of_index(
         &mut self,
         listing: Option<Listing>,
@@ -148,6 +151,7 @@ impl<'v> SearchWalk<'v> {
         Ok(answers)
     }
 
+    /// Takes the next batch from the listing, and keeps those that the index names.
     fn of_listing(
         &mut self,
         listing: Listing,
@@ -182,10 +186,15 @@ impl<'v> SearchWalk<'v> {
 
     /// Prefetches the messages of the hits at these indexes, as far as `prefetch_bytes` goes, and
     /// charges their bytes.
-    fn read(&self, hits: &mut [Hit], unread: &[usize], reads: &Allowance) -> Result<(), Error> {
+    fn prefetch(
+        &self,
+        hits: &mut [Hit],
+        undecided: &[usize],
+        reads: &Allowance,
+    ) -> Result<(), Error> {
         let (mut left, mut blobs): (u64, Vec<(usize, BlobHash)>) =
             (self.options.prefetch_bytes, Vec::new());
-        for at in unread {
+        for at in undecided {
             let Some(hit) = hits.get(*at) else { continue };
             if let Some(rest) = left.checked_sub(hit.metadata.size) {
                 left = rest;

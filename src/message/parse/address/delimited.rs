@@ -17,7 +17,8 @@ pub(super) fn quoted(text: &str) -> (String, &str) {
     (out, chars.as_str())
 }
 
-/// Reads a comment after its opening bracket. Returns it with encoded words decoded, and the rest.
+/// Reads a comment after its opening bracket. Returns it with encoded words decoded, without
+/// escapes, with the comments within it; and the rest.
 pub(super) fn comment(text: &str) -> (String, &str) {
     let (mut out, mut chars, mut depth) = (String::new(), text.chars(), 1usize);
     while let Some(c) = chars.next() {
@@ -38,8 +39,9 @@ pub(super) fn comment(text: &str) -> (String, &str) {
     (encoded::words(&out).into_owned(), chars.as_str())
 }
 
-/// Reads the text after an opening angle bracket. Returns it and the rest. If another `<` or the
-/// end comes before the closing bracket, the text ends there, or at a comma or semicolon before.
+/// Reads the text after an opening angle bracket. Returns it, and the rest after the closing one.
+/// If another `<` or the end comes first, the text ends there, or at the first comma or semicolon
+/// before that.
 pub(super) fn angle(text: &str) -> (&str, &str) {
     let text = text.trim_start_matches(|c| is_blank(c) || c == '<');
     let (mut separator, mut is_quoted, mut is_escaped) = (None, false, false);

@@ -31,7 +31,8 @@ enum CharacterSet {
 }
 
 /// The bytes after an escape, when the set that they select is used, and the set. The longest
-/// escapes come first.
+/// escapes come first. `$(O` and `$(Q` select the first plane of JIS X 0213, which extends JIS X
+/// 0208. Its second plane (`$(P`) and CNS 11643 (`$)G`) are not supported.
 const ESCAPES: [(&[u8], ShiftState, CharacterSet); 19] = [
     (b"$(C", ShiftState::Usual, CharacterSet::Korean),
     (b"$(D", ShiftState::Usual, CharacterSet::Supplement),
@@ -96,6 +97,7 @@ impl DecodedText {
             self.flush();
             self.set = set;
         }
+        // In EUC-JP this byte comes before each pair of JIS X 0212.
         if set == CharacterSet::Supplement {
             self.pairs.push(0x8f);
         }
@@ -132,6 +134,7 @@ impl DecodedText {
     }
 }
 
+/// Decodes the ISO 2022 charsets. Also returns whether any bytes are invalid.
 pub(super) fn iso_2022(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     let mut out = DecodedText::new(bytes.len());
     let (mut usual, mut shifted, mut single, mut is_shifted) =
@@ -169,6 +172,7 @@ pub(super) fn iso_2022(bytes: &[u8]) -> (Cow<'_, str>, bool) {
             (0x0e, _) => is_shifted = true,
             (0x0f, _) => is_shifted = false,
             (0xa1..=0xdf, CharacterSet::Ascii | CharacterSet::Roman | CharacterSet::Katakana) => {
+                // Katakana of eight bits, which no escape selected.
                 out.push(katakana(byte & 0x7f));
                 out.is_broken = true;
             }
@@ -204,7 +208,8 @@ fn katakana(byte: u8) -> char {
     char::from_u32(0xff40_u32.saturating_add(u32::from(byte))).unwrap_or(REPLACEMENT)
 }
 
-/// `~{` begins pairs of GB 2312; `~}` or the end of the line ends them.
+/// Decodes HZ: `~{` begins pairs of GB 2312; `~}` or the end of the line ends them. Also returns
+/// whether any bytes are invalid.
 pub(super) fn hz(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     let (mut out, mut rest, mut in_pairs) = (DecodedText::new(bytes.len()), bytes, false);
     while let Some((byte, after)) = rest.split_first() {
@@ -254,7 +259,8 @@ const FINAL_INDEX: [u8; 32] = [
 const INITIALS: &str = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ";
 const FINALS: &str = "ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ";
 
-/// Decodes Johab: syllables by their parts, other characters by their place in KS X 1001.
+/// Decodes Johab: syllables by their parts, other characters by their place in KS X 1001. Also
+/// returns whether any bytes are invalid.
 pub(super) fn johab(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     let (mut out, mut rest) = (DecodedText::new(bytes.len()), bytes);
     while let Some((byte, after)) = rest.split_first() {
@@ -273,6 +279,7 @@ pub(super) fn johab(bytes: &[u8]) -> (Cow<'_, str>, bool) {
             out.push_pair(CharacterSet::Korean, row, column);
         } else {
             out.push_broken();
+            // No second byte is that small, so this one is a character of its own.
             if *second < 0x31 {
                 continue;
             }
@@ -282,6 +289,9 @@ pub(super) fn johab(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     out.finish()
 }
 
+/// Returns the syllable, or the single letter, whose initial consonant, vowel and final consonant
+/// are five bits each. In Unicode the vowels begin after U+314E, and the syllables at U+AC00: 21
+/// vowels for each initial, and for each vowel 27 finals and none.
 fn syllable(first: u8, second: u8) -> Option<char> {
     if !(0x84..=0xd3).contains(&first) {
         return None;
@@ -307,7 +317,8 @@ fn syllable(first: u8, second: u8) -> Option<char> {
     }
 }
 
-/// Returns the row and the column in KS X 1001, each from 21 (hex) on.
+/// Returns the row and the column in KS X 1001, each from 21 (hex) on. Each first byte stands for
+/// two rows of 94 columns; the second bytes, 31 to 7E and 91 to FE, number their columns.
 fn symbol(first: u8, second: u8) -> Option<(u8, u8)> {
     let row = match first {
         0xd9..=0xde => first.checked_sub(0xd9)?.checked_mul(2)?.checked_add(0x21)?,

@@ -17,19 +17,19 @@ fn lists(structure: &Structure<'_>) -> String {
 /// Builds a message from a description of its parts, such as `[mixed text/plain:A text/html:B ]`:
 /// of each part the media type, the Content-ID and perhaps, after a colon, the disposition.
 fn built(shape: &str) -> String {
-    let (mut out, mut open): (String, Vec<(usize, bool)>) = (String::new(), Vec::new());
+    let (mut out, mut open): (String, Vec<usize>) = (String::new(), Vec::new());
     for (at, word) in shape.split(' ').enumerate() {
         if word == "]" {
-            let (name, _) = open.pop().unwrap();
+            let name = open.pop().unwrap();
             out += &format!("\r\n--b{name}--\r\n");
             continue;
         }
-        if let Some((name, _)) = open.last() {
+        if let Some(name) = open.last() {
             out += &format!("\r\n--b{name}\r\n");
         }
         if let Some(kind) = word.strip_prefix('[') {
             out += &format!("Content-Type: multipart/{kind}; boundary=b{at}\r\n\r\n");
-            open.push((at, true));
+            open.push(at);
         } else {
             let mut pieces = word.split(':');
             let (kind, name) = (pieces.next().unwrap(), pieces.next().unwrap());
@@ -182,6 +182,7 @@ fn depth_and_number_of_parts_are_bounded() {
     );
     let message = Message::parse(wide.as_bytes());
     assert_eq!(message.structure().root.flat().len(), limits::MAX_MIME_PARTS);
+    // The last of `limits::MAX_MIME_PARTS`, and the next one.
     assert_eq!((message.decoded(999).is_some(), message.decoded(1000)), (true, None));
     for raw in [&b""[..], b"\r\n", b"x"] {
         let message = Message::parse(raw);
@@ -237,7 +238,7 @@ fn beginning_of_a_long_text_is_decoded_as_in_the_whole() {
         for encoding in ["8bit", "base64", "quoted-printable"] {
             let text = unit.repeat(200_000 / unit.len());
             let body = match encoding {
-                "base64" => encodify_base64(&text),
+                "base64" => base64_lines(&text),
                 "quoted-printable" => {
                     let mut out = Vec::new();
                     crate::message::encode::quoted_printable(&text, &mut out);
@@ -258,6 +259,7 @@ fn beginning_of_a_long_text_is_decoded_as_in_the_whole() {
                     whole.starts_with(&text) && text.len() <= max,
                     "{charset} {encoding} {max}"
                 );
+                // At most the three bytes of a character that was cut are missing.
                 assert!(
                     text.len() + 3 >= max.min(whole.len()),
                     "{charset} {encoding} {max}: {}",
@@ -268,7 +270,7 @@ fn beginning_of_a_long_text_is_decoded_as_in_the_whole() {
     }
 }
 
-fn encodify_base64(bytes: &[u8]) -> Vec<u8> {
+fn base64_lines(bytes: &[u8]) -> Vec<u8> {
     use base64::Engine as _;
     let text = base64::engine::general_purpose::STANDARD.encode(bytes);
     text.as_bytes().chunks(76).collect::<Vec<_>>().join(&b"\r\n"[..])

@@ -27,6 +27,7 @@ fn searches_are_right_between_the_pieces_of_a_merge() {
     }
     assert!(steps > 40, "{steps} pieces");
     let folds = fixture.store.snapshot().folds(ACCOUNT).unwrap();
+    // Of 64 emails eight folds of eight were made, and each four of these were merged.
     let levels: Vec<(u8, u32)> =
         folds.live.iter().map(|fold| (fold.id.level, fold.emails)).collect();
     assert_eq!(
