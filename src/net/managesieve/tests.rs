@@ -90,8 +90,12 @@ impl Client {
 }
 
 impl<S: ByteStream> Client<S> {
-    /// Reads lines up to one that ends a response, or is a challenge.
+    /// Reads lines up to one that ends a response.
     async fn response(&mut self) -> String {
+        self.response_or_challenge(false).await
+    }
+
+    async fn response_or_challenge(&mut self, may_be_challenge: bool) -> String {
         let mut text = String::new();
         loop {
             let start = text.len();
@@ -100,7 +104,7 @@ impl<S: ByteStream> Client<S> {
             }
             let line = &text[start..];
             let is_end = ["OK", "NO", "BYE"].iter().any(|status| line.starts_with(status));
-            let is_challenge = start == 0 && line.starts_with('"') && !line.contains(' ');
+            let is_challenge = may_be_challenge && line.starts_with('"');
             if is_challenge || is_end && !line.ends_with("}\r\n") {
                 return text;
             }
@@ -117,7 +121,8 @@ impl<S: ByteStream> Client<S> {
 
     async fn say(&mut self, command: &str) -> String {
         self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).await.unwrap();
-        self.response().await
+        let is_login = command.starts_with("AUTHENTICATE") || command.starts_with('"');
+        self.response_or_challenge(is_login).await
     }
 
     async fn is_closed(&mut self) -> bool {
