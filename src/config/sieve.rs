@@ -30,6 +30,8 @@ pub struct SieveSection {
     pub redirects: u16,
     /// Of one message.
     pub actions: u16,
+    /// Of one account.
+    pub redirects_per_hour: u32,
     /// The field in which the spam filter writes its score.
     pub spam_header: Option<String>,
     /// The score that means certain spam.
@@ -49,6 +51,7 @@ impl Default for SieveSection {
             script_size: ByteSize(limits::MAX_SCRIPT_BYTES as u64),
             redirects: 4,
             actions: 32,
+            redirects_per_hour: 1000,
             spam_header: None,
             spam_score: 15.0,
         }
@@ -71,6 +74,7 @@ impl Config {
             max_script_bytes: usize::try_from(section.script_size.0).unwrap_or(usize::MAX),
             max_redirects: section.redirects,
             max_actions: section.actions,
+            redirects_per_hour: section.redirects_per_hour,
             spam: section.spam_header.as_ref().map(|name| SpamHeader {
                 name: name.clone(),
                 // `check` bounds the score.

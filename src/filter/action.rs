@@ -1,4 +1,4 @@
-//! What scripts decided about a message, in the terms of the house.
+//! What scripts decided about a message, with the types of the store and the outbox.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Runs the Sieve scripts of the site and of accounts (RFC 5228) over a message that arrives.
 //!
 //! - The engine is the package `restante-sieve`. This room compiles scripts, answers the engine's
-//!   questions from a snapshot of the store, and makes of its plan what `deliver` writes.
+//!   questions from a snapshot of the store, and turns its plans into actions for `deliver`.
 //! - It writes nothing.
 //! - Site scripts before, then the active script of the account, then site scripts after. A script
 //!   that does not leave the message in the Inbox ends the sequence.
@@ -16,17 +16,15 @@ mod request;
 mod run;
 mod settings;
 mod steps;
+mod usage;
 pub(crate) mod view;
 mod world;
 
 pub use action::{
-    EditedMessage, FilterAction, FilterResult, Importance, Notification, StoreTarget,
+    EditedMessage, FilterAction, FilterResult, Importance, Keep, Notification, StoreTarget,
 };
 pub use cache::ScriptCache;
 pub use report::ScriptReport;
 pub use request::FilterRequest;
-pub use run::{run, uses_answers};
+pub use run::AccountScripts;
 pub use settings::{Settings, SiteScript, SpamHeader};
-
-#[cfg(test)]
-mod tests;

@@ -18,4 +18,6 @@ pub struct FilterRequest<'a> {
     pub recipient: &'a Recipient,
     pub hostname: &'a str,
     pub now: UtcMillis,
+    /// The most edited versions of the message that the scripts may make, all together.
+    pub max_versions: u16,
 }

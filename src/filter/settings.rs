@@ -21,6 +21,9 @@ const NOT_OFFERED: [Extension; 7] = [
     Extension::Enclose,
 ];
 
+/// The most edited versions of one message. Each is the whole message.
+const MAX_VERSIONS: u16 = 4;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Without it, no script is run, and every message goes where it would go without scripts.
@@ -37,6 +40,8 @@ pub struct Settings {
     pub max_redirects: u16,
     /// Of one message.
     pub max_actions: u16,
+    /// Of an account, in an hour. With more, messages are kept instead of being redirected.
+    pub redirects_per_hour: u32,
     /// Where the results of the spam filter stand; `None`: `spamtest` is not offered.
     pub spam: Option<SpamHeader>,
 }
@@ -67,6 +72,7 @@ impl Default for Settings {
             max_script_bytes: limits::MAX_SCRIPT_BYTES,
             max_redirects: 4,
             max_actions: 32,
+            redirects_per_hour: 1000,
             spam: None,
         }
     }
@@ -104,6 +110,7 @@ impl Settings {
         RunLimits {
             actions: self.max_actions,
             redirects: self.max_redirects,
+            versions: MAX_VERSIONS,
             ..RunLimits::default()
         }
     }
