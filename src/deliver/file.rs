@@ -37,7 +37,7 @@ struct JoinedEmail<'a> {
 }
 
 /// What was filed of one version of the message.
-struct FiledEmail {
+struct FiledVersion {
     blob: BlobHash,
     email: EmailId,
     /// `None` if it was filed before.
@@ -141,7 +141,7 @@ fn file_emails(
     fresh: &[Fresh<'_>],
     former: Option<EmailId>,
     message: &EncodedMessage,
-) -> Result<Vec<FiledEmail>, Error> {
+) -> Result<Vec<FiledVersion>, Error> {
     let mut joined: Vec<JoinedEmail<'_>> = Vec::new();
     for (_, recipient, work) in fresh {
         if former.is_some() && !work.is_scripted {
@@ -173,20 +173,20 @@ fn file_email(
     joined: JoinedEmail<'_>,
     former: Option<EmailId>,
     message: &EncodedMessage,
-) -> Result<FiledEmail, Error> {
+) -> Result<FiledVersion, Error> {
     let JoinedEmail { version, prefix, targets, mut keywords } = joined;
     let blob = version.blob(message);
     if let Some(email) = former {
         let known = txn.snapshot().email(txn.account(), email)?;
         match known {
             // The owner has destroyed it meanwhile.
-            None => return Ok(FiledEmail { blob, email, thread: None }),
+            None => return Ok(FiledVersion { blob, email, thread: None }),
             Some(known) if known.blob == blob => {
                 let mut mailboxes = mailboxes(txn, &targets)?;
                 mailboxes.extend(known.mailboxes);
                 keywords.extend(known.keywords);
                 txn.update_email(email, mailboxes, bounded(keywords))?;
-                return Ok(FiledEmail { blob, email, thread: None });
+                return Ok(FiledVersion { blob, email, thread: None });
             }
             Some(_) => {}
         }
@@ -202,7 +202,7 @@ fn file_email(
     if let Some(edited) = &version.edited {
         txn.put_message(&edited.rows, &edited.message.0)?;
     }
-    Ok(FiledEmail { blob, email, thread: Some(thread) })
+    Ok(FiledVersion { blob, email, thread: Some(thread) })
 }
 
 fn mailboxes(
@@ -241,7 +241,7 @@ fn record(
 /// Returns what became of the message for a recipient for whom it was filed now.
 fn result(
     work: &RecipientWork,
-    emails: &[FiledEmail],
+    emails: &[FiledVersion],
     former: Option<EmailId>,
     decision: &ReplyDecision<ActionId>,
     message: &EncodedMessage,
@@ -254,7 +254,7 @@ fn result(
     };
     let blob = first.blob(message);
     match emails.iter().find(|filed| filed.blob == blob) {
-        Some(FiledEmail { email, thread: Some(thread), .. }) => {
+        Some(FiledVersion { email, thread: Some(thread), .. }) => {
             FilingResult::New { email: *email, thread: *thread, decision: decision.clone() }
         }
         Some(filed) => FilingResult::Again(Some(filed.email)),

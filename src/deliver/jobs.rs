@@ -29,7 +29,7 @@ use crate::vacation::{NoReplyReason, ReplyDecision, Silence};
 pub(super) type Member<'a> = (&'a Recipient, &'a ResolvedAddress);
 
 /// What is read once for an account.
-struct Account<'a> {
+struct AccountContext<'a> {
     id: AccountId,
     members: &'a [Member<'a>],
     snapshot: &'a Snapshot<'a>,
@@ -40,7 +40,7 @@ struct Account<'a> {
     identity: OnceCell<Identity>,
 }
 
-impl Account<'_> {
+impl AccountContext<'_> {
     fn identity(&self, deliverer: &Deliverer) -> Result<&Identity, Error> {
         if let Some(known) = self.identity.get() {
             return Ok(known);
@@ -65,7 +65,7 @@ impl Deliverer {
     ) -> Result<AccountJob, Error> {
         let snapshot = self.store.snapshot();
         let served = snapshot.delivery(id, context.hash)?;
-        let account = Account {
+        let account = AccountContext {
             id,
             members,
             snapshot: &snapshot,
@@ -96,7 +96,7 @@ impl Deliverer {
     fn plan_recipients(
         &self,
         context: &DeliveryContext<'_>,
-        account: &Account<'_>,
+        account: &AccountContext<'_>,
         recipients: &mut Vec<RecipientJob>,
     ) -> Result<Vec<RecipientAnswer>, Error> {
         let mut answers = Vec::new();
@@ -146,7 +146,7 @@ impl Deliverer {
     fn plan_answer(
         &self,
         context: &DeliveryContext<'_>,
-        account: &Account<'_>,
+        account: &AccountContext<'_>,
         recipients: &[RecipientJob],
         answers: &[RecipientAnswer],
     ) -> Result<PlannedAnswer, Error> {
@@ -197,7 +197,7 @@ impl Deliverer {
     fn plan_notice(
         &self,
         context: &DeliveryContext<'_>,
-        account: &Account<'_>,
+        account: &AccountContext<'_>,
         recipient: usize,
         notifier: Notifier<'_>,
         junk: bool,
@@ -224,7 +224,7 @@ impl Deliverer {
     fn plan_notification(
         &self,
         context: &DeliveryContext<'_>,
-        account: &Account<'_>,
+        account: &AccountContext<'_>,
         recipients: &[RecipientJob],
     ) -> Option<SuccessNotification> {
         let sender = context.envelope.sender.as_ref()?;

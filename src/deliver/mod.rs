@@ -194,8 +194,9 @@ impl DeliveryService for Deliverer {
             if uses.reject {
                 return true;
             }
-            may_reply |=
-                uses.vacation || snapshot.vacation(account).is_ok_and(|response| response.enabled);
+            may_reply = may_reply
+                || uses.vacation
+                || snapshot.vacation(account).is_ok_and(|response| response.enabled);
         }
         let is_person = || {
             catch_parser_panic("a header", || AutoReplyFacts::of_header(&message.header()))

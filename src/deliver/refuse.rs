@@ -70,40 +70,44 @@ impl Planner<'_> {
     }
 }
 
-/// Returns a reason as lines of ASCII; `None` if the protocol cannot carry it as it is.
+/// Returns a reason as lines of ASCII; `None` if the protocol cannot carry all of it. Long lines are
+/// broken, as RFC 5429 §2.5 allows.
 fn exact_text(reason: &str) -> Option<String> {
-    let lines: Vec<&str> = reason.lines().map(str::trim_end).collect();
-    let text = lines.join("\n");
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\r' | b'\n');
+    if !reason.bytes().all(is_plain) {
+        return None;
+    }
+    let text = reason.lines().flat_map(pieces).collect::<Vec<_>>().join("\n");
     let text = text.trim_matches('\n');
-    let is_short = lines.iter().all(|line| line.len() <= MAX_REFUSAL_LINE_BYTES);
-    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n'));
-    let fits = is_short && is_plain && !text.trim().is_empty() && text.len() <= MAX_REFUSAL_BYTES;
-    fits.then(|| text.to_owned())
+    (!text.is_empty() && text.len() <= MAX_REFUSAL_BYTES).then(|| text.to_owned())
 }
 
-/// Returns what the protocol can carry of a reason, in lines.
+/// Returns what the protocol can carry of a reason, in lines of ASCII.
 fn shortened_text(reason: &str) -> String {
-    if !reason.is_ascii() {
-        return UNREADABLE_REASON.to_owned();
+    let plain = |c: char| match c {
+        '\n' | ' '..='~' => c,
+        _ => ' ',
+    };
+    let text: String = reason.chars().map(plain).take(MAX_REFUSAL_BYTES - 10).collect();
+    let text = if reason.is_ascii() { exact_text(&text) } else { None };
+    text.unwrap_or_else(|| UNREADABLE_REASON.to_owned())
+}
+
+/// Breaks a line of ASCII into lines that are short enough, at blanks if there are any.
+fn pieces(line: &str) -> Vec<&str> {
+    let (mut rest, mut out) = (line.trim_end(), Vec::new());
+    while let Some((head, tail)) = rest.split_at_checked(MAX_REFUSAL_LINE_BYTES + 1) {
+        let (piece, after) = match head.rsplit_once(' ') {
+            Some((piece, _)) if !piece.trim().is_empty() => {
+                (piece, rest.get(piece.len()..).unwrap_or(tail))
+            }
+            _ => rest.split_at(MAX_REFUSAL_LINE_BYTES),
+        };
+        out.push(piece.trim_end());
+        rest = after.trim_start();
     }
-    let mut text = String::new();
-    let mut line_length = 0;
-    for word in reason.split(|c: char| c.is_ascii_whitespace() || c.is_ascii_control()) {
-        let word = word.get(..MAX_REFUSAL_LINE_BYTES).unwrap_or(word);
-        let is_break = line_length + word.len() >= MAX_REFUSAL_LINE_BYTES;
-        if word.is_empty() {
-            continue;
-        }
-        if text.len() + word.len() >= MAX_REFUSAL_BYTES {
-            break;
-        }
-        if !text.is_empty() {
-            text.push(if is_break { '\n' } else { ' ' });
-        }
-        text.push_str(word);
-        line_length = if is_break { word.len() } else { line_length + 1 + word.len() };
-    }
-    if text.is_empty() { UNREADABLE_REASON.to_owned() } else { text }
+    out.push(rest);
+    out
 }
 
 #[cfg(test)]
@@ -118,7 +122,9 @@ mod tests {
         }
         let line = "x".repeat(MAX_REFUSAL_LINE_BYTES);
         assert_eq!(exact_text(&line), Some(line.clone()));
-        assert_eq!(exact_text(&format!("{line}x")), None);
+        assert_eq!(exact_text(&format!("{line}x")), Some(format!("{line}\nx")));
+        assert_eq!(exact_text(&format!("{line} x")), Some(format!("{line}\nx")));
+        assert_eq!(exact_text(&format!("a {line}")), Some(format!("a\n{line}")));
         assert_eq!(exact_text(&[line.as_str(); 5].join("\n")), None);
     }
 
@@ -126,11 +132,11 @@ mod tests {
     fn shortened_reason_has_lines_within_the_limits() {
         assert_eq!(shortened_text("\u{fc}"), UNREADABLE_REASON);
         assert_eq!(shortened_text("\r\n"), UNREADABLE_REASON);
-        assert_eq!(shortened_text("a\tb\r\nc"), "a b c");
-        let text = shortened_text(&"word and ".repeat(999));
-        assert!(text.len() <= MAX_REFUSAL_BYTES && text.len() > MAX_REFUSAL_BYTES - 9);
-        assert!(text.lines().all(|line| line.len() <= MAX_REFUSAL_LINE_BYTES), "{text}");
-        assert!(text.lines().count() >= 5);
-        assert_eq!(shortened_text(&"x".repeat(9999)).len(), MAX_REFUSAL_LINE_BYTES);
+        assert_eq!(shortened_text("a\tb\r\nc"), "a b\nc");
+        for reason in ["word and ".repeat(999), "x".repeat(9999)] {
+            let text = shortened_text(&reason);
+            assert!((1900..=MAX_REFUSAL_BYTES).contains(&text.len()), "{text}");
+            assert!(text.lines().all(|line| line.len() <= MAX_REFUSAL_LINE_BYTES), "{text}");
+        }
     }
 }

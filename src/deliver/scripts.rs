@@ -268,14 +268,20 @@ impl Planner<'_> {
             }
             let message_id = self.own_id('n', writes);
             let fields = [("Auto-Submitted", automatic.clone().into())];
+            let subject_text = notification.subject.clone().unwrap_or_else(subject);
+            let text = notification.text.clone().unwrap_or_else(subject);
+            // The same notification for several recipients of the account is sent once.
+            let mut about = blake3::Hasher::new_keyed(context.hash);
+            about.update(&(subject_text.len() as u64).to_be_bytes());
+            about.update(subject_text.as_bytes()).update(text.as_bytes());
             let message = compose::build(&Draft {
                 from: from.clone(),
                 to: EmailAddress { name: None, email: to.to_string() },
-                subject: notification.subject.clone().unwrap_or_else(subject),
+                subject: subject_text,
                 date: context.now,
                 message_id: message_id.clone(),
                 fields: fields.into_iter().chain(importance.clone()).collect(),
-                text: notification.text.clone().unwrap_or_else(subject),
+                text,
                 ..Draft::default()
             });
             let notice = NoticeAction {
@@ -284,7 +290,7 @@ impl Planner<'_> {
                 email: None,
                 message_id,
                 message,
-                about: None,
+                about: Some(about.finalize().as_bytes().to_vec()),
             };
             writes.actions.push(notice.into_action(context.now));
         }

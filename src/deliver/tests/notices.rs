@@ -39,7 +39,7 @@ fn success_notification_is_queued_once_for_the_recipients_that_asked_for_it() {
         );
     }
     let actions = fixture.store.snapshot().outbox(fixture.ann).unwrap();
-    assert_eq!((actions.len(), actions[0].kind), (1, crate::model::ActionKind::Report));
+    assert_eq!((actions.len(), actions[0].kind), (1, ActionKind::Report));
     let text = String::from_utf8(
         fixture.store.snapshot().action_message(fixture.ann, &actions[0]).unwrap(),
     )

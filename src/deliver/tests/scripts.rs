@@ -17,7 +17,7 @@ const LETTER: &str = "From: bob@example.net\nTo: ann@example.org\nSubject: Hello
 
 impl Fixture {
     /// Stores a script and makes it the active one.
-    fn activate(&self, source: &str) {
+    pub(super) fn activate(&self, source: &str) {
         let committed = self.store.commit(self.ann, |txn| {
             let known = txn.snapshot().script_by_name(self.ann, "main")?;
             let id = match known {

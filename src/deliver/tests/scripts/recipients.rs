@@ -108,7 +108,7 @@ fn actions_of_a_further_recipient_are_done_once() {
     let fixture = by_detail();
     assert_eq!(send(&fixture, &[ANN]), ["250 filed"]);
     for _ in 0..2 {
-        send(&fixture, &[ON, "ann+tell@example.org"]);
+        send(&fixture, &[ON, "ann+tell@example.org", "lee+tell@example.org"]);
     }
     let kinds: Vec<ActionKind> = fixture.queued().iter().map(|action| action.kind).collect();
     assert_eq!(kinds, [ActionKind::Redirect, ActionKind::Notify]);
