@@ -51,13 +51,13 @@ fn scripts_of_one_message_share_its_limits() {
 fn versions_of_one_message_are_few() {
     let fixture = fixture();
     let edits = |count: usize| {
-        let one = |n: usize| format!("addheader \"X-N\" \"{n}\"; fileinto \"Archive\";");
+        let one = |n: usize| format!("addheader \"X-N\" \"{n}\"; fileinto :create \"A{n}\";");
         let edits: String = (0..count).map(one).collect();
-        format!("require [\"editheader\", \"fileinto\"]; {edits}")
+        format!("require [\"editheader\", \"fileinto\", \"mailbox\"]; {edits}")
     };
     fixture.activate(&edits(4));
     fixture.deliver_letter();
-    assert_eq!(fixture.stored(), ["Archive"; 4]);
+    assert_eq!((fixture.stored().len(), fixture.errors().len()), (4, 0));
     fixture.activate(&edits(5));
     fixture.send("more@example.net", &[ANN], LETTER);
     assert_eq!((fixture.stored().len(), fixture.errors().len()), (5, 1), "kept");

@@ -75,16 +75,17 @@ fn reason_of_several_lines_is_a_reply_of_several_lines() {
     }
     // The exact text of `reject` goes into a report if a reply cannot have it. The text of
     // `ereject` is cut.
-    let reason = "word ".repeat(800);
+    let line = "A line of the reason.";
+    let reason = format!("{line}\n").repeat(200);
     fixture.activate(&format!("require \"reject\"; reject \"{reason}\";"));
     assert_eq!(fixture.send("long@example.net", &[ANN], LETTER), ["250 delivered"]);
     let report = fixture.queued().remove(0);
     assert_eq!(report.kind, ActionKind::Reject);
     let text = String::from_utf8(fixture.action_message(&report)).unwrap();
-    assert!(text.matches("word").count() >= 800, "{text}");
+    assert!(text.matches(line).count() >= 200, "{text}");
     fixture.activate(&format!("require \"ereject\"; ereject \"{reason}\";"));
     let reply = fixture.send("cut@example.net", &[ANN], LETTER).remove(0);
-    assert!(reply.starts_with("550 word word") && reply.len() > 1900, "{reply}");
+    assert!(reply.starts_with("550 A line") && reply.len() > 1900, "{reply}");
     assert!(reply.len() < 2100 && reply.lines().all(|line| line.len() < 450), "{reply}");
     assert_eq!(fixture.queued().len(), 1);
     fixture.assert_clean();
