@@ -181,7 +181,7 @@ pub struct DeliveryRow {
 /// A recipient for whom a transaction was served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServedRecipient {
-    /// As addressed.
+    /// The address as the client wrote it.
     pub address: Address,
     /// The text with which a script refused the message; `None` if it was accepted.
     pub refusal: Option<String>,
