@@ -28,10 +28,12 @@ pub struct SieveSection {
     pub scripts: usize,
     /// Of the source of one script, of an account or of the site.
     pub script_size: ByteSize,
-    /// Of one script for one message.
+    /// Of all scripts for one recipient of a message.
     pub redirects: u16,
-    /// Of one script for one message.
+    /// Of all scripts for one recipient of a message.
     pub actions: u16,
+    /// Of one account.
+    pub redirects_per_hour: u32,
     /// The field in which the spam filter writes its score; `None`: `spamtest` is not offered.
     pub spam_header: Option<String>,
     /// The score that means certain spam, from 0.001 to 1,000,000.
@@ -51,6 +53,7 @@ impl Default for SieveSection {
             script_size: ByteSize(limits::MAX_SCRIPT_BYTES as u64),
             redirects: 4,
             actions: 32,
+            redirects_per_hour: 1000,
             spam_header: None,
             spam_score: 15.0,
         }
@@ -71,6 +74,7 @@ impl Config {
             max_script_bytes: usize::try_from(section.script_size.0).unwrap_or(usize::MAX),
             max_redirects: section.redirects,
             max_actions: section.actions,
+            redirects_per_hour: section.redirects_per_hour,
             spam: section.spam_header.as_ref().map(|name| SpamHeader {
                 name: name.clone(),
                 // `check` bounds the score.

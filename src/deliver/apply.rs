@@ -5,32 +5,29 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::context::{DeliveryContext, nonce};
+use super::charges::sort_charges;
+use super::context::DeliveryContext;
 use super::file::file;
 use super::job::AccountJob;
-use super::outcome::{self, FilingResult};
-use super::plan::{Notifier, PlannedReply};
+use super::jobs::Member;
+use super::outcome::{self, FiledAccount, FilingResult};
 use super::rates::RateCharges;
-use super::scripts::{ScriptAnswer, ScriptOwner, ScriptPlan, is_junk};
+use super::version::EditedVersions;
 use super::{Deliverer, DeliveryTransaction, LargeBody, Settings};
 use crate::account::ResolvedAddress;
-use crate::filter::StoreTarget;
 use crate::message::header::IncomingMessage;
 use crate::message::{
     Message, catch_parser_panic, report, rows_of, rows_of_hashed, rows_without_content, trace,
 };
 use crate::model::clock::Stopwatch;
 use crate::model::{AccountId, BlobHash, Envelope, Recipient, ReturnedReport, limits};
-use crate::outbox::Reporter;
-use crate::outbox::dsn::compose_delivered;
-use crate::store::{EncodedMessage, Error, Snapshot, Ticket};
+use crate::store::{EncodedMessage, Error, Ticket};
 use crate::trace::metrics::{self, DeliveryOutcome};
-use crate::vacation::{NoReplyReason, ReplyDecision, Silence};
 use crate::wire::smtp::Reply;
 
 /// Queued commits, and what to answer when they are durable.
 pub(super) struct PendingDelivery {
-    /// For each accepted recipient, in order, the result of its account.
+    /// For each accepted recipient, in order, what became of the message.
     outcomes: Vec<Result<FilingResult, Error>>,
     /// The account of each accepted recipient, in order.
     accounts: Vec<AccountId>,
@@ -87,15 +84,12 @@ impl Deliverer {
         let encoded = EncodedMessage::new(&rows);
         let hash = transaction_hash(envelope, &encoded.blob.0);
         let returned_report = message.as_ref().and_then(returned_report);
-        // The permit bounds the memory that `message` and `rows` take.
         drop((message, rows));
-        drop(body.parse_permit);
         let (now, monotonic_now) = (self.store.clock().now(), self.store.clock().steady());
         let (settings, facts, thread_keys) =
             (&*settings, OnceCell::new(), encoded.thread_keys.as_slice());
         let context = DeliveryContext {
             settings,
-            transaction: session,
             envelope,
             header: &header,
             facts,
@@ -105,19 +99,21 @@ impl Deliverer {
             now,
             monotonic_now,
             returned_report,
+            versions: EditedVersions::default(),
         };
-        let mut jobs: BTreeMap<AccountId, Result<AccountJob, Error>> = BTreeMap::new();
+        let mut members: BTreeMap<AccountId, Vec<Member<'_>>> = BTreeMap::new();
         for (recipient, target) in envelope.recipients.iter().zip(&session.targets) {
-            match jobs.get_mut(&target.account) {
-                Some(Ok(job)) => job.recipients.push(recipient.address.clone()),
-                Some(Err(_)) => {}
-                None => {
-                    let job = self.plan_job(&context, recipient, target);
-                    drop(jobs.insert(target.account, job));
-                }
+            let known = members.entry(target.account).or_default();
+            if !known.iter().any(|(known, _)| known.address == recipient.address) {
+                known.push((recipient, target));
             }
         }
-        self.plan_notifications(&context, &mut jobs);
+        let jobs: BTreeMap<AccountId, Result<AccountJob, Error>> = members
+            .iter()
+            .map(|(account, members)| (*account, self.plan_account(&context, *account, members)))
+            .collect();
+        // The permit bounds the memory that parsing and the versions of scripts take.
+        drop(body.parse_permit);
         let accounts: Vec<AccountId> =
             jobs.iter().filter(|(_, job)| job.is_ok()).map(|(account, _)| *account).collect();
         let (results, ticket) =
@@ -127,158 +123,24 @@ impl Deliverer {
                     _ => Err(Error::NotFound("account")),
                 }
             });
-        let results: BTreeMap<AccountId, Result<FilingResult, Error>> =
+        let results: BTreeMap<AccountId, Result<FiledAccount, Error>> =
             results.into_iter().collect();
         let (used, unused) =
             sort_charges(jobs.iter().map(|(account, job)| (job, results.get(account))));
         self.rates.lock().refund(&unused);
         prepared.charges = used;
-        prepared.outcomes = session
-            .targets
-            .iter()
-            .map(|target| match (results.get(&target.account), jobs.get(&target.account)) {
-                (Some(result), _) => result.clone(),
-                (None, Some(Err(error))) => Err(error.clone()),
-                (None, _) => Err(Error::NotFound("account")),
-            })
-            .collect();
+        let outcome = |(recipient, target): (&Recipient, &ResolvedAddress)| {
+            let job = jobs.get(&target.account).ok_or(Error::NotFound("account"))?;
+            let job = job.as_ref().map_err(Clone::clone)?;
+            let filed = results.get(&target.account).ok_or(Error::NotFound("account"))?;
+            let filed = filed.as_ref().map_err(Clone::clone)?;
+            let mut recipients = job.recipients.iter().zip(&filed.results);
+            let found = recipients.find(|(job, _)| job.address == recipient.address);
+            found.map(|(_, result)| result.clone()).ok_or(Error::NotFound("recipient"))
+        };
+        prepared.outcomes = envelope.recipients.iter().zip(&session.targets).map(outcome).collect();
         prepared.ticket = Some(ticket);
         prepared
-    }
-
-    /// Plans what is done for the account of a recipient, by its first recipient.
-    fn plan_job(
-        &self,
-        context: &DeliveryContext<'_>,
-        recipient: &Recipient,
-        target: &ResolvedAddress,
-    ) -> Result<AccountJob, Error> {
-        let DeliveryContext { settings, envelope, hash, now, .. } = *context;
-        let snapshot = self.store.snapshot();
-        let account = target.account;
-        let id = BlobHash(*hash).to_string().chars().take(16).collect::<String>();
-        let prefix =
-            trace::prefix(envelope, recipient, &target.address, &settings.hostname, &id, now);
-        let mailbox = match &target.detail {
-            Some(detail) if target.row.detail_files => {
-                let path = detail.replace('.', "/");
-                snapshot.find_mailbox(account, &path)?
-            }
-            _ => None,
-        };
-        let kept_in = mailbox.map_or(StoreTarget::Inbox, |(uid, _)| StoreTarget::Mailbox(uid));
-        let submission = match &context.returned_report {
-            Some(returned) => snapshot.submission_for_report(account, returned)?,
-            None => None,
-        };
-        let identity = self.directory.identity(account)?;
-        let owner = ScriptOwner { recipient, target, identity: &identity, prefix: &prefix };
-        // This and the reply charge rates: what is planned must be refunded if anything fails.
-        let scripts = self.plan_scripts(context, &snapshot, owner, kept_in)?;
-        let plan = self.plan_answer(context, &snapshot, owner, &scripts);
-        let plan = plan.inspect_err(|_| {
-            let charges = RateCharges {
-                notifications: scripts.writes.charges.clone(),
-                ..RateCharges::default()
-            };
-            self.rates.lock().refund(&charges);
-        })?;
-        Ok(AccountJob {
-            recipients: vec![recipient.address.clone()],
-            emails: scripts.emails,
-            scripts: scripts.writes,
-            prefix,
-            plan,
-            notification: None,
-            submission,
-        })
-    }
-
-    /// Plans the reply: that of a script, or else of the account's response.
-    fn plan_answer(
-        &self,
-        context: &DeliveryContext<'_>,
-        snapshot: &Snapshot<'_>,
-        owner: ScriptOwner<'_>,
-        scripts: &ScriptPlan,
-    ) -> Result<ReplyDecision<Box<PlannedReply>>, Error> {
-        let account = owner.target.account;
-        let recipient = (owner.recipient, owner.target);
-        let response = snapshot.vacation(account)?;
-        match &scripts.answer {
-            ScriptAnswer::Script(script) => {
-                self.plan_reply(context, recipient, Notifier::Script(script), false)
-            }
-            _ if !response.enabled => {
-                Ok(ReplyDecision::Silent(Silence::new(NoReplyReason::Disabled, "")))
-            }
-            ScriptAnswer::Nobody(why) => {
-                Ok(ReplyDecision::Silent(Silence::new(NoReplyReason::Script, *why)))
-            }
-            ScriptAnswer::Response => {
-                let is_junk = is_junk(snapshot, account, &scripts.emails)?;
-                self.plan_reply(context, recipient, Notifier::Response(&response), is_junk)
-            }
-        }
-    }
-
-    /// Plans the notifications of success (RFC 3461 §4.1), one for each account, in the commit of
-    /// its delivery. They go to the envelope sender, which anybody can write: a forged sender gets
-    /// none, and their rate is limited.
-    fn plan_notifications(
-        &self,
-        context: &DeliveryContext<'_>,
-        jobs: &mut BTreeMap<AccountId, Result<AccountJob, Error>>,
-    ) {
-        let Some(sender) = &context.envelope.sender else { return };
-        for (account, job) in jobs
-            .iter_mut()
-            .filter_map(|(account, job)| job.as_mut().ok().map(|job| (*account, job)))
-        {
-            let recipients = context.envelope.recipients.iter().zip(&context.transaction.targets);
-            let notified: Vec<&Recipient> = recipients
-                .filter(|(recipient, target)| recipient.notify.success && target.account == account)
-                .map(|(recipient, _)| recipient)
-                .collect();
-            if notified.is_empty() || job.scripts.refusal.is_some() {
-                continue;
-            }
-            if let Some(why) = &context.envelope.forged {
-                tracing::info!(
-                    %account,
-                    %sender,
-                    why,
-                    "no notification of the delivery: the sender is forged"
-                );
-                continue;
-            }
-            let limits = &context.settings.vacation.rate;
-            let charge = match self.rates.lock().notifications.charge(
-                context.monotonic_now,
-                account,
-                sender.domain(),
-                limits,
-            ) {
-                Ok(charge) => charge,
-                Err(why) => {
-                    tracing::info!(
-                        %account,
-                        %sender,
-                        why,
-                        "no notification of the delivery: too many in an hour"
-                    );
-                    continue;
-                }
-            };
-            let host = &context.settings.hostname;
-            let id = format!("d.{:016x}@{host}", nonce(context.hash, account));
-            let reporter = Reporter { hostname: host, message_id: &id, now: context.now };
-            let raw = context.header.raw();
-            match compose_delivered(context.envelope, &notified, raw, None, &reporter) {
-                Some(notification) => job.notification = Some((notification, charge)),
-                None => self.rates.lock().notifications.refund(&charge),
-            }
-        }
     }
 
     /// Waits until the commits are durable, and returns the reply for each recipient.
@@ -372,38 +234,6 @@ fn returned_report(message: &Message<'_>) -> Option<ReturnedReport> {
     catch_parser_panic("a report", || report::report(message))
         .flatten()
         .map(|report| report.to_returned_report())
-}
-
-type JobOutcome<'a> = (&'a Result<AccountJob, Error>, Option<&'a Result<FilingResult, Error>>);
-
-/// Splits the charges of the jobs: for what is queued, and for what is not.
-fn sort_charges<'a>(jobs: impl Iterator<Item = JobOutcome<'a>>) -> (RateCharges, RateCharges) {
-    let (mut used, mut unused) = (RateCharges::default(), RateCharges::default());
-    for (job, result) in jobs.filter_map(|(job, result)| job.as_ref().ok().map(|job| (job, result)))
-    {
-        let decision = match result {
-            Some(Ok(FilingResult::New { decision, .. } | FilingResult::NotStored(decision))) => {
-                Some(decision)
-            }
-            _ => None,
-        };
-        if let ReplyDecision::Reply(planned) = &job.plan
-            && let Some(charge) = &planned.charge
-        {
-            let is_sent = decision.is_some_and(ReplyDecision::is_reply);
-            let charges = if is_sent { &mut used } else { &mut unused };
-            charges.replies.push(charge.clone());
-        }
-        let is_refused = matches!(result, Some(Ok(FilingResult::Refused(_))));
-        if is_refused || decision.is_some() { &mut used } else { &mut unused }
-            .notifications
-            .extend(job.scripts.charges.iter().cloned());
-        if let Some((_, charge)) = &job.notification {
-            let charges = if decision.is_some() { &mut used } else { &mut unused };
-            charges.notifications.push(charge.clone());
-        }
-    }
-    (used, unused)
 }
 
 /// The hash by which a retry of a transaction is recognised: of the envelope sender, preceded by

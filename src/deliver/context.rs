@@ -2,16 +2,19 @@
 
 use std::cell::OnceCell;
 
-use super::{DeliveryTransaction, Settings};
+use super::Settings;
+use super::version::EditedVersions;
+use crate::account::ResolvedAddress;
 use crate::message::header::Header;
 use crate::message::{auto::AutoReplyFacts, catch_parser_panic};
 use crate::model::{
-    AccountId, BlobHash, Envelope, MonotonicMillis, ReturnedReport, ThreadKey, UtcMillis,
+    AccountId, Address, BlobHash, Envelope, Identity, MonotonicMillis, Recipient, ReturnedReport,
+    ThreadKey, UtcMillis,
 };
+use crate::store::Snapshot;
 
 pub(super) struct DeliveryContext<'a> {
     pub(super) settings: &'a Settings,
-    pub(super) transaction: &'a DeliveryTransaction,
     pub(super) envelope: &'a Envelope,
     /// `Header::raw` is the message from where its header begins.
     pub(super) header: &'a Header<'a>,
@@ -26,6 +29,19 @@ pub(super) struct DeliveryContext<'a> {
     pub(super) monotonic_now: MonotonicMillis,
     /// What the message says, if it is a report that can be read.
     pub(super) returned_report: Option<ReturnedReport>,
+    /// The versions that scripts made, for all recipients.
+    pub(super) versions: EditedVersions,
+}
+
+/// One recipient, and what is known of its account.
+#[derive(Clone, Copy)]
+pub(super) struct RecipientContext<'a> {
+    pub(super) snapshot: &'a Snapshot<'a>,
+    pub(super) recipient: &'a Recipient,
+    pub(super) target: &'a ResolvedAddress,
+    pub(super) identity: &'a Identity,
+    /// The trace fields of the delivery to this recipient.
+    pub(super) prefix: &'a [u8],
 }
 
 impl DeliveryContext<'_> {
@@ -43,11 +59,12 @@ impl DeliveryContext<'_> {
     }
 }
 
-/// Returns a number for the Message-ID of what a transaction makes one account send. A retry of the
-/// transaction gets the same number.
-pub(super) fn nonce(hash: &[u8; 32], account: AccountId) -> u64 {
+/// Returns a number for the Message-ID of what a transaction makes an account send for a recipient.
+/// A retry of the transaction gets the same number.
+pub(super) fn nonce(hash: &[u8; 32], account: AccountId, recipient: &Address) -> u64 {
     let mut hasher = blake3::Hasher::new_keyed(hash);
     hasher.update(&account.0.to_be_bytes());
+    hasher.update(recipient.to_string().as_bytes());
     let mut bytes = [0u8; 8];
     hasher.finalize_xof().fill(&mut bytes);
     u64::from_be_bytes(bytes)

@@ -1,92 +1,286 @@
 //! Files a message for one account, in the transaction of its commit.
+//!
+//! - A recipient for whom the LMTP transaction was served before gets the same answer again, and
+//!   nothing else is done for it.
+//! - What the scripts decided for the others is joined: one email for each version of the message,
+//!   in all the mailboxes. An email that was filed for an earlier recipient gets the further
+//!   mailboxes.
+//! - No discard and no refusal covers a recipient for whom it was not decided.
+
+use std::collections::BTreeSet;
 
 use super::context::DeliveryContext;
 use super::copy;
-use super::job::{AccountJob, PlannedCopy, PlannedEmail};
-use super::outcome::{self, FilingResult};
+use super::job::{
+    AccountJob, PlannedCopy, PlannedEmail, RecipientJob, RecipientWork, ScriptWrites,
+};
+use super::jobs::FILED_BEFORE;
+use super::outcome::{self, FiledAccount, FilingResult};
 use super::plan::PlannedReply;
 use crate::filter::{FiredRules, StoreTarget};
 use crate::model::{
-    Action, ActionId, Address, Decision, EmailId, MailboxUid, ScriptError, ThreadId, ToldLifetime,
+    Action, ActionId, BlobHash, Decision, EmailId, FilterStep, MailboxUid, ScriptError, ThreadId,
+    ToldLifetime, limits,
 };
 use crate::outbox::{self, NewAction};
-use crate::store::{EncodedMessage, Error, NewEmail, Txn};
+use crate::store::{DeliveryRow, EncodedMessage, Error, NewEmail, Txn};
 use crate::vacation::{DueReply, NoReplyReason, ReplyDecision, Silence};
 
-/// Files the message for one account. A transaction that was served before changes nothing, but is
-/// remembered anew, also for its further recipients.
+/// A recipient for whom the message is filed now, with its index in the job.
+type Fresh<'a> = (usize, &'a RecipientJob, &'a RecipientWork);
+
+/// An email that one or several recipients want.
+struct JoinedEmail<'a> {
+    version: &'a PlannedEmail,
+    /// The trace fields of the first of these recipients.
+    prefix: &'a [u8],
+    targets: BTreeSet<&'a StoreTarget>,
+    keywords: BTreeSet<String>,
+}
+
+/// What was filed of one version of the message.
+struct FiledVersion {
+    blob: BlobHash,
+    email: EmailId,
+    /// `None` if it was filed before.
+    thread: Option<ThreadId>,
+}
+
+/// Files the message for one account.
+///
+/// # Errors
+/// `Overtaken` if the record of the transaction has expired since the job was planned; those of the
+/// store.
 pub(super) fn file(
     txn: &mut Txn<'_>,
     job: &AccountJob,
     context: &DeliveryContext<'_>,
     message: &EncodedMessage,
-) -> Result<FilingResult, Error> {
-    let hash = context.hash;
-    if let Some(served) = txn.delivery(hash)? {
-        txn.remember_delivery(hash, served.email, &job.recipients)?;
-        return Ok(match served.refusal {
-            Some(text) => FilingResult::Refused(text),
-            None => FilingResult::Again(served.email),
-        });
-    }
-    let mut first: Option<(EmailId, ThreadId)> = None;
-    for planned in &job.emails {
-        let created = create(txn, job, planned, message)?;
-        first.get_or_insert(created);
-    }
-    let email = first.map(|(email, _)| email);
-    match &job.scripts.refusal {
-        Some(text) => txn.refuse_delivery(hash, &job.recipients, text)?,
-        None => txn.remember_delivery(hash, email, &job.recipients)?,
-    }
-    if let Some((NewAction { action, bytes }, _)) = &job.notification {
+) -> Result<FiledAccount, Error> {
+    let served = txn.delivery(context.hash)?;
+    let fresh = fresh_recipients(txn, job, served.as_ref())?;
+    let former = served.as_ref().and_then(|served| served.email);
+    let emails = file_emails(txn, &fresh, former, message)?;
+    let email = emails.first().map(|filed| filed.email).or(former);
+    record(txn, context.hash, &fresh, email)?;
+    let is_fresh = |index: usize| fresh.iter().any(|(known, ..)| *known == index);
+    let mut is_notified = false;
+    if let Some(notification) = &job.notification
+        && notification.recipients.iter().all(|index| is_fresh(*index))
+    {
+        let NewAction { action, bytes } = &notification.action;
         txn.queue_action(Action { email, ..action.clone() }, bytes)?;
+        is_notified = true;
     }
-    if let (Some(submission), Some(returned), Some(email)) =
-        (job.submission, &context.returned_report, email)
+    if let (Some(submission), Some(returned), None) =
+        (job.submission, &context.returned_report, &served)
     {
         txn.report_submission(submission, returned, email)?;
     }
-    write_scripts(txn, job, email)?;
-    let decision = answer(txn, &job.plan, email)?;
-    let verdict = outcome::verdict(&decision);
-    let recipient = job.recipients.first().cloned().unwrap_or_else(|| Address::from_parts("", ""));
-    txn.add_decision(&Decision {
-        at: txn.now(),
-        email,
-        sender: context.envelope.sender.clone(),
-        recipient,
-        verdict,
-        steps: job.scripts.steps.clone(),
-    })?;
-    Ok(match (&job.scripts.refusal, first) {
-        (Some(text), _) => FilingResult::Refused(text.clone()),
-        (None, Some((email, thread))) => FilingResult::New { email, thread, decision },
-        (None, None) => FilingResult::NotStored(decision),
+    for (_, _, work) in &fresh {
+        write_scripts(txn, &work.writes, email)?;
+    }
+    // Without scripts, nothing is left to do where an email was filed before.
+    let is_done = fresh.iter().all(|(.., work)| former.is_some() && !work.is_scripted);
+    let decision = if is_done {
+        ReplyDecision::Silent(Silence::new(NoReplyReason::Script, FILED_BEFORE))
+    } else {
+        let is_due = is_fresh(job.answer.recipient) && (former.is_none() || job.answer.is_scripted);
+        let decision = answer(txn, job, is_due, email)?;
+        let recipient = job.recipients.get(job.answer.recipient).filter(|_| is_due);
+        let recipient = recipient.or(fresh.first().map(|(_, recipient, _)| *recipient));
+        if let Some(recipient) = recipient {
+            txn.add_decision(&Decision {
+                at: txn.now(),
+                email,
+                sender: context.envelope.sender.clone(),
+                recipient: recipient.address.clone(),
+                verdict: outcome::verdict(&decision),
+                steps: joined_steps(&fresh),
+            })?;
+        }
+        decision
+    };
+    let results = job.recipients.iter().enumerate().map(|(index, recipient)| {
+        let work = recipient.work.as_ref().filter(|_| is_fresh(index));
+        match (work, &served) {
+            (Some(work), _) => result(work, &emails, former, &decision, message),
+            (None, Some(served)) => repeated_result(served, recipient),
+            (None, None) => FilingResult::Again(email),
+        }
+    });
+    Ok(FiledAccount {
+        results: results.collect(),
+        served: fresh.iter().map(|(index, ..)| *index).collect(),
+        is_answered: decision.is_reply(),
+        is_notified,
     })
 }
 
-/// Creates an email in the mailboxes that were planned.
-fn create(
+/// Returns the recipients for whom the transaction was not served before.
+fn fresh_recipients<'a>(
+    txn: &Txn<'_>,
+    job: &'a AccountJob,
+    served: Option<&DeliveryRow>,
+) -> Result<Vec<Fresh<'a>>, Error> {
+    let mut fresh = Vec::with_capacity(job.recipients.len());
+    for (index, recipient) in job.recipients.iter().enumerate() {
+        if served.is_some_and(|served| served.recipient(&recipient.address).is_some()) {
+            continue;
+        }
+        match &recipient.work {
+            Some(work) => fresh.push((index, recipient, work)),
+            None => return Err(Error::Overtaken(txn.account())),
+        }
+    }
+    Ok(fresh)
+}
+
+/// Creates the emails that the recipients want. `former` is the email that was filed for an earlier
+/// recipient: if it has the same version, it gets the further mailboxes and keywords.
+fn file_emails(
     txn: &mut Txn<'_>,
-    job: &AccountJob,
-    planned: &PlannedEmail,
-    received: &EncodedMessage,
-) -> Result<(EmailId, ThreadId), Error> {
-    let mailboxes =
-        planned.targets.iter().map(|target| mailbox(txn, target)).collect::<Result<_, _>>()?;
-    let message = planned.edited.as_ref().map_or(received, |edited| &edited.rows);
-    let created = txn.create_email(&NewEmail {
-        message,
-        prefix: &job.prefix,
+    fresh: &[Fresh<'_>],
+    former: Option<EmailId>,
+    message: &EncodedMessage,
+) -> Result<Vec<FiledVersion>, Error> {
+    let mut joined: Vec<JoinedEmail<'_>> = Vec::new();
+    for (_, recipient, work) in fresh {
+        if former.is_some() && !work.is_scripted {
+            continue;
+        }
+        for planned in &work.emails {
+            let blob = planned.blob(message);
+            let known = joined.iter_mut().find(|known| known.version.blob(message) == blob);
+            let (targets, keywords) = (planned.targets.iter(), planned.keywords.iter().cloned());
+            match known {
+                Some(known) => {
+                    known.targets.extend(targets);
+                    known.keywords.extend(keywords);
+                }
+                None => joined.push(JoinedEmail {
+                    version: planned,
+                    prefix: &recipient.prefix,
+                    targets: targets.collect(),
+                    keywords: keywords.collect(),
+                }),
+            }
+        }
+    }
+    joined.into_iter().map(|email| file_email(txn, email, former, message)).collect()
+}
+
+fn file_email(
+    txn: &mut Txn<'_>,
+    joined: JoinedEmail<'_>,
+    former: Option<EmailId>,
+    message: &EncodedMessage,
+) -> Result<FiledVersion, Error> {
+    let JoinedEmail { version, prefix, targets, mut keywords } = joined;
+    let blob = version.blob(message);
+    if let Some(email) = former {
+        let known = txn.snapshot().email(txn.account(), email)?;
+        match known {
+            // The owner has destroyed it meanwhile.
+            None => return Ok(FiledVersion { blob, email, thread: None }),
+            Some(known) if known.blob == blob => {
+                let mut mailboxes = mailboxes(txn, &targets)?;
+                mailboxes.extend(known.mailboxes);
+                keywords.extend(known.keywords);
+                txn.update_email(email, mailboxes, bounded(keywords))?;
+                return Ok(FiledVersion { blob, email, thread: None });
+            }
+            Some(_) => {}
+        }
+    }
+    let mailboxes = mailboxes(txn, &targets)?;
+    let (email, thread) = txn.create_email(&NewEmail {
+        message: version.edited.as_ref().map_or(message, |edited| &edited.rows),
+        prefix,
         mailboxes,
-        keywords: planned.keywords.clone(),
+        keywords: bounded(keywords),
         received_at: txn.now(),
     })?;
-    if let Some(edited) = &planned.edited {
+    if let Some(edited) = &version.edited {
         txn.put_message(&edited.rows, &edited.message.0)?;
     }
-    Ok(created)
+    Ok(FiledVersion { blob, email, thread: Some(thread) })
+}
+
+fn mailboxes(
+    txn: &mut Txn<'_>,
+    targets: &BTreeSet<&StoreTarget>,
+) -> Result<BTreeSet<MailboxUid>, Error> {
+    targets.iter().map(|target| mailbox(txn, target)).collect()
+}
+
+/// Returns as many keywords as an email may have.
+fn bounded(keywords: BTreeSet<String>) -> BTreeSet<String> {
+    keywords.into_iter().take(limits::MAX_KEYWORDS).collect()
+}
+
+/// Records for which recipients the transaction is served, and how.
+fn record(
+    txn: &mut Txn<'_>,
+    hash: &[u8; 32],
+    fresh: &[Fresh<'_>],
+    email: Option<EmailId>,
+) -> Result<(), Error> {
+    let is_refused = |work: &RecipientWork| work.writes.refusal.is_some();
+    let taken = fresh.iter().filter(|(.., work)| !is_refused(work));
+    let taken: Vec<_> = taken.map(|(_, recipient, _)| recipient.address.clone()).collect();
+    if !taken.is_empty() {
+        txn.remember_delivery(hash, email, &taken)?;
+    }
+    for (_, recipient, work) in fresh {
+        if let Some(text) = &work.writes.refusal {
+            txn.refuse_delivery(hash, std::slice::from_ref(&recipient.address), text)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns what became of the message for a recipient for whom it was filed now.
+fn result(
+    work: &RecipientWork,
+    emails: &[FiledVersion],
+    former: Option<EmailId>,
+    decision: &ReplyDecision<ActionId>,
+    message: &EncodedMessage,
+) -> FilingResult {
+    if let Some(text) = &work.writes.refusal {
+        return FilingResult::Refused(text.clone());
+    }
+    let Some(first) = work.emails.first() else {
+        return FilingResult::NotStored(decision.clone());
+    };
+    let blob = first.blob(message);
+    match emails.iter().find(|filed| filed.blob == blob) {
+        Some(FiledVersion { email, thread: Some(thread), .. }) => {
+            FilingResult::New { email: *email, thread: *thread, decision: decision.clone() }
+        }
+        Some(filed) => FilingResult::Again(Some(filed.email)),
+        None => FilingResult::Again(former),
+    }
+}
+
+/// Returns what became of the message when it came first.
+fn repeated_result(served: &DeliveryRow, recipient: &RecipientJob) -> FilingResult {
+    match served.recipient(&recipient.address).and_then(|one| one.refusal.clone()) {
+        Some(text) => FilingResult::Refused(text),
+        None => FilingResult::Again(served.email),
+    }
+}
+
+/// Returns the steps of all recipients, each once.
+fn joined_steps(fresh: &[Fresh<'_>]) -> Vec<FilterStep> {
+    let mut steps: Vec<FilterStep> = Vec::new();
+    for step in fresh.iter().flat_map(|(.., work)| &work.writes.steps) {
+        if steps.len() < limits::MAX_FILTER_STEPS && !steps.contains(step) {
+            steps.push(step.clone());
+        }
+    }
+    steps
 }
 
 /// Returns the mailbox of a target, which may be created. The Inbox takes the place of one that is
@@ -105,14 +299,20 @@ fn mailbox(txn: &mut Txn<'_>, target: &StoreTarget) -> Result<MailboxUid, Error>
     })
 }
 
-/// Writes what scripts decided besides emails and the reply.
-fn write_scripts(txn: &mut Txn<'_>, job: &AccountJob, email: Option<EmailId>) -> Result<(), Error> {
-    let scripts = &job.scripts;
+/// Writes what scripts decided for one recipient besides emails and the reply.
+fn write_scripts(
+    txn: &mut Txn<'_>,
+    scripts: &ScriptWrites,
+    email: Option<EmailId>,
+) -> Result<(), Error> {
     for NewAction { action, bytes } in &scripts.actions {
         txn.queue_action(Action { email, ..action.clone() }, bytes)?;
     }
     for PlannedCopy { message, rows, fcc } in &scripts.copies {
         copy::file_copy(txn, message, fcc, rows)?;
+    }
+    for version in &scripts.versions {
+        txn.put_message(&version.rows, &version.message.0)?;
     }
     // A message that is refused may come again.
     let is_served = scripts.refusal.is_none();
@@ -135,16 +335,22 @@ fn write_scripts(txn: &mut Txn<'_>, job: &AccountJob, email: Option<EmailId>) ->
 }
 
 /// Queues the planned reply, unless the response changed or the sender was told since it was
-/// planned.
+/// planned. `is_due` is false if the recipient was served meanwhile.
 fn answer(
     txn: &mut Txn<'_>,
-    plan: &ReplyDecision<Box<PlannedReply>>,
+    job: &AccountJob,
+    is_due: bool,
     email: Option<EmailId>,
 ) -> Result<ReplyDecision<ActionId>, Error> {
-    let PlannedReply { due: DueReply { reply, told, memory }, charge: _, copy: rows } = match plan {
-        ReplyDecision::Reply(planned) => &**planned,
-        ReplyDecision::Silent(silence) => return Ok(ReplyDecision::Silent(silence.clone())),
-    };
+    let PlannedReply { due: DueReply { reply, told, memory }, charge: _, copy: rows } =
+        match &job.answer.decision {
+            ReplyDecision::Reply(planned) if is_due => &**planned,
+            ReplyDecision::Reply(_) => {
+                let silence = Silence::new(NoReplyReason::Script, FILED_BEFORE);
+                return Ok(ReplyDecision::Silent(silence));
+            }
+            ReplyDecision::Silent(silence) => return Ok(ReplyDecision::Silent(silence.clone())),
+        };
     let (account, now) = (txn.account(), txn.now());
     if let ToldLifetime::Response { generation, .. } = memory
         && txn.snapshot().vacation(account)?.generation != *generation

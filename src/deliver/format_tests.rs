@@ -245,6 +245,7 @@ fn fill_store(engine: Arc<MemoryEngine>) {
                 message: "more than 4 redirects".into(),
                 email: Some(emails[1].0),
             })?;
+            txn.refuse_delivery(&[8; 32], &[address("ann+no@example.org")], "No.")?;
             txn.remember_duplicate(&[9; 32], START.after(Duration::from_secs(604_800)))?;
             let short_lived = txn.create_object(&SenderIdentity::default())?;
             txn.destroy_object::<SenderIdentity>(short_lived)?;

@@ -1,41 +1,69 @@
 //! What is planned for one account before its commit.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use super::plan::PlannedReply;
-use crate::filter::{EditedMessage, FiredRules, StoreTarget};
-use crate::model::{Address, FilterStep, ObjectId, UtcMillis};
+use super::rates::RateCharges;
+use super::version::EditedVersion;
+use crate::filter::{FiredRules, StoreTarget};
+use crate::model::{ActionKind, Address, BlobHash, FilterStep, ObjectId, UtcMillis};
 use crate::outbox::NewAction;
 use crate::store::EncodedMessage;
 use crate::vacation::{self, RateCharge, ReplyDecision};
 
 pub(super) struct AccountJob {
-    /// The recipients of this account, in order. Everything else follows from the first.
-    pub(super) recipients: Vec<Address>,
-    pub(super) prefix: Vec<u8>,
-    /// The emails to create. Several, if scripts store several versions of the message; none, if
-    /// they store it nowhere.
-    pub(super) emails: Vec<PlannedEmail>,
-    pub(super) scripts: ScriptWrites,
-    pub(super) plan: ReplyDecision<Box<PlannedReply>>,
-    /// The notification that tells the sender of the delivery, and its charge.
-    pub(super) notification: Option<(NewAction, RateCharge)>,
+    /// In order, each address once.
+    pub(super) recipients: Vec<RecipientJob>,
+    pub(super) answer: PlannedAnswer,
+    pub(super) notification: Option<SuccessNotification>,
     /// If the message is a report: the submission that it is about.
     pub(super) submission: Option<ObjectId>,
 }
 
+pub(super) struct RecipientJob {
+    pub(super) address: Address,
+    /// The trace fields of the delivery to this recipient.
+    pub(super) prefix: Vec<u8>,
+    /// `None` if the transaction was served for this recipient before.
+    pub(super) work: Option<RecipientWork>,
+}
+
+/// What is to be done for a recipient.
+pub(super) struct RecipientWork {
+    /// Whether scripts decided this. If not, an email that was filed for another recipient of the
+    /// account is enough.
+    pub(super) is_scripted: bool,
+    /// The emails to create. Several, if scripts store several versions of the message; none, if
+    /// they store it nowhere.
+    pub(super) emails: Vec<PlannedEmail>,
+    pub(super) writes: ScriptWrites,
+}
+
+/// The one answer that the sender may get from an account.
+pub(super) struct PlannedAnswer {
+    /// The index of the recipient to which the message was that is answered.
+    pub(super) recipient: usize,
+    /// Whether a script answers. Otherwise the response of the account does, if it is on.
+    pub(super) is_scripted: bool,
+    pub(super) decision: ReplyDecision<Box<PlannedReply>>,
+}
+
+/// A notification that tells the sender of the delivery (RFC 3461 §4.1).
+pub(super) struct SuccessNotification {
+    pub(super) action: NewAction,
+    pub(super) charge: RateCharge,
+    /// The indices of the recipients that it names.
+    pub(super) recipients: Vec<usize>,
+}
+
 /// An email to create, in one or several mailboxes.
+#[derive(Clone)]
 pub(super) struct PlannedEmail {
     pub(super) targets: BTreeSet<StoreTarget>,
     pub(super) keywords: BTreeSet<String>,
     /// `None`: the message as received.
-    pub(super) edited: Option<EditedEmail>,
-}
-
-/// A version of the message that a script made, with its rows.
-pub(super) struct EditedEmail {
-    pub(super) message: EditedMessage,
-    pub(super) rows: EncodedMessage,
+    pub(super) edited: Option<Rc<EditedVersion>>,
 }
 
 /// A message that is sent, and of which a copy is filed.
@@ -52,8 +80,10 @@ pub(super) struct ScriptWrites {
     pub(super) actions: Vec<NewAction>,
     /// Copies of notifications, for the owner (RFC 8580).
     pub(super) copies: Vec<PlannedCopy>,
+    /// The versions that redirects name.
+    pub(super) versions: Vec<Rc<EditedVersion>>,
     /// What was charged for `actions`.
-    pub(super) charges: Vec<RateCharge>,
+    pub(super) charges: RateCharges,
     /// The text with which the recipient is refused.
     pub(super) refusal: Option<String>,
     /// What the `duplicate` test remembers, and until when.
@@ -69,5 +99,16 @@ impl PlannedEmail {
     /// The message as received, in one mailbox.
     pub(super) fn plain(target: StoreTarget) -> Self {
         Self { targets: [target].into(), keywords: BTreeSet::new(), edited: None }
+    }
+
+    /// The hash of the version. `received` is the message as received.
+    pub(super) fn blob(&self, received: &EncodedMessage) -> BlobHash {
+        self.edited.as_ref().map_or(received.blob, |edited| edited.rows.blob)
+    }
+}
+
+impl ScriptWrites {
+    pub(super) fn has_redirect(&self) -> bool {
+        self.actions.iter().any(|new| new.action.kind == ActionKind::Redirect)
     }
 }

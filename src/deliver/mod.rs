@@ -1,20 +1,26 @@
 //! Delivers one message to all its recipients.
 //!
-//! - An account with several recipients gets one email.
-//! - 250 is answered only when the commit is durable. Email, thread, decision, told row and reply
-//!   of an account are written together, or none of them is.
+//! - An account with several recipients gets one email: one for each version, if scripts edit the
+//!   message, and none if they store it for no recipient.
+//! - Scripts decide for each recipient by itself.
+//! - 250 is answered only when the commit is durable. Emails, thread, decision, told row, reply, and
+//!   what scripts send on are written together for an account, or none of them is.
 
 mod admit;
 mod apply;
+mod charges;
 mod context;
 mod copy;
 mod file;
 mod job;
+mod jobs;
 mod outcome;
 mod plan;
 mod rates;
+mod refuse;
 mod reports;
 mod scripts;
+mod version;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -23,6 +29,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::account::{Directory, ResolvedAddress};
+use crate::filter::AccountScripts;
 use crate::message::header::IncomingMessage;
 use crate::message::{auto::AutoReplyFacts, catch_parser_panic};
 use crate::model::{Envelope, LiveValue, Recipient};
@@ -158,33 +165,44 @@ impl DeliveryService for Deliverer {
         self.store.begin_message()
     }
 
-    /// False if the sender is `<>`. Else true if a response is on, or a script may answer, and the
-    /// header does not show a list or a machine (RFC 3834 §2), or if a notification of
-    /// the delivery was asked for.
+    /// False if the sender is `<>`. Else true if
+    /// - a notification of the delivery was asked for, or
+    /// - a script may refuse the message, which may take a report to the sender, or
+    /// - a response is on, or a script may answer, and the header does not show a list or a machine
+    ///   (RFC 3834 §2).
+    ///
+    /// Notifications of scripts (RFC 5435) do not go to the sender.
     fn may_answer(
         &self,
         session: &DeliveryTransaction,
         envelope: &Envelope,
         message: &IncomingMessage,
     ) -> bool {
+        if envelope.sender.is_none() {
+            return false;
+        }
+        if envelope.recipients.iter().any(|recipient| recipient.notify.success) {
+            return true;
+        }
         let snapshot = self.store.snapshot();
-        let is_response_on = |target: &ResolvedAddress| {
-            snapshot.vacation(target.account).is_ok_and(|response| response.enabled)
-        };
+        let settings = session.settings.clone().unwrap_or_else(|| self.settings.get());
+        let mut may_reply = false;
+        for target in &session.targets {
+            let account = target.account;
+            let scripts = AccountScripts::load(&self.scripts, &settings.filter, &snapshot, account);
+            let uses = scripts.map(|scripts| scripts.uses()).unwrap_or_default();
+            if uses.reject {
+                return true;
+            }
+            may_reply = may_reply
+                || uses.vacation
+                || snapshot.vacation(account).is_ok_and(|response| response.enabled);
+        }
         let is_person = || {
             catch_parser_panic("a header", || AutoReplyFacts::of_header(&message.header()))
                 .is_some_and(|facts| !facts.is_automatic())
         };
-        let wants_notification =
-            || envelope.recipients.iter().any(|recipient| recipient.notify.success);
-        let settings = session.settings.clone().unwrap_or_else(|| self.settings.get());
-        let has_script = |target: &ResolvedAddress| {
-            let account = target.account;
-            filter::uses_answers(&self.scripts, &settings.filter, &snapshot, account)
-        };
-        let answers = |target: &ResolvedAddress| is_response_on(target) || has_script(target);
-        let may_reply = || session.targets.iter().any(answers) && is_person();
-        envelope.sender.is_some() && (wants_notification() || may_reply())
+        may_reply && is_person()
     }
 
     async fn deliver(

@@ -22,6 +22,18 @@ pub(super) fn log_text(decision: &ReplyDecision<ActionId>) -> String {
     }
 }
 
+/// What the commit of an account did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FiledAccount {
+    /// One for each recipient of the job, in order.
+    pub(super) results: Vec<FilingResult>,
+    /// The indices of the recipients that were not served before.
+    pub(super) served: Vec<usize>,
+    pub(super) is_answered: bool,
+    pub(super) is_notified: bool,
+}
+
+/// What became of the message for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FilingResult {
     New {
@@ -33,8 +45,8 @@ pub(super) enum FilingResult {
     NotStored(ReplyDecision<ActionId>),
     /// A script refused the message, with this text.
     Refused(String),
-    /// The client repeats an LMTP transaction that was served before. The value is the email that
-    /// was filed then; `None` if the message was discarded.
+    /// The transaction was served before, for this recipient or for another one of the account. The
+    /// value is the email that was filed then; `None` if the message was not stored.
     Again(Option<EmailId>),
 }
 

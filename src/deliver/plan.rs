@@ -4,10 +4,10 @@
 //! may have changed meanwhile.
 
 use super::Deliverer;
-use super::context::{DeliveryContext, nonce};
-use crate::account::{AccountSnapshot, OwnAddresses, ResolvedAddress};
+use super::context::{DeliveryContext, RecipientContext, nonce};
+use crate::account::{AccountSnapshot, OwnAddresses};
 use crate::message::rows_of_any;
-use crate::model::{Address, OriginalRecipient, Recipient, ThreadKey, VacationResponse};
+use crate::model::{Address, OriginalRecipient, ThreadKey, VacationResponse};
 use crate::store::{EncodedMessage, Error};
 use crate::vacation::{
     self, DueReply, Input, NoReplyReason, Notice, RateCharge, ReplyDecision, Silence, consider,
@@ -17,9 +17,8 @@ use crate::vacation::{
 #[derive(Debug, Clone)]
 pub(super) struct PlannedReply {
     pub(super) due: DueReply,
-    /// What was charged to the rate; `None` for a retry of a transaction that was served. It must
-    /// be refunded if the reply is not queued.
-    pub(super) charge: Option<RateCharge>,
+    /// What was charged to the rate. It must be refunded if the reply is not queued.
+    pub(super) charge: RateCharge,
     /// The rows of the copy of the reply, if one is filed. The copy joins the original's thread
     /// whatever its subject.
     pub(super) copy: Option<EncodedMessage>,
@@ -40,19 +39,18 @@ impl Deliverer {
     pub(super) fn plan_reply(
         &self,
         context: &DeliveryContext<'_>,
-        (recipient, target): (&Recipient, &ResolvedAddress),
+        owner: RecipientContext<'_>,
         notifier: Notifier<'_>,
         junk: bool,
     ) -> Result<ReplyDecision<Box<PlannedReply>>, Error> {
-        let (snapshot, secrets, account) =
-            (self.store.snapshot(), self.store.secrets(), target.account);
-        let identity = self.directory.identity(account)?;
+        let RecipientContext { snapshot, recipient, identity, .. } = owner;
+        let (secrets, account) = (self.store.secrets(), owner.target.account);
         let (sender, limits) = (context.envelope.sender.as_ref(), &context.settings.vacation.rate);
         let own = self.directory.own_addresses(account)?;
         let known_as = known_as(recipient.original.as_ref(), &own);
         let notice = match notifier {
             Notifier::Response(response) => {
-                Notice::of_response(response, &identity, sender, context.facts(), context.now)
+                Notice::of_response(response, identity, sender, context.facts(), context.now)
             }
             Notifier::Script(script) => Notice::of_script(script),
         };
@@ -61,19 +59,19 @@ impl Deliverer {
             sender,
             recipient: &recipient.address,
             known_as: known_as.as_ref(),
-            identity: &identity,
+            identity,
             notice: &notice,
             facts: context.facts(),
             forged: context.envelope.forged.as_deref(),
             junk,
             secret: &secrets.told,
             settings: &context.settings.vacation,
-            nonce: nonce(context.hash, account),
+            nonce: nonce(context.hash, account, &recipient.address),
         };
         let lookup = AccountSnapshot {
-            snapshot: &snapshot,
+            snapshot,
             account,
-            identity: &identity,
+            identity,
             own: &own,
             now: context.now,
             secret: &secrets.told,
@@ -82,24 +80,21 @@ impl Deliverer {
             ReplyDecision::Reply(due) => *due,
             ReplyDecision::Silent(silence) => return Ok(ReplyDecision::Silent(silence)),
         };
-        // A retry is not charged again.
-        let is_new = snapshot.delivery(account, context.hash)?.is_none();
-        let charge = match sender.filter(|_| is_new) {
-            Some(sender) => match self.rates.lock().replies.charge(
-                context.monotonic_now,
-                account,
-                sender.domain(),
-                limits,
-            ) {
-                Ok(charge) => Some(charge),
-                Err(detail) => {
-                    return Ok(ReplyDecision::Silent(Silence::new(
-                        NoReplyReason::RateLimit,
-                        detail,
-                    )));
-                }
-            },
-            None => None,
+        let Some(sender) = sender else {
+            let silence = Silence::new(NoReplyReason::NullSender, "");
+            return Ok(ReplyDecision::Silent(silence));
+        };
+        let charged = self.rates.lock().replies.charge(
+            context.monotonic_now,
+            account,
+            sender.domain(),
+            limits,
+        );
+        let charge = match charged {
+            Ok(charge) => charge,
+            Err(detail) => {
+                return Ok(ReplyDecision::Silent(Silence::new(NoReplyReason::RateLimit, detail)));
+            }
         };
         let copy = due
             .reply

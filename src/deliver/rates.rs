@@ -1,21 +1,28 @@
-//! Limits what deliveries send per hour: replies, and notifications of success (RFC 3461 §4.1).
+//! Limits what deliveries send per hour: replies, notifications and redirects.
 //!
-//! Both go to the envelope sender, which anybody can forge. They have the same limits, counted
-//! separately. Both are charged before the commit, and refunded if nothing is queued or it does not
-//! become durable.
+//! - Replies and notifications go to the envelope sender, which anybody can forge, or to whom a
+//!   script names. They have the same limits, counted separately. Notifications are those of
+//!   success (RFC 3461 §4.1), those of scripts (RFC 5435), and reports of a refusal.
+//! - Redirects have a limit for each account, so that accounts that redirect to one another cannot
+//!   multiply a message without end.
+//! - All are charged before the commit, and refunded if nothing is queued or it does not become
+//!   durable.
 
-use crate::vacation::{RateCharge, RateLimiter};
+use crate::filter;
+use crate::vacation::{RateCharge, RateLimiter, RateLimits};
 
 #[derive(Debug, Default)]
 pub(super) struct RateLimiters {
     pub(super) replies: RateLimiter,
     pub(super) notifications: RateLimiter,
+    pub(super) redirects: RateLimiter,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct RateCharges {
     pub(super) replies: Vec<RateCharge>,
     pub(super) notifications: Vec<RateCharge>,
+    pub(super) redirects: Vec<RateCharge>,
 }
 
 impl RateLimiters {
@@ -27,5 +34,21 @@ impl RateLimiters {
         for charge in &charges.notifications {
             self.notifications.refund(charge);
         }
+        for charge in &charges.redirects {
+            self.redirects.refund(charge);
+        }
     }
+}
+
+impl RateCharges {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.replies.extend_from_slice(&other.replies);
+        self.notifications.extend_from_slice(&other.notifications);
+        self.redirects.extend_from_slice(&other.redirects);
+    }
+}
+
+/// Only the account limits its redirects: all accounts may redirect to one provider.
+pub(super) fn redirect_limits(settings: &filter::Settings) -> RateLimits {
+    RateLimits { account: settings.redirects_per_hour, domain: u32::MAX, site: u32::MAX }
 }

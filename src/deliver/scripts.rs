@@ -1,34 +1,22 @@
-//! Makes of what scripts decided what the commit of a delivery writes.
+//! Runs the scripts for one recipient, and turns their decisions into what the commit writes.
 
 use super::Deliverer;
-use super::context::{DeliveryContext, nonce};
-use super::job::{EditedEmail, PlannedCopy, PlannedEmail, ScriptWrites};
-use crate::account::ResolvedAddress;
+use super::context::{DeliveryContext, RecipientContext, nonce};
+use super::job::{PlannedCopy, PlannedEmail, RecipientWork, ScriptWrites};
+use super::rates::redirect_limits;
+use super::version::EditedVersion;
 use crate::filter::{
-    self, EditedMessage, FilterAction, FilterRequest, FilterResult, Importance, Notification,
-    StoreTarget,
+    AccountScripts, EditedMessage, FilterAction, FilterRequest, FilterResult, Importance, Keep,
+    Notification, StoreTarget,
 };
 use crate::message::compose::{self, Draft};
-use crate::message::{catch_parser_panic, parse, rows_of_any};
+use crate::message::{catch_parser_panic, parse};
 use crate::model::{
-    AccountId, ActionKind, Address, BlobHash, DsnNotify, EmailAddress, FilterStep, Identity,
-    Recipient, Role,
+    AccountId, ActionKind, Address, BlobHash, DsnNotify, EmailAddress, FilterStep, Role, limits,
 };
-use crate::outbox::dsn::compose_rejected;
-use crate::outbox::mdn::compose_rejection;
-use crate::outbox::{NewAction, NoticeAction, RedirectAction, Reporter};
-use crate::store::{EncodedMessage, Error, Snapshot};
+use crate::outbox::{NewAction, NoticeAction, RedirectAction};
+use crate::store::{Error, Snapshot};
 use crate::vacation;
-
-/// The longest text of a refusal in the protocol.
-const MAX_REFUSAL_BYTES: usize = 400;
-
-/// What follows from the scripts for one account.
-pub(super) struct ScriptPlan {
-    pub(super) emails: Vec<PlannedEmail>,
-    pub(super) writes: ScriptWrites,
-    pub(super) answer: ScriptAnswer,
-}
 
 /// Who answers the sender.
 pub(super) enum ScriptAnswer {
@@ -40,30 +28,21 @@ pub(super) enum ScriptAnswer {
     Nobody(&'static str),
 }
 
-/// One recipient, and what is known of the account.
-#[derive(Clone, Copy)]
-pub(super) struct ScriptOwner<'a> {
-    pub(super) recipient: &'a Recipient,
-    pub(super) target: &'a ResolvedAddress,
-    pub(super) identity: &'a Identity,
-    /// The trace prefix of the delivery.
-    pub(super) prefix: &'a [u8],
-}
-
 impl Deliverer {
-    /// Runs the scripts for an account, and plans what they decided. `kept_in` is where a message
+    /// Runs the scripts for a recipient, and plans what they decided. `kept_in` is where a message
     /// goes that no script files.
     pub(super) fn plan_scripts(
         &self,
         context: &DeliveryContext<'_>,
-        snapshot: &Snapshot<'_>,
-        owner: ScriptOwner<'_>,
+        scripts: &AccountScripts,
+        owner: RecipientContext<'_>,
         kept_in: StoreTarget,
-    ) -> Result<ScriptPlan, Error> {
+    ) -> (RecipientWork, ScriptAnswer) {
+        let account = owner.target.account;
         let request = FilterRequest {
             settings: &context.settings.filter,
-            snapshot,
-            account: owner.target.account,
+            snapshot: owner.snapshot,
+            account,
             identity: owner.identity,
             header: context.header,
             envelope: context.envelope,
@@ -71,38 +50,43 @@ impl Deliverer {
             hostname: &context.settings.hostname,
             now: context.now,
             is_stored: false,
+            max_versions: context.versions.left(context.header.raw().len()),
         };
-        let result = catch_parser_panic("a script", || filter::run(&self.scripts, &request));
-        let Some(result) = result.flatten() else {
-            return Ok(ScriptPlan {
-                emails: vec![PlannedEmail::plain(kept_in)],
-                writes: ScriptWrites::default(),
-                answer: ScriptAnswer::Response,
-            });
-        };
-        let is_new = snapshot.delivery(owner.target.account, context.hash)?.is_none();
-        let mut plan = Planner { deliverer: self, context, owner, is_new, emails: Vec::new() };
-        Ok(plan.plan(result, kept_in))
+        let result = catch_parser_panic("a script", || scripts.run(&self.scripts, &request));
+        let result = result.unwrap_or_else(|| FilterResult {
+            keep: Some(Keep::default()),
+            error: Some((String::new(), 0, "the run panicked: this is a bug".into())),
+            ..FilterResult::default()
+        });
+        if let Some((script, line, what)) = &result.error {
+            tracing::warn!(
+                %account,
+                script,
+                line,
+                error = what,
+                "a script failed: the message is kept"
+            );
+        }
+        Planner { deliverer: self, context, owner, emails: Vec::new() }.plan(result, kept_in)
     }
 }
 
-struct Planner<'a> {
-    deliverer: &'a Deliverer,
-    context: &'a DeliveryContext<'a>,
-    owner: ScriptOwner<'a>,
-    /// Whether the transaction was not served before. A retry is not charged again.
-    is_new: bool,
-    emails: Vec<PlannedEmail>,
+pub(super) struct Planner<'a> {
+    pub(super) deliverer: &'a Deliverer,
+    pub(super) context: &'a DeliveryContext<'a>,
+    pub(super) owner: RecipientContext<'a>,
+    pub(super) emails: Vec<PlannedEmail>,
 }
 
 impl Planner<'_> {
-    fn plan(&mut self, result: FilterResult, kept_in: StoreTarget) -> ScriptPlan {
+    fn plan(mut self, result: FilterResult, kept_in: StoreTarget) -> (RecipientWork, ScriptAnswer) {
         let mut writes = ScriptWrites {
             steps: result.steps,
             fired: result.fired,
             error: result.error,
             ..ScriptWrites::default()
         };
+        add_failure(&mut writes);
         let (mut response, mut rejection) = (None, None);
         let has_redirect =
             result.actions.iter().any(|one| matches!(one, FilterAction::Redirect { .. }));
@@ -111,19 +95,29 @@ impl Planner<'_> {
         for action in result.actions {
             match action {
                 FilterAction::Store { to, keywords, message } => self.store(to, keywords, message),
-                FilterAction::Redirect { to, .. } if is_loop => {
-                    // The message came back: it stays here instead of going round.
-                    keep = Some(keep.unwrap_or_default());
-                    let action = format!("no redirect to {to}: the message was here before");
-                    writes.steps.push(FilterStep { script: String::new(), line: 0, action });
-                }
                 FilterAction::Redirect { to, notify, ret, message } => {
-                    let action = self.redirect(to, notify, message.as_ref());
-                    let action = NewAction {
-                        action: crate::model::Action { ret, ..action.action },
-                        ..action
+                    let why = match is_loop {
+                        true => Some("the message was here before"),
+                        false if !self.charge_redirect(&to, &mut writes) => {
+                            Some("too many redirects in an hour")
+                        }
+                        false => None,
                     };
-                    writes.actions.push(action);
+                    if let Some(why) = why {
+                        // A message that is not sent on stays here.
+                        keep = Some(keep.unwrap_or_default());
+                        add_step(
+                            &mut writes,
+                            String::new(),
+                            0,
+                            format!("no redirect to {to}: {why}"),
+                        );
+                        continue;
+                    }
+                    let NewAction { action, bytes } =
+                        self.redirect(to, notify, message, &mut writes);
+                    let action = crate::model::Action { ret, ..action };
+                    writes.actions.push(NewAction { action, bytes });
                 }
                 FilterAction::Reject { in_protocol, reason } => {
                     rejection = Some((in_protocol, reason));
@@ -144,12 +138,12 @@ impl Planner<'_> {
                 ScriptAnswer::Nobody("a script refused the message")
             }
             (Some(script), None) => ScriptAnswer::Script(script),
-            (None, None) if self.emails.is_empty() => {
-                ScriptAnswer::Nobody("scripts stored the message nowhere")
+            (None, None) if self.emails.is_empty() && !writes.has_redirect() => {
+                ScriptAnswer::Nobody("a script discarded the message")
             }
             (None, None) => ScriptAnswer::Response,
         };
-        ScriptPlan { emails: std::mem::take(&mut self.emails), writes, answer }
+        (RecipientWork { is_scripted: true, emails: self.emails, writes }, answer)
     }
 
     /// Adds a mailbox and keywords to the email with this version of the message.
@@ -167,18 +161,13 @@ impl Planner<'_> {
             email.keywords.extend(keywords);
             return;
         }
-        let secrets = self.deliverer.store.secrets();
-        let edited = message.map(|message| {
-            let mut rows = rows_of_any(&message.0, secrets);
-            // Whatever was edited, the email stays in the thread of the message.
-            for key in self.context.thread_keys {
-                if !rows.thread_keys.contains(key) {
-                    rows.thread_keys.push(*key);
-                }
-            }
-            EditedEmail { rows: EncodedMessage::new(&rows), message }
-        });
+        let edited = message.map(|message| self.version(message));
         self.emails.push(PlannedEmail { targets: [to].into(), keywords, edited });
+    }
+
+    fn version(&self, message: EditedMessage) -> std::rc::Rc<EditedVersion> {
+        let secrets = self.deliverer.store.secrets();
+        self.context.versions.add(message, self.context.thread_keys, secrets)
     }
 
     /// Whether the message was delivered to this account before, and came back.
@@ -196,62 +185,53 @@ impl Planner<'_> {
         &self,
         to: Address,
         notify: Option<DsnNotify>,
-        edited: Option<&EditedMessage>,
+        edited: Option<EditedMessage>,
+        writes: &mut ScriptWrites,
     ) -> NewAction {
         let context = self.context;
         let message_id = context.header.first("Message-ID").map(|field| field.unfolded());
         let message_id = message_id.map(|id| id.trim().trim_matches(['<', '>']).to_owned());
+        let blob = match edited.map(|message| self.version(message)) {
+            Some(version) => {
+                let blob: BlobHash = version.rows.blob;
+                writes.versions.push(version);
+                blob
+            }
+            None => context.blob,
+        };
         let redirect = RedirectAction {
             sender: context.envelope.sender.clone(),
             recipients: vec![to],
             email: None,
-            message_id: message_id.unwrap_or_else(|| self.own_id('f')),
+            message_id: message_id.unwrap_or_else(|| self.own_id('f', writes)),
             prefix: without_return_path(self.owner.prefix).to_vec(),
-            blob: match edited {
-                Some(edited) => BlobHash(*blake3::hash(&edited.0).as_bytes()),
-                None => context.blob,
-            },
+            blob,
         };
-        let NewAction { mut action, mut bytes } = redirect.into_action(context.now);
+        let NewAction { mut action, bytes } = redirect.into_action(context.now);
         for target in &mut action.recipients {
             target.notify = notify;
-        }
-        if let Some(edited) = edited {
-            bytes.extend_from_slice(&edited.0);
-            action.blob = None;
         }
         NewAction { action, bytes }
     }
 
-    /// Refuses the message in the protocol if nothing else became of it. Otherwise a report goes to
-    /// the sender: as a person reads it for `reject`, or as servers read it for `ereject` (RFC 5429
-    /// §2.1, §2.2). A reason that the protocol cannot carry makes a report of `reject`, and is left
-    /// out by `ereject`.
-    fn reject(&self, in_protocol: bool, reason: &str, writes: &mut ScriptWrites) {
-        let is_sent_on = writes.actions.iter().any(|one| one.action.kind == ActionKind::Redirect);
-        let is_first = self.emails.is_empty() && !is_sent_on;
-        if is_first && (in_protocol || reason.is_ascii()) {
-            writes.refusal = Some(refusal_text(reason));
-            return;
+    /// Charges a redirect to the rate of the account. Returns false if there were too many.
+    fn charge_redirect(&self, to: &Address, writes: &mut ScriptWrites) -> bool {
+        let (account, context) = (self.owner.target.account, self.context);
+        let limits = redirect_limits(&context.settings.filter);
+        let charged = self.deliverer.rates.lock().redirects.charge(
+            context.monotonic_now,
+            account,
+            to.domain(),
+            &limits,
+        );
+        match charged {
+            Ok(charge) => writes.charges.redirects.push(charge),
+            Err(why) => {
+                tracing::warn!(%account, %to, why, "not redirected: the message is kept");
+                return false;
+            }
         }
-        let context = self.context;
-        let (Some(sender), None) = (&context.envelope.sender, &context.envelope.forged) else {
-            return;
-        };
-        if !self.charge(sender, writes) {
-            return;
-        }
-        let id = self.own_id('j');
-        let hostname = &context.settings.hostname;
-        let reporter = Reporter { hostname, message_id: &id, now: context.now };
-        let (envelope, recipient, raw) =
-            (context.envelope, self.owner.recipient, context.header.raw());
-        writes.actions.extend(if in_protocol {
-            compose_rejected(envelope, recipient, reason, raw, None, &reporter)
-        } else {
-            let own = &recipient.address;
-            compose_rejection(envelope, recipient, own, reason, raw, None, &reporter)
-        });
+        true
     }
 
     /// Notifies by mail (RFC 5436), and keeps the copy that `:fcc` wants (RFC 8580). A notification
@@ -289,21 +269,26 @@ impl Planner<'_> {
             false => "auto-notified".to_owned(),
         };
         let mut fcc = notification.fcc.clone();
-        for (number, to) in notification.to.iter().enumerate() {
+        for to in &notification.to {
             if !self.charge(to, writes) {
                 continue;
             }
-            let kind = char::from(b'a'.saturating_add(u8::try_from(number).unwrap_or(25).min(25)));
-            let message_id = self.own_id(kind);
+            let message_id = self.own_id('n', writes);
             let fields = [("Auto-Submitted", automatic.clone().into())];
+            let subject_text = notification.subject.clone().unwrap_or_else(subject);
+            let text = notification.text.clone().unwrap_or_else(subject);
+            // The same notification for several recipients of the account is sent once.
+            let mut about = blake3::Hasher::new_keyed(context.hash);
+            about.update(&(subject_text.len() as u64).to_be_bytes());
+            about.update(subject_text.as_bytes()).update(text.as_bytes());
             let message = compose::build(&Draft {
                 from: from.clone(),
                 to: EmailAddress { name: None, email: to.to_string() },
-                subject: notification.subject.clone().unwrap_or_else(subject),
+                subject: subject_text,
                 date: context.now,
                 message_id: message_id.clone(),
                 fields: fields.into_iter().chain(importance.clone()).collect(),
-                text: notification.text.clone().unwrap_or_else(subject),
+                text,
                 ..Draft::default()
             });
             // One copy, however many are notified.
@@ -317,17 +302,14 @@ impl Planner<'_> {
                 email: None,
                 message_id,
                 message,
-                about: None,
+                about: Some(about.finalize().as_bytes().to_vec()),
             };
             writes.actions.push(notice.into_action(context.now));
         }
     }
 
     /// Charges a message to somebody to the rate. Returns false if there were too many.
-    fn charge(&self, to: &Address, writes: &mut ScriptWrites) -> bool {
-        if !self.is_new {
-            return true;
-        }
+    pub(super) fn charge(&self, to: &Address, writes: &mut ScriptWrites) -> bool {
         let (account, context) = (self.owner.target.account, self.context);
         let limits = &context.settings.vacation.rate;
         let charged = self.deliverer.rates.lock().notifications.charge(
@@ -337,7 +319,7 @@ impl Planner<'_> {
             limits,
         );
         match charged {
-            Ok(charge) => writes.charges.push(charge),
+            Ok(charge) => writes.charges.notifications.push(charge),
             Err(why) => {
                 tracing::info!(%account, %to, why, "a script sends nothing: too much in an hour");
                 return false;
@@ -346,10 +328,27 @@ impl Planner<'_> {
         true
     }
 
-    /// Returns a Message-ID that a retry of the delivery gives again.
-    fn own_id(&self, kind: char) -> String {
-        let number = nonce(self.context.hash, self.owner.target.account);
-        format!("s{kind}.{number:016x}@{}", self.context.settings.hostname)
+    /// Returns a Message-ID for the next action. A retry of the delivery gets it again.
+    pub(super) fn own_id(&self, kind: char, writes: &ScriptWrites) -> String {
+        let owner = &self.owner;
+        let number = nonce(self.context.hash, owner.target.account, &owner.recipient.address);
+        let index = writes.actions.len();
+        format!("s{kind}{index}.{number:016x}@{}", self.context.settings.hostname)
+    }
+}
+
+/// Writes the error of a failed run as a step, so that the decision shows it.
+fn add_failure(writes: &mut ScriptWrites) {
+    if let Some((script, line, what)) = writes.error.clone() {
+        writes.steps.truncate(limits::MAX_FILTER_STEPS - 1);
+        add_step(writes, script, line, format!("failed: {what}"));
+    }
+}
+
+fn add_step(writes: &mut ScriptWrites, script: String, line: u32, mut action: String) {
+    if writes.steps.len() < limits::MAX_FILTER_STEPS {
+        action.truncate(action.floor_char_boundary(limits::MAX_FILTER_STEP_BYTES));
+        writes.steps.push(FilterStep { script, line, action });
     }
 }
 
@@ -384,26 +383,13 @@ fn without_return_path(prefix: &[u8]) -> &[u8] {
     if prefix.starts_with(b"Return-Path:") { prefix.get(end..).unwrap_or_default() } else { prefix }
 }
 
-/// Returns a reason as one line of ASCII.
-fn refusal_text(reason: &str) -> String {
-    let text = crate::message::line::one_line(reason);
-    let text = text.trim();
-    if text.is_empty() || !text.is_ascii() {
-        return "the recipient refuses this message".to_owned();
-    }
-    text.get(..MAX_REFUSAL_BYTES).unwrap_or(text).to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn return_path_is_removed_and_refusals_are_lines() {
+    fn return_path_is_removed() {
         assert_eq!(without_return_path(b"Return-Path: <a@b>\r\nX: 1\r\n"), b"X: 1\r\n");
         assert_eq!(without_return_path(b"X: 1\r\n"), b"X: 1\r\n");
-        assert_eq!(refusal_text("no\r\n250 ok "), "no 250 ok");
-        assert_eq!(refusal_text("\u{fc}"), "the recipient refuses this message");
-        assert_eq!(refusal_text(&"x".repeat(999)).len(), MAX_REFUSAL_BYTES);
     }
 }

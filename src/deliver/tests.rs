@@ -66,6 +66,17 @@ impl Fixture {
 
     /// Delivers a message. Returns the reply for each recipient, first those refused at RCPT.
     fn send(&self, sender: &str, recipients: &[&str], message: &str) -> Vec<String> {
+        self.send_with(sender, recipients, message, |_| {})
+    }
+
+    /// Delivers a message with an envelope that `change` has changed after the last RCPT.
+    fn send_with(
+        &self,
+        sender: &str,
+        recipients: &[&str],
+        message: &str,
+        change: impl Fn(&mut Envelope),
+    ) -> Vec<String> {
         let mut envelope = Envelope {
             sender: Address::parse(sender).ok(),
             lhlo: "mx".into(),
@@ -82,6 +93,7 @@ impl Fixture {
                 answers.push(format!("{} {}", reply.code, reply.text));
             }
         }
+        change(&mut envelope);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let body = message.replace('\n', "\r\n").into_bytes();
         let replies = runtime.block_on(Arc::clone(&self.deliver).deliver(

@@ -5,7 +5,7 @@
 //! - Warnings do not keep a script from being stored.
 
 use restante_sieve::diagnostic::{json, managesieve};
-use restante_sieve::{Diagnostic, LineIndex, Script};
+use restante_sieve::{Code, Diagnostic, LineIndex, Script};
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::report::ScriptReport;
@@ -58,6 +58,12 @@ impl<'a> ScriptCheck<'a> {
     pub fn valid(&self, settings: &Settings) -> Option<ValidScript<'a>> {
         let max_scripts = settings.max_scripts;
         self.is_valid().then_some(ValidScript { source: self.source, max_scripts })
+    }
+
+    /// Whether the script has more bytes than the site allows.
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        self.diagnostics.iter().any(|one| one.code == Code::ScriptTooLong)
     }
 
     /// Returns errors and warnings in the order of the script, with its lines. `name` is how they
@@ -157,6 +163,7 @@ mod tests {
         let warned = settings.check_script(b"require \"fileinto\"; keep;");
         assert!(warned.valid(&settings).is_some() && warned.text("main").contains("warning"));
         let long = [b' '; 65];
+        assert!(settings.check_script(&long).is_too_large() && !wrong.is_too_large());
         assert!(settings.check_script(&long).valid(&settings).is_none());
     }
 

@@ -25,21 +25,20 @@ mod settings;
 mod steps;
 mod stored;
 mod trial;
+mod usage;
 pub(crate) mod view;
 mod world;
 
 pub use action::{
-    EditedMessage, FilterAction, FilterResult, FiredRules, Importance, Notification, StoreTarget,
+    EditedMessage, FilterAction, FilterResult, FiredRules, Importance, Keep, Notification,
+    StoreTarget,
 };
 pub use cache::ScriptCache;
 pub use check::{ScriptCheck, find_script, format_script};
 pub use report::ScriptReport;
 pub use request::FilterRequest;
 pub use rules::ScriptRule;
-pub use run::{run, run_alone, uses_answers};
+pub use run::{AccountScripts, run_alone};
 pub use settings::{Settings, SiteScript, SpamHeader};
 pub use stored::StoredPlan;
 pub use trial::{TraceEvent, TraceLine, TrialAccount, TrialRequest};
-
-#[cfg(test)]
-mod tests;

@@ -21,4 +21,6 @@ pub struct FilterRequest<'a> {
     /// Whether the message is stored already. Then the `duplicate` test is false: what it remembers
     /// may be the delivery of this very message.
     pub is_stored: bool,
+    /// The most edited versions of the message that the scripts may make, all together.
+    pub max_versions: u16,
 }

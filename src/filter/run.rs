@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use restante_sieve::ir::{self, RejectKind};
 use restante_sieve::{
-    Action, AddressSpec, DsnParameters, Extension, FccIntent, FlagSet, ImplicitKeep, Input,
-    NotifyIntent, Outcome, Place, Plan, RedirectIntent, RedirectTarget, Target, Trace,
-    VacationBody, VacationIntent, Version,
+    Action, AddressSpec, DsnParameters, FccIntent, FlagSet, ImplicitKeep, Input, NotifyIntent,
+    Outcome, Place, Plan, RedirectIntent, RedirectTarget, RunLimits, Target, Trace, VacationBody,
+    VacationIntent, Version,
 };
 
 use super::action::{
@@ -19,6 +19,7 @@ use super::cache::{CompiledScript, ScriptCache};
 use super::request::FilterRequest;
 use super::settings::{Settings, SiteScript};
 use super::steps::StepTrace;
+use super::usage::RunUsage;
 use super::view::View;
 use super::world::{AccountWorld, duplicate_hash};
 use super::{edits, mailto};
@@ -39,23 +40,6 @@ struct Stage {
     compiled: Result<Arc<CompiledScript>, String>,
 }
 
-/// Runs the scripts of the site and the active script of the account. `None` if there are none, or
-/// if the site runs no scripts.
-pub fn run(cache: &ScriptCache, request: &FilterRequest<'_>) -> Option<FilterResult> {
-    let settings = request.settings;
-    if !settings.is_on {
-        return None;
-    }
-    let own = active_stage(cache, settings, request.snapshot, request.account);
-    if own.is_none() && !settings.has_site_scripts() {
-        return None;
-    }
-    let before = settings.before.iter().map(|script| site_stage(cache, settings, script));
-    let after = settings.after.iter().map(|script| site_stage(cache, settings, script));
-    let stages: Vec<Stage> = before.chain(own).chain(after).collect();
-    Some(Sequence { cache, request, result: FilterResult::default() }.run(&stages))
-}
-
 /// Runs one script, and no other. `name` is how steps and errors name it.
 pub fn run_alone(
     cache: &ScriptCache,
@@ -65,32 +49,60 @@ pub fn run_alone(
 ) -> FilterResult {
     let script = SiteScript::named(name, Arc::clone(source));
     let stage = site_stage(cache, request.settings, &script);
-    Sequence { cache, request, result: FilterResult::default() }.run(&[stage])
+    AccountScripts(vec![stage]).run(cache, request)
 }
 
-/// Whether a script for an account may answer the sender of a message, or notify others of it. A
-/// script that cannot be read or has errors may not.
-pub fn uses_answers(
-    cache: &ScriptCache,
-    settings: &Settings,
-    snapshot: &Snapshot<'_>,
-    account: AccountId,
-) -> bool {
-    if !settings.is_on {
-        return false;
+/// The scripts that run for an account, in their order: those of the site before, the active script
+/// of the account, those of the site after.
+pub struct AccountScripts(Vec<Stage>);
+
+/// What the scripts of an account may do, as far as it depends on the sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ScriptUses {
+    pub vacation: bool,
+    /// `reject` or `ereject`.
+    pub reject: bool,
+}
+
+impl AccountScripts {
+    /// Loads the scripts for an account. `None` if there are none.
+    pub fn load(
+        cache: &ScriptCache,
+        settings: &Settings,
+        snapshot: &Snapshot<'_>,
+        account: AccountId,
+    ) -> Option<Self> {
+        if !settings.is_on {
+            return None;
+        }
+        let own = active_stage(cache, settings, snapshot, account);
+        if own.is_none() && !settings.has_site_scripts() {
+            return None;
+        }
+        let before = settings.before.iter().map(|script| site_stage(cache, settings, script));
+        let after = settings.after.iter().map(|script| site_stage(cache, settings, script));
+        Some(Self(before.chain(own).chain(after).collect()))
     }
-    let site = settings.before.iter().chain(&settings.after);
-    let site = site.map(|script| site_stage(cache, settings, script));
-    site.chain(active_stage(cache, settings, snapshot, account)).any(|stage| {
-        let script = stage.compiled.ok().and_then(|compiled| compiled.script.clone().ok());
-        script.is_some_and(|script| {
-            let uses = script.extensions();
-            let answers =
-                [Extension::Vacation, Extension::Reject, Extension::EReject, Extension::ENotify];
-            // An included script may do anything.
-            answers.into_iter().chain([Extension::Include]).any(|one| uses.contains(one))
-        })
-    })
+
+    /// Runs the scripts for one recipient of a message.
+    pub fn run(&self, cache: &ScriptCache, request: &FilterRequest<'_>) -> FilterResult {
+        Sequence { cache, request, result: FilterResult::default(), used: RunUsage::default() }
+            .run(&self.0)
+    }
+
+    pub fn uses(&self) -> ScriptUses {
+        let mut uses = ScriptUses::default();
+        for stage in &self.0 {
+            let script = stage.compiled.as_ref().ok().map(|compiled| compiled.script.as_ref());
+            if let Some(Ok(script)) = script {
+                let script = script.uses();
+                // An included script may do anything.
+                uses.vacation |= script.vacation || script.include;
+                uses.reject |= script.reject || script.include;
+            }
+        }
+        uses
+    }
 }
 
 fn site_stage(cache: &ScriptCache, settings: &Settings, script: &SiteScript) -> Stage {
@@ -132,6 +144,7 @@ struct Sequence<'a> {
     cache: &'a ScriptCache,
     request: &'a FilterRequest<'a>,
     result: FilterResult,
+    used: RunUsage,
 }
 
 impl<'a> Sequence<'a> {
@@ -179,6 +192,7 @@ impl<'a> Sequence<'a> {
         };
         let mut trace = StepTrace::default();
         let (outcome, world) = self.execute(script, view, &mut trace);
+        self.used.add(&outcome);
         let included = world.included.borrow();
         // The script and the line of a command, which may be in an included script.
         let at = |place: &Place| match &place.script {
@@ -265,6 +279,8 @@ impl<'a> Sequence<'a> {
         let input = Input { message: view, envelope: &envelope, identity: &identity };
         let world = AccountWorld::new(self.request, self.cache);
         let limits = settings.run_limits();
+        let versions = limits.versions.min(self.request.max_versions);
+        let limits = self.used.left(RunLimits { versions, ..limits });
         let outcome = restante_sieve::run(script, &input, &world, &limits, Some(trace));
         (outcome, world)
     }

@@ -24,6 +24,8 @@ const NOT_OFFERED: [Extension; 7] = [
 /// Fields that no script may add or delete: they are written by deliveries, and Delivered-To ends
 /// loops of redirects.
 const DELIVERY_FIELDS: [&str; 2] = ["Delivered-To", "Return-Path"];
+/// The most edited versions of one message. Each is the whole message.
+const MAX_VERSIONS: u16 = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -41,6 +43,8 @@ pub struct Settings {
     pub max_redirects: u16,
     /// Of one script for one message.
     pub max_actions: u16,
+    /// Of an account, in an hour. With more, messages are kept instead of being redirected.
+    pub redirects_per_hour: u32,
     /// Where the results of the spam filter stand; `None`: `spamtest` is not offered.
     pub spam: Option<SpamHeader>,
 }
@@ -72,6 +76,7 @@ impl Default for Settings {
             max_script_bytes: limits::MAX_SCRIPT_BYTES,
             max_redirects: 4,
             max_actions: 32,
+            redirects_per_hour: 1000,
             spam: None,
         }
     }
@@ -114,6 +119,7 @@ impl Settings {
         RunLimits {
             actions: self.max_actions,
             redirects: self.max_redirects,
+            versions: MAX_VERSIONS,
             ..RunLimits::default()
         }
     }

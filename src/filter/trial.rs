@@ -120,6 +120,7 @@ impl ScriptCheck<'_> {
             hostname: request.hostname,
             now: request.now,
             is_stored: false,
+            max_versions: u16::MAX,
         });
         let spam = request.settings.spam.as_ref();
         let world = TrialWorld {

@@ -134,7 +134,7 @@ impl EmailSubmission {
     /// Updates the delivery status from a report that arrived as `email` (RFC 8621 §7). The caller
     /// has checked the report with `matches_report`. A recipient to whom this server still has to
     /// send keeps `delivered` and `smtp_reply`. A canceled submission is not changed.
-    pub fn apply_report(&mut self, report: &ReturnedReport, email: EmailId) {
+    pub fn apply_report(&mut self, report: &ReturnedReport, email: Option<EmailId>) {
         if self.undo == UndoStatus::Canceled {
             return;
         }
@@ -155,9 +155,11 @@ impl EmailSubmission {
             ReturnedKind::Delivery => &mut self.dsn,
             ReturnedKind::Disposition => &mut self.mdn,
         };
-        if reports.len() < limits::MAX_SUBMISSION_REPORTS && !reports.contains(&email) {
-            reports.push(email);
-        }
+        let is_new = |email: &EmailId| {
+            reports.len() < limits::MAX_SUBMISSION_REPORTS && !reports.contains(email)
+        };
+        let new = email.filter(is_new);
+        reports.extend(new);
     }
 }
 
@@ -275,14 +277,14 @@ mod tests {
     fn report_updates_only_its_recipient_and_sent_mail() {
         let said = report(Some("1@example.org"), None, "bob@example.net");
         let mut one = submission(None);
-        one.apply_report(&said, EmailId(1));
+        one.apply_report(&said, Some(EmailId(1)));
         assert_eq!(
             (one.rcpt_to[0].status.delivered, one.rcpt_to[1].status.delivered),
             (DeliveryState::Yes, DeliveryState::Unknown)
         );
         assert_eq!(one.rcpt_to[0].status.smtp_reply, "250 2.0.0 delivered");
         for id in 0..2 * limits::MAX_SUBMISSION_REPORTS as u64 {
-            one.apply_report(&said, EmailId(id));
+            one.apply_report(&said, Some(EmailId(id)));
         }
         assert_eq!(
             (one.dsn.len(), one.dsn[0], one.mdn.len()),
@@ -291,7 +293,7 @@ mod tests {
         let mut read = said.clone();
         read.kind = ReturnedKind::Disposition;
         (read.recipients[0].delivered, read.recipients[0].displayed) = (None, true);
-        one.apply_report(&read, EmailId(7));
+        one.apply_report(&read, Some(EmailId(7)));
         assert_eq!(
             (one.rcpt_to[0].status.displayed, one.rcpt_to[1].status.displayed),
             (true, false)
@@ -303,14 +305,14 @@ mod tests {
         // A recipient that still waits in the queue, and a canceled submission, do not change.
         let mut queued = submission(None);
         queued.rcpt_to[0].status.delivered = DeliveryState::Queued;
-        queued.apply_report(&said, EmailId(1));
+        queued.apply_report(&said, Some(EmailId(1)));
         assert_eq!(
             (queued.rcpt_to[0].status.delivered, queued.dsn.len()),
             (DeliveryState::Queued, 1)
         );
         let mut canceled = EmailSubmission { undo: UndoStatus::Canceled, ..submission(None) };
         let before = canceled.clone();
-        canceled.apply_report(&said, EmailId(1));
+        canceled.apply_report(&said, Some(EmailId(1)));
         assert_eq!(canceled, before);
     }
 }

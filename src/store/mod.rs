@@ -373,8 +373,13 @@ impl Store {
         };
         match SharedRows::make(engine, rows) {
             Ok(rows) => {
-                let (results, ticket) = self.commit_many(accounts, Some(rows), change);
-                if results.iter().all(|(_, result)| result.is_err()) {
+                let (results, ticket) = self.commit_many(accounts, Some(&rows), change);
+                // Bytes that were appended, and that no row names, are to be reclaimed.
+                let is_known = || {
+                    let known = blob::read::length(engine, &message.blob);
+                    known.is_ok_and(|length| length.is_some())
+                };
+                if !rows.is_referred() && !is_known() {
                     self.note_deleted_messages(raw.len() as u64);
                 }
                 (results, ticket)
@@ -390,7 +395,7 @@ impl Store {
     fn commit_many<T>(
         &self,
         accounts: &[AccountId],
-        message: Option<SharedRows>,
+        message: Option<&SharedRows>,
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
         self.0.committer.commit(self.0.clock.now(), accounts, message, change)

@@ -4,7 +4,7 @@
 //!   previous, so a reply counts for 30 to 60 minutes.
 //! - A reply is counted before it is committed, so that two deliveries cannot both send the last
 //!   reply that a limit allows. The caller refunds it if it is not sent.
-//! - `deliver` limits notifications of success in the same way, with a limiter of their own.
+//! - `deliver` limits notifications and redirects in the same way, with limiters of their own.
 
 use std::collections::HashMap;
 
@@ -82,13 +82,13 @@ impl RateLimiter {
         let keys = [RateKey::Account(account), RateKey::Domain(fold_domain(domain)), RateKey::Site];
         let key_limits = [
             (limits.account, "the account"),
-            (limits.domain, "the sender's domain"),
+            (limits.domain, "one domain"),
             (limits.site, "the site"),
         ];
         for (key, (limit, limited)) in keys.iter().zip(key_limits) {
             let count = |counts: &HashMap<RateKey, u32>| counts.get(key).copied().unwrap_or(0);
             if count(&self.current) + count(&self.previous) >= limit {
-                return Err(format!("{limit} replies an hour for {limited}"));
+                return Err(format!("{limit} messages an hour for {limited}"));
             }
         }
         for key in &keys {

@@ -114,7 +114,19 @@ fn scripts_file_refuse_redirect_answer_and_keep_on_errors() {
     };
     let listed = steps("ann+lists@example.org").remove(0);
     assert_eq!((&listed["line"], &listed["action"]), (&5.into(), &"fileinto Lists/rust".into()));
-    assert!(steps("ann+bad@example.org").is_empty());
+    let failed = steps("ann+bad@example.org").remove(0);
+    let action = failed["action"].as_str().unwrap().to_owned();
+    assert!(action.starts_with("failed: ") && failed["line"] == 14, "{failed}");
+    assert!(bed.log().contains("a script failed: the message is kept"));
+
+    // Two recipients of one account in one transaction: each has its own reply.
+    let mut client = Client::lmtp(&bed.lmtp()).unwrap();
+    let both = ["ann+no@example.org", "ann+lists@example.org"];
+    let message = letter("bob@example.net", both[0], "two", "hello");
+    let replies = client.deliver("bob@example.net", &both, &message).unwrap();
+    assert_eq!((replies[0].code, replies[1].code), (550, 250), "{replies:?}");
+    let filed = bed.rows(&["mail", "list", "-a", ANN, "--mailbox", "Lists/rust"]);
+    assert_eq!(filed.len(), 2, "{filed:?}");
 
     // After a kill, the client that heard no answer sends the message again.
     bed.kill();
@@ -131,6 +143,10 @@ fn scripts_file_refuse_redirect_answer_and_keep_on_errors() {
     assert!(!refused.status.success());
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(why.contains("site.sieve") && why.contains("keeep"), "{why}");
+    let log = bed.reload("the old one stays in force");
+    assert!(log.contains("keeep"), "{log}");
+    let refused = send(&bed, "ann+no@example.org", "refused again");
+    assert_eq!((refused.code, refused.text.as_str()), (550, "5.7.1 Not here, please."));
     fs::write(&script, SITE_SCRIPT).unwrap();
     bed.finish();
 }

@@ -1,6 +1,7 @@
 //! Tests of notifications of success (RFC 3461 §4.1), and of what counts against the rates.
 
 use super::*;
+use crate::model::ActionKind;
 
 #[test]
 fn success_notification_is_queued_once_for_the_recipients_that_asked_for_it() {
@@ -38,7 +39,7 @@ fn success_notification_is_queued_once_for_the_recipients_that_asked_for_it() {
         );
     }
     let actions = fixture.store.snapshot().outbox(fixture.ann).unwrap();
-    assert_eq!((actions.len(), actions[0].kind), (1, crate::model::ActionKind::Report));
+    assert_eq!((actions.len(), actions[0].kind), (1, ActionKind::Report));
     let text = String::from_utf8(
         fixture.store.snapshot().action_message(fixture.ann, &actions[0]).unwrap(),
     )
@@ -170,5 +171,26 @@ fn failed_commit_is_not_charged_to_the_rate() {
         ["bob@example.net", "bob@example.net"],
         "the notification and the reply"
     );
+    fixture.assert_clean();
+}
+
+#[test]
+fn success_is_reported_only_of_what_scripts_store_or_send_on() {
+    let fixture = fixture();
+    for (source, kinds) in [
+        ("keep;", vec![ActionKind::Report]),
+        ("redirect \"eve@example.com\";", vec![ActionKind::Report, ActionKind::Redirect]),
+        ("discard;", vec![]),
+        ("require \"reject\"; reject \"No.\";", vec![]),
+        ("require \"reject\"; reject \"Nö.\";", vec![ActionKind::Reject]),
+    ] {
+        let before = fixture.store.snapshot().outbox(fixture.ann).unwrap().len();
+        fixture.activate(source);
+        let sender = format!("bob{}@example.net", source.len());
+        fixture.send_with_notify(&sender, None, HELLO);
+        let queued = fixture.store.snapshot().outbox(fixture.ann).unwrap();
+        let new: Vec<ActionKind> = queued[before..].iter().map(|action| action.kind).collect();
+        assert_eq!(new, kinds, "{source}");
+    }
     fixture.assert_clean();
 }

@@ -188,3 +188,17 @@ fn own_reports_and_reports_with_only_an_envelope_id_are_understood() {
     assert_eq!(fixture.submission(id).dsn.len(), 2);
     fixture.assert_clean();
 }
+
+#[test]
+fn report_that_a_script_discards_still_updates_its_submission() {
+    let fixture = fixture();
+    fixture.activate("discard;");
+    let id = fixture.create_sent_submission(&["bob@example.net"]);
+    let fields = "Reporting-MTA: dns; mx\n\n\
+                  Final-Recipient: rfc822; bob@example.net\nAction: failed\nStatus: 5.1.1\n";
+    let reply = fixture.send_report(&report("delivery-status", fields, HEADERS));
+    assert_eq!(reply, "250 delivered");
+    assert_eq!(fixture.delivery_status(id), [(DeliveryState::No, false)]);
+    assert!(fixture.submission(id).dsn.is_empty());
+    fixture.assert_clean();
+}

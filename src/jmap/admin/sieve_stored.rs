@@ -201,6 +201,7 @@ impl ScriptRun<'_> {
             // What the script would have done when the message came.
             now: email.received_at,
             is_stored: true,
+            max_versions: u16::MAX,
         };
         let run = || filter::run_alone(&self.cache, &request, self.name, self.source);
         let failed = |what: &str| FilterResult {

@@ -76,13 +76,13 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// Writes the outcome of a report, which was received as `email`, into the submission that the
-    /// report is about. Returns whether the submission changed.
+    /// Writes the outcome of a report into the submission that the report is about. `email` is the
+    /// report; `None` if it was not stored. Returns whether the submission changed.
     pub fn report_submission(
         &mut self,
         id: ObjectId,
         report: &ReturnedReport,
-        email: EmailId,
+        email: Option<EmailId>,
     ) -> Result<bool, Error> {
         let updated = self.update_object(id, |submission: &mut EmailSubmission| {
             if submission.matches_report(report) {

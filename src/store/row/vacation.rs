@@ -6,7 +6,7 @@ use super::script::{read_steps, write_steps};
 use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::{
     Absence, ActionId, Address, Audience, Circle, Days, Decision, EmailId, ExcludedSender,
-    UtcMillis, VacationResponse, Variant, Verdict,
+    UtcMillis, VacationResponse, Variant, Verdict, limits,
 };
 use crate::store::engine::Table;
 
@@ -170,14 +170,35 @@ impl Row for ToldRow {
 /// A row of `deliveries`: an LMTP transaction that was served for this account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryRow {
-    /// `None` if the message was discarded.
+    /// The first email that was filed; `None` if none was, for any of the recipients.
     pub email: Option<EmailId>,
-    /// The recipients of this account in the transaction and its retries, as addressed.
-    pub recipients: Vec<Address>,
+    /// The recipients of this account in the transaction and its retries.
+    pub recipients: Vec<ServedRecipient>,
     /// When the transaction was first served.
     pub at: UtcMillis,
-    /// The text with which a script refused the message.
+}
+
+/// A recipient for whom a transaction was served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedRecipient {
+    /// The address as the client wrote it.
+    pub address: Address,
+    /// The text with which a script refused the message; `None` if it was accepted.
     pub refusal: Option<String>,
+}
+
+impl DeliveryRow {
+    /// Whether a retry is answered from the row, and not served again.
+    #[must_use]
+    pub fn is_valid(&self, now: UtcMillis) -> bool {
+        self.at.after(limits::DELIVERY_RETENTION) > now
+    }
+
+    /// Returns what became of a recipient; `None` if the transaction was not served for it.
+    #[must_use]
+    pub fn recipient(&self, address: &Address) -> Option<&ServedRecipient> {
+        self.recipients.iter().find(|served| served.address == *address)
+    }
 }
 
 impl Row for DeliveryRow {
@@ -187,17 +208,23 @@ impl Row for DeliveryRow {
 
     fn write(&self, out: &mut FieldWriter) {
         out.option(self.email.as_ref(), |out, email| out.num(email.0));
-        write_addresses(out, &self.recipients);
+        out.list(self.recipients.iter(), |out, served| {
+            write_address(out, &served.address);
+            out.maybe_text(served.refusal.as_ref());
+        });
         out.signed(self.at.0);
-        out.maybe_text(self.refusal.as_ref());
     }
 
     fn read(input: &mut FieldReader<'_>, version: u8) -> Result<Self, RowError> {
         Ok(Self {
             email: input.option(|input| Ok(EmailId(input.num()?)))?,
-            recipients: read_addresses(input)?,
+            recipients: input.list(|input| {
+                Ok(ServedRecipient {
+                    address: read_address(input)?,
+                    refusal: if version < 2 { None } else { input.option(FieldReader::text)? },
+                })
+            })?,
             at: UtcMillis(input.signed()?),
-            refusal: if version < 2 { None } else { input.option(FieldReader::text)? },
         })
     }
 }

@@ -213,11 +213,18 @@ impl Committer {
         &self,
         now: UtcMillis,
         accounts: &[AccountId],
-        message: Option<SharedRows>,
+        message: Option<&SharedRows>,
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
-        let message = message.unwrap_or_else(|| SharedRows::none(&*self.shared.engine));
-        self.commit_as(CommitKind::Separate, now, accounts, &message, change)
+        let none;
+        let message = match message {
+            Some(message) => message,
+            None => {
+                none = SharedRows::none(&*self.shared.engine);
+                &none
+            }
+        };
+        self.commit_as(CommitKind::Separate, now, accounts, message, change)
     }
 
     /// Runs `change` for each account, and queues the changes as one batch if none fails.
@@ -308,7 +315,11 @@ impl Committer {
                 *account,
                 result.map(|(value, rows)| {
                     let rows = rows.map(|(batch, change)| {
-                        (Arc::new(with_message_rows(batch, message.rows.as_ref())), change)
+                        let batch = with_message_rows(batch, message.rows.as_ref());
+                        if batch.shared.is_some() {
+                            message.refer();
+                        }
+                        (Arc::new(batch), change)
                     });
                     has_rows |= rows.is_some();
                     parts.push(AccountChange {

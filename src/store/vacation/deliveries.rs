@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use crate::model::{Address, EmailId, UtcMillis, limits};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::DeliveryRow;
+use crate::store::row::{DeliveryRow, ServedRecipient};
 use crate::store::table::codec::KeyTime;
 use crate::store::table::keys::{DecisionKey, DeliveryKey, DeliveryTimeKey};
 use crate::store::table::{Decisions, Deliveries, DeliveryByTime, Present};
@@ -21,36 +21,38 @@ impl Txn<'_> {
     /// Returns the record of a transaction that was served before, if it is still valid.
     pub fn delivery(&self, hash: &[u8; 32]) -> Result<Option<DeliveryRow>, Error> {
         let known = self.row::<Deliveries>(&self.delivery_key(hash))?;
-        Ok(known.filter(|known| known.at.after(limits::DELIVERY_RETENTION) > self.now))
+        Ok(known.filter(|known| known.is_valid(self.now)))
     }
 
     /// Records that a transaction was served for these recipients, and created `email` (`None`: the
-    /// message was discarded). A valid record keeps its email and time, and gets the new
-    /// recipients.
+    /// message was not stored for them). A valid record keeps its time and its email, if it has
+    /// one, and gets the new recipients.
     pub fn remember_delivery(
         &mut self,
         hash: &[u8; 32],
         email: Option<EmailId>,
         recipients: &[Address],
     ) -> Result<(), Error> {
-        self.record_delivery(hash, (email, None), recipients)
+        self.record_delivery(hash, email, recipients, None)
     }
 
-    /// Records that a script refused a transaction for these recipients, with this text.
+    /// Records that a script refused a transaction for these recipients, with this text. What was
+    /// recorded for others stays.
     pub fn refuse_delivery(
         &mut self,
         hash: &[u8; 32],
         recipients: &[Address],
         text: &str,
     ) -> Result<(), Error> {
-        self.record_delivery(hash, (None, Some(text)), recipients)
+        self.record_delivery(hash, None, recipients, Some(text))
     }
 
     fn record_delivery(
         &mut self,
         hash: &[u8; 32],
-        (email, refusal): (Option<EmailId>, Option<&str>),
+        email: Option<EmailId>,
         recipients: &[Address],
+        refusal: Option<&str>,
     ) -> Result<(), Error> {
         if hash.first().is_some_and(|byte| byte % EXPIRE_EVERY == 0) {
             self.expire_deliveries_and_decisions(EXPIRY_BATCH)?;
@@ -58,16 +60,13 @@ impl Txn<'_> {
         let known = self.delivery(hash)?;
         let mut row = match known.clone() {
             Some(known) => known,
-            None => DeliveryRow {
-                email,
-                recipients: Vec::new(),
-                at: self.now,
-                refusal: refusal.map(str::to_owned),
-            },
+            None => DeliveryRow { email, recipients: Vec::new(), at: self.now },
         };
-        for recipient in recipients {
-            if !row.recipients.contains(recipient) {
-                row.recipients.push(recipient.clone());
+        row.email = row.email.or(email);
+        for address in recipients {
+            if row.recipient(address).is_none() {
+                let refusal = refusal.map(str::to_owned);
+                row.recipients.push(ServedRecipient { address: address.clone(), refusal });
             }
         }
         if known.as_ref() != Some(&row) {

@@ -50,6 +50,31 @@ fn streamed_messages_stay_where_they_are_until_they_are_dead() {
 }
 
 #[test]
+fn space_of_messages_that_no_change_refers_to_is_reclaimed() {
+    let dir = tempfile::tempdir().unwrap();
+    let bed = Bed::open(dir.path(), &options());
+    assert_eq!(bed.reclaim(|_| false), ReclaimStep::default());
+    for n in 0..60 {
+        let raw = raw(n, 3000);
+        let rows = MessageRows {
+            blob: BlobHash(*blake3::hash(&raw).as_bytes()),
+            size: raw.len() as u64,
+            ..MessageRows::default()
+        };
+        let encoded = EncodedMessage::new(&rows);
+        // As a delivery whose scripts discard the message.
+        let (results, ticket) = bed.store.commit_message(&[ACCOUNT], &encoded, &raw, |txn| {
+            txn.remember_delivery(&[u8::try_from(n).unwrap(); 32], None, &[])
+        });
+        assert!(results.iter().all(|(_, result)| result.is_ok()));
+        ticket.wait_blocking().unwrap();
+    }
+    let step = bed.reclaim(|_| false);
+    assert!(step.deleted_bytes > 100_000, "{step:?}");
+    bed.reopen(dir.path(), &options());
+}
+
+#[test]
 fn a_kill_at_any_step_of_a_streamed_message_loses_nothing_and_leaves_no_file() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("store");

@@ -1,0 +1,35 @@
+//! Tells which charges of a delivery were used.
+
+use super::job::AccountJob;
+use super::outcome::FiledAccount;
+use super::rates::RateCharges;
+use crate::store::Error;
+use crate::vacation::ReplyDecision;
+
+type JobOutcome<'a> = (&'a Result<AccountJob, Error>, Option<&'a Result<FiledAccount, Error>>);
+
+/// Splits the charges of the jobs: for what is queued, and for what is not.
+pub(super) fn sort_charges<'a>(
+    jobs: impl Iterator<Item = JobOutcome<'a>>,
+) -> (RateCharges, RateCharges) {
+    let (mut used, mut unused) = (RateCharges::default(), RateCharges::default());
+    for (job, result) in jobs {
+        let Ok(job) = job else { continue };
+        let filed = result.and_then(|result| result.as_ref().ok());
+        if let ReplyDecision::Reply(planned) = &job.answer.decision {
+            let is_sent = filed.is_some_and(|filed| filed.is_answered);
+            if is_sent { &mut used } else { &mut unused }.replies.push(planned.charge.clone());
+        }
+        for (index, recipient) in job.recipients.iter().enumerate() {
+            let Some(work) = &recipient.work else { continue };
+            let is_served = filed.is_some_and(|filed| filed.served.contains(&index));
+            if is_served { &mut used } else { &mut unused }.add(&work.writes.charges);
+        }
+        if let Some(notification) = &job.notification {
+            let is_sent = filed.is_some_and(|filed| filed.is_notified);
+            let charges = if is_sent { &mut used } else { &mut unused };
+            charges.notifications.push(notification.charge.clone());
+        }
+    }
+    (used, unused)
+}

@@ -1,0 +1,142 @@
+//! Refuses a message for one recipient, as a script says (RFC 5429).
+//!
+//! - In the protocol, if nothing else became of the message and the protocol can carry the reason.
+//! - Otherwise by a report to the sender. If none can be sent and nothing else became of the
+//!   message, it is refused in the protocol with what can be carried of the reason, so that it is
+//!   never lost without a word.
+
+use super::job::ScriptWrites;
+use super::scripts::Planner;
+use crate::outbox::Reporter;
+use crate::outbox::dsn::compose_rejected;
+use crate::outbox::mdn::compose_rejection;
+
+/// The longest text of a refusal in the protocol. The row of the delivery keeps it.
+const MAX_REFUSAL_BYTES: usize = 2000;
+/// The longest line of it. A line of a reply has at most 512 bytes (RFC 5321 §4.5.3.1.5).
+const MAX_REFUSAL_LINE_BYTES: usize = 400;
+const UNREADABLE_REASON: &str = "the recipient refuses this message";
+
+impl Planner<'_> {
+    /// A report is written for a person by `reject`, and for servers by `ereject` (RFC 5429 §2.1,
+    /// §2.2).
+    pub(super) fn reject(&self, in_protocol: bool, reason: &str, writes: &mut ScriptWrites) {
+        let is_first = self.emails.is_empty() && !writes.has_redirect();
+        if is_first {
+            let exact = exact_text(reason);
+            if exact.is_some() || in_protocol {
+                writes.refusal = exact.or_else(|| Some(shortened_text(reason)));
+                return;
+            }
+        }
+        let Err(why) = self.report_refusal(in_protocol, reason, writes) else { return };
+        let account = self.owner.target.account;
+        tracing::info!(%account, why, "no report that a script refused the message");
+        if is_first {
+            writes.refusal = Some(shortened_text(reason));
+        }
+    }
+
+    /// Plans a report to the sender. The error says why there can be none.
+    fn report_refusal(
+        &self,
+        in_protocol: bool,
+        reason: &str,
+        writes: &mut ScriptWrites,
+    ) -> Result<(), String> {
+        let (context, recipient) = (self.context, self.owner.recipient);
+        let envelope = context.envelope;
+        let Some(sender) = &envelope.sender else {
+            return Err("the message has no sender".into());
+        };
+        if let Some(why) = &envelope.forged {
+            return Err(format!("the sender is forged: {why}"));
+        }
+        if !self.charge(sender, writes) {
+            return Err("too many in an hour".into());
+        }
+        let id = self.own_id('j', writes);
+        let hostname = &context.settings.hostname;
+        let reporter = Reporter { hostname, message_id: &id, now: context.now };
+        let raw = context.header.raw();
+        let report = if in_protocol {
+            compose_rejected(envelope, recipient, reason, raw, None, &reporter)
+        } else {
+            let own = &recipient.address;
+            compose_rejection(envelope, recipient, own, reason, raw, None, &reporter)
+        };
+        writes.actions.push(report.ok_or("the sender wants none")?);
+        Ok(())
+    }
+}
+
+/// Returns a reason as lines of ASCII; `None` if the protocol cannot carry all of it. Long lines are
+/// broken, as RFC 5429 §2.5 allows.
+fn exact_text(reason: &str) -> Option<String> {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\r' | b'\n');
+    if !reason.bytes().all(is_plain) {
+        return None;
+    }
+    let text = reason.lines().flat_map(pieces).collect::<Vec<_>>().join("\n");
+    let text = text.trim_matches('\n');
+    (!text.is_empty() && text.len() <= MAX_REFUSAL_BYTES).then(|| text.to_owned())
+}
+
+/// Returns what the protocol can carry of a reason, in lines of ASCII.
+fn shortened_text(reason: &str) -> String {
+    let plain = |c: char| match c {
+        '\n' | ' '..='~' => c,
+        _ => ' ',
+    };
+    let text: String = reason.chars().map(plain).take(MAX_REFUSAL_BYTES - 10).collect();
+    let text = if reason.is_ascii() { exact_text(&text) } else { None };
+    text.unwrap_or_else(|| UNREADABLE_REASON.to_owned())
+}
+
+/// Breaks a line of ASCII into lines that are short enough, at blanks if there are any.
+fn pieces(line: &str) -> Vec<&str> {
+    let (mut rest, mut out) = (line.trim_end(), Vec::new());
+    while let Some((head, tail)) = rest.split_at_checked(MAX_REFUSAL_LINE_BYTES + 1) {
+        let (piece, after) = match head.rsplit_once(' ') {
+            Some((piece, _)) if !piece.trim().is_empty() => {
+                (piece, rest.get(piece.len()..).unwrap_or(tail))
+            }
+            _ => rest.split_at(MAX_REFUSAL_LINE_BYTES),
+        };
+        out.push(piece.trim_end());
+        rest = after.trim_start();
+    }
+    out.push(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reason_is_sent_exactly_or_not() {
+        assert_eq!(exact_text("No.\r\n\r\n250 ok \r\n").as_deref(), Some("No.\n\n250 ok"));
+        for reason in ["\u{fc}", "", " \r\n", "a\tb", "a\u{1b}b"] {
+            assert_eq!(exact_text(reason), None, "{reason:?}");
+        }
+        let line = "x".repeat(MAX_REFUSAL_LINE_BYTES);
+        assert_eq!(exact_text(&line), Some(line.clone()));
+        assert_eq!(exact_text(&format!("{line}x")), Some(format!("{line}\nx")));
+        assert_eq!(exact_text(&format!("{line} x")), Some(format!("{line}\nx")));
+        assert_eq!(exact_text(&format!("a {line}")), Some(format!("a\n{line}")));
+        assert_eq!(exact_text(&[line.as_str(); 5].join("\n")), None);
+    }
+
+    #[test]
+    fn shortened_reason_has_lines_within_the_limits() {
+        assert_eq!(shortened_text("\u{fc}"), UNREADABLE_REASON);
+        assert_eq!(shortened_text("\r\n"), UNREADABLE_REASON);
+        assert_eq!(shortened_text("a\tb\r\nc"), "a b\nc");
+        for reason in ["word and ".repeat(999), "x".repeat(9999)] {
+            let text = shortened_text(&reason);
+            assert!((1900..=MAX_REFUSAL_BYTES).contains(&text.len()), "{text}");
+            assert!(text.lines().all(|line| line.len() <= MAX_REFUSAL_LINE_BYTES), "{text}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Tests of the limits of scripts, and of scripts that cannot run.
+
+use super::*;
+
+impl Fixture {
+    fn set_site_script(&self, before: &str) {
+        let before = vec![SiteScript::new("before", before.as_bytes())];
+        self.set_filter(FilterSettings { before, ..FilterSettings::default() });
+    }
+}
+
+#[test]
+fn message_beyond_the_hourly_limit_of_redirects_is_kept() {
+    let fixture = fixture();
+    fixture.set_filter(FilterSettings { redirects_per_hour: 2, ..FilterSettings::default() });
+    fixture.activate("redirect \"eve@example.com\";");
+    for sender in ["one@example.net", "one@example.net", "two@example.net"] {
+        assert!(fixture.send(sender, &[ANN], LETTER)[0].starts_with("250"));
+    }
+    assert_eq!((fixture.stored(), fixture.queued().len()), (vec![], 2), "a retry is free");
+    assert!(fixture.send("three@example.net", &[ANN], LETTER)[0].starts_with("250 filed"));
+    assert_eq!((fixture.stored(), fixture.queued().len()), (vec!["Inbox".to_owned()], 2));
+    let steps = fixture.last_steps().join("\n");
+    assert!(steps.contains("no redirect to eve@example.com: too many"), "{steps}");
+    fixture.clock.advance(Duration::from_secs(3601));
+    fixture.send("four@example.net", &[ANN], LETTER);
+    assert_eq!((fixture.stored().len(), fixture.queued().len()), (1, 3));
+    fixture.assert_clean();
+}
+
+#[test]
+fn scripts_of_one_message_share_its_limits() {
+    let fixture = fixture();
+    let redirects = |names: &[&str]| {
+        let one = |name: &&str| format!("redirect :copy \"{name}@example.com\";");
+        format!("require \"copy\"; {}", names.iter().map(one).collect::<String>())
+    };
+    fixture.set_site_script(&redirects(&["a", "b", "c"]));
+    fixture.activate(&redirects(&["d"]));
+    fixture.deliver_letter();
+    assert_eq!((fixture.queued().len(), fixture.errors().len()), (4, 0));
+    fixture.activate(&redirects(&["d", "e"]));
+    fixture.send("more@example.net", &[ANN], LETTER);
+    let (_, error) = fixture.errors().remove(0);
+    assert!(error.contains("redirect"), "{error}");
+    assert_eq!((fixture.queued().len(), fixture.stored().len()), (7, 2), "the site's, and kept");
+    fixture.assert_clean();
+}
+
+#[test]
+fn versions_of_one_message_are_few() {
+    let fixture = fixture();
+    let edits = |count: usize| {
+        let one = |n: usize| format!("addheader \"X-N\" \"{n}\"; fileinto :create \"A{n}\";");
+        let edits: String = (0..count).map(one).collect();
+        format!("require [\"editheader\", \"fileinto\", \"mailbox\"]; {edits}")
+    };
+    fixture.activate(&edits(4));
+    fixture.deliver_letter();
+    assert_eq!((fixture.stored().len(), fixture.errors().len()), (4, 0));
+    fixture.activate(&edits(5));
+    fixture.send("more@example.net", &[ANN], LETTER);
+    assert_eq!((fixture.stored().len(), fixture.errors().len()), (5, 1), "kept");
+    fixture.assert_clean();
+}
+
+#[test]
+fn email_has_no_more_keywords_than_it_may() {
+    let fixture = fixture();
+    let flags: String = (0..150).map(|n| format!("\"flag{n}\", ")).collect();
+    fixture.activate(&format!(
+        "require [\"imap4flags\", \"fileinto\"]; fileinto :flags [{flags} \"z\"] \"Archive\";"
+    ));
+    fixture.deliver_letter();
+    let emails = fixture.store.snapshot().emails(fixture.ann, None, 9).unwrap();
+    assert_eq!(emails[0].1.keywords.len(), crate::model::limits::MAX_KEYWORDS);
+    fixture.assert_clean();
+}
+
+/// All versions are filed and sent on, or none is.
+#[test]
+fn quota_counts_all_versions() {
+    let fixture = fixture();
+    fixture.directory.update(fixture.ann, |row| row.quota_emails = Some(1)).unwrap();
+    fixture.activate(
+        "require [\"editheader\", \"fileinto\", \"copy\"];\n\
+         fileinto :copy \"Archive\"; redirect :copy \"eve@example.com\";\n\
+         addheader \"X-Tag\" \"1\";",
+    );
+    for _ in 0..2 {
+        let reply = fixture.deliver_letter();
+        assert!(reply.starts_with("452") && reply.contains("full"), "{reply}");
+        assert_eq!((fixture.stored(), fixture.queued()), (vec![], vec![]));
+    }
+    fixture.directory.update(fixture.ann, |row| row.quota_emails = Some(2)).unwrap();
+    assert!(fixture.deliver_letter().starts_with("250 filed"));
+    assert_eq!((fixture.stored().len(), fixture.queued().len()), (2, 1));
+    fixture.assert_clean();
+}
+
+#[test]
+fn script_whose_source_is_lost_or_damaged_keeps_the_message() {
+    for damaged in [None, Some(vec![99])] {
+        let engine = Arc::new(MemoryEngine::new());
+        let fixture = fixture_over(engine.clone());
+        fixture.activate("discard;");
+        let rows = engine.rows(Table::ScriptSources).into_iter();
+        let puts: Vec<Put> = rows
+            .map(|(key, _)| Put { table: Table::ScriptSources, key, value: damaged.clone() })
+            .collect();
+        assert_eq!(puts.len(), 1);
+        engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
+        assert!(fixture.deliver_letter().starts_with("250 filed"), "{damaged:?}");
+        assert_eq!((fixture.stored(), fixture.errors().len()), (vec!["Inbox".to_owned()], 1));
+    }
+}
+
+#[test]
+fn notifications_of_one_message_differ_in_their_ids() {
+    let fixture = fixture();
+    fixture.activate(
+        "require \"enotify\";\n\
+         notify :message \"one\" \"mailto:pager@example.com\";\n\
+         notify :message \"two\" \"mailto:pager@example.com,eve@example.com\";",
+    );
+    fixture.deliver_letter();
+    let ids: std::collections::BTreeSet<String> =
+        fixture.queued().iter().map(|action| action.message_id.clone()).collect();
+    assert_eq!((fixture.queued().len(), ids.len()), (3, 3), "{ids:?}");
+    fixture.assert_clean();
+}

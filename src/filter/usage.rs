@@ -1,0 +1,49 @@
+//! Counts what the scripts of one message use of its limits, which they share.
+
+use restante_sieve::{Action, Outcome, RunLimits};
+
+/// What the scripts that ran have used.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RunUsage {
+    fuel: u64,
+    actions: u16,
+    redirects: u16,
+    notifies: u16,
+    /// Redirects, notifications and answers.
+    sent: u16,
+    versions: u16,
+}
+
+impl RunUsage {
+    /// Counts what a run used and planned.
+    pub(super) fn add(&mut self, outcome: &Outcome) {
+        let count = |is_kind: fn(&Action) -> bool| {
+            let number = outcome.plan.actions.iter().filter(|action| is_kind(action)).count();
+            u16::try_from(number).unwrap_or(u16::MAX)
+        };
+        let redirects = count(|action| matches!(action, Action::Redirect(_)));
+        let notifies = count(|action| matches!(action, Action::Notify(_)));
+        let answers = count(|action| matches!(action, Action::Vacation(_)));
+        let versions = u16::try_from(outcome.plan.versions.len()).unwrap_or(u16::MAX);
+        self.fuel = self.fuel.saturating_add(outcome.fuel_used);
+        self.actions = self.actions.saturating_add(count(|_| true));
+        self.redirects = self.redirects.saturating_add(redirects);
+        self.notifies = self.notifies.saturating_add(notifies);
+        let sent = redirects.saturating_add(notifies).saturating_add(answers);
+        self.sent = self.sent.saturating_add(sent);
+        self.versions = self.versions.saturating_add(versions);
+    }
+
+    /// Returns what is left for the next script.
+    pub(super) fn left(&self, limits: RunLimits) -> RunLimits {
+        RunLimits {
+            fuel: limits.fuel.saturating_sub(self.fuel),
+            actions: limits.actions.saturating_sub(self.actions),
+            redirects: limits.redirects.saturating_sub(self.redirects),
+            notifies: limits.notifies.saturating_sub(self.notifies),
+            sent_messages: limits.sent_messages.saturating_sub(self.sent),
+            versions: limits.versions.saturating_sub(self.versions),
+            ..limits
+        }
+    }
+}
