@@ -442,7 +442,7 @@ mod tests {
     fn unknown_answers_are_listed() {
         let tried = try_script(
             b"require [\"include\", \"duplicate\", \"environment\", \"vacation\"];\n\
-              if anyof (duplicate, environment \"remote-ip\" \"x\") { stop; }\n\
+              if anyof (duplicate :uniqueid \"1\", environment \"remote-ip\" \"x\") { stop; }\n\
               vacation \"away\";\ninclude :optional \"other\";\n",
         );
         assert_eq!(tried.unknown.len(), 4, "{:?}", tried.unknown);

@@ -177,6 +177,7 @@ const NOT_TRIED: &str = "
     Account/tokenRemove Mail/list Mail/destroy Mail/destroyed Mail/purge Mail/move Mail/flag
     Mailbox/list Mailbox/add Mailbox/ensure Mailbox/change Mailbox/remove Mail/deliver Mail/index
     Decision/list Told/list Told/forget Vacation/get Vacation/set Vacation/test Vacation/report
+    Sieve/put Sieve/get Sieve/list Sieve/activate Sieve/remove Sieve/test Sieve/stats
     Queue/list Queue/retry Queue/hold Queue/release Queue/remove Queue/acceptLoss Store/check
     Store/repair Store/backup Job/get Service/status";
 
@@ -277,6 +278,8 @@ fn every_method_that_reads_messages_is_charged() {
         ),
         ("Email/set", of(&ann, json!({"update": {&id: {"htmlBody": []}}}))),
         ("MDN/send", sending),
+        ("Sieve/dryRun", of(&ann, json!({"script": "a2VlcDs="}))),
+        ("Sieve/apply", of(&ann, json!({"script": "a2VlcDs="}))),
         ("Mail/show", of(&ann, json!({"id": id}))),
         ("Mail/query", of(&ann, json!({"filter": {"text": "quartz"}, "snippets": true}))),
         ("Mail/restore", of(&ann, json!({"ids": [destroyed]}))),

@@ -205,6 +205,8 @@ impl<R: BufRead> MboxReader<R> {
 fn is_internal(message: &[u8]) -> bool {
     header::first(message, "Subject").is_some_and(|field| field.unfolded() == INTERNAL_SUBJECT)
         && INTERNAL_FIELDS.iter().any(|name| header::first(message, name).is_some())
+        // An export may begin with such a message, which is mail.
+        && header::first(message, MARK_FIELD).is_none()
 }
 
 /// The value of the field X-Restante, which the head of `mbox/mod.rs` describes.

@@ -104,6 +104,9 @@ fn internal_data_of_a_mail_program_is_told_from_mail_with_its_subject() {
     // The first message of an ordinary folder may have such a field, too.
     let other = format!("{from}X-IMAPbase: 1 2\nSubject: hello\n\nx\n\n");
     assert!(matches!(all(other.as_bytes()).as_slice(), [MboxEntry::Mail(_)]));
+    // So may the first message of an export.
+    let bytes = format!("{subject}X-IMAP: 1 2\n\nx\n").replace('\n', "\r\n").into_bytes();
+    assert_eq!(mails(&written(&[(id(1000), set("a"), bytes.clone())]))[0].bytes, bytes);
 }
 
 #[test]

@@ -18,6 +18,7 @@ fn message_beyond_the_hourly_limit_of_redirects_is_kept() {
         assert!(fixture.send(sender, &[ANN], LETTER)[0].starts_with("250"));
     }
     assert_eq!((fixture.stored(), fixture.queued().len()), (vec![], 2), "a retry is free");
+    fixture.clock.advance(Duration::from_millis(1));
     assert!(fixture.send("three@example.net", &[ANN], LETTER)[0].starts_with("250 filed"));
     assert_eq!((fixture.stored(), fixture.queued().len()), (vec!["Inbox".to_owned()], 2));
     let steps = fixture.last_steps().join("\n");
