@@ -204,6 +204,7 @@ fn failed_run_keeps_the_message_and_is_recorded() {
     ] {
         fixture.activate(source);
         let sender = format!("{}@example.net", source.len());
+        fixture.clock.advance(Duration::from_millis(1));
         assert!(fixture.send(&sender, &[ANN], LETTER)[0].starts_with("250 filed"), "{source}");
         let (found, message) = fixture.errors().remove(0);
         assert_eq!(found, line, "{source}: {message}");
