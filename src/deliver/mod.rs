@@ -3,7 +3,7 @@
 //! - An account with several recipients gets one email: one for each version, if scripts edit the
 //!   message, and none if they store it for no recipient.
 //! - Scripts decide for each recipient by itself.
-//! - 250 is answered only when the commit is durable. Emails, thread, decision, told row, reply, and
+//! - 250 is answered only when the commit is durable. Emails, thread, decision, told row, reply and
 //!   what scripts send on are written together for an account, or none of them is.
 
 mod admit;

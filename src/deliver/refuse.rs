@@ -70,8 +70,8 @@ impl Planner<'_> {
     }
 }
 
-/// Returns a reason as lines of ASCII; `None` if the protocol cannot carry all of it. Long lines are
-/// broken, as RFC 5429 §2.5 allows.
+/// Returns a reason as lines of ASCII; `None` if the protocol cannot carry all of it. Long lines
+/// are broken, as RFC 5429 §2.5 allows.
 fn exact_text(reason: &str) -> Option<String> {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\r' | b'\n');
     if !reason.bytes().all(is_plain) {

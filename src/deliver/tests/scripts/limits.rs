@@ -15,6 +15,7 @@ fn message_beyond_the_hourly_limit_of_redirects_is_kept() {
     fixture.set_filter(FilterSettings { redirects_per_hour: 2, ..FilterSettings::default() });
     fixture.activate("redirect \"eve@example.com\";");
     for sender in ["one@example.net", "one@example.net", "two@example.net"] {
+        fixture.clock.advance(Duration::from_millis(1));
         assert!(fixture.send(sender, &[ANN], LETTER)[0].starts_with("250"));
     }
     assert_eq!((fixture.stored(), fixture.queued().len()), (vec![], 2), "a retry is free");
