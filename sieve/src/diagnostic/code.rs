@@ -129,10 +129,10 @@ codes! {
     BadImportance = "S0429" Error "The importance is one of 1, 2, 3 (RFC 5435 §3.4).";
     BadNotifyMethod = "S0430" Error "The method is no URI, or no `mailto:` with addresses.";
     BadScriptName = "S0431" Error "The text is no name of a script (RFC 5804 §1.6).";
-    BadDsnValue = "S0432" Error "The value is no DSN parameter (RFC 6009 §4).";
-    BadDeliverBy = "S0433" Error "The value is no parameter of Deliver By (RFC 6009 §6).";
+    BadDsnValue = "S0432" Error "The value is no DSN parameter (RFC 6009 §6).";
+    BadDeliverBy = "S0433" Error "The value is no parameter of Deliver By (RFC 6009 §7).";
     BadHeaderValue = "S0434" Error "The text cannot be the value of a header field.";
-    BadListName = "S0435" Error "The text is no name of an external list (RFC 6134 §2).";
+    BadListName = "S0435" Error "The text is no name of an external list (RFC 6134 §2.5).";
     // The order and place of commands.
     ElseWithoutIf = "S0501" Error "`elsif` and `else` must follow `if` or `elsif`.";
     BreakOutsideLoop = "S0502" Error "`break` must stand in `foreverypart` (RFC 5703 §3.2).";

@@ -112,7 +112,7 @@ pub enum TestKind {
         capability: StringExpr,
         comparison: Comparison,
     },
-    /// RFC 6134 §2.6: every list is known to the host.
+    /// RFC 6134 §2.7: every list is known to the host.
     ValidExtList {
         lists: Vec<StringExpr>,
     },
@@ -265,7 +265,7 @@ pub struct EnvelopeTest {
     pub parts: Vec<Keyword<EnvelopePart>>,
     /// For the parts that are addresses.
     pub address_part: AddressPart,
-    /// `:zone`, for `bytimeabsolute` (RFC 6009 §5). Without it, UTC.
+    /// `:zone`, for `bytimeabsolute` (RFC 6009 §5). Without it, the zone of the account.
     pub zone: Option<Keyword<UtcOffset>>,
     pub comparison: Comparison,
 }

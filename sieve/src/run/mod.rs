@@ -23,6 +23,7 @@ mod fuel;
 mod header;
 mod include;
 mod known;
+mod lists;
 mod mailbox;
 mod matching;
 mod message;

@@ -229,7 +229,7 @@ pub(super) const FCC: &[TagWord] = &[
         .beside(&[Tag::Fcc]),
 ];
 
-/// RFC 6009 §4 and §6, RFC 6134 §2.5.
+/// RFC 6009 §6 and §7, RFC 6134 §2.3.
 pub(super) const REDIRECT: &[TagWord] = &[
     tag(Tag::List).of(Extension::ExtLists),
     tag(Tag::Notify).string().of(Extension::RedirectDsn),
