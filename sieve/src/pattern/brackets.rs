@@ -4,8 +4,8 @@
 //! - In POSIX, `[` in a bracket expression stands for itself, and so do `&&`, `~~` and, at either
 //!   end of a range, `-`.
 //! - `[=c=]` and `[.c.]` are the character `c`: no locale is defined.
-//! - A backslash escapes, as outside of brackets, and classes such as `\w` may stand in brackets. In
-//!   POSIX a backslash stands for itself here; scripts that were written for other engines have
+//! - A backslash escapes, as outside of brackets, and classes such as `\w` may stand in brackets.
+//!   In POSIX a backslash stands for itself here; scripts that were written for other engines have
 //!   `[\w.]` and `[\.]`.
 
 use std::iter::Peekable;
