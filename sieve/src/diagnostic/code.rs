@@ -108,7 +108,7 @@ codes! {
     UnknownEnvelopePart = "S0407" Error "The envelope has no such part (RFC 5228 §5.4).";
     AddressPartNotApplicable = "S0408" Error "The envelope part is no address.";
     BadMailboxName = "S0410" Error "The text is no name of a mailbox.";
-    BadSpecialUse = "S0411" Error "The text is no special-use attribute (RFC 8579 §3).";
+    BadSpecialUse = "S0411" Error "The text is no special-use attribute (RFC 8579 §4).";
     UnknownDatePart = "S0412" Error "No part of a date has this name (RFC 5260 §4.2).";
     BadTimeZone = "S0413" Error "A time zone is written as +hhmm or -hhmm (RFC 5260 §4.1).";
     IndexZero = "S0414" Error "Indexes count from 1 (RFC 5260 §6).";

@@ -143,9 +143,9 @@ pub struct FileInto {
     pub flags: Option<Vec<StringExpr>>,
 }
 
-/// The mailbox of `fileinto` or `:fcc`. An id that exists (RFC 9042 §3) or a special use that a
-/// mailbox has (RFC 8579 §5) comes before the name. The checker refuses both together (RFC 9042
-/// §4.3).
+/// The mailbox of `fileinto` or `:fcc`. An id that exists (RFC 9042 §4) or a special use that a
+/// mailbox has (RFC 8579 §4) comes before the name. The checker refuses both together (RFC 9042
+/// §4.2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailboxArgument {
     pub name: StringExpr,

@@ -73,12 +73,12 @@ pub enum TestKind {
     MailboxExists {
         mailboxes: Vec<StringExpr>,
     },
-    /// RFC 8579 §4. With a mailbox, it has every attribute; without, each attribute has a mailbox.
+    /// RFC 8579 §3. With a mailbox, it has every attribute; without, each attribute has a mailbox.
     SpecialUseExists {
         mailbox: Option<StringExpr>,
         attributes: Vec<StringExpr>,
     },
-    /// RFC 9042 §5: every mailbox exists and accepts mail.
+    /// RFC 9042 §6: every mailbox exists and accepts mail.
     MailboxIdExists {
         ids: Vec<StringExpr>,
     },
