@@ -111,9 +111,10 @@ pub trait World {
         false
     }
 
-    /// Returns whether an external list exists (RFC 6134 §2.6). The name is a URI as the script has
-    /// it, or `:addrbook:` and a name, which stands for the URN that begins with
-    /// `urn:ietf:params:sieve:addrbook:` (RFC 6134 §2.3).
+    /// Returns whether an external list exists (RFC 6134 §2.7). The name is a URI. That of an
+    /// address book begins with `urn:ietf:params:sieve:addrbook:` in lower case, also where the
+    /// script has the short form `:addrbook:` and a name; the default one is `default` (RFC 6134
+    /// §2.5).
     ///
     /// # Errors
     /// The list cannot be read.

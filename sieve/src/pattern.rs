@@ -3,9 +3,12 @@
 //! - They match in time linear in the text: there are no back-references and no look-around.
 //! - Of several alternatives that match, the first counts. POSIX takes the longest: in `a|ab` the
 //!   second can never match here before the end of the text.
+//! - Bracket expressions are those of POSIX, and may have escapes and classes such as `\w`.
 //! - A pattern matches anywhere in a value unless it has anchors.
 //! - Classes such as `\w` and `\d` are those of Unicode, and large: each `\w` takes 49 KiB, so that
 //!   `(\w+){10}` takes 488 KiB. A bracket expression such as `[a-z]` takes less than 1 KiB.
+
+mod brackets;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -81,6 +84,7 @@ impl CompiledPattern {
 }
 
 fn automaton(pattern: &str, comparator: Comparator) -> Option<DFA> {
+    let pattern = brackets::rewrite(pattern).ok()?;
     let config = DFA::config()
         .unicode_word_boundary(true)
         .cache_capacity(AUTOMATON_BYTES)
@@ -92,7 +96,7 @@ fn automaton(pattern: &str, comparator: Comparator) -> Option<DFA> {
         .dot_matches_new_line(true);
     // The size of the program was checked already.
     let thompson = thompson::Config::new().which_captures(WhichCaptures::None);
-    DFA::builder().configure(config).syntax(syntax).thompson(thompson).build(pattern).ok()
+    DFA::builder().configure(config).syntax(syntax).thompson(thompson).build(&pattern).ok()
 }
 
 /// Compiled patterns of `:regex` that runs share, so that a pattern is not compiled for each
@@ -202,7 +206,7 @@ pub(crate) fn compile(
     if pattern.len() > MAX_PATTERN_BYTES {
         return Err(PatternError::TooLong);
     }
-    let result = RegexBuilder::new(pattern)
+    let result = RegexBuilder::new(&brackets::rewrite(pattern)?)
         .case_insensitive(comparator != Comparator::Octet)
         .dot_matches_new_line(true)
         .size_limit(limit)
@@ -220,7 +224,8 @@ pub(crate) fn program_bytes(pattern: &str, comparator: Comparator) -> usize {
         .case_insensitive(comparator != Comparator::Octet)
         .dot_matches_new_line(true);
     let config = NFA::config().which_captures(WhichCaptures::None);
-    let nfa = NFA::compiler().syntax(syntax).configure(config).build(pattern);
+    let pattern = brackets::rewrite(pattern).unwrap_or_default();
+    let nfa = NFA::compiler().syntax(syntax).configure(config).build(&pattern);
     nfa.map_or(0, |nfa| nfa.memory_usage())
 }
 

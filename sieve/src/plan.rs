@@ -173,7 +173,7 @@ pub struct RedirectIntent {
 #[serde(rename_all = "camelCase")]
 pub enum RedirectTarget {
     Address(AddressSpec),
-    /// The addresses of an external list (RFC 6134 §2.5), which the host looks up.
+    /// The addresses of an external list (RFC 6134 §2.3), which the host looks up.
     List(String),
 }
 

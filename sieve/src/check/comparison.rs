@@ -51,8 +51,8 @@ impl Checker<'_> {
             }
             MatchType::List => {
                 if let Some(tag) = bound.tag(Tag::Comparator) {
-                    let message = "a comparator has no effect with `:list`";
-                    self.complain(Code::NoEffect, tag.span, message);
+                    let message = "a comparator and `:list` exclude each other";
+                    self.complain(Code::ConflictingTags, tag.span, message);
                 }
                 self.list_names(keys)
             }

@@ -143,12 +143,17 @@ impl Checker<'_> {
         self.report(diagnostic);
     }
 
-    /// Returns the extensions that an `ihave` names, or `None` if the site lacks one (RFC 5463
-    /// §4).
+    /// Returns the extensions that an `ihave` names, or `None` if the site lacks one, or if one
+    /// changes how strings are read and is not required: `ihave` cannot enable it (RFC 5463 §4).
     pub(super) fn available(&self, names: &[String]) -> Option<ExtensionSet> {
         let mut set = ExtensionSet::EMPTY;
         for name in names {
             let extension = Extension::from_name(name).filter(|&one| self.is_allowed(one))?;
+            let changes_strings =
+                matches!(extension, Extension::Variables | Extension::EncodedCharacter);
+            if changes_strings && !self.flow.extensions.contains(extension) {
+                return None;
+            }
             set.require(extension);
         }
         Some(set)

@@ -58,7 +58,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks the parameters of Deliver By (RFC 6009 §6).
+    /// Checks the parameters of Deliver By (RFC 6009 §7).
     fn deliver_by(&mut self, bound: &Bound<'_>) -> Option<DeliverBy> {
         let absolute = self.argument(bound.value(Tag::ByTimeAbsolute));
         if let Some(text) = &absolute {

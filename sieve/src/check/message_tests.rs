@@ -6,7 +6,7 @@ use super::{Checker, excerpt};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::extension::Comparator;
 use crate::ir::{
-    AddressPart, AddressTest, BodyTransform, Comparison, DatePart, DateTest, DateZone, DuplicateId,
+    AddressTest, BodyTransform, Comparison, DatePart, DateTest, DateZone, DuplicateId,
     DuplicateTest, EnvelopePart, EnvelopeTest, HeaderTest, Keyword, MatchType, MimeOption,
     MimeScope, TestKind,
 };
@@ -82,8 +82,8 @@ impl Checker<'_> {
                 self.keyword(text, EnvelopePart::parse, Code::UnknownEnvelopePart, what, &names);
             if let Keyword::Known(known) = part {
                 self.need(known.extension(), span, &format!("the envelope part `{name}`"));
-                if address_part != AddressPart::All && !known.is_address() {
-                    let tag = bound.of_group(Group::AddressPart);
+                let tag = bound.of_group(Group::AddressPart);
+                if tag.is_some() && !known.is_address() {
                     let message = format!("the envelope part `{name}` is no address");
                     let mut diagnostic =
                         Diagnostic::new(Code::AddressPartNotApplicable, span, message);

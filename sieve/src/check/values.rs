@@ -132,12 +132,12 @@ impl Checker<'_> {
         exprs(names)
     }
 
-    /// Checks the name of an external list: a URI, or the short form `:addrbook:name` of the URN of
-    /// an address book (RFC 6134 §2.3).
+    /// Checks the name of an external list: a URI, or the short form `:parameter` of a URN of Sieve
+    /// (RFC 6134 §2.5).
     pub(super) fn check_list_name(&mut self, name: &Text) {
         let Some(value) = name.constant() else { return };
-        let is_book = |book: &str| is_uri(&format!("urn:{book}"));
-        if !(is_uri(value) || value.strip_prefix(":addrbook:").is_some_and(is_book)) {
+        let is_short = |rest: &str| is_uri(&format!("urn:{rest}"));
+        if !(is_uri(value) || value.strip_prefix(':').is_some_and(is_short)) {
             let message = format!("`{}` is no name of an external list", excerpt(value));
             let diagnostic = Diagnostic::new(Code::BadListName, name.span(), message);
             self.report(

@@ -108,7 +108,7 @@ codes! {
     UnknownEnvelopePart = "S0407" Error "The envelope has no such part (RFC 5228 §5.4).";
     AddressPartNotApplicable = "S0408" Error "The envelope part is no address.";
     BadMailboxName = "S0410" Error "The text is no name of a mailbox.";
-    BadSpecialUse = "S0411" Error "The text is no special-use attribute (RFC 8579 §3).";
+    BadSpecialUse = "S0411" Error "The text is no special-use attribute (RFC 8579 §4).";
     UnknownDatePart = "S0412" Error "No part of a date has this name (RFC 5260 §4.2).";
     BadTimeZone = "S0413" Error "A time zone is written as +hhmm or -hhmm (RFC 5260 §4.1).";
     IndexZero = "S0414" Error "Indexes count from 1 (RFC 5260 §6).";
@@ -129,10 +129,10 @@ codes! {
     BadImportance = "S0429" Error "The importance is one of 1, 2, 3 (RFC 5435 §3.4).";
     BadNotifyMethod = "S0430" Error "The method is no URI, or no `mailto:` with addresses.";
     BadScriptName = "S0431" Error "The text is no name of a script (RFC 5804 §1.6).";
-    BadDsnValue = "S0432" Error "The value is no DSN parameter (RFC 6009 §4).";
-    BadDeliverBy = "S0433" Error "The value is no parameter of Deliver By (RFC 6009 §6).";
+    BadDsnValue = "S0432" Error "The value is no DSN parameter (RFC 6009 §6).";
+    BadDeliverBy = "S0433" Error "The value is no parameter of Deliver By (RFC 6009 §7).";
     BadHeaderValue = "S0434" Error "The text cannot be the value of a header field.";
-    BadListName = "S0435" Error "The text is no name of an external list (RFC 6134 §2).";
+    BadListName = "S0435" Error "The text is no name of an external list (RFC 6134 §2.5).";
     // The order and place of commands.
     ElseWithoutIf = "S0501" Error "`elsif` and `else` must follow `if` or `elsif`.";
     BreakOutsideLoop = "S0502" Error "`break` must stand in `foreverypart` (RFC 5703 §3.2).";

@@ -102,9 +102,9 @@ pub struct Redirect {
     pub to: RedirectTo,
     /// `:copy` (RFC 3894): does not cancel the implicit keep.
     pub copy: bool,
-    /// `:notify` (RFC 6009 §4)
+    /// `:notify` (RFC 6009 §6)
     pub notify: Option<Keyword<DsnNotify>>,
-    /// `:ret` (RFC 6009 §4)
+    /// `:ret` (RFC 6009 §6)
     pub ret: Option<Keyword<DsnReturn>>,
     pub deliver_by: Option<DeliverBy>,
 }
@@ -112,11 +112,11 @@ pub struct Redirect {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RedirectTo {
     Address(StringExpr),
-    /// `:list`: every address of an external list (RFC 6134 §2.5).
+    /// `:list`: every address of an external list (RFC 6134 §2.3).
     List(StringExpr),
 }
 
-/// Parameters of Deliver By (RFC 6009 §6).
+/// Parameters of Deliver By (RFC 6009 §7).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliverBy {
     pub deadline: Deadline,
@@ -143,9 +143,9 @@ pub struct FileInto {
     pub flags: Option<Vec<StringExpr>>,
 }
 
-/// The mailbox of `fileinto` or `:fcc`. An id that exists (RFC 9042 §3) or a special use that a
-/// mailbox has (RFC 8579 §5) comes before the name. The checker refuses both together (RFC 9042
-/// §4.3).
+/// The mailbox of `fileinto` or `:fcc`. An id that exists (RFC 9042 §4) or a special use that a
+/// mailbox has (RFC 8579 §4) comes before the name. The checker refuses both together (RFC 9042
+/// §4.2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailboxArgument {
     pub name: StringExpr,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::extension::Extension;
 
-/// A part of the envelope (RFC 5228 §5.4, RFC 6009 §3 and §5).
+/// A part of the envelope (RFC 5228 §5.4, RFC 6009 §4 and §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum EnvelopePart {
     /// The sender; `<>` is the empty string.
@@ -68,7 +68,7 @@ impl EnvelopePart {
     /// Returns whether the value is an address, of which an address part can be taken.
     #[must_use]
     pub const fn is_address(self) -> bool {
-        matches!(self, Self::From | Self::To | Self::Auth | Self::OriginalRecipient)
+        matches!(self, Self::From | Self::To | Self::Auth)
     }
 }
 
@@ -152,7 +152,7 @@ impl UtcOffset {
     }
 }
 
-/// When the sender of a redirected message is notified (RFC 3461 §4.1, RFC 6009 §4).
+/// When the sender of a redirected message is notified (RFC 3461 §4.1, RFC 6009 §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum DsnNotify {
@@ -186,7 +186,7 @@ impl DsnNotify {
     }
 }
 
-/// What of the message a delivery status notification returns (RFC 3461 §4.3, RFC 6009 §4).
+/// What of the message a delivery status notification returns (RFC 3461 §4.3, RFC 6009 §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum DsnReturn {
@@ -206,13 +206,13 @@ impl DsnReturn {
     }
 }
 
-/// What happens to a message that is not delivered in time (RFC 2852 §4, RFC 6009 §6).
+/// What happens to a message that is not delivered in time (RFC 2852 §4, RFC 6009 §7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum DeliverByMode {
-    /// The default of RFC 6009 §6.
-    #[default]
     Notify,
+    /// The default of RFC 6009 §7.
+    #[default]
     Return,
 }
 

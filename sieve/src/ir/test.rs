@@ -73,12 +73,12 @@ pub enum TestKind {
     MailboxExists {
         mailboxes: Vec<StringExpr>,
     },
-    /// RFC 8579 §4. With a mailbox, it has every attribute; without, each attribute has a mailbox.
+    /// RFC 8579 §3. With a mailbox, it has every attribute; without, each attribute has a mailbox.
     SpecialUseExists {
         mailbox: Option<StringExpr>,
         attributes: Vec<StringExpr>,
     },
-    /// RFC 9042 §5: every mailbox exists and accepts mail.
+    /// RFC 9042 §6: every mailbox exists and accepts mail.
     MailboxIdExists {
         ids: Vec<StringExpr>,
     },
@@ -112,7 +112,7 @@ pub enum TestKind {
         capability: StringExpr,
         comparison: Comparison,
     },
-    /// RFC 6134 §2.6: every list is known to the host.
+    /// RFC 6134 §2.7: every list is known to the host.
     ValidExtList {
         lists: Vec<StringExpr>,
     },
@@ -265,7 +265,7 @@ pub struct EnvelopeTest {
     pub parts: Vec<Keyword<EnvelopePart>>,
     /// For the parts that are addresses.
     pub address_part: AddressPart,
-    /// `:zone`, for `bytimeabsolute` (RFC 6009 §5). Without it, UTC.
+    /// `:zone`, for `bytimeabsolute` (RFC 6009 §5). Without it, the zone of the account.
     pub zone: Option<Keyword<UtcOffset>>,
     pub comparison: Comparison,
 }

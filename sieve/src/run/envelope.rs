@@ -22,26 +22,29 @@ impl Run<'_> {
     ) -> Result<bool> {
         let zone = test.zone.as_ref();
         let zone = zone.map(|zone| self.keyword(frame, zone, UtcOffset::parse, "offset from UTC"));
-        let minutes = zone.transpose()?.map_or(0, UtcOffset::minutes);
+        let minutes = zone.transpose()?.map(UtcOffset::minutes);
+        let is_count = matches!(test.comparison.match_type, MatchType::Count(_));
         let mut values = Vec::new();
         for part in &test.parts {
             let part = self.keyword(frame, part, EnvelopePart::parse, "part of the envelope")?;
-            values.extend(self.envelope_values(part, test.address_part, minutes));
-        }
-        if matches!(test.comparison.match_type, MatchType::Count(_)) {
-            // The null sender is no address (RFC 5231 §4.2).
-            values.retain(|value| !value.is_empty());
+            let mut found = self.envelope_values(part, test.address_part, minutes);
+            if is_count && part.is_address() {
+                // The null sender is no address (RFC 5231 §4.2).
+                found.retain(|value| !value.is_empty());
+            }
+            values.append(&mut found);
         }
         let values: Vec<_> = values.into_iter().map(Cow::Owned).collect();
         self.matches_any(frame, &test.comparison, &values)
     }
 
-    /// Returns the values of a part. `minutes` is the zone of times.
+    /// Returns the values of a part. `minutes` is the zone of times, or else
+    /// it is that of the account.
     fn envelope_values(
         &self,
         part: EnvelopePart,
         address_part: AddressPart,
-        minutes: i16,
+        minutes: Option<i16>,
     ) -> Vec<String> {
         let envelope = self.input.envelope;
         let separators = self.input.identity.separators;
@@ -59,16 +62,7 @@ impl Run<'_> {
                 let words = envelope.dsn.notify.into_iter().flat_map(|words| words.split(','));
                 words.map(|word| word.trim().to_owned()).collect()
             }
-            EnvelopePart::OriginalRecipient => {
-                let recipient = envelope.dsn.original_recipient;
-                match address_part {
-                    AddressPart::All => owned(recipient),
-                    _ => {
-                        let address = recipient.and_then(|text| text.split_once(';'));
-                        address.and_then(|(_, address)| of(address)).into_iter().collect()
-                    }
-                }
-            }
+            EnvelopePart::OriginalRecipient => owned(envelope.dsn.original_recipient),
             EnvelopePart::Return => owned(envelope.dsn.ret),
             EnvelopePart::EnvelopeId => owned(envelope.dsn.envelope_id),
             EnvelopePart::ByTimeAbsolute => {
@@ -79,7 +73,11 @@ impl Run<'_> {
                         self.world.now().checked_add(back).unwrap_or(jiff::Timestamp::MIN)
                     }
                 });
-                let text = time.map(|time| Moment::new(time, minutes).part(DatePart::Iso8601));
+                let moment = time.map(|time| match minutes {
+                    Some(minutes) => Moment::new(time, minutes),
+                    None => self.local(time),
+                });
+                let text = moment.map(|moment| moment.part(DatePart::Iso8601));
                 text.into_iter().collect()
             }
             EnvelopePart::ByTimeRelative => by(|seconds, _, _| seconds.to_string()),
@@ -87,7 +85,9 @@ impl Run<'_> {
                 DeliverByMode::Notify => "notify".to_owned(),
                 DeliverByMode::Return => "return".to_owned(),
             }),
-            EnvelopePart::ByTrace => by(|_, _, trace| trace.to_string()),
+            EnvelopePart::ByTrace => {
+                by(|_, _, trace| if trace { "trace".into() } else { String::new() })
+            }
         }
     }
 }

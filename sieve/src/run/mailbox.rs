@@ -25,14 +25,18 @@ impl Run<'_> {
         if !is_mailbox_name(&name) {
             return Err(RuntimeErrorKind::BadMailboxName(name));
         }
-        let selectors = [
-            id.as_deref().map(MailboxSelector::Id),
-            special_use.as_deref().map(MailboxSelector::SpecialUse),
-        ];
-        for selector in selectors.into_iter().flatten() {
-            if let Some(mailbox) = self.find_mailbox(selector)?.filter(|one| one.accepts_mail) {
+        if let Some(id) = &id {
+            let mailbox = self.find_mailbox(MailboxSelector::Id(id))?;
+            if let Some(mailbox) = mailbox.filter(|one| one.accepts_mail) {
                 return Ok(target_of(mailbox));
             }
+        }
+        if let Some(mailbox) = self.mailbox_of_use(special_use.as_deref(), &name)? {
+            if mailbox.accepts_mail {
+                return Ok(target_of(mailbox));
+            }
+            self.warn(WarningKind::MailboxRefused { name: mailbox.name });
+            return Ok(Target::Inbox);
         }
         if name.eq_ignore_ascii_case("INBOX") {
             return Ok(Target::Inbox);
@@ -45,6 +49,21 @@ impl Run<'_> {
         };
         self.warn(warning);
         Ok(Target::Inbox)
+    }
+
+    /// Finds the mailbox with a special use. If several have it, that with the name is the one. The
+    /// name is no substitute for a mailbox that takes no messages (RFC 8579 §4).
+    fn mailbox_of_use(
+        &mut self,
+        special_use: Option<&str>,
+        name: &str,
+    ) -> Result<Option<MailboxRef>> {
+        let Some(special_use) = special_use else { return Ok(None) };
+        let named = self.find_mailbox(MailboxSelector::Name(name))?;
+        match named.filter(|mailbox| has_use(mailbox, special_use)) {
+            Some(mailbox) => Ok(Some(mailbox)),
+            None => self.find_mailbox(MailboxSelector::SpecialUse(special_use)),
+        }
     }
 
     /// Returns where a copy of a sent message goes (RFC 8580). The internal variable of flags does
@@ -81,7 +100,7 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// `specialuse_exists` (RFC 8579 §4).
+    /// `specialuse_exists` (RFC 8579 §3).
     pub(super) fn special_uses_exist(
         &mut self,
         frame: &Frame<'_>,
@@ -101,9 +120,7 @@ impl Run<'_> {
         let Some(mailbox) = self.find_mailbox(MailboxSelector::Name(&name))? else {
             return Ok(false);
         };
-        let has =
-            |one: &String| mailbox.special_uses.iter().any(|own| own.eq_ignore_ascii_case(one));
-        Ok(mailbox.accepts_mail && attributes.iter().all(has))
+        Ok(mailbox.accepts_mail && attributes.iter().all(|one| has_use(&mailbox, one)))
     }
 
     /// `metadata` and `servermetadata`: without a mailbox the entry is the server's.
@@ -160,6 +177,10 @@ impl Run<'_> {
         self.fuel.step()?;
         Ok(self.world.metadata(owner, entry)?)
     }
+}
+
+fn has_use(mailbox: &MailboxRef, attribute: &str) -> bool {
+    mailbox.special_uses.iter().any(|own| own.eq_ignore_ascii_case(attribute))
 }
 
 fn target_of(mailbox: MailboxRef) -> Target {

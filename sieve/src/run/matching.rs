@@ -12,6 +12,7 @@ use std::rc::Rc;
 use memchr::memmem;
 
 use super::comparator::{compare, fold};
+use super::lists::list_uri;
 use super::regex::BoundedRegex;
 use super::wildcard::{Pattern, Subject};
 use super::{Frame, Result, Run};
@@ -111,7 +112,7 @@ impl Run<'_> {
             }
             MatchType::Value(relation) => Keys::Value(relation, keys),
             MatchType::Count(relation) => Keys::Count(relation, keys),
-            MatchType::List => Keys::List(keys),
+            MatchType::List => Keys::List(keys.into_iter().map(list_uri).collect()),
         };
         Ok(Matcher { comparator, keys })
     }

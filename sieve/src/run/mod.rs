@@ -1,7 +1,7 @@
 //! Runs a checked script on a message and returns a plan.
 //!
-//! - A walk over the typed tree of the script. Runs share nothing but compiled patterns of `:regex`,
-//!   if the host keeps them.
+//! - A walk over the typed tree of the script. Runs share nothing but compiled patterns of
+//!   `:regex`, if the host keeps them.
 //! - The whole script runs before anything is done (RFC 5228 §2.10.6). An error drops every
 //!   decision, and the message is kept in the Inbox as it was received.
 //! - Work is bounded by [`fuel`], memory by [`RunLimits`], recursion by a depth.
@@ -23,6 +23,7 @@ mod fuel;
 mod header;
 mod include;
 mod known;
+mod lists;
 mod mailbox;
 mod matching;
 mod message;

@@ -62,7 +62,11 @@ impl Run<'_> {
         if !self.world.can_notify(&uri) {
             return Ok(false);
         }
-        let value = self.world.notify_capability(&uri, &capability);
+        let value = match capability.as_str() {
+            // RFC 8580 §6.1: every notification can be copied.
+            "fcc" => Some("yes".to_owned()),
+            _ => self.world.notify_capability(&uri, &capability),
+        };
         self.matches_known(frame, comparison, value)
     }
 }

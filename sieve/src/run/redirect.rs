@@ -7,6 +7,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::decisions::Kind;
+use super::lists::list_uri;
 use super::{Frame, Result, Run};
 use crate::address::AddressSpec;
 use crate::ir::{Deadline, DeliverBy, DeliverByMode, DsnNotify, DsnReturn, Redirect, RedirectTo};
@@ -70,7 +71,7 @@ impl Run<'_> {
                 }
             }
             RedirectTo::List(text) => {
-                let list = self.expand(frame, text)?;
+                let list = list_uri(self.expand(frame, text)?);
                 self.fuel.step()?;
                 match self.world.has_list(&list)? {
                     true => Ok(RedirectTarget::List(list)),

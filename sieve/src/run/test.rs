@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::lists::list_uri;
 use super::{Frame, Result, Run};
 use crate::flag::FlagSet;
 use crate::host::MailboxSelector;
@@ -91,7 +92,7 @@ impl Run<'_> {
             }
             TestKind::ValidExtList { lists } => {
                 for list in lists {
-                    let list = self.expand(frame, list)?;
+                    let list = list_uri(self.expand(frame, list)?);
                     self.fuel.step()?;
                     if !self.world.has_list(&list)? {
                         return Ok(false);

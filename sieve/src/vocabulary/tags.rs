@@ -102,7 +102,7 @@ pub(crate) enum Group {
     Quoting,
     Zone,
     BodyTransform,
-    /// What names a mailbox beside its name (RFC 9042 §4.3).
+    /// What names a mailbox beside its name (RFC 9042 §4.2).
     MailboxSelector,
     Location,
     MimeOption,
@@ -205,7 +205,7 @@ pub(super) const COPY: &[TagWord] = &[tag(Tag::Copy).of(Extension::Copy)];
 
 pub(super) const FLAGS: &[TagWord] = &[tag(Tag::Flags).strings().of(Extension::Imap4Flags)];
 
-/// RFC 5490 §3.2, RFC 8579 §5, RFC 9042 §3.
+/// RFC 5490 §3.2, RFC 8579 §4, RFC 9042 §4.
 pub(super) const MAILBOX: &[TagWord] = &[
     tag(Tag::Create).of(Extension::Mailbox),
     tag(Tag::SpecialUse).string().of(Extension::SpecialUse).in_group(Group::MailboxSelector),
@@ -229,7 +229,7 @@ pub(super) const FCC: &[TagWord] = &[
         .beside(&[Tag::Fcc]),
 ];
 
-/// RFC 6009 §4 and §6, RFC 6134 §2.5.
+/// RFC 6009 §6 and §7, RFC 6134 §2.3.
 pub(super) const REDIRECT: &[TagWord] = &[
     tag(Tag::List).of(Extension::ExtLists),
     tag(Tag::Notify).string().of(Extension::RedirectDsn),

@@ -47,3 +47,4 @@ enclose :headers ["Subject: x"] "y";
 foreverypart :name "outer" { break :name "outre"; }
 elif true { stop; }
 elseif true { stop; }
+if header :list :comparator "i;octet" "From" "tag:example.org,2026:x" { keep; }

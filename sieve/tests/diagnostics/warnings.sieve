@@ -17,7 +17,7 @@ vacation :handle "${unset}" :addresses ["me", "Me <me@example.org>"] "Away";
 if envelope :zone "+0100" "from" "x" { keep; }
 if exists ["Subject:", "Na me"] { keep; }
 notify "xmpp:me@example.org";
-if header :list :comparator "i;octet" "From" "tag:example.org,2026:x" { keep; }
+if header :list "From" "tag:example.org,2026:x" { keep; }
 foreverypart { replace :subject "x" "y"; extracttext :first 0 "unset2"; }
 redirect "a@example.org";
 if true { stop; keep; }

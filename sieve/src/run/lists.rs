@@ -1,0 +1,69 @@
+//! Names of external lists (RFC 6134 §2.5).
+
+/// The URNs of Sieve, of which `:` is a short form.
+const SIEVE_URN: &str = "urn:ietf:params:sieve:";
+
+const ADDRESS_BOOK: &str = "addrbook:";
+
+/// Returns the URI of a list that a script names: that of the short form, and of address books with
+/// the beginning in lower case. The name of the default address book is that whatever its case and
+/// its percent-encoding; names of others stay as they are.
+pub(super) fn list_uri(name: String) -> String {
+    let rest = name.strip_prefix(':').or_else(|| strip_prefix_ignore_case(&name, SIEVE_URN));
+    let Some(rest) = rest else { return name };
+    let Some(book) = strip_prefix_ignore_case(rest, ADDRESS_BOOK) else {
+        return format!("{SIEVE_URN}{rest}");
+    };
+    let book = if is_default(book) { "default" } else { book };
+    format!("{SIEVE_URN}{ADDRESS_BOOK}{book}")
+}
+
+fn strip_prefix_ignore_case<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
+    let start = text.get(..prefix.len())?;
+    start.eq_ignore_ascii_case(prefix).then(|| text.get(prefix.len()..))?
+}
+
+/// Whether a name is `default` once it is decoded.
+fn is_default(name: &str) -> bool {
+    let mut rest = name;
+    for expected in "default".chars() {
+        let (c, after) = match rest.strip_prefix('%').and_then(|hex| hex.split_at_checked(2)) {
+            Some((hex, after)) => match u8::from_str_radix(hex, 16) {
+                Ok(byte) => (char::from(byte), after),
+                Err(_) => return false,
+            },
+            None => match rest.chars().next() {
+                Some(c) => (c, rest.get(c.len_utf8()..).unwrap_or_default()),
+                None => return false,
+            },
+        };
+        if !c.eq_ignore_ascii_case(&expected) {
+            return false;
+        }
+        rest = after;
+    }
+    rest.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_books_have_one_name() {
+        for (name, expected) in [
+            (":addrbook:default", "urn:ietf:params:sieve:addrbook:default"),
+            (":ADDRBOOK:DEFAULT", "urn:ietf:params:sieve:addrbook:default"),
+            (":AddrBook:%44%65%66ault", "urn:ietf:params:sieve:addrbook:default"),
+            ("URN:ietf:params:sieve:addrbook:Default", "urn:ietf:params:sieve:addrbook:default"),
+            (":addrbook:Personal", "urn:ietf:params:sieve:addrbook:Personal"),
+            (":addrbook:defaults", "urn:ietf:params:sieve:addrbook:defaults"),
+            (":addrbook:%4", "urn:ietf:params:sieve:addrbook:%4"),
+            (":other", "urn:ietf:params:sieve:other"),
+            ("tag:example.org,2026:x", "tag:example.org,2026:x"),
+            ("\u{fc}", "\u{fc}"),
+        ] {
+            assert_eq!(list_uri(name.to_owned()), expected);
+        }
+    }
+}
