@@ -5,8 +5,9 @@
 //! - No two accounts have the same name, compared without case. No name has the form of an account
 //!   id.
 //! - No name is an address of another account, nor becomes one when its alias domain is replaced by
-//!   the real one: a login name and mail to the same text never reach two accounts. Exceptions are
-//!   addresses that only a catch-all or a detail leads to an account, which no login asks for.
+//!   the real one: a login name and mail to the same text never reach two accounts. This does not
+//!   hold for addresses that lead to an account only by a catch-all or a detail, such as
+//!   `ann+news@`: no login looks them up.
 //! - An account is removed in steps, and what is left after a crash gets no mail: first its row
 //!   becomes inactive, then its addresses, shares and all else are deleted.
 
@@ -396,7 +397,8 @@ impl Directory {
         account: Option<AccountId>,
         address: &Address,
     ) -> Result<(), Error> {
-        // A new account has no id yet. The site has no addresses, so its id stands for that.
+        // If the row of the address is lost, the id tells whether it was of this account. A new
+        // account has no id yet; that of the site stands for it, which never has addresses.
         self.check_key_is_free(account.unwrap_or(AccountId::SITE), &address.to_string())?;
         let (cache, settings) = (self.cache()?, self.settings().get());
         for (id, row) in self.0.store.snapshot().accounts()? {

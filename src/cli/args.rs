@@ -76,8 +76,8 @@ pub enum Command {
     /// List outgoing mail, retry it or cancel it.
     #[command(subcommand)]
     Queue(QueueCommand),
-    /// Manage the Sieve scripts of accounts, see what they do, and check, test and format scripts in
-    /// files.
+    /// Manage the Sieve scripts of accounts, see what they do, and check, test and format scripts
+    /// in files.
     #[command(subcommand)]
     Sieve(SieveCommand),
     /// Create keys for DKIM signatures, and print the DNS records for them.

@@ -12,7 +12,8 @@ use crate::filter::{
 use crate::message::compose::{self, Draft};
 use crate::message::{catch_parser_panic, parse};
 use crate::model::{
-    AccountId, ActionKind, Address, BlobHash, DsnNotify, EmailAddress, FilterStep, Role, limits,
+    AccountId, ActionKind, Address, BlobHash, DsnNotify, DsnReturn, EmailAddress, FilterStep, Role,
+    limits,
 };
 use crate::outbox::{NewAction, NoticeAction, RedirectAction};
 use crate::store::{Error, Snapshot};
@@ -114,10 +115,8 @@ impl Planner<'_> {
                         );
                         continue;
                     }
-                    let NewAction { action, bytes } =
-                        self.redirect(to, notify, message, &mut writes);
-                    let action = crate::model::Action { ret, ..action };
-                    writes.actions.push(NewAction { action, bytes });
+                    let new = self.redirect(to, (notify, ret), message, &mut writes);
+                    writes.actions.push(new);
                 }
                 FilterAction::Reject { in_protocol, reason } => {
                     rejection = Some((in_protocol, reason));
@@ -180,11 +179,12 @@ impl Planner<'_> {
     }
 
     /// The envelope sender stays, and the trace fields of this delivery go on top (RFC 5228 §4.2,
-    /// §10). Delivered-To ends a loop (`was_here`).
+    /// §10). Delivered-To ends a loop (`was_here`). If the script says which reports it wants, they
+    /// are for the owner: the owner is the sender then, unless there is none (RFC 6009 §6.1).
     fn redirect(
         &self,
         to: Address,
-        notify: Option<DsnNotify>,
+        (notify, ret): (Option<DsnNotify>, Option<DsnReturn>),
         edited: Option<EditedMessage>,
         writes: &mut ScriptWrites,
     ) -> NewAction {
@@ -199,8 +199,11 @@ impl Planner<'_> {
             }
             None => context.blob,
         };
+        let is_for_owner = notify.is_some() || ret.is_some();
+        let own = || self.owner.target.address.clone();
+        let sender = context.envelope.sender.clone();
         let redirect = RedirectAction {
-            sender: context.envelope.sender.clone(),
+            sender: sender.map(|sender| if is_for_owner { own() } else { sender }),
             recipients: vec![to],
             email: None,
             message_id: message_id.unwrap_or_else(|| self.own_id('f', writes)),
@@ -211,6 +214,7 @@ impl Planner<'_> {
         for target in &mut action.recipients {
             target.notify = notify;
         }
+        action.ret = ret;
         NewAction { action, bytes }
     }
 
@@ -266,7 +270,11 @@ impl Planner<'_> {
         let owner = identity.primary.to_string();
         let automatic = match owner.is_ascii() {
             true => format!("auto-notified; owner-email=\"{}\"", owner.replace('"', "\\\"")),
-            false => "auto-notified".to_owned(),
+            // RFC 5436 §2.7.1: a token takes the place of an address that cannot be written.
+            false => {
+                let token = nonce(context.hash, self.owner.target.account);
+                format!("auto-notified; owner-token={token:016x}")
+            }
         };
         let mut fcc = notification.fcc.clone();
         for to in &notification.to {

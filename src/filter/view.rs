@@ -1,6 +1,6 @@
-//! A message as the engine sees it, over its bytes. Fields, addresses, encodings and charsets are
-//! read by `message`; the parts are found here, because the engine needs the place of each part,
-//! and the parts of enclosed messages too.
+//! A message as the engine sees it, over its bytes. Fields, encodings and charsets are read by
+//! `message`, and lists of addresses by the engine itself. The parts are found here, because the
+//! engine needs the place of each part, and the parts of enclosed messages too.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;

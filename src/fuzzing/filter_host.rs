@@ -1,5 +1,5 @@
-//! The fuzz bodies of the room `filter`: any message, as the Sieve engine sees it, and any script of
-//! another server.
+//! The fuzz bodies of the room `filter`: any message, as the Sieve engine sees it, and any script
+//! of another server.
 
 use restante_sieve::{MessageView as _, PartId};
 

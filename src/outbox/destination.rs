@@ -17,7 +17,8 @@ use crate::model::MonotonicMillis;
 pub type DomainDigest = [u8; 8];
 
 const MAX_DESTINATIONS: usize = 4096;
-/// See `Destinations::record_recipient_refusal`.
+/// After so many refusals of single recipients, one after another, the domain counts as refusing
+/// mail: see `Destinations::record_recipient_refusal`.
 const RECIPIENT_REFUSALS_BEFORE_REST: u32 = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -68,7 +68,8 @@ pub(super) enum RelayHealth {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DestinationHealth {
-    /// The domain accepted a message, or refused it for good, or only as 8-bit text.
+    /// The domain accepted a message, refused one for good, or refused one only because it is
+    /// 8-bit text.
     Well,
     /// The domain refused one recipient temporarily.
     RefusedRecipient,
@@ -177,8 +178,8 @@ impl AttemptContext {
         let key = (account, action.id);
         let deadline = order_deadline(action, now);
         let earlier_mail_waits_until = |target: &Target| match target.waits() {
-            true if now < deadline => self.wait_of_earlier_mail(key, &target.address, now),
-            _ => None,
+            true => self.wait_of_earlier_mail(key, &target.address, now),
+            false => None,
         };
         let is_early = self.order.lock().is_early(key, now);
         if is_early || now >= deadline {

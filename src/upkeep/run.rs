@@ -36,7 +36,7 @@ const MAX_YIELD: Duration = Duration::from_millis(50);
 const CLEAR_DELAY: Duration = Duration::from_millis(500);
 /// Bounds the urgent turns between two turns of a round, so that the round goes on however much
 /// mail arrives.
-const URGENT_STEPS_PER_STEP: usize = 4;
+const URGENT_TURNS_PER_TURN: usize = 4;
 
 #[derive(Debug, Default)]
 struct UpkeepRequests {
@@ -226,24 +226,25 @@ impl Upkeep {
         }
     }
 
-    /// Runs at most `max_steps` turns of urgent work. If that does not finish it, all its accounts
-    /// are requested again. Returns `false` if upkeep must stop.
-    pub(super) fn work_urgent(&self, waker: &UpkeepWaker, max_steps: usize) -> bool {
+    /// Runs at most `max_turns` turns of urgent work. If these do not finish it, all its accounts
+    /// are requested again. If the store takes no writes they are not: the next round has them.
+    /// Returns `false` if upkeep must stop.
+    pub(super) fn work_urgent(&self, waker: &UpkeepWaker, max_turns: usize) -> bool {
         self.clear(waker);
-        let mut steps = 0;
-        while steps < max_steps {
+        let mut turns_taken = 0;
+        while turns_taken < max_turns {
             let urgent = waker.take_urgent();
             if urgent.is_empty() {
                 break;
             }
             let mut turns = urgent.iter();
             let after_turn = |took| {
-                steps += 1;
-                // In the first pass each account has one step, in this order.
+                turns_taken += 1;
+                // In the first pass each account has one turn, in this order.
                 turns.next().into_iter().for_each(|account| waker.record_turn(*account));
                 let is_running = waker.rest(took * REST_FACTOR);
                 self.clear(waker);
-                is_running && self.yield_to_writers(waker) && steps < max_steps
+                is_running && self.yield_to_writers(waker) && turns_taken < max_turns
             };
             match self.round_of_urgent(&urgent, after_turn) {
                 Ok(report) if report.complete => {
@@ -284,7 +285,7 @@ impl Upkeep {
                     std::mem::take(&mut owed_rest)
                 };
                 waker.rest(rest)
-                    && self.work_urgent(waker, URGENT_STEPS_PER_STEP)
+                    && self.work_urgent(waker, URGENT_TURNS_PER_TURN)
                     && self.yield_to_writers(waker)
             });
             match result {
@@ -312,7 +313,7 @@ impl Upkeep {
                 match waker.wait(interval.saturating_sub(watch.elapsed())) {
                     UpkeepCommand::Round => break,
                     UpkeepCommand::Clear => self.clear(waker),
-                    UpkeepCommand::Urgent if self.work_urgent(waker, URGENT_STEPS_PER_STEP) => {}
+                    UpkeepCommand::Urgent if self.work_urgent(waker, URGENT_TURNS_PER_TURN) => {}
                     UpkeepCommand::Urgent | UpkeepCommand::Stop => return,
                 }
             }

@@ -104,7 +104,7 @@ pub struct ScriptArguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Period {
-    /// `DEFAULT_DAYS` count.
+    /// The script gives no period: it is `DEFAULT_DAYS`.
     #[default]
     Unset,
     /// `:days`. 0 counts as 1, and more than `MAX_DAYS` as `MAX_DAYS`.

@@ -130,7 +130,7 @@ const MACHINE_SUFFIXES: [&str; 9] = [
     "-return",
 ];
 
-/// See `refuses_answers`.
+/// Words in a local part that ask for no reply: see `refuses_answers`.
 const NO_REPLY_WORDS: [&str; 6] =
     ["noreply", "donotreply", "dontreply", "donotrespond", "nepasrepondre", "noresponse"];
 

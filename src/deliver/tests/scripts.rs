@@ -138,6 +138,28 @@ fn message_is_redirected_once_with_its_sender_and_trace_fields() {
     fixture.assert_clean();
 }
 
+/// RFC 5228 §4.2, RFC 6009 §6.1.
+#[test]
+fn reports_of_a_redirect_go_to_whom_the_script_says() {
+    for (tags, sender, expected) in [
+        ("", BOB, Some(BOB)),
+        ("", "", None),
+        (":notify \"FAILURE\" ", BOB, Some(ANN)),
+        (":ret \"HDRS\" ", BOB, Some(ANN)),
+        (":notify \"FAILURE\" ", "", None),
+    ] {
+        let fixture = fixture();
+        let source = format!("require \"redirect-dsn\"; redirect {tags}\"eve@example.com\";");
+        fixture.activate(&source);
+        fixture.send(sender, &[ANN], LETTER);
+        let [action] = <[Action; 1]>::try_from(fixture.queued()).unwrap();
+        let sender = action.sender.as_ref().map(ToString::to_string);
+        assert_eq!(sender.as_deref(), expected, "{tags}");
+        assert_eq!(action.ret.is_some(), tags.contains("ret"), "{tags}");
+        assert_eq!(action.recipients[0].notify.is_some(), tags.contains("notify"), "{tags}");
+    }
+}
+
 #[test]
 fn redirected_message_that_comes_back_is_kept() {
     let fixture = fixture();
