@@ -170,6 +170,12 @@ pub trait World {
         Scan::default()
     }
 
+    /// Returns whether mail can be sent to an address, which is well formed. A redirect to another
+    /// one fails the run, so that the message is kept (RFC 5228 §4.2).
+    fn can_redirect(&self, _to: &AddressSpec) -> bool {
+        true
+    }
+
     /// Returns whether the host can notify by a URI (RFC 5435 §4).
     fn can_notify(&self, _uri: &str) -> bool {
         false

@@ -304,8 +304,7 @@ fn this_version_writes_the_rows_of_the_fixture() {
         assert_eq!(ours.as_str(), *expected, "the format has changed");
     }
     assert_eq!(written.len(), fixture.len());
-    let tables: std::collections::BTreeSet<&str> =
-        fixture.iter().filter_map(|line| line.split(' ').next()).collect();
+    let tables: BTreeSet<&str> = fixture.iter().filter_map(|line| line.split(' ').next()).collect();
     assert!(tables.len() >= 28, "only {} kinds of rows: {tables:?}", tables.len());
 }
 

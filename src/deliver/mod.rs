@@ -22,6 +22,7 @@ mod reports;
 mod scripts;
 mod version;
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ use crate::account::{Directory, ResolvedAddress};
 use crate::filter::AccountScripts;
 use crate::message::header::IncomingMessage;
 use crate::message::{auto::AutoReplyFacts, catch_parser_panic};
-use crate::model::{Envelope, LiveValue, Recipient};
+use crate::model::{AccountId, Envelope, LiveValue, Recipient};
 use crate::store::{Error, Store, StreamedValue};
 use crate::wire::smtp::Reply;
 use crate::{filter, vacation};
@@ -187,8 +188,7 @@ impl DeliveryService for Deliverer {
         let snapshot = self.store.snapshot();
         let settings = session.settings.clone().unwrap_or_else(|| self.settings.get());
         let mut may_reply = false;
-        for target in &session.targets {
-            let account = target.account;
+        for account in accounts_of(session) {
             let scripts = AccountScripts::load(&self.scripts, &settings.filter, &snapshot, account);
             let uses = scripts.map(|scripts| scripts.uses()).unwrap_or_default();
             if uses.reject {
@@ -213,9 +213,12 @@ impl DeliveryService for Deliverer {
         streamed: Option<StreamedValue>,
     ) -> Vec<Reply> {
         let is_large = message.size() > crate::model::limits::MAX_BODY_BYTES_IN_MEMORY;
-        let prepared = if is_large || streamed.is_some() {
+        let prepared = if is_large || streamed.is_some() || self.has_scripts(&session) {
             let (deliverer, count) = (Arc::clone(&self), session.targets.len());
-            let parse_permit = Arc::clone(&self.large_parses).acquire_owned().await.ok();
+            let parse_permit = match is_large || streamed.is_some() {
+                true => Arc::clone(&self.large_parses).acquire_owned().await.ok(),
+                false => None,
+            };
             let applied = tokio::task::spawn_blocking(move || {
                 let body = LargeBody { streamed, parse_permit };
                 deliverer.apply(&session, &envelope, &message, body)
@@ -229,6 +232,21 @@ impl DeliveryService for Deliverer {
         };
         self.replies(prepared).await
     }
+}
+
+impl Deliverer {
+    /// Whether a script runs for any recipient. A run takes too long for a thread that serves other
+    /// connections.
+    fn has_scripts(&self, session: &DeliveryTransaction) -> bool {
+        let settings = session.settings.clone().unwrap_or_else(|| self.settings.get());
+        let snapshot = self.store.snapshot();
+        let has_scripts = |account| filter::has_scripts(&settings.filter, &snapshot, account);
+        accounts_of(session).into_iter().any(has_scripts)
+    }
+}
+
+fn accounts_of(session: &DeliveryTransaction) -> BTreeSet<AccountId> {
+    session.targets.iter().map(|target| target.account).collect()
 }
 
 #[cfg(test)]

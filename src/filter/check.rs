@@ -99,7 +99,7 @@ impl ValidScript<'_> {
         if txn.snapshot().scripts(txn.account())?.len() >= self.max_scripts {
             return Err(Error::Script(ScriptFault::TooMany));
         }
-        txn.create_script(name, self.source)
+        txn.create_script(&composed(name), self.source)
     }
 
     /// Replaces the source of a script. An active script stays active. Returns whether the source
@@ -127,13 +127,17 @@ impl ValidScript<'_> {
     }
 }
 
-/// Finds a script by its name. A client of JMAP may have given it a name that is not in NFC, which
-/// is found by the same name in NFC.
+/// Finds a script by its name. Names that differ only in how letters are composed are one name.
 #[must_use]
 pub fn find_script(scripts: &[(ObjectId, SieveScript)], name: &str) -> Option<ObjectId> {
     let exact = scripts.iter().find(|(_, script)| script.name == name);
-    let alike = || scripts.iter().find(|(_, script)| script.name.nfc().eq(name.chars()));
+    let alike = || scripts.iter().find(|(_, script)| script.name.nfc().eq(name.nfc()));
     exact.or_else(alike).map(|(id, _)| *id)
+}
+
+/// Returns a name in Unicode normalization form C, in which new scripts get it.
+fn composed(name: &str) -> String {
+    name.nfc().collect()
 }
 
 /// Formats a script.

@@ -1,14 +1,15 @@
 //! Runs the scripts for a message one after another, and joins their plans.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use restante_sieve::ir::{self, RejectKind};
 use restante_sieve::{
-    Action, AddressSpec, DsnParameters, FccIntent, FlagSet, ImplicitKeep, Input, NotifyIntent,
-    Outcome, Place, Plan, RedirectIntent, RedirectTarget, RunLimits, Target, Trace, VacationBody,
-    VacationIntent, Version,
+    Action, AddressSpec, DsnParameters, FccIntent, FlagSet, ImplicitKeep, Input, MessageEdits,
+    NotifyIntent, Outcome, Place, Plan, RedirectIntent, RedirectTarget, RunLimits, Target, Trace,
+    VacationBody, VacationIntent, Version,
 };
 
 use super::action::{
@@ -49,12 +50,23 @@ pub fn run_alone(
 ) -> FilterResult {
     let script = SiteScript::named(name, Arc::clone(source));
     let stage = site_stage(cache, request.settings, &script);
-    AccountScripts(vec![stage]).run(cache, request)
+    AccountScripts::of(vec![stage], request.settings).run(cache, request)
 }
 
-/// The scripts that run for an account, in their order: those of the site before, the active script
-/// of the account, those of the site after.
-pub struct AccountScripts(Vec<Stage>);
+/// How many runs with all their fuel the recipients of one account may cost together.
+const RUNS_PER_ACCOUNT: u64 = 4;
+/// What finding the parts of a message costs, in bytes for a unit of fuel.
+const BYTES_PER_UNIT: usize = 256;
+/// What a mailbox that is read costs, in units of fuel.
+const UNITS_PER_MAILBOX: usize = 16;
+
+/// The scripts that run for the recipients of an account, in their order: those of the site before,
+/// the active script of the account, those of the site after.
+pub struct AccountScripts {
+    stages: Vec<Stage>,
+    /// The fuel that is left for further recipients. A run without fuel fails.
+    fuel: Cell<u64>,
+}
 
 /// What the scripts of an account may do, as far as it depends on the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,18 +93,30 @@ impl AccountScripts {
         }
         let before = settings.before.iter().map(|script| site_stage(cache, settings, script));
         let after = settings.after.iter().map(|script| site_stage(cache, settings, script));
-        Some(Self(before.chain(own).chain(after).collect()))
+        Some(Self::of(before.chain(own).chain(after).collect(), settings))
+    }
+
+    fn of(stages: Vec<Stage>, settings: &Settings) -> Self {
+        let fuel = settings.run_limits().fuel.saturating_mul(RUNS_PER_ACCOUNT);
+        Self { stages, fuel: Cell::new(fuel) }
+    }
+
+    /// Takes fuel for work that the engine does not count. Returns false if too little is left.
+    fn take_fuel(&self, units: usize) -> bool {
+        let left = self.fuel.get().checked_sub(units as u64);
+        self.fuel.set(left.unwrap_or(0));
+        left.is_some()
     }
 
     /// Runs the scripts for one recipient of a message.
     pub fn run(&self, cache: &ScriptCache, request: &FilterRequest<'_>) -> FilterResult {
-        Sequence { cache, request, result: FilterResult::default(), used: RunUsage::default() }
-            .run(&self.0)
+        let (result, used) = (FilterResult::default(), RunUsage::default());
+        Sequence { scripts: self, cache, request, result, used }.run()
     }
 
     pub fn uses(&self) -> ScriptUses {
         let mut uses = ScriptUses::default();
-        for stage in &self.0 {
+        for stage in &self.stages {
             let script = stage.compiled.as_ref().ok().map(|compiled| compiled.script.as_ref());
             if let Some(Ok(script)) = script {
                 let script = script.uses();
@@ -103,6 +127,14 @@ impl AccountScripts {
         }
         uses
     }
+}
+
+/// Whether any script runs for mail to an account. False if the store cannot
+/// say.
+pub fn has_scripts(settings: &Settings, snapshot: &Snapshot<'_>, account: AccountId) -> bool {
+    settings.is_on
+        && (settings.has_site_scripts()
+            || snapshot.active_script(account).is_ok_and(|active| active.is_some()))
 }
 
 fn site_stage(cache: &ScriptCache, settings: &Settings, script: &SiteScript) -> Stage {
@@ -141,6 +173,7 @@ fn active_stage(
 
 /// The scripts of one delivery, and what those that ran decided.
 struct Sequence<'a> {
+    scripts: &'a AccountScripts,
     cache: &'a ScriptCache,
     request: &'a FilterRequest<'a>,
     result: FilterResult,
@@ -148,13 +181,19 @@ struct Sequence<'a> {
 }
 
 impl<'a> Sequence<'a> {
-    fn run(mut self, stages: &[Stage]) -> FilterResult {
+    fn run(mut self) -> FilterResult {
         let mut kept = Keep::default();
         // The name of the script that ran last, if its keep was implicit.
         let mut last = None;
-        for stage in stages {
+        for stage in &self.scripts.stages {
             let message = kept.message.clone();
             let raw = message.as_ref().map_or(self.request.header.raw(), |message| &message.0);
+            if !self.scripts.take_fuel(raw.len() / BYTES_PER_UNIT) {
+                let what = "the message has too many recipients of this account".to_owned();
+                self.result.error = Some((stage.name.clone(), 0, what));
+                self.result.keep = Some(kept);
+                return self.result;
+            }
             let view = View::new(raw);
             let Some(plan) = self.run_stage(stage, &view) else {
                 // The message is kept as it was before this script.
@@ -193,6 +232,9 @@ impl<'a> Sequence<'a> {
         let mut trace = StepTrace::default();
         let (outcome, world) = self.execute(script, view, &mut trace);
         self.used.add(&outcome);
+        let mailboxes = world.mailboxes_read().saturating_mul(UNITS_PER_MAILBOX);
+        let units = usize::try_from(outcome.fuel_used).unwrap_or(usize::MAX);
+        self.scripts.take_fuel(units.saturating_add(mailboxes));
         let included = world.included.borrow();
         // The script and the line of a command, which may be in an included script.
         let at = |place: &Place| match &place.script {
@@ -280,7 +322,8 @@ impl<'a> Sequence<'a> {
         let world = AccountWorld::new(self.request, self.cache);
         let limits = settings.run_limits();
         let versions = limits.versions.min(self.request.max_versions);
-        let limits = self.used.left(RunLimits { versions, ..limits });
+        let fuel = limits.fuel.min(self.scripts.fuel.get());
+        let limits = self.used.left(RunLimits { versions, fuel, ..limits });
         let outcome = restante_sieve::run(script, &input, &world, &limits, Some(trace));
         (outcome, world)
     }
@@ -295,8 +338,12 @@ impl<'a> Sequence<'a> {
     /// whether the keep is implicit; `None` if there is no keep, which ends the sequence.
     /// Keywords of `before` stay; its version of the message is what the script saw as original.
     fn join(&mut self, plan: Plan, view: &View<'_>, before: &Keep) -> Option<(Keep, bool)> {
-        let versions: Vec<EditedMessage> =
-            plan.versions.iter().map(|version| edits::apply(view, version)).collect();
+        // Headers of stored mail are not edited, so that it is enough to know that they would be.
+        let edit = |edits: &MessageEdits| match self.request.is_stored {
+            true => EditedMessage(Arc::from([])),
+            false => edits::apply(view, edits),
+        };
+        let versions: Vec<EditedMessage> = plan.versions.iter().map(edit).collect();
         let version = |version: Version| match version {
             Version::Original => before.message.clone(),
             Version::Edited(index) => versions.get(usize::from(index)).cloned(),
@@ -322,6 +369,7 @@ impl<'a> Sequence<'a> {
                 }
                 Action::Redirect(intent) => {
                     let message = version(intent.message);
+                    // `can_redirect` was asked before.
                     if let Some(redirect) = redirect(&intent, message) {
                         self.add(redirect);
                     }

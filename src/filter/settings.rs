@@ -39,9 +39,9 @@ pub struct Settings {
     pub max_scripts: usize,
     /// Of one script.
     pub max_script_bytes: usize,
-    /// Of one script for one message.
+    /// Of all scripts, for one recipient of a message.
     pub max_redirects: u16,
-    /// Of one script for one message.
+    /// Of all scripts, for one recipient of a message.
     pub max_actions: u16,
     /// Of an account, in an hour. With more, messages are kept instead of being redirected.
     pub redirects_per_hour: u32,

@@ -6,7 +6,7 @@
 //! - It writes nothing.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -14,7 +14,7 @@ use jiff::tz::TimeZone;
 use restante_sieve::ir::{Command, CommandKind, Location, Test};
 use restante_sieve::{
     Action, AddressSpec, DupKey, FlagSet, HostError, Input, LineIndex, MailboxRef, MailboxSelector,
-    Place, Plan, Scan, Script, Span, Target, Trace, Version, Warning, World,
+    Place, Plan, Scan, Script, Target, Trace, Version, Warning, World,
 };
 use serde_json::Value;
 
@@ -149,15 +149,23 @@ impl ScriptCheck<'_> {
         let limits = request.settings.run_limits();
         let outcome = restante_sieve::run(script, &input, &world, &limits, Some(&mut events));
 
-        let index = LineIndex::new(self.source);
+        let places = events.list.iter().map(|(place, ..)| place);
+        let places = places.chain(outcome.error.as_ref().map(|error| &error.place));
+        let included = world.sources(places);
+        let sources = Sources {
+            own: LineIndex::new(self.source),
+            included: (included.iter())
+                .map(|(name, source)| (name.as_str(), LineIndex::new(source)))
+                .collect(),
+        };
         let trace = events.list.into_iter().map(|(place, event, text)| {
-            let (line, source) = world.locate(&place, &index);
-            let text = text.unwrap_or_else(|| shorten(&source));
+            let line = sources.line(&place);
+            let text = text.unwrap_or_else(|| sources.text(&place));
             TraceLine { script: place.script, line, event, text }
         });
         let trace = trace.collect();
         let error = outcome.error.map(|error| TrialError {
-            line: world.locate(&error.place, &index).0,
+            line: sources.line(&error.place),
             message: error.to_string(),
             script: error.place.script,
         });
@@ -236,22 +244,48 @@ impl TrialWorld<'_> {
         }
     }
 
-    /// Returns the line of a place, and the source there.
-    fn locate(&self, place: &Place, index: &LineIndex<'_>) -> (u32, String) {
-        let Some(name) = &place.script else {
-            return source_at(index, place.span);
-        };
-        let source = self.account.as_ref().and_then(|account| account.included_source(name));
-        source.map_or_else(
-            || (0, String::new()),
-            |source| source_at(&LineIndex::new(&source), place.span),
-        )
+    /// Returns the sources of the included scripts that places are in, by name.
+    fn sources<'p>(&self, places: impl Iterator<Item = &'p Place>) -> BTreeMap<String, Arc<[u8]>> {
+        let mut sources = BTreeMap::new();
+        for name in places.filter_map(|place| place.script.as_ref()) {
+            let source = || self.account.as_ref()?.included_source(name);
+            if !sources.contains_key(name)
+                && let Some(source) = source()
+            {
+                sources.insert(name.clone(), source);
+            }
+        }
+        sources
     }
 }
 
-fn source_at(index: &LineIndex<'_>, span: Span) -> (u32, String) {
-    let text = String::from_utf8_lossy(span.of(index.source())).into_owned();
-    (index.position(span.start).line, text)
+/// The scripts of a run, to find lines and texts of places.
+struct Sources<'a> {
+    own: LineIndex<'a>,
+    included: BTreeMap<&'a str, LineIndex<'a>>,
+}
+
+impl Sources<'_> {
+    fn index(&self, place: &Place) -> Option<&LineIndex<'_>> {
+        match &place.script {
+            None => Some(&self.own),
+            Some(name) => self.included.get(name.as_str()),
+        }
+    }
+
+    /// Returns the line of a place, 0 if its script is not known.
+    fn line(&self, place: &Place) -> u32 {
+        self.index(place).map_or(0, |index| index.position(place.span.start).line)
+    }
+
+    /// Returns the beginning of the source at a place.
+    fn text(&self, place: &Place) -> String {
+        let source = self.index(place).map(|index| place.span.of(index.source()));
+        let source = source.unwrap_or_default();
+        // A list of a test may be very long.
+        let start = source.get(..MAX_TEXT_CHARS * 8).unwrap_or(source);
+        shorten(&String::from_utf8_lossy(start))
+    }
 }
 
 impl World for TrialWorld<'_> {
@@ -322,6 +356,10 @@ impl World for TrialWorld<'_> {
 
     fn scan(&self) -> Scan {
         self.scan
+    }
+
+    fn can_redirect(&self, to: &AddressSpec) -> bool {
+        Address::parse(&to.to_string()).is_ok()
     }
 
     fn can_notify(&self, uri: &str) -> bool {
@@ -452,7 +490,7 @@ mod tests {
     #[test]
     fn trace_has_a_bound() {
         let mut events = Events::default();
-        let place = Place { script: None, span: Span::at(0) };
+        let place = Place { script: None, span: restante_sieve::Span::at(0) };
         for _ in 0..=MAX_TRACE_LINES {
             events.push(&place, TraceEvent::Command, None);
         }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use restante_sieve::ir::Location;
 use restante_sieve::{
-    DupKey, HostError, MailboxRef, MailboxSelector, PatternCache, Scan, Script, World,
+    AddressSpec, DupKey, HostError, MailboxRef, MailboxSelector, PatternCache, Scan, Script, World,
 };
 
 use super::cache::{CompiledScript, ScriptCache};
@@ -17,7 +17,7 @@ use super::request::FilterRequest;
 use super::settings::is_delivery_field;
 use crate::model::hex::hex_byte;
 use crate::model::mailbox::Right;
-use crate::model::{BlobHash, Identity, Mailbox, MailboxUid, ObjectId, Role, clock};
+use crate::model::{Address, BlobHash, Identity, Mailbox, MailboxUid, ObjectId, Role, clock};
 use crate::store::Error;
 
 /// The mailboxes of an account, by uid.
@@ -91,6 +91,11 @@ impl<'a> AccountWorld<'a> {
     /// Returns the source of a script of the account that was included.
     pub(super) fn included_source(&self, name: &str) -> Option<Arc<[u8]>> {
         self.included.borrow().get(name).map(|script| Arc::clone(&script.compiled.source))
+    }
+
+    /// Returns how many mailboxes the run has read.
+    pub(super) fn mailboxes_read(&self) -> usize {
+        self.mailboxes.get().map_or(0, |all| all.by_uid.len())
     }
 
     fn mailboxes(&self) -> Result<&AccountMailboxes, HostError> {
@@ -240,6 +245,10 @@ impl World for AccountWorld<'_> {
 
     fn scan(&self) -> Scan {
         self.scan
+    }
+
+    fn can_redirect(&self, to: &AddressSpec) -> bool {
+        Address::parse(&to.to_string()).is_ok()
     }
 
     fn can_notify(&self, uri: &str) -> bool {

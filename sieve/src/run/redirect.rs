@@ -65,7 +65,8 @@ impl Run<'_> {
         match to {
             RedirectTo::Address(text) => {
                 let text = self.expand(frame, text)?;
-                match AddressSpec::parse_mailbox(&text) {
+                let address = AddressSpec::parse_mailbox(&text);
+                match address.filter(|address| self.world.can_redirect(address)) {
                     Some(address) => Ok(RedirectTarget::Address(address)),
                     None => Err(RuntimeErrorKind::BadAddress(text)),
                 }

@@ -40,6 +40,11 @@ fn message_is_kept_if_the_address_of_a_redirect_is_none() {
     assert_eq!(fixture.count_emails(), 1);
     let error = fixture.last_script_error().unwrap();
     assert!(error.contains("bob@-x.example"), "{error}");
+    // The engine does not know IDNA, by which the last label is empty.
+    let ideographic = "redirect \"bob@example.org\u{3002}\";";
+    fixture.put_script("dot", ideographic, true);
+    fixture.send("eve@example.net", &[ANN], LETTER);
+    assert_eq!(fixture.count_emails(), 2);
     let refused = FilterSettings::default().check(b"redirect \"bob@example-.org\";");
     assert!(refused.script.is_none());
 }
@@ -101,4 +106,23 @@ fn addresses_of_a_reply_may_have_display_names() {
     fixture.put_script("main", source, true);
     fixture.send(BOB, &[ANN], &LETTER.replace("To: ann@example.org", "To: other@example.com"));
     assert_eq!(fixture.store.snapshot().outbox(fixture.ann).unwrap().len(), 1);
+}
+
+/// All recipients of an account share its fuel, so that one message cannot cost a run of each.
+#[test]
+fn recipients_of_an_account_share_the_fuel() {
+    let fixture = fixture();
+    let source = "require \"regex\";\n\
+                  if header :regex \"X-Long\" \"^(a+)[a-z]{0,100}$\" { discard; }";
+    fixture.put_script("main", source, true);
+    let recipients: Vec<String> = (0..60).map(|n| format!("ann+{n}@example.org")).collect();
+    let recipients: Vec<&str> = recipients.iter().map(String::as_str).collect();
+    let long = format!("X-Long: {}\n{LETTER}", "a".repeat(10_000));
+    fixture.send(BOB, &recipients[..1], &long);
+    assert_eq!((fixture.count_emails(), fixture.last_script_error()), (0, None));
+    let answers = fixture.send("eve@example.net", &recipients, &long);
+    assert!(answers.iter().all(|answer| answer.starts_with("250")), "{answers:?}");
+    let error = fixture.last_script_error().unwrap();
+    assert!(error.contains("too many recipients"), "{error}");
+    assert_eq!(fixture.count_emails(), 1);
 }

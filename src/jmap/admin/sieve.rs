@@ -151,6 +151,18 @@ impl AdminMethod for SieveActivate {
     ) -> Result<SieveActivateAnswer, MethodError> {
         let (account, _) = context.account_of(&account_ref)?;
         let SieveActivateArguments { name } = args;
+        if let Some(name) = &name {
+            // An import may have stored a script with errors, or the site offers less than before.
+            let snapshot = context.store.snapshot();
+            let id = existing(&snapshot, account, name).map_err(|_| missing(name))?;
+            let source = snapshot.script_source(account, id)?.ok_or_else(|| missing(name))?;
+            let report = context.filter.report(&source);
+            if !report.is_valid {
+                let text = report.text.trim_end();
+                let text = format!("{name} has errors and cannot be active:\n{text}");
+                return Err(MethodError::InvalidArguments(text));
+            }
+        }
         let changed = commit(context, account, name.as_deref().unwrap_or_default(), |txn| {
             let id = name.as_deref().map(|name| existing(&txn.snapshot(), account, name));
             txn.activate_script(id.transpose()?)

@@ -1,7 +1,7 @@
 //! Sieve/stats: how often each rule of the account's scripts fired.
 
 use super::{AdminMethod, charge_row};
-use crate::filter::{self, ScriptRule};
+use crate::filter::{self, ScriptRule, find_script};
 use crate::jmap::method::Call;
 use crate::model::{AccountId, ObjectId, SieveScript};
 use crate::store::Snapshot;
@@ -20,10 +20,9 @@ impl AdminMethod for SieveStats {
         let snapshot = context.store.snapshot();
         let mut scripts = snapshot.scripts(account)?;
         if let Some(name) = &args.name {
-            scripts.retain(|(_, script)| script.name == *name);
-            if scripts.is_empty() {
-                return Err(MethodError::NotFound(format!("there is no script {name}")));
-            }
+            let missing = || MethodError::NotFound(format!("there is no script {name}"));
+            let named = find_script(&scripts, name).ok_or_else(missing)?;
+            scripts.retain(|(id, _)| *id == named);
         }
         scripts.sort_by(|(_, one), (_, other)| one.name.cmp(&other.name));
         let mut list = Vec::with_capacity(scripts.len());

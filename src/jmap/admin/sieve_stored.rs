@@ -14,7 +14,9 @@ use std::sync::Arc;
 use super::mail::email_id;
 use super::stored_envelope::StoredEnvelope;
 use super::{AdminMethod, charge_row, mailboxes};
-use crate::filter::{self, FilterRequest, FilterResult, ScriptCache, StoreTarget, StoredPlan};
+use crate::filter::{
+    self, FilterRequest, FilterResult, ScriptCache, StoreTarget, StoredPlan, find_script,
+};
 use crate::jmap::context::Context;
 use crate::jmap::method::Call;
 use crate::message::catch_parser_panic;
@@ -98,7 +100,7 @@ fn script(
     let (name, source) = match (&args.name, &args.script) {
         (Some(name), None) => {
             let missing = || MethodError::NotFound(format!("there is no script {name}"));
-            let (id, _) = snapshot.script_by_name(account, name)?.ok_or_else(missing)?;
+            let id = find_script(&snapshot.scripts(account)?, name).ok_or_else(missing)?;
             (name.clone(), snapshot.script_source(account, id)?.ok_or_else(missing)?)
         }
         (None, Some(source)) => (String::new(), from_base64(source)?),

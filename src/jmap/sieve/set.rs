@@ -41,6 +41,7 @@ impl Method for ScriptSet {
         let set = SetArguments::read(call.created, args)?;
         let new = new_scripts(call, &account, &set)?;
         let sources = new_sources(call, &account, &set)?;
+        let activation = activation.without_invalid(call, &account)?;
         let checkpoint = call.created.checkpoint();
         let (done, states, ()) =
             set.commit_each(context, &account, DataType::SieveScript, |txn, done| {
@@ -263,6 +264,18 @@ fn destroy(txn: &mut Txn<'_>, id: &str) -> TxnResult<()> {
 }
 
 impl ActivationArgs {
+    /// Drops a script with errors: it is not activated, as if its id named no script. An import may
+    /// have stored one, or the site offers less than before.
+    fn without_invalid(self, call: &Call<'_>, account: &Account) -> Result<Self, MethodError> {
+        let Some(Ok(id)) = self.on_success_activate_script.as_deref().map(str::parse) else {
+            return Ok(self);
+        };
+        let source = call.context.store.snapshot().script_source(account.id, id)?;
+        let is_invalid = source.is_some_and(|source| !call.context.filter.report(&source).is_valid);
+        let kept = self.on_success_activate_script.filter(|_| !is_invalid);
+        Ok(Self { on_success_activate_script: kept, ..self })
+    }
+
     /// Deactivates the active script, and then activates another one, if the call asks for that. An
     /// id that names no script is ignored.
     fn apply(

@@ -390,3 +390,22 @@ fn validate_says_what_is_wrong_and_stores_nothing() {
     assert_eq!(bed.names().0, ["s"]);
     assert_eq!(bed.fails("SieveScript/validate", json!({})), "invalidArguments");
 }
+
+/// Only an import stores a script with errors; it is not activated.
+#[test]
+fn stored_script_with_errors_cannot_be_activated() {
+    let context = context();
+    let ann = account_of(&context);
+    let committed = context.store.commit(ann.parse().unwrap(), |txn| {
+        txn.create_script("old", b"keeep;").map(|id| id.to_string())
+    });
+    let (id, ticket) = committed.unwrap();
+    ticket.wait_blocking().unwrap();
+    let set = json!({"accountId": ann, "onSuccessActivateScript": id});
+    assert_eq!(call(&context, "SieveScript/set", &set).1["updated"], json!(null));
+    let got = call(&context, "SieveScript/get", &json!({"accountId": ann, "ids": [id]})).1;
+    assert_eq!(got["list"][0]["isActive"], false);
+    let activated = call(&context, "Sieve/activate", &json!({"accountId": ann, "name": "old"}));
+    assert_eq!(activated.0, "error");
+    assert!(activated.1["description"].as_str().unwrap().contains("line 1"), "{activated:?}");
+}

@@ -126,7 +126,7 @@ fn notifications_of_one_message_differ_in_their_ids() {
          notify :message \"two\" \"mailto:pager@example.com,eve@example.com\";",
     );
     fixture.deliver_letter();
-    let ids: std::collections::BTreeSet<String> =
+    let ids: BTreeSet<String> =
         fixture.queued().iter().map(|action| action.message_id.clone()).collect();
     assert_eq!((fixture.queued().len(), ids.len()), (3, 3), "{ids:?}");
     fixture.assert_clean();
