@@ -15,6 +15,7 @@ mod action;
 mod adapt;
 mod cache;
 mod check;
+mod convert;
 mod edits;
 pub(crate) mod mailto;
 mod report;

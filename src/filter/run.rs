@@ -1,35 +1,31 @@
 //! Runs the scripts for a message one after another, and joins their plans.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use restante_sieve::ir::{self, RejectKind};
+use restante_sieve::ir::RejectKind;
 use restante_sieve::{
-    Action, AddressSpec, DsnParameters, FccIntent, FlagSet, ImplicitKeep, Input, MessageEdits,
-    NotifyIntent, Outcome, Place, Plan, RedirectIntent, RedirectTarget, RunLimits, Target, Trace,
-    VacationBody, VacationIntent, Version,
+    Action, AddressSpec, DsnParameters, FlagSet, ImplicitKeep, Input, MessageEdits, Outcome, Place,
+    Plan, RunLimits, Target, Trace, Version,
 };
 
-use super::action::{
-    EditedMessage, FilterAction, FilterResult, FiredRules, Importance, Keep, Notification,
-    StoreTarget,
-};
+use super::action::{EditedMessage, FilterAction, FilterResult, FiredRules, Keep};
 use super::cache::{CompiledScript, ScriptCache};
+use super::convert::{
+    keywords, notification, notify_text, redirect, store_target, vacation_script,
+};
+use super::edits;
 use super::request::FilterRequest;
 use super::settings::{Settings, SiteScript};
 use super::steps::StepTrace;
 use super::usage::RunUsage;
 use super::view::View;
 use super::world::{AccountWorld, duplicate_hash};
-use super::{edits, mailto};
 use crate::model::{
-    AccountId, Address, BlobHash, DsnNotify, DsnReturn, FilterStep, ObjectId, Role, UtcMillis,
-    keyword, limits,
+    AccountId, Address, BlobHash, DsnReturn, FilterStep, ObjectId, UtcMillis, limits,
 };
 use crate::store::{Error, Snapshot};
-use crate::vacation;
 
 /// A script of the sequence.
 struct Stage {
@@ -418,114 +414,4 @@ impl<'a> Sequence<'a> {
             self.result.actions.push(new);
         }
     }
-}
-
-/// Returns the keywords of flags (RFC 8621 §4.1.1). `\Deleted` has none.
-fn keywords(flags: &FlagSet) -> impl Iterator<Item = String> {
-    flags.iter().filter(|flag| !flag.eq_ignore_ascii_case("\\Deleted")).filter_map(
-        |flag| match flag.strip_prefix('\\') {
-            Some(system) => keyword::normalize(&format!("${system}")),
-            None => keyword::normalize(flag),
-        },
-    )
-}
-
-fn store_target(target: Target) -> StoreTarget {
-    match target {
-        Target::Inbox => StoreTarget::Inbox,
-        Target::Mailbox { id, .. } => id.parse().map_or(StoreTarget::Inbox, StoreTarget::Mailbox),
-        Target::Create { name, special_use } => StoreTarget::Create {
-            path: name,
-            role: special_use
-                .and_then(|text| Role::from_name(&text.trim_start_matches('\\').to_lowercase())),
-        },
-    }
-}
-
-/// Returns a redirect in types of this crate; `None` if the address cannot be used in an envelope,
-/// or if the target is a list, which no site offers.
-fn redirect(intent: &RedirectIntent, message: Option<EditedMessage>) -> Option<FilterAction> {
-    let RedirectTarget::Address(address) = &intent.to else { return None };
-    let notify = intent.notify.map(|notify| match notify {
-        ir::DsnNotify::Never => DsnNotify { never: true, ..DsnNotify::default() },
-        ir::DsnNotify::When { success, failure, delay } => {
-            DsnNotify { never: false, success, failure, delay }
-        }
-    });
-    let ret = intent.ret.map(|ret| match ret {
-        ir::DsnReturn::Full => DsnReturn::Full,
-        ir::DsnReturn::Headers => DsnReturn::Headers,
-    });
-    let to = Address::parse(&address.to_string()).ok()?;
-    Some(FilterAction::Redirect { to, notify, ret, message })
-}
-
-fn vacation_script(intent: VacationIntent) -> vacation::Script {
-    let (mime, reason) = match intent.body {
-        VacationBody::Text(text) => (false, text),
-        VacationBody::Mime(entity) => (true, entity),
-    };
-    vacation::Script {
-        // The handle of the engine is a hash of the text of `:handle`, or of the arguments as
-        // written (RFC 5230 §4.2).
-        handle: Some(intent.handle.to_string()),
-        period: match intent.period {
-            restante_sieve::Period::Unset => vacation::Period::Unset,
-            restante_sieve::Period::Days(days) => vacation::Period::Days(days),
-            restante_sieve::Period::Seconds(seconds) => vacation::Period::Seconds(seconds),
-        },
-        // As written they may have display names.
-        addresses: (intent.addresses.iter())
-            .filter_map(|text| AddressSpec::parse_mailbox(text))
-            .map(|address| address.to_string())
-            .collect(),
-        from: intent.from,
-        subject: intent.subject,
-        mime,
-        reason,
-        fcc: intent.fcc.map(copy_target),
-        unexpanded: vacation::ScriptArguments::default(),
-    }
-}
-
-fn copy_target(fcc: FccIntent) -> vacation::Fcc {
-    let keywords = keywords(&fcc.flags).collect();
-    match fcc.to {
-        Target::Inbox => {
-            vacation::Fcc { mailbox: "inbox".into(), keywords, ..vacation::Fcc::default() }
-        }
-        Target::Mailbox { name, .. } => {
-            vacation::Fcc { mailbox: name, keywords, ..vacation::Fcc::default() }
-        }
-        Target::Create { name, special_use } => {
-            vacation::Fcc { mailbox: name, special_use, create: true, keywords }
-        }
-    }
-}
-
-/// Returns a notification in types of this crate; `None` if its method is no usable `mailto` URI.
-fn notification(intent: NotifyIntent) -> Option<Notification> {
-    let uri = mailto::parse(&intent.method)?;
-    Some(Notification {
-        to: uri.to,
-        from: intent.from,
-        // RFC 5436 §2.4: `:message` is the subject, unless the URI has one.
-        subject: uri.subject.or(intent.message),
-        text: uri.body,
-        importance: match intent.importance {
-            ir::Importance::High => Importance::High,
-            ir::Importance::Normal => Importance::Normal,
-            ir::Importance::Low => Importance::Low,
-        },
-        fcc: intent.fcc.map(copy_target),
-    })
-}
-
-/// Returns the value of NOTIFY, its words in alphabetical order; `None` if the sender gave none.
-fn notify_text(notify: DsnNotify) -> Option<String> {
-    let DsnNotify { never, success, failure, delay } = notify;
-    let words = [(never, "NEVER"), (success, "SUCCESS"), (failure, "FAILURE"), (delay, "DELAY")];
-    let words: BTreeSet<&str> =
-        words.into_iter().filter(|(is_set, _)| *is_set).map(|(_, word)| word).collect();
-    (!words.is_empty()).then(|| words.into_iter().collect::<Vec<_>>().join(","))
 }

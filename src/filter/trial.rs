@@ -491,9 +491,7 @@ mod tests {
     fn trace_has_a_bound() {
         let mut events = Events::default();
         let place = Place { script: None, span: restante_sieve::Span::at(0) };
-        for _ in 0..=MAX_TRACE_LINES {
-            events.push(&place, TraceEvent::Command, None);
-        }
+        (0..=MAX_TRACE_LINES).for_each(|_| events.push(&place, TraceEvent::Command, None));
         assert!(events.is_cut && events.list.len() == MAX_TRACE_LINES);
         let text = shorten(&"a\n".repeat(200));
         assert!(text.chars().count() == MAX_TEXT_CHARS && text.ends_with('…'), "{text}");
