@@ -144,12 +144,9 @@ fn composed(name: &str) -> String {
 ///
 /// # Errors
 /// The errors of its grammar. What its names mean does not matter.
-pub fn format_script(source: &[u8]) -> Result<String, ScriptCheck<'_>> {
-    restante_sieve::format(source).map_err(|diagnostics| ScriptCheck {
-        source,
-        script: None,
-        diagnostics,
-    })
+pub fn format_script(source: &[u8]) -> Result<String, Box<ScriptCheck<'_>>> {
+    restante_sieve::format(source)
+        .map_err(|diagnostics| Box::new(ScriptCheck { source, script: None, diagnostics }))
 }
 
 #[cfg(test)]

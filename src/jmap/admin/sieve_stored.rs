@@ -46,7 +46,7 @@ impl AdminMethod for SieveDryRun {
         With(account_ref, args): OfAccount<StoredFilterArguments>,
     ) -> Result<StoredFilterAnswer, MethodError> {
         let (account, _) = context.account_of(&account_ref)?;
-        Ok(plan_step(context, account, args)?.answer)
+        Ok(plan_step(context, account, &args)?.answer)
     }
 }
 
@@ -56,7 +56,7 @@ impl AdminMethod for SieveApply {
         With(account_ref, args): OfAccount<StoredFilterArguments>,
     ) -> Result<StoredFilterAnswer, MethodError> {
         let (account, _) = context.account_of(&account_ref)?;
-        let PlannedStep { mut answer, mailbox, changes } = plan_step(context, account, args)?;
+        let PlannedStep { mut answer, mailbox, changes } = plan_step(context, account, &args)?;
         if changes.is_empty() {
             return Ok(answer);
         }
@@ -120,10 +120,10 @@ fn script(
 fn plan_step(
     context: &Context,
     account: AccountId,
-    args: StoredFilterArguments,
+    args: &StoredFilterArguments,
 ) -> Result<PlannedStep, MethodError> {
     let snapshot = context.store.snapshot();
-    let (name, source) = script(context, &snapshot, account, &args)?;
+    let (name, source) = script(context, &snapshot, account, args)?;
     let mailbox_name = args.mailbox.as_deref().unwrap_or("inbox");
     let (mailbox, row) = mailboxes::find(context, account, mailbox_name)?;
     let after = email_id("after", args.after.as_deref())?;
@@ -243,7 +243,7 @@ impl ScriptRun<'_> {
             is_done: None,
         };
         let is_change = !matches!(outcome, FilterOutcome::None | FilterOutcome::Failed);
-        let change = is_change.then(|| PlannedChange { id, seen: email.updated, plan });
+        let change = is_change.then_some(PlannedChange { id, seen: email.updated, plan });
         Ok((row, change))
     }
 
@@ -334,5 +334,6 @@ fn live_mailbox(txn: &Txn<'_>, uid: MailboxUid) -> Result<Option<MailboxUid>, Er
     Ok(found.filter(|mailbox| !mailbox.destroyed).map(|_| uid))
 }
 
-#[cfg(all(test, feature = "rocksdb"))]
+#[cfg(test)]
+#[cfg(feature = "rocksdb")]
 mod tests;

@@ -79,13 +79,16 @@ fn format_file(
     };
     let is_formatted = formatted.as_bytes() == source;
     let is_stdin = path == Path::new("-");
-    match (only_check, is_stdin) {
-        (true, _) if !is_formatted && !context.json => output::line(&file),
-        (true, _) => {}
-        (false, true) if !context.json => output::bytes(formatted.as_bytes())?,
-        (false, true) => {}
-        (false, false) if !is_formatted => replace(path, formatted.as_bytes())?,
-        (false, false) => {}
+    if only_check {
+        if !is_formatted && !context.json {
+            output::line(&file);
+        }
+    } else if is_stdin {
+        if !context.json {
+            output::bytes(formatted.as_bytes())?;
+        }
+    } else if !is_formatted {
+        replace(path, formatted.as_bytes())?;
     }
     Ok(FormattedFile { file, is_formatted, diagnostics: Vec::new() })
 }
