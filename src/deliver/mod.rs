@@ -213,7 +213,7 @@ impl DeliveryService for Deliverer {
         streamed: Option<StreamedValue>,
     ) -> Vec<Reply> {
         let is_large = message.size() > crate::model::limits::MAX_BODY_BYTES_IN_MEMORY;
-        let prepared = if is_large || streamed.is_some() || self.has_scripts(&session) {
+        let prepared = if is_large || streamed.is_some() || self.scripts_take_long(&session) {
             let (deliverer, count) = (Arc::clone(&self), session.targets.len());
             let parse_permit = match is_large || streamed.is_some() {
                 true => Arc::clone(&self.large_parses).acquire_owned().await.ok(),
@@ -234,14 +234,25 @@ impl DeliveryService for Deliverer {
     }
 }
 
+/// The most units of fuel that scripts may cost on a thread that serves other connections: about a
+/// millisecond.
+const MAX_FUEL_INLINE: u64 = 16_000;
+
 impl Deliverer {
-    /// Whether a script runs for any recipient. A run takes too long for a thread that serves other
-    /// connections.
-    fn has_scripts(&self, session: &DeliveryTransaction) -> bool {
+    /// Whether the scripts of a message may take too long for a thread that serves other
+    /// connections: by their runs so far, or because one has not run yet.
+    fn scripts_take_long(&self, session: &DeliveryTransaction) -> bool {
         let settings = session.settings.clone().unwrap_or_else(|| self.settings.get());
         let snapshot = self.store.snapshot();
-        let has_scripts = |account| filter::has_scripts(&settings.filter, &snapshot, account);
-        accounts_of(session).into_iter().any(has_scripts)
+        let mut expected = 0_u64;
+        for account in accounts_of(session) {
+            let recipients = session.targets.iter().filter(|target| target.account == account);
+            let scripts = AccountScripts::load(&self.scripts, &settings.filter, &snapshot, account);
+            let Some(scripts) = scripts else { continue };
+            let Some(fuel) = scripts.expected_fuel() else { return true };
+            expected = expected.saturating_add(fuel.saturating_mul(recipients.count() as u64));
+        }
+        expected > MAX_FUEL_INLINE
     }
 }
 

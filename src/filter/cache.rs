@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 use restante_sieve::{ExtensionSet, LineIndex, PatternCache, Script, Severity, Span};
@@ -26,6 +27,8 @@ pub(super) struct CompiledScript {
     /// Empty if the script has errors.
     pub(super) rules: RuleIndex,
     pub(super) source: Arc<[u8]>,
+    /// The most units of fuel that a run of it has used; 0 before the first run.
+    pub(super) most_fuel: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -153,7 +156,7 @@ impl CompiledScript {
             )
         });
         let rules = script.as_ref().map(|script| RuleIndex::new(script)).unwrap_or_default();
-        Self { script, rules, source }
+        Self { script, rules, source, most_fuel: AtomicU64::new(0) }
     }
 
     /// Returns the line in which a part of the script begins, from 1.

@@ -39,7 +39,7 @@ pub use check::{ScriptCheck, find_script, format_script};
 pub use report::ScriptReport;
 pub use request::FilterRequest;
 pub use rules::ScriptRule;
-pub use run::{AccountScripts, has_scripts, run_alone};
+pub use run::{AccountScripts, run_alone};
 pub use settings::{Settings, SiteScript, SpamHeader};
 pub use stored::StoredPlan;
 pub use trial::{TraceEvent, TraceLine, TrialAccount, TrialRequest};

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use restante_sieve::ir::RejectKind;
 use restante_sieve::{
@@ -97,6 +98,20 @@ impl AccountScripts {
         Self { stages, fuel: Cell::new(fuel) }
     }
 
+    /// Returns what a run for one recipient should cost at most, in units of fuel, by the runs so
+    /// far; `None` before the first run.
+    pub fn expected_fuel(&self) -> Option<u64> {
+        let mut sum = 0_u64;
+        for compiled in self.stages.iter().filter_map(|stage| stage.compiled.as_ref().ok()) {
+            let most = compiled.most_fuel.load(Ordering::Relaxed);
+            if compiled.script.is_ok() && most == 0 {
+                return None;
+            }
+            sum = sum.saturating_add(most);
+        }
+        Some(sum)
+    }
+
     /// Takes fuel for work that the engine does not count. Returns false if too little is left.
     fn take_fuel(&self, units: usize) -> bool {
         let left = self.fuel.get().checked_sub(units as u64);
@@ -123,14 +138,6 @@ impl AccountScripts {
         }
         uses
     }
-}
-
-/// Whether any script runs for mail to an account. False if the store cannot
-/// say.
-pub fn has_scripts(settings: &Settings, snapshot: &Snapshot<'_>, account: AccountId) -> bool {
-    settings.is_on
-        && (settings.has_site_scripts()
-            || snapshot.active_script(account).is_ok_and(|active| active.is_some()))
 }
 
 fn site_stage(cache: &ScriptCache, settings: &Settings, script: &SiteScript) -> Stage {
@@ -228,6 +235,7 @@ impl<'a> Sequence<'a> {
         let mut trace = StepTrace::default();
         let (outcome, world) = self.execute(script, view, &mut trace);
         self.used.add(&outcome);
+        compiled.most_fuel.fetch_max(outcome.fuel_used.max(1), Ordering::Relaxed);
         let mailboxes = world.mailboxes_read().saturating_mul(UNITS_PER_MAILBOX);
         let units = usize::try_from(outcome.fuel_used).unwrap_or(usize::MAX);
         self.scripts.take_fuel(units.saturating_add(mailboxes));
