@@ -101,9 +101,9 @@ impl PlannedEmail {
         Self { targets: [target].into(), keywords: BTreeSet::new(), edited: None }
     }
 
-    /// The hash of the version. `received` is the message as received.
-    pub(super) fn blob(&self, received: &EncodedMessage) -> BlobHash {
-        self.edited.as_ref().map_or(received.blob, |edited| edited.rows.blob)
+    /// Returns the hash of the edited version; `None` is the message as received.
+    pub(super) fn version(&self) -> Option<BlobHash> {
+        self.edited.as_ref().map(|edited| edited.rows.blob)
     }
 }
 

@@ -272,7 +272,7 @@ impl Planner<'_> {
             true => format!("auto-notified; owner-email=\"{}\"", owner.replace('"', "\\\"")),
             // RFC 5436 §2.7.1: a token takes the place of an address that cannot be written.
             false => {
-                let token = nonce(context.hash, self.owner.target.account);
+                let token = nonce(context.hash, self.owner.target.account, &identity.primary);
                 format!("auto-notified; owner-token={token:016x}")
             }
         };

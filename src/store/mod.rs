@@ -49,7 +49,7 @@ pub use row::{
     AccountStateRow, Digest, EncodedMessage, Object, QueueMark, domain_digest, lane_digest,
 };
 #[cfg(any(test, feature = "internals"))]
-pub use row::{DeliveryRow, Thread, ToldRow, fold::Folds};
+pub use row::{DeliveredEmail, DeliveryRow, RecipientOutcome, Thread, ToldRow, fold::Folds};
 pub use search::folding::FoldSizes;
 pub use search::postings::Postings;
 pub use search::tokens::Ordinals;
