@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use super::context::DeliveryContext;
 use super::copy;
 use super::job::{
-    AccountJob, PlannedCopy, PlannedEmail, RecipientJob, RecipientWork, ScriptWrites,
+    AccountJob, PlannedAction, PlannedCopy, PlannedEmail, RecipientJob, RecipientWork, ScriptWrites,
 };
 use super::jobs::FILED_BEFORE;
 use super::outcome::{self, FiledAccount, FilingResult};
@@ -298,11 +298,15 @@ fn write_scripts(
     scripts: &ScriptWrites,
     email: Option<EmailId>,
 ) -> Result<(), Error> {
-    for NewAction { action, bytes } in &scripts.actions {
-        txn.queue_action(Action { email, ..action.clone() }, bytes)?;
-    }
-    for PlannedCopy { message, rows, fcc } in &scripts.copies {
-        copy::file_copy(txn, message, fcc, rows)?;
+    for PlannedAction { new: NewAction { action, bytes }, copy } in &scripts.actions {
+        let last = txn.state().last_action;
+        let queued = txn.queue_action(Action { email, ..action.clone() }, bytes)?;
+        // An equal notification for another recipient may be queued already, with its copy.
+        if let Some(PlannedCopy { message, rows, fcc }) = copy
+            && queued.0 > last
+        {
+            copy::file_copy(txn, message, fcc, rows)?;
+        }
     }
     for version in &scripts.versions {
         txn.put_message(&version.rows, &version.message.0)?;

@@ -65,7 +65,7 @@ impl Planner<'_> {
             let own = &recipient.address;
             compose_rejection(envelope, recipient, own, reason, raw, None, &reporter)
         };
-        writes.actions.push(report.ok_or("the sender wants none")?);
+        writes.add_action(report.ok_or("the sender wants none")?, None);
         Ok(())
     }
 }

@@ -116,7 +116,7 @@ impl Planner<'_> {
                         continue;
                     }
                     let new = self.redirect(to, (notify, ret), message, &mut writes);
-                    writes.actions.push(new);
+                    writes.add_action(new, None);
                 }
                 FilterAction::Reject { in_protocol, reason } => {
                     rejection = Some((in_protocol, reason));
@@ -300,10 +300,10 @@ impl Planner<'_> {
                 ..Draft::default()
             });
             // One copy, however many are notified.
-            if let Some(fcc) = fcc.take() {
+            let copy = fcc.take().map(|fcc| {
                 let rows = self.deliverer.encode_copy(&message, &[]);
-                writes.copies.push(PlannedCopy { message: message.clone(), rows, fcc });
-            }
+                PlannedCopy { message: message.clone(), rows, fcc }
+            });
             let notice = NoticeAction {
                 kind: ActionKind::Notify,
                 recipient: to.clone(),
@@ -312,7 +312,7 @@ impl Planner<'_> {
                 message,
                 about: Some(about.finalize().as_bytes().to_vec()),
             };
-            writes.actions.push(notice.into_action(context.now));
+            writes.add_action(notice.into_action(context.now), copy);
         }
     }
 
