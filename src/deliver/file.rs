@@ -7,7 +7,7 @@
 //!   mailboxes.
 //! - No discard and no refusal covers a recipient for whom it was not decided.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::context::DeliveryContext;
 use super::copy;
@@ -19,8 +19,8 @@ use super::outcome::{self, FiledAccount, FilingResult};
 use super::plan::PlannedReply;
 use crate::filter::{FiredRules, StoreTarget};
 use crate::model::{
-    Action, ActionId, Decision, EmailId, FilterStep, MailboxUid, ScriptError, ThreadId,
-    ToldLifetime, limits,
+    Action, ActionId, BlobHash, Decision, EmailId, FilterStep, MailboxUid, ObjectId, ScriptError,
+    ThreadId, ToldLifetime, limits,
 };
 use crate::outbox::{self, NewAction};
 use crate::store::{
@@ -83,6 +83,7 @@ pub(super) fn file(
     for (_, _, work) in &fresh {
         write_scripts(txn, &work.writes, email)?;
     }
+    count_rules(txn, &fresh)?;
     // Without scripts, nothing is left to do where an email was filed before.
     let is_done = fresh.iter().all(|(.., work)| former.is_some() && !work.is_scripted);
     let decision = if is_done {
@@ -316,9 +317,6 @@ fn write_scripts(
     for (hash, until) in scripts.duplicates.iter().filter(|_| is_served) {
         txn.remember_duplicate(hash, *until)?;
     }
-    for FiredRules { script, source, rules } in &scripts.fired {
-        txn.count_script_hits(*script, source, rules)?;
-    }
     if let Some((script, line, message)) = &scripts.error {
         txn.add_script_error(&ScriptError {
             at: txn.now(),
@@ -327,6 +325,19 @@ fn write_scripts(
             message: message.clone(),
             email,
         })?;
+    }
+    Ok(())
+}
+
+/// Counts each rule that fired once, for however many of the recipients it did.
+fn count_rules(txn: &mut Txn<'_>, fresh: &[Fresh<'_>]) -> Result<(), Error> {
+    let mut joined: BTreeMap<(ObjectId, BlobHash), BTreeSet<u32>> = BTreeMap::new();
+    for FiredRules { script, source, rules } in fresh.iter().flat_map(|(.., work)| &work.writes.fired)
+    {
+        joined.entry((*script, *source)).or_default().extend(rules);
+    }
+    for ((script, source), rules) in joined {
+        txn.count_script_hits(script, &source, &Vec::from_iter(rules))?;
     }
     Ok(())
 }

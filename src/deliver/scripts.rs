@@ -92,7 +92,7 @@ impl Planner<'_> {
         let has_redirect =
             result.actions.iter().any(|one| matches!(one, FilterAction::Redirect { .. }));
         let is_loop = has_redirect && self.was_here();
-        let mut keep = result.keep;
+        let (mut keep, mut is_unsent) = (result.keep, false);
         for action in result.actions {
             match action {
                 FilterAction::Store { to, keywords, message } => self.store(to, keywords, message),
@@ -105,8 +105,7 @@ impl Planner<'_> {
                         false => None,
                     };
                     if let Some(why) = why {
-                        // A message that is not sent on stays here.
-                        keep = Some(keep.unwrap_or_default());
+                        is_unsent = true;
                         add_step(
                             &mut writes,
                             String::new(),
@@ -127,6 +126,10 @@ impl Planner<'_> {
                     writes.duplicates.push((hash, until));
                 }
             }
+        }
+        // A message that is not sent on stays here, if nothing else became of it.
+        if is_unsent && self.emails.is_empty() && !writes.has_redirect() {
+            keep.get_or_insert_default();
         }
         if let Some(keep) = keep {
             self.store(kept_in, keep.keywords, keep.message);
@@ -231,7 +234,7 @@ impl Planner<'_> {
         match charged {
             Ok(charge) => writes.charges.redirects.push(charge),
             Err(why) => {
-                tracing::warn!(%account, %to, why, "not redirected: the message is kept");
+                tracing::warn!(%account, %to, why, "not redirected");
                 return false;
             }
         }
