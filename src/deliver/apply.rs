@@ -85,6 +85,13 @@ impl Deliverer {
         let hash = transaction_hash(envelope, &encoded.blob.0);
         let returned_report = message.as_ref().and_then(returned_report);
         drop((message, rows));
+        let mut members: BTreeMap<AccountId, Vec<Member<'_>>> = BTreeMap::new();
+        for (recipient, target) in envelope.recipients.iter().zip(&session.targets) {
+            let known = members.entry(target.account).or_default();
+            if !known.iter().any(|(known, _)| known.address == recipient.address) {
+                known.push((recipient, target));
+            }
+        }
         let (now, monotonic_now) = (self.store.clock().now(), self.store.clock().steady());
         let (settings, facts, thread_keys) =
             (&*settings, OnceCell::new(), encoded.thread_keys.as_slice());
@@ -99,15 +106,8 @@ impl Deliverer {
             now,
             monotonic_now,
             returned_report,
-            versions: EditedVersions::default(),
+            versions: EditedVersions::new(self.max_edited_bytes, members.len()),
         };
-        let mut members: BTreeMap<AccountId, Vec<Member<'_>>> = BTreeMap::new();
-        for (recipient, target) in envelope.recipients.iter().zip(&session.targets) {
-            let known = members.entry(target.account).or_default();
-            if !known.iter().any(|(known, _)| known.address == recipient.address) {
-                known.push((recipient, target));
-            }
-        }
         let jobs: BTreeMap<AccountId, Result<AccountJob, Error>> = members
             .iter()
             .map(|(account, members)| (*account, self.plan_account(&context, *account, members)))

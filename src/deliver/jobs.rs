@@ -63,6 +63,7 @@ impl Deliverer {
         id: AccountId,
         members: &[Member<'_>],
     ) -> Result<AccountJob, Error> {
+        context.versions.begin_account();
         let snapshot = self.store.snapshot();
         let served = snapshot.delivery(id, context.hash)?;
         let account = AccountContext {

@@ -40,25 +40,13 @@ impl Deliverer {
         kept_in: StoreTarget,
     ) -> (RecipientWork, ScriptAnswer) {
         let account = owner.target.account;
-        let request = FilterRequest {
-            settings: &context.settings.filter,
-            snapshot: owner.snapshot,
-            account,
-            identity: owner.identity,
-            header: context.header,
-            envelope: context.envelope,
-            recipient: owner.recipient,
-            hostname: &context.settings.hostname,
-            now: context.now,
-            is_stored: false,
-            max_versions: context.versions.left(context.header.raw().len()),
-        };
-        let result = catch_parser_panic("a script", || scripts.run(&self.scripts, &request));
-        let result = result.unwrap_or_else(|| FilterResult {
-            keep: Some(Keep::default()),
-            error: Some((String::new(), 0, "the run panicked: this is a bug".into())),
-            ..FilterResult::default()
-        });
+        let left = context.versions.left(context.header.raw().len());
+        let run = |max_versions: u16| self.run_scripts(context, scripts, owner, max_versions);
+        // Versions that others made already are not counted, which only a run can show.
+        let mut result = run(left.saturating_add(context.versions.count()));
+        if context.versions.count_new(edited_messages(&result)) > usize::from(left) {
+            result = run(left);
+        }
         if let Some((script, line, what)) = &result.error {
             tracing::warn!(
                 %account,
@@ -70,6 +58,45 @@ impl Deliverer {
         }
         Planner { deliverer: self, context, owner, emails: Vec::new() }.plan(result, kept_in)
     }
+
+    fn run_scripts(
+        &self,
+        context: &DeliveryContext<'_>,
+        scripts: &AccountScripts,
+        owner: RecipientContext<'_>,
+        max_versions: u16,
+    ) -> FilterResult {
+        let request = FilterRequest {
+            settings: &context.settings.filter,
+            snapshot: owner.snapshot,
+            account: owner.target.account,
+            identity: owner.identity,
+            header: context.header,
+            envelope: context.envelope,
+            recipient: owner.recipient,
+            hostname: &context.settings.hostname,
+            now: context.now,
+            is_stored: false,
+            max_versions,
+        };
+        let result = catch_parser_panic("a script", || scripts.run(&self.scripts, &request));
+        result.unwrap_or_else(|| FilterResult {
+            keep: Some(Keep::default()),
+            error: Some((String::new(), 0, "the run panicked: this is a bug".into())),
+            ..FilterResult::default()
+        })
+    }
+}
+
+/// Returns the versions of the message that scripts store, keep or send on.
+fn edited_messages(result: &FilterResult) -> impl Iterator<Item = &EditedMessage> {
+    let of_actions = result.actions.iter().filter_map(|action| match action {
+        FilterAction::Store { message, .. } | FilterAction::Redirect { message, .. } => {
+            message.as_ref()
+        }
+        _ => None,
+    });
+    of_actions.chain(result.keep.iter().filter_map(|keep| keep.message.as_ref()))
 }
 
 pub(super) struct Planner<'a> {
