@@ -112,8 +112,6 @@ impl Deliverer {
             .iter()
             .map(|(account, members)| (*account, self.plan_account(&context, *account, members)))
             .collect();
-        // The permit bounds the memory that parsing and the versions of scripts take.
-        drop(body.parse_permit);
         let accounts: Vec<AccountId> =
             jobs.iter().filter(|(_, job)| job.is_ok()).map(|(account, _)| *account).collect();
         let (results, ticket) =
@@ -140,6 +138,10 @@ impl Deliverer {
         };
         prepared.outcomes = envelope.recipients.iter().zip(&session.targets).map(outcome).collect();
         prepared.ticket = Some(ticket);
+        // The permit bounds the memory that parsing and the versions of scripts take. The jobs have
+        // the versions until the commits are queued.
+        drop((jobs, context));
+        drop(body.parse_permit);
         prepared
     }
 

@@ -332,7 +332,8 @@ fn write_scripts(
 /// Counts each rule that fired once, for however many of the recipients it did.
 fn count_rules(txn: &mut Txn<'_>, fresh: &[Fresh<'_>]) -> Result<(), Error> {
     let mut joined: BTreeMap<(ObjectId, BlobHash), BTreeSet<u32>> = BTreeMap::new();
-    for FiredRules { script, source, rules } in fresh.iter().flat_map(|(.., work)| &work.writes.fired)
+    for FiredRules { script, source, rules } in
+        fresh.iter().flat_map(|(.., work)| &work.writes.fired)
     {
         joined.entry((*script, *source)).or_default().extend(rules);
     }

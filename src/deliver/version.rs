@@ -74,10 +74,7 @@ impl EditedVersions {
     }
 
     /// Returns how many of these versions, each counted once, are not known yet.
-    pub(super) fn count_new<'a>(
-        &self,
-        messages: impl Iterator<Item = &'a EditedMessage>,
-    ) -> usize {
+    pub(super) fn count_new<'a>(&self, messages: impl Iterator<Item = &'a EditedMessage>) -> usize {
         let made = self.made.borrow();
         let mut new: Vec<&EditedMessage> = Vec::new();
         for message in messages {
