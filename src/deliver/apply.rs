@@ -85,6 +85,13 @@ impl Deliverer {
         let hash = transaction_hash(envelope, &encoded.blob.0);
         let returned_report = message.as_ref().and_then(returned_report);
         drop((message, rows));
+        let mut members: BTreeMap<AccountId, Vec<Member<'_>>> = BTreeMap::new();
+        for (recipient, target) in envelope.recipients.iter().zip(&session.targets) {
+            let known = members.entry(target.account).or_default();
+            if !known.iter().any(|(known, _)| known.address == recipient.address) {
+                known.push((recipient, target));
+            }
+        }
         let (now, monotonic_now) = (self.store.clock().now(), self.store.clock().steady());
         let (settings, facts, thread_keys) =
             (&*settings, OnceCell::new(), encoded.thread_keys.as_slice());
@@ -99,21 +106,12 @@ impl Deliverer {
             now,
             monotonic_now,
             returned_report,
-            versions: EditedVersions::default(),
+            versions: EditedVersions::new(self.max_edited_bytes, members.len()),
         };
-        let mut members: BTreeMap<AccountId, Vec<Member<'_>>> = BTreeMap::new();
-        for (recipient, target) in envelope.recipients.iter().zip(&session.targets) {
-            let known = members.entry(target.account).or_default();
-            if !known.iter().any(|(known, _)| known.address == recipient.address) {
-                known.push((recipient, target));
-            }
-        }
         let jobs: BTreeMap<AccountId, Result<AccountJob, Error>> = members
             .iter()
             .map(|(account, members)| (*account, self.plan_account(&context, *account, members)))
             .collect();
-        // The permit bounds the memory that parsing and the versions of scripts take.
-        drop(body.parse_permit);
         let accounts: Vec<AccountId> =
             jobs.iter().filter(|(_, job)| job.is_ok()).map(|(account, _)| *account).collect();
         let (results, ticket) =
@@ -140,6 +138,10 @@ impl Deliverer {
         };
         prepared.outcomes = envelope.recipients.iter().zip(&session.targets).map(outcome).collect();
         prepared.ticket = Some(ticket);
+        // The permit bounds the memory that parsing and the versions of scripts take. The jobs have
+        // the versions until the commits are queued.
+        drop((jobs, context));
+        drop(body.parse_permit);
         prepared
     }
 

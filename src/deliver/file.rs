@@ -7,23 +7,25 @@
 //!   mailboxes.
 //! - No discard and no refusal covers a recipient for whom it was not decided.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::context::DeliveryContext;
 use super::copy;
 use super::job::{
-    AccountJob, PlannedCopy, PlannedEmail, RecipientJob, RecipientWork, ScriptWrites,
+    AccountJob, PlannedAction, PlannedCopy, PlannedEmail, RecipientJob, RecipientWork, ScriptWrites,
 };
 use super::jobs::FILED_BEFORE;
 use super::outcome::{self, FiledAccount, FilingResult};
 use super::plan::PlannedReply;
 use crate::filter::{FiredRules, StoreTarget};
 use crate::model::{
-    Action, ActionId, BlobHash, Decision, EmailId, FilterStep, MailboxUid, ScriptError, ThreadId,
-    ToldLifetime, limits,
+    Action, ActionId, BlobHash, Decision, EmailId, FilterStep, MailboxUid, ObjectId, ScriptError,
+    ThreadId, ToldLifetime, limits,
 };
 use crate::outbox::{self, NewAction};
-use crate::store::{DeliveryRow, EncodedMessage, Error, NewEmail, Txn};
+use crate::store::{
+    DeliveredEmail, DeliveryRow, EncodedMessage, Error, NewEmail, RecipientOutcome, Txn,
+};
 use crate::vacation::{DueReply, NoReplyReason, ReplyDecision, Silence};
 
 /// A recipient for whom the message is filed now, with its index in the job.
@@ -31,7 +33,7 @@ type Fresh<'a> = (usize, &'a RecipientJob, &'a RecipientWork);
 
 /// An email that one or several recipients want.
 struct JoinedEmail<'a> {
-    version: &'a PlannedEmail,
+    planned: &'a PlannedEmail,
     /// The trace fields of the first of these recipients.
     prefix: &'a [u8],
     targets: BTreeSet<&'a StoreTarget>,
@@ -40,8 +42,8 @@ struct JoinedEmail<'a> {
 
 /// What was filed of one version of the message.
 struct FiledVersion {
-    blob: BlobHash,
-    email: EmailId,
+    /// What the record of the delivery gets.
+    filed: DeliveredEmail,
     /// `None` if it was filed before.
     thread: Option<ThreadId>,
 }
@@ -59,10 +61,11 @@ pub(super) fn file(
 ) -> Result<FiledAccount, Error> {
     let served = txn.delivery(context.hash)?;
     let fresh = fresh_recipients(txn, job, served.as_ref())?;
-    let former = served.as_ref().and_then(|served| served.email);
+    let former = served.as_ref().map_or(&[][..], |served| &served.emails);
     let emails = file_emails(txn, &fresh, former, message)?;
-    let email = emails.first().map(|filed| filed.email).or(former);
-    record(txn, context.hash, &fresh, email)?;
+    let former = former.first().map(|first| first.email);
+    let email = emails.first().map(|version| version.filed.email).or(former);
+    record(txn, context.hash, &fresh, &emails)?;
     let is_fresh = |index: usize| fresh.iter().any(|(known, ..)| *known == index);
     let mut is_notified = false;
     if let Some(notification) = &job.notification
@@ -80,6 +83,7 @@ pub(super) fn file(
     for (_, _, work) in &fresh {
         write_scripts(txn, &work.writes, email)?;
     }
+    count_rules(txn, &fresh)?;
     // Without scripts, nothing is left to do where an email was filed before.
     let is_done = fresh.iter().all(|(.., work)| former.is_some() && !work.is_scripted);
     let decision = if is_done {
@@ -104,7 +108,7 @@ pub(super) fn file(
     let results = job.recipients.iter().enumerate().map(|(index, recipient)| {
         let work = recipient.work.as_ref().filter(|_| is_fresh(index));
         match (work, &served) {
-            (Some(work), _) => result(work, &emails, former, &decision, message),
+            (Some(work), _) => result(work, &emails, former, &decision),
             (None, Some(served)) => repeated_result(served, recipient),
             (None, None) => FilingResult::Again(email),
         }
@@ -125,7 +129,7 @@ fn fresh_recipients<'a>(
 ) -> Result<Vec<Fresh<'a>>, Error> {
     let mut fresh = Vec::with_capacity(job.recipients.len());
     for (index, recipient) in job.recipients.iter().enumerate() {
-        if served.is_some_and(|served| served.recipient(&recipient.address).is_some()) {
+        if served.is_some_and(|served| served.outcome(&recipient.address).is_some()) {
             continue;
         }
         match &recipient.work {
@@ -136,22 +140,22 @@ fn fresh_recipients<'a>(
     Ok(fresh)
 }
 
-/// Creates the emails that the recipients want. `former` is the email that was filed for an earlier
-/// recipient: if it has the same version, it gets the further mailboxes and keywords.
+/// Creates the emails that the recipients want. `former` are the emails that were filed for earlier
+/// recipients: the one with the same version gets the further mailboxes and keywords.
 fn file_emails(
     txn: &mut Txn<'_>,
     fresh: &[Fresh<'_>],
-    former: Option<EmailId>,
+    former: &[DeliveredEmail],
     message: &EncodedMessage,
 ) -> Result<Vec<FiledVersion>, Error> {
     let mut joined: Vec<JoinedEmail<'_>> = Vec::new();
     for (_, recipient, work) in fresh {
-        if former.is_some() && !work.is_scripted {
+        if !former.is_empty() && !work.is_scripted {
             continue;
         }
         for planned in &work.emails {
-            let blob = planned.blob(message);
-            let known = joined.iter_mut().find(|known| known.version.blob(message) == blob);
+            let version = planned.version();
+            let known = joined.iter_mut().find(|known| known.planned.version() == version);
             let (targets, keywords) = (planned.targets.iter(), planned.keywords.iter().cloned());
             match known {
                 Some(known) => {
@@ -159,7 +163,7 @@ fn file_emails(
                     known.keywords.extend(keywords);
                 }
                 None => joined.push(JoinedEmail {
-                    version: planned,
+                    planned,
                     prefix: &recipient.prefix,
                     targets: targets.collect(),
                     keywords: keywords.collect(),
@@ -173,38 +177,34 @@ fn file_emails(
 fn file_email(
     txn: &mut Txn<'_>,
     joined: JoinedEmail<'_>,
-    former: Option<EmailId>,
+    former: &[DeliveredEmail],
     message: &EncodedMessage,
 ) -> Result<FiledVersion, Error> {
-    let JoinedEmail { version, prefix, targets, mut keywords } = joined;
-    let blob = version.blob(message);
-    if let Some(email) = former {
-        let known = txn.snapshot().email(txn.account(), email)?;
-        match known {
-            // The owner has destroyed it meanwhile.
-            None => return Ok(FiledVersion { blob, email, thread: None }),
-            Some(known) if known.blob == blob => {
-                let mut mailboxes = mailboxes(txn, &targets)?;
-                mailboxes.extend(known.mailboxes);
-                keywords.extend(known.keywords);
-                txn.update_email(email, mailboxes, bounded(keywords))?;
-                return Ok(FiledVersion { blob, email, thread: None });
-            }
-            Some(_) => {}
+    let JoinedEmail { planned, prefix, targets, mut keywords } = joined;
+    let version = planned.version();
+    if let Some(filed) = former.iter().find(|filed| filed.version == version) {
+        // What the owner has destroyed meanwhile does not come back.
+        let known = txn.snapshot().email(txn.account(), filed.email)?;
+        if let Some(known) = known {
+            let mut mailboxes = mailboxes(txn, &targets)?;
+            mailboxes.extend(known.mailboxes);
+            keywords.extend(known.keywords);
+            txn.update_email(filed.email, mailboxes, bounded(keywords))?;
         }
+        return Ok(FiledVersion { filed: *filed, thread: None });
     }
     let mailboxes = mailboxes(txn, &targets)?;
     let (email, thread) = txn.create_email(&NewEmail {
-        message: version.edited.as_ref().map_or(message, |edited| &edited.rows),
+        message: planned.edited.as_ref().map_or(message, |edited| &edited.rows),
         prefix,
         mailboxes,
         keywords: bounded(keywords),
         received_at: txn.now(),
     })?;
-    if let Some(edited) = &version.edited {
+    if let Some(edited) = &planned.edited {
         txn.put_message(&edited.rows, &edited.message.0)?;
     }
-    Ok(FiledVersion { blob, email, thread: Some(thread) })
+    Ok(FiledVersion { filed: DeliveredEmail { email, version }, thread: Some(thread) })
 }
 
 fn mailboxes(
@@ -224,20 +224,15 @@ fn record(
     txn: &mut Txn<'_>,
     hash: &[u8; 32],
     fresh: &[Fresh<'_>],
-    email: Option<EmailId>,
+    emails: &[FiledVersion],
 ) -> Result<(), Error> {
-    let is_refused = |work: &RecipientWork| work.writes.refusal.is_some();
-    let taken = fresh.iter().filter(|(.., work)| !is_refused(work));
-    let taken: Vec<_> = taken.map(|(_, recipient, _)| recipient.address.clone()).collect();
-    if !taken.is_empty() {
-        txn.remember_delivery(hash, email, &taken)?;
-    }
-    for (_, recipient, work) in fresh {
-        if let Some(text) = &work.writes.refusal {
-            txn.refuse_delivery(hash, std::slice::from_ref(&recipient.address), text)?;
-        }
-    }
-    Ok(())
+    let emails: Vec<DeliveredEmail> = emails.iter().map(|version| version.filed).collect();
+    let recipients = fresh.iter().map(|(_, recipient, work)| {
+        let refusal = work.writes.refusal.as_deref();
+        let outcome = refusal.map_or(RecipientOutcome::Accepted, RecipientOutcome::Refused);
+        (&recipient.address, outcome)
+    });
+    if fresh.is_empty() { Ok(()) } else { txn.remember_delivery(hash, &emails, recipients) }
 }
 
 /// Returns what became of the message for a recipient for whom it was filed now.
@@ -246,7 +241,6 @@ fn result(
     emails: &[FiledVersion],
     former: Option<EmailId>,
     decision: &ReplyDecision<ActionId>,
-    message: &EncodedMessage,
 ) -> FilingResult {
     if let Some(text) = &work.writes.refusal {
         return FilingResult::Refused(text.clone());
@@ -254,21 +248,21 @@ fn result(
     let Some(first) = work.emails.first() else {
         return FilingResult::NotStored(decision.clone());
     };
-    let blob = first.blob(message);
-    match emails.iter().find(|filed| filed.blob == blob) {
-        Some(FiledVersion { email, thread: Some(thread), .. }) => {
-            FilingResult::New { email: *email, thread: *thread, decision: decision.clone() }
+    let version = first.version();
+    match emails.iter().find(|email| email.filed.version == version) {
+        Some(FiledVersion { filed, thread: Some(thread) }) => {
+            FilingResult::New { email: filed.email, thread: *thread, decision: decision.clone() }
         }
-        Some(filed) => FilingResult::Again(Some(filed.email)),
+        Some(email) => FilingResult::Again(Some(email.filed.email)),
         None => FilingResult::Again(former),
     }
 }
 
 /// Returns what became of the message when it came first.
 fn repeated_result(served: &DeliveryRow, recipient: &RecipientJob) -> FilingResult {
-    match served.recipient(&recipient.address).and_then(|one| one.refusal.clone()) {
-        Some(text) => FilingResult::Refused(text),
-        None => FilingResult::Again(served.email),
+    match served.outcome(&recipient.address) {
+        Some(RecipientOutcome::Refused(text)) => FilingResult::Refused(text.to_owned()),
+        Some(RecipientOutcome::Accepted) | None => FilingResult::Again(served.first_email()),
     }
 }
 
@@ -305,11 +299,15 @@ fn write_scripts(
     scripts: &ScriptWrites,
     email: Option<EmailId>,
 ) -> Result<(), Error> {
-    for NewAction { action, bytes } in &scripts.actions {
-        txn.queue_action(Action { email, ..action.clone() }, bytes)?;
-    }
-    for PlannedCopy { message, rows, fcc } in &scripts.copies {
-        copy::file_copy(txn, message, fcc, rows)?;
+    for PlannedAction { new: NewAction { action, bytes }, copy } in &scripts.actions {
+        let last = txn.state().last_action;
+        let queued = txn.queue_action(Action { email, ..action.clone() }, bytes)?;
+        // An equal notification for another recipient may be queued already, with its copy.
+        if let Some(PlannedCopy { message, rows, fcc }) = copy
+            && queued.0 > last
+        {
+            copy::file_copy(txn, message, fcc, rows)?;
+        }
     }
     for version in &scripts.versions {
         txn.put_message(&version.rows, &version.message.0)?;
@@ -319,9 +317,6 @@ fn write_scripts(
     for (hash, until) in scripts.duplicates.iter().filter(|_| is_served) {
         txn.remember_duplicate(hash, *until)?;
     }
-    for FiredRules { script, source, rules } in &scripts.fired {
-        txn.count_script_hits(*script, source, rules)?;
-    }
     if let Some((script, line, message)) = &scripts.error {
         txn.add_script_error(&ScriptError {
             at: txn.now(),
@@ -330,6 +325,20 @@ fn write_scripts(
             message: message.clone(),
             email,
         })?;
+    }
+    Ok(())
+}
+
+/// Counts each rule that fired once, for however many of the recipients it did.
+fn count_rules(txn: &mut Txn<'_>, fresh: &[Fresh<'_>]) -> Result<(), Error> {
+    let mut joined: BTreeMap<(ObjectId, BlobHash), BTreeSet<u32>> = BTreeMap::new();
+    for FiredRules { script, source, rules } in
+        fresh.iter().flat_map(|(.., work)| &work.writes.fired)
+    {
+        joined.entry((*script, *source)).or_default().extend(rules);
+    }
+    for ((script, source), rules) in joined {
+        txn.count_script_hits(script, &source, &Vec::from_iter(rules))?;
     }
     Ok(())
 }

@@ -26,7 +26,7 @@ use crate::model::{
 };
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine, Put, RowReader as _, Table};
-use crate::store::{FoldSizes, Options};
+use crate::store::{DeliveredEmail, FoldSizes, Options, RecipientOutcome};
 
 const START: UtcMillis = UtcMillis(1_795_251_600_000);
 
@@ -245,7 +245,15 @@ fn fill_store(engine: Arc<MemoryEngine>) {
                 message: "more than 4 redirects".into(),
                 email: Some(emails[1].0),
             })?;
-            txn.refuse_delivery(&[8; 32], &[address("ann+no@example.org")], "No.")?;
+            let (yes, no) = (address("ann@example.org"), address("ann+no@example.org"));
+            txn.remember_delivery(
+                &[8; 32],
+                &[
+                    DeliveredEmail::received(emails[0].0),
+                    DeliveredEmail { email: emails[1].0, version: Some(BlobHash([8; 32])) },
+                ],
+                [(&yes, RecipientOutcome::Accepted), (&no, RecipientOutcome::Refused("No."))],
+            )?;
             txn.remember_duplicate(&[9; 32], START.after(Duration::from_secs(604_800)))?;
             let short_lived = txn.create_object(&SenderIdentity::default())?;
             txn.destroy_object::<SenderIdentity>(short_lived)?;

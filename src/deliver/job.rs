@@ -66,6 +66,13 @@ pub(super) struct PlannedEmail {
     pub(super) edited: Option<Rc<EditedVersion>>,
 }
 
+/// An action of a script, with the copy that is filed if the action is queued.
+pub(super) struct PlannedAction {
+    pub(super) new: NewAction,
+    /// The copy of a notification, for the owner (RFC 8580).
+    pub(super) copy: Option<PlannedCopy>,
+}
+
 /// A message that is sent, and of which a copy is filed.
 pub(super) struct PlannedCopy {
     pub(super) message: Vec<u8>,
@@ -77,9 +84,7 @@ pub(super) struct PlannedCopy {
 #[derive(Default)]
 pub(super) struct ScriptWrites {
     /// Redirects, notifications, and reports of a refusal.
-    pub(super) actions: Vec<NewAction>,
-    /// Copies of notifications, for the owner (RFC 8580).
-    pub(super) copies: Vec<PlannedCopy>,
+    pub(super) actions: Vec<PlannedAction>,
     /// The versions that redirects name.
     pub(super) versions: Vec<Rc<EditedVersion>>,
     /// What was charged for `actions`.
@@ -101,14 +106,18 @@ impl PlannedEmail {
         Self { targets: [target].into(), keywords: BTreeSet::new(), edited: None }
     }
 
-    /// The hash of the version. `received` is the message as received.
-    pub(super) fn blob(&self, received: &EncodedMessage) -> BlobHash {
-        self.edited.as_ref().map_or(received.blob, |edited| edited.rows.blob)
+    /// Returns the hash of the edited version; `None` is the message as received.
+    pub(super) fn version(&self) -> Option<BlobHash> {
+        self.edited.as_ref().map(|edited| edited.rows.blob)
     }
 }
 
 impl ScriptWrites {
+    pub(super) fn add_action(&mut self, new: NewAction, copy: Option<PlannedCopy>) {
+        self.actions.push(PlannedAction { new, copy });
+    }
+
     pub(super) fn has_redirect(&self) -> bool {
-        self.actions.iter().any(|new| new.action.kind == ActionKind::Redirect)
+        self.actions.iter().any(|planned| planned.new.action.kind == ActionKind::Redirect)
     }
 }

@@ -63,6 +63,7 @@ impl Deliverer {
         id: AccountId,
         members: &[Member<'_>],
     ) -> Result<AccountJob, Error> {
+        context.versions.begin_account();
         let snapshot = self.store.snapshot();
         let served = snapshot.delivery(id, context.hash)?;
         let account = AccountContext {
@@ -106,7 +107,7 @@ impl Deliverer {
             let is_served = account
                 .served
                 .as_ref()
-                .is_some_and(|served| served.recipient(&recipient.address).is_some());
+                .is_some_and(|served| served.outcome(&recipient.address).is_some());
             let work = match &account.scripts {
                 _ if is_served => None,
                 None => {
@@ -167,7 +168,7 @@ impl Deliverer {
         if !response.enabled {
             return Ok(silent(first, NoReplyReason::Disabled, ""));
         }
-        if account.served.as_ref().is_some_and(|served| served.email.is_some()) {
+        if account.served.as_ref().is_some_and(|served| !served.emails.is_empty()) {
             return Ok(silent(first, NoReplyReason::Script, FILED_BEFORE));
         }
         let mut found: Option<(usize, bool)> = None;

@@ -115,6 +115,8 @@ pub struct Deliverer {
     scripts: filter::ScriptCache,
     /// Permits to parse a large message. Parsing takes several times the memory of the message.
     large_parses: Arc<Semaphore>,
+    /// The most bytes of edited versions of one message.
+    max_edited_bytes: usize,
 }
 
 /// What a large message has: its bytes on the disk if it was streamed, and the permit to parse it.
@@ -146,6 +148,7 @@ impl Deliverer {
             rates: Mutex::default(),
             scripts: filter::ScriptCache::default(),
             large_parses,
+            max_edited_bytes: version::MAX_EDITED_BYTES,
         }
     }
 }

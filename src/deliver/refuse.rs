@@ -65,21 +65,24 @@ impl Planner<'_> {
             let own = &recipient.address;
             compose_rejection(envelope, recipient, own, reason, raw, None, &reporter)
         };
-        writes.actions.push(report.ok_or("the sender wants none")?);
+        writes.add_action(report.ok_or("the sender wants none")?, None);
         Ok(())
     }
 }
 
-/// Returns a reason as lines of ASCII; `None` if the protocol cannot carry all of it. Long lines
-/// are broken, as RFC 5429 §2.5 allows.
+/// Returns a reason as lines of ASCII; `None` if the protocol cannot carry all of it. A reply has
+/// no blank lines, and no CR within a line (`Reply::write`); those at the ends of the reason are
+/// no part of it. Long lines are broken, as RFC 5429 §2.5 allows.
 fn exact_text(reason: &str) -> Option<String> {
-    let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\r' | b'\n');
-    if !reason.bytes().all(is_plain) {
+    let text = reason.trim_start_matches(['\r', '\n']).trim_end_matches([' ', '\r', '\n']);
+    let lines: Vec<&str> = text.lines().map(|line| line.trim_end_matches(' ')).collect();
+    let is_exact =
+        |line: &&str| !line.is_empty() && line.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if !lines.iter().all(is_exact) {
         return None;
     }
-    let text = reason.lines().flat_map(pieces).collect::<Vec<_>>().join("\n");
-    let text = text.trim_matches('\n');
-    (!text.is_empty() && text.len() <= MAX_REFUSAL_BYTES).then(|| text.to_owned())
+    let text = lines.into_iter().flat_map(pieces).collect::<Vec<_>>().join("\n");
+    (!text.is_empty() && text.len() <= MAX_REFUSAL_BYTES).then_some(text)
 }
 
 /// Returns what the protocol can carry of a reason, in lines of ASCII.
@@ -89,6 +92,8 @@ fn shortened_text(reason: &str) -> String {
         _ => ' ',
     };
     let text: String = reason.chars().map(plain).take(MAX_REFUSAL_BYTES - 10).collect();
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let text = lines.collect::<Vec<_>>().join("\n");
     let text = if reason.is_ascii() { exact_text(&text) } else { None };
     text.unwrap_or_else(|| UNREADABLE_REASON.to_owned())
 }
@@ -116,8 +121,8 @@ mod tests {
 
     #[test]
     fn reason_is_sent_exactly_or_not() {
-        assert_eq!(exact_text("No.\r\n\r\n250 ok \r\n").as_deref(), Some("No.\n\n250 ok"));
-        for reason in ["\u{fc}", "", " \r\n", "a\tb", "a\u{1b}b"] {
+        assert_eq!(exact_text("\r\nNo.\r\n250 ok \r\n").as_deref(), Some("No.\n250 ok"));
+        for reason in ["\u{fc}", "", " \r\n", "a\tb", "a\u{1b}b", "a\rb", "a\n\nb", "a\n \nb"] {
             assert_eq!(exact_text(reason), None, "{reason:?}");
         }
         let line = "x".repeat(MAX_REFUSAL_LINE_BYTES);
@@ -133,6 +138,7 @@ mod tests {
         assert_eq!(shortened_text("\u{fc}"), UNREADABLE_REASON);
         assert_eq!(shortened_text("\r\n"), UNREADABLE_REASON);
         assert_eq!(shortened_text("a\tb\r\nc"), "a b\nc");
+        assert_eq!(shortened_text("\r\na\n\n \nb\rc"), "a\nb c");
         for reason in ["word and ".repeat(999), "x".repeat(9999)] {
             let text = shortened_text(&reason);
             assert!((1900..=MAX_REFUSAL_BYTES).contains(&text.len()), "{text}");

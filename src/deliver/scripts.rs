@@ -40,25 +40,13 @@ impl Deliverer {
         kept_in: StoreTarget,
     ) -> (RecipientWork, ScriptAnswer) {
         let account = owner.target.account;
-        let request = FilterRequest {
-            settings: &context.settings.filter,
-            snapshot: owner.snapshot,
-            account,
-            identity: owner.identity,
-            header: context.header,
-            envelope: context.envelope,
-            recipient: owner.recipient,
-            hostname: &context.settings.hostname,
-            now: context.now,
-            is_stored: false,
-            max_versions: context.versions.left(context.header.raw().len()),
-        };
-        let result = catch_parser_panic("a script", || scripts.run(&self.scripts, &request));
-        let result = result.unwrap_or_else(|| FilterResult {
-            keep: Some(Keep::default()),
-            error: Some((String::new(), 0, "the run panicked: this is a bug".into())),
-            ..FilterResult::default()
-        });
+        let left = context.versions.left(context.header.raw().len());
+        let run = |max_versions: u16| self.run_scripts(context, scripts, owner, max_versions);
+        // Versions that others made already are not counted, which only a run can show.
+        let mut result = run(left.saturating_add(context.versions.count()));
+        if context.versions.count_new(edited_messages(&result)) > usize::from(left) {
+            result = run(left);
+        }
         if let Some((script, line, what)) = &result.error {
             tracing::warn!(
                 %account,
@@ -70,6 +58,45 @@ impl Deliverer {
         }
         Planner { deliverer: self, context, owner, emails: Vec::new() }.plan(result, kept_in)
     }
+
+    fn run_scripts(
+        &self,
+        context: &DeliveryContext<'_>,
+        scripts: &AccountScripts,
+        owner: RecipientContext<'_>,
+        max_versions: u16,
+    ) -> FilterResult {
+        let request = FilterRequest {
+            settings: &context.settings.filter,
+            snapshot: owner.snapshot,
+            account: owner.target.account,
+            identity: owner.identity,
+            header: context.header,
+            envelope: context.envelope,
+            recipient: owner.recipient,
+            hostname: &context.settings.hostname,
+            now: context.now,
+            is_stored: false,
+            max_versions,
+        };
+        let result = catch_parser_panic("a script", || scripts.run(&self.scripts, &request));
+        result.unwrap_or_else(|| FilterResult {
+            keep: Some(Keep::default()),
+            error: Some((String::new(), 0, "the run panicked: this is a bug".into())),
+            ..FilterResult::default()
+        })
+    }
+}
+
+/// Returns the versions of the message that scripts store, keep or send on.
+fn edited_messages(result: &FilterResult) -> impl Iterator<Item = &EditedMessage> {
+    let of_actions = result.actions.iter().filter_map(|action| match action {
+        FilterAction::Store { message, .. } | FilterAction::Redirect { message, .. } => {
+            message.as_ref()
+        }
+        _ => None,
+    });
+    of_actions.chain(result.keep.iter().filter_map(|keep| keep.message.as_ref()))
 }
 
 pub(super) struct Planner<'a> {
@@ -92,7 +119,7 @@ impl Planner<'_> {
         let has_redirect =
             result.actions.iter().any(|one| matches!(one, FilterAction::Redirect { .. }));
         let is_loop = has_redirect && self.was_here();
-        let mut keep = result.keep;
+        let (mut keep, mut is_unsent) = (result.keep, false);
         for action in result.actions {
             match action {
                 FilterAction::Store { to, keywords, message } => self.store(to, keywords, message),
@@ -105,8 +132,7 @@ impl Planner<'_> {
                         false => None,
                     };
                     if let Some(why) = why {
-                        // A message that is not sent on stays here.
-                        keep = Some(keep.unwrap_or_default());
+                        is_unsent = true;
                         add_step(
                             &mut writes,
                             String::new(),
@@ -116,7 +142,7 @@ impl Planner<'_> {
                         continue;
                     }
                     let new = self.redirect(to, (notify, ret), message, &mut writes);
-                    writes.actions.push(new);
+                    writes.add_action(new, None);
                 }
                 FilterAction::Reject { in_protocol, reason } => {
                     rejection = Some((in_protocol, reason));
@@ -127,6 +153,10 @@ impl Planner<'_> {
                     writes.duplicates.push((hash, until));
                 }
             }
+        }
+        // A message that is not sent on stays here, if nothing else became of it.
+        if is_unsent && self.emails.is_empty() && !writes.has_redirect() {
+            keep.get_or_insert_default();
         }
         if let Some(keep) = keep {
             self.store(kept_in, keep.keywords, keep.message);
@@ -231,7 +261,7 @@ impl Planner<'_> {
         match charged {
             Ok(charge) => writes.charges.redirects.push(charge),
             Err(why) => {
-                tracing::warn!(%account, %to, why, "not redirected: the message is kept");
+                tracing::warn!(%account, %to, why, "not redirected");
                 return false;
             }
         }
@@ -272,8 +302,7 @@ impl Planner<'_> {
             true => format!("auto-notified; owner-email=\"{}\"", owner.replace('"', "\\\"")),
             // RFC 5436 §2.7.1: a token takes the place of an address that cannot be written.
             false => {
-                let token =
-                    nonce(context.hash, self.owner.target.account, &self.owner.target.address);
+                let token = nonce(context.hash, self.owner.target.account, &identity.primary);
                 format!("auto-notified; owner-token={token:016x}")
             }
         };
@@ -301,10 +330,10 @@ impl Planner<'_> {
                 ..Draft::default()
             });
             // One copy, however many are notified.
-            if let Some(fcc) = fcc.take() {
+            let copy = fcc.take().map(|fcc| {
                 let rows = self.deliverer.encode_copy(&message, &[]);
-                writes.copies.push(PlannedCopy { message: message.clone(), rows, fcc });
-            }
+                PlannedCopy { message: message.clone(), rows, fcc }
+            });
             let notice = NoticeAction {
                 kind: ActionKind::Notify,
                 recipient: to.clone(),
@@ -313,7 +342,7 @@ impl Planner<'_> {
                 message,
                 about: Some(about.finalize().as_bytes().to_vec()),
             };
-            writes.actions.push(notice.into_action(context.now));
+            writes.add_action(notice.into_action(context.now), copy);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The versions of the message that scripts made (RFC 5293).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::filter::EditedMessage;
@@ -10,7 +10,7 @@ use crate::store::EncodedMessage;
 
 /// The most bytes of edited versions of one message, for all its recipients. They are twice the
 /// largest message, so a version that all recipients share leaves room for another.
-const MAX_EDITED_BYTES: usize = 128 << 20;
+pub(super) const MAX_EDITED_BYTES: usize = 128 << 20;
 
 /// A version of the message that a script made, with its rows.
 pub(super) struct EditedVersion {
@@ -19,14 +19,70 @@ pub(super) struct EditedVersion {
 }
 
 /// The versions of one message, which its recipients share.
-#[derive(Default)]
-pub(super) struct EditedVersions(RefCell<Vec<Rc<EditedVersion>>>);
+///
+/// - All together have at most `max_bytes`.
+/// - Each account gets an equal share of the bytes that the accounts before it left, or one version
+///   where that is more, so that the scripts of one account do not take all.
+/// - A version that equals one of another recipient takes no bytes.
+pub(super) struct EditedVersions {
+    max_bytes: usize,
+    made: RefCell<Vec<Rc<EditedVersion>>>,
+    share: Cell<Share>,
+}
+
+/// The share of the account that is planned.
+#[derive(Clone, Copy)]
+struct Share {
+    /// How many accounts are not planned yet, without this one.
+    later_accounts: usize,
+    /// The bytes of all versions when this account began.
+    begin: usize,
+    /// The bytes that all versions may have after this account.
+    end: usize,
+}
 
 impl EditedVersions {
-    /// Returns how many further versions of a message of `size` bytes may be made.
+    /// `accounts` is the number of accounts that get the message.
+    pub(super) fn new(max_bytes: usize, accounts: usize) -> Self {
+        let share = Share { later_accounts: accounts, begin: 0, end: 0 };
+        Self { max_bytes, made: RefCell::default(), share: Cell::new(share) }
+    }
+
+    /// Begins the share of the next account.
+    pub(super) fn begin_account(&self) {
+        let (begin, accounts) = (self.used(), self.share.get().later_accounts.max(1));
+        let end = begin.saturating_add(self.max_bytes.saturating_sub(begin) / accounts);
+        self.share.set(Share { later_accounts: accounts - 1, begin, end });
+    }
+
+    fn used(&self) -> usize {
+        self.made.borrow().iter().map(|one| one.message.0.len()).sum()
+    }
+
+    pub(super) fn count(&self) -> u16 {
+        u16::try_from(self.made.borrow().len()).unwrap_or(u16::MAX)
+    }
+
+    /// Returns how many further versions of a message of `size` bytes the account may make.
     pub(super) fn left(&self, size: usize) -> u16 {
-        let used: usize = self.0.borrow().iter().map(|one| one.message.0.len()).sum();
-        u16::try_from(MAX_EDITED_BYTES.saturating_sub(used) / size.max(1)).unwrap_or(u16::MAX)
+        let (used, share, size) = (self.used(), self.share.get(), size.max(1));
+        let of_share = share.end.saturating_sub(used) / size;
+        let of_all = self.max_bytes.saturating_sub(used) / size;
+        let is_first = used == share.begin;
+        let left = if is_first { of_share.max(of_all.min(1)) } else { of_share };
+        u16::try_from(left).unwrap_or(u16::MAX)
+    }
+
+    /// Returns how many of these versions, each counted once, are not known yet.
+    pub(super) fn count_new<'a>(&self, messages: impl Iterator<Item = &'a EditedMessage>) -> usize {
+        let made = self.made.borrow();
+        let mut new: Vec<&EditedMessage> = Vec::new();
+        for message in messages {
+            if !made.iter().any(|known| known.message == *message) && !new.contains(&message) {
+                new.push(message);
+            }
+        }
+        new.len()
     }
 
     /// Adds a version, unless there is an equal one, and returns it. It gets the thread keys of the
@@ -37,7 +93,7 @@ impl EditedVersions {
         thread_keys: &[ThreadKey],
         secrets: &Secrets,
     ) -> Rc<EditedVersion> {
-        if let Some(known) = self.0.borrow().iter().find(|known| known.message == message) {
+        if let Some(known) = self.made.borrow().iter().find(|known| known.message == message) {
             return Rc::clone(known);
         }
         let mut rows = rows_of_any(&message.0, secrets);
@@ -47,7 +103,7 @@ impl EditedVersions {
             }
         }
         let made = Rc::new(EditedVersion { rows: EncodedMessage::new(&rows), message });
-        self.0.borrow_mut().push(Rc::clone(&made));
+        self.made.borrow_mut().push(Rc::clone(&made));
         made
     }
 }
@@ -56,15 +112,47 @@ impl EditedVersions {
 mod tests {
     use super::*;
 
+    const SIZE: usize = 10;
+
+    fn version(byte: u8) -> EditedMessage {
+        EditedMessage(vec![byte; SIZE].into())
+    }
+
     #[test]
     fn equal_versions_are_shared_and_bytes_are_bounded() {
-        let (versions, secrets) = (EditedVersions::default(), Secrets::default());
-        let version = |byte: u8| EditedMessage(vec![byte; MAX_EDITED_BYTES / 2].into());
-        assert_eq!(versions.left(MAX_EDITED_BYTES / 2), 2);
+        let (versions, secrets) = (EditedVersions::new(2 * SIZE, 1), Secrets::default());
+        versions.begin_account();
+        assert_eq!(versions.left(SIZE), 2);
         let first = versions.add(version(b'a'), &[], &secrets);
         assert!(Rc::ptr_eq(&first, &versions.add(version(b'a'), &[], &secrets)));
-        assert_eq!(versions.left(MAX_EDITED_BYTES / 2), 1);
+        assert_eq!((versions.left(SIZE), versions.count()), (1, 1));
+        let made = [version(b'a'), version(b'b'), version(b'b')];
+        assert_eq!(versions.count_new(made.iter()), 1);
         versions.add(version(b'b'), &[], &secrets);
-        assert_eq!((versions.left(MAX_EDITED_BYTES / 2), versions.left(0)), (0, 0));
+        assert_eq!((versions.left(SIZE), versions.left(0)), (0, 0));
+    }
+
+    #[test]
+    fn each_account_has_a_share() {
+        let (versions, secrets) = (EditedVersions::new(6 * SIZE, 3), Secrets::default());
+        let mut shares = Vec::new();
+        for made in [2, 0, 4] {
+            versions.begin_account();
+            shares.push(versions.left(SIZE));
+            for byte in 0..made {
+                versions.add(version(byte), &[], &secrets);
+            }
+        }
+        assert_eq!(shares, [2, 2, 4]);
+        // One version, where the share is less.
+        let versions = EditedVersions::new(2 * SIZE, 3);
+        let mut shares = Vec::new();
+        for byte in 0..3 {
+            versions.begin_account();
+            shares.push(versions.left(SIZE));
+            versions.add(version(byte), &[], &secrets);
+            assert_eq!(versions.left(SIZE), 0);
+        }
+        assert_eq!(shares, [1, 1, 0]);
     }
 }

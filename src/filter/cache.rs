@@ -94,6 +94,7 @@ impl ScriptCache {
                 script,
                 rules: RuleIndex::default(),
                 source,
+                most_fuel: AtomicU64::new(0),
             })));
         }
         // Two threads may compile the same script; the results are the same.

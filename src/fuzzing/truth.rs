@@ -12,7 +12,10 @@ use crate::model::{
 };
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine, Put, Table};
-use crate::store::{EncodedMessage, Error, NewEmail, NewMailbox, Options, Store, Txn};
+use crate::store::{
+    DeliveredEmail, EncodedMessage, Error, NewEmail, NewMailbox, Options, RecipientOutcome, Store,
+    Txn,
+};
 
 const ACCOUNT: AccountId = AccountId(1);
 /// An account that may subscribe to mailboxes of the first.
@@ -191,7 +194,9 @@ impl ModelStore {
                 received_at: txn.now(),
             };
             let (id, thread) = txn.create_email(&new)?;
-            txn.remember_delivery(&hash, Some(id), &[Address::from_parts("ann", "example.org")])?;
+            let ann = Address::from_parts("ann", "example.org");
+            let filed = DeliveredEmail::received(id);
+            txn.remember_delivery(&hash, &[filed], [(&ann, RecipientOutcome::Accepted)])?;
             Ok((id, thread))
         });
         ticket.wait_blocking().unwrap();

@@ -139,6 +139,10 @@ pub const MAX_ENVID_BYTES: usize = 100;
 pub const MAX_ORCPT_BYTES: usize = 500;
 /// For each response; the oldest are forgotten first.
 pub const MAX_TOLD_SENDERS: usize = 10_000;
+/// The most recipients that the record of a delivery has, in all its retries, and the most emails.
+pub const MAX_DELIVERY_RECIPIENTS: usize = MAX_RECIPIENTS;
+/// The most bytes of different refusals that the record of a delivery has.
+pub const MAX_DELIVERY_REFUSAL_BYTES: usize = 64 << 10;
 /// How long a delivery is remembered, so that its retry is answered and not repeated.
 pub const DELIVERY_RETENTION: Duration = Duration::from_secs(14 * 24 * 3600);
 pub const DECISION_RETENTION: Duration = Duration::from_secs(90 * 24 * 3600);

@@ -67,8 +67,8 @@ pub struct ReplyAction {
     pub message: Vec<u8>,
 }
 
-/// A message that a script redirects (RFC 5228 §4.2), unchanged. (For a message that a script
-/// edited, `deliver` puts the bytes into the action in place of the blob.)
+/// A message that a script redirects (RFC 5228 §4.2): the message as received, or the version that
+/// the script made, which is a message of the store, too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedirectAction {
     /// `None` is `<>`.

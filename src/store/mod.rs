@@ -44,11 +44,11 @@ pub use listing::read::ListingMoves;
 pub use listing::requests::{ListingAction, ListingRequest};
 pub use outbox::read::{QueueAudit, Wakeup};
 pub use repair::check;
-pub use row::DeliveryRow;
 pub use row::fold::Fold;
 pub use row::{
     AccountStateRow, Digest, EncodedMessage, Object, QueueMark, domain_digest, lane_digest,
 };
+pub use row::{DeliveredEmail, DeliveryRow, RecipientOutcome};
 #[cfg(any(test, feature = "internals"))]
 pub use row::{Thread, ToldRow, fold::Folds};
 pub use search::folding::FoldSizes;

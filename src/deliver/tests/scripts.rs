@@ -8,6 +8,7 @@ use crate::model::{Action, ActionKind, FilterStep};
 mod limits;
 mod recipients;
 mod refusals;
+mod transactions;
 
 const BOB: &str = "bob@example.net";
 const ANN: &str = "ann@example.org";

@@ -18,7 +18,8 @@ use crate::store::table::codec::Prefix;
 use crate::store::table::keys::{AccountKey, EmailKey, MailboxKey, ObjectKey};
 use crate::store::tests::action;
 use crate::store::{
-    AccountStateRow, ClientState, EncodedMessage, FoldSizes, NewEmail, NewMailbox, Options,
+    AccountStateRow, ClientState, DeliveredEmail, EncodedMessage, FoldSizes, NewEmail, NewMailbox,
+    Options,
 };
 
 mod beside;
@@ -102,7 +103,8 @@ fn deliver(store: &Store, account: AccountId, n: u32) -> Result<EmailId, Error> 
                 .collect(),
             received_at: UtcMillis(i64::from(n) * 1000),
         })?;
-        txn.remember_delivery(&[u8::try_from(n).unwrap(); 32], Some(id.0), &[])?;
+        let filed = DeliveredEmail::received(id.0);
+        txn.remember_delivery(&[u8::try_from(n).unwrap(); 32], &[filed], [])?;
         Ok(id.0)
     });
     let id = results.pop().unwrap().1?;

@@ -47,7 +47,7 @@ pub use script::{DuplicateRow, ScriptErrorsRow, ScriptSource};
 pub use thread_ref::{ThreadRef, ThreadRefRow};
 pub use upkeep::{HistoryRow, SweepRow};
 pub use upload::UploadRow;
-pub use vacation::{DeliveryRow, ServedRecipient, ToldRow};
+pub use vacation::{DeliveredEmail, DeliveryRow, RecipientOutcome, ToldRow};
 
 use super::engine::Table;
 use super::error::{Error, hex};

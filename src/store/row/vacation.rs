@@ -5,8 +5,8 @@ use super::content::{read_addresses, read_person, write_addresses, write_person}
 use super::script::{read_steps, write_steps};
 use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::{
-    Absence, ActionId, Address, Audience, Circle, Days, Decision, EmailId, ExcludedSender,
-    UtcMillis, VacationResponse, Variant, Verdict, limits,
+    Absence, ActionId, Address, Audience, BlobHash, Circle, Days, Decision, EmailId,
+    ExcludedSender, UtcMillis, VacationResponse, Variant, Verdict, limits,
 };
 use crate::store::engine::Table;
 
@@ -170,21 +170,47 @@ impl Row for ToldRow {
 /// A row of `deliveries`: an LMTP transaction that was served for this account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryRow {
-    /// The first email that was filed; `None` if none was, for any of the recipients.
-    pub email: Option<EmailId>,
-    /// The recipients of this account in the transaction and its retries.
-    pub recipients: Vec<ServedRecipient>,
+    /// The emails that were filed, one for each version of the message, oldest first. Empty if the
+    /// message was stored for none of the recipients.
+    pub emails: Vec<DeliveredEmail>,
+    /// The recipients of this account, in the transaction and its retries, that were accepted.
+    /// Addresses are as the client wrote them, here and in `refusals`.
+    pub accepted: Vec<Address>,
+    /// The refusals by scripts, each text once.
+    pub refusals: Vec<ScriptRefusal>,
     /// When the transaction was first served.
     pub at: UtcMillis,
 }
 
-/// A recipient for whom a transaction was served.
+/// An email that a transaction filed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeliveredEmail {
+    pub email: EmailId,
+    /// The version of the message that a script made; `None` is the message as received.
+    pub version: Option<BlobHash>,
+}
+
+/// The recipients for whom a script refused the message with the same text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServedRecipient {
-    /// The address as the client wrote it.
-    pub address: Address,
-    /// The text with which a script refused the message; `None` if it was accepted.
-    pub refusal: Option<String>,
+pub struct ScriptRefusal {
+    pub text: String,
+    pub recipients: Vec<Address>,
+}
+
+/// What became of a message for one recipient.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecipientOutcome<'a> {
+    Accepted,
+    /// A script refused the message, with this text.
+    Refused(&'a str),
+}
+
+impl DeliveredEmail {
+    /// An email with the message as received.
+    #[must_use]
+    pub fn received(email: EmailId) -> Self {
+        Self { email, version: None }
+    }
 }
 
 impl DeliveryRow {
@@ -194,36 +220,91 @@ impl DeliveryRow {
         self.at.after(limits::DELIVERY_RETENTION) > now
     }
 
+    /// Returns the first email that was filed.
+    #[must_use]
+    pub fn first_email(&self) -> Option<EmailId> {
+        self.emails.first().map(|filed| filed.email)
+    }
+
     /// Returns what became of a recipient; `None` if the transaction was not served for it.
     #[must_use]
-    pub fn recipient(&self, address: &Address) -> Option<&ServedRecipient> {
-        self.recipients.iter().find(|served| served.address == *address)
+    pub fn outcome(&self, address: &Address) -> Option<RecipientOutcome<'_>> {
+        if self.accepted.contains(address) {
+            return Some(RecipientOutcome::Accepted);
+        }
+        let refusal = self.refusals.iter().find(|refusal| refusal.recipients.contains(address));
+        refusal.map(|refusal| RecipientOutcome::Refused(&refusal.text))
+    }
+
+    /// Adds an email, unless the row has one with the same version or as many as it may have.
+    pub fn add_email(&mut self, filed: DeliveredEmail) {
+        let is_known = self.emails.iter().any(|known| known.version == filed.version);
+        if !is_known && self.emails.len() < limits::MAX_DELIVERY_RECIPIENTS {
+            self.emails.push(filed);
+        }
+    }
+
+    /// Adds a recipient, unless the row has it, has as many as it may have, or has no room for the
+    /// text of its refusal.
+    pub fn add_recipient(&mut self, address: &Address, outcome: RecipientOutcome<'_>) {
+        let refused: usize = self.refusals.iter().map(|refusal| refusal.recipients.len()).sum();
+        let count = self.accepted.len().saturating_add(refused);
+        if count >= limits::MAX_DELIVERY_RECIPIENTS || self.outcome(address).is_some() {
+            return;
+        }
+        let text = match outcome {
+            RecipientOutcome::Accepted => return self.accepted.push(address.clone()),
+            RecipientOutcome::Refused(text) => text,
+        };
+        if let Some(known) = self.refusals.iter_mut().find(|refusal| refusal.text == text) {
+            return known.recipients.push(address.clone());
+        }
+        let bytes: usize = self.refusals.iter().map(|refusal| refusal.text.len()).sum();
+        if bytes.saturating_add(text.len()) <= limits::MAX_DELIVERY_REFUSAL_BYTES {
+            self.refusals
+                .push(ScriptRefusal { text: text.into(), recipients: vec![address.clone()] });
+        }
     }
 }
 
 impl Row for DeliveryRow {
     const TABLE: Table = Table::Deliveries;
-    /// Version 2 has refusals by scripts.
+    /// Version 2 has refusals by scripts, and several emails.
     const VERSION: u8 = 2;
 
     fn write(&self, out: &mut FieldWriter) {
-        out.option(self.email.as_ref(), |out, email| out.num(email.0));
-        out.list(self.recipients.iter(), |out, served| {
-            write_address(out, &served.address);
-            out.maybe_text(served.refusal.as_ref());
+        out.list(self.emails.iter(), |out, filed| {
+            out.num(filed.email.0);
+            out.option(filed.version.as_ref(), |out, blob| out.fixed(&blob.0));
+        });
+        out.list(self.accepted.iter(), write_address);
+        out.list(self.refusals.iter(), |out, refusal| {
+            out.text(&refusal.text);
+            out.list(refusal.recipients.iter(), write_address);
         });
         out.signed(self.at.0);
     }
 
     fn read(input: &mut FieldReader<'_>, version: u8) -> Result<Self, RowError> {
+        let id = |input: &mut FieldReader<'_>| Ok(EmailId(input.num()?));
         Ok(Self {
-            email: input.option(|input| Ok(EmailId(input.num()?)))?,
-            recipients: input.list(|input| {
-                Ok(ServedRecipient {
-                    address: read_address(input)?,
-                    refusal: if version < 2 { None } else { input.option(FieldReader::text)? },
-                })
-            })?,
+            emails: if version < 2 {
+                input.option(id)?.map(DeliveredEmail::received).into_iter().collect()
+            } else {
+                input.list(|input| {
+                    let email = id(input)?;
+                    let version = input.option(|input| Ok(BlobHash(input.fixed()?)))?;
+                    Ok(DeliveredEmail { email, version })
+                })?
+            },
+            accepted: input.list(read_address)?,
+            refusals: if version < 2 {
+                Vec::new()
+            } else {
+                input.list(|input| {
+                    Ok(ScriptRefusal { text: input.text()?, recipients: input.list(read_address)? })
+                })?
+            },
             at: UtcMillis(input.signed()?),
         })
     }

@@ -105,7 +105,7 @@ fn a_message_is_written_only_with_a_reference_and_a_sweep_finds_unreferenced_one
     let fixture = fixture();
     let (encoded, _) = message(1, &[]);
     let (_, ticket) = fixture.store.commit_message(&[ACCOUNT], &encoded, &raw(1), |txn| {
-        txn.remember_delivery(&[1; 32], None, &[]) // as for a message that was not filed
+        txn.remember_delivery(&[1; 32], &[], []) // as for a message that was not filed
     });
     ticket.wait_blocking().unwrap();
     assert_eq!((fixture.rows(Table::Blobs), fixture.rows(Table::Deliveries)), (0, 1));
@@ -280,7 +280,7 @@ fn deliveries_and_decisions_of_an_account_without_mail_expire() {
                     verdict,
                     steps: Vec::new(),
                 })?;
-                txn.remember_delivery(&[n + 1; 32], None, &[])
+                txn.remember_delivery(&[n + 1; 32], &[], [])
             })
             .unwrap();
     }

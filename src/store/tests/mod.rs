@@ -258,7 +258,7 @@ fn a_check_reports_a_missing_row_in_each_derived_table() {
                 "text/plain",
                 9,
             )?;
-            txn.remember_delivery(&[7; 32], None, &[])
+            txn.remember_delivery(&[7; 32], &[], [])
         });
         done.unwrap().1.wait_blocking().unwrap();
         assert_clean(&store);

@@ -5,7 +5,7 @@ use crate::store::engine::Table;
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
 use crate::store::repair::check::{Checker, RowFix};
-use crate::store::row::RowFormat as _;
+use crate::store::row::{DeliveredEmail, RowFormat as _};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{AccountKey, DeliveryTimeKey, ToldTimeKey};
 use crate::store::table::{
@@ -96,7 +96,9 @@ impl Checker<'_> {
                 .found_state
                 .as_ref()
                 .is_none_or(|state| state.low_mark(DataType::Email) > ModSeq(0));
-            if delivery.email.is_some_and(|email| !has_purged && !self.census.has_email(email)) {
+            let is_missing =
+                |filed: &DeliveredEmail| !has_purged && !self.census.has_email(filed.email);
+            if delivery.emails.iter().any(is_missing) {
                 self.report(
                     Table::Deliveries,
                     &found.key,

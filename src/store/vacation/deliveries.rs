@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use crate::model::{Address, EmailId, UtcMillis, limits};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::{DeliveryRow, ServedRecipient};
+use crate::store::row::{DeliveredEmail, DeliveryRow, RecipientOutcome};
 use crate::store::table::codec::KeyTime;
 use crate::store::table::keys::{DecisionKey, DeliveryKey, DeliveryTimeKey};
 use crate::store::table::{Decisions, Deliveries, DeliveryByTime, Present};
@@ -24,51 +24,31 @@ impl Txn<'_> {
         Ok(known.filter(|known| known.is_valid(self.now)))
     }
 
-    /// Records that a transaction was served for these recipients, and created `email` (`None`: the
-    /// message was not stored for them). A valid record keeps its time and its email, if it has
-    /// one, and gets the new recipients.
-    pub fn remember_delivery(
+    /// Records that a transaction was served for these recipients, and which emails it filed
+    /// (none: the message was not stored). A valid record keeps its time and what it has, and gets
+    /// what is new.
+    ///
+    /// A record has at most `limits::MAX_DELIVERY_RECIPIENTS` recipients, and as many emails. A
+    /// retry for a recipient that it does not have is served again: it joins the known emails, but
+    /// what scripts send is sent again.
+    pub fn remember_delivery<'a>(
         &mut self,
         hash: &[u8; 32],
-        email: Option<EmailId>,
-        recipients: &[Address],
-    ) -> Result<(), Error> {
-        self.record_delivery(hash, email, recipients, None)
-    }
-
-    /// Records that a script refused a transaction for these recipients, with this text. What was
-    /// recorded for others stays.
-    pub fn refuse_delivery(
-        &mut self,
-        hash: &[u8; 32],
-        recipients: &[Address],
-        text: &str,
-    ) -> Result<(), Error> {
-        self.record_delivery(hash, None, recipients, Some(text))
-    }
-
-    fn record_delivery(
-        &mut self,
-        hash: &[u8; 32],
-        email: Option<EmailId>,
-        recipients: &[Address],
-        refusal: Option<&str>,
+        emails: &[DeliveredEmail],
+        recipients: impl IntoIterator<Item = (&'a Address, RecipientOutcome<'a>)>,
     ) -> Result<(), Error> {
         if hash.first().is_some_and(|byte| byte % EXPIRE_EVERY == 0) {
             self.expire_deliveries_and_decisions(EXPIRY_BATCH)?;
         }
         let known = self.delivery(hash)?;
-        let mut row = match known.clone() {
-            Some(known) => known,
-            None => DeliveryRow { email, recipients: Vec::new(), at: self.now },
-        };
-        row.email = row.email.or(email);
-        for address in recipients {
-            if row.recipient(address).is_none() {
-                let refusal = refusal.map(str::to_owned);
-                row.recipients.push(ServedRecipient { address: address.clone(), refusal });
-            }
-        }
+        let mut row = known.clone().unwrap_or_else(|| DeliveryRow {
+            emails: Vec::new(),
+            accepted: Vec::new(),
+            refusals: Vec::new(),
+            at: self.now,
+        });
+        emails.iter().for_each(|filed| row.add_email(*filed));
+        recipients.into_iter().for_each(|(address, outcome)| row.add_recipient(address, outcome));
         if known.as_ref() != Some(&row) {
             if known.is_none() {
                 self.forget_delivery(hash)?;

@@ -131,3 +131,91 @@ fn notifications_of_one_message_differ_in_their_ids() {
     assert_eq!((fixture.queued().len(), ids.len()), (3, 3), "{ids:?}");
     fixture.assert_clean();
 }
+
+#[test]
+fn redirect_beyond_the_limit_adds_no_copy_of_a_stored_message() {
+    let limited = |limit: u32, source: &str| {
+        let fixture = fixture();
+        let limits = FilterSettings { redirects_per_hour: limit, ..FilterSettings::default() };
+        fixture.set_filter(limits);
+        fixture.activate(&format!("require [\"fileinto\", \"copy\"]; {source}"));
+        assert!(fixture.deliver_letter().starts_with("250"), "{source}");
+        let steps = fixture.last_steps().join("\n");
+        assert!(steps.contains("no redirect to"), "{source}: {steps}");
+        fixture.assert_clean();
+        (fixture.stored().join(","), fixture.queued().len())
+    };
+    for (limit, source, stored, queued) in [
+        (0, "fileinto \"Archive\"; redirect :copy \"eve@example.com\";", "Archive", 0),
+        (0, "redirect :copy \"eve@example.com\"; discard;", "Inbox", 0),
+        (0, "redirect \"eve@example.com\"; redirect \"bob@example.com\";", "Inbox", 0),
+        (1, "redirect \"eve@example.com\"; redirect \"bob@example.com\";", "", 1),
+        (1, "redirect \"eve@example.com\"; redirect :copy \"x@example.com\"; keep;", "Inbox", 1),
+    ] {
+        assert_eq!(limited(limit, source), (stored.to_owned(), queued), "{source}");
+    }
+}
+
+const THREE_VERSIONS: &str = "addheader \"X-N\" \"1\"; fileinto :create \"A1\";\n\
+                              addheader \"X-N\" \"2\"; fileinto :create \"A2\";\n\
+                              addheader \"X-N\" \"3\"; fileinto :create \"A3\";\n";
+
+/// Returns a fixture whose versions may have as many bytes together as `count` letters, and an
+/// account of another owner.
+fn fixture_with_room(count: usize) -> (Fixture, AccountId) {
+    let mut fixture = fixture();
+    let letter = LETTER.replace('\n', "\r\n").len();
+    // An edited version is somewhat longer than the letter.
+    Arc::get_mut(&mut fixture.deliver).unwrap().max_edited_bytes = count * (letter + 20);
+    let cy = NewAccount::at(Address::parse(CY).unwrap());
+    let cy = fixture.directory.add(&cy).unwrap();
+    (fixture, cy)
+}
+
+const CY: &str = "cy@example.org";
+
+#[test]
+fn versions_of_one_account_leave_room_for_another() {
+    let header = "require [\"editheader\", \"fileinto\", \"mailbox\", \"envelope\"];\n";
+    let (fixture, cy) = fixture_with_room(3);
+    fixture.activate(&format!("{header}{THREE_VERSIONS}"));
+    let edit = format!("{header}addheader \"X-Cy\" \"1\";");
+    let script = fixture.store.commit(cy, |txn| {
+        let id = txn.create_script("main", edit.as_bytes())?;
+        txn.activate_script(Some(id))
+    });
+    script.unwrap().1.wait_blocking().unwrap();
+    for to in [[ANN, CY], [CY, ANN]] {
+        let sender = format!("{}@example.net", to[0].replace('@', "-"));
+        let replies = fixture.send(&sender, &to, LETTER);
+        assert!(replies.iter().all(|reply| reply.starts_with("250")), "{replies:?}");
+    }
+    let snapshot = fixture.store.snapshot();
+    let emails = snapshot.emails(cy, None, 9).unwrap();
+    assert_eq!((emails.len(), snapshot.script_errors(cy).unwrap().len()), (2, 0));
+    for (id, _) in emails {
+        let text = String::from_utf8(snapshot.message(cy, id).unwrap().unwrap()).unwrap();
+        assert!(text.contains("X-Cy: 1"), "{text}");
+    }
+    fixture.assert_clean();
+}
+
+#[test]
+fn versions_that_equal_those_of_another_recipient_take_no_room() {
+    let header = "require [\"editheader\", \"fileinto\", \"mailbox\", \"envelope\"];\n";
+    let (fixture, _) = fixture_with_room(3);
+    fixture.activate(&format!("{header}{THREE_VERSIONS}"));
+    let to = [ANN, "ann+a@example.org", "lee@example.org"];
+    let replies = fixture.send(BOB, &to, LETTER);
+    assert!(replies.iter().all(|reply| reply.starts_with("250 filed")), "{replies:?}");
+    assert_eq!((fixture.stored().len(), fixture.errors()), (3, vec![]));
+    // Others than the known ones still do.
+    fixture.activate(&format!(
+        "{header}if envelope \"to\" \"lee@example.org\" {{ addheader \"X-Lee\" \"1\"; }}\n\
+         {THREE_VERSIONS}"
+    ));
+    let replies = fixture.send("eve@example.net", &to, LETTER);
+    assert!(replies.iter().all(|reply| reply.starts_with("250 filed")), "{replies:?}");
+    assert_eq!((fixture.stored().len(), fixture.errors().len()), (7, 1), "kept as received");
+    fixture.assert_clean();
+}

@@ -161,3 +161,56 @@ fn delivery_that_is_not_durable_is_done_whole_by_the_retry() {
     assert_eq!((fixture.stored(), fixture.queued().len()), (vec!["A".to_owned()], 1));
     fixture.assert_clean();
 }
+
+/// One notification, and so one copy, whichever recipients it is for.
+#[test]
+fn copy_of_a_notification_for_several_recipients_is_filed_once() {
+    let fixture = fixture();
+    fixture.activate(
+        "require [\"enotify\", \"fcc\", \"mailbox\"];\n\
+         notify :fcc \"Told\" :create :message \"You have mail\" \"mailto:pager@example.com\";",
+    );
+    let told = |fixture: &Fixture| {
+        fixture.stored().iter().filter(|mailboxes| *mailboxes == "Told").count()
+    };
+    for to in [&[ANN, A, B][..], &[ANN, A], &["lee@example.org"]] {
+        send(&fixture, to);
+        assert_eq!((fixture.queued().len(), told(&fixture)), (1, 1), "{to:?}");
+    }
+    assert_eq!(fixture.stored().len(), 2);
+    let text = fixture.queued().remove(0).message_id;
+    let snapshot = fixture.store.snapshot();
+    let emails = snapshot.emails(fixture.ann, None, 9).unwrap();
+    let has_id = |id| {
+        let bytes = snapshot.message(fixture.ann, id).unwrap().unwrap();
+        String::from_utf8(bytes).unwrap().contains(&text)
+    };
+    assert_eq!(emails.iter().filter(|(id, _)| has_id(*id)).count(), 1, "the copy of what is sent");
+    // Another text is another notification.
+    fixture.activate(
+        "require [\"enotify\", \"fcc\", \"envelope\", \"variables\"];\n\
+         if envelope :matches \"to\" \"*\" { set \"to\" \"${1}\"; }\n\
+         notify :fcc \"Told\" :message \"For ${to}\" \"mailto:pager@example.com\";",
+    );
+    fixture.send("eve@example.net", &[ANN, A], LETTER);
+    assert_eq!((fixture.queued().len(), told(&fixture)), (3, 3));
+    fixture.assert_clean();
+}
+
+#[test]
+fn rule_is_counted_once_for_all_recipients() {
+    let fixture = fixture();
+    fixture.activate(
+        "require [\"envelope\", \"subaddress\", \"fileinto\"];\n\
+         if true { fileinto \"Archive\"; }\n\
+         if envelope :detail \"to\" \"a\" { keep; }\n\
+         if envelope :detail \"to\" \"b\" { keep; }\n",
+    );
+    send(&fixture, &[ANN, A, B]);
+    let snapshot = fixture.store.snapshot();
+    let (id, _) = snapshot.script_by_name(fixture.ann, "main").unwrap().unwrap();
+    let hits = snapshot.script_hits(fixture.ann, id).unwrap();
+    let hits: Vec<u64> = hits.into_iter().map(|(_, row)| row.hits).collect();
+    assert_eq!(hits, [1, 1, 1]);
+    fixture.assert_clean();
+}

@@ -119,3 +119,19 @@ fn sender_is_verified_where_a_script_may_refuse_or_answer() {
         }
     }
 }
+
+/// A reply has no blank lines: `reject` sends its exact text in a report, `ereject` the lines.
+#[test]
+fn reason_with_blank_lines_is_a_report_or_loses_them() {
+    let fixture = fixture();
+    let reason = "text:\nNot here.\n\nAsk Bob.\n.\n;";
+    fixture.activate(&format!("require \"ereject\"; ereject {reason}"));
+    assert_eq!(fixture.deliver_letter(), "550 Not here.\nAsk Bob.");
+    assert_eq!(fixture.queued(), []);
+    fixture.activate(&format!("require \"reject\"; reject {reason}"));
+    assert_eq!(fixture.send("eve@example.net", &[ANN], LETTER), ["250 delivered"]);
+    let report = fixture.queued().remove(0);
+    let text = String::from_utf8(fixture.action_message(&report)).unwrap();
+    assert!(text.contains("Not here.\r\n\r\nAsk Bob."), "{text}");
+    fixture.assert_clean();
+}

@@ -64,7 +64,7 @@ fn space_of_messages_that_no_change_refers_to_is_reclaimed() {
         let encoded = EncodedMessage::new(&rows);
         // As a delivery whose scripts discard the message.
         let (results, ticket) = bed.store.commit_message(&[ACCOUNT], &encoded, &raw, |txn| {
-            txn.remember_delivery(&[u8::try_from(n).unwrap(); 32], None, &[])
+            txn.remember_delivery(&[u8::try_from(n).unwrap(); 32], &[], [])
         });
         assert!(results.iter().all(|(_, result)| result.is_ok()));
         ticket.wait_blocking().unwrap();
