@@ -210,7 +210,7 @@ fn rule_is_counted_once_for_all_recipients() {
     let snapshot = fixture.store.snapshot();
     let (id, _) = snapshot.script_by_name(fixture.ann, "main").unwrap().unwrap();
     let hits = snapshot.script_hits(fixture.ann, id).unwrap();
-    let hits: Vec<u64> = hits.into_iter().map(|(_, row)| row.hits).collect();
+    let hits: Vec<u64> = hits.into_values().map(|row| row.hits).collect();
     assert_eq!(hits, [1, 1, 1]);
     fixture.assert_clean();
 }

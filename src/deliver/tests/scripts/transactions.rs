@@ -25,7 +25,7 @@ impl Fixture {
 }
 
 fn addresses(count: usize) -> Vec<Address> {
-    (0..count).map(|n| Address::from_parts(&format!("ann+{n}"), "example.org")).collect()
+    (0..count).map(|n| Address::from_parts(format!("ann+{n}"), "example.org")).collect()
 }
 
 #[test]
