@@ -47,7 +47,7 @@ fn rules(first: &str, count: usize) -> String {
     out
 }
 
-/// Returns a message of about so many bytes.
+/// Returns a message of about `size` bytes.
 fn message(size: usize) -> String {
     let mut out =
         "Received: from a.example by b.example; Tue, 13 Jan 2026 12:00:00 +0000\r\n".repeat(8);

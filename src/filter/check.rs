@@ -1,6 +1,6 @@
 //! Checks scripts, stores those that are valid, and formats them.
 //!
-//! - Whoever takes scripts (`ManageSieve`, JMAP, the command line) stores them by [`ValidScript`],
+//! - `ManageSieve`, JMAP and the command line store scripts by [`ValidScript`],
 //!   which only a check without errors makes. So the limits of the site hold everywhere.
 //! - Warnings do not keep a script from being stored.
 

@@ -13,6 +13,11 @@ use super::mailto;
 use crate::model::{Address, DsnNotify, DsnReturn, Role, keyword};
 use crate::vacation;
 
+/// Returns an address of the engine in the type of this crate; `None` if mail cannot be sent to it.
+pub(super) fn envelope_address(address: &AddressSpec) -> Option<Address> {
+    Address::parse(&address.to_string()).ok()
+}
+
 /// Returns the keywords of flags (RFC 8621 §4.1.1). `\Deleted` has none.
 pub(super) fn keywords(flags: &FlagSet) -> impl Iterator<Item = String> {
     flags.iter().filter(|flag| !flag.eq_ignore_ascii_case("\\Deleted")).filter_map(
@@ -52,7 +57,7 @@ pub(super) fn redirect(
         ir::DsnReturn::Full => DsnReturn::Full,
         ir::DsnReturn::Headers => DsnReturn::Headers,
     });
-    let to = Address::parse(&address.to_string()).ok()?;
+    let to = envelope_address(address)?;
     Some(FilterAction::Redirect { to, notify, ret, message })
 }
 

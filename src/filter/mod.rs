@@ -17,6 +17,7 @@ mod cache;
 mod check;
 mod convert;
 mod edits;
+mod input;
 pub(crate) mod mailto;
 mod report;
 mod request;

@@ -7,25 +7,22 @@ use std::sync::atomic::Ordering;
 
 use restante_sieve::ir::RejectKind;
 use restante_sieve::{
-    Action, AddressSpec, DsnParameters, FlagSet, ImplicitKeep, Input, MessageEdits, Outcome, Place,
-    Plan, RunLimits, Target, Trace, Version,
+    Action, FlagSet, ImplicitKeep, MessageEdits, Outcome, Place, Plan, RunLimits, Target, Trace,
+    Version,
 };
 
 use super::action::{EditedMessage, FilterAction, FilterResult, FiredRules, Keep};
 use super::cache::{CompiledScript, ScriptCache};
-use super::convert::{
-    keywords, notification, notify_text, redirect, store_target, vacation_script,
-};
+use super::convert::{keywords, notification, redirect, store_target, vacation_script};
 use super::edits;
+use super::input::EngineInput;
 use super::request::FilterRequest;
 use super::settings::{Settings, SiteScript};
 use super::steps::StepTrace;
 use super::usage::RunUsage;
 use super::view::View;
 use super::world::{AccountWorld, duplicate_hash};
-use crate::model::{
-    AccountId, Address, BlobHash, DsnReturn, FilterStep, ObjectId, UtcMillis, limits,
-};
+use crate::model::{AccountId, BlobHash, FilterStep, ObjectId, UtcMillis, limits};
 use crate::store::{Error, Snapshot};
 
 /// A script of the sequence.
@@ -294,41 +291,13 @@ impl<'a> Sequence<'a> {
         trace: &mut dyn Trace,
     ) -> (Outcome, AccountWorld<'a>) {
         let FilterRequest { settings, envelope, recipient, identity, .. } = *self.request;
-        let from = envelope.sender.as_ref().map(ToString::to_string).unwrap_or_default();
-        let to = recipient.address.to_string();
-        let notify = notify_text(recipient.notify);
-        let original =
-            recipient.original.as_ref().map(|one| format!("{};{}", one.kind, one.address));
-        let envelope = restante_sieve::Envelope {
-            from: &from,
-            to: &to,
-            auth: None,
-            dsn: DsnParameters {
-                notify: notify.as_deref(),
-                original_recipient: original.as_deref(),
-                ret: envelope.ret.map(|ret| match ret {
-                    DsnReturn::Full => "FULL",
-                    DsnReturn::Headers => "HDRS",
-                }),
-                envelope_id: envelope.envid.as_deref(),
-            },
-            deliver_by: None,
-        };
-        let spec = |address: &Address| AddressSpec::new(address.local(), address.domain());
-        let addresses: Vec<AddressSpec> = identity.addresses.iter().map(spec).collect();
-        let separators = identity.delimiter.map(String::from).unwrap_or_default();
-        let identity = restante_sieve::Identity {
-            addresses: &addresses,
-            display_name: identity.name.as_deref(),
-            separators: &separators,
-        };
-        let input = Input { message: view, envelope: &envelope, identity: &identity };
+        let input = EngineInput::new(envelope, recipient, identity);
         let world = AccountWorld::new(self.request, self.cache);
         let limits = settings.run_limits();
         let versions = limits.versions.min(self.request.max_versions);
         let fuel = limits.fuel.min(self.scripts.fuel.get());
         let limits = self.used.left(RunLimits { versions, fuel, ..limits });
-        let outcome = restante_sieve::run(script, &input, &world, &limits, Some(trace));
+        let outcome = input.run(script, view, &world, &limits, trace);
         (outcome, world)
     }
 

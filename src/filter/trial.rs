@@ -13,20 +13,22 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use restante_sieve::ir::{Command, CommandKind, Location, Test};
 use restante_sieve::{
-    Action, AddressSpec, DupKey, FlagSet, HostError, Input, LineIndex, MailboxRef, MailboxSelector,
-    Place, Plan, Scan, Script, Target, Trace, Version, Warning, World,
+    Action, AddressSpec, DupKey, FlagSet, HostError, LineIndex, MailboxRef, MailboxSelector, Place,
+    Plan, Scan, Script, Target, Trace, Version, Warning, World,
 };
 use serde_json::Value;
 
 use super::cache::ScriptCache;
 use super::check::ScriptCheck;
+use super::convert::envelope_address;
+use super::input::EngineInput;
 use super::request::FilterRequest;
 use super::settings::{Settings, is_delivery_field};
 use super::view::View;
-use super::world::{AccountWorld, environment_of_host, zone_of};
+use super::world::{AccountWorld, environment_of_host, timestamp, zone_of};
 use super::{mailto, steps};
 use crate::message::header::Header;
-use crate::model::{AccountId, Address, Envelope, Identity, Recipient, UtcMillis};
+use crate::model::{AccountId, Envelope, Identity, Recipient, UtcMillis};
 use crate::store::Snapshot;
 
 /// The most lines of a trace.
@@ -129,25 +131,10 @@ impl ScriptCheck<'_> {
             account: of_account.as_ref().map(|request| AccountWorld::new(request, &cache)),
             unknown: RefCell::default(),
         };
-        let sender = request.envelope.sender.as_ref().map(ToString::to_string).unwrap_or_default();
-        let to = request.recipient.address.to_string();
-        let envelope = restante_sieve::Envelope {
-            from: &sender,
-            to: &to,
-            ..restante_sieve::Envelope::default()
-        };
-        let spec = |address: &Address| AddressSpec::new(address.local(), address.domain());
-        let addresses: Vec<AddressSpec> = request.identity.addresses.iter().map(spec).collect();
-        let separators = request.identity.delimiter.map(String::from).unwrap_or_default();
-        let identity = restante_sieve::Identity {
-            addresses: &addresses,
-            display_name: request.identity.name.as_deref(),
-            separators: &separators,
-        };
-        let input = Input { message: &view, envelope: &envelope, identity: &identity };
+        let input = EngineInput::new(request.envelope, request.recipient, request.identity);
         let mut events = Events::default();
         let limits = request.settings.run_limits();
-        let outcome = restante_sieve::run(script, &input, &world, &limits, Some(&mut events));
+        let outcome = input.run(script, &view, &world, &limits, &mut events);
 
         let places = events.list.iter().map(|(place, ..)| place);
         let places = places.chain(outcome.error.as_ref().map(|error| &error.place));
@@ -290,7 +277,7 @@ impl Sources<'_> {
 
 impl World for TrialWorld<'_> {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millisecond(self.request.now.0).unwrap_or(Timestamp::UNIX_EPOCH)
+        timestamp(self.request.now)
     }
 
     fn zone(&self) -> TimeZone {
@@ -359,7 +346,7 @@ impl World for TrialWorld<'_> {
     }
 
     fn can_redirect(&self, to: &AddressSpec) -> bool {
-        Address::parse(&to.to_string()).is_ok()
+        envelope_address(to).is_some()
     }
 
     fn can_notify(&self, uri: &str) -> bool {
@@ -419,6 +406,7 @@ fn shorten(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Address;
 
     const MESSAGE: &[u8] = b"From: bob@example.net\r\nSubject: Offer\r\n\r\nhello\r\n";
 

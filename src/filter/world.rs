@@ -12,12 +12,13 @@ use restante_sieve::{
 };
 
 use super::cache::{CompiledScript, ScriptCache};
+use super::convert::envelope_address;
 use super::mailto;
 use super::request::FilterRequest;
 use super::settings::is_delivery_field;
 use crate::model::hex::hex_byte;
 use crate::model::mailbox::Right;
-use crate::model::{Address, BlobHash, Identity, Mailbox, MailboxUid, ObjectId, Role, clock};
+use crate::model::{BlobHash, Identity, Mailbox, MailboxUid, ObjectId, Role, UtcMillis, clock};
 use crate::store::Error;
 
 /// The mailboxes of an account, by uid.
@@ -132,6 +133,11 @@ pub(super) fn path<'a>(all: &'a MailboxesByUid, mailbox: &'a Mailbox) -> (String
     (names.join("/"), top)
 }
 
+/// Returns a time for the engine; one that it cannot express is 1970.
+pub(super) fn timestamp(at: UtcMillis) -> Timestamp {
+    Timestamp::from_millisecond(at.0).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
 /// Returns the zone of an account, or else that of the machine.
 pub(super) fn zone_of(identity: &Identity) -> TimeZone {
     identity.zone.as_deref().and_then(clock::zone).unwrap_or_else(TimeZone::system)
@@ -156,7 +162,7 @@ fn failure(error: &Error) -> HostError {
 
 impl World for AccountWorld<'_> {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millisecond(self.request.now.0).unwrap_or(Timestamp::UNIX_EPOCH)
+        timestamp(self.request.now)
     }
 
     fn zone(&self) -> TimeZone {
@@ -248,7 +254,7 @@ impl World for AccountWorld<'_> {
     }
 
     fn can_redirect(&self, to: &AddressSpec) -> bool {
-        Address::parse(&to.to_string()).is_ok()
+        envelope_address(to).is_some()
     }
 
     fn can_notify(&self, uri: &str) -> bool {

@@ -17,7 +17,7 @@ use crate::model::MonotonicMillis;
 pub type DomainDigest = [u8; 8];
 
 const MAX_DESTINATIONS: usize = 4096;
-/// After so many refusals of single recipients, one after another, the domain counts as refusing
+/// How many refusals of single recipients, one after another, make the domain count as refusing
 /// mail: see `Destinations::record_recipient_refusal`.
 const RECIPIENT_REFUSALS_BEFORE_REST: u32 = 5;
 

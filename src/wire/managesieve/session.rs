@@ -20,8 +20,8 @@ const MAX_NAME_BYTES: usize = 1024;
 const MAX_ENCODED_BYTES: usize = MAX_RESPONSE_BYTES.div_ceil(3) * 4;
 /// The name and the version of the program (RFC 5804 §1.7, RFC 9661 §1.2.1).
 pub const IMPLEMENTATION: &str = concat!("Restante ", env!("CARGO_PKG_VERSION"));
-/// The session asks for its output to be sent when it has so many bytes. The output is larger only
-/// by one answer.
+/// With this many bytes of output, the session asks for it to be sent. So the output exceeds this
+/// by one answer at most.
 pub(super) const MAX_PENDING_OUTPUT: usize = 64 << 10;
 /// The text does not depend on the name, so it does not tell whether anybody has it.
 const SCRAM_FAILED: &str = "the login failed; SCRAM accepts the name of the account and no other \

@@ -1,0 +1,73 @@
+//! What the engine is told of a message beside the message itself: its envelope and its owner.
+
+use restante_sieve::{AddressSpec, DsnParameters, Input, Outcome, RunLimits, Script, Trace, World};
+
+use super::convert::notify_text;
+use super::view::View;
+use crate::model::{Address, DsnReturn, Envelope, Identity, Recipient};
+
+/// The texts that an engine's `Input` borrows.
+pub(super) struct EngineInput<'a> {
+    from: String,
+    to: String,
+    notify: Option<String>,
+    original: Option<String>,
+    envelope: &'a Envelope,
+    addresses: Vec<AddressSpec>,
+    separators: String,
+    display_name: Option<&'a str>,
+}
+
+impl<'a> EngineInput<'a> {
+    pub(super) fn new(
+        envelope: &'a Envelope,
+        recipient: &Recipient,
+        identity: &'a Identity,
+    ) -> Self {
+        let spec = |address: &Address| AddressSpec::new(address.local(), address.domain());
+        let original = recipient.original.as_ref();
+        Self {
+            from: envelope.sender.as_ref().map(ToString::to_string).unwrap_or_default(),
+            to: recipient.address.to_string(),
+            notify: notify_text(recipient.notify),
+            original: original.map(|one| format!("{};{}", one.kind, one.address)),
+            envelope,
+            addresses: identity.addresses.iter().map(spec).collect(),
+            separators: identity.delimiter.map(String::from).unwrap_or_default(),
+            display_name: identity.name.as_deref(),
+        }
+    }
+
+    /// Runs a script over a message with this envelope and owner.
+    pub(super) fn run(
+        &self,
+        script: &Script,
+        view: &View<'_>,
+        world: &dyn World,
+        limits: &RunLimits,
+        trace: &mut dyn Trace,
+    ) -> Outcome {
+        let envelope = restante_sieve::Envelope {
+            from: &self.from,
+            to: &self.to,
+            auth: None,
+            dsn: DsnParameters {
+                notify: self.notify.as_deref(),
+                original_recipient: self.original.as_deref(),
+                ret: self.envelope.ret.map(|ret| match ret {
+                    DsnReturn::Full => "FULL",
+                    DsnReturn::Headers => "HDRS",
+                }),
+                envelope_id: self.envelope.envid.as_deref(),
+            },
+            deliver_by: None,
+        };
+        let identity = restante_sieve::Identity {
+            addresses: &self.addresses,
+            display_name: self.display_name,
+            separators: &self.separators,
+        };
+        let input = Input { message: view, envelope: &envelope, identity: &identity };
+        restante_sieve::run(script, &input, world, limits, Some(trace))
+    }
+}
