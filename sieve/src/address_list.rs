@@ -29,9 +29,9 @@ pub fn parse_address_list(value: &[u8], decode: impl Fn(&str) -> String) -> Vec<
     let text = String::from_utf8_lossy(value);
     let mut entries = Vec::new();
     let mut group: Option<(String, Vec<NamedAddress>)> = None;
-    let mut pending: Vec<Token> = Vec::new();
+    let mut pending: Vec<Token<'_>> = Vec::new();
     let mut route = Route::None;
-    let add = |tokens: &mut Vec<Token>,
+    let add = |tokens: &mut Vec<Token<'_>>,
                group: &mut Option<(String, Vec<NamedAddress>)>,
                entries: &mut Vec<AddressEntry>| {
         let Some(mailbox) = mailbox(tokens, &decode) else { return tokens.clear() };
@@ -98,7 +98,7 @@ enum Route {
 }
 
 impl Route {
-    const fn after(self, kind: &Kind) -> Self {
+    const fn after(self, kind: &Kind<'_>) -> Self {
         match (self, kind) {
             (_, Kind::Special('<')) => Self::Opened,
             (_, Kind::Special('>' | ';')) | (Self::Past, Kind::Special(',')) => Self::None,
@@ -110,16 +110,16 @@ impl Route {
 }
 
 #[derive(Debug)]
-struct Token {
-    kind: Kind,
+struct Token<'t> {
+    kind: Kind<'t>,
     /// Blanks or comments stand before it.
     is_apart: bool,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum Kind<'t> {
     /// Letters, digits, dots and the like.
-    Atom(String),
+    Atom(&'t str),
     /// The content of a quoted string.
     Quoted(String),
     /// A domain literal with its brackets.
@@ -127,7 +127,7 @@ enum Kind {
     Special(char),
 }
 
-fn tokens(text: &str) -> impl Iterator<Item = Token> {
+fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
     let mut chars = text.char_indices().peekable();
     std::iter::from_fn(move || {
         let mut is_apart = false;
@@ -150,15 +150,19 @@ fn tokens(text: &str) -> impl Iterator<Item = Token> {
                 },
                 '<' | '>' | '@' | ',' | ';' | ':' | ')' | ']' | '\\' => Kind::Special(c),
                 _ => {
-                    let is_special = |c: char| c.is_whitespace() || "()<>@,;:\\\"[]".contains(c);
                     while chars.next_if(|(_, c)| !is_special(*c)).is_some() {}
                     let end = chars.peek().map_or(text.len(), |(end, _)| *end);
-                    Kind::Atom(text.get(start..end).unwrap_or_default().to_owned())
+                    Kind::Atom(text.get(start..end).unwrap_or_default())
                 }
             };
             return Some(Token { kind, is_apart });
         }
     })
+}
+
+/// Whether the character ends an atom.
+fn is_special(c: char) -> bool {
+    c.is_whitespace() || u8::try_from(c).is_ok_and(|byte| b"()<>@,;:\\\"[]".contains(&byte))
 }
 
 /// Reads up to a closing character, and returns what stands before it, without escapes and line
@@ -193,14 +197,15 @@ fn skip_comment(chars: &mut Peekable<CharIndices<'_>>) {
 }
 
 /// Returns the words of a display name, with single blanks between them.
-fn phrase(tokens: &[Token]) -> String {
+fn phrase(tokens: &[Token<'_>]) -> String {
     let mut out = String::new();
     for Token { kind, is_apart } in tokens {
         if *is_apart && !out.is_empty() {
             out.push(' ');
         }
         match kind {
-            Kind::Atom(text) | Kind::Quoted(text) | Kind::Literal(text) => out.push_str(text),
+            Kind::Atom(text) => out.push_str(text),
+            Kind::Quoted(text) | Kind::Literal(text) => out.push_str(text),
             Kind::Special(c) => out.push(*c),
         }
     }
@@ -208,8 +213,8 @@ fn phrase(tokens: &[Token]) -> String {
 }
 
 /// Reads an entry: an address, or a display name and an address in angle brackets.
-fn mailbox(tokens: &[Token], decode: impl Fn(&str) -> String) -> Option<NamedAddress> {
-    let is = |token: &Token, wanted| matches!(token.kind, Kind::Special(c) if c == wanted);
+fn mailbox(tokens: &[Token<'_>], decode: impl Fn(&str) -> String) -> Option<NamedAddress> {
+    let is = |token: &Token<'_>, wanted| matches!(token.kind, Kind::Special(c) if c == wanted);
     let open = tokens.iter().position(|token| is(token, '<'));
     let Some(open) = open else { return Some(NamedAddress { name: None, address: spec(tokens)? }) };
     let (name, inner) = tokens.split_at_checked(open)?;
@@ -226,7 +231,7 @@ fn mailbox(tokens: &[Token], decode: impl Fn(&str) -> String) -> Option<NamedAdd
 }
 
 /// Reads a local part, `@` and a domain.
-fn spec(tokens: &[Token]) -> Option<AddressSpec> {
+fn spec(tokens: &[Token<'_>]) -> Option<AddressSpec> {
     let at = tokens.iter().position(|token| matches!(token.kind, Kind::Special('@')))?;
     let (local, domain) = (tokens.get(..at)?, tokens.get(at + 1..)?);
     let domain = match domain {
@@ -239,18 +244,18 @@ fn spec(tokens: &[Token]) -> Option<AddressSpec> {
 
 /// Joins words around the dots between them. `None` if two words have no dot between them, or if
 /// there is no word.
-fn joined(tokens: &[Token], may_be_quoted: bool) -> Option<String> {
+fn joined(tokens: &[Token<'_>], may_be_quoted: bool) -> Option<String> {
     let mut out = String::new();
     let mut ends_with_dot = true;
     for token in tokens {
         let (text, is_valid, dots) = match &token.kind {
             Kind::Atom(text) => {
                 let is_valid = text.chars().all(|c| c == '.' || is_atext(c));
-                (text, is_valid, (text.starts_with('.'), text.ends_with('.')))
+                (*text, is_valid, (text.starts_with('.'), text.ends_with('.')))
             }
             Kind::Quoted(text) => {
                 let is_valid = may_be_quoted && !text.chars().any(char::is_control);
-                (text, is_valid, (false, false))
+                (text.as_str(), is_valid, (false, false))
             }
             Kind::Literal(_) | Kind::Special(_) => return None,
         };

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use regex::{Regex, RegexBuilder};
-use regex_automata::hybrid::dfa::DFA;
+use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
 use regex_automata::util::syntax;
 
@@ -30,6 +30,12 @@ const MIN_BYTES_PER_STATE: usize = 200;
 /// How much memory a pattern takes, in multiples of that of its program: `regex` has programs of
 /// its own, in both directions, and working memory.
 const MEMORY_FACTOR: usize = 6;
+
+/// How many runs at a time find states of the automaton that earlier ones have built.
+const MAX_BUILT: usize = 2;
+
+/// The most bytes of such states. Larger ones are dropped when their run ends.
+const MAX_BUILT_BYTES: usize = 16 << 10;
 
 /// Bytes of a pattern. Classes of Unicode make a pattern much larger before its program is.
 const MAX_PATTERN_BYTES: usize = 16 << 10;
@@ -61,6 +67,8 @@ pub(crate) struct CompiledPattern {
     pub(crate) automaton: Option<DFA>,
     /// The states of the program, which are a measure of its work.
     pub(crate) states: usize,
+    /// What runs that have ended had built of the automaton, for the next ones.
+    built: Mutex<Vec<Cache>>,
 }
 
 impl CompiledPattern {
@@ -73,13 +81,27 @@ impl CompiledPattern {
         let regex = compile(pattern, comparator, limit)?;
         let automaton = automaton(pattern, comparator);
         let states = automaton.as_ref().map_or(limit, |dfa| dfa.get_nfa().states().len());
-        Ok(Self { regex, automaton, states })
+        Ok(Self { regex, automaton, states, built: Mutex::default() })
     }
 
-    /// Returns about how many bytes of memory it takes.
+    /// Returns what an earlier run had built of the automaton, which nobody else uses.
+    pub(crate) fn take_built(&self) -> Option<Cache> {
+        self.built.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    /// Keeps what a run has built of the automaton, if it is small and few others are kept.
+    pub(crate) fn give_back(&self, cache: Cache) {
+        let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
+        if built.len() < MAX_BUILT && cache.memory_usage() <= MAX_BUILT_BYTES {
+            built.push(cache);
+        }
+    }
+
+    /// Returns about how many bytes of memory it takes, with all that runs may give back.
     fn memory(&self) -> usize {
         let program = self.automaton.as_ref().map(|dfa| dfa.get_nfa().memory_usage());
-        program.unwrap_or(self.states).saturating_mul(MEMORY_FACTOR)
+        let program = program.unwrap_or(self.states).saturating_mul(MEMORY_FACTOR);
+        program.saturating_add(MAX_BUILT * MAX_BUILT_BYTES)
     }
 }
 

@@ -13,7 +13,7 @@ use super::jobs::Member;
 use super::outcome::{self, FiledAccount, FilingResult};
 use super::rates::RateCharges;
 use super::version::EditedVersions;
-use super::{Deliverer, DeliveryTransaction, LargeBody, Settings};
+use super::{Deliverer, DeliveryTransaction, LargeBody, LoadedScripts, Settings};
 use crate::account::ResolvedAddress;
 use crate::message::header::IncomingMessage;
 use crate::message::{
@@ -50,6 +50,7 @@ impl Deliverer {
     pub(super) fn apply(
         &self,
         session: &DeliveryTransaction,
+        scripts: &LoadedScripts,
         envelope: &Envelope,
         received: &IncomingMessage,
         body: LargeBody,
@@ -57,7 +58,7 @@ impl Deliverer {
         let watch = Stopwatch::start();
         let header = received.trimmed_header();
         let raw = header.raw();
-        let settings = session.settings.clone().unwrap_or_else(|| self.settings.get());
+        let settings = self.settings_of(session);
         let mut prepared = PendingDelivery {
             outcomes: Vec::new(),
             accounts: session.targets.iter().map(|target| target.account).collect(),
@@ -106,6 +107,7 @@ impl Deliverer {
             now,
             monotonic_now,
             returned_report,
+            scripts,
             versions: EditedVersions::new(self.max_edited_bytes, members.len()),
         };
         let jobs: BTreeMap<AccountId, Result<AccountJob, Error>> = members

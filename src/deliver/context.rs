@@ -2,8 +2,8 @@
 
 use std::cell::OnceCell;
 
-use super::Settings;
 use super::version::EditedVersions;
+use super::{LoadedScripts, Settings};
 use crate::account::ResolvedAddress;
 use crate::message::header::Header;
 use crate::message::{auto::AutoReplyFacts, catch_parser_panic};
@@ -29,6 +29,7 @@ pub(super) struct DeliveryContext<'a> {
     pub(super) monotonic_now: MonotonicMillis,
     /// What the message says, if it is a report that can be read.
     pub(super) returned_report: Option<ReturnedReport>,
+    pub(super) scripts: &'a LoadedScripts,
     /// The versions that scripts made, for all recipients.
     pub(super) versions: EditedVersions,
 }

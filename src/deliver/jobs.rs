@@ -33,7 +33,7 @@ struct AccountContext<'a> {
     id: AccountId,
     members: &'a [Member<'a>],
     snapshot: &'a Snapshot<'a>,
-    scripts: Option<AccountScripts>,
+    scripts: Option<&'a AccountScripts>,
     /// The record of the transaction, if it was served before for any recipient of the account.
     served: Option<DeliveryRow>,
     /// Read when it is needed: most messages need no identity.
@@ -70,7 +70,7 @@ impl Deliverer {
             id,
             members,
             snapshot: &snapshot,
-            scripts: AccountScripts::load(&self.scripts, &context.settings.filter, &snapshot, id),
+            scripts: context.scripts.get(&id),
             served: served.filter(|served| served.is_valid(context.now)),
             identity: OnceCell::new(),
         };
@@ -108,7 +108,7 @@ impl Deliverer {
                 .served
                 .as_ref()
                 .is_some_and(|served| served.outcome(&recipient.address).is_some());
-            let work = match &account.scripts {
+            let work = match account.scripts {
                 _ if is_served => None,
                 None => {
                     let kept_in = match common_target.clone() {

@@ -22,7 +22,7 @@ mod reports;
 mod scripts;
 mod version;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ use crate::filter::AccountScripts;
 use crate::message::header::IncomingMessage;
 use crate::message::{auto::AutoReplyFacts, catch_parser_panic};
 use crate::model::{AccountId, Envelope, LiveValue, Recipient};
-use crate::store::{Error, Store, StreamedValue};
+use crate::store::{Error, Snapshot, Store, StreamedValue};
 use crate::wire::smtp::Reply;
 use crate::{filter, vacation};
 use rates::RateLimiters;
@@ -64,10 +64,11 @@ pub trait DeliveryService: Send + Sync + 'static {
     }
 
     /// Whether the sender may get a reply or a notification. If so, the caller must verify the
-    /// sender, and set `Envelope::forged`, before it calls `deliver`.
+    /// sender, and set `Envelope::forged`, before it calls `deliver`. What is read for the answer
+    /// may be kept in the session.
     fn may_answer(
         &self,
-        session: &Self::Session,
+        session: &mut Self::Session,
         envelope: &Envelope,
         message: &IncomingMessage,
     ) -> bool;
@@ -133,7 +134,12 @@ pub struct DeliveryTransaction {
     settings: Option<Arc<Settings>>,
     /// One for each recipient of the envelope, in the same order; an account may occur repeatedly.
     targets: Vec<ResolvedAddress>,
+    /// Loaded when the message is complete; `None` before.
+    scripts: Option<LoadedScripts>,
 }
+
+/// The scripts of the accounts that have any.
+type LoadedScripts = BTreeMap<AccountId, AccountScripts>;
 
 impl Deliverer {
     #[must_use]
@@ -178,7 +184,7 @@ impl DeliveryService for Deliverer {
     /// Notifications of scripts (RFC 5435) do not go to the sender.
     fn may_answer(
         &self,
-        session: &DeliveryTransaction,
+        session: &mut DeliveryTransaction,
         envelope: &Envelope,
         message: &IncomingMessage,
     ) -> bool {
@@ -189,11 +195,11 @@ impl DeliveryService for Deliverer {
             return true;
         }
         let snapshot = self.store.snapshot();
-        let settings = session.settings.clone().unwrap_or_else(|| self.settings.get());
         let mut may_reply = false;
-        for account in accounts_of(session) {
-            let scripts = AccountScripts::load(&self.scripts, &settings.filter, &snapshot, account);
-            let uses = scripts.map(|scripts| scripts.uses()).unwrap_or_default();
+        let scripts = self.load_scripts(session, &snapshot);
+        let scripts = session.scripts.insert(scripts);
+        for account in session.targets.iter().map(|target| target.account) {
+            let uses = scripts.get(&account).map(AccountScripts::uses).unwrap_or_default();
             if uses.reject {
                 return true;
             }
@@ -210,13 +216,17 @@ impl DeliveryService for Deliverer {
 
     async fn deliver(
         self: Arc<Self>,
-        session: DeliveryTransaction,
+        mut session: DeliveryTransaction,
         envelope: Envelope,
         message: IncomingMessage,
         streamed: Option<StreamedValue>,
     ) -> Vec<Reply> {
         let is_large = message.size() > crate::model::limits::MAX_BODY_BYTES_IN_MEMORY;
-        let prepared = if is_large || streamed.is_some() || self.scripts_take_long(&session) {
+        let scripts = session.scripts.take();
+        let scripts =
+            scripts.unwrap_or_else(|| self.load_scripts(&session, &self.store.snapshot()));
+        let take_long = scripts_take_long(&session, &scripts);
+        let prepared = if is_large || streamed.is_some() || take_long {
             let (deliverer, count) = (Arc::clone(&self), session.targets.len());
             let parse_permit = match is_large || streamed.is_some() {
                 true => Arc::clone(&self.large_parses).acquire_owned().await.ok(),
@@ -224,14 +234,14 @@ impl DeliveryService for Deliverer {
             };
             let applied = tokio::task::spawn_blocking(move || {
                 let body = LargeBody { streamed, parse_permit };
-                deliverer.apply(&session, &envelope, &message, body)
+                deliverer.apply(&session, &scripts, &envelope, &message, body)
             });
             match applied.await {
                 Ok(prepared) => prepared,
                 Err(_) => return vec![outcome::trouble(); count],
             }
         } else {
-            self.apply(&session, &envelope, &message, LargeBody::default())
+            self.apply(&session, &scripts, &envelope, &message, LargeBody::default())
         };
         self.replies(prepared).await
     }
@@ -242,25 +252,36 @@ impl DeliveryService for Deliverer {
 const MAX_FUEL_INLINE: u64 = 16_000;
 
 impl Deliverer {
-    /// Whether the scripts of a message may take too long for a thread that serves other
-    /// connections: by their runs so far, or because one has not run yet.
-    fn scripts_take_long(&self, session: &DeliveryTransaction) -> bool {
-        let settings = session.settings.clone().unwrap_or_else(|| self.settings.get());
-        let snapshot = self.store.snapshot();
-        let mut expected = 0_u64;
-        for account in accounts_of(session) {
-            let recipients = session.targets.iter().filter(|target| target.account == account);
-            let scripts = AccountScripts::load(&self.scripts, &settings.filter, &snapshot, account);
-            let Some(scripts) = scripts else { continue };
-            let Some(fuel) = scripts.expected_fuel() else { return true };
-            expected = expected.saturating_add(fuel.saturating_mul(recipients.count() as u64));
-        }
-        expected > MAX_FUEL_INLINE
+    /// Loads the scripts of the accounts of a transaction.
+    fn load_scripts(
+        &self,
+        session: &DeliveryTransaction,
+        snapshot: &Snapshot<'_>,
+    ) -> LoadedScripts {
+        let settings = self.settings_of(session);
+        let load = |account: AccountId| {
+            AccountScripts::load(&self.scripts, &settings.filter, snapshot, account)
+        };
+        let accounts: BTreeSet<AccountId> =
+            session.targets.iter().map(|target| target.account).collect();
+        accounts.into_iter().filter_map(|account| Some((account, load(account)?))).collect()
+    }
+
+    /// Returns the settings at the first RCPT.
+    fn settings_of(&self, session: &DeliveryTransaction) -> Arc<Settings> {
+        session.settings.clone().unwrap_or_else(|| self.settings.get())
     }
 }
 
-fn accounts_of(session: &DeliveryTransaction) -> BTreeSet<AccountId> {
-    session.targets.iter().map(|target| target.account).collect()
+/// Whether the scripts of a message may take too long for a thread that serves other connections:
+/// by their runs so far, or because one has not run yet.
+fn scripts_take_long(session: &DeliveryTransaction, scripts: &LoadedScripts) -> bool {
+    let mut expected = 0_u64;
+    for scripts in session.targets.iter().filter_map(|target| scripts.get(&target.account)) {
+        let Some(fuel) = scripts.expected_fuel() else { return true };
+        expected = expected.saturating_add(fuel);
+    }
+    expected > MAX_FUEL_INLINE
 }
 
 #[cfg(test)]

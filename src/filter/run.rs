@@ -26,6 +26,7 @@ use crate::model::{AccountId, BlobHash, FilterStep, ObjectId, UtcMillis, limits}
 use crate::store::{Error, Snapshot};
 
 /// A script of the sequence.
+#[derive(Debug)]
 struct Stage {
     /// Empty if the active script could not be found because of an error of the store.
     name: String,
@@ -56,6 +57,7 @@ const UNITS_PER_MAILBOX: usize = 16;
 
 /// The scripts that run for the recipients of an account, in their order: those of the site before,
 /// the active script of the account, those of the site after.
+#[derive(Debug)]
 pub struct AccountScripts {
     stages: Vec<Stage>,
     /// The fuel that is left for further recipients. A run without fuel fails.

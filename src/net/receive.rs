@@ -18,7 +18,7 @@ use crate::wire::smtp::Reply;
 /// already, perhaps without what comes before the header.
 pub(super) async fn deliver<D: DeliveryService>(
     service: &Arc<D>,
-    transaction: D::Session,
+    mut transaction: D::Session,
     mut envelope: Envelope,
     bytes: Vec<u8>,
     streamed: Option<StreamedValue>,
@@ -26,7 +26,7 @@ pub(super) async fn deliver<D: DeliveryService>(
 ) -> Vec<Reply> {
     let message = IncomingMessage::new(bytes);
     let recipients = envelope.recipients.len();
-    if service.may_answer(&transaction, &envelope, &message) {
+    if service.may_answer(&mut transaction, &envelope, &message) {
         envelope.forged = proof::examine(&message.header(), &envelope, settings).await;
     }
     let mut replies = Arc::clone(service).deliver(transaction, envelope, message, streamed).await;

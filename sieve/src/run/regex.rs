@@ -2,7 +2,9 @@
 //!
 //! - A lazily built automaton answers whether a text matches, in time linear in the text and
 //!   whatever the size of the pattern. Building its states is charged by how often its memory was
-//!   filled.
+//!   filled. It begins with the states that earlier searches built; but if it fills its memory or
+//!   gives up, the search is repeated from the beginning without any, so that its result and its
+//!   charge depend on the pattern and the text only.
 //! - It gives up where new states are needed all the time, and at Unicode word boundaries in texts
 //!   that are not ASCII. Then, and to find groups, a slower search is used, which may look at every
 //!   state of the pattern for every byte and is charged so.
@@ -11,7 +13,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use regex_automata::hybrid::dfa::{Cache, DFA};
-use regex_automata::{Input, MatchError};
+use regex_automata::{Input, MatchError, MatchErrorKind};
 
 use super::Result;
 use super::fuel::Fuel;
@@ -26,7 +28,8 @@ const COMPILE_COST: usize = 64;
 /// What the slower search costs for each state and each byte, in bytes.
 const SLOW_COST: usize = 4;
 
-/// A compiled pattern, with the states of the automaton that this run has built.
+/// A compiled pattern, with the states of the automaton that this run or one before has built. The
+/// next run gets them.
 #[derive(Debug)]
 pub(super) struct BoundedRegex {
     pattern: String,
@@ -114,11 +117,34 @@ impl BoundedRegex {
         text: &str,
     ) -> (std::result::Result<bool, MatchError>, usize) {
         let mut built = self.built.borrow_mut();
-        let cache = built.get_or_insert_with(|| automaton.create_cache());
-        let before = cache.clear_count();
+        let mut is_new = false;
+        let cache = built.get_or_insert_with(|| {
+            self.compiled.take_built().unwrap_or_else(|| {
+                is_new = true;
+                automaton.create_cache()
+            })
+        });
         let input = Input::new(text).earliest(true);
-        let found = automaton.try_search_fwd(cache, &input);
-        (found.map(|end| end.is_some()), cache.clear_count().saturating_sub(before))
+        loop {
+            let before = cache.clear_count();
+            let found = automaton.try_search_fwd(cache, &input);
+            let fills = cache.clear_count().saturating_sub(before);
+            let has_given_up = matches!(&found, Err(error)
+                if matches!(error.kind(), MatchErrorKind::GaveUp { .. }));
+            if is_new || (fills == 0 && !has_given_up) {
+                return (found.map(|end| end.is_some()), fills);
+            }
+            cache.reset(automaton);
+            is_new = true;
+        }
+    }
+}
+
+impl Drop for BoundedRegex {
+    fn drop(&mut self) {
+        if let Some(cache) = self.built.take() {
+            self.compiled.give_back(cache);
+        }
     }
 }
 
@@ -164,5 +190,48 @@ mod tests {
         assert!(fuel.used() < 10_000, "{}", fuel.used());
         let result = regex("a[ab]{200}c").is_match(&text, &mut fuel);
         assert_eq!(result, Err(RuntimeErrorKind::OutOfFuel));
+    }
+
+    #[test]
+    fn states_of_earlier_searches_change_neither_result_nor_charge() {
+        let mut state = 7_u32;
+        let mut letters = |count: usize| -> String {
+            let next = std::iter::repeat_with(|| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                if state >> 31 == 0 { 'a' } else { 'b' }
+            });
+            next.take(count).collect()
+        };
+        let texts = [letters(10), letters(3_000), "\u{e4} b".to_owned(), letters(40_000)];
+        for pattern in ["a[ab]{6}c", "a[ab]{200}c", "a[ab]{9}$", "b\\b", "^ab"] {
+            let used = |regex: &BoundedRegex, text: &str| {
+                let mut fuel = Fuel::new(u64::MAX);
+                (regex.is_match(text, &mut fuel), fuel.used())
+            };
+            let regex_of_all = regex(pattern);
+            for text in texts.iter().chain(texts.iter().rev()) {
+                let expected = used(&regex(pattern), text);
+                assert_eq!(used(&regex_of_all, text), expected, "{pattern}: {}", text.len());
+            }
+        }
+    }
+
+    #[test]
+    fn next_run_begins_with_the_states_of_the_last() {
+        let compiled =
+            CompiledPattern::new("^a+b", Comparator::Octet, 1 << 20).map(Arc::new).unwrap();
+        for _ in 0..3 {
+            let regex = BoundedRegex {
+                pattern: "^a+b".to_owned(),
+                comparator: Comparator::Octet,
+                compiled: Arc::clone(&compiled),
+                built: RefCell::default(),
+            };
+            assert_eq!(regex.is_match("aab", &mut Fuel::new(u64::MAX)), Ok(true));
+            drop(regex);
+            let cache = compiled.take_built().unwrap();
+            assert!(compiled.take_built().is_none());
+            compiled.give_back(cache);
+        }
     }
 }

@@ -69,7 +69,7 @@ impl Fixture {
         envelope.recipients.push(recipient);
         let body = body.replace('\n', "\r\n").into_bytes();
         assert!(
-            self.deliver.may_answer(&session, &envelope, &IncomingMessage::new(body.clone())),
+            self.deliver.may_answer(&mut session, &envelope, &IncomingMessage::new(body.clone())),
             "the sender must be verified first"
         );
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -37,7 +37,7 @@ impl DeliveryService for RecordingService {
         dir.map(|dir| StreamedValue::begin_in(&dir)).transpose()
     }
 
-    fn may_answer(&self, (): &(), _: &Envelope, _: &IncomingMessage) -> bool {
+    fn may_answer(&self, (): &mut (), _: &Envelope, _: &IncomingMessage) -> bool {
         true
     }
 

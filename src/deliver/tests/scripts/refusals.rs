@@ -112,10 +112,10 @@ fn sender_is_verified_where_a_script_may_refuse_or_answer() {
             assert!(fixture.deliver.admit(&mut session, &envelope, &recipient).is_positive());
             envelope.recipients.push(recipient);
             let message = IncomingMessage::new(message.replace('\n', "\r\n").into_bytes());
-            let may_answer = fixture.deliver.may_answer(&session, &envelope, &message);
+            let may_answer = fixture.deliver.may_answer(&mut session, &envelope, &message);
             assert_eq!(may_answer, expected, "{source}");
             envelope.sender = None;
-            assert!(!fixture.deliver.may_answer(&session, &envelope, &message), "{source}");
+            assert!(!fixture.deliver.may_answer(&mut session, &envelope, &message), "{source}");
         }
     }
 }
