@@ -6,9 +6,9 @@ use crate::store::error::Error;
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Creates the missing mailboxes of a path, whose names are separated by `/`, and returns the
-    /// last mailbox of the path. If that one is created, it gets `role`, unless another mailbox has
-    /// that role. If it exists, its role does not change.
+    /// Creates those mailboxes of a path that `find_mailbox` does not find, and returns the last
+    /// mailbox of the path. The names in it are separated by `/`. If that one is created, it gets
+    /// `role`, unless another mailbox has that role. If it exists, its role does not change.
     ///
     /// Returns `None` if a mailbox is refused (`MailboxFault`), for example because of its name or
     /// because there are too many. Those that were created before it stay staged.

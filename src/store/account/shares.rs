@@ -14,7 +14,7 @@ use crate::store::txn::Txn;
 /// A change of a guest's rights in a mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShareChange {
-    /// The guest.
+    /// The guest whose rights changed.
     pub with: AccountId,
     pub mailbox: MailboxUid,
     /// The name of the mailbox.

@@ -1,9 +1,11 @@
-//! Checks messages with their references, subscriptions, and the rows of upkeep.
+//! Checks messages with their references; and subscriptions, and the rows of upkeep (`history`,
+//! `sweeps`).
 //!
 //! - Subscriptions and rows of upkeep are checked with their account, and a repair deletes what is
 //!   wrong.
 //! - Messages and references are of no single account, so one pass over each table checks them for
-//!   all. All these tables sort by the hash, and cursors advance through them together.
+//!   all. All these tables but that of the candidates for collection, which is read first, sort by
+//!   the hash, and cursors advance through them together.
 //! - Missing or damaged bytes are only reported: only a backup has them. A reference that belongs
 //!   to no email is deleted by `Txn::drop_strays`.
 //! - A deep check (`check --blobs`) also compares the bytes of each message with its hash. Where an
@@ -244,8 +246,8 @@ fn check_bytes(
     }))
 }
 
-/// Checks that a value is in its segment, and returns what is wrong. With `verify_hash`, reads it
-/// into the hasher.
+/// Checks that a value is in its segment, and returns what is wrong; `None` if nothing is. Reads
+/// the value only with `verify_hash`, and gives it to the hasher.
 fn check_extent(
     read: &dyn RowReader,
     extent: &Extent,
@@ -334,6 +336,7 @@ fn held_by_email(
     Ok(None)
 }
 
+/// Reports a fault that clients cannot have seen.
 fn report(
     on_fault: &mut FaultFn<'_>,
     account: AccountId,
