@@ -176,6 +176,7 @@ fn damaged_backup_is_refused_and_the_others_can_be_restored() {
     create_account(&store);
     deliver(&store, 0..20);
     store.backup(&backups, None, &mut |_| true).unwrap();
+    // RocksDB's files that several backups may have.
     let before: BTreeSet<PathBuf> = files(&backups.join("shared_checksum"));
     deliver(&store, 20..30);
     store.backup(&backups, None, &mut |_| true).unwrap();

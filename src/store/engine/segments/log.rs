@@ -58,6 +58,7 @@ pub(in crate::store::engine) enum LogKind {
 pub(in crate::store::engine) struct LogFrame {
     pub(in crate::store::engine) kind: LogKind,
     pub(in crate::store::engine) number: u64,
+    /// As the engine encoded them. Empty if the frame cancels another.
     pub(in crate::store::engine) rows: Vec<u8>,
     /// Values that became durable together with the frame.
     values: Vec<Extent>,
@@ -100,7 +101,7 @@ impl Segments {
         state.last_id = state.last_id.max(place.segment);
     }
 
-    /// Calls `each` with every frame of the log behind a place, in their order.
+    /// Calls `each` with every frame of the log that begins at or behind a place, in their order.
     ///
     /// # Errors
     /// `Open` if a segment cannot be read, or if a frame of the log or the header of any frame is
@@ -306,15 +307,16 @@ fn next_frame(
     Ok(None)
 }
 
-/// Whether a frame, or its header, was not written whole before a crash: it ends in zeros, or a
-/// sector in it has only zeros. A whole frame ends in a checksum, a header in a number or a hash.
+/// Whether a frame, or its header, was not written whole before a crash: its last four bytes are
+/// zeros, or a sector in it has only zeros. A whole frame ends in a checksum, and a whole header in
+/// a number or a hash, whose last four bytes are hardly ever zeros.
 fn is_unfinished(file: &File, begin: u64, end: u64) -> io::Result<bool> {
     let mut checksum = [0; CHECKSUM_LENGTH];
     file.read_exact_at(&mut checksum, end - CHECKSUM_LENGTH as u64)?;
     Ok(checksum == [0; CHECKSUM_LENGTH] || has_empty_sector(file, begin, end)?)
 }
 
-/// Whether a range of a file has only zeros in a sector.
+/// Whether there is a sector of which the part in a range of a file has only zeros.
 fn has_empty_sector(file: &File, begin: u64, end: u64) -> io::Result<bool> {
     let length = usize::try_from(end - begin).map_err(|_| damaged("a frame is too long"))?;
     let mut bytes = vec![0; length];
