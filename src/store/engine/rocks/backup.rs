@@ -118,8 +118,8 @@ pub(in crate::store) fn verify(dir: &Path, id: u32) -> Result<(), Error> {
 }
 
 /// Restores a backup to an empty directory, and opens the engine there, so that the caller can draw
-/// a new epoch. It has small buffers, because nothing else is written to it. The caller has verified
-/// the backup.
+/// a new epoch. It has small buffers, because nothing else is written to it. The caller has
+/// verified the backup.
 pub(in crate::store) fn restore(dir: &Path, id: u32, to: &Path) -> Result<RocksEngine, Error> {
     open(dir)?
         .restore_from_backup(to, to, &RestoreOptions::default(), id)
