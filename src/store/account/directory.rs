@@ -72,8 +72,8 @@ impl Txn<'_> {
     /// account, and ended what other accounts share with it.
     ///
     /// # Errors
-    /// `Corrupt` if the row or the key of an email, an action or an upload is damaged and the
-    /// erasure needs it; those of reading.
+    /// `Corrupt` if the row of an email or an action, or the key of an email or an upload, is
+    /// damaged: its references are not known. Those of reading.
     pub fn erase(&mut self, limit: usize) -> Result<bool, Error> {
         let prefix = self.account_key().encode();
         let mut rows: Vec<(Table, Vec<u8>, Vec<u8>)> = Vec::new();

@@ -22,8 +22,8 @@ use crate::store::table::keys::{AccountKey, AddressKey};
 use crate::store::table::{self, Accounts, Addresses, Mailboxes, Objects, Table as _, decode_key};
 
 impl Checker<'_> {
-    /// Checks the account's own row and the rows of its addresses. A lost row of the account is
-    /// recovered; if nothing tells what it was, it is only reported.
+    /// Checks the account's own row and the rows of its addresses. A lost or damaged row of the
+    /// account is recovered; if nothing tells what it was, it is only reported.
     pub(in crate::store) fn check_registration(&self) -> Result<(), Error> {
         let own = self.account_key().encode();
         let problem = match self.read.row_if_any::<Accounts>(&self.account_key())? {
@@ -68,12 +68,14 @@ impl Checker<'_> {
         self.read.row_if_any::<Addresses>(&AddressKey(address.to_owned()))
     }
 
+    /// Whether the row of an address can be read and leads to this account.
     fn is_to(&self, row: &Result<AddressRow, Error>) -> bool {
         row.as_ref().is_ok_and(|row| row.account() == Some(self.account))
     }
 
     /// Checks that the addresses that the account's row names lead to the account, and that it
-    /// names all that do. A row of an earlier version names only the primary address.
+    /// names all that do. A row of an earlier version has no list of them
+    /// (`AccountRow::addresses`): then only the primary address is checked.
     fn check_named_addresses(&self, row: &AccountRow) -> Result<(), Error> {
         if row.is_being_removed() {
             let what = format!(
@@ -123,6 +125,8 @@ impl Checker<'_> {
         self.report(Table::Accounts, &self.account_key().encode(), what, fix)
     }
 
+    /// Checks that the primary address in the account's row leads to the account as its primary
+    /// address.
     fn check_primary_address(&self, row: &AccountRow) -> Result<(), Error> {
         let own = row.primary.to_string();
         let wanted = AddressRow::Primary(self.account);

@@ -24,8 +24,9 @@ const ID_LEAP: u64 = 1 << 16;
 const MAILBOX_LEAP: u32 = 1 << 10;
 
 impl Checker<'_> {
-    /// Reads the mailboxes into the census. In place of a mailbox whose row cannot be read, and of
-    /// a lost Inbox or Trash, the census gets a recovered one. Reports rows whose keys are damaged.
+    /// Reads the mailboxes into the census. It gets a recovered one in place of each mailbox whose
+    /// row cannot be read, and of a lost Inbox or Trash if no other mailbox has the role. Reports
+    /// rows whose keys are damaged or name all mail.
     pub(in crate::store) fn check_mailboxes(&mut self) -> Result<(), Error> {
         let mut rows = self.rows::<Mailboxes>();
         // Mailboxes whose rows cannot be read.
@@ -50,7 +51,7 @@ impl Checker<'_> {
             all.find(|(_, row)| row.role == Some(role)).map(|(uid, _)| *uid)
         };
         let state = self.state_or_fresh();
-        // The account's state says which lost mailbox was the Inbox or the Trash.
+        // The account's state says which mailbox was the Inbox, and which the Trash.
         for (uid, role) in [(state.inbox, Role::Inbox), (state.trash, Role::Trash)] {
             let is_gone = uid != MailboxUid(0) && !self.census.mailboxes.contains_key(&uid);
             if is_gone && role_of(self, role).is_none() {

@@ -16,7 +16,8 @@ impl Checker<'_> {
     /// Checks `objects` and `object_by_modseq`, and the scripts. A repair deletes:
     ///
     /// - an object that cannot be read, or whose modseqs are impossible;
-    /// - of two objects with the same modseq, the one that `object_by_modseq` does not name;
+    /// - of two objects of a kind with the same modseq, the one that `object_by_modseq` does not
+    ///   name (if it names neither, the younger one);
     /// - a script whose source is lost. A script whose source was altered stays, and is not active.
     pub(in crate::store) fn check_objects(&mut self) -> Result<(), Error> {
         let account = self.account;

@@ -275,6 +275,7 @@ impl<T: RowReader + ?Sized> RowReader for &T {
 /// metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
+    /// Syncs of segments. In the engine in memory, calls of `write`.
     pub syncs: u64,
     /// Bytes appended to the segments: messages, and the rows of the journal. In the engine in
     /// memory, the bytes of all rows that were written.
