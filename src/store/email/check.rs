@@ -112,9 +112,10 @@ impl Checker<'_> {
         Ok(wanted)
     }
 
-    /// Returns those of the mailboxes `named` that have ever existed: no uid above the last one
-    /// that the account's state knows has. Recovers those of them that are lost or destroyed. If
-    /// none has existed, returns the Inbox, or else another live mailbox, or else a new Inbox.
+    /// Returns those of the mailboxes `named` that may have existed: their uids are not above the
+    /// last one in the account's state (all may, if the state cannot be read). Recovers those of
+    /// them that are lost or destroyed. If none may have existed, returns the Inbox, or else
+    /// another live mailbox, or else a new Inbox.
     pub(in crate::store) fn existing_mailboxes(
         &mut self,
         named: &BTreeSet<MailboxUid>,

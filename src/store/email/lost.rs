@@ -65,7 +65,7 @@ struct LostEmailTrace {
     updated: Option<ModSeq>,
     /// The first change at which a listing showed it; `None` if none is known to have done so.
     since: Option<ModSeq>,
-    /// `None` if the email is live.
+    /// When it was destroyed; `None` if `email_purge` does not name the email, which then is live.
     destroyed: Option<UtcMillis>,
     /// The mailboxes whose listings show it, or showed it until it was destroyed.
     mailboxes: BTreeSet<MailboxUid>,
@@ -75,7 +75,8 @@ struct LostEmailTrace {
     flagged: bool,
 }
 
-/// The difference between the counters of a thread's row and those of its readable emails.
+/// The difference between the counters of a thread's row and those of its readable emails: what its
+/// lost emails count together.
 #[derive(Debug, Clone, Copy)]
 struct ThreadSurplus {
     unseen: u32,
@@ -193,6 +194,7 @@ impl<'a> Checker<'a> {
             let is_seen = !trace.unseen
                 && (self.would_be_listed_if_unseen(&trace, updated)
                     || surplus.is_some_and(|surplus| surplus.unseen == 0));
+            // What is neither seen nor a draft counts as unread.
             let is_draft = !is_seen && surplus.is_some_and(|surplus| surplus.unread == 0);
             let keywords = [
                 (is_seen, keyword::SEEN),

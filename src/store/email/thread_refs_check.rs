@@ -1,13 +1,13 @@
-//! Checks, in a deep check, that the ids of each live email's message lead to its thread
-//! (`thread_refs`).
+//! Checks, in a deep check, that the keys (`ThreadKey`) of each live email's message lead to its
+//! thread: a row of `thread_refs` for each key names the thread.
 //!
 //! A reference may be missing without a fault: a sweep drops references that were not seen for long
 //! and references to dead threads, and notes in `sweeps` how far it came. But:
 //!
-//! - An email joins the oldest live thread that its ids name, so an id of an email names its thread
-//!   or a younger one. A missing reference is surely a fault if no reference to a younger thread
-//!   was ever dropped. Replacing a reference to a dead thread counts as dropping it.
-//! - If the email began its thread, all its ids name the thread while it lives.
+//! - An email joins the oldest live thread that its keys name, so each of its keys names its thread
+//!   or a younger one. A missing row is surely a fault if no reference to a younger thread was ever
+//!   dropped. Replacing a reference to a dead thread counts as dropping it.
+//! - If the email began its thread, all its keys name the thread while it lives.
 //!
 //! Other missing references are reported only if some reference of the account is surely lost.
 
