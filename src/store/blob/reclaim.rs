@@ -7,14 +7,15 @@
 //! 2. *Retire* the segments of which at most half is named, and short ones if there are many: from
 //!    now on no new row names an extent in them.
 //! 3. *Wait* until nobody is left who may have read an extent in them before that (`SegmentGuard`).
-//! 4. *Move* each message in them to the active segment. One commit of the site moves some
-//!    messages, and asserts that their rows are unchanged.
+//! 4. *Move* each message in them, and each in rows that belongs into a segment, to the active
+//!    segment. One commit of the site moves some messages, and asserts that their rows are
+//!    unchanged.
 //! 5. *Wait* until nobody is left who may have read a row before it was moved.
 //! 6. *Delete* the segments. Rows of the journal in them are written to the tables' files before
 //!    (`Engine::delete_segments`).
 //!
 //! The phase is only in memory. A process begins with a count. A segment with a message that cannot
-//! be read is not deleted.
+//! be read is not deleted; if a row of `blobs` is damaged, none is, since the row may name any.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -71,11 +72,11 @@ enum Phase {
     /// No cycle runs.
     Idle,
     Counting(Count),
-    /// Waits until the retired segments may be moved.
+    /// Waits until the messages of these segments, which are retired, may be moved.
     Retired(BTreeSet<u32>, EarlierGuards),
-    /// Moves messages, from this key of `blobs` on.
+    /// Moves the messages of these segments, from this key of `blobs` on.
     Moving(BTreeSet<u32>, Vec<u8>),
-    /// Waits until the segments may be deleted.
+    /// Waits until these segments may be deleted.
     Moved(BTreeSet<u32>, EarlierGuards),
 }
 
@@ -85,7 +86,7 @@ struct Count {
     segments: Vec<SegmentUsage>,
     /// What the rows before `next` name of each.
     named: BTreeMap<u32, NamedBytes>,
-    /// Whether rows were found whose bytes belong into a segment.
+    /// Whether rows were found with bytes that belong into a segment.
     has_old_rows: bool,
     /// The key from which on rows are to be counted; empty at the beginning.
     next: Vec<u8>,
@@ -94,6 +95,7 @@ struct Count {
 /// What rows name of a segment.
 #[derive(Debug, Clone, Copy, Default)]
 struct NamedBytes {
+    /// The bytes of messages with their frames.
     bytes: u64,
     messages: u64,
 }
@@ -133,7 +135,7 @@ impl Store {
     }
 
     /// Runs a step of reclaiming the space of deleted messages. Does nothing if no cycle runs and
-    /// none is due, or if the engine has no segments. Only one thread may call this.
+    /// none is due, or if the engine has no segments. Only upkeep calls this, on one thread.
     ///
     /// # Errors
     /// After `Full`, the next call goes on where this one failed, and so it does after any error if

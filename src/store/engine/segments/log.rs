@@ -1,7 +1,9 @@
 //! The log: frames among the values, in which an engine notes the rows that it is about to write.
+//! The journal of RocksDB (`rocks::journal`) consists of them.
 //!
-//! - Frames of the log are numbered, and are appended in the order of their numbers. The next one
-//!   is appended after the one before it was synced.
+//! - Frames with rows are numbered, and are appended in the order of their numbers. A frame that
+//!   cancels another has the number of that. A frame is appended after the one before it was
+//!   synced.
 //! - The name of a frame has the random number of its segment, so a message that somebody sends
 //!   cannot be taken for a frame of the log.
 //! - Nothing says in which order what is not synced reaches the disk. So a frame lists the values
@@ -37,7 +39,7 @@ const SECTOR_BYTES: u64 = 512;
 /// Bytes that a search reads at a time.
 const SEARCH_BYTES: usize = 1 << 20;
 
-/// A place in the log: the frames before it are known.
+/// A place in the log: the frames before it are known. The default is before all frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::store::engine) struct LogPlace {
     pub(in crate::store::engine) segment: u32,
@@ -57,6 +59,7 @@ pub(in crate::store::engine) enum LogKind {
 #[derive(Debug)]
 pub(in crate::store::engine) struct LogFrame {
     pub(in crate::store::engine) kind: LogKind,
+    /// Its number, or that of the frame which it cancels.
     pub(in crate::store::engine) number: u64,
     /// As the engine encoded them. Empty if the frame cancels another.
     pub(in crate::store::engine) rows: Vec<u8>,
@@ -67,7 +70,8 @@ pub(in crate::store::engine) struct LogFrame {
 }
 
 impl Segments {
-    /// Appends a frame to the log, and returns where it ends. It is durable after `sync`.
+    /// Appends a frame to the log, and returns where it ends. It is durable after `sync`. `rows`
+    /// are empty if it cancels another frame, which `number` names.
     ///
     /// # Errors
     /// Those of `append`.
@@ -299,6 +303,8 @@ fn next_frame(
                 Err(_) => {}
             }
         }
+        // Nothing whole begins here. The next frame of the log is found by the beginning of its
+        // name.
         match find(file, &log_prefix(segment), at + 1 + NAME_OFFSET, end)? {
             Some(name) => at = name - NAME_OFFSET,
             None => break,
