@@ -61,8 +61,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Checks that the notes of history ascend and are not of the future, and that the rows of
-    /// sweeps can be read.
+    /// Checks that the modseqs in the notes of history ascend and are not above the account's, and
+    /// that the rows of sweeps can be read.
     pub(in crate::store) fn check_upkeep_rows(&self) -> Result<(), Error> {
         let newest = self.found_state.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
         let mut last = ModSeq(0);
@@ -97,10 +97,11 @@ impl Checker<'_> {
     }
 }
 
-/// Checks that every reference of an email belongs to an email with that message, that every
-/// message to which an email refers exists, and that every message has a reference or is a
-/// candidate for collection. Also checks that the bytes of every message are whole; with `deep`,
-/// their hash.
+/// Checks that every reference of an email belongs to an email or tombstone with that message, that
+/// every message to which an email refers exists, that every message has a reference or is a
+/// candidate for collection, and that its bytes are there. With `deep`, also verifies the hash of
+/// each message that no email holds: the check of emails then has found what is wrong with the
+/// others.
 pub(in crate::store) fn check_messages(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
@@ -286,8 +287,8 @@ pub(in crate::store) fn check_blob_refs(
 }
 
 /// Reads the references before `upto`, the key of the next message that exists (`None`: all that
-/// are left), from where the last call stopped. Their messages are missing: reports the emails that
-/// should have them, unless the check is `deep`.
+/// are left), from where the last call stopped. Their messages are missing: reports this for each
+/// email that refers to one, unless the check is `deep`.
 fn check_held_messages(
     read: &dyn RowReader,
     refs: &mut RowCursor<'_, BlobRefs>,

@@ -263,7 +263,8 @@ fn parse_log_name(segment: SegmentId, name: &[u8; NAME_BYTES]) -> Option<(LogKin
         .then_some((kind, u64::from_be_bytes(*number.first_chunk::<8>()?)))
 }
 
-/// Returns the first whole frame of the log at or behind a place.
+/// Returns the first whole frame of the log at or behind a place; `None` if there is none. `end` is
+/// the length of the file.
 ///
 /// # Errors
 /// `InvalidData` if a frame of the log, or the header of any frame, was changed after it was
