@@ -162,6 +162,7 @@ fn sorted_puts(batches: &[Arc<Batch>], shared_once: bool) -> Vec<(usize, &Put)> 
     let mut puts: Vec<(usize, &Put)> = Vec::new();
     let mut last_shared: Option<&Arc<Vec<Put>>> = None;
     for (at, batch) in batches.iter().enumerate() {
+        // The shared rows come first in `all_puts`.
         let skipped = match (&batch.shared, last_shared) {
             (Some(shared), Some(last)) if shared_once && Arc::ptr_eq(shared, last) => shared.len(),
             _ => 0,

@@ -2,15 +2,16 @@
 //!
 //! A *remain* is what RocksDB stores for a deleted row until a compaction drops it.
 //!
-//! - A *neighbourhood* is the rows of a table whose keys differ only in the email. `Deletions`
-//!   counts the rows that are deleted in each, as when thousands of emails are destroyed at once.
+//! - A *neighbourhood* is the rows of a table whose keys differ only in the email, with which they
+//!   end. Only tables that are tuned as `NewestFirst` are looked after. `Deletions` counts the rows
+//!   that are deleted in each neighbourhood, as when thousands of emails are destroyed at once.
 //! - Once a neighbourhood has many deletions and no more are added, `clear_deleted` looks for runs
 //!   of remains between two live rows, and compacts from the first run to the last. Looking costs
 //!   as much as was deleted, and nothing is compacted if there is no run: replies delete rows of
 //!   listings too, but scattered ones.
 //! - A read that steps over many remains before that has the memtable flushed
-//!   (`flush_after_remains`). That alone does not suffice: RocksDB keeps deletions in files that
-//!   have no files of a lower level below them.
+//!   (`flush_after_remains`). That alone does not suffice: RocksDB may move a file down to the
+//!   lowest level as it is, with the deletions in it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
