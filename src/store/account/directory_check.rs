@@ -190,8 +190,8 @@ impl Checker<'_> {
     }
 }
 
-/// Checks that every address can be read and leads to an account that exists, and that no account
-/// has a second primary address. These faults are only reported: a person must decide.
+/// Checks that every address can be read and leads to an existing account, and that no account has
+/// a second primary address. These faults are only reported: a person must decide.
 pub(in crate::store) fn check_addresses(
     read: &dyn RowReader,
     run: &dyn CheckObserver,

@@ -30,8 +30,9 @@ const MAX_CLOCK_SKEW: Duration = Duration::from_secs(24 * 3600);
 pub struct DirectoryRows {
     /// Every account that has a row or that an address leads to.
     pub accounts: BTreeMap<AccountId, Result<AccountRow, Error>>,
-    /// Every address that has a row, or that is named by an account that is not being removed. The
-    /// keys are those of `AddressKey`: catch-alls and alias domains are there, too.
+    /// Every address with a row, and every address in the row of an account, unless the account is
+    /// being removed. The keys are those of `AddressKey`: catch-alls and alias domains are there,
+    /// too.
     pub addresses: BTreeMap<String, Result<AddressRow, Error>>,
     /// An error for each row of `accounts` whose key is damaged: it is not known whose row it is.
     pub unplaced_accounts: Vec<Error>,

@@ -36,9 +36,9 @@ fn owner_and_guest(key: &[u8]) -> Option<(AccountId, AccountId)> {
     decode_key::<Shared>(key).ok().map(|key| (key.account, key.user))
 }
 
-/// Checks that every row of `shared` names an owner who shares a mailbox with the guest that it
-/// names, and that the guest exists. A fault is reported for the owner, or if there is no such
-/// account, for the guest: a repair deletes the row in a commit of that account.
+/// Checks every row of `shared`, which names an owner and a guest: the guest must exist, and the
+/// owner must share a mailbox with the guest. A fault is reported for the owner, or if there is no
+/// such account, for the guest: a repair deletes the row in a commit of that account.
 pub(in crate::store) fn check_shared_rows(
     read: &dyn RowReader,
     run: &dyn CheckObserver,

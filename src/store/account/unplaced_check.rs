@@ -4,9 +4,9 @@
 //! - All others look rows up by the right key, or pass over such a row: its account has lost it.
 //! - The row of an account tells by its primary address whose it is: `unplaced_row_of` finds it,
 //!   and a repair writes it under its right key.
-//! - A repair of all accounts deletes the rows that are of no use any more: a row of an account
-//!   that cannot be read or whose account has another, and every row of `account_state`, which is
-//!   counted again. A vacation response stays: a person may know whose it is.
+//! - A repair of all accounts deletes the rows that are of no use any more: every row of
+//!   `account_state`, for it is counted again; and a row of `accounts` if it cannot be read, or if
+//!   its account has another. A vacation response stays: a person may know whose it is.
 
 use crate::model::{AccountId, AccountRow, AddressRow};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};

@@ -97,11 +97,10 @@ impl Checker<'_> {
     }
 }
 
-/// Checks that every reference of an email belongs to an email or tombstone with that message, that
-/// every message to which an email refers exists, that every message has a reference or is a
-/// candidate for collection, and that its bytes are there. With `deep`, also verifies the hash of
-/// each message that no email holds: the check of emails then has found what is wrong with the
-/// others.
+/// Checks that every reference of an email belongs to an email or tombstone with that message, and
+/// that the message exists. Checks that every message has a reference or is a candidate for
+/// collection, and that its bytes are there. With `deep`, also verifies the hash of each message
+/// that no email holds: the check of emails then has found what is wrong with the others.
 pub(in crate::store) fn check_messages(
     read: &dyn RowReader,
     run: &dyn CheckObserver,

@@ -14,9 +14,9 @@ use crate::store::table::keys::{BlobKey, UploadBlobKey, UploadKey};
 use crate::store::table::{Blobs, Present, UploadBlobs, Uploads, decode_key};
 
 impl Checker<'_> {
-    /// Checks the uploads of the account. A repair deletes an upload that cannot be read, or whose
-    /// row in `blobs` is missing or damaged, so that the client uploads it again. It corrects a
-    /// wrong size and writes a missing reference.
+    /// Checks the uploads of the account. A repair deletes an upload if its row is damaged, or the
+    /// row of its bytes in `blobs` is missing or damaged: the client must upload it again. It
+    /// corrects a wrong size and writes a missing reference.
     pub(in crate::store) fn check_uploads(&self) -> Result<(), Error> {
         let mut rows = self.rows::<Uploads>();
         while let Some(found) = rows.next()? {

@@ -19,7 +19,8 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// Ids that `free_email_id` tries for one millisecond before it goes on to the next.
+/// Ids that `free_email_id` tries for one millisecond before it goes on to the next. An import may
+/// give thousands of emails the same time: to try all ids of it for each would be slow.
 const MAX_ID_TRIES: u16 = 64;
 
 #[derive(Debug, Clone)]

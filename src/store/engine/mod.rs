@@ -6,9 +6,9 @@
 //! - `write` writes each batch whole or not at all. What it wrote is durable when it returns,
 //!   except in the engine in memory. Batches apply in order, so a batch may assert what an earlier
 //!   batch of the same write set.
-//! - A batch is stale, and nothing of it is written, if one of its assertions fails, if one of its
-//!   accounts has another version than its base, or if an earlier batch of the same write that
-//!   names one of its accounts is stale. The other batches are written.
+//! - Nothing is written of a stale batch. A batch is stale if one of its assertions fails, if one
+//!   of its accounts has another version than its base, or if an earlier batch of the same write is
+//!   stale and names one of its accounts. The other batches are written.
 //! - An engine that several processes share stores a version of each account. Every batch that
 //!   names the account raises it. Other engines need none, because the account's lock in memory is
 //!   enough: `base` may always be 0.

@@ -1,7 +1,7 @@
 //! Merges rows that are not in the tables with those that are, lazily and in the order of keys.
 //!
-//! - A transaction (`Txn`) merges queued rows, which earlier transactions of its account committed
-//!   and which are not written yet, and staged rows, which are its own.
+//! - A transaction (`Txn`) merges queued and staged rows. Queued rows were committed by earlier
+//!   transactions of its account, and are not written yet. Staged rows are its own.
 //! - A store that is open for reading only (`rocks::read_only`) merges the rows that only the
 //!   journal has, as staged ones.
 //! - Staged rows replace queued ones, and later queued rows earlier ones.
