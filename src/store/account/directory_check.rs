@@ -73,8 +73,8 @@ impl Checker<'_> {
         row.as_ref().is_ok_and(|row| row.account() == Some(self.account))
     }
 
-    /// Checks that the addresses that the account's row names lead to the account, and that it
-    /// names all that do. A row of an earlier version has no list of them
+    /// Checks that all addresses in the account's row lead to the account, and that all addresses
+    /// which lead to it are in the row. A row of an earlier version has no list of them
     /// (`AccountRow::addresses`): then only the primary address is checked.
     fn check_named_addresses(&self, row: &AccountRow) -> Result<(), Error> {
         if row.is_being_removed() {

@@ -43,6 +43,8 @@ impl Snapshot<'_> {
         self.read.row::<Accounts>(&AccountKey { account })
     }
 
+    /// Returns all accounts with their rows. Fails if one of them is damaged, as `directory` and
+    /// `account_ids` do not.
     pub fn accounts(&self) -> Result<Vec<(AccountId, AccountRow)>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Accounts>(&KeyRange::under(&()), |key, row| {
@@ -111,10 +113,12 @@ impl Snapshot<'_> {
         self.read.row::<Addresses>(&AddressKey(address.to_owned()))
     }
 
+    /// Returns the account's state; an empty one if it has no row.
     pub fn account_state(&self, account: AccountId) -> Result<AccountStateRow, Error> {
         Ok(self.read.row::<AccountState>(&AccountKey { account })?.unwrap_or_default())
     }
 
+    /// Returns the high mark of a data type, which JMAP shows as its state.
     pub fn state(&self, account: AccountId, data: DataType) -> Result<ModSeq, Error> {
         Ok(self.account_state(account)?.high_mark(data))
     }

@@ -227,6 +227,7 @@ impl Txn<'_> {
         Ok(())
     }
 
+    /// Returns a mailbox; `NotFound` if it is destroyed or does not exist.
     pub(in crate::store) fn live_mailbox(&self, uid: MailboxUid) -> Result<Mailbox, Error> {
         let found = self.row::<Mailboxes>(&self.mailbox_key(uid))?;
         found.filter(|mailbox| !mailbox.destroyed).ok_or(Error::NotFound("mailbox"))

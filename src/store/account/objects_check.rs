@@ -94,6 +94,7 @@ impl Checker<'_> {
         self.check_scripts(&scripts, &altered)
     }
 
+    /// Notes a modseq as in use.
     fn note_change(&mut self, at: ModSeq) {
         self.census.high = self.census.high.max(at.0);
     }

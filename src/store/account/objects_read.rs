@@ -23,6 +23,7 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
+    /// Returns an object; `None` if it is destroyed or does not exist.
     pub fn object<T: Object>(&self, account: AccountId, id: ObjectId) -> Result<Option<T>, Error> {
         Ok(self.stored::<T>(account, id)?.and_then(|row| row.object))
     }

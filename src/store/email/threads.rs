@@ -32,6 +32,7 @@ struct ThreadsOfKey {
 }
 
 impl ThreadsOfKey {
+    /// The thread at `found`.
     fn thread(&self) -> Option<ThreadId> {
         self.found.and_then(|at| self.refs.0.get(at)).map(|named| named.thread)
     }

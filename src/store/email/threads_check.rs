@@ -157,6 +157,7 @@ impl Checker<'_> {
         Ok(Some(wanted))
     }
 
+    /// Notes the modseq of a thread as in use.
     fn note_thread_change(&mut self, thread: &Thread) {
         let census = &mut self.census;
         census.newest_thread = census.newest_thread.max(thread.updated);

@@ -139,6 +139,7 @@ impl Txn<'_> {
         BlobRefKey { blob, account: self.account, email }
     }
 
+    /// Returns the metadata of an email; `NotFound` if it is destroyed or does not exist.
     pub(in crate::store) fn live_email(&self, id: EmailId) -> Result<EmailMetadata, Error> {
         let found = self.email_row(id)?;
         found.filter(|email| email.destroyed.is_none()).ok_or(Error::NotFound("email"))

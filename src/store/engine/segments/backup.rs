@@ -179,6 +179,7 @@ fn write_list(dir: &Path, id: u32, parts: &Parts) -> io::Result<()> {
     sync_directory(dir)
 }
 
+/// Writes a file with these bytes durably, in place of an earlier one.
 fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file =
         File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;

@@ -20,6 +20,7 @@ use std::os::unix::fs::FileExt as _;
 pub(super) const CHUNK_BYTES: u64 = 128 << 10;
 /// The length of the header of a file.
 pub(super) const FILE_HEADER_BYTES: u64 = 24;
+/// Begins every segment. The last byte is the version of the layout.
 const MAGIC: &[u8; 8] = b"RSTSEG\0\x01";
 pub(super) const NAME_BYTES: usize = 32;
 /// The length of the header of a frame.
