@@ -108,7 +108,8 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns the row of an address, a catch-all or an alias domain, as `AddressKey` writes them.
+    /// Returns the row of an address, a catch-all or an alias domain. `address` has the form of
+    /// `AddressKey`.
     pub fn address(&self, address: &str) -> Result<Option<AddressRow>, Error> {
         self.read.row::<Addresses>(&AddressKey(address.to_owned()))
     }

@@ -327,9 +327,9 @@ fn with_changes(old: &Mailbox, changed: Mailbox) -> Mailbox {
     }
 }
 
-/// Checks the row that a mailbox is to get, among `all` live mailboxes of its account: the rules
-/// are those of `MailboxFault`, but for shares and for the destruction. `old` is its uid and its
-/// stored row; `None` for a new mailbox. `all` may have the old or the new row of it.
+/// Checks the row that a mailbox is to get, among `all` live mailboxes of its account, by the rules
+/// of `MailboxFault`, except those for shares and for destroying a mailbox. `old` is its uid and
+/// its stored row; `None` for a new mailbox. `all` may have the old or the new row of it.
 ///
 /// # Errors
 /// `Mailbox` with the first rule that is broken.

@@ -325,7 +325,7 @@ fn belongs_into_segment(bytes: BlobBytes<'_>, segments: &Segments) -> bool {
 
 /// Chooses the sealed segments of which rows name at most half, and the short ones if there are
 /// many. `max_bytes` is the length of a full one. A segment that has only one large message
-/// (`MIN_ALONE_BYTES`) does not count as short: the message is not worth writing it again.
+/// (`MIN_ALONE_BYTES`) does not count as short: it is not worth writing the message again.
 fn chosen_segments(count: &Count, max_bytes: u64) -> Vec<u32> {
     let sealed = || count.segments.iter().filter(|one| one.is_sealed);
     let named = |one: &SegmentUsage| count.named.get(&one.segment).copied().unwrap_or_default();

@@ -56,8 +56,8 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns the mailboxes of an account to which a user is subscribed: the owner, if `user`
-    /// equals `account`, or a guest.
+    /// Returns the mailboxes of an account to which a user is subscribed. The owner is the user
+    /// whose id is `account`; all others are guests.
     pub fn subscribed_mailboxes(
         &self,
         account: AccountId,
@@ -113,8 +113,8 @@ impl Snapshot<'_> {
         )
     }
 
-    /// Does as `listing` in the opposite order: returns the emails before `end`, or from the oldest
-    /// on (`None`), oldest first.
+    /// Does as `listing` in the opposite order: returns up to `limit` emails before `end`, or from
+    /// the oldest on (`None`), oldest first.
     pub fn listing_from_end(
         &self,
         account: AccountId,
@@ -131,8 +131,8 @@ impl Snapshot<'_> {
         self.listing_rows(&range.reversed(), limit)
     }
 
-    /// Does as `emails` in the opposite order: returns the emails before `end`, or from the oldest
-    /// on (`None`), oldest first. `limit` is at least 1.
+    /// Does as `emails` in the opposite order: returns up to `limit` emails before `end`, or from
+    /// the oldest on (`None`), oldest first. `limit` is at least 1.
     pub fn emails_from_end(
         &self,
         account: AccountId,

@@ -40,7 +40,7 @@ use crate::store::table::Tuning;
 /// An open RocksDB.
 pub struct RocksEngine {
     db: DB,
-    /// The options of the database, which also count for `statistics`.
+    /// The options of the database, which also have the counters for `statistics`.
     options: rocksdb::Options,
     segments: Segments,
     journal: Journal,

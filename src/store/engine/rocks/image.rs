@@ -9,7 +9,7 @@ use std::time::SystemTime;
 /// a file during the copying, all is copied again.
 ///
 /// # Panics
-/// If files still change at the thousandth time: then something is committed.
+/// If files changed during each of a thousand tries, as when something is committed all the time.
 pub(crate) fn copy_store(from: &Path, to: &Path) {
     for _ in 0..1000 {
         let before = files_below(from);

@@ -1,7 +1,8 @@
 //! Guards: segments are deleted only when nobody is left who may know an extent in them.
 //!
-//! After segments are retired, `earlier_guards` returns the guards that were taken before. Once
-//! they are dropped, nobody knows an extent that a row named before the call (`blob::reclaim`).
+//! `earlier_guards` returns the guards that were taken before the call. Once they are dropped,
+//! nobody is left who knows extents from rows as they were before the call. `blob::reclaim` waits
+//! for this after it has retired segments, and again after it has moved their values.
 
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Weak};
