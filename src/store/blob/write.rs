@@ -7,11 +7,12 @@
 //! - A message is stored in the same commit as a reference to it.
 //! - A commit that deletes a reference adds a candidate (`blob_purge`). It does not check for other
 //!   references: if two accounts delete the last two at the same time, each still sees the other's.
-//! - After a grace time, a commit of the site deletes the candidates that have no reference and
-//!   were not stored again. It does not hold the locks of the accounts, so it asserts that the row
-//!   of the message is unchanged: a delivery of the same message writes the row again, with a new
-//!   time, together with its reference.
-//! - A rare sweep over all messages finds those with neither a reference nor a candidate.
+//! - After a grace time, a commit of the site (`collect_blobs`) deletes the candidates that have no
+//!   reference and were not stored again. It does not hold the locks of the accounts, so it asserts
+//!   that the row of the message is unchanged: a delivery of the same message writes the row again,
+//!   with a new time, together with its reference.
+//! - A rare sweep over all messages (`sweep_blobs`) finds those with neither a reference nor a
+//!   candidate.
 
 use std::time::Duration;
 
@@ -152,10 +153,10 @@ impl Txn<'_> {
     /// instead. A candidate whose key is damaged is only deleted: the sweep (`sweep_blobs`) finds
     /// its message again.
     ///
-    /// The transaction must be one of the site. `upto` must be longer ago than any commit takes:
-    /// then a commit that stores a message again, and is still queued, gives its row another time
-    /// than the row that is read here. The commit fails with `Overtaken` if one of the messages was
-    /// stored meanwhile; then nothing was deleted.
+    /// The transaction must be one of the site. Its commit fails with `Overtaken` if one of the
+    /// messages was stored meanwhile; then nothing was deleted. `upto` must be longer ago than any
+    /// commit takes: only then is the time in a row that is being stored always another than that
+    /// in the row which is read here, so that this is noticed.
     ///
     /// # Errors
     /// `Corrupt` if the row of a message without a reference is damaged; those of reading.
