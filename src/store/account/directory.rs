@@ -20,7 +20,9 @@ impl Txn<'_> {
         AccountId(self.state.last_account)
     }
 
-    /// Writes the row of a new account and its primary address, in stores without a directory.
+    /// Writes the row of a new account and the row of its primary address, both in a transaction of
+    /// the account. Only for tests, benches and fuzzing: the directory (`account::Directory`) uses
+    /// `set_account` and `set_address`.
     #[cfg(any(test, feature = "internals"))]
     pub fn register(&mut self, row: &AccountRow) {
         self.set_account(row);
@@ -30,6 +32,7 @@ impl Txn<'_> {
         );
     }
 
+    /// Writes the account's own row, and no row of its addresses.
     pub fn set_account(&mut self, row: &AccountRow) {
         self.next_modseq();
         self.put::<Accounts>(&self.account_key(), row);
@@ -38,10 +41,10 @@ impl Txn<'_> {
 
     /// Writes in the account's own row which addresses lead to it besides its primary one. The
     /// caller changes the rows of the addresses in the same commit (`Store::commit_together`).
-    /// Clients do not see this list, so the change takes no change number.
+    /// Clients do not see this list, so the change takes no modseq.
     ///
     /// # Errors
-    /// `NotFound` if the account has no row.
+    /// `NotFound` if the account has no row; those of reading.
     pub fn set_account_addresses(&mut self, addresses: BTreeSet<String>) -> Result<(), Error> {
         let own = self.account_key();
         let row = self.row::<Accounts>(&own)?.ok_or(Error::NotFound("account"))?;
@@ -60,8 +63,17 @@ impl Txn<'_> {
         self.touch(DataType::Account);
     }
 
-    /// Deletes up to `limit` rows of the account, its own row last. Returns whether any row is
-    /// left. The caller has removed its aliases and what other accounts share with it.
+    /// Deletes up to `limit` rows of the account, and what belongs to them: references to messages,
+    /// wake-ups, and the rows of its guests in `shared`. The call that finds fewer than `limit`
+    /// rows also deletes the account's own row and its state, and returns `false`. The others
+    /// return `true`: the caller calls again, each time in a new transaction.
+    ///
+    /// Before the first call, the caller has deleted the rows of addresses that lead to the
+    /// account, and ended what other accounts share with it.
+    ///
+    /// # Errors
+    /// `Corrupt` if the row of an email or an action, or the key of an email or an upload, is
+    /// damaged: its references are not known. Those of reading.
     pub fn erase(&mut self, limit: usize) -> Result<bool, Error> {
         let prefix = self.account_key().encode();
         let mut rows: Vec<(Table, Vec<u8>, Vec<u8>)> = Vec::new();
@@ -102,7 +114,8 @@ impl Txn<'_> {
             self.stage_row(table, key, None);
         }
         if !left {
-            // If the row still has a primary address, that address leads nowhere from now on.
+            // The directory empties the primary address first. If the row still has one, the row of
+            // that address is deleted, too.
             let own = self.account_key();
             let row = self
                 .bytes::<Accounts>(&own)?

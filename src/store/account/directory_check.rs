@@ -1,7 +1,8 @@
 //! Compares accounts with the addresses that lead to them.
 //!
-//! - An account's own row names its primary address, its aliases and its catch-alls, and their rows
-//!   name the account. Each of the two is recovered from the other.
+//! - An account's own row names its primary address, its aliases and its catch-alls, and the rows
+//!   of these addresses name the account. Either is recovered from the other. An address that leads
+//!   to another account is only reported.
 //! - A lost account row is recovered from addresses and identities, without passwords, quota and
 //!   settings; or as a whole, if only its key is damaged (`unplaced_check`).
 //! - The loss of an alias domain cannot be noticed: no other row names it.
@@ -21,6 +22,8 @@ use crate::store::table::keys::{AccountKey, AddressKey};
 use crate::store::table::{self, Accounts, Addresses, Mailboxes, Objects, Table as _, decode_key};
 
 impl Checker<'_> {
+    /// Checks the account's own row and the rows of its addresses. A lost or damaged row of the
+    /// account is recovered; if nothing tells what it was, it is only reported.
     pub(in crate::store) fn check_registration(&self) -> Result<(), Error> {
         let own = self.account_key().encode();
         let problem = match self.read.row_if_any::<Accounts>(&self.account_key())? {
@@ -49,6 +52,7 @@ impl Checker<'_> {
         AccountKey { account: self.account }
     }
 
+    /// The addresses that lead to the account, with their rows.
     fn addresses(&self) -> Result<Vec<(String, AddressRow)>, Error> {
         let mut out = Vec::new();
         for address in self.options.addresses.get(&self.account).into_iter().flatten() {
@@ -64,10 +68,14 @@ impl Checker<'_> {
         self.read.row_if_any::<Addresses>(&AddressKey(address.to_owned()))
     }
 
+    /// Whether the row of an address can be read and leads to this account.
     fn is_to(&self, row: &Result<AddressRow, Error>) -> bool {
         row.as_ref().is_ok_and(|row| row.account() == Some(self.account))
     }
 
+    /// Checks that all addresses in the account's row lead to the account, and that all addresses
+    /// which lead to it are in the row. A row of an earlier version has no list of them
+    /// (`AccountRow::addresses`): then only the primary address is checked.
     fn check_named_addresses(&self, row: &AccountRow) -> Result<(), Error> {
         if row.is_being_removed() {
             let what = format!(
@@ -117,6 +125,8 @@ impl Checker<'_> {
         self.report(Table::Accounts, &self.account_key().encode(), what, fix)
     }
 
+    /// Checks that the primary address in the account's row leads to the account as its primary
+    /// address.
     fn check_primary_address(&self, row: &AccountRow) -> Result<(), Error> {
         let own = row.primary.to_string();
         let wanted = AddressRow::Primary(self.account);
@@ -135,8 +145,9 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Makes the account's own row again from its addresses and identities. `None` if neither of
-    /// them tells an address.
+    /// Makes the account's own row again from the addresses that lead to it and the identities that
+    /// the server made for it. `None` if there is no address of these that can be the primary one:
+    /// a catch-all cannot.
     fn recovered_account(&self) -> Result<Option<AccountRow>, Error> {
         let addresses = self.addresses()?;
         let mut identities: Vec<SenderIdentity> = Vec::new();
@@ -147,8 +158,8 @@ impl Checker<'_> {
             identities.extend(object.filter(|identity| identity.default_name.is_some()));
             Ok(true)
         })?;
-        let first = |kind: fn(&AddressRow) -> bool| {
-            addresses.iter().find(|(_, row)| kind(row)).map(|(at, _)| at.clone())
+        let first = |is_of_kind: fn(&AddressRow) -> bool| {
+            addresses.iter().find(|(_, row)| is_of_kind(row)).map(|(at, _)| at.clone())
         };
         let named = first(|row| matches!(row, AddressRow::Primary(_)))
             .or_else(|| first(|row| matches!(row, AddressRow::Alias(_))))
@@ -160,15 +171,15 @@ impl Checker<'_> {
             identities.iter().find(|one| one.email.eq_ignore_ascii_case(&primary.to_string()));
         let display_name =
             of_primary.and_then(|one| one.default_name.clone()).filter(|name| !name.is_empty());
-        let row = AccountRow::new(primary.to_string(), primary.clone(), self.oldest_email_time()?);
+        let row = AccountRow::new(primary.to_string(), primary.clone(), self.newest_email_time()?);
         let others = addresses.into_iter().map(|(address, _)| address);
         let others = others.filter(|address| *address != row.name).collect();
         Ok(Some(AccountRow { display_name, addresses: Some(others), ..row }))
     }
 
-    /// When the oldest email was received; 0 if there is none. Stands for the time when the account
-    /// was created.
-    fn oldest_email_time(&self) -> Result<UtcMillis, Error> {
+    /// When the first email or tombstone in the order of keys was received, which is the newest; 0
+    /// if there is none. Stands for the time when the account was created.
+    fn newest_email_time(&self) -> Result<UtcMillis, Error> {
         let mut rows = self.rows::<table::EmailMetadata>();
         while let Some(found) = rows.next()? {
             if let Some(key) = found.id() {
@@ -179,6 +190,8 @@ impl Checker<'_> {
     }
 }
 
+/// Checks that every address can be read and leads to an existing account, and that no account has
+/// a second primary address. These faults are only reported: a person must decide.
 pub(in crate::store) fn check_addresses(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
@@ -215,6 +228,7 @@ pub(in crate::store) fn check_addresses(
     Ok(())
 }
 
+/// A fault of an address row that a repair leaves as it is.
 fn address_fault(found: &Found<Addresses>, what: String) -> RowFault {
     let (account, table, key) = (AccountId::SITE, Table::Addresses, found.key.clone());
     RowFault { account, table, key, what, fix: RowFix::Nothing, seen_by_clients: false }
@@ -229,6 +243,7 @@ fn has_mailboxes(read: &dyn RowReader, account: AccountId) -> Result<bool, Error
     Ok(found)
 }
 
+/// The keys of the address rows that lead to each account.
 pub(in crate::store) type AddressesByAccount = BTreeMap<AccountId, Vec<String>>;
 
 /// Returns the addresses that lead to each account. Adds to `all` those of these accounts that have

@@ -1,4 +1,4 @@
-//! Reads accounts, addresses, the vacation response, told rows, deliveries and decisions.
+//! Reads accounts, addresses, vacation responses, told rows, deliveries and decisions.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -25,14 +25,16 @@ use crate::store::txn::snapshot::Snapshot;
 /// that wrote it was wrong.
 const MAX_CLOCK_SKEW: Duration = Duration::from_secs(24 * 3600);
 
-/// All accounts and addresses of a site. A row that cannot be read is an error of its own entry.
+/// All accounts and addresses of a site. The entry of a row that cannot be read is the error.
 #[derive(Debug, Default)]
 pub struct DirectoryRows {
     /// Every account that has a row or that an address leads to.
     pub accounts: BTreeMap<AccountId, Result<AccountRow, Error>>,
-    /// Every address that has a row, or that is named by an account that is not being removed.
+    /// Every address with a row, and every address in the row of an account, unless the account is
+    /// being removed. The keys are those of `AddressKey`: catch-alls and alias domains are there,
+    /// too.
     pub addresses: BTreeMap<String, Result<AddressRow, Error>>,
-    /// The errors of rows of accounts whose keys are damaged, so that the account is not known.
+    /// An error for each row of `accounts` whose key is damaged: it is not known whose row it is.
     pub unplaced_accounts: Vec<Error>,
 }
 
@@ -41,6 +43,8 @@ impl Snapshot<'_> {
         self.read.row::<Accounts>(&AccountKey { account })
     }
 
+    /// Returns all accounts with their rows. Fails if one of them is damaged, as `directory` and
+    /// `account_ids` do not.
     pub fn accounts(&self) -> Result<Vec<(AccountId, AccountRow)>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Accounts>(&KeyRange::under(&()), |key, row| {
@@ -50,8 +54,8 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns all accounts and addresses, each with its row or the error of reading it. What is
-    /// only named by another row has the error of a missing row.
+    /// Returns all accounts and addresses, each with its row or the error of reading it. An account
+    /// or an address without a row, which another row names, has the error of a missing row.
     ///
     /// # Errors
     /// Those of the engine; none for damage.
@@ -104,15 +108,18 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns the row of an address (`AddressKey`).
+    /// Returns the row of an address, a catch-all or an alias domain. `address` has the form of
+    /// `AddressKey`.
     pub fn address(&self, address: &str) -> Result<Option<AddressRow>, Error> {
         self.read.row::<Addresses>(&AddressKey(address.to_owned()))
     }
 
+    /// Returns the account's state; an empty one if it has no row.
     pub fn account_state(&self, account: AccountId) -> Result<AccountStateRow, Error> {
         Ok(self.read.row::<AccountState>(&AccountKey { account })?.unwrap_or_default())
     }
 
+    /// Returns the high mark of a data type, which JMAP shows as its state.
     pub fn state(&self, account: AccountId, data: DataType) -> Result<ModSeq, Error> {
         Ok(self.account_state(account)?.high_mark(data))
     }
@@ -122,7 +129,8 @@ impl Snapshot<'_> {
         Ok(self.read.row::<Vacation>(&AccountKey { account })?.unwrap_or_default())
     }
 
-    /// Returns the accounts whose owner wants a report of the absence, if it is not filed yet.
+    /// Returns the vacation responses whose owners want a report of the absence that is not filed
+    /// yet, each with its account. The absence need not be over.
     pub fn pending_absence_reports(&self) -> Result<Vec<(AccountId, VacationResponse)>, Error> {
         let mut out = Vec::new();
         self.read.keys_or_damage::<Vacation>(&KeyRange::under(&()), |key, value| {
@@ -140,7 +148,8 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns when a sender was told; `None` if the sender has no told row that counts at `now`.
+    /// Returns when the sender `who` was told; `None` if the sender has no told row that counts at
+    /// `now`. `memory` says which told rows count.
     pub fn last_told(
         &self,
         account: AccountId,
@@ -177,6 +186,8 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
+    /// Returns the row of an LMTP transaction that was served, by the hash of envelope sender and
+    /// message.
     pub fn delivery(
         &self,
         account: AccountId,
@@ -188,7 +199,8 @@ impl Snapshot<'_> {
     /// Returns the decision of the delivery that created an email. `None` if the email was not
     /// delivered, or if the decision is no longer stored or cannot be read.
     pub fn decision(&self, account: AccountId, email: EmailId) -> Result<Option<Decision>, Error> {
-        // A delivery gives both the same time.
+        // A delivery gives the email and its decision the same time. Only if it found no free id of
+        // that millisecond (`free_email_id`), the email has a later one: then nothing is found.
         let key = DecisionKey { account, at: Reverse(email.received_at().into()), email };
         Ok(self.read.row_if_any::<Decisions>(&key)?.and_then(Result::ok))
     }

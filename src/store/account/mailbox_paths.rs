@@ -6,9 +6,15 @@ use crate::store::error::Error;
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Creates the missing mailboxes of a path, and returns the last mailbox of the path. If that
-    /// one is created, it gets the role, unless another mailbox has it. Returns `None` if one of
-    /// them cannot be created.
+    /// Creates those mailboxes of a path that `find_mailbox` does not find, and returns the last
+    /// mailbox of the path. The names in it are separated by `/`. If that one is created, it gets
+    /// `role`, unless another mailbox has that role. If it exists, its role does not change.
+    ///
+    /// Returns `None` if a mailbox is refused (`MailboxFault`), for example because of its name or
+    /// because there are too many. Those that were created before it stay staged.
+    ///
+    /// # Errors
+    /// Those of reading.
     pub fn create_mailbox_path(
         &mut self,
         path: &str,

@@ -1,7 +1,8 @@
 //! Creates, changes, empties and destroys mailboxes (RFC 8621 §2.5).
 //!
 //! - A change that is refused (`NotFound`, `Mailbox`) leaves the transaction as it was.
-//! - The listings and the history of a destroyed mailbox are deleted later, in steps.
+//! - The listings and the history of a destroyed mailbox are deleted later, in steps
+//!   (`clear_destroyed_mailboxes`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,7 +62,7 @@ impl Txn<'_> {
     /// decides that.
     ///
     /// # Errors
-    /// `NotFound`; `Mailbox`.
+    /// `NotFound` if there is no such mailbox; `Mailbox` if the change is refused.
     pub fn update_mailbox(
         &mut self,
         uid: MailboxUid,
@@ -80,11 +81,13 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// Changes several mailboxes at once, each to the row beside its uid: all of them or none. Only
-    /// the result is checked, so two mailboxes may exchange their names (RFC 8620 §5.3).
+    /// Changes several mailboxes at once, each to the row beside its uid, as `update_mailbox`
+    /// would: all of them or none. Only the result is checked, so two mailboxes may exchange their
+    /// names (RFC 8620 §5.3).
     ///
     /// # Errors
-    /// As `update_mailbox`, with the mailbox whose change is not allowed.
+    /// As `update_mailbox`, with the mailbox whose change is refused. An error of reading comes
+    /// with any of the mailboxes.
     pub fn update_mailboxes(
         &mut self,
         rows: &[(MailboxUid, Mailbox)],
@@ -115,6 +118,8 @@ impl Txn<'_> {
         Ok(())
     }
 
+    /// Writes the changed row of a mailbox with a new modseq, and what follows if its shares or its
+    /// role changed.
     fn write_mailbox(
         &mut self,
         uid: MailboxUid,
@@ -136,7 +141,8 @@ impl Txn<'_> {
                 self.state.inbox = MailboxUid(0);
             }
             self.note_role(uid, new.role);
-            // If two mailboxes exchange the role, `state.trash` may name the other one already.
+            // If two mailboxes exchange the role, `state.trash` may name the other one already,
+            // which stays the Trash.
             if new.role == Some(Role::Trash) {
                 self.set_trash(uid)?;
             } else if self.state.trash == uid {
@@ -146,7 +152,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Moves the states of emails and threads: a change of shares changes which of them guests see.
+    /// Moves the states of emails and threads: a change of shares changes which emails and threads
+    /// guests see.
     fn touch_shared(&mut self) {
         self.touch(DataType::Email);
         self.touch(DataType::Thread);
@@ -156,7 +163,7 @@ impl Txn<'_> {
     /// mailbox. Returns whether any email may be left.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound` if there is no such mailbox; those of reading.
     pub fn empty_mailbox(&mut self, uid: MailboxUid, limit: usize) -> Result<bool, Error> {
         self.live_mailbox(uid)?;
         let listing = Listing { uid, filter: ListingFilter::Every, shape: Shape::Emails };
@@ -182,7 +189,8 @@ impl Txn<'_> {
     /// Destroys an empty mailbox without children. Its row becomes a tombstone.
     ///
     /// # Errors
-    /// `NotFound`; `Mailbox` if the mailbox has emails or children, or is the Inbox.
+    /// `NotFound` if there is no such mailbox; `Mailbox` if it has emails or children, or is the
+    /// Inbox.
     pub fn destroy_mailbox(&mut self, uid: MailboxUid) -> Result<(), Error> {
         let mut row = self.live_mailbox(uid)?;
         let refuse = |fault| Err(Error::Mailbox { name: row.name.clone(), fault });
@@ -219,11 +227,13 @@ impl Txn<'_> {
         Ok(())
     }
 
+    /// Returns a mailbox; `NotFound` if it is destroyed or does not exist.
     pub(in crate::store) fn live_mailbox(&self, uid: MailboxUid) -> Result<Mailbox, Error> {
         let found = self.row::<Mailboxes>(&self.mailbox_key(uid))?;
         found.filter(|mailbox| !mailbox.destroyed).ok_or(Error::NotFound("mailbox"))
     }
 
+    /// Checks a mailbox among the stored ones (`prove_among`).
     fn prove_mailbox(
         &self,
         old: Option<(MailboxUid, &Mailbox)>,
@@ -232,14 +242,17 @@ impl Txn<'_> {
         prove_among(old, row, &self.snapshot().mailboxes(self.account)?.into_iter().collect())
     }
 
+    /// Notes in the account's state that a mailbox is the Inbox. Does nothing for another role: the
+    /// callers note the Trash themselves.
     fn note_role(&mut self, uid: MailboxUid, role: Option<Role>) {
         if role == Some(Role::Inbox) {
             self.state.inbox = uid;
         }
     }
 
-    /// Makes another mailbox the Trash (uid 0: there is none any more), and recounts the unread
-    /// threads with emails in the old or the new one. Reads both mailboxes.
+    /// Makes another mailbox the Trash (uid 0: there is none any more). Recounts each thread that
+    /// has an email in the old or the new Trash, and corrects the unread threads of all mailboxes
+    /// that such a thread is in. So it reads all emails of these threads.
     fn set_trash(&mut self, uid: MailboxUid) -> Result<(), Error> {
         let old_trash = std::mem::replace(&mut self.state.trash, uid);
         let mut threads: BTreeSet<ThreadId> = BTreeSet::new();
@@ -279,6 +292,7 @@ impl Txn<'_> {
                     Some(mailbox) => mailbox,
                     None => self.live_mailbox(*at)?,
                 };
+                // Of the four counts of a mailbox, only that of unread threads can change.
                 let unread_thread = |is_unread| [false, false, false, is_unread];
                 self.move_counts(
                     &mut mailbox,
@@ -313,8 +327,12 @@ fn with_changes(old: &Mailbox, changed: Mailbox) -> Mailbox {
     }
 }
 
-/// Checks a mailbox among `all` live mailboxes of its account. `old` is its uid and its stored row;
-/// `None` for a new mailbox.
+/// Checks the row that a mailbox is to get, among `all` live mailboxes of its account, by the rules
+/// of `MailboxFault`, except those for shares and for destroying a mailbox. `old` is its uid and
+/// its stored row; `None` for a new mailbox. `all` may have the old or the new row of it.
+///
+/// # Errors
+/// `Mailbox` with the first rule that is broken.
 fn prove_among(
     old: Option<(MailboxUid, &Mailbox)>,
     row: &Mailbox,
@@ -362,7 +380,8 @@ fn prove_among(
     Ok(())
 }
 
-/// How many levels of mailboxes are below this one, `limits::MAX_MAILBOX_DEPTH` at most.
+/// How many levels of mailboxes are below this one, `limits::MAX_MAILBOX_DEPTH` at most. (More are
+/// only in a damaged store, where mailboxes may be their own ancestors.)
 fn height(uid: MailboxUid, all: &BTreeMap<MailboxUid, Mailbox>) -> usize {
     let below = |mailbox: &Mailbox| {
         let up = std::iter::successors(mailbox.parent, |at| all.get(at)?.parent);

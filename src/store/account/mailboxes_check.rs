@@ -1,4 +1,7 @@
 //! Checks the rows of mailboxes and the account's state.
+//!
+//! The steps of a check call these functions in turn: `check_mailboxes` first, `expect_mailbox` for
+//! each mailbox once its counts and listings are known, and `check_state` last.
 
 use crate::model::{
     DataType, ListingFilter, Mailbox, MailboxUid, MaintainedListing, ModSeq, Role, mailbox,
@@ -12,19 +15,21 @@ use crate::store::table::Mailboxes;
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{AccountKey, MailboxKey};
 
-/// If the account's state row is lost, change numbers go on this far above the highest in use:
-/// clients may know higher ones than any row has.
+/// If the account's state row is lost, modseqs go on this far above the highest in use: clients may
+/// know higher ones than any row has.
 const MODSEQ_LEAP: u64 = 1 << 32;
 /// The same for the ids of threads and actions.
 const ID_LEAP: u64 = 1 << 16;
-/// The same for the uids of mailboxes.
+/// The same for the uids of mailboxes, which have only 32 bits.
 const MAILBOX_LEAP: u32 = 1 << 10;
 
 impl Checker<'_> {
-    /// Reads the mailboxes into the census. A mailbox whose row cannot be read is recovered, and so
-    /// is a lost Inbox or Trash.
+    /// Reads the mailboxes into the census. It gets a recovered one in place of each mailbox whose
+    /// row cannot be read, and of a lost Inbox or Trash if no other mailbox has the role. Reports
+    /// rows whose keys are damaged or name all mail.
     pub(in crate::store) fn check_mailboxes(&mut self) -> Result<(), Error> {
         let mut rows = self.rows::<Mailboxes>();
+        // Mailboxes whose rows cannot be read.
         let mut broken = Vec::new();
         while let Some(found) = rows.next()? {
             let uid = found.id().map(|key| key.mailbox);
@@ -46,7 +51,7 @@ impl Checker<'_> {
             all.find(|(_, row)| row.role == Some(role)).map(|(uid, _)| *uid)
         };
         let state = self.state_or_fresh();
-        // The account's state says which lost mailbox was the Inbox or the Trash.
+        // The account's state says which mailbox was the Inbox, and which the Trash.
         for (uid, role) in [(state.inbox, Role::Inbox), (state.trash, Role::Trash)] {
             let is_gone = uid != MailboxUid(0) && !self.census.mailboxes.contains_key(&uid);
             if is_gone && role_of(self, role).is_none() {
@@ -97,6 +102,7 @@ impl Checker<'_> {
         self.census.mailboxes.insert(uid, row);
     }
 
+    /// Reports it if the row of a mailbox is missing or differs from `wanted`.
     pub(in crate::store) fn expect_mailbox(
         &self,
         uid: MailboxUid,
@@ -118,6 +124,9 @@ impl Checker<'_> {
         )
     }
 
+    /// Compares the account's state with the census, which all other steps have filled. Wrong
+    /// totals are a fault that clients have not seen; wrong ids, marks or listings are a second
+    /// fault, and its fix has the right totals, too.
     pub(in crate::store) fn check_state(&self) -> Result<(), Error> {
         let (own, census) = (AccountKey { account: self.account }.encode(), &self.census);
         let Some(found) = &self.found_state else {
@@ -192,6 +201,7 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// The highest uid of a mailbox; 0 if there is none.
     fn last_mailbox(&self) -> u32 {
         self.census.mailboxes.keys().next_back().map_or(0, |uid| uid.0)
     }
@@ -221,6 +231,8 @@ impl Checker<'_> {
     }
 }
 
+/// Says in which of the fields that a check corrects two rows of a mailbox differ. A difference in
+/// `created` alone gives an empty text.
 fn differences(found: &Mailbox, wanted: &Mailbox) -> String {
     let mut out = Vec::new();
     if found.counts != wanted.counts {

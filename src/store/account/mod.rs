@@ -1,4 +1,5 @@
-//! Accounts with their addresses, mailboxes, shares, subscriptions and small objects.
+//! Accounts with their addresses, mailboxes, shares, subscriptions and small objects
+//! (`model::ObjectKind`): the reads and changes of them, and their checks.
 
 pub(in crate::store) mod directory;
 pub(in crate::store) mod directory_check;

@@ -2,8 +2,8 @@
 //! notifications (RFC 8621 §6, §7, RFC 8620 §7.2, RFC 9670 §3), and scripts (`store::script`).
 //!
 //! - An object's id is the number of the change that created it.
-//! - An object of a type with a state has one row in `object_by_modseq`, at its last change, and
-//!   leaves a tombstone. Others are deleted at once.
+//! - An object of a kind with a state (`ObjectKind::data_type`) has one row in `object_by_modseq`,
+//!   at its last change, and leaves a tombstone. Others are deleted at once.
 
 use crate::model::sender::{IdentityChange, identity_changes};
 use crate::model::{
@@ -45,7 +45,7 @@ impl Txn<'_> {
     /// Changes an object. Returns whether anything changed.
     ///
     /// # Errors
-    /// `NotFound`; those of `create_object` but `Quota`.
+    /// `NotFound` if there is no such object; `Conflict` as for `create_object`.
     pub fn update_object<T: Object>(
         &mut self,
         id: ObjectId,
@@ -66,10 +66,11 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// Notes that an object changed whose row stays as it is: its change number rises.
+    /// Gives an object a new modseq, though nothing else in its row changes. Clients see whether a
+    /// script is active as a property of the script, but another row says it (`activate_script`).
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound` if there is no such object.
     pub(in crate::store) fn renumber_object<T: Object>(
         &mut self,
         id: ObjectId,
@@ -80,11 +81,11 @@ impl Txn<'_> {
         self.write_object(id, Some(before), &ObjectRow { updated, ..old })
     }
 
-    /// Destroys an object, and returns it as it was. An object of a type with a state leaves a
+    /// Destroys an object, and returns it as it was. An object of a kind with a state leaves a
     /// tombstone.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound` if there is no such object.
     pub fn destroy_object<T: Object>(&mut self, id: ObjectId) -> Result<T, Error> {
         let (old, before) = self.live_object::<T>(id)?;
         let updated = self.next_modseq();
@@ -101,7 +102,8 @@ impl Txn<'_> {
     }
 
     /// Brings the identities that the server made for the account up to date with the account's
-    /// addresses, in their order, and its name. Returns whether anything changed.
+    /// `addresses`, in their order, and the `name` of the owner (`identity_changes`). Returns
+    /// whether anything changed.
     ///
     /// # Errors
     /// Those of `create_object`.
@@ -132,8 +134,8 @@ impl Txn<'_> {
         Ok(is_changed)
     }
 
-    /// Destroys up to `limit` submissions that ended at `settled` or before, and all expired push
-    /// subscriptions. Returns whether more submissions may be left.
+    /// Destroys up to `limit` submissions that ended at `settled` or before and can no longer be
+    /// undone, and all expired push subscriptions. Returns whether more submissions may be left.
     pub fn expire_objects(&mut self, settled: UtcMillis, limit: usize) -> Result<bool, Error> {
         let snapshot = self.snapshot();
         let submissions = snapshot.objects::<EmailSubmission>(self.account)?.into_iter();
@@ -156,7 +158,7 @@ impl Txn<'_> {
     }
 
     /// Deletes the tombstones of up to `limit` objects that were destroyed by change `bound` or
-    /// before, and raises the low marks of their types. Returns how many objects.
+    /// before, and raises the low marks of their data types. Returns how many objects.
     pub(in crate::store) fn purge_objects(
         &mut self,
         bound: ModSeq,
@@ -190,6 +192,7 @@ impl Txn<'_> {
         Ok(purged)
     }
 
+    /// Returns an object that is not destroyed, with its row; `NotFound` if there is none.
     fn live_object<T: Object>(&self, id: ObjectId) -> Result<(ObjectRow<T>, T), Error> {
         let row =
             self.row_with::<Objects, _>(&self.object_key(T::KIND, id), ObjectRow::<T>::decode)?;
@@ -197,8 +200,11 @@ impl Txn<'_> {
             .ok_or(Error::NotFound("object"))
     }
 
-    /// Writes the row of an object and moves its row in `object_by_modseq` from the change
-    /// `before`.
+    /// Writes the row of an object, and moves its row in `object_by_modseq`, if the kind has a
+    /// state, from the change `before` (`None`: the object is new) to `row.updated`.
+    ///
+    /// # Errors
+    /// `Conflict` if the row has more than `limits::MAX_OBJECT_BYTES`.
     fn write_object<T: Object>(
         &mut self,
         id: ObjectId,

@@ -13,14 +13,18 @@ use crate::store::table::keys::{ObjectKey, ObjectModSeqKey};
 use crate::store::table::{ObjectByModseq, Objects};
 
 impl Checker<'_> {
-    /// Checks `objects` and `object_by_modseq`. An object that cannot be read, or whose change
-    /// numbers are impossible, is deleted. So is, of two objects with the same change number, the
-    /// one that `object_by_modseq` does not name; and a script whose source is lost. A script whose
-    /// source was altered stays, and is not active.
+    /// Checks `objects` and `object_by_modseq`, and the scripts. A repair deletes:
+    ///
+    /// - an object that cannot be read, or whose modseqs are impossible;
+    /// - of two objects of a kind with the same modseq, the one that `object_by_modseq` does not
+    ///   name (if it names neither, the younger one);
+    /// - a script whose source is lost. A script whose source was altered stays, and is not active.
     pub(in crate::store) fn check_objects(&mut self) -> Result<(), Error> {
         let account = self.account;
         let newest = self.found_state.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
+        // What `object_by_modseq` should have.
         let mut by_modseq: BTreeMap<ObjectModSeqKey, ObjectId> = BTreeMap::new();
+        // The scripts that stay, and those of them whose source was altered.
         let (mut scripts, mut altered): (Vec<ObjectId>, Vec<ObjectId>) = (Vec::new(), Vec::new());
         let mut rows = self.rows::<Objects>();
         while let Some(found) = rows.next()? {
@@ -90,6 +94,7 @@ impl Checker<'_> {
         self.check_scripts(&scripts, &altered)
     }
 
+    /// Notes a modseq as in use.
     fn note_change(&mut self, at: ModSeq) {
         self.census.high = self.census.high.max(at.0);
     }

@@ -10,6 +10,7 @@ use crate::store::txn::changes::{ChangeIndex, ChangeMarks};
 use crate::store::txn::snapshot::{Changes, ClientState, Snapshot};
 
 impl Snapshot<'_> {
+    /// Returns the objects of a kind that are not destroyed, oldest first.
     pub fn objects<T: Object>(&self, account: AccountId) -> Result<Vec<(ObjectId, T)>, Error> {
         let mut out = Vec::new();
         let range = KeyRange::under(&(account, T::KIND));
@@ -22,11 +23,13 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
+    /// Returns an object; `None` if it is destroyed or does not exist.
     pub fn object<T: Object>(&self, account: AccountId, id: ObjectId) -> Result<Option<T>, Error> {
         Ok(self.stored::<T>(account, id)?.and_then(|row| row.object))
     }
 
-    /// Returns the newest submission that a report is about. Reads all submissions of the account.
+    /// Returns the newest submission that a report is about (`matches_report`). Reads all
+    /// submissions of the account.
     pub fn submission_for_report(
         &self,
         account: AccountId,
@@ -67,6 +70,7 @@ impl Snapshot<'_> {
         })
     }
 
+    /// Returns the row of an object or of its tombstone.
     fn stored<T: Object>(
         &self,
         account: AccountId,

@@ -11,24 +11,32 @@ use crate::store::table::keys::SharedKey;
 use crate::store::table::{Present, Shared};
 use crate::store::txn::Txn;
 
-/// A change of a guest's rights in a mailbox, as bits of `Right::bit`.
+/// A change of a guest's rights in a mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShareChange {
+    /// The guest whose rights changed.
     pub with: AccountId,
     pub mailbox: MailboxUid,
+    /// The name of the mailbox.
     pub name: String,
+    /// The rights before the change, as bits of `Right::bit`; 0 for none.
     pub old: u16,
+    /// The rights after the change.
     pub new: u16,
 }
 
 impl Txn<'_> {
-    /// Takes the changes of rights that this transaction has made so far, to notify the guests.
+    /// Returns the changes of rights that this transaction has made since the last call, so that
+    /// the caller notifies the guests (`add_share_notification`).
     pub fn take_share_changes(&mut self) -> Vec<ShareChange> {
         std::mem::take(&mut self.share_changes)
     }
 
-    /// Checks that a mailbox may be shared as `row` says. Only guests who are not in `old` are
-    /// looked up.
+    /// Checks that a mailbox may be shared as `row` says. Only guests who are not in `old`, the row
+    /// before the change, must have an account.
+    ///
+    /// # Errors
+    /// `Mailbox` with `MailboxFault::Share`; those of reading.
     pub(in crate::store) fn prove_shares(
         &self,
         old: Option<&Mailbox>,
@@ -54,8 +62,9 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Brings the table `shared` up to date with the changed rights of the mailbox `uid`, and notes
-    /// the changes for `take_share_changes`.
+    /// Brings the table `shared` up to date with the rights of the guests of the mailbox `uid`,
+    /// which change from `old` to `new`, and notes the changes for `take_share_changes`. The caller
+    /// stores the mailbox.
     pub(in crate::store) fn note_shares(
         &mut self,
         uid: MailboxUid,
@@ -98,8 +107,8 @@ impl Txn<'_> {
     }
 
     /// Notifies this account that its rights in a mailbox of another account changed (RFC 9670
-    /// §3.1). An earlier notification of the same mailbox is merged into this one; if the rights
-    /// are again those before it, none is left. If there would be more notifications than
+    /// §3.1). An earlier notification of the same mailbox is replaced by one from its old rights to
+    /// the new ones; if these are equal, none is left. If there would be more notifications than
     /// `limits::MAX_SHARE_NOTIFICATIONS`, the oldest are deleted. Does nothing if this account has
     /// no row.
     pub fn add_share_notification(&mut self, new: &ShareNotification) -> Result<(), Error> {
@@ -141,7 +150,7 @@ impl Txn<'_> {
         Ok(uids.len() >= limit)
     }
 
-    /// Does as `unshare` with the accounts that no longer exist.
+    /// Does as `unshare` with those guests of this account who have no account any more.
     pub fn unshare_removed_accounts(&mut self, limit: usize) -> Result<bool, Error> {
         let snapshot = self.snapshot();
         let mailboxes = snapshot.mailboxes(self.account)?;

@@ -31,12 +31,14 @@ impl Checker<'_> {
     }
 }
 
-fn shared_by(key: &[u8]) -> Option<(AccountId, AccountId)> {
+/// Decodes the key of a row of `shared` into owner and guest.
+fn owner_and_guest(key: &[u8]) -> Option<(AccountId, AccountId)> {
     decode_key::<Shared>(key).ok().map(|key| (key.account, key.user))
 }
 
-/// Checks that both accounts of every row of `shared` exist, and that the one shares a mailbox with
-/// the other.
+/// Checks every row of `shared`, which names an owner and a guest: the guest must exist, and the
+/// owner must share a mailbox with the guest. A fault is reported for the owner, or if there is no
+/// such account, for the guest: a repair deletes the row in a commit of that account.
 pub(in crate::store) fn check_shared_rows(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
@@ -44,11 +46,12 @@ pub(in crate::store) fn check_shared_rows(
 ) -> Result<(), Error> {
     let exists =
         |account| Ok::<bool, Error>(read.bytes::<Accounts>(&AccountKey { account })?.is_some());
+    // The guests of each owner, read when the first row names the owner.
     let mut guests: BTreeMap<AccountId, BTreeSet<AccountId>> = BTreeMap::new();
     let mut rows = RowCursor::<Shared>::of_table(read, run);
     while let Some(Found { key, .. }) = rows.next()? {
         let (mut account, mut is_right) = (AccountId::SITE, false);
-        if let Some((owner, with)) = shared_by(&key) {
+        if let Some((owner, with)) = owner_and_guest(&key) {
             account = if exists(owner)? { owner } else { with };
             let of_owner = match guests.entry(owner) {
                 Entry::Occupied(entry) => entry.into_mut(),

@@ -18,8 +18,8 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Whether no share of an account was changed after the state `since`. False also if that is
-    /// not known any more.
+    /// Whether no share of an account was changed after the change `since`. False also if that is
+    /// not known any more: `since` is below the low mark of mailboxes.
     pub fn is_sharing_unchanged_since(
         &self,
         account: AccountId,
@@ -37,6 +37,7 @@ impl Snapshot<'_> {
         Ok(is_same)
     }
 
+    /// Whether `account` shares a mailbox with `user`.
     pub fn is_shared_with(&self, user: AccountId, account: AccountId) -> Result<bool, Error> {
         Ok(self.read.bytes::<Shared>(&SharedKey { user, account })?.is_some())
     }

@@ -2,7 +2,7 @@
 //!
 //! - The owner's subscription is a field of the mailbox's row. A guest's is a row of its own, so
 //!   that the mailbox's row, which every delivery writes, does not grow with the guests.
-//! - Both move the mailbox's change number.
+//! - A change of either gives the mailbox a new modseq.
 //! - Whether a guest may read the mailbox is not checked here.
 
 use crate::model::{AccountId, DataType, MailboxUid};
@@ -13,11 +13,12 @@ use crate::store::table::{Mailboxes, Present, Subscriptions};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Subscribes an account to a mailbox of this account, or ends the subscription. Returns
-    /// whether anything changed.
+    /// Subscribes `subscriber` to a mailbox of this account (`on`), or ends the subscription.
+    /// Returns whether anything changed.
     ///
     /// # Errors
-    /// `NotFound` if there is no such mailbox, or no such subscriber.
+    /// `NotFound` if there is no such mailbox, or if a guest who is to be subscribed has no row in
+    /// `accounts`.
     pub fn subscribe(
         &mut self,
         uid: MailboxUid,

@@ -1,9 +1,12 @@
-//! Finds rows of the tables that have one row for each account, and whose keys name no account.
+//! Finds rows whose keys name no account, in `accounts`, `account_state` and `vacation`, which have
+//! one row for each account.
 //!
-//! - Nothing else reads such a row, so its account has lost it.
+//! - All others look rows up by the right key, or pass over such a row: its account has lost it.
 //! - The row of an account tells by its primary address whose it is: `unplaced_row_of` finds it,
 //!   and a repair writes it under its right key.
-//! - A repair of all accounts deletes the rows that are of no use any more.
+//! - A repair of all accounts deletes the rows that are of no use any more: every row of
+//!   `account_state`, for it is counted again; and a row of `accounts` if it cannot be read, or if
+//!   its account has another. A vacation response stays: a person may know whose it is.
 
 use crate::model::{AccountId, AccountRow, AddressRow};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -15,8 +18,8 @@ use crate::store::row::RowFormat;
 use crate::store::table::keys::{AccountKey, AddressKey};
 use crate::store::table::{AccountState, Accounts, Addresses, Table, Vacation};
 
-/// Returns the row of an account that stands under a damaged key, if there is one: it can be read,
-/// and its primary address leads to the account.
+/// Returns the first row of `accounts` under a damaged key that can be read and is the account's:
+/// the row of its primary address names the account. `None` if there is none.
 pub(in crate::store) fn unplaced_row_of(
     read: &dyn RowReader,
     account: AccountId,
@@ -49,6 +52,8 @@ pub(in crate::store) fn check_unplaced_rows(
     })
 }
 
+/// Reports the rows of a table whose keys are damaged. `judge` returns what is said of a row, and
+/// the fix.
 fn check_table<T: Table>(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
@@ -68,7 +73,8 @@ fn check_table<T: Table>(
     Ok(())
 }
 
-/// The row is of use as long as its account has no other.
+/// Judges a row of `accounts` under a damaged key. It stays unless it cannot be read, or its
+/// account has another row that can be read.
 fn account_fault(read: &dyn RowReader, found: &Found<Accounts>) -> Result<(String, RowFix), Error> {
     let Ok(row) = found.row() else {
         return Ok(("the row cannot be read either".to_owned(), RowFix::Delete));
@@ -83,7 +89,8 @@ fn account_fault(read: &dyn RowReader, found: &Found<Accounts>) -> Result<(Strin
     })
 }
 
-/// The account to which the primary address of a row leads.
+/// Returns the account to which the primary address of a row leads as such; `None` if the address
+/// has no row, a damaged one or one of another kind.
 fn account_of(read: &dyn RowReader, row: &AccountRow) -> Result<Option<AccountId>, Error> {
     let address = read.row_if_any::<Addresses>(&AddressKey(row.primary.to_string()))?;
     Ok(match address {

@@ -100,7 +100,8 @@ fn each_backup_adds_only_new_files_and_restores_the_same_bytes() {
     drop(store);
     fs::remove_dir_all(dir.path().join("data")).unwrap();
 
-    assert!((first.id, second.id) == (1, 2) && progress <= first.written);
+    assert_eq!((first.id, second.id), (1, 2));
+    assert!(progress <= first.written);
     assert!(
         first.written > 60 * 20_000 && second.written < first.written / 2,
         "{first:?} {second:?}"
@@ -176,14 +177,14 @@ fn damaged_backup_is_refused_and_the_others_can_be_restored() {
     create_account(&store);
     deliver(&store, 0..20);
     store.backup(&backups, None, &mut |_| true).unwrap();
+    // RocksDB's files that several backups may have.
     let before: BTreeSet<PathBuf> = files(&backups.join("shared_checksum"));
     deliver(&store, 20..30);
     store.backup(&backups, None, &mut |_| true).unwrap();
     let new_files: Vec<PathBuf> =
         files(&backups.join("shared_checksum")).difference(&before).cloned().collect();
-    assert!(
-        (verify(&backups, 1), verify(&backups, 2)) == (Ok(()), Ok(())) && !new_files.is_empty()
-    );
+    assert!(!new_files.is_empty());
+    assert_eq!((verify(&backups, 1), verify(&backups, 2)), (Ok(()), Ok(())));
     for file in &new_files {
         let whole = fs::read(file).unwrap();
         let mut flipped = whole.clone();
@@ -222,7 +223,8 @@ fn a_backup_without_all_its_segments_is_not_used() {
     let segments = backups.join("segments");
     fs::remove_file(segments.join("3.list")).unwrap();
     assert_eq!((ids(), verify(&backups, 3)), (vec![1, 2], Err(Error::NotFound("backup"))));
-    // In a segment, what backup 2 has and backup 1 has not is damaged: only backup 2 notices.
+    // In a segment, what backup 2 has and backup 1 has not is damaged: only backup 2 notices. Their
+    // lists name the same segment, up to different lengths.
     let lists = [1, 2].map(|id| fs::read_to_string(segments.join(format!("{id}.list"))).unwrap());
     let (name, rest) = lists[1].split_once(' ').unwrap();
     let end: usize = rest.split(' ').next().unwrap().parse().unwrap();

@@ -1,9 +1,11 @@
-//! Checks messages with their references, subscriptions, and the rows of upkeep.
+//! Checks messages with their references; and subscriptions, and the rows of upkeep (`history`,
+//! `sweeps`).
 //!
 //! - Subscriptions and rows of upkeep are checked with their account, and a repair deletes what is
 //!   wrong.
 //! - Messages and references are of no single account, so one pass over each table checks them for
-//!   all. All these tables sort by the hash, and cursors advance through them together.
+//!   all. All these tables but that of the candidates for collection, which is read first, sort by
+//!   the hash, and cursors advance through them together.
 //! - Missing or damaged bytes are only reported: only a backup has them. A reference that belongs
 //!   to no email is deleted by `Txn::drop_strays`.
 //! - A deep check (`check --blobs`) also compares the bytes of each message with its hash. Where an
@@ -59,8 +61,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Checks that the notes of history ascend and are not of the future, and that the rows of
-    /// sweeps can be read.
+    /// Checks that the modseqs in the notes of history ascend and are not above the account's, and
+    /// that the rows of sweeps can be read.
     pub(in crate::store) fn check_upkeep_rows(&self) -> Result<(), Error> {
         let newest = self.found_state.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
         let mut last = ModSeq(0);
@@ -95,10 +97,10 @@ impl Checker<'_> {
     }
 }
 
-/// Checks that every reference of an email belongs to an email with that message, that every
-/// message to which an email refers exists, and that every message has a reference or is a
-/// candidate for collection. Also checks that the bytes of every message are whole; with `deep`,
-/// their hash.
+/// Checks that every reference of an email belongs to an email or tombstone with that message, and
+/// that the message exists. Checks that every message has a reference or is a candidate for
+/// collection, and that its bytes are there. With `deep`, also verifies the hash of each message
+/// that no email holds: the check of emails then has found what is wrong with the others.
 pub(in crate::store) fn check_messages(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
@@ -244,8 +246,8 @@ fn check_bytes(
     }))
 }
 
-/// Checks that a value is in its segment, and returns what is wrong. With `verify_hash`, reads it
-/// into the hasher.
+/// Checks that a value is in its segment, and returns what is wrong; `None` if nothing is. Reads
+/// the value only with `verify_hash`, and gives it to the hasher.
 fn check_extent(
     read: &dyn RowReader,
     extent: &Extent,
@@ -284,8 +286,8 @@ pub(in crate::store) fn check_blob_refs(
 }
 
 /// Reads the references before `upto`, the key of the next message that exists (`None`: all that
-/// are left), from where the last call stopped. Their messages are missing: reports the emails that
-/// should have them, unless the check is `deep`.
+/// are left), from where the last call stopped. Their messages are missing: reports this for each
+/// email that refers to one, unless the check is `deep`.
 fn check_held_messages(
     read: &dyn RowReader,
     refs: &mut RowCursor<'_, BlobRefs>,
@@ -334,6 +336,7 @@ fn held_by_email(
     Ok(None)
 }
 
+/// Reports a fault that clients cannot have seen.
 fn report(
     on_fault: &mut FaultFn<'_>,
     account: AccountId,

@@ -3,7 +3,8 @@
 //! - Ranges count bytes from 0, and their end is exclusive. What lies behind the last byte is left
 //!   out: a range that is wholly behind it has no bytes, and is no error.
 //! - `None` means that the email, its content, the upload, or the row of the bytes in `blobs` does
-//!   not exist. If bytes that this row names are missing or damaged, the error is `Corrupt`.
+//!   not exist. If this row is damaged, or bytes that it names are missing or damaged, the error is
+//!   `Corrupt`.
 
 use std::ops::Range;
 
@@ -27,9 +28,10 @@ impl Snapshot<'_> {
         self.message_part(account, id, 0..u64::MAX)
     }
 
-    /// Returns the bytes of an email in a range, as `message` does. Of a long message, reads only
-    /// the parts of 128 KiB that the range touches; nothing of it if the range ends in the trace
-    /// prefix.
+    /// Returns the bytes of an email in a range, which counts from the beginning of the trace
+    /// prefix; `None` as `message` does. Of a long message, reads only the parts of 128 KiB that
+    /// the range touches. If the range ends in the trace prefix, the message is not read, and may
+    /// be missing.
     ///
     /// # Errors
     /// Those of reading.
@@ -60,9 +62,9 @@ impl Snapshot<'_> {
         Ok(append(&*self.read, blob, 0..u64::MAX, &mut bytes)?.then_some(bytes))
     }
 
-    /// Returns the beginning of a message as it was received. Reads `FRAME_BYTES` at a time, and
-    /// stops when `is_enough` returns `true` for all bytes read so far, or at the end. So a message
-    /// of at most `FRAME_BYTES` is returned whole.
+    /// Returns the beginning of a message as it was received. Reads `FRAME_BYTES` (128 KiB) at a
+    /// time, gives all bytes read so far to `is_enough`, and stops when that returns `true`, or at
+    /// the end. So a message of at most `FRAME_BYTES` is returned whole.
     ///
     /// # Errors
     /// Those of reading.
@@ -84,8 +86,8 @@ impl Snapshot<'_> {
         }
     }
 
-    /// Returns the row of an upload; `None` if the user did not upload these bytes to this account,
-    /// or if the upload was deleted, to make room or by `expire_uploads`.
+    /// Returns the row of an upload; `None` if `user` did not upload these bytes to `account`, or
+    /// if the upload was deleted: to make room, by `expire_uploads`, or by a repair.
     ///
     /// # Errors
     /// Those of reading.
@@ -98,7 +100,8 @@ impl Snapshot<'_> {
         self.read.row::<Uploads>(&UploadKey { account, user, blob: *hash })
     }
 
-    /// Returns the bytes of an upload in a range; `None` if `upload` returns none.
+    /// Returns the bytes of an upload in a range; `None` if `upload` returns none, or if `blobs`
+    /// has no row of the bytes.
     ///
     /// # Errors
     /// Those of reading.

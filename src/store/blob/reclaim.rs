@@ -6,14 +6,16 @@
 //!    unless it is short.
 //! 2. *Retire* the segments of which at most half is named, and short ones if there are many: from
 //!    now on no new row names an extent in them.
-//! 3. *Wait* until nobody is left who may have read an extent in them before that.
-//! 4. *Move* each message in them to the active segment. One commit of the site moves some
-//!    messages, and asserts that their rows are unchanged.
+//! 3. *Wait* until nobody is left who may have read an extent in them before that (`SegmentGuard`).
+//! 4. *Move* each message in them, and each in rows that belongs into a segment, to the active
+//!    segment. One commit of the site moves some messages, and asserts that their rows are
+//!    unchanged.
 //! 5. *Wait* until nobody is left who may have read a row before it was moved.
-//! 6. *Delete* the segments.
+//! 6. *Delete* the segments. Rows of the journal in them are written to the tables' files before
+//!    (`Engine::delete_segments`).
 //!
-//! The phase is only in memory. If the process is killed, the next one begins with a count. A
-//! segment with a message that cannot be read is not deleted.
+//! The phase is only in memory. A process begins with a count. A segment with a message that cannot
+//! be read is not deleted; if a row of `blobs` is damaged, none is, since the row may name any.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,18 +38,19 @@ use crate::store::txn::Txn;
 const ROWS_PER_STEP: usize = 2048;
 /// A step reads no further row, and moves no further message, after this many bytes.
 const BYTES_PER_STEP: u64 = 8 << 20;
-/// A segment with less than 1/`SHORT_PART` of the bytes of a full one is short: the process ended
-/// early.
+/// A segment with less than 1/`SHORT_PART` of the bytes of a full one is short: the process that
+/// wrote it ended early.
 const SHORT_PART: u64 = 16;
 /// A message from this length on may stay in a segment of its own.
 const MIN_ALONE_BYTES: u64 = 64 << 10;
-/// Short segments from which on they are moved together.
+/// If there are at least this many short segments, their messages are moved together.
 const MANY_SHORT_SEGMENTS: usize = 8;
 /// A cycle begins when 1/`DELETED_PART` of the bytes of all segments was deleted since the last one
 /// began.
 const DELETED_PART: u64 = 16;
-/// A cycle also begins when so much of the journal was written since the last one began:
-/// 1/`LOG_PART` of the bytes of all segments, and of a full one. The rows in it are in files soon.
+/// A cycle also begins when the journal has grown, since the last one began, by 1/`LOG_PART` of the
+/// bytes of all segments, or of a full segment if that is more. Its rows are in the tables' files
+/// soon, and then it only takes space.
 const LOG_PART: u64 = 8;
 /// How often a step looks whether guards are dropped, and how long it waits before each look but
 /// the first.
@@ -69,21 +72,21 @@ enum Phase {
     /// No cycle runs.
     Idle,
     Counting(Count),
-    /// Waits until the retired segments may be moved.
+    /// Waits until the messages of these segments, which are retired, may be moved.
     Retired(BTreeSet<u32>, EarlierGuards),
-    /// Moves messages, from this key of `blobs` on.
+    /// Moves the messages of these segments, from this key of `blobs` on.
     Moving(BTreeSet<u32>, Vec<u8>),
-    /// Waits until the segments may be deleted.
+    /// Waits until these segments may be deleted.
     Moved(BTreeSet<u32>, EarlierGuards),
 }
 
 #[derive(Debug, Default)]
 struct Count {
-    /// The segments when the count began.
+    /// The segments at the beginning of the count, and which of them were sealed.
     segments: Vec<SegmentUsage>,
     /// What the rows before `next` name of each.
     named: BTreeMap<u32, NamedBytes>,
-    /// Whether rows were found whose bytes belong into a segment.
+    /// Whether rows were found with bytes that belong into a segment.
     has_old_rows: bool,
     /// The key from which on rows are to be counted; empty at the beginning.
     next: Vec<u8>,
@@ -92,11 +95,12 @@ struct Count {
 /// What rows name of a segment.
 #[derive(Debug, Clone, Copy, Default)]
 struct NamedBytes {
+    /// The bytes of messages with their frames.
     bytes: u64,
     messages: u64,
 }
 
-/// The first cycle begins with the first round of upkeep.
+/// A process begins a cycle with its first step, since it does not know what was deleted before.
 impl Default for Phase {
     fn default() -> Self {
         Self::Counting(Count::default())
@@ -110,7 +114,7 @@ pub struct ReclaimStep {
     pub moved: usize,
     /// Bytes of the files that were deleted.
     pub deleted_bytes: u64,
-    /// Whether the next step may be run at once.
+    /// Whether the next step may be run at once. Otherwise it is for the next round of upkeep.
     pub has_more: bool,
 }
 
@@ -131,11 +135,12 @@ impl Store {
     }
 
     /// Runs a step of reclaiming the space of deleted messages. Does nothing if no cycle runs and
-    /// none is due, or if the engine has no segments. Only one thread may call this.
+    /// none is due, or if the engine has no segments. Only upkeep calls this, on one thread.
     ///
     /// # Errors
-    /// `Full`: the next call goes on. For all others, the cycle ends, unless only files are left to
-    /// be deleted.
+    /// After `Full`, the next call goes on where this one failed, and so it does after any error if
+    /// only files are left to be deleted. After all others, the cycle ends, and its segments are no
+    /// longer to be deleted.
     pub fn reclaim_segments(&self) -> Result<ReclaimStep, Error> {
         let Some(segments) = self.0.engine.segments() else { return Ok(ReclaimStep::default()) };
         let mut phase = self.0.reclaimer.phase.lock();
@@ -219,7 +224,7 @@ impl Store {
         Ok(step)
     }
 
-    /// Counts some rows, and returns whether more are left.
+    /// Counts what some rows of `blobs` name, and returns whether more rows may be left.
     fn count(&self, segments: &Segments, count: &mut Count) -> Result<bool, Error> {
         let (mut rows, mut bytes, mut last) = (0, 0, None);
         let read = self.0.engine.sweeping_snapshot();
@@ -312,15 +317,15 @@ impl Txn<'_> {
     }
 }
 
-/// Whether a message that is in rows belongs into a segment.
+/// Whether a message is in rows although it belongs into a segment.
 fn belongs_into_segment(bytes: BlobBytes<'_>, segments: &Segments) -> bool {
     let length = usize::try_from(bytes.len()).unwrap_or(usize::MAX);
     bytes.extent().is_none() && segments.takes(length)
 }
 
-/// Chooses the sealed segments of which at most half is named, and the short ones if there are
-/// many. `max_bytes` is the length of a full one. The segment of one large message is not short:
-/// the message was written once, and is not to be written again.
+/// Chooses the sealed segments of which rows name at most half, and the short ones if there are
+/// many. `max_bytes` is the length of a full one. A segment that has only one large message
+/// (`MIN_ALONE_BYTES`) does not count as short: it is not worth writing the message again.
 fn chosen_segments(count: &Count, max_bytes: u64) -> Vec<u32> {
     let sealed = || count.segments.iter().filter(|one| one.is_sealed);
     let named = |one: &SegmentUsage| count.named.get(&one.segment).copied().unwrap_or_default();
@@ -335,7 +340,7 @@ fn chosen_segments(count: &Count, max_bytes: u64) -> Vec<u32> {
     chosen.map(|one| one.segment).collect()
 }
 
-/// Waits a little until the guards are dropped, and returns whether they are.
+/// Waits until the guards are dropped, at most 40 ms (`GUARD_WAITS`), and returns whether they are.
 fn are_dropped(guards: &EarlierGuards) -> bool {
     (0..GUARD_WAITS).any(|wait| {
         std::thread::sleep(if wait == 0 { Duration::ZERO } else { GUARD_WAIT });

@@ -43,9 +43,9 @@ impl Txn<'_> {
     }
 
     /// Does as `put_upload` with bytes that the store already has (Blob/copy). Does not check
-    /// whether the user may have them. Bytes that are not in the row of `blobs` are not read. The
-    /// ticket fails with `Overtaken` if they were stored again, moved or collected meanwhile: then
-    /// it may be tried again.
+    /// whether the user may have them. Reads only the row of `blobs`. If the bytes are not in this
+    /// row, the ticket fails with `Overtaken` if they were stored again, moved or collected
+    /// meanwhile: then it may be tried again.
     ///
     /// # Errors
     /// `NotFound` if the store does not have the bytes; those of `put_upload`.

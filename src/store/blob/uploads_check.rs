@@ -1,5 +1,6 @@
-//! Checks uploads: the bytes of each exist and have the size that its row says, each refers to its
-//! bytes (`upload_blobs`), and each such reference belongs to an upload.
+//! Checks uploads: the row of each one's bytes exists and has the size that the upload says, each
+//! refers to its bytes (`upload_blobs`), and each such reference belongs to an upload. The bytes
+//! themselves are checked with the messages (`check_messages`).
 
 use crate::model::{AccountId, BlobHash};
 use crate::store::engine::typed::TypedRead as _;
@@ -13,8 +14,9 @@ use crate::store::table::keys::{BlobKey, UploadBlobKey, UploadKey};
 use crate::store::table::{Blobs, Present, UploadBlobs, Uploads, decode_key};
 
 impl Checker<'_> {
-    /// Checks the uploads of the account. An upload that cannot be read, or whose bytes are
-    /// missing, is deleted, so that the client uploads it again.
+    /// Checks the uploads of the account. A repair deletes an upload if its row is damaged, or the
+    /// row of its bytes in `blobs` is missing or damaged: the client must upload it again. It
+    /// corrects a wrong size and writes a missing reference.
     pub(in crate::store) fn check_uploads(&self) -> Result<(), Error> {
         let mut rows = self.rows::<Uploads>();
         while let Some(found) = rows.next()? {
@@ -57,7 +59,8 @@ fn uploaded_by(key: &[u8]) -> Option<(AccountId, AccountId, BlobHash)> {
     decode_key::<UploadBlobs>(key).ok().map(|key| (key.account, key.user, key.blob))
 }
 
-/// Checks that every reference to uploaded bytes, of all accounts, belongs to an existing upload.
+/// Checks that every reference to uploaded bytes, of all accounts, belongs to an existing upload. A
+/// repair deletes the others.
 pub(in crate::store) fn check_upload_blobs(
     read: &dyn RowReader,
     run: &dyn CheckObserver,

@@ -1,5 +1,5 @@
 //! Stores the bytes of messages and uploads, and deletes those to which nothing refers any more.
-//! What is said here of messages is true of uploads, too.
+//! What is said here of messages is true of uploads, too. A *blob* here is either.
 //!
 //! - The references to a message are the rows of `blob_refs` (emails and their tombstones),
 //!   `outbox_blobs` (actions) and `upload_blobs` (uploads). An object *holds* a message if it has
@@ -7,11 +7,12 @@
 //! - A message is stored in the same commit as a reference to it.
 //! - A commit that deletes a reference adds a candidate (`blob_purge`). It does not check for other
 //!   references: if two accounts delete the last two at the same time, each still sees the other's.
-//! - After a grace time, a commit of the site deletes the candidates that have no reference and
-//!   were not stored again. It does not hold the locks of the accounts, so it asserts that the row
-//!   of the message is unchanged: a delivery of the same message writes the row again, with a new
-//!   time, together with its reference.
-//! - A rare sweep over all messages finds those with neither a reference nor a candidate.
+//! - After a grace time, a commit of the site (`collect_blobs`) deletes the candidates that have no
+//!   reference and were not stored again. It does not hold the locks of the accounts, so it asserts
+//!   that the row of the message is unchanged: a delivery of the same message writes the row again,
+//!   with a new time, together with its reference.
+//! - A rare sweep over all messages (`sweep_blobs`) finds those with neither a reference nor a
+//!   candidate.
 
 use std::time::Duration;
 
@@ -40,19 +41,20 @@ pub struct CollectResult {
     pub blobs: usize,
     /// Bytes of these messages.
     pub bytes: u64,
-    /// Whether candidates of `upto` or before may be left.
+    /// Whether candidates of `upto` or before may be left that the step did not examine.
     pub has_more: bool,
 }
 
-/// Returns the rows that store a message at the time `at`, in the order of tables and keys. Before
-/// that, writes a message that belongs in a segment to one, unless it is undamaged in one that is
-/// not to be deleted: `streamed` becomes a segment if it is this message; otherwise `raw` is
-/// appended.
+/// Returns the rows that store a message at the time `at`, in the order of tables and keys. A
+/// message that belongs into a segment (`Segments::takes`) is first written to one, so that its row
+/// can name the place: `streamed` becomes a segment if it is this message, and otherwise `raw` is
+/// appended. Nothing is written if the store has the message undamaged in a segment that is not to
+/// be deleted: the row then names that place.
 ///
 /// The caller holds a guard of the segments from before the call until the rows are written.
 ///
 /// # Errors
-/// `Full` if a segment has no space; those of reading and of segments.
+/// `Full` if the disk has no space for a segment; those of reading and of segments.
 pub(in crate::store) fn blob_rows(
     read: &dyn RowReader,
     hash: &BlobHash,
@@ -112,7 +114,7 @@ impl Txn<'_> {
     /// to it.
     ///
     /// # Errors
-    /// `Full` if a segment has no space; those of reading and of segments.
+    /// `Full` if the disk has no space for a segment; those of reading and of segments.
     pub(in crate::store) fn put_blob(&mut self, hash: &BlobHash, raw: &[u8]) -> Result<(), Error> {
         for Put { table, key, value } in blob_rows(self, hash, raw, None, self.now)? {
             self.stage_row(table, key, value);
@@ -148,15 +150,16 @@ impl Txn<'_> {
     /// Examines at most `limit` candidates of `upto` or before, oldest first, and deletes the
     /// messages that have no reference and were not stored after `upto`. `limit` is at least 1. An
     /// examined candidate is deleted, too; one whose message was stored later gets that later time
-    /// instead. A candidate whose key is damaged is only deleted: the sweep adds what is lost.
+    /// instead. A candidate whose key is damaged is only deleted: the sweep (`sweep_blobs`) finds
+    /// its message again.
     ///
-    /// The transaction must be one of the site. `upto` must be longer ago than any commit takes:
-    /// then a commit that stores a message again, and is still queued, gives its row another time
-    /// than the row that is read here. The commit fails with `Overtaken` if one of the messages was
-    /// stored meanwhile; then nothing was deleted.
+    /// The transaction must be one of the site. Its commit fails with `Overtaken` if one of the
+    /// messages was stored meanwhile; then nothing was deleted. `upto` must be longer ago than any
+    /// commit takes: only then is the time in a row that is being stored always another than that
+    /// in the row which is read here, so that this is noticed.
     ///
     /// # Errors
-    /// Those of reading.
+    /// `Corrupt` if the row of a message without a reference is damaged; those of reading.
     pub fn collect_blobs(&mut self, upto: UtcMillis, limit: usize) -> Result<CollectResult, Error> {
         let end = UtcMillis(upto.0.saturating_add(1));
         let (mut candidates, mut damaged) = (Vec::new(), Vec::new());
@@ -189,7 +192,7 @@ impl Txn<'_> {
             }
             let Some(blob) = blob else { continue };
             let BlobRow { at: stored_at, bytes } = BlobRow::decode(&key.encode(), &blob)?;
-            // What is in a segment was not read.
+            // Only the row was read of a message in a segment.
             bytes_seen += bytes.extent().map_or(bytes.len(), |_| 0);
             if stored_at > upto {
                 self.note_blob_release(stored_at, candidate.blob);

@@ -1,4 +1,4 @@
-//! Checks emails with their contents, messages, change numbers and references to messages.
+//! Checks emails with their contents, messages, modseqs and references to messages.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,8 @@ use crate::store::table::keys::{
 use crate::store::table::{self, BlobRefs, EmailByModseq, EmailByThread, EmailPurge, Present};
 
 impl Checker<'_> {
-    /// Reads all emails into the census, and checks each by itself.
+    /// Reads all emails and tombstones into the census, as they should be, and checks each by
+    /// itself. A lost one is recovered, if other rows tell enough (`recover_email`).
     pub(in crate::store) fn check_emails(&mut self) -> Result<(), Error> {
         let (mut tables, mut lost) = (self.email_tables()?, LostEmails::default());
         while let Some(rows) = tables.next()? {
@@ -44,6 +45,7 @@ impl Checker<'_> {
                 let what = format!("{error}: only a backup has the row");
                 self.report(Table::EmailMetadata, key, what, RowFix::Nothing)?;
             } else {
+                // The key is damaged, or it is not known which message the email held.
                 let stored = [
                     (Table::EmailMetadata, rows.metadata.is_some()),
                     (Table::EmailContent, content.is_some()),
@@ -57,6 +59,8 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// Checks an email or a tombstone, whose metadata is `email`, with its content row and its
+    /// token row. Returns the metadata that it should have.
     fn check_email(
         &mut self,
         id: EmailId,
@@ -94,7 +98,7 @@ impl Checker<'_> {
         }
         if self.found_state.as_ref().is_some_and(|state| email.updated > state.modseq) {
             let what = "a change number above the account's";
-            // `check_state` raises the account's change number.
+            // `check_state` raises the account's modseq, so the email keeps its own.
             self.report(Table::EmailMetadata, key, what, RowFix::Put(wanted.to_bytes()))?;
         }
         if !problems.is_empty() {
@@ -108,8 +112,10 @@ impl Checker<'_> {
         Ok(wanted)
     }
 
-    /// Returns those mailboxes that have ever existed, and recovers those that are lost or
-    /// destroyed. If there is none, returns the Inbox, another live mailbox or a new Inbox.
+    /// Returns those of the mailboxes `named` that may have existed: their uids are not above the
+    /// last one in the account's state (all may, if the state cannot be read). Recovers those of
+    /// them that are lost or destroyed. If none may have existed, returns the Inbox, or else
+    /// another live mailbox, or else a new Inbox.
     pub(in crate::store) fn existing_mailboxes(
         &mut self,
         named: &BTreeSet<MailboxUid>,
@@ -131,6 +137,7 @@ impl Checker<'_> {
         existing
     }
 
+    /// Puts a new Inbox into the census.
     fn new_inbox(&mut self) -> MailboxUid {
         let last = self.census.mailboxes.keys().next_back().map_or(0, |uid| uid.0);
         let uid = MailboxUid(self.state_or_fresh().last_mailbox.max(last).saturating_add(1));
@@ -140,7 +147,8 @@ impl Checker<'_> {
     }
 
     /// Checks the message of a live email and the rows that are made of it. Returns the size that
-    /// the email should have, if that is known. A trace prefix that is lost counts as empty.
+    /// the email should have; `None` if the check is not deep, or the message cannot be read. A
+    /// trace prefix that is lost counts as empty.
     fn check_message(
         &mut self,
         id: EmailId,
@@ -231,8 +239,8 @@ impl Checker<'_> {
         Ok(None)
     }
 
-    /// Checks that a tombstone has its content row and its message. One whose email was restored
-    /// has neither.
+    /// Checks that a tombstone has its content row and its reference to the message, and in a deep
+    /// check that the message is whole. One whose email was restored has neither of the two rows.
     fn check_tombstone(
         &self,
         id: EmailId,
@@ -271,7 +279,9 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks `email_by_modseq`, `email_by_thread` and `email_purge`. Fills `Census::by_thread`.
+    /// Checks that no two emails have the same modseq, and then `email_by_modseq`,
+    /// `email_by_thread` and `email_purge`. Fills `Census::by_thread`. Called once the census has
+    /// all emails.
     pub(in crate::store) fn check_email_indexes(&mut self) -> Result<(), Error> {
         let account = self.account;
         self.expect_one_email_each(
@@ -305,7 +315,7 @@ impl Checker<'_> {
         self.expect_rows::<EmailPurge>(keys.into_iter().map(|key| (key, Present)))
     }
 
-    /// Checks that no two emails have the same change number, which `number` reads and `set`
+    /// Checks that no two emails have the same modseq in the field that `number` reads and `set`
     /// writes. The older of two that have gets a new one.
     fn expect_one_email_each(
         &mut self,
@@ -330,6 +340,7 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// Returns a modseq above all that are in use, and notes it as used.
     pub(in crate::store) fn fresh_modseq(&mut self) -> ModSeq {
         let last =
             self.found_state.as_ref().map_or(0, |state| state.modseq.0).max(self.census.high);

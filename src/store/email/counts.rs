@@ -6,8 +6,8 @@ use crate::store::row::Thread;
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Updates the counts of the mailbox `uid`. Its change number moves only if a count does. The
-    /// caller stores `mailbox`.
+    /// Updates the counts of the mailbox `uid` after a change of one email. Its modseq moves only
+    /// if a count does. The caller stores `mailbox`.
     pub(in crate::store) fn write_counts(
         &mut self,
         uid: MailboxUid,
@@ -27,8 +27,9 @@ impl Txn<'_> {
         self.move_counts(mailbox, weight(step.was, step.old), weight(step.now, step.new));
     }
 
-    /// Updates the counts by what an email and its thread counted before and after: emails, unread
-    /// emails, threads, unread threads. The caller has taken a change number, and stores `mailbox`.
+    /// Updates the counts of emails, unread emails, threads and unread threads, in this order.
+    /// `was` and `now` say whether an email and its thread counted in each before and after the
+    /// change. The caller has taken a modseq, and stores `mailbox`.
     pub(in crate::store) fn move_counts(
         &mut self,
         mailbox: &mut Mailbox,

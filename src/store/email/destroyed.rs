@@ -27,8 +27,8 @@ impl Snapshot<'_> {
         self.read.row::<table::EmailMetadata>(&EmailKey { account, email: id })
     }
 
-    /// Returns up to `limit` emails that were destroyed after `since` and can be restored, the last
-    /// destroyed first.
+    /// Returns up to `limit` emails that were destroyed after `since` and neither restored nor
+    /// purged, the last destroyed first.
     pub fn destroyed_emails(
         &self,
         account: AccountId,

@@ -1,12 +1,12 @@
 //! Recovers emails whose row in `email_metadata` is lost, from their other rows.
 //!
-//! - An email is lost if it has a content row, a token row or a row in `email_by_modseq`, but no
-//!   readable row in `email_metadata`. It can be recovered if `blob_refs` says which message it
-//!   holds.
-//! - `$seen` and `$draft` follow from the difference between the counters of its thread's row and
-//!   the thread's other emails, or from a listing of unseen emails; `$flagged` follows from
-//!   listings. Other keywords are lost.
-//! - If no row names a mailbox of the email, it is filed into the Inbox.
+//! - An email is lost if its row in `email_metadata` is damaged, or is missing although the email
+//!   has a content row, a token row or a row in `email_by_modseq`. It can be recovered if
+//!   `blob_refs` says which message it holds.
+//! - `$seen` follows from a listing of unseen emails, or from the difference between the counters
+//!   of its thread's row and the thread's other emails; `$draft` follows from this difference, and
+//!   `$flagged` from listings. Other keywords are lost.
+//! - If no row names a mailbox of a live email, it is filed into the Inbox (`existing_mailboxes`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,8 @@ use crate::store::table::{
     MailboxEmailIndex, MailboxEmailList, MailboxThreadIndex, Threads, decode_key,
 };
 
-/// The lost emails that can be recovered; gathered when the check meets the first one.
+/// The lost emails that can be recovered and are not recovered yet. `None` until the check meets
+/// the first lost email, for which all are gathered.
 #[derive(Debug, Default)]
 pub(in crate::store) struct LostEmails(Option<BTreeMap<EmailId, EmailMetadata>>);
 
@@ -37,35 +38,45 @@ pub(in crate::store) struct EmailTables<'a> {
     metadata: RowCursor<'a, table::EmailMetadata>,
     contents: RowCursor<'a, EmailContent>,
     tokens: RowCursor<'a, EmailTokens>,
-    /// In descending order of keys.
+    /// Those that `next` has not reached, in descending order of keys: the next is the last.
     named: Vec<EmailId>,
 }
 
+/// The rows of one email; `None` where a row is missing.
 pub(in crate::store) struct EmailRows {
+    /// The key that all three rows have.
     pub(in crate::store) key: Vec<u8>,
     pub(in crate::store) metadata: Option<Vec<u8>>,
     pub(in crate::store) content: Option<Vec<u8>>,
     pub(in crate::store) tokens: Option<Vec<u8>>,
 }
 
+/// What other rows say of a lost email.
 #[derive(Debug, Default)]
 struct LostEmailTrace {
     /// Bytes of its trace prefix; 0 if its content row is lost.
     prefix: u64,
-    /// Its message, and the length of that; 0 if the row in `blobs` is lost.
+    /// Its message, and the length of that, which is 0 if the row in `blobs` is lost. `None` if no
+    /// reference names the email.
     blob: Option<(BlobHash, u64)>,
+    /// `None` if no row tells.
     thread: Option<ThreadId>,
+    /// Its last change; `None` if `email_by_modseq` does not name the email.
     updated: Option<ModSeq>,
-    /// The first change at which a listing showed it.
+    /// The first change at which a listing showed it; `None` if none is known to have done so.
     since: Option<ModSeq>,
-    /// `None` if the email is live.
+    /// When it was destroyed; `None` if `email_purge` does not name the email, which then is live.
     destroyed: Option<UtcMillis>,
+    /// The mailboxes whose listings show it, or showed it until it was destroyed.
     mailboxes: BTreeSet<MailboxUid>,
+    /// Whether a listing of unseen emails shows it, or showed it until it was destroyed.
     unseen: bool,
+    /// The same for a listing of flagged emails.
     flagged: bool,
 }
 
-/// The difference between the counters of a thread's row and those of its readable emails.
+/// The difference between the counters of a thread's row and those of its readable emails: what its
+/// lost emails count together.
 #[derive(Debug, Clone, Copy)]
 struct ThreadSurplus {
     unseen: u32,
@@ -75,6 +86,8 @@ struct ThreadSurplus {
 type LostEmailTraces = BTreeMap<EmailId, LostEmailTrace>;
 
 impl EmailTables<'_> {
+    /// Returns the rows of the email with the next key that any of the tables has or that
+    /// `email_by_modseq` names; `None` at the end.
     pub(in crate::store) fn next(&mut self) -> Result<Option<EmailRows>, Error> {
         let account = self.account;
         let key_of = |id: &EmailId| EmailKey { account, email: *id }.encode();
@@ -95,6 +108,7 @@ impl EmailTables<'_> {
 }
 
 impl EmailRows {
+    /// Decodes a row of `email_metadata` under this key.
     pub(in crate::store) fn email(&self, row: &[u8]) -> Result<EmailMetadata, Error> {
         EmailMetadata::from_bytes(Table::EmailMetadata, &self.key, row)
     }
@@ -106,6 +120,7 @@ impl EmailRows {
 }
 
 impl<'a> Checker<'a> {
+    /// Begins at the account's first email.
     pub(in crate::store) fn email_tables(&self) -> Result<EmailTables<'a>, Error> {
         let (mut named, mut changes) = (Vec::new(), self.rows::<EmailByModseq>());
         while let Some(found) = changes.next()? {
@@ -122,7 +137,8 @@ impl<'a> Checker<'a> {
         })
     }
 
-    /// Recovers a lost email and reports its row, with `problem`. `None` if that is impossible.
+    /// Returns the metadata of a lost email as other rows tell it, and reports `problem` with this
+    /// as the fix. `None` if the email cannot be recovered; then reports nothing.
     pub(in crate::store) fn recover_email(
         &mut self,
         id: EmailId,
@@ -145,6 +161,7 @@ impl<'a> Checker<'a> {
         Ok(Some(email))
     }
 
+    /// Finds all lost emails of the account that can be recovered.
     fn gather_lost_emails(&mut self) -> Result<BTreeMap<EmailId, EmailMetadata>, Error> {
         let mut traces = LostEmailTraces::new();
         let mut tables = self.email_tables()?;
@@ -177,6 +194,7 @@ impl<'a> Checker<'a> {
             let is_seen = !trace.unseen
                 && (self.would_be_listed_if_unseen(&trace, updated)
                     || surplus.is_some_and(|surplus| surplus.unseen == 0));
+            // What is neither seen nor a draft counts as unread.
             let is_draft = !is_seen && surplus.is_some_and(|surplus| surplus.unread == 0);
             let keywords = [
                 (is_seen, keyword::SEEN),
@@ -207,8 +225,8 @@ impl<'a> Checker<'a> {
         Ok(out)
     }
 
-    /// Finds the messages of the emails, by a scan of all of `blob_refs`. Drops the emails that no
-    /// row of it names.
+    /// Finds the messages of the emails, by a scan of all of `blob_refs`. If several rows name one
+    /// email, a message that exists is preferred. Drops the emails that no row names.
     fn trace_blobs(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
         let mut rows = RowCursor::<BlobRefs>::of_table(self.read, self.run);
         while let Some(found) = rows.next()? {
@@ -227,6 +245,8 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
+    /// Finds the last change of each email, the thread of a live one, and when a destroyed one was
+    /// destroyed, in the tables that order emails by these.
     fn trace_orders(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
         let mut rows = self.rows::<EmailByModseq>();
         while let Some(found) = rows.next()? {
@@ -305,8 +325,8 @@ impl<'a> Checker<'a> {
         dropped
     }
 
-    /// Returns the surplus of each thread with a live lost email; `None` if the thread's row does
-    /// not count exactly the lost emails besides the others.
+    /// Returns the surplus of each thread with a live lost email. It is `None` if the thread's row
+    /// cannot be read, or does not count exactly the lost emails besides the others.
     fn thread_surpluses(
         &self,
         traces: &LostEmailTraces,
@@ -362,6 +382,7 @@ impl<'a> Checker<'a> {
         trace.mailboxes.iter().any(of_mailbox) || has_listing(&self.state_or_fresh().listings)
     }
 
+    /// Returns an id above those of all threads that the account is known to have had.
     fn fresh_thread(&mut self) -> Result<ThreadId, Error> {
         let own = AccountKey { account: self.account }.encode();
         let mut last = self.state_or_fresh().last_thread.max(self.census.last_thread);
@@ -378,11 +399,13 @@ impl<'a> Checker<'a> {
 }
 
 impl LostEmailTrace {
+    /// Notes that a listing of a filter shows the email since the change `added`.
     fn note_listed(&mut self, uid: MailboxUid, filter: ListingFilter, added: ModSeq) {
         self.since = Some(self.since.map_or(added, |since| since.min(added)));
         self.note_filter(uid, filter);
     }
 
+    /// Notes what follows if a listing of a filter shows the email.
     fn note_filter(&mut self, uid: MailboxUid, filter: ListingFilter) {
         match filter {
             ListingFilter::Every if uid != MailboxUid::ALL => drop(self.mailboxes.insert(uid)),

@@ -51,7 +51,7 @@ impl Snapshot<'_> {
         let Some(first) = rest.peek().map(|(thread, _)| **thread) else { return Ok(emails) };
         self.read.walk_rows(&range, start(first), |row| {
             let Some((key, _)) = row else { return Ok(WalkStep::End) };
-            // The walk is behind the last email of these threads.
+            // The walk is past the emails of these threads: they have no more.
             while rest.next_if(|(thread, _)| **thread < key.thread).is_some() {}
             Ok(match rest.peek_mut() {
                 Some((thread, own)) if **thread == key.thread => {
@@ -65,7 +65,8 @@ impl Snapshot<'_> {
         Ok(emails)
     }
 
-    /// Returns trace prefixes and contents; `None` for an email without a content row.
+    /// Returns trace prefixes and contents; `None` for an email without a content row. Tombstones
+    /// that can be restored have one.
     pub fn contents_at(
         &self,
         account: AccountId,

@@ -1,4 +1,5 @@
-//! Creates, changes, destroys, purges, restores, reads and checks emails and threads.
+//! Creates, changes, destroys, purges, restores, reads and checks emails and threads. Also reads,
+//! counts and purges mailboxes.
 
 pub(in crate::store) mod check;
 pub(in crate::store) mod counts;

@@ -72,7 +72,7 @@ impl Txn<'_> {
             self.release_email_blob(&email.blob, id);
         }
         self.raise_low_mark(DataType::Email, email.updated);
-        // A thread dies by the change that destroys its last email, and keeps that change number.
+        // A thread dies by the change that destroys its last email, and keeps that modseq.
         let thread_key = self.thread_key(email.thread);
         let thread = self.row::<Threads>(&thread_key)?;
         let is_last =
@@ -85,8 +85,8 @@ impl Txn<'_> {
         Ok(is_last)
     }
 
-    /// Deletes up to `limit` rows of listings and subscriptions of destroyed mailboxes. Returns
-    /// whether more may be left.
+    /// Deletes up to `limit` rows of listings and subscriptions of destroyed mailboxes, however
+    /// long ago they were destroyed. Their tombstones stay. Returns whether more may be left.
     pub fn clear_destroyed_mailboxes(&mut self, limit: usize) -> Result<bool, Error> {
         let mut rows_left = limit;
         for (uid, _) in self.dead_mailboxes()? {
@@ -98,8 +98,9 @@ impl Txn<'_> {
         Ok(false)
     }
 
-    /// Deletes the tombstones of mailboxes that were destroyed by change `bound` or before, after
-    /// the other rows of these mailboxes: up to `limit` rows. Returns how many.
+    /// Deletes the tombstones of mailboxes that were destroyed by change `bound` or before, and
+    /// what `clear_destroyed_mailboxes` has not deleted of them yet: up to `limit` rows. Returns
+    /// how many.
     pub(in crate::store) fn purge_mailboxes(
         &mut self,
         bound: ModSeq,
@@ -120,6 +121,7 @@ impl Txn<'_> {
         Ok(rows)
     }
 
+    /// Returns the tombstones of mailboxes.
     fn dead_mailboxes(&self) -> Result<Vec<(MailboxUid, Mailbox)>, Error> {
         let mut dead = Vec::new();
         self.rows(&KeyRange::<Mailboxes>::under(&(self.account,)), |key, mailbox| {
@@ -131,6 +133,7 @@ impl Txn<'_> {
         Ok(dead)
     }
 
+    /// Deletes up to `limit` rows of listings and subscriptions of a mailbox. Returns how many.
     fn delete_rows_of(&mut self, uid: MailboxUid, limit: usize) -> Result<usize, Error> {
         let of = (self.account, uid);
         let rows = self.delete_listings(&of, limit)?;

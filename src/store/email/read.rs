@@ -26,7 +26,7 @@ impl Snapshot<'_> {
     }
 
     /// Returns the trace prefix and the content of an email, or of a tombstone that can be
-    /// restored.
+    /// restored. `None` if there is no such row.
     pub fn content(
         &self,
         account: AccountId,
@@ -36,8 +36,8 @@ impl Snapshot<'_> {
             .row_with::<table::EmailContent, _>(&EmailKey { account, email: id }, decode_content)
     }
 
-    /// Returns the emails and tombstones that hold a blob and were received from `from` to `to`,
-    /// both included, newest first.
+    /// Returns the emails and tombstones of an account that hold the message `blob` and were
+    /// received from `from` to `to`, both included, newest first.
     pub fn emails_of_blob(
         &self,
         account: AccountId,
@@ -56,6 +56,8 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
+    /// Returns the mailboxes of an account to which a user is subscribed. The owner is the user
+    /// whose id is `account`; all others are guests.
     pub fn subscribed_mailboxes(
         &self,
         account: AccountId,
@@ -75,7 +77,9 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns up to `limit` emails of a listing, newest first, behind `start` or from the first.
+    /// Returns up to `limit` emails of a listing with their threads, newest first: those behind
+    /// `start`, or from the newest on (`None`). A listing has rows only as far as it is maintained
+    /// (`Mailbox::listings`), which the caller must know.
     pub fn listing(
         &self,
         account: AccountId,
@@ -92,8 +96,8 @@ impl Snapshot<'_> {
         self.listing_rows(&range, limit)
     }
 
-    /// Returns up to `limit` live emails, newest first, behind `start` or from the first. `limit`
-    /// is at least 1.
+    /// Returns up to `limit` emails of an account that are not destroyed, newest first: those
+    /// behind `start`, or from the newest on (`None`). `limit` is at least 1.
     pub fn emails(
         &self,
         account: AccountId,
@@ -109,7 +113,8 @@ impl Snapshot<'_> {
         )
     }
 
-    /// Returns up to `limit` emails of a listing, oldest first, before `end` or from the last.
+    /// Does as `listing` in the opposite order: returns up to `limit` emails before `end`, or from
+    /// the oldest on (`None`), oldest first.
     pub fn listing_from_end(
         &self,
         account: AccountId,
@@ -126,8 +131,8 @@ impl Snapshot<'_> {
         self.listing_rows(&range.reversed(), limit)
     }
 
-    /// Returns up to `limit` live emails, oldest first, before `end` or from the last. `limit` is
-    /// at least 1.
+    /// Does as `emails` in the opposite order: returns up to `limit` emails before `end`, or from
+    /// the oldest on (`None`), oldest first. `limit` is at least 1.
     pub fn emails_from_end(
         &self,
         account: AccountId,
@@ -183,6 +188,7 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
+    /// Returns a thread; `None` if it is destroyed or does not exist.
     pub fn thread(&self, account: AccountId, id: ThreadId) -> Result<Option<Thread>, Error> {
         Ok(self
             .read
@@ -190,7 +196,7 @@ impl Snapshot<'_> {
             .filter(|thread| !thread.destroyed))
     }
 
-    /// The live emails, newest first.
+    /// Returns the emails of a thread that are not destroyed, newest first.
     pub fn thread_emails(&self, account: AccountId, id: ThreadId) -> Result<Vec<EmailId>, Error> {
         let mut out = Vec::new();
         self.read.keys::<EmailByThread>(&KeyRange::under(&(account, id)), |key, _| {
@@ -225,6 +231,7 @@ impl Snapshot<'_> {
             .filter(|mailbox| !mailbox.destroyed))
     }
 
+    /// Returns the mailboxes that are not destroyed, by ascending uid.
     pub fn mailboxes(&self, account: AccountId) -> Result<Vec<(MailboxUid, Mailbox)>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Mailboxes>(&KeyRange::under(&(account,)), |key, row| {
@@ -236,8 +243,8 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Finds a mailbox by its path, with `/` between the names; then by its path without regard to
-    /// case; then by its role.
+    /// Finds a mailbox by its path, with `/` between the names. If none has the path, finds one
+    /// that has it without regard to case, or else the one whose role has this name.
     pub fn find_mailbox(
         &self,
         account: AccountId,

@@ -22,8 +22,9 @@ impl Txn<'_> {
     /// Returns the new id and the thread.
     ///
     /// # Errors
-    /// `NotFound` if the id has no row; `Conflict` if the email cannot be restored, or `message` is
-    /// another message; `Quota`. Nothing is staged then.
+    /// `NotFound` if the id has no row; `Conflict` if the email was not destroyed, was restored
+    /// before or was destroyed too long ago, if there is no mailbox for it, or if `message` is
+    /// another message; `Quota`. Nothing is staged then. Those of reading.
     pub fn restore_email(
         &mut self,
         id: EmailId,
@@ -62,6 +63,7 @@ impl Txn<'_> {
         Ok(restored)
     }
 
+    /// Returns the tombstone of an email that was not restored.
     fn tombstone(&self, id: EmailId) -> Result<EmailMetadata, Error> {
         let found = self.email_row(id)?.ok_or(Error::NotFound("destroyed email"))?;
         if found.destroyed.is_none() {
@@ -73,6 +75,7 @@ impl Txn<'_> {
         Ok(found)
     }
 
+    /// Returns the trace prefix of a destroyed email. `Conflict` if `message` is not its message.
     fn prefix_of(
         &self,
         id: EmailId,

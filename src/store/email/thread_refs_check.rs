@@ -1,13 +1,13 @@
-//! Checks, in a deep check, that the ids of each live email's message lead to its thread
-//! (`thread_refs`).
+//! Checks, in a deep check, that the keys (`ThreadKey`) of each live email's message lead to its
+//! thread: a row of `thread_refs` for each key names the thread.
 //!
 //! A reference may be missing without a fault: a sweep drops references that were not seen for long
 //! and references to dead threads, and notes in `sweeps` how far it came. But:
 //!
-//! - An email joins the oldest live thread that its ids name, so an id of an email names its thread
-//!   or a younger one. A missing reference is surely a fault if no reference to a younger thread
-//!   was ever dropped. Replacing a reference to a dead thread counts as dropping it.
-//! - If the email began its thread, all its ids name the thread while it lives.
+//! - An email joins the oldest live thread that its keys name, so each of its keys names its thread
+//!   or a younger one. A missing row is surely a fault if no reference to a younger thread was ever
+//!   dropped. Replacing a reference to a dead thread counts as dropping it.
+//! - If the email began its thread, all its keys name the thread while it lives.
 //!
 //! Other missing references are reported only if some reference of the account is surely lost.
 
@@ -26,14 +26,19 @@ use crate::store::table::keys::{BlobKey, EmailKey, SweepKey, ThreadIdKey, Thread
 use crate::store::table::{self, Blobs, History, Sweeps, Threads};
 use crate::store::txn::THREAD_REFS;
 
-/// `ThreadRef::seen` is exact to a day, and a clock may be set.
+/// By how much the time of a reference may be off: `ThreadRef::seen` is exact to a day, and another
+/// day is allowed for a clock that was set.
 const LAST_SEEN_TOLERANCE: Duration = Duration::from_secs(2 * 24 * 3600);
 
+/// What the check of an account's references has learned.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Refs {
+    /// What the sweep over references, and `thread_for`, noted of those that were dropped.
     swept: SweepRow,
-    /// Ascending: a time, and the newest change number at that time.
+    /// The notes of history, ascending: a time, and the newest modseq at that time. A note covers
+    /// the changes up to this modseq.
     notes: Vec<(UtcMillis, ModSeq)>,
+    /// Whether a reference of the account is surely lost.
     is_damaged: bool,
     /// Positions in the census of emails with a missing reference that may have gone with a dead
     /// thread.
@@ -52,6 +57,7 @@ impl Refs {
         before.map_or(received, |before| before.max(received))
     }
 
+    /// Whether the sweep may have dropped the references of an email because of their age.
     fn may_be_expired(&self, email: &EmailMetadata) -> bool {
         self.swept.upto > UtcMillis(0)
             && self.earliest_filing(email).before(LAST_SEEN_TOLERANCE) <= self.swept.upto
@@ -59,6 +65,7 @@ impl Refs {
 }
 
 impl Checker<'_> {
+    /// Reads what the other functions need of `sweeps` and `history`. Must be called before them.
     pub(in crate::store) fn read_history(&mut self) -> Result<(), Error> {
         let sweep = SweepKey { account: self.account, number: THREAD_REFS };
         self.refs.swept = self.readable::<Sweeps>(&sweep)?.unwrap_or_default();
@@ -71,7 +78,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Checks the references of a live email, which is about to be added to the census.
+    /// Checks the references of a live email, which is about to be added to the census. `keys` are
+    /// those of its message.
     pub(in crate::store) fn check_references(
         &mut self,
         email: &EmailMetadata,
@@ -121,6 +129,7 @@ impl Checker<'_> {
         ThreadRefKey { account: self.account, key: *key }
     }
 
+    /// Returns what is missing of an email's references.
     fn missing_reference(
         &self,
         email: &EmailMetadata,
@@ -142,6 +151,7 @@ impl Checker<'_> {
         Ok(email.thread >= self.refs.swept.thread || self.is_first(email)?)
     }
 
+    /// Whether the email surely began its thread.
     fn is_first(&self, email: &EmailMetadata) -> Result<bool, Error> {
         // The row of a repaired thread may name a later email as its first. A repair raises the low
         // mark, so earlier emails are not certain.
@@ -154,8 +164,8 @@ impl Checker<'_> {
         Ok(email.created > purged && row.is_some_and(|row| row.created == email.created))
     }
 
-    /// Reports the references by these keys that are missing. A row that does not name the thread
-    /// is one of them only if the email began its thread.
+    /// Reports the references by these keys that are missing, each with its fix. A row that does
+    /// not name the thread lacks the reference only if the email began its thread.
     fn write_references(&self, email: &EmailMetadata, keys: &[ThreadKey]) -> Result<(), Error> {
         let put = self.read.row_with::<Blobs, _>(&BlobKey { blob: email.blob }, |key, row| {
             Ok(BlobRow::decode(key, row).ok().map(|blob| blob.at))

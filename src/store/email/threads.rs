@@ -1,7 +1,8 @@
 //! Finds the thread of a message, and maintains the counters of threads.
 //!
-//! - A thread is found by the message ids of a message with its stripped subject (`ThreadKey`).
-//! - Threads are never merged. A dead thread never lives again.
+//! - A thread is found by the Message-IDs that a message names, each with the message's base
+//!   subject (`ThreadKey`).
+//! - Threads are never merged. A dead thread, whose emails are all destroyed, never lives again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,32 +16,37 @@ use crate::store::table::{EmailByThread, Sweeps, ThreadByModseq, ThreadRefs, Thr
 use crate::store::txn::Txn;
 use crate::store::txn::sweep::THREAD_REFS;
 
-/// How exact `ThreadRef::seen` is, so that a busy thread does not rewrite its references with every
-/// email.
+/// How exact `ThreadRef::seen` is: a time that is not older than this is left as it is, so that a
+/// busy thread does not rewrite its references with every email.
 const LAST_SEEN_RESOLUTION: Duration = Duration::from_secs(24 * 3600);
 
+/// The threads that a key names, as one user sees them.
 struct ThreadsOfKey {
     key: ThreadRefKey,
     refs: ThreadRefRow,
-    /// The position in `refs` of the first live thread that the user may see.
+    /// The position in `refs` of the first live thread that the user may see; `None` if there is
+    /// none.
     found: Option<usize>,
-    /// The dead threads before it.
+    /// The dead threads before `found`, or all dead ones if it is `None`.
     dead: Vec<ThreadId>,
 }
 
 impl ThreadsOfKey {
+    /// The thread at `found`.
     fn thread(&self) -> Option<ThreadId> {
         self.found.and_then(|at| self.refs.0.get(at)).map(|named| named.thread)
     }
 }
 
 impl Txn<'_> {
-    /// Returns the thread for a message with these keys: the oldest live thread that any key names,
-    /// or else a new one. A key that names no live thread gets this one.
+    /// Returns the thread for a message with these keys: the oldest of the first live threads that
+    /// the keys name, or else a new one. A key that names no live thread then names this one. A key
+    /// that names a live thread goes on to name that one, even if it is another.
     ///
     /// `open` are the mailboxes that a filing guest may read (`None`: all). Threads without an
-    /// email in these are ignored, and a key that names only such threads gets this one behind
-    /// them: so the guest cannot find out about them, and the next delivered message joins them.
+    /// email in these are ignored, so that the guest cannot find out about them. A key that names
+    /// only such threads gets this one behind them, and the next delivered message with the key
+    /// still joins the first of them.
     pub(in crate::store) fn thread_for(
         &mut self,
         keys: &[ThreadKey],
@@ -58,6 +64,7 @@ impl Txn<'_> {
             }
         };
         let now = self.now;
+        // The newest dead thread whose reference was dropped.
         let mut forgotten: Option<ThreadId> = None;
         for ThreadsOfKey { key, mut refs, found, dead } in found_by_key {
             match found.and_then(|at| refs.0.get_mut(at)) {
@@ -102,7 +109,8 @@ impl Txn<'_> {
         Ok(ThreadsOfKey { key, refs, found, dead })
     }
 
-    /// Notes for the check that a reference to this dead thread was dropped, as a sweep notes it.
+    /// Notes for the check (`thread_refs_check`) that a reference to this dead thread was dropped,
+    /// in the row where the sweep over references notes it.
     fn note_forgotten(&mut self, thread: ThreadId) -> Result<(), Error> {
         let key = SweepKey { account: self.account, number: THREAD_REFS };
         match self.row::<Sweeps>(&key) {
@@ -117,9 +125,10 @@ impl Txn<'_> {
         }
     }
 
-    /// Updates a thread after a change of one email, and returns the thread before and after. The
-    /// thread's change number moves only if it gains or loses an email (RFC 8621 §3). The caller
-    /// has updated `email_by_thread`.
+    /// Updates a thread after a change of one email from `old` (`None`: it is created) to `new`
+    /// (`None`: it is destroyed). Returns the thread before and after; before, one without emails
+    /// if it is new. The thread's modseq moves only if it gains or loses an email (RFC 8621 §3).
+    /// The caller has updated `email_by_thread`.
     pub(in crate::store) fn write_thread(
         &mut self,
         id: ThreadId,
@@ -163,6 +172,7 @@ impl Txn<'_> {
         Ok((was, now))
     }
 
+    /// Returns the newest email of a thread by `email_by_thread`.
     fn latest_of(&self, thread: ThreadId) -> Result<Option<EmailId>, Error> {
         let range = KeyRange::<EmailByThread>::under(&(self.account, thread));
         Ok(self.first_key(&range)?.map(|key| key.email))

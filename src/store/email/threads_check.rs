@@ -12,14 +12,16 @@ use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{ModSeqKey, ThreadIdKey};
 use crate::store::table::{Table as _, ThreadByModseq, Threads};
 
+/// What the emails and tombstones of a thread say of it.
 #[derive(Default)]
 struct ThreadRecount {
+    /// The counters and the newest email; its other fields are not set.
     thread: Thread,
-    /// The lowest change number that created one of its emails.
+    /// The lowest modseq that created one of its emails.
     created: u64,
-    /// The highest change number that created or destroyed one of its emails.
+    /// The highest modseq that created or destroyed one of its emails.
     moved: u64,
-    /// The change numbers that destroyed emails of it.
+    /// The modseqs that destroyed emails of it.
     destroyed: Vec<u64>,
 }
 
@@ -31,7 +33,7 @@ impl Checker<'_> {
         let order = std::mem::take(&mut self.census.by_thread);
         let mut thread_of = vec![0u32; self.census.mails.len()];
         let mut counts: BTreeMap<MailboxUid, MailboxCounts> = BTreeMap::new();
-        // For each thread: the number of its last change, whether it is live, and its id.
+        // For each thread: its modseq, whether it is live, and its id.
         let mut numbers: Vec<(u64, bool, u64)> = Vec::new();
         let mut rest = order.as_slice();
         while let Some(id) = rest.first().and_then(|at| self.thread(*at)) {
@@ -70,11 +72,13 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// The thread of the email at this position in `Census::mails`.
     fn thread(&self, at: u32) -> Option<ThreadId> {
         self.census.mail(at).map(|mail| mail.thread)
     }
 
-    /// Recounts the thread that is next in `Census::threads`, and notes in `thread_of` which emails
+    /// Recounts the thread that `Census::threads` gets next. `group` are the positions of its
+    /// emails and tombstones in `Census::mails`, newest first. Notes in `thread_of` that they
     /// belong to it.
     fn recount(&self, group: &[u32], thread_of: &mut [u32]) -> ThreadRecount {
         let mut recount = ThreadRecount { created: u64::MAX, ..ThreadRecount::default() };
@@ -99,9 +103,12 @@ impl Checker<'_> {
         recount
     }
 
-    /// Checks a thread with emails or tombstones. Returns the row that it should have, or `None` if
-    /// it was purged: if the clock went back, that may be before all its tombstones are purged. The
-    /// low mark tells.
+    /// Checks the row of a thread with emails or tombstones. Returns the row that it should have.
+    /// `None` if the thread was purged although tombstones of its emails are left, which happens if
+    /// the clock went back. Then the low mark of threads is not below the thread's last change.
+    ///
+    /// The modseqs of a thread, and the newest email of a destroyed one, cannot be recounted. They
+    /// are taken from the stored row if it is plausible.
     fn check_thread(
         &mut self,
         key: &[u8],
@@ -150,14 +157,16 @@ impl Checker<'_> {
         Ok(Some(wanted))
     }
 
+    /// Notes the modseq of a thread as in use.
     fn note_thread_change(&mut self, thread: &Thread) {
         let census = &mut self.census;
         census.newest_thread = census.newest_thread.max(thread.updated);
         census.high = census.high.max(thread.updated.0);
     }
 
-    /// Checks that no two threads have the same change number, and compares `thread_by_modseq`. Of
-    /// two that have, a live thread, or else the younger one, gets a new number.
+    /// Checks that no two threads have the same modseq, and compares `thread_by_modseq`. Of a
+    /// destroyed and a live thread with the same modseq, the live one gets a new modseq; of two
+    /// live or two destroyed threads, the younger one.
     fn check_thread_modseqs(&mut self, mut numbers: Vec<(u64, bool, u64)>) -> Result<(), Error> {
         numbers.sort_unstable();
         let duplicates: Vec<usize> = (1..numbers.len())

@@ -1,6 +1,6 @@
 //! Creates, changes and destroys emails.
 //!
-//! Every change goes through `rewrite`, which writes the derived rows.
+//! Every creation, change and destruction goes through `rewrite`, which writes the derived rows.
 
 use std::collections::BTreeSet;
 
@@ -19,6 +19,8 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
+/// Ids that `free_email_id` tries for one millisecond before it goes on to the next. An import may
+/// give thousands of emails the same time: to try all ids of it for each would be slow.
 const MAX_ID_TRIES: u16 = 64;
 
 #[derive(Debug, Clone)]
@@ -34,11 +36,13 @@ pub struct NewEmail<'a> {
 }
 
 impl Txn<'_> {
-    /// Creates an email. Its message must be written by the same commit, or be in the store.
+    /// Creates an email. Its message must be written by the same commit, or be in the store and
+    /// held by another object. Returns the email's id, whose time is `received_at` or, if many
+    /// emails have that, a little later; and its thread.
     ///
     /// # Errors
     /// `Quota`; `Conflict` if no mailbox is named, or no id from `received_at` on is free;
-    /// `NotFound` if a named mailbox or the account does not exist.
+    /// `NotFound` if a named mailbox or the account does not exist; those of reading.
     pub fn create_email(&mut self, new: &NewEmail<'_>) -> Result<(EmailId, ThreadId), Error> {
         self.create_email_within(new, None)
     }
@@ -86,11 +90,12 @@ impl Txn<'_> {
         Ok((id, thread))
     }
 
-    /// Changes mailboxes and keywords by one change number. Returns whether anything changed; if
-    /// not, no change number is taken.
+    /// Gives an email these mailboxes and keywords in place of its own, with one modseq. Returns
+    /// whether anything changed; if not, no modseq is taken.
     ///
     /// # Errors
-    /// `NotFound` if the email or a new mailbox does not exist; `Conflict` if no mailbox is named.
+    /// `NotFound` if the email or a new mailbox does not exist; `Conflict` if no mailbox is named;
+    /// those of reading.
     pub fn update_email(
         &mut self,
         id: EmailId,
@@ -117,7 +122,7 @@ impl Txn<'_> {
     /// its destruction.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound` if the email does not exist or is destroyed already; those of reading.
     pub fn destroy_email(&mut self, id: EmailId) -> Result<(), Error> {
         let old = self.live_email(id)?;
         self.next_modseq();
@@ -125,6 +130,7 @@ impl Txn<'_> {
         self.rewrite(id, Some(&old), None)
     }
 
+    /// Returns the metadata of an email, or its tombstone.
     pub(in crate::store) fn email_row(&self, id: EmailId) -> Result<Option<EmailMetadata>, Error> {
         self.row::<table::EmailMetadata>(&self.email_key(id))
     }
@@ -133,6 +139,7 @@ impl Txn<'_> {
         BlobRefKey { blob, account: self.account, email }
     }
 
+    /// Returns the metadata of an email; `NotFound` if it is destroyed or does not exist.
     pub(in crate::store) fn live_email(&self, id: EmailId) -> Result<EmailMetadata, Error> {
         let found = self.email_row(id)?;
         found.filter(|email| email.destroyed.is_none()).ok_or(Error::NotFound("email"))
@@ -141,7 +148,8 @@ impl Txn<'_> {
     /// Checks that the account's quota has room for an email of this size.
     ///
     /// # Errors
-    /// `Quota`; `NotFound` if the account was removed; `Corrupt` if only its row is missing.
+    /// `Quota`; `NotFound` if the account was removed; `Corrupt` if its row is damaged, or missing
+    /// although the account has a state.
     pub fn check_quota(&self, size: u64) -> Result<(), Error> {
         let account = match self.snapshot().account(self.account)? {
             Some(account) => account,
@@ -159,8 +167,9 @@ impl Txn<'_> {
     }
 
     /// Writes all rows that follow from a change of an email from `old` (`None`: it is created) to
-    /// `new` (`None`: it is destroyed). The caller has taken the number of the change, written the
-    /// content of a new email and deleted the token row of a destroyed one.
+    /// `new` (`None`: it is destroyed). The caller has taken the modseq of the change, written the
+    /// content, the tokens and the reference of a new email, and deleted the tokens of a destroyed
+    /// one.
     fn rewrite(
         &mut self,
         id: EmailId,
@@ -193,6 +202,8 @@ impl Txn<'_> {
         written
     }
 
+    /// Writes the email's row or tombstone, its rows in the indexes, and the totals of the account.
+    /// `old` and `new` are those of `rewrite`.
     fn write_metadata(
         &mut self,
         id: EmailId,
@@ -233,7 +244,13 @@ impl Txn<'_> {
         self.put::<EmailByModseq>(&ModSeqKey { account, modseq }, &id);
     }
 
-    /// Returns a free id with the time `at`; a later one if `MAX_ID_TRIES` ids of a time are taken.
+    /// Returns a free id with the time `at`, which is first brought into the range of ids. If the
+    /// `MAX_ID_TRIES` ids that it tries of a millisecond are taken, it goes on to the next.
+    /// `modseq` says with which id of each millisecond it begins: emails that are created one after
+    /// the other find different ones free at once.
+    ///
+    /// # Errors
+    /// `Conflict` if the latest time is taken, too; those of reading.
     fn free_email_id(&self, at: UtcMillis, modseq: ModSeq) -> Result<EmailId, Error> {
         #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
         let start = modseq.0 as u16;

@@ -13,13 +13,16 @@ use super::{
 use crate::model::AccountId;
 use crate::store::error::Error;
 
-/// Wraps an engine and makes its writes fail, from `fail_after` until `heal`.
+/// Wraps an engine and makes its writes fail, from `fail_after` until `heal`. Everything else is
+/// passed on, except `flush` and `delete_segments`, which do nothing.
 #[derive(Debug)]
 pub struct FaultyEngine<E> {
     inner: E,
-    /// Writes that still succeed.
+    /// How many calls of `write` succeed before they fail with `error`. Meaningless without one.
     successes_left: AtomicI64,
+    /// `None` while writes are to succeed.
     error: Mutex<Option<Error>>,
+    /// How many calls of `write` have failed with `error`.
     refused: AtomicI64,
 }
 
@@ -34,7 +37,7 @@ impl<E: Engine> FaultyEngine<E> {
         }
     }
 
-    /// Lets this many more writes succeed, and then makes every write fail with `error`.
+    /// Lets this many more calls of `write` succeed, and then makes every call fail with `error`.
     pub fn fail_after(&self, writes: i64, error: Error) {
         self.successes_left.store(writes, Ordering::SeqCst);
         *self.error.lock() = Some(error);
@@ -45,7 +48,7 @@ impl<E: Engine> FaultyEngine<E> {
         *self.error.lock() = None;
     }
 
-    /// How many writes have failed on request.
+    /// How many calls of `write` have failed on request.
     pub fn refused(&self) -> i64 {
         self.refused.load(Ordering::SeqCst)
     }

@@ -1,6 +1,6 @@
 //! An engine that keeps its rows in memory, for tests and for builds without RocksDB.
 //!
-//! - Rows are lost with the engine.
+//! - Rows are lost with the last handle on them.
 //! - Several handles on the same rows (`MemoryEngine::share`) stand for several processes on one
 //!   database. While there are several, the engine says that it is shared.
 
@@ -15,8 +15,8 @@ use crate::store::error::Error;
 
 type RowMap = BTreeMap<(Table, Vec<u8>), Arc<[u8]>>;
 
-/// Ordered rows behind a lock. A snapshot shares the map of rows; a write copies the map while
-/// there is a snapshot of it.
+/// Ordered rows behind a lock. A snapshot shares the map of rows. A write copies the map first if a
+/// snapshot still shares it.
 #[derive(Debug, Default)]
 pub struct MemoryEngine {
     state: Arc<RwLock<MemoryState>>,

@@ -3,12 +3,12 @@
 //! Every engine keeps this contract, which `suite` tests:
 //! - `get` and `scan` see every write that has returned, and no part of a write that has not.
 //! - A snapshot shows one state, whatever is written later.
-//! - `write` writes each batch whole or not at all, and before it returns also durably, except in
-//!   memory. Batches apply in order, so a batch may assert what an earlier batch of the same write
-//!   set.
-//! - A batch is stale, and nothing of it is written, if one of its assertions fails, if one of its
-//!   accounts has another version than its base, or if an earlier batch of the same write that
-//!   names one of its accounts is stale. The other batches are written.
+//! - `write` writes each batch whole or not at all. What it wrote is durable when it returns,
+//!   except in the engine in memory. Batches apply in order, so a batch may assert what an earlier
+//!   batch of the same write set.
+//! - Nothing is written of a stale batch. A batch is stale if one of its assertions fails, if one
+//!   of its accounts has another version than its base, or if an earlier batch of the same write is
+//!   stale and names one of its accounts. The other batches are written.
 //! - An engine that several processes share stores a version of each account. Every batch that
 //!   names the account raises it. Other engines need none, because the account's lock in memory is
 //!   enough: `base` may always be 0.
@@ -137,8 +137,9 @@ pub type WalkFn<'a> = dyn FnMut(Option<(&[u8], &[u8])>) -> Result<WalkStep, Erro
 
 /// Reads rows of the newest state of an engine, of a snapshot, or of a transaction.
 ///
-/// Every function fails with `Io` or `Corrupt` of the engine, with `Away` if the engine cannot be
-/// reached, or with the error that its callback returns.
+/// A function that can fail does so with `Io` or `Corrupt` of the engine, with `Away` if the engine
+/// cannot be reached, with `Rebuilding` if the account is under repair (`RepairGuard`), or with the
+/// error that its callback returns.
 pub trait RowReader {
     /// Returns the version of an account in this state, for [`Base::version`]; 0 if the engine
     /// stores none.
@@ -189,11 +190,11 @@ pub trait RowReader {
         each: &mut RowFn<'_>,
     ) -> Result<(), Error>;
 
-    /// Walks forwards and backwards over the rows with `from <= key < to`: calls `each` with the
-    /// row where the walk stands, or with `None` where there is none, and moves as `each` says.
-    /// `At` a key before the range leads to its first row, `Before` a key behind it to its last.
-    /// The rows are those that one scan for each step would find, but an engine needs to open only
-    /// one iterator.
+    /// Walks forwards and backwards over the rows with `from <= key < to`: moves by `first`, then
+    /// calls `each` with the row where the walk stands, or with `None` where there is none, and
+    /// moves on as `each` says. `At` a key before the range leads to the first row of the range,
+    /// `Before` a key behind the range to its last row. The rows are those that one scan for each
+    /// step would find, but an engine needs to open only one iterator.
     ///
     /// # Errors
     /// Those of the engine, and what `each` returns.
@@ -274,8 +275,10 @@ impl<T: RowReader + ?Sized> RowReader for &T {
 /// metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
+    /// Syncs of segments. In the engine in memory, calls of `write`.
     pub syncs: u64,
-    /// Bytes appended to the segments: messages, and the rows of the journal.
+    /// Bytes appended to the segments: messages, and the rows of the journal. In the engine in
+    /// memory, the bytes of all rows that were written.
     pub log_bytes: u64,
     /// Bytes written by flushes and compactions.
     pub table_bytes: u64,
@@ -310,7 +313,7 @@ pub struct Backup {
     /// Bytes of all its files, including those that it shares with other backups.
     pub bytes: u64,
     pub files: u32,
-    /// Bytes that were written for this backup. Known only when it is made; 0 later.
+    /// Bytes that were written for this backup: in what `Store::backup` returns; 0 elsewhere.
     pub written: u64,
 }
 
@@ -332,7 +335,8 @@ pub trait Engine: RowReader + Send + Sync + Debug {
         false
     }
 
-    /// Writes the batches durably, and returns the positions of the stale ones, ascending.
+    /// Writes the batches durably, and returns the positions in `batches` of the stale ones,
+    /// ascending.
     ///
     /// # Errors
     /// `Full` if the disk is full and `Away` if the engine cannot be reached: nothing was written.
@@ -371,7 +375,8 @@ pub trait Engine: RowReader + Send + Sync + Debug {
     }
 
     /// Deletes the backups that are older than the newest `keep` whole ones. A backup that was
-    /// interrupted is not whole.
+    /// interrupted is not whole: it does not count, and stays if it is newer than the oldest one
+    /// that is kept.
     ///
     /// # Errors
     /// Those of the engine; `Conflict` if it has no disk.

@@ -1,7 +1,7 @@
 //! Merges rows that are not in the tables with those that are, lazily and in the order of keys.
 //!
-//! - A transaction (`Txn`) merges queued rows, which earlier transactions of its account committed
-//!   and which are not written yet, and staged rows, which are its own.
+//! - A transaction (`Txn`) merges queued and staged rows. Queued rows were committed by earlier
+//!   transactions of its account, and are not written yet. Staged rows are its own.
 //! - A store that is open for reading only (`rocks::read_only`) merges the rows that only the
 //!   journal has, as staged ones.
 //! - Staged rows replace queued ones, and later queued rows earlier ones.
@@ -17,12 +17,14 @@ pub(in crate::store) type StagedRows = BTreeMap<(Table, Vec<u8>), Option<Vec<u8>
 
 type OverlayRow<'a> = (&'a [u8], Option<&'a [u8]>);
 
+/// The rows of a range of one table that are not in the table yet, as a cursor.
 pub(in crate::store) struct Overlay<'a> {
     /// Each source with its next row. If several have the same key, the last source counts.
     sources: Vec<(OverlaySource<'a>, OverlayRow<'a>)>,
     reverse: bool,
 }
 
+/// The rows of one queued batch, or the staged rows.
 enum OverlaySource<'a> {
     Queued(std::slice::Iter<'a, Put>),
     Staged(btree_map::Range<'a, (Table, Vec<u8>), Option<Vec<u8>>>),
@@ -66,6 +68,7 @@ impl<'a> Overlay<'a> {
         self.sources.is_empty()
     }
 
+    /// Removes and returns the next row.
     fn take(&mut self) -> Option<OverlayRow<'a>> {
         let next = self.first()?;
         self.advance(next.0);
@@ -82,15 +85,18 @@ impl<'a> Overlay<'a> {
         Some(next)
     }
 
+    /// Whether the scan comes to one key before the other.
     fn is_before(&self, one: &[u8], other: &[u8]) -> bool {
         if self.reverse { one > other } else { one < other }
     }
 
+    /// Returns the next row. Of several sources with its key, the last one gives the row.
     fn first(&self) -> Option<OverlayRow<'a>> {
         let nexts = self.sources.iter().map(|(_, next)| *next);
         nexts.reduce(|best, next| if self.is_before(best.0, next.0) { best } else { next })
     }
 
+    /// Moves every source that stands at this key to its next row.
     fn advance(&mut self, key: &[u8]) {
         let reverse = self.reverse;
         self.sources.retain_mut(|(source, next)| {
@@ -127,6 +133,7 @@ pub(in crate::store) fn scan_merged(
             if let Some(row) = row {
                 wants_more = each(next, row)?;
             }
+            // The row or the deletion in the overlay replaces the stored row.
             if next == key {
                 return Ok(wants_more);
             }

@@ -4,9 +4,9 @@
 //! - Only one process has the store open for writing, so no versions of accounts are stored
 //!   (`Engine::is_shared`).
 //! - Every write syncs the journal, so mail that was acknowledged is on the disk.
-//! - Recovery passes over only the last frame of the journal, and only if the frame, or a message
-//!   that its rows may name, was not written whole: the frame was never acknowledged. If recovery
-//!   finds any other damage, the store is not opened.
+//! - Recovery leaves out at most the last frame of the journal, and only if the frame, or a message
+//!   that its rows may name, was not written whole: then nobody was told that its rows are durable.
+//!   If recovery finds any other damage, the store is not opened.
 
 pub(in crate::store) mod backup;
 #[cfg(test)]
@@ -40,6 +40,7 @@ use crate::store::table::Tuning;
 /// An open RocksDB.
 pub struct RocksEngine {
     db: DB,
+    /// The options of the database, which also have the counters for `statistics`.
     options: rocksdb::Options,
     segments: Segments,
     journal: Journal,
@@ -88,6 +89,7 @@ fn family<'db>(db: &'db DB, name: &str) -> Result<&'db ColumnFamily, Error> {
 /// text: callers name it.
 fn open_error(error: &dyn std::fmt::Display) -> Error {
     let text = error.to_string();
+    // RocksDB writes some words with and without a capital, so their first letters are left out.
     if text.contains("While lock file") || text.contains("lock hold by current process") {
         return Error::Open(
             "another process has it open: is the service running already?".to_owned(),
@@ -153,13 +155,14 @@ fn walk<D: DBAccess>(
     }
 }
 
-/// Returns the rows of all batches with the position of their batch, sorted by table, key and
+/// Returns the rows of all batches, each with the position of its batch, sorted by table, key and
 /// position. With `shared_once`, rows that adjacent batches share are listed only for the first of
 /// these batches.
 fn sorted_puts(batches: &[Arc<Batch>], shared_once: bool) -> Vec<(usize, &Put)> {
     let mut puts: Vec<(usize, &Put)> = Vec::new();
     let mut last_shared: Option<&Arc<Vec<Put>>> = None;
     for (at, batch) in batches.iter().enumerate() {
+        // The shared rows come first in `all_puts`.
         let skipped = match (&batch.shared, last_shared) {
             (Some(shared), Some(last)) if shared_once && Arc::ptr_eq(shared, last) => shared.len(),
             _ => 0,
@@ -233,6 +236,7 @@ impl RocksEngine {
 }
 
 impl RocksEngine {
+    /// Makes a snapshot. `fills_cache` is that of `RocksSnapshot`.
     fn open_snapshot(&self, fills_cache: bool) -> RocksSnapshot<'_> {
         // The guard is taken first, so that no segment is missing that a row of the snapshot names.
         let guard = self.segments.guard();

@@ -1,7 +1,7 @@
 //! Tests of the contract of engines.
 //!
 //! Every engine must pass `check_engine`, and an engine that several processes may share must pass
-//! `check_shared_engine`, too. They panic at the first breach.
+//! `check_shared_engine`, too. Both functions panic at the first breach.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -116,7 +116,8 @@ pub fn check_engine(engine: &dyn Engine) {
     let wanted = [&rows[..], &[row("a2=two"), row("a1=one")]].concat();
     assert_eq!(walk_rows(engine, table, [b"", b"z"], &steps), wanted);
     assert_eq!(walk_rows(&*engine.snapshot(), table, [b"", b"z"], &steps), wanted);
-    // A walk does not see rows outside its range, and a step from no row ends it.
+    // A walk does not see rows outside its range, and a step from no row ends it: so the first of
+    // these walks makes three steps. The second begins with the fourth step.
     let steps = [
         at(b""),
         WalkStep::Next,
@@ -292,6 +293,7 @@ mod tests {
 
     #[test]
     fn memory_engine_with_two_handles_keeps_the_contract_of_shared_engines() {
+        // While there is another handle, the engine is shared.
         let one = MemoryEngine::new();
         let other = one.share();
         super::check_engine(&one);

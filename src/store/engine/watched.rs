@@ -15,7 +15,8 @@ use crate::store::error::Error;
 
 type SnapshotHook = Box<dyn FnOnce() + Send>;
 
-/// Counts the rows that are read from the engine and from its snapshots.
+/// Counts the rows that are read from the engine and from its snapshots. Lookups of many keys and
+/// walks count as the single lookups and scans of which they consist here.
 #[derive(Default)]
 pub struct CountingEngine {
     inner: MemoryEngine,
@@ -25,13 +26,13 @@ pub struct CountingEngine {
 }
 
 impl CountingEngine {
-    /// Returns how many rows were read since the last call. A lookup by key counts even if it finds
-    /// no row.
+    /// Returns how many rows were read since the last call of this function. A lookup by key counts
+    /// even if it finds no row.
     pub fn read(&self) -> usize {
         self.read.swap(0, Ordering::Relaxed)
     }
 
-    /// Runs `hook` before the next snapshot is made.
+    /// Runs `hook` once, before the next snapshot is made.
     pub fn before_snapshot(&self, hook: impl FnOnce() + Send + 'static) {
         *self.before_snapshot.lock() = Some(Box::new(hook));
     }

@@ -22,7 +22,7 @@ use crate::store::engine::segments::{Segments, backup as segments};
 use crate::store::error::Error;
 
 impl RocksEngine {
-    /// Adds a backup to the directory, and has RocksDB verify it.
+    /// Adds a backup to the directory, and has RocksDB verify the sizes of its files.
     pub(super) fn make_backup(&self, dir: &Path) -> Result<Backup, Error> {
         let mut engine = open(dir)?;
         let earlier: Vec<u32> =
@@ -117,7 +117,9 @@ pub(in crate::store) fn verify(dir: &Path, id: u32) -> Result<(), Error> {
     segments::verify(dir, id).map_err(damaged)
 }
 
-/// Restores a backup to an empty directory, and opens the engine there. Does not verify the backup.
+/// Restores a backup to an empty directory, and opens the engine there, so that the caller can draw
+/// a new epoch. It has small buffers, because nothing else is written to it. The caller has
+/// verified the backup.
 pub(in crate::store) fn restore(dir: &Path, id: u32, to: &Path) -> Result<RocksEngine, Error> {
     open(dir)?
         .restore_from_backup(to, to, &RestoreOptions::default(), id)
@@ -154,7 +156,8 @@ fn crc32c(mut sum: u32, bytes: &[u8]) -> u32 {
         .fold(sum, |sum, byte| (sum >> 8) ^ TABLES[0][usize::from(sum.to_be_bytes()[3] ^ byte)])
 }
 
-/// `TABLES[n][byte]` is what a byte adds to the sum when `n` more bytes follow in its chunk.
+/// `TABLES[n][byte]` is what a byte adds to the sum when `n` more bytes follow in its chunk. They
+/// are computed from the polynomial of CRC-32C, whose reflected form is 0x82f63b78.
 static TABLES: [[u32; 256]; 8] = tables();
 
 const fn tables() -> [[u32; 256]; 8] {
@@ -189,6 +192,7 @@ mod tests {
     #[test]
     fn the_checksum_is_that_of_rfc_3720() {
         let sum = |bytes: &[u8]| !crc32c(!0, bytes);
+        // The usual check value of CRC-32C, and two examples of RFC 3720 B.4.
         assert_eq!(sum(b"123456789"), 0xe306_9283);
         assert_eq!(sum(&[0; 32]), 0x8a91_36aa);
         assert_eq!(sum(&[0xff; 32]), 0x62a8_ab43);

@@ -5,7 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// Copies the files of a store as they are at one moment, without its lock. `to` must be empty or
-/// not exist. Nothing may be committed meanwhile; RocksDB may work in the background.
+/// not exist. Nothing may be committed meanwhile. RocksDB may work in the background: if it changed
+/// a file during the copying, all is copied again.
+///
+/// # Panics
+/// If files changed during each of a thousand tries, as when something is committed all the time.
 pub(crate) fn copy_store(from: &Path, to: &Path) {
     for _ in 0..1000 {
         let before = files_below(from);
@@ -33,6 +37,7 @@ fn files_below(dir: &Path) -> Vec<(PathBuf, u64, SystemTime)> {
                 Ok(found) if file.file_name() != "LOCK" => {
                     all.push((file.path(), found.len(), found.modified().unwrap()));
                 }
+                // The lock, or a file that was deleted meanwhile.
                 _ => {}
             }
         }

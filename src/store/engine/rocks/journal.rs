@@ -71,7 +71,8 @@ pub(super) struct Journal {
     state: Mutex<JournalState>,
     /// Bytes of frames of rows after which the tables are flushed.
     max_bytes: u64,
-    /// The segment of a position that is in the tables' files.
+    /// The segment of the newest position that is known to be in the tables' files: opening the
+    /// store reads no earlier segment.
     flushed: AtomicU32,
 }
 
@@ -88,6 +89,9 @@ struct JournalState {
 }
 
 /// Encodes a row of a frame at the end of `out`.
+///
+/// # Errors
+/// `Io` if the key or the value has 4 GiB or more.
 pub(super) fn encode_put(put: &Put, out: &mut Vec<u8>) -> Result<(), Error> {
     let length = |bytes: &[u8]| {
         u32::try_from(bytes.len())
@@ -202,7 +206,8 @@ pub(super) fn unflushed_rows(db: &DB, segments: &Segments) -> Result<StagedRows,
 }
 
 impl Journal {
-    /// Writes to the tables the rows that only the log has.
+    /// Opens the journal of a store, or begins one. Writes to the tables the rows that only the log
+    /// has.
     ///
     /// # Errors
     /// `Open`, with a remedy; those of writing.
@@ -296,14 +301,15 @@ impl RocksEngine {
         self.segments.sync().map(|()| place)
     }
 
-    /// Sets the position of the tables to the end of the journal. Fails if RocksDB refuses writes.
+    /// Sets the position of the tables, in memory. Fails if RocksDB refuses writes.
     fn put_position(&self, position: Position) -> Result<(), Error> {
         self.db
             .put_cf_opt(family(&self.db, FAMILY)?, POSITION, position.encode(), &without_log())
             .map_err(|error| io(&error))
     }
 
-    /// Whether an earlier flush is not finished: another would wait for it.
+    /// Whether an earlier flush is not finished, or RocksDB does not tell: another flush would
+    /// wait.
     fn is_flushing(&self, family: &ColumnFamily) -> bool {
         let waiting = self.db.property_int_value_cf(family, "rocksdb.num-immutable-mem-table");
         waiting.ok().flatten() != Some(0)
@@ -315,7 +321,8 @@ impl RocksEngine {
         read()
     }
 
-    /// Flushes all tables together.
+    /// Flushes all tables and the position together. Returns when that is done if `waits`, and
+    /// otherwise once it has begun.
     pub(super) fn flush_all(&self, waits: bool) -> Result<(), Error> {
         let mut families = vec![family(&self.db, FAMILY)?];
         for table in Table::ALL {

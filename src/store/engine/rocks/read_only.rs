@@ -32,6 +32,7 @@ pub(in crate::store) fn open_read_only(
                 .map_err(|error| open_error(&format!("While lock file: {error}")))?;
             Some(file)
         }
+        // There is no store, as RocksDB then says, or it is a copy without the lock.
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(open_error(&error)),
     };
@@ -48,7 +49,8 @@ struct ReadOnlyEngine {
     tables: Tables,
     /// Rows that are in the journal and not in the tables; `None` for a deleted one.
     unflushed: StagedRows,
-    /// Keeps writers out: RocksDB takes no lock for a store that is opened for reading.
+    /// Keeps writers out: RocksDB takes no lock for a store that is opened for reading. `None` if
+    /// the store has no lock file.
     _lock: Option<File>,
 }
 

@@ -2,15 +2,16 @@
 //!
 //! A *remain* is what RocksDB stores for a deleted row until a compaction drops it.
 //!
-//! - A *neighbourhood* is the rows of a table whose keys differ only in the email. `Deletions`
-//!   counts the rows that are deleted in each, as when thousands of emails are destroyed at once.
+//! - A *neighbourhood* is the rows of a table whose keys differ only in the email, with which they
+//!   end. Only tables that are tuned as `NewestFirst` are looked after. `Deletions` counts the rows
+//!   that are deleted in each neighbourhood, as when thousands of emails are destroyed at once.
 //! - Once a neighbourhood has many deletions and no more are added, `clear_deleted` looks for runs
 //!   of remains between two live rows, and compacts from the first run to the last. Looking costs
 //!   as much as was deleted, and nothing is compacted if there is no run: replies delete rows of
 //!   listings too, but scattered ones.
 //! - A read that steps over many remains before that has the memtable flushed
-//!   (`flush_after_remains`). That alone does not suffice: RocksDB keeps deletions in files that
-//!   have no files of a lower level below them.
+//!   (`flush_after_remains`). That alone does not suffice: RocksDB may move a file down to the
+//!   lowest level as it is, with the deletions in it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,8 +28,8 @@ use crate::store::table::Tuning;
 /// Remains from which on something is done: a read that steps over this many has those in memory
 /// flushed, and a run of this many is compacted.
 pub(super) const MIN_CLEARED_REMAINS: u64 = 1024;
-/// Files of level 0 from which on no scan requests another flush: with four times as many, RocksDB
-/// slows writes down, and the flush would wait.
+/// Files of level 0 from which on no scan requests another flush: with four times as many
+/// (`tuning`), RocksDB slows writes down, and the flush would wait.
 const MAX_UNSORTED_FILES: u64 = 10;
 /// Bytes of the email id, at the end of a key, in which the rows of a neighbourhood differ.
 const ID_BYTES: usize = 8;
@@ -49,6 +50,7 @@ type Neighbourhood = (Table, Box<[u8]>);
 #[derive(Default)]
 pub(super) struct Deletions {
     counts: Mutex<HashMap<Neighbourhood, DeletedRange>>,
+    /// Whether a neighbourhood has `MIN_EXAMINED_DELETIONS`.
     are_due: AtomicBool,
 }
 
@@ -104,7 +106,7 @@ impl Deletions {
         }
     }
 
-    /// Whether a neighbourhood should be examined.
+    /// Whether a neighbourhood has enough deletions to be examined, at once or later.
     pub(super) fn are_due(&self) -> bool {
         self.are_due.load(Ordering::Relaxed)
     }
@@ -202,6 +204,7 @@ impl RocksEngine {
     /// are scattered among live rows. Runs behind too many live rows (`LIVE_PER_DELETED`) are not
     /// found.
     fn runs(&self, table: Table, deleted: &DeletedRange) -> Result<Option<[Vec<u8>; 2]>, Error> {
+        // Behind every row of the neighbourhood.
         let end = [common_prefix(&deleted.last), &[0xff; ID_BYTES + 1]].concat();
         let mut options = read_options(&deleted.first, &end);
         options.fill_cache(false);

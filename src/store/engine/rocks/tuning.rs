@@ -13,7 +13,8 @@ use crate::store::table::Tuning;
 
 const MIB: usize = 1 << 20;
 
-/// Returns the options of the database, and a column family for each table.
+/// Returns the options of the database, and a column family for each table and for the position of
+/// the journal.
 pub(super) fn database_options(
     settings: &Options,
 ) -> (rocksdb::Options, Vec<ColumnFamilyDescriptor>) {
@@ -24,7 +25,7 @@ pub(super) fn database_options(
     // missing or shorter than it was counts as damage, too.
     options.set_track_and_verify_wals_in_manifest(true);
     options.set_paranoid_checks(true);
-    // The journal relies on it (`journal`).
+    // The rows in files must be those up to one position (`journal`).
     options.set_atomic_flush(true);
     // Only one thread writes at a time, under the lock of the journal.
     options.set_allow_concurrent_memtable_write(false);
@@ -77,6 +78,7 @@ fn table_options(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Op
     options.set_level_compaction_dynamic_level_bytes(true);
     options.set_compression_type(DBCompressionType::Lz4);
     options.set_bottommost_compression_type(DBCompressionType::Zstd);
+    // Level 1 of Zstd. The other numbers are RocksDB's defaults.
     options.set_bottommost_compression_options(-14, 1, 0, 0, true);
     if table.has_tuning(Tuning::OftenMissing) {
         options.set_memtable_prefix_bloom_ratio(0.02);
@@ -84,12 +86,13 @@ fn table_options(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Op
     }
     if table.has_tuning(Tuning::Queue) {
         // Rows are deleted in the order in which they were added, so a reader of the first row
-        // would step over all deleted ones.
+        // would step over all deleted ones. A file is compacted if 512 of 1,024 neighbouring
+        // entries, or half of all, are deletions.
         options.add_compact_on_deletion_collector_factory(1024, 512, 0.5);
     }
     if table.has_tuning(Tuning::NewestFirst) {
-        // Compact only where nearly all neighbouring entries are deletions: every reply leaves
-        // some, and they do not justify rewriting a file.
+        // A file is compacted only if 3,900 of 4,096 neighbouring entries are deletions: every
+        // reply leaves some, and they do not justify rewriting a file.
         options.add_compact_on_deletion_collector_factory(4096, 3900, 0.0);
     }
     if table.has_tuning(Tuning::Incompressible) {

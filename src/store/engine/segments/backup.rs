@@ -25,6 +25,7 @@ use crate::store::error::Error;
 
 /// Bytes that are copied at a time.
 const BUFFER_BYTES: usize = 1 << 20;
+/// The file that lists the backups without segments.
 const OLDER: &str = "older";
 
 /// What a backup has of one segment.
@@ -64,7 +65,7 @@ impl Segments {
     }
 }
 
-/// What of each segment a backup copies.
+/// Up to which place a backup copies each segment.
 pub(in crate::store::engine) struct SegmentEnds(Vec<(u64, Arc<Segment>)>);
 
 fn copy_to(backups: &Path, id: u32, earlier: &[u32], ends: &SegmentEnds) -> io::Result<()> {
@@ -178,6 +179,7 @@ fn write_list(dir: &Path, id: u32, parts: &Parts) -> io::Result<()> {
     sync_directory(dir)
 }
 
+/// Writes a file with these bytes durably, in place of an earlier one.
 fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file =
         File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
@@ -214,7 +216,7 @@ pub(in crate::store::engine) fn is_whole(backups: &Path, id: u32) -> bool {
     older.lines().any(|line| line.parse() == Ok(id))
 }
 
-/// Returns the bytes and the number of the segments of a backup.
+/// Returns the bytes and the number of the segments of a backup: 0 if it has no readable list.
 pub(in crate::store::engine) fn size(backups: &Path, id: u32) -> (u64, u32) {
     let parts = read_list(&backups.join(DIRECTORY), id).ok().flatten().unwrap_or_default();
     let bytes = parts.values().map(|part| part.length).sum();
@@ -262,7 +264,7 @@ pub(in crate::store::engine) fn verify(backups: &Path, id: u32) -> Result<(), St
     Ok(())
 }
 
-/// Copies the segments of a backup to the directory of an engine.
+/// Copies the segments of a backup to the directory of an engine, which has no segments yet.
 ///
 /// # Errors
 /// `Full` if the disk is full; `Io`, also if a segment does not have its checksum.

@@ -20,6 +20,7 @@ use std::os::unix::fs::FileExt as _;
 pub(super) const CHUNK_BYTES: u64 = 128 << 10;
 /// The length of the header of a file.
 pub(super) const FILE_HEADER_BYTES: u64 = 24;
+/// Begins every segment. The last byte is the version of the layout.
 const MAGIC: &[u8; 8] = b"RSTSEG\0\x01";
 pub(super) const NAME_BYTES: usize = 32;
 /// The length of the header of a frame.
@@ -27,7 +28,8 @@ pub(super) const FRAME_HEADER_BYTES: u64 = FRAME_HEADER_LENGTH as u64;
 const FRAME_HEADER_LENGTH: usize = 4 + 8 + NAME_BYTES;
 pub(super) const CHECKSUM_BYTES: u64 = CHECKSUM_LENGTH as u64;
 pub(super) const CHECKSUM_LENGTH: usize = 4;
-/// Frames up to this length are written by one call.
+/// Parts of a frame are gathered in a buffer of up to this length, and written by one call. A
+/// longer chunk is written by itself.
 const MAX_COPIED_BYTES: usize = 64 << 10;
 
 /// What identifies a segment. The random number tells apart segments with the same id that a store
@@ -66,7 +68,7 @@ impl SegmentId {
     }
 }
 
-/// The length of the frame of a value.
+/// The length of the frame of a value with this many bytes.
 pub(super) fn frame_length(value: u64) -> u64 {
     FRAME_HEADER_BYTES + value + value.div_ceil(CHUNK_BYTES) * CHECKSUM_BYTES
 }
@@ -106,14 +108,15 @@ pub(super) fn write_frame(
     file.write_all_at(&buffer, at)
 }
 
-/// Appends the bytes in a range of a value of `length` bytes, whose frame begins at `at`. A range
-/// that goes beyond the end of the value is cut there. The name of the frame is not compared: a
-/// caller that must know whether this is the right message compares the hash of the bytes.
+/// Appends to `out` the bytes in a range of a value of `length` bytes, whose frame begins at `at`.
+/// A range that goes beyond the end of the value is cut there. The header of the frame is read only
+/// with the first chunk. Its name is not compared: a caller that must know whether this is the
+/// right message compares the hash of the bytes.
 ///
 /// # Errors
-/// `InvalidData` if a checksum is wrong, or if the first chunk is read and the frame is that of a
-/// value of another length; `UnexpectedEof` if the file ends within the chunks that are read; those
-/// of the file.
+/// `InvalidData` if a checksum is wrong, or if the header is read and is damaged or that of a value
+/// of another length; `UnexpectedEof` if the file ends within the chunks that are read; those of
+/// the file.
 pub(super) fn read_frame(
     file: &File,
     at: u64,

@@ -1,4 +1,8 @@
 //! Guards: segments are deleted only when nobody is left who may know an extent in them.
+//!
+//! `earlier_guards` returns the guards that were taken before the call. Once they are dropped,
+//! nobody is left who knows extents from rows as they were before the call. `blob::reclaim` waits
+//! for this after it has retired segments, and again after it has moved their values.
 
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Weak};
@@ -14,11 +18,12 @@ pub struct SegmentGuard {
     _generation: Arc<Generation>,
 }
 
-/// The guards that were taken between two calls of `earlier_guards`.
+/// Stands for the guards that were taken between two calls of `earlier_guards`: each has a
+/// reference to it.
 #[derive(Debug, Default)]
 struct Generation;
 
-/// The guards that were taken before a certain moment.
+/// The guards that were taken before a call of `earlier_guards`.
 #[derive(Debug, Default)]
 pub struct EarlierGuards(Vec<Weak<Generation>>);
 
@@ -38,7 +43,8 @@ impl EarlierGuards {
 pub(super) struct Generations(Mutex<(Arc<Generation>, Vec<Weak<Generation>>)>);
 
 impl Segments {
-    /// Returns a guard, which its holder takes before it reads the first row that names an extent.
+    /// Returns a guard. A reader takes it before it reads the first row that may name an extent,
+    /// and holds it as long as it uses extents.
     pub(in crate::store) fn guard(&self) -> SegmentGuard {
         SegmentGuard { _generation: Arc::clone(&self.generations.0.lock().0) }
     }

@@ -1,7 +1,9 @@
 //! The log: frames among the values, in which an engine notes the rows that it is about to write.
+//! The journal of RocksDB (`rocks::journal`) consists of them.
 //!
-//! - Frames of the log are numbered, and are appended in the order of their numbers. The next one
-//!   is appended after the one before it was synced.
+//! - Frames with rows are numbered, and are appended in the order of their numbers. A frame that
+//!   cancels another has the number of that. A frame is appended after the one before it was
+//!   synced.
 //! - The name of a frame has the random number of its segment, so a message that somebody sends
 //!   cannot be taken for a frame of the log.
 //! - Nothing says in which order what is not synced reaches the disk. So a frame lists the values
@@ -37,7 +39,7 @@ const SECTOR_BYTES: u64 = 512;
 /// Bytes that a search reads at a time.
 const SEARCH_BYTES: usize = 1 << 20;
 
-/// A place in the log: the frames before it are known.
+/// A place in the log: the frames before it are known. The default is before all frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::store::engine) struct LogPlace {
     pub(in crate::store::engine) segment: u32,
@@ -57,7 +59,9 @@ pub(in crate::store::engine) enum LogKind {
 #[derive(Debug)]
 pub(in crate::store::engine) struct LogFrame {
     pub(in crate::store::engine) kind: LogKind,
+    /// Its number, or that of the frame which it cancels.
     pub(in crate::store::engine) number: u64,
+    /// As the engine encoded them. Empty if the frame cancels another.
     pub(in crate::store::engine) rows: Vec<u8>,
     /// Values that became durable together with the frame.
     values: Vec<Extent>,
@@ -66,7 +70,8 @@ pub(in crate::store::engine) struct LogFrame {
 }
 
 impl Segments {
-    /// Appends a frame to the log, and returns where it ends. It is durable after `sync`.
+    /// Appends a frame to the log, and returns where it ends. It is durable after `sync`. `rows`
+    /// are empty if it cancels another frame, which `number` names.
     ///
     /// # Errors
     /// Those of `append`.
@@ -100,7 +105,7 @@ impl Segments {
         state.last_id = state.last_id.max(place.segment);
     }
 
-    /// Calls `each` with every frame of the log behind a place, in their order.
+    /// Calls `each` with every frame of the log that begins at or behind a place, in their order.
     ///
     /// # Errors
     /// `Open` if a segment cannot be read, or if a frame of the log or the header of any frame is
@@ -258,7 +263,8 @@ fn parse_log_name(segment: SegmentId, name: &[u8; NAME_BYTES]) -> Option<(LogKin
         .then_some((kind, u64::from_be_bytes(*number.first_chunk::<8>()?)))
 }
 
-/// Returns the first whole frame of the log at or behind a place.
+/// Returns the first whole frame of the log at or behind a place; `None` if there is none. `end` is
+/// the length of the file.
 ///
 /// # Errors
 /// `InvalidData` if a frame of the log, or the header of any frame, was changed after it was
@@ -298,6 +304,8 @@ fn next_frame(
                 Err(_) => {}
             }
         }
+        // Nothing whole begins here. The next frame of the log is found by the beginning of its
+        // name.
         match find(file, &log_prefix(segment), at + 1 + NAME_OFFSET, end)? {
             Some(name) => at = name - NAME_OFFSET,
             None => break,
@@ -306,15 +314,16 @@ fn next_frame(
     Ok(None)
 }
 
-/// Whether a frame, or its header, was not written whole before a crash: it ends in zeros, or a
-/// sector in it has only zeros. A whole frame ends in a checksum, a header in a number or a hash.
+/// Whether a frame, or its header, was not written whole before a crash: its last four bytes are
+/// zeros, or a sector in it has only zeros. A whole frame ends in a checksum, and a whole header in
+/// a number or a hash, whose last four bytes are hardly ever zeros.
 fn is_unfinished(file: &File, begin: u64, end: u64) -> io::Result<bool> {
     let mut checksum = [0; CHECKSUM_LENGTH];
     file.read_exact_at(&mut checksum, end - CHECKSUM_LENGTH as u64)?;
     Ok(checksum == [0; CHECKSUM_LENGTH] || has_empty_sector(file, begin, end)?)
 }
 
-/// Whether a range of a file has only zeros in a sector.
+/// Whether there is a sector of which the part in a range of a file has only zeros.
 fn has_empty_sector(file: &File, begin: u64, end: u64) -> io::Result<bool> {
     let length = usize::try_from(end - begin).map_err(|_| damaged("a frame is too long"))?;
     let mut bytes = vec![0; length];

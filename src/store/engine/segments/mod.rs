@@ -89,7 +89,8 @@ impl SegmentUsage {
 #[derive(Debug, Default)]
 struct State {
     segments: BTreeMap<u32, Arc<Segment>>,
-    /// The segment that takes values, with its file.
+    /// The segment that takes values, with its file. `None` until a process appends its first
+    /// value, and after `seal_active`.
     active: Option<(Arc<Segment>, Arc<File>)>,
     /// Segments that are to be deleted: `may_name` refuses their extents.
     retired: BTreeSet<u32>,
@@ -133,6 +134,7 @@ pub struct Segments {
     generations: Generations,
     /// Held while files are deleted, and while a backup copies them.
     deletion: Mutex<()>,
+    /// Bytes of frames that were appended.
     written: AtomicU64,
     /// The part of `written` that is frames of the log.
     log_written: AtomicU64,
@@ -140,8 +142,8 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Opens the segments in the directory of an engine. Creates nothing, and unless it is opened
-    /// read-only, deletes values that an earlier process did not complete.
+    /// Opens the segments in the directory of an engine. Creates nothing. Deletes streamed values
+    /// that an earlier process did not complete, but not if `is_read_only`.
     ///
     /// # Errors
     /// `Open`, with a remedy.
@@ -204,12 +206,13 @@ impl Segments {
     /// Appends a value, and returns its place. `name` is written with it, for a recovery by hand.
     ///
     /// # Errors
-    /// `Full` if the disk is full, `Io`. Then the value may be appended again, and what was written
-    /// before stays as it is.
+    /// `Full` if there is no space (`append_error`), `Io`. Then the value may be appended again,
+    /// and what was written before stays as it is.
     pub(in crate::store) fn append(&self, name: &[u8; 32], value: &[u8]) -> Result<Extent, Error> {
         self.append_named(value, |_| *name)
     }
 
+    /// Does as `append`, with a name that may depend on the segment.
     fn append_named(
         &self,
         value: &[u8],
@@ -268,7 +271,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Appends nothing more to the active segment if it has at least `min_bytes`.
+    /// Has nothing more appended to the active segment if it has at least `min_bytes`.
     pub(in crate::store) fn seal_active(&self, min_bytes: u64) {
         let mut state = self.state.write();
         if state.active.as_ref().is_some_and(|(active, _)| active.end() >= min_bytes) {
@@ -328,6 +331,7 @@ impl Segments {
         segment.zip(end).is_some_and(|(segment, end)| end <= segment.end())
     }
 
+    /// Returns the file of a segment, open for reading.
     fn file(&self, id: u32) -> io::Result<Arc<File>> {
         if let Some(file) = find_open(&mut self.open.lock(), id) {
             return Ok(file);
@@ -350,7 +354,7 @@ impl Segments {
         Ok(file)
     }
 
-    /// Every segment that is not retired.
+    /// Returns every segment that is not retired, by ascending number.
     pub(in crate::store) fn usage(&self) -> Vec<SegmentUsage> {
         let state = self.state.read();
         let active = state.active.as_ref().map(|(segment, _)| segment.id.id);

@@ -30,9 +30,9 @@ pub(super) struct Segment {
 /// The places in a segment that were given to calls of `append`.
 #[derive(Debug)]
 pub(super) struct Places {
-    /// The end of the last one.
+    /// The end of the last one: of the file, if all are written.
     pub(super) end: u64,
-    /// Where those begin that are still being written.
+    /// Where those begin that are still being written. The writer removes its own at the end.
     pub(super) unfinished: BTreeSet<u64>,
 }
 
@@ -50,7 +50,8 @@ impl Segment {
     }
 
     /// Takes the next `length` bytes of the segment, and returns where they begin; `None` if the
-    /// segment is full.
+    /// segment has `max_bytes` already. The caller writes them, and then removes the place from
+    /// `Places::unfinished`.
     pub(super) fn reserve(&self, length: u64, max_bytes: u64) -> Option<u64> {
         let mut places = self.places.lock();
         let begin = places.end;
@@ -59,8 +60,9 @@ impl Segment {
         Some(begin)
     }
 
-    /// Takes space of the disk for what is appended next. A sync then need not look for space,
-    /// which takes longer than to write a short message.
+    /// Takes space of the disk for a frame that ends at `end` and for what follows it, if there is
+    /// none for the frame yet. A sync then need not look for space, which takes longer than to
+    /// write a short message.
     pub(super) fn allocate(&self, file: &File, end: u64) {
         if end <= self.allocated.load(Ordering::Relaxed) {
             return;
@@ -74,10 +76,12 @@ impl Segment {
         }
     }
 
+    /// Whether `reserve` would succeed now.
     pub(super) fn has_space(&self, length: u64, max_bytes: u64) -> bool {
         end_after(self.end(), length, max_bytes).is_some()
     }
 
+    /// The end of the places given so far.
     pub(super) fn end(&self) -> u64 {
         self.places.lock().end
     }

@@ -23,7 +23,7 @@ use super::places::Segment;
 use super::{Extent, Segments, append_error, create_file, random_number};
 use crate::store::error::Error;
 
-/// How the names of files end whose value is not complete.
+/// How the name of a file ends while its value is not complete.
 const BEGUN: &str = ".begun";
 /// Where the value begins in the file.
 const VALUE_OFFSET: u64 = FILE_HEADER_BYTES + FRAME_HEADER_BYTES;
@@ -45,11 +45,12 @@ pub struct StreamedValue {
     hasher: blake3::Hasher,
 }
 
-/// The names that streamed values were given.
+/// The names that the files of streamed values were given when the values were complete.
 #[derive(Debug)]
 pub(super) struct Names {
+    /// How many were given.
     given: AtomicU64,
-    /// How many of them are durable; `None` after a sync has failed.
+    /// How many of them are durable; `None` during a sync and after one has failed.
     synced: Mutex<Option<u64>>,
 }
 
@@ -64,8 +65,9 @@ impl Names {
         *self.synced.lock() = None;
     }
 
-    /// Makes a name durable that was given before the call. One sync serves all who wait. If the
-    /// directory cannot be opened, the next call tries again.
+    /// Makes a name durable that the caller gave before the call. One sync serves all who wait. If
+    /// the directory cannot be opened, the next call tries again; after a failed sync, every later
+    /// call fails.
     pub(super) fn sync(&self, dir: &Path) -> io::Result<()> {
         let mine = self.given.fetch_add(1, Ordering::AcqRel) + 1;
         let mut synced = self.synced.lock();

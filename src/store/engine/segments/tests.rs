@@ -17,6 +17,7 @@ fn open(dir: &Path) -> Segments {
     Segments::open(dir, &options(1 << 20), false).unwrap()
 }
 
+/// Returns bytes that differ with the seed.
 fn value(length: usize, seed: u8) -> Vec<u8> {
     (0..=u8::MAX).cycle().map(|byte| byte.wrapping_mul(31) ^ seed).take(length).collect()
 }
@@ -73,6 +74,7 @@ fn a_full_segment_is_followed_by_the_next() {
     let extents: Vec<_> =
         (0..40).map(|seed| segments.append(&[0; 32], &value(1000, seed)).unwrap()).collect();
     segments.sync().unwrap();
+    // A value takes 1,048 bytes with its frame, so a segment has 10,000 bytes after ten values.
     assert_eq!(files(dir.path()).len(), 4);
     assert_eq!(segments.usage().iter().filter(|one| !one.is_sealed).count(), 1);
     for (extent, seed) in extents.iter().zip(0..) {
@@ -113,6 +115,8 @@ fn damage_is_noticed_wherever_it_is() {
     let path = files(dir.path()).pop().unwrap();
     let file = File::options().read(true).write(true).open(&path).unwrap();
     let end = file.metadata().unwrap().len();
+    // In the header: its checksum, the length, the name. Then the two chunks, and the checksum of
+    // the second.
     for at in [extent.offset, extent.offset + 5, extent.offset + 40, 1000, 131_200, end - 1] {
         let mut byte = [0];
         file.read_exact_at(&mut byte, at).unwrap();
@@ -143,7 +147,7 @@ fn a_read_only_store_is_not_written() {
 }
 
 #[test]
-fn guards_are_earlier_only_than_the_call() {
+fn earlier_guards_are_those_taken_before_the_call() {
     let dir = tempfile::tempdir().unwrap();
     let segments = open(dir.path());
     let before = segments.guard();
@@ -249,6 +253,7 @@ fn no_sync_succeeds_after_a_failed_one() {
 #[test]
 fn the_number_of_a_deleted_segment_is_not_given_again() {
     let dir = tempfile::tempdir().unwrap();
+    // The first segment of a store has the number 1.
     open(dir.path()).append(&[0; 32], b"value").unwrap();
     let segments = open(dir.path());
     segments.retire(&[1]);
@@ -360,7 +365,8 @@ fn a_last_frame_of_the_log_that_is_cut_is_ignored_and_a_changed_one_is_damage() 
     let begin = usize::try_from(before.offset).unwrap();
     for cut in [begin, begin + 1, begin + 44, begin + 1000, whole.len() - 1] {
         assert_eq!(found(&whole[..cut]).unwrap(), 1, "{cut}");
-        // The length of the file was made durable before its last sectors.
+        // The length of the file was made durable before its last sectors, which are zeros. (Not if
+        // they begin in the first frame.)
         let mut zeros = whole.clone();
         zeros[cut / 512 * 512..].fill(0);
         if cut / 512 * 512 >= begin {
