@@ -14,7 +14,7 @@ pub enum Error {
     Mailbox { name: String, fault: MailboxFault },
     #[error("script: {0}")]
     Script(ScriptFault),
-    /// The account or the user would exceed a quota.
+    /// The account or the user would exceed a quota, or the most objects of a kind.
     #[error("over quota")]
     Quota,
     /// Temporary: the store goes on by itself when there is space.
@@ -43,6 +43,7 @@ pub enum Error {
     /// The account is being repaired, in any scope (`RepairScope`). Temporary.
     #[error("account {0} is being repaired: try again later")]
     Rebuilding(AccountId),
+    /// The progress function of a check or a repair returned `false`.
     #[error("stopped")]
     Stopped,
     #[error("damaged row in {table}, key {key}: {what}")]
@@ -56,6 +57,7 @@ pub enum Error {
     /// takes no writes until it is opened again.
     #[error("the store takes no more writes since an earlier one failed: {0}; restart the service")]
     Poisoned(String),
+    /// The store cannot be opened. The text says why, and mostly what helps.
     #[error("{0}")]
     Open(String),
     #[error("storage: {0}")]

@@ -82,7 +82,8 @@ pub fn decode_content(key: &[u8], bytes: &[u8]) -> Result<(Vec<u8>, EmailContent
     })
 }
 
-/// Returns the trace prefix of an `email_content` row, even if the rest cannot be decoded.
+/// Returns the trace prefix of an `email_content` row, even if the rest cannot be decoded; `None`
+/// if the prefix or the version cannot be read.
 #[must_use]
 pub fn content_prefix(bytes: &[u8]) -> Option<Vec<u8>> {
     let (version, rest) = bytes.split_first()?;
@@ -209,8 +210,8 @@ fn read_content(input: &mut FieldReader<'_>) -> Result<EmailContent, RowError> {
 fn write_tokens(out: &mut FieldWriter, tokens: &Tokens) {
     let mut last = 0;
     out.list(tokens.words.iter(), |out, word| {
-        // Most words occur once. Then the lowest bit, below the difference of the hashes, is 0, and
-        // no count is written.
+        // A word begins with the difference to the hash before, and below it one bit: whether a
+        // count of positions follows. Most words occur once, and have none.
         let step = u64::from(word.hash.saturating_sub(last)) << 1;
         last = word.hash;
         if let [at] = word.positions {

@@ -296,7 +296,8 @@ macro_rules! key {
     )*};
 }
 
-/// Implements [`Prefix`] for each tuple of leading fields, except for all fields.
+/// Implements [`Prefix`] for each tuple of leading fields, except for that of all fields: the key
+/// itself is one.
 macro_rules! prefixes {
     ($name:ident; $($done:ident: $part:ty),*; $last:ident: $end:ty) => {};
     ($name:ident; $($done:ident: $part:ty),*; $next:ident: $new:ty, $($left:ident: $rest:ty),+) => {

@@ -36,13 +36,15 @@ impl ClientState {
         Self { mark, base: mark, last: u32::MAX }
     }
 
-    /// Whether the mailbox with this number, last changed at `at`, is still to be told.
+    /// Whether the client is still to be told of a mailbox: of the one with the uid `number`, last
+    /// changed by the change `at`.
     #[must_use]
     pub fn is_before(&self, at: ModSeq, number: u32) -> bool {
         (self.mark, self.last) < (at, number)
     }
 }
 
+/// The changes by which an object was created and last changed.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct ChangeMarks {
     pub(in crate::store) created: ModSeq,
@@ -63,6 +65,7 @@ pub struct Changes<Id> {
     pub destroyed: Vec<Id>,
     /// The state of the client once it has this answer.
     pub state: ClientState,
+    /// Whether there are changes after `state`.
     pub has_more: bool,
 }
 

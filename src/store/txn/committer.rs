@@ -36,6 +36,7 @@ use crate::store::table::{BlobRefs, Home, OutboxBlobs};
 use crate::store::txn::Txn;
 use crate::store::{Options, Thresholds, version};
 
+/// How often a change that another process overtook is run again, at most.
 const MAX_REPEATS: u32 = 8;
 
 #[derive(Debug, Default)]
@@ -46,7 +47,8 @@ struct AccountQueue {
 
 #[derive(Debug, Default)]
 struct QueuedBatches {
-    /// How often a batch of the account was not written. Those dropped because of it do not count.
+    /// How often a batch of the account was not written. Batches that were dropped because an
+    /// earlier one was not written do not count.
     failures: u64,
     /// Queued or being written, oldest first.
     batches: VecDeque<Arc<Batch>>,
@@ -55,7 +57,8 @@ struct QueuedBatches {
 /// The changes of one or several accounts that share a ticket.
 struct QueuedCommit {
     parts: Vec<AccountChange>,
-    /// Taken before the changes read their first row.
+    /// Taken before the changes read their first row, so that no segment is deleted whose extents
+    /// their rows name.
     _guard: Option<SegmentGuard>,
     result: oneshot::Sender<WriteResult>,
 }
@@ -83,6 +86,7 @@ struct CommitterState {
     engine: Arc<dyn Engine>,
     accounts: RwLock<HashMap<AccountId, Arc<AccountQueue>>>,
     queue: Mutex<CommitQueue>,
+    /// The number of commits that are queued or being written.
     in_flight: AtomicUsize,
     wake: Condvar,
     listeners: RwLock<Vec<ChangeListener>>,
@@ -192,7 +196,8 @@ impl Committer {
         self.shared.under_repair.write().remove(&account);
     }
 
-    /// Commits a step of a repair. From then on, other commits of the account are refused.
+    /// Commits a step of a repair. From then on, until `end_repair`, other commits of the account
+    /// are refused, also if this step fails.
     pub(in crate::store) fn commit_repair<T>(
         &self,
         now: UtcMillis,
@@ -238,7 +243,8 @@ impl Committer {
         self.commit_as(CommitKind::Together, now, accounts, &none, change)
     }
 
-    /// If the engine is shared, waits for the write and runs overtaken changes again.
+    /// Runs `commit_once` for the accounts, each named once. If the engine is shared, waits for the
+    /// write, and runs overtaken changes again, up to `MAX_REPEATS` times.
     fn commit_as<T>(
         &self,
         kind: CommitKind,
@@ -376,6 +382,7 @@ fn with_message_rows(mut batch: Batch, message_rows: Option<&Arc<Vec<Put>>>) -> 
     batch
 }
 
+/// Makes one batch of the batches of all accounts, so that it is written whole or not at all.
 fn merge_batches(parts: &mut [AccountChange]) {
     let batches: Vec<Arc<Batch>> = parts
         .iter()
@@ -399,6 +406,7 @@ fn merge_batches(parts: &mut [AccountChange]) {
     }
 }
 
+/// Returns the message to which a row belongs; `None` if the row is of another table.
 fn message_hash(put: &Put) -> Option<BlobHash> {
     if put.table.home() == Home::Message {
         BlobHash::read(&mut put.key.as_slice()).ok()

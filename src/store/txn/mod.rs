@@ -160,8 +160,8 @@ impl<'s> Txn<'s> {
         Snapshot::of(Box::new(self), self.thresholds)
     }
 
-    /// Takes and returns the next change number. The caller marks the data types that it concerns
-    /// (`touch`).
+    /// Takes and returns the next change number. The caller then marks the data types that the
+    /// change concerns (`touch`).
     pub(in crate::store) fn next_modseq(&mut self) -> ModSeq {
         self.state.modseq = self.state.modseq.next();
         self.state.modseq

@@ -2,7 +2,8 @@
 //! Writes nothing.
 //!
 //! Each table of an account is read in key order, beside the rows that should stand there (`rows`),
-//! which come from the account's `census`. Each fault names its fix, which `repair` writes.
+//! which come from the account's `census`. Each fault names its fix, which `repair` writes, or
+//! `RowFix::Nothing`.
 
 pub(in crate::store) mod census;
 pub(in crate::store) mod rows;
@@ -41,8 +42,10 @@ impl fmt::Display for Breach {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// The position of the account in the run: 1 for the first.
+    /// The position of the account in the run: 1 for the first. The tables that all accounts share
+    /// come last, as account 0, with the next number.
     pub number: usize,
+    /// The number of accounts in the run, without account 0.
     pub accounts: usize,
     pub account: AccountId,
     pub table: &'static str,
@@ -52,7 +55,7 @@ pub struct Progress {
     pub written: u64,
 }
 
-/// Gets the progress from time to time; returns whether to go on.
+/// Gets the progress at the first row of each table and every 512 rows; returns whether to go on.
 pub type ProgressFn<'a> = dyn FnMut(&Progress) -> bool + 'a;
 
 /// Makes the rows of a message that is given as received (`message::rows_of_any`).
@@ -68,6 +71,7 @@ pub struct CheckReport {
     pub rows: u64,
 }
 
+/// So that the report of a ruined store fits into memory.
 pub(in crate::store) const MAX_REPORTED_BREACHES: usize = 10_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,7 +113,9 @@ pub(in crate::store) struct CheckOptions<'a> {
     pub(in crate::store) thresholds: Thresholds,
 }
 
+/// Is told how far a check has come, and may end it.
 pub(in crate::store) trait CheckObserver {
+    /// Called when the check of an account begins; account 0 stands for the shared tables.
     fn enter(&self, account: AccountId);
 
     /// Called after each row.
@@ -119,6 +125,7 @@ pub(in crate::store) trait CheckObserver {
     fn step(&self, table: Table) -> Result<(), Error>;
 }
 
+/// Counts the rows of a check or a repair, and passes the counts on to the caller.
 pub(in crate::store) struct CheckRun<'a> {
     pub(in crate::store) on_progress: RefCell<&'a mut ProgressFn<'a>>,
     pub(in crate::store) at: Cell<Progress>,
@@ -176,8 +183,9 @@ pub(in crate::store) struct Checker<'a> {
     pub(in crate::store) refs: Refs,
 }
 
-/// Returns the accounts that have a row in `accounts`, a state, or mailboxes and an address; and
-/// the addresses that lead to each. `check_unplaced_rows` reports rows whose keys are damaged.
+/// Returns all accounts, ascending, and the addresses that lead to each. An account is one that has
+/// a row in `accounts`, or has a state, or has both an address and a mailbox. Rows whose keys are
+/// damaged are skipped: `check_unplaced_rows` reports them.
 pub(in crate::store) fn accounts_with_rows(
     read: &dyn RowReader,
 ) -> Result<(Vec<AccountId>, AddressesByAccount), Error> {
@@ -276,8 +284,9 @@ pub(in crate::store) fn check_account<'a>(
     checker.check_state()
 }
 
-/// Finds hints and references that name nothing, in the tables that all accounts share, and rows of
-/// accounts whose keys name no account.
+/// Finds what `Store::repair` mends after the accounts: hints and references that name nothing, in
+/// the tables that all accounts share; and rows in `accounts`, `account_state` and `vacation` whose
+/// keys are damaged.
 pub(in crate::store) fn check_shared_tables(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
@@ -333,7 +342,7 @@ impl Checker<'_> {
         on_fault(fault)
     }
 
-    /// `None` if there is no such row or it cannot be read.
+    /// Returns the row under a key; `None` if there is no such row or it cannot be decoded.
     pub(in crate::store) fn readable<T: table::Table<Row: RowFormat>>(
         &self,
         key: &T::Key,
@@ -341,6 +350,7 @@ impl Checker<'_> {
         Ok(self.read.row_if_any::<T>(key)?.and_then(Result::ok))
     }
 
+    /// Returns the account's state as it is stored, or that of a new account if it cannot be read.
     pub(in crate::store) fn state_or_fresh(&self) -> AccountStateRow {
         self.found_state.clone().unwrap_or_else(AccountStateRow::fresh)
     }

@@ -60,6 +60,7 @@ impl CommitterState {
         }
     }
 
+    /// Writes a group of commits, and redeems their tickets.
     pub(super) fn write(&self, group: Vec<QueuedCommit>) {
         // In order, because a commit that fails makes later ones of its accounts fail, too.
         let mut current = Vec::with_capacity(group.len());

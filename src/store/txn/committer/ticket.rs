@@ -38,6 +38,7 @@ impl Ticket {
     /// # Errors
     /// - `Overtaken`: nothing was written of at least one of the accounts.
     /// - `Full`, `Away`, `Poisoned` or an error of the engine: nothing of the commit was written.
+    /// - `Io` also if the store was closed, or gave up, before it wrote the commit.
     pub async fn wait(self) -> Result<(), Error> {
         all_written(self.overtaken_accounts().await)
     }
@@ -55,10 +56,10 @@ impl Ticket {
         }
     }
 
-    /// Blocks the thread. Must not be called from an asynchronous task.
+    /// Does as `wait`, but blocks the thread. Must not be called from an asynchronous task.
     ///
     /// # Errors
-    /// As `wait`.
+    /// Those of `wait`.
     pub fn wait_blocking(self) -> Result<(), Error> {
         all_written(self.overtaken_accounts_blocking())
     }
