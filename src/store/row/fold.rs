@@ -9,6 +9,7 @@ use crate::store::engine::Table;
 use crate::store::error::Error;
 use crate::store::table::folds::FoldId;
 
+/// The list of an account's folds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Folds {
     /// The highest number that a fold of the account was ever given; 0 if there was none.
@@ -28,7 +29,7 @@ pub struct Fold {
     /// id of one of them and was created later is another email.
     pub created_upto: ModSeq,
     pub emails: u32,
-    /// The newest email; 0 while a merge has written no email yet.
+    /// The newest email. This and `oldest` are 0 while a merge has written no email yet.
     pub newest: EmailId,
     pub oldest: EmailId,
     /// Whether the tokens say of every email where it was delivered (`model::delivered_to`). Not so
@@ -36,11 +37,13 @@ pub struct Fold {
     pub knows_delivery: bool,
 }
 
+/// An unfinished merge of folds into a new one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoldMerge {
     pub sources: Vec<FoldId>,
     /// The new fold, as far as it is written.
     pub into: Fold,
+    /// What is to be written next.
     pub next: MergePosition,
 }
 
@@ -251,6 +254,7 @@ mod tests {
             dropped: vec![fold(2, 4).id],
         };
         assert_eq!(Folds::decode(b"key", &folds.encode()), Ok(folds.clone()));
+        // Fold 1 of level 0 is the source of a merge.
         let free: Vec<u64> = folds.free(0).iter().map(|fold| fold.id.number).collect();
         assert_eq!(free, [2, 3]);
     }
