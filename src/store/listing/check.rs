@@ -27,6 +27,8 @@ use crate::store::table::{
 pub(in crate::store) const THREAD_FILTERS: [ListingFilter; 3] =
     [ListingFilter::ThreadUnseen, ListingFilter::ThreadFlagged, ListingFilter::ThreadUntouched];
 
+/// Cursors over the account's rows in the tables of listings. All move on together: they stand
+/// behind the listings that were checked.
 struct Tables<'a> {
     list: RowCursor<'a, MailboxEmailList>,
     index: RowCursor<'a, MailboxEmailIndex>,
@@ -44,6 +46,8 @@ impl<'a> Tables<'a> {
 }
 
 impl Checker<'_> {
+    /// Checks the listings of all mail and of each mailbox, and then each mailbox's row, which has
+    /// the statistics of its listings.
     pub(in crate::store) fn check_listings(&mut self) -> Result<(), Error> {
         let mut tables = Tables {
             list: self.rows(),
@@ -77,7 +81,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Returns the mailbox's maintained listings as they should be.
+    /// Checks the rows of a mailbox's listings, in the order of the keys. Returns its maintained
+    /// listings as they should be.
     fn check_mailbox_listings(
         &self,
         uid: MailboxUid,
@@ -118,6 +123,7 @@ impl Checker<'_> {
     ) -> Vec<MaintainedListing> {
         let mut filters = HashSet::new();
         listings.retain(|entry| filters.insert(entry.filter));
+        // A low mark of the future is wrong.
         if let Some(state) = &self.found_state {
             for low in listings
                 .iter_mut()
@@ -184,6 +190,8 @@ impl Checker<'_> {
             self.check_index_and_list(listing, &shown, tables)?;
             let stats = entry.stats_mut(*shape);
             stats.total = shown.len() as u64;
+            // At a length between `below` and `above`, it depends on the past whether a listing has
+            // ranks. So what is stored is right, unless the listing is made anew.
             let is_ranked = match (self.options.restart_history, stats.is_ranked()) {
                 (true, was) => {
                     stats.total > self.options.ranking.above
