@@ -8,6 +8,7 @@ pub enum Error {
     /// An object of this kind does not exist.
     #[error("not found: {0}")]
     NotFound(&'static str),
+    /// The request contradicts what is stored, or exceeds a bound. The text says how.
     #[error("{0}")]
     Conflict(String),
     #[error("mailbox \"{name}\": {fault}")]
@@ -90,6 +91,7 @@ impl Error {
 pub enum MailboxFault {
     #[error("a name must have 1 to 255 bytes and no control characters")]
     Name,
+    /// The value is the mailbox that has the name.
     #[error("the parent has another mailbox of that name")]
     NameTaken(MailboxUid),
     #[error("mailbox {0} has that role")]
@@ -119,6 +121,7 @@ pub enum MailboxFault {
 pub enum ScriptFault {
     #[error("a name must have 1 to 128 characters, and no control characters or line separators")]
     Name,
+    /// The value is the script that has the name.
     #[error("the account has another script of that name")]
     NameTaken(ObjectId),
     #[error("the account has as many scripts as it may have")]

@@ -69,7 +69,7 @@ use txn::{Committer, SharedRows};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// The most bytes of rows from table files that the engine keeps in memory.
+    /// The most bytes in the cache of what was read from table files.
     pub cache_bytes: usize,
     /// All tables are flushed when the memtable of one table has this many bytes.
     pub memtable_bytes: usize,
@@ -339,8 +339,8 @@ impl Store {
     /// account whose `change` fails does not hinder the others; `Ticket::overtaken_accounts` tells
     /// which changes were not written.
     ///
-    /// `raw` is the message of `message`. `change` need not stage its bytes: they are written once,
-    /// if a change that is written refers to them.
+    /// `raw` has the bytes of the message whose rows `message` has. `change` need not stage them:
+    /// they are written once, if a change that is written refers to them.
     pub fn commit_message<T>(
         &self,
         accounts: &[AccountId],

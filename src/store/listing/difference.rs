@@ -17,7 +17,8 @@ use crate::store::txn::snapshot::Snapshot;
 
 /// The most ids of the larger listing that are read at once.
 const MAX_READ_BATCH: usize = 256;
-/// The fewest, because some may be in the smaller listing, too.
+/// The fewest ids that are read at once, even for a shorter page: some of them are in the smaller
+/// listing, too.
 const MIN_READ_BATCH: usize = 16;
 
 /// A listing, with its statistics in the snapshot.

@@ -42,9 +42,9 @@ pub struct RepairReport {
     pub unrepaired_count: u64,
 }
 
-/// The most rounds over one account, but for one more if its history must begin anew. Few rounds
-/// find anything, since each writes what it finds. The bound ends a repair whose fixes contradict
-/// each other: what is wrong then stays so, and the account is opened again.
+/// The most rounds over one account, but for one more if its history must begin anew. Each round
+/// writes what it finds, so few are needed. The bound ends a repair whose fixes contradict each
+/// other: what is wrong then stays so, and the account is opened again.
 const MAX_ROUNDS: u32 = 8;
 /// The most unrepaired faults that a report lists.
 const MAX_LISTED: usize = 1000;
@@ -178,7 +178,8 @@ impl Store {
                 run,
             )?;
             rounds += 1;
-            // Another round, with wider options where a fault needs them; until one finds nothing.
+            // Another round, until one finds nothing to fix. If a fault of the search index or one
+            // that clients may have seen was found, the next rounds have wider options.
             if round.is_index_faulty && !refold && rounds < MAX_ROUNDS {
                 refold = true;
             } else if round.seen_by_clients && scope == RepairScope::Repair {

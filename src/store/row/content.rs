@@ -210,8 +210,8 @@ fn read_content(input: &mut FieldReader<'_>) -> Result<EmailContent, RowError> {
 fn write_tokens(out: &mut FieldWriter, tokens: &Tokens) {
     let mut last = 0;
     out.list(tokens.words.iter(), |out, word| {
-        // A word begins with the difference to the hash before, and below it one bit: whether a
-        // count of positions follows. Most words occur once, and have none.
+        // The lowest bit says whether a count of positions follows. Above it is the difference to
+        // the hash before. Most words occur once, and have no count.
         let step = u64::from(word.hash.saturating_sub(last)) << 1;
         last = word.hash;
         if let [at] = word.positions {

@@ -1,11 +1,11 @@
 //! Writes the Sieve scripts of an account (RFC 5804, RFC 9661).
 //!
 //! - A script is an object (`SieveScript`) and a row with its source. The source is stored as it
-//!   was given; the caller checks that it is a valid script (`filter::check`).
+//!   was given, also with errors. Callers check it before (`filter::check`), except an import.
 //! - One row names the active script; an account without it has none. The change numbers of the
 //!   scripts that become active or inactive rise.
-//! - No two scripts of an account have the same name. Names are compared byte by byte; the caller
-//!   normalizes them (NFC).
+//! - No two scripts of an account have the same name. Names are compared byte by byte; it is for
+//!   callers to normalize them.
 
 use crate::model::{
     BlobHash, DataType, ObjectId, ScriptError, SieveScript, is_script_name, limits,

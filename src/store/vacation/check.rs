@@ -15,8 +15,7 @@ use crate::store::table::{
 
 impl Checker<'_> {
     /// Checks the vacation response, told rows, the records of transactions, `thread_refs`, the
-    /// decisions, and then the queued actions. These come last, because decisions name actions
-    /// whose ids must not be used again (`note_action`).
+    /// decisions, and the queued actions. Also notes the actions that decisions name.
     pub(in crate::store) fn check_delivery_records(&mut self) -> Result<(), Error> {
         self.check_told_rows()?;
         self.check_deliveries()?;

@@ -71,7 +71,7 @@ pub struct CheckReport {
     pub rows: u64,
 }
 
-/// So that the report of a ruined store fits into memory.
+/// The most breaches that a report lists, so that the report of a ruined store fits into memory.
 pub(in crate::store) const MAX_REPORTED_BREACHES: usize = 10_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 //! - Commits that come meanwhile are queued, and the committer's thread writes them afterwards.
 //! - The caller's locks of accounts are free meanwhile.
 //! - An asynchronous caller first passes its other tasks on to another thread of the runtime, if
-//!   the runtime has several.
+//!   the runtime is multi-threaded.
 
 use std::panic::AssertUnwindSafe;
 

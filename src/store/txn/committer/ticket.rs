@@ -38,7 +38,7 @@ impl Ticket {
     /// # Errors
     /// - `Overtaken`: nothing was written of at least one of the accounts.
     /// - `Full`, `Away`, `Poisoned` or an error of the engine: nothing of the commit was written.
-    /// - `Io` also if the store was closed, or gave up, before it wrote the commit.
+    /// - `Io` also if the store was closed, or the committer panicked: the commit may be written.
     pub async fn wait(self) -> Result<(), Error> {
         all_written(self.overtaken_accounts().await)
     }
