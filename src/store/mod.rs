@@ -67,6 +67,7 @@ use listing::rank::Ranking;
 use listing::requests::ListingRequests;
 use txn::{Committer, SharedRows};
 
+/// How a store is opened. `Thresholds` and what concerns memory, files and times change no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The most bytes in the cache of what was read from table files.

@@ -36,6 +36,7 @@ struct Tables<'a> {
     ranks: RowCursor<'a, MailboxRank>,
     /// For each thread of the census, the last round of `newest_of_threads` that met it.
     seen: Vec<u32>,
+    /// The number of the last round.
     round: u32,
 }
 
@@ -229,6 +230,7 @@ impl Checker<'_> {
         shown.iter().copied().filter(|at| first(at)).collect()
     }
 
+    /// Whether the thread of the email at this position of the census matches a filter on threads.
     fn thread_matches(&self, at: u32, filter: ListingFilter) -> bool {
         let thread = usize::try_from(at).ok().and_then(|at| self.census.thread_of.get(at));
         let bits =

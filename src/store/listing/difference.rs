@@ -48,6 +48,7 @@ struct DifferenceWalk<'v> {
     without: CountedListing,
     /// How many emails of the difference are still to be passed over.
     skip: u64,
+    /// The most emails that are wanted.
     limit: usize,
     found: Vec<EmailId>,
 }

@@ -37,7 +37,9 @@ const NO_FRONT: EmailId = EmailId(u64::MAX);
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct Ranking {
     pub(in crate::store) key: [u8; 16],
+    /// A listing with more emails gains rank rows.
     pub(in crate::store) above: u64,
+    /// A listing with fewer emails loses its rank rows. Not more than `above`.
     pub(in crate::store) below: u64,
 }
 

@@ -36,9 +36,11 @@ pub(in crate::store) struct ListingRequests {
     listeners: RwLock<Vec<RequestListener>>,
 }
 
+/// The requests that nobody has taken yet.
 #[derive(Debug, Default)]
 struct WaitingRequests {
     by_account: BTreeMap<AccountId, BTreeSet<ListingRequest>>,
+    /// The number of requests of all accounts.
     count: usize,
 }
 

@@ -26,6 +26,7 @@ pub struct Wakeup {
     pub domain: Digest,
 }
 
+/// What `Snapshot::audit_queue` found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueueAudit {
     /// The first problems that were found, at most 20. Empty if the queue is whole.

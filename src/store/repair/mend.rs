@@ -123,6 +123,8 @@ impl Txn<'_> {
         self.stage_row(table, key.to_vec(), None);
     }
 
+    /// Deletes a row of `blob_refs` of this account that names no email. Returns whether it did;
+    /// the functions below likewise, for their tables.
     fn drop_blob_ref(&mut self, bytes: &[u8]) -> Result<bool, Error> {
         let Ok(key) = decode_key::<BlobRefs>(bytes) else { return Ok(false) };
         let is_stray =

@@ -25,6 +25,7 @@ pub use crate::store::row::RepairScope;
 use crate::store::table::RepairMethod;
 use crate::store::version;
 
+/// What `Store::repair` did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RepairReport {
     /// The number of accounts that were checked.
@@ -60,6 +61,7 @@ fn covers(scope: RepairScope, fault: &RowFault) -> bool {
         }
 }
 
+/// The rows that the next commit of a repair writes.
 #[derive(Default)]
 struct RepairBatch {
     /// Without a value, the row is deleted.
@@ -68,6 +70,7 @@ struct RepairBatch {
     bytes: usize,
 }
 
+/// What one check of an account found, of the faults that the scope covers.
 #[derive(Default)]
 struct RepairRound {
     /// The number of faults that the repair can fix.

@@ -20,6 +20,7 @@ use crate::model::{Positions, Token};
 use crate::store::engine::Table;
 use crate::store::error::Error;
 
+/// One token in one email.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Posting {
     pub token: Token,
@@ -53,6 +54,7 @@ pub struct BlockWriter {
     max_bytes: usize,
     finished: Vec<Block>,
     finished_bytes: usize,
+    /// The block that is being written; `None` before the first posting.
     open: Option<Block>,
     /// The token and the ordinal of the last posting.
     last: Option<(Token, u32)>,

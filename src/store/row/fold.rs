@@ -22,6 +22,7 @@ pub struct Folds {
     pub dropped: Vec<FoldId>,
 }
 
+/// A fold, without its emails and postings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fold {
     pub id: FoldId,

@@ -156,6 +156,7 @@ impl RowFormat for Present {
     }
 }
 
+/// Why bytes are no row, or no key. `of` makes it an `Error::Corrupt`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowError(pub &'static str);
 
@@ -165,10 +166,12 @@ impl RowError {
     }
 }
 
+/// Appends the fields of a row.
 #[derive(Debug, Clone)]
 pub struct FieldWriter(pub Vec<u8>);
 
 impl FieldWriter {
+    /// Begins a row with the version of its format.
     #[must_use]
     pub fn new(version: u8) -> Self {
         let mut out = Vec::with_capacity(128);
@@ -237,6 +240,7 @@ impl FieldWriter {
     }
 }
 
+/// The bytes of a row that are not read yet. Each function reads one field from their front.
 #[derive(Debug, Clone, Copy)]
 pub struct FieldReader<'a>(pub &'a [u8]);
 

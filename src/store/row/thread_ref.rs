@@ -15,6 +15,7 @@ use crate::store::error::Error;
 
 const ENTRY_BYTES: usize = 16;
 
+/// A thread that a key names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadRef {
     pub thread: ThreadId,

@@ -62,6 +62,7 @@ impl FoldSizes {
 pub struct FoldPiece {
     pub(in crate::store) before: Folds,
     pub(in crate::store) after: Folds,
+    /// Rows of `search_folds` to write, without the list.
     pub(in crate::store) puts: Vec<(FoldKey, Vec<u8>)>,
     pub(in crate::store) deletes: Vec<FoldKey>,
     /// Emails whose token rows are deleted.

@@ -41,11 +41,13 @@ pub(crate) enum StrayKind {
 }
 
 impl RepairMethod {
+    /// Whether nobody else can read these rows of an account while it is repaired.
     pub(crate) const fn closes_account(self) -> bool {
         matches!(self, Self::Rows | Self::SearchIndex)
     }
 }
 
+/// How the rows of a table are written and read. A table may have several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tuning {
     /// Rows are deleted in about the order in which they were added, and readers look for the

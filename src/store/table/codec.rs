@@ -14,6 +14,7 @@ use crate::model::{
 };
 use crate::store::row::RowError;
 
+/// A field of a key, or a whole key.
 pub(crate) trait KeyPart: Sized {
     /// The number of bytes of every value; 0 if it varies. In the sum of a key, a field whose width
     /// varies is not counted.

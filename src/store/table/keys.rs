@@ -168,6 +168,7 @@ impl KeyPart for AddressKey {
 
 impl Key for AddressKey {}
 
+/// The keys of the rows of the site.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SiteKey {
     /// Says whether the queue may send.

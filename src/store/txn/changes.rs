@@ -58,6 +58,7 @@ pub(in crate::store) struct ChangeIndex<T: Table> {
     pub(in crate::store) modseq: fn(&T::Key) -> ModSeq,
 }
 
+/// An answer of /changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changes<Id> {
     pub created: Vec<Id>,

@@ -1,8 +1,8 @@
 //! The committer: one thread that writes all queued batches with one sync and redeems their
 //! tickets. A commit that comes alone is written by its caller (`alone`).
 //!
-//! - A batch is queued under the account's lock, so the queue is in the order of the change
-//!   numbers.
+//! - A batch is queued under the account's lock, so the batches of an account are queued in the
+//!   order of their change numbers.
 //! - If the write of a batch fails, every batch that was built on its rows must fail, too. Each
 //!   account counts its failures, and a batch that was built before a failure is refused.
 //! - `Full` and `Away` fail one group of commits. Any other failed write poisons the store.
@@ -41,14 +41,14 @@ const MAX_REPEATS: u32 = 8;
 
 #[derive(Debug, Default)]
 struct AccountQueue {
+    /// The account's lock: held while a change is made and queued.
     lock: Mutex<()>,
     queued: Mutex<QueuedBatches>,
 }
 
 #[derive(Debug, Default)]
 struct QueuedBatches {
-    /// How often a batch of the account was not written. Batches that were dropped because an
-    /// earlier one was not written do not count.
+    /// How often a batch was not written, without batches that were dropped for an earlier one.
     failures: u64,
     /// Queued or being written, oldest first.
     batches: VecDeque<Arc<Batch>>,
@@ -57,8 +57,7 @@ struct QueuedBatches {
 /// The changes of one or several accounts that share a ticket.
 struct QueuedCommit {
     parts: Vec<AccountChange>,
-    /// Taken before the changes read their first row, so that no segment is deleted whose extents
-    /// their rows name.
+    /// Taken before the changes read their first row: their rows may name extents.
     _guard: Option<SegmentGuard>,
     result: oneshot::Sender<WriteResult>,
 }
@@ -77,11 +76,13 @@ pub type CommitResults<T> = (Vec<(AccountId, Result<T, Error>)>, Ticket);
 
 type ChangeListener = Box<dyn Fn(&Change) + Send + Sync>;
 
+/// The store's handle on the committer. Dropping it waits until the queue is written.
 pub(in crate::store) struct Committer {
     shared: Arc<CommitterState>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
+/// What the callers of commits and the committer's thread share.
 struct CommitterState {
     engine: Arc<dyn Engine>,
     accounts: RwLock<HashMap<AccountId, Arc<AccountQueue>>>,
@@ -121,6 +122,7 @@ struct CommitQueue {
     is_writing: bool,
     /// The number of commits in the last group.
     last_len: usize,
+    /// Whether no further commit is queued: the store is being closed, or the committer panicked.
     closed: bool,
 }
 

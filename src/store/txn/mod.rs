@@ -40,6 +40,7 @@ use crate::store::txn::snapshot::Snapshot;
 /// A change of one account, made under the account's lock.
 pub struct Txn<'s> {
     pub(in crate::store) account: AccountId,
+    /// The time of the commit. It stays the same if the change is run again.
     pub(in crate::store) now: UtcMillis,
     pub(in crate::store) engine: &'s dyn Engine,
     /// The state to read if other processes write to the same store. `None` if not: then the newest
@@ -51,10 +52,13 @@ pub struct Txn<'s> {
     pub(in crate::store) pending: Vec<Arc<Batch>>,
     /// `Base::version` of the account on which the change is based.
     pub(in crate::store) base: u64,
+    /// The rows that the change has written or deleted so far.
     pub(in crate::store) stage: StagedRows,
+    /// For `Batch::asserts`.
     pub(in crate::store) asserts: Vec<Put>,
+    /// The account's state as the change leaves it. `finish` stages it.
     pub(in crate::store) state: AccountStateRow,
-    /// The bytes of the account's state when the transaction began.
+    /// The bytes of the account's state when the transaction began; `None` if it had none.
     pub(in crate::store) state_before: Option<Vec<u8>>,
     /// For notifications to guests (`take_share_changes`).
     pub(in crate::store) share_changes: Vec<ShareChange>,

@@ -8,6 +8,7 @@ use crate::model::{
 };
 use crate::store::row::Thread;
 
+/// What a check keeps in memory of an email or a tombstone.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct CensusEmail {
     pub(in crate::store) id: EmailId,

@@ -25,6 +25,7 @@ use crate::store::table::keys::AccountKey;
 use crate::store::table::{self, AccountState, Accounts};
 use crate::store::version;
 
+/// A place where an invariant does not hold, as a check reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breach {
     pub account: AccountId,
@@ -40,6 +41,7 @@ impl fmt::Display for Breach {
     }
 }
 
+/// How far a check or a repair has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// The position of the account in the run: 1 for the first. The tables that all accounts share
@@ -67,13 +69,16 @@ pub struct CheckReport {
     pub breaches: Vec<Breach>,
     /// The number of all breaches.
     pub count: u64,
+    /// The number of accounts that were checked.
     pub accounts: usize,
+    /// The number of rows that were read in the order of their keys.
     pub rows: u64,
 }
 
 /// The most breaches that a report lists, so that the report of a ruined store fits into memory.
 pub(in crate::store) const MAX_REPORTED_BREACHES: usize = 10_000;
 
+/// A row that is wrong, missing or should not be there, and what to do with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) struct RowFault {
     pub(in crate::store) account: AccountId,
@@ -85,8 +90,10 @@ pub(in crate::store) struct RowFault {
     pub(in crate::store) seen_by_clients: bool,
 }
 
+/// How a repair corrects a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) enum RowFix {
+    /// It writes this value.
     Put(Vec<u8>),
     Delete,
     /// A repair leaves the row as it is: the store does not have what the row should say, or a
@@ -94,6 +101,7 @@ pub(in crate::store) enum RowFix {
     Nothing,
 }
 
+/// Gets each fault that a check finds. Its error ends the check.
 pub(in crate::store) type FaultFn<'a> = dyn FnMut(RowFault) -> Result<(), Error> + 'a;
 
 #[derive(Clone, Copy)]
@@ -171,6 +179,7 @@ impl CheckObserver for CheckRun<'_> {
     }
 }
 
+/// The check of one account.
 pub(in crate::store) struct Checker<'a> {
     pub(in crate::store) read: &'a dyn RowReader,
     pub(in crate::store) run: &'a dyn CheckObserver,
