@@ -54,7 +54,7 @@ pub struct Txn<'s> {
     pub(in crate::store) base: u64,
     /// The rows that the change has written or deleted so far.
     pub(in crate::store) stage: StagedRows,
-    /// For `Batch::asserts`.
+    /// Rows that must be as they are here when the batch is written (`assert_unchanged`).
     pub(in crate::store) asserts: Vec<Put>,
     /// The account's state as the change leaves it. `finish` stages it.
     pub(in crate::store) state: AccountStateRow,
