@@ -67,7 +67,7 @@ use listing::rank::Ranking;
 use listing::requests::ListingRequests;
 use txn::{Committer, SharedRows};
 
-/// How a store is opened. `Thresholds` and what concerns memory, files and times change no answer.
+/// The settings of a store. None of them changes what the store answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The most bytes in the cache of what was read from table files.
@@ -307,8 +307,8 @@ impl Store {
     ///
     /// # Errors
     /// What `change` returns; then nothing is queued. `Poisoned`; `Rebuilding`; `Overtaken` if
-    /// other processes were first too often; those of reading. Errors of the write come by the
-    /// ticket.
+    /// other processes were first too often; those of reading, and of raising the format of an
+    /// older store. Errors of the write come by the ticket.
     pub fn commit<T>(
         &self,
         account: AccountId,

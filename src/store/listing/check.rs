@@ -68,6 +68,7 @@ impl Checker<'_> {
                 mailbox.listings =
                     self.check_mailbox_listings(uid, mailbox.listings, &mut tables)?;
             }
+            // No change of a mailbox is later than its last one.
             if mailbox.updated_not_counts > mailbox.updated || mailbox.created > mailbox.updated {
                 mailbox.updated_not_counts = mailbox.updated_not_counts.min(mailbox.updated);
                 mailbox.created = mailbox.created.min(mailbox.updated);
@@ -115,8 +116,8 @@ impl Checker<'_> {
     }
 
     /// Returns the listings that a mailbox should maintain: those that were found, but only one for
-    /// each filter, and the permanent ones. If history begins anew, other listings that are not
-    /// whole are dropped.
+    /// each filter, and the permanent ones, which are always whole. If history begins anew, other
+    /// listings that are not whole are dropped.
     fn wanted_listings(
         &self,
         uid: MailboxUid,

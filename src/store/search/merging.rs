@@ -112,8 +112,8 @@ impl Snapshot<'_> {
         Ok(())
     }
 
-    /// Adds the postings from a position on to a piece: token, ordinal in the new fold, and
-    /// position in the text. After the last posting, the new fold replaces its sources.
+    /// Adds the next postings to a piece, from the place `from` on: a token, an ordinal in the new
+    /// fold, and a position in the text. After the last posting, the new fold replaces its sources.
     fn merge_postings(
         &self,
         account: AccountId,

@@ -1,5 +1,5 @@
-//! The committer: one thread that writes all queued batches with one sync and redeems their
-//! tickets. A commit that comes alone is written by its caller (`alone`).
+//! The committer: one thread that writes the queued batches in groups, each with one sync, and
+//! redeems their tickets. A commit that comes alone is written by its caller (`alone`).
 //!
 //! - A batch is queued under the account's lock, so the batches of an account are queued in the
 //!   order of their change numbers.

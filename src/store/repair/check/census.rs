@@ -78,7 +78,7 @@ pub(in crate::store) struct Census {
     pub(in crate::store) newest_email: ModSeq,
     pub(in crate::store) newest_thread: ModSeq,
     pub(in crate::store) newest_mailbox: ModSeq,
-    /// Change numbers of the other data types.
+    /// The last change of each small object that has a data type.
     pub(in crate::store) marks: Vec<(DataType, ModSeq)>,
     /// The highest id of a thread in use.
     pub(in crate::store) last_thread: u64,

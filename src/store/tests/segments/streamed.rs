@@ -19,7 +19,7 @@ fn a_streamed_message_is_stored_once_and_only_if_it_is_the_message() {
     }
     assert_eq!(count(), before, "the second file is deleted");
     // What was streamed has bytes before the header that are no part of the message. So it is
-    // deleted, and the message goes into the last ordinary segment, as short ones do.
+    // deleted, and the message is stored like one that was not streamed.
     let raw_4 = raw(4, 20_000);
     let other = stream(&bed.store, &[b"\r\n", &raw_4[..]].concat());
     let id = file_streamed(&bed.store, 4, &raw_4, Some(other));
