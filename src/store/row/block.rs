@@ -12,6 +12,7 @@
 //! token   = a word: the difference from the word before (0: the same word), the first from 0
 //!         | a text: how many of its first bytes are those of the text before; then the rest
 //! ordinal = the difference from the ordinal before, if the token is the same; else the ordinal
+//! fields  = `Posting::fields`
 //! positions = their number, then each as the difference from the one before, the first from 0
 //! ```
 

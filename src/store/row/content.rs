@@ -91,13 +91,14 @@ pub fn content_prefix(bytes: &[u8]) -> Option<Vec<u8>> {
     prefix.filter(|_| (1..=CONTENT_VERSION).contains(version)).map(<[u8]>::to_vec)
 }
 
-/// Whether an `email_content` row was made by older rules than those of this version.
+/// Whether an `email_content` row was made by older rules for the content than this version has.
 #[must_use]
 pub fn is_content_outdated(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|version| (1..CONTENT_RULES_VERSION).contains(version))
 }
 
-/// Whether the tokens of an email with this `email_content` row may have been made by older rules.
+/// Whether the tokens of an email with this `email_content` row may have been made by older rules
+/// than this version has.
 #[must_use]
 pub fn are_tokens_outdated(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|version| (1..CONTENT_VERSION).contains(version))

@@ -44,10 +44,10 @@ pub struct FoldMerge {
     pub sources: Vec<FoldId>,
     /// The new fold, as far as it is written.
     pub into: Fold,
-    /// What is to be written next.
     pub next: MergePosition,
 }
 
+/// What a merge writes next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MergePosition {
     /// The emails of the new fold, from this one on. The postings come after the last email.

@@ -4,7 +4,8 @@
 //!   (`email_by_modseq`, `thread_by_modseq`, `object_by_modseq`, `active_script`). Versions count
 //!   from 1. Older versions are read; a newer one, and 0, is an error.
 //! - In most rows, numbers are LEB128, signed ones zigzag, and texts and byte strings have their
-//!   length before them.
+//!   length before them. The numbers in rows of listings, ranks and `thread_refs` have a fixed
+//!   width.
 //! - Any bytes decode to a row or to an error. Bytes after the last field are an error.
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 

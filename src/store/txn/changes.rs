@@ -70,6 +70,7 @@ pub struct Changes<Id> {
     pub has_more: bool,
 }
 
+/// An answer of Mailbox/changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailboxChanges {
     pub changes: Changes<MailboxUid>,

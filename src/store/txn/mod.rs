@@ -56,7 +56,7 @@ pub struct Txn<'s> {
     pub(in crate::store) stage: StagedRows,
     /// Rows that must be as they are here when the batch is written (`assert_unchanged`).
     pub(in crate::store) asserts: Vec<Put>,
-    /// The account's state as the change leaves it. `finish` stages it.
+    /// The account's state as the change leaves it. `finish` stages it if it changed.
     pub(in crate::store) state: AccountStateRow,
     /// The bytes of the account's state when the transaction began; `None` if it had none.
     pub(in crate::store) state_before: Option<Vec<u8>>,
@@ -266,7 +266,7 @@ impl<'s> Txn<'s> {
     }
 
     /// Asserts that a row has this value when the batch is written. If not, nothing is written, and
-    /// the ticket fails with `Overtaken`.
+    /// the ticket fails with `Overtaken`, or the change is run again (`Engine::is_shared`).
     pub(in crate::store) fn assert_unchanged<T: table::Table>(
         &mut self,
         key: &T::Key,

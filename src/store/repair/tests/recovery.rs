@@ -95,7 +95,7 @@ fn a_damaged_change_index_is_reported_as_corrupt() {
         let mut rows = rows_of(&engine, table, ANN);
         rows.retain(|(key, _)| table != Table::ObjectByModseq || key.starts_with(&kind));
         let (key, value) = rows.pop().unwrap();
-        // Rows of these tables are bare ids of 8 bytes. This is the id of another object or of none.
+        // The id of another object or of none: rows of these tables are bare ids of 8 bytes.
         let mut other = value.clone();
         other[7] ^= 1;
         for damaged in [vec![], value[..7].to_vec(), [&value[..], &[0]].concat(), other] {

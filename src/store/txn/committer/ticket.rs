@@ -47,8 +47,8 @@ impl Ticket {
     /// written, because another change came first or an earlier one failed.
     ///
     /// # Errors
-    /// `Full`, `Away`, `Poisoned` or an error of the engine: nothing of the commit was written. If
-    /// other processes share the engine, an earlier attempt may have written some of the accounts.
+    /// Those of `wait`, except `Overtaken`. If other processes share the engine, an earlier attempt
+    /// may have written some of the accounts.
     pub async fn overtaken_accounts(self) -> WriteResult {
         match self.0 {
             TicketState::Ended(result) => result,
