@@ -14,6 +14,7 @@ use crate::store::txn::Txn;
 impl Txn<'_> {
     /// Creates a submission and queues the action that carries it, with bytes of the action's own.
     /// `message` is given if no email of this account holds the message that is sent: it is stored.
+    /// The action's duplicate key is ignored, so that it is not taken for an equal one.
     ///
     /// # Errors
     /// Those of `create_object`, `queue_action` and `put_blob`.

@@ -31,8 +31,8 @@ impl Txn<'_> {
     /// `own_bytes` of `action` are ignored.
     ///
     /// If an equal action (`Action::duplicate_key`) is queued already, returns its id and queues
-    /// nothing. An action that depends on another one (`Action::after`) is blocked until that one
-    /// is done. If that one is sent or gone already, it is not blocked.
+    /// nothing. An action that depends on another one (`Action::after`) is blocked until the other
+    /// is done, but not if the other is sent or gone already.
     ///
     /// A message that the action names must be stored by this commit, or be held by an email of
     /// this account.

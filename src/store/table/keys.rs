@@ -14,7 +14,7 @@ use crate::model::{
 use crate::store::row::RowError;
 
 key! {
-    /// In tables with one row for each account.
+    /// The key of tables with one row for each account.
     AccountKey { account: AccountId }
 
     /// An email of an account, newest first.

@@ -198,6 +198,7 @@ fn a_purge_deletes_expired_emails_and_moves_the_low_marks() {
     fixture.clock.advance(DAY);
     assert_eq!(purge(1), PurgeResult { emails: 1, threads: 1, has_more: true });
     assert_eq!((fixture.low(DataType::Email), fixture.low(DataType::Thread)), (second, second));
+    // A purge takes no change number. Email `apart` is left.
     let state = fixture.store.snapshot().account_state(ACCOUNT).unwrap();
     assert_eq!((state.modseq, state.unfolded, state.emails), (second, 1, 1));
     assert_eq!(

@@ -63,6 +63,7 @@ pub type ProgressFn<'a> = dyn FnMut(&Progress) -> bool + 'a;
 /// Makes the rows of a message that is given as received (`message::rows_of_any`).
 pub type MakeRowsFn<'a> = dyn Fn(&[u8]) -> MessageRows + 'a;
 
+/// What `Store::check_deep` found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// The first `MAX_REPORTED_BREACHES` breaches.
@@ -104,6 +105,7 @@ pub(in crate::store) enum RowFix {
 /// Gets each fault that a check finds. Its error ends the check.
 pub(in crate::store) type FaultFn<'a> = dyn FnMut(RowFault) -> Result<(), Error> + 'a;
 
+/// How an account is checked. In a plain check, every `bool` is `false`.
 #[derive(Clone, Copy)]
 pub(in crate::store) struct CheckOptions<'a> {
     /// In a deep check, the function by which the rows of each message are made again.
