@@ -1,7 +1,7 @@
 //! Writes what the `duplicate` test of Sieve scripts remembers (RFC 7352 §3).
 //!
-//! A message is known by a hash, the key that the script made of it (`filter::world`). A record is
-//! expired from its `until` on.
+//! A message is known by the hash of the handle and the value of the test
+//! (`restante_sieve::DupKey`). A record is expired from its `until` on.
 
 use crate::model::UtcMillis;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};

@@ -78,8 +78,8 @@ impl Snapshot<'_> {
         Ok(errors)
     }
 
-    /// Whether the `duplicate` test remembers a message at `now`. `hash` is what tells messages
-    /// apart: the key that the script made of the message (RFC 7352 §3.1).
+    /// Whether the `duplicate` test remembers a message at `now`. `hash` is that of the handle and
+    /// the value of the test (`restante_sieve::DupKey`).
     pub fn is_duplicate(
         &self,
         account: AccountId,
