@@ -13,6 +13,7 @@ use super::Store;
 pub use super::engine::Backup;
 use super::error::Error;
 
+/// The file by which a directory of backups is known, and the store to which they belong.
 const MARK: &str = "RESTANTE-BACKUP";
 
 impl Store {

@@ -8,13 +8,14 @@ pub enum Error {
     /// An object of this kind does not exist.
     #[error("not found: {0}")]
     NotFound(&'static str),
+    /// The request contradicts what is stored, or exceeds a bound. The text says how.
     #[error("{0}")]
     Conflict(String),
     #[error("mailbox \"{name}\": {fault}")]
     Mailbox { name: String, fault: MailboxFault },
     #[error("script: {0}")]
     Script(ScriptFault),
-    /// The account or the user would exceed a quota.
+    /// The account or the user would exceed a quota, or the most objects of a kind.
     #[error("over quota")]
     Quota,
     /// Temporary: the store goes on by itself when there is space.
@@ -43,6 +44,7 @@ pub enum Error {
     /// The account is being repaired, in any scope (`RepairScope`). Temporary.
     #[error("account {0} is being repaired: try again later")]
     Rebuilding(AccountId),
+    /// The progress function of a check or a repair returned `false`.
     #[error("stopped")]
     Stopped,
     #[error("damaged row in {table}, key {key}: {what}")]
@@ -56,6 +58,7 @@ pub enum Error {
     /// takes no writes until it is opened again.
     #[error("the store takes no more writes since an earlier one failed: {0}; restart the service")]
     Poisoned(String),
+    /// The store cannot be opened. The text says why, and mostly what helps.
     #[error("{0}")]
     Open(String),
     #[error("storage: {0}")]
@@ -88,6 +91,7 @@ impl Error {
 pub enum MailboxFault {
     #[error("a name must have 1 to 255 bytes and no control characters")]
     Name,
+    /// The value is the mailbox that has the name.
     #[error("the parent has another mailbox of that name")]
     NameTaken(MailboxUid),
     #[error("mailbox {0} has that role")]
@@ -117,6 +121,7 @@ pub enum MailboxFault {
 pub enum ScriptFault {
     #[error("a name must have 1 to 128 characters, and no control characters or line separators")]
     Name,
+    /// The value is the script that has the name.
     #[error("the account has another script of that name")]
     NameTaken(ObjectId),
     #[error("the account has as many scripts as it may have")]

@@ -1,8 +1,8 @@
 //! The store: all data of all accounts on disk. It does not parse mail: callers bring finished
 //! rows.
 //!
-//! - `Store::commit` and its kin take the account's lock, run a transaction (`Txn`) and queue its
-//!   batch. The `Ticket` is ready when the committer has written it.
+//! - `Store::commit` and its variants take the account's lock, run a transaction (`Txn`) and queue
+//!   its batch. The `Ticket` is ready when the committer has written the batch, or has failed to.
 //! - Nothing is visible before it is durable. A `Snapshot` is one consistent state.
 //! - After a failed write, the store refuses writes until it is opened again, except if the disk
 //!   was full or the engine was away (`Error::Away`).
@@ -67,16 +67,18 @@ use listing::rank::Ranking;
 use listing::requests::ListingRequests;
 use txn::{Committer, SharedRows};
 
+/// The settings of a store. None of them changes what the store answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
+    /// The most bytes in the cache of what was read from table files.
     pub cache_bytes: usize,
-    /// Bytes of one table's memtable before all tables are flushed.
+    /// All tables are flushed when the memtable of one table has this many bytes.
     pub memtable_bytes: usize,
-    /// Bytes of the memtables of all tables before the engine flushes.
+    /// All tables are flushed when their memtables together have this many bytes.
     pub total_memtable_bytes: usize,
-    /// Bytes of rows in the journal before all tables are flushed.
+    /// All tables are flushed when the journal has this many bytes of rows.
     pub log_bytes: u64,
-    /// Bytes of a segment before the next one is begun.
+    /// A new segment is begun when one has this many bytes.
     pub segment_bytes: u64,
     /// Messages of at least this many bytes are stored in segments, shorter ones in their rows.
     pub min_segment_value: usize,
@@ -86,7 +88,8 @@ pub struct Options {
     pub hold: Duration,
     /// Whether a caller writes its commit itself if there are no others.
     pub writes_alone: bool,
-    /// The longest pause before a change is run again after another process overtook it.
+    /// The longest pause before a change is run again after another process overtook it. Only for
+    /// engines that are shared (`Engine::is_shared`).
     pub repeat_pause: Duration,
     /// A listing with more emails than this gets rank rows. `None`: `rank::RANKED_ABOVE`.
     pub ranked_above: Option<u64>,
@@ -273,8 +276,9 @@ impl Store {
         &self.0.clock
     }
 
-    /// Returns one consistent state to read from. Reading an account that is under repair now fails
-    /// with `Rebuilding`, also after the repair has ended (`RepairGuard`).
+    /// Returns one consistent state to read from. If an account is under repair now, reading its
+    /// rows in the tables that the repair rewrites (`RepairMethod::closes_account`) fails with
+    /// `Rebuilding`, in this snapshot also after the repair has ended.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot<'_> {
         // Both are read under one lock, so that no repair begins or ends in between.
@@ -303,8 +307,8 @@ impl Store {
     ///
     /// # Errors
     /// What `change` returns; then nothing is queued. `Poisoned`; `Rebuilding`; `Overtaken` if
-    /// other processes were first too often; those of reading. Errors of the write come by the
-    /// ticket.
+    /// other processes were first too often; those of reading, and of raising the format of an
+    /// older store. Errors of the write come by the ticket.
     pub fn commit<T>(
         &self,
         account: AccountId,
@@ -336,8 +340,8 @@ impl Store {
     /// account whose `change` fails does not hinder the others; `Ticket::overtaken_accounts` tells
     /// which changes were not written.
     ///
-    /// `raw` is the message of `message`. `change` need not stage its bytes: they are written once,
-    /// if a change that is written refers to them.
+    /// `raw` has the bytes of the message whose rows `message` has. `change` need not stage them:
+    /// they are written once, if a change that is written refers to them.
     pub fn commit_message<T>(
         &self,
         accounts: &[AccountId],
@@ -349,7 +353,8 @@ impl Store {
     }
 
     /// Begins a large message, whose bytes are written to the disk while they come in; `None` if
-    /// the engine has no segments. It is stored by `commit_streamed`, and deleted if it is dropped.
+    /// the engine has no segments. `commit_streamed` stores the message; if the value is dropped
+    /// before, its bytes are deleted.
     ///
     /// # Errors
     /// `Full` if the disk is full, `Io`.
@@ -357,8 +362,9 @@ impl Store {
         self.0.engine.segments().map(engine::segments::Segments::begin_value).transpose()
     }
 
-    /// Files a message as `commit_message` does. `streamed` may have its bytes already; if they are
-    /// others than `raw`, or the store has the message, it is deleted.
+    /// Files a message as `commit_message` does. `streamed` may have the bytes of `raw` on the disk
+    /// already. If it has other bytes, or the store has the message, `streamed` is deleted and not
+    /// used.
     pub fn commit_streamed<T>(
         &self,
         accounts: &[AccountId],
@@ -375,7 +381,8 @@ impl Store {
         match SharedRows::make(engine, rows) {
             Ok(rows) => {
                 let (results, ticket) = self.commit_many(accounts, Some(&rows), change);
-                // Bytes that were appended, and that no row names, are to be reclaimed.
+                // If no row names the bytes that were appended, they are to be reclaimed. A length
+                // that cannot be read counts as missing.
                 let is_known = || {
                     let known = blob::read::length(engine, &message.blob);
                     known.is_ok_and(|length| length.is_some())
@@ -442,6 +449,7 @@ impl Store {
         self.0.committer.health()
     }
 
+    /// Returns the number of commits that are queued or being written.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.0.committer.in_flight()

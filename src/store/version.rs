@@ -25,6 +25,7 @@ const FORMAT: u8 = 5;
 /// The length of the epoch (8 bytes) and the secrets (32 + 32 + 16 + 16).
 const RANDOM_BYTES: usize = 104;
 
+/// What the store's own row has besides the format.
 #[derive(Debug, Clone)]
 pub(super) struct StoreIdentity {
     pub(super) epoch: u64,

@@ -27,6 +27,8 @@ use crate::store::table::{
 pub(in crate::store) const THREAD_FILTERS: [ListingFilter; 3] =
     [ListingFilter::ThreadUnseen, ListingFilter::ThreadFlagged, ListingFilter::ThreadUntouched];
 
+/// Cursors over the account's rows in the tables of listings. All move on together: they stand
+/// behind the listings that were checked.
 struct Tables<'a> {
     list: RowCursor<'a, MailboxEmailList>,
     index: RowCursor<'a, MailboxEmailIndex>,
@@ -34,6 +36,7 @@ struct Tables<'a> {
     ranks: RowCursor<'a, MailboxRank>,
     /// For each thread of the census, the last round of `newest_of_threads` that met it.
     seen: Vec<u32>,
+    /// The number of the last round.
     round: u32,
 }
 
@@ -44,6 +47,8 @@ impl<'a> Tables<'a> {
 }
 
 impl Checker<'_> {
+    /// Checks the listings of all mail and of each mailbox, and then each mailbox's row, which has
+    /// the statistics of its listings.
     pub(in crate::store) fn check_listings(&mut self) -> Result<(), Error> {
         let mut tables = Tables {
             list: self.rows(),
@@ -63,6 +68,7 @@ impl Checker<'_> {
                 mailbox.listings =
                     self.check_mailbox_listings(uid, mailbox.listings, &mut tables)?;
             }
+            // No change of a mailbox is later than its last one.
             if mailbox.updated_not_counts > mailbox.updated || mailbox.created > mailbox.updated {
                 mailbox.updated_not_counts = mailbox.updated_not_counts.min(mailbox.updated);
                 mailbox.created = mailbox.created.min(mailbox.updated);
@@ -77,7 +83,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Returns the mailbox's maintained listings as they should be.
+    /// Checks the rows of a mailbox's listings, in the order of the keys. Returns its maintained
+    /// listings as they should be.
     fn check_mailbox_listings(
         &self,
         uid: MailboxUid,
@@ -109,8 +116,8 @@ impl Checker<'_> {
     }
 
     /// Returns the listings that a mailbox should maintain: those that were found, but only one for
-    /// each filter, and the permanent ones. If history begins anew, other listings that are not
-    /// whole are dropped.
+    /// each filter, and the permanent ones, which are always whole. If history begins anew, other
+    /// listings that are not whole are dropped.
     fn wanted_listings(
         &self,
         uid: MailboxUid,
@@ -118,6 +125,7 @@ impl Checker<'_> {
     ) -> Vec<MaintainedListing> {
         let mut filters = HashSet::new();
         listings.retain(|entry| filters.insert(entry.filter));
+        // A low mark of the future is wrong.
         if let Some(state) = &self.found_state {
             for low in listings
                 .iter_mut()
@@ -184,6 +192,8 @@ impl Checker<'_> {
             self.check_index_and_list(listing, &shown, tables)?;
             let stats = entry.stats_mut(*shape);
             stats.total = shown.len() as u64;
+            // At a length between `below` and `above`, it depends on the past whether a listing has
+            // ranks. So what is stored is right, unless the listing is made anew.
             let is_ranked = match (self.options.restart_history, stats.is_ranked()) {
                 (true, was) => {
                     stats.total > self.options.ranking.above
@@ -221,6 +231,7 @@ impl Checker<'_> {
         shown.iter().copied().filter(|at| first(at)).collect()
     }
 
+    /// Whether the thread of the email at this position of the census matches a filter on threads.
     fn thread_matches(&self, at: u32, filter: ListingFilter) -> bool {
         let thread = usize::try_from(at).ok().and_then(|at| self.census.thread_of.get(at));
         let bits =

@@ -15,9 +15,13 @@ use crate::store::table::keys::{ListingEmailKey, RankKey};
 use crate::store::table::{MailboxEmailIndex, MailboxRank};
 use crate::store::txn::snapshot::Snapshot;
 
+/// The most ids of the larger listing that are read at once.
 const MAX_READ_BATCH: usize = 256;
+/// The fewest ids that are read at once, even for a shorter page: some of them are in the smaller
+/// listing, too.
 const MIN_READ_BATCH: usize = 16;
 
+/// A listing, with its statistics in the snapshot.
 #[derive(Debug, Clone, Copy)]
 pub struct CountedListing {
     pub listing: Listing,
@@ -36,6 +40,7 @@ struct IdStretch {
     without: u64,
 }
 
+/// A search for the emails of `all` that are not in `without`.
 struct DifferenceWalk<'v> {
     snapshot: &'v Snapshot<'v>,
     account: AccountId,
@@ -43,6 +48,7 @@ struct DifferenceWalk<'v> {
     without: CountedListing,
     /// How many emails of the difference are still to be passed over.
     skip: u64,
+    /// The most emails that are wanted.
     limit: usize,
     found: Vec<EmailId>,
 }
@@ -79,6 +85,8 @@ impl Snapshot<'_> {
         Ok(walk.found)
     }
 
+    /// Returns the first `limit` ids of a listing in a span, whose end is not included (`None`: the
+    /// end of the listing).
     fn ids_between(
         &self,
         account: AccountId,
@@ -140,6 +148,7 @@ impl DifferenceWalk<'_> {
         Ok(())
     }
 
+    /// Cuts a stretch at the boundaries of a level that the smaller listing has in it.
     fn pieces(&self, level: u8, stretch: IdStretch) -> Result<Vec<IdStretch>, Error> {
         let span = (stretch.from, stretch.to);
         let cuts = self.snapshot.boundaries(self.account, self.without.listing, level, span)?;
@@ -178,6 +187,7 @@ impl DifferenceWalk<'_> {
         Ok(pieces)
     }
 
+    /// Reads the ids of a stretch in both listings, and collects the wanted ones.
     fn leaf(&mut self, stretch: IdStretch) -> Result<(), Error> {
         let mut next = Some(self.locate(stretch)?);
         while let Some(from) = next.take()

@@ -23,7 +23,8 @@ use crate::store::txn::Txn;
 
 impl Txn<'_> {
     /// Fills a listing by one step of at most `limit` emails, beginning it if it is not maintained.
-    /// Returns whether it is whole. Does nothing to a listing that is being dropped.
+    /// Returns whether it is whole. Does nothing to a listing that is being dropped, and returns
+    /// `false`.
     ///
     /// # Errors
     /// `NotFound` if there is no such mailbox.
@@ -84,7 +85,7 @@ impl Txn<'_> {
     }
 
     /// Runs a step of dropping a listing that was made on demand: deletes at most `limit` rows.
-    /// Returns whether any row may be left.
+    /// Returns whether any row may be left; `false` if the listing is not maintained.
     ///
     /// # Errors
     /// As for `extend_listing`; `Conflict` for a listing that is always maintained.
@@ -182,8 +183,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Moves the frontier over the next `limit` emails and lists those that match. Returns whether
-    /// there were fewer, so that none is left.
+    /// Moves the frontier from `upto` over the next `limit` emails, and lists those that match.
+    /// Returns whether there were fewer than `limit`, so that none is left.
     fn pass_frontier(
         &mut self,
         uid: MailboxUid,
@@ -206,12 +207,12 @@ impl Txn<'_> {
                 continue;
             }
             let row = self.row::<Threads>(&self.thread_key(thread))?.unwrap_or_default();
-            let head = if uid == MailboxUid::ALL {
+            let exemplar = if uid == MailboxUid::ALL {
                 row.newest()
             } else {
                 self.newest_of_thread(uid, ListingFilter::Every, thread)?
             };
-            if row.shows(entry.filter) && head == Some(id) {
+            if row.shows(entry.filter) && exemplar == Some(id) {
                 let listing = Listing { uid, filter: entry.filter, shape: Shape::Threads };
                 self.enter_listing(listing, entry, id, thread, email.created)?;
             }
@@ -219,6 +220,8 @@ impl Txn<'_> {
         Ok(whole)
     }
 
+    /// Lists an email that matches and that the frontier passes. Adds it to the shape `Threads` if
+    /// it is the exemplar of its thread.
     fn add_email_beyond_frontier(
         &mut self,
         uid: MailboxUid,
@@ -228,7 +231,7 @@ impl Txn<'_> {
     ) -> Result<(), Error> {
         let listing = |shape| Listing { uid, filter: entry.filter, shape };
         let (emails, threads) = (listing(Shape::Emails), listing(Shape::Threads));
-        let head = if uid == MailboxUid::ALL && entry.filter == ListingFilter::Every {
+        let exemplar = if uid == MailboxUid::ALL && entry.filter == ListingFilter::Every {
             self.row::<Threads>(&self.thread_key(email.thread))?.and_then(|row| row.newest())
         } else {
             let member = self.thread_index_key((uid, entry.filter), email.thread, id);
@@ -236,7 +239,7 @@ impl Txn<'_> {
             self.newest_of_thread(uid, entry.filter, email.thread)?
         };
         self.enter_listing(emails, entry, id, email.thread, email.created)?;
-        if head == Some(id) {
+        if exemplar == Some(id) {
             self.enter_listing(threads, entry, id, email.thread, email.created)?;
         }
         Ok(())

@@ -24,7 +24,10 @@ use crate::store::table::keys::{ListingEmailKey, RankKey};
 use crate::store::table::{MailboxEmailIndex, MailboxRank};
 use crate::store::txn::Txn;
 
+/// A listing with more emails than this gets rank rows (`Options::ranked_above`).
 pub(in crate::store) const RANKED_ABOVE: u64 = 4096;
+/// A listing with fewer emails than this loses its rank rows. In between, it keeps what it has, so
+/// that a listing of about that length is not written anew again and again.
 const RANKED_BELOW: u64 = 1024;
 /// The front of a ranked listing without a boundary: behind every email.
 const NO_FRONT: EmailId = EmailId(u64::MAX);
@@ -34,7 +37,9 @@ const NO_FRONT: EmailId = EmailId(u64::MAX);
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct Ranking {
     pub(in crate::store) key: [u8; 16],
+    /// A listing with more emails gains rank rows.
     pub(in crate::store) above: u64,
+    /// A listing with fewer emails loses its rank rows. Not more than `above`.
     pub(in crate::store) below: u64,
 }
 
@@ -116,22 +121,25 @@ pub(in crate::store) fn rows_of(
     ids: &[EmailId],
 ) -> BTreeMap<RankKey, u64> {
     let mut out = BTreeMap::new();
-    // For each level, the number of ids from its first boundary so far to the end.
+    // Goes from the oldest id to the newest. For each level, the number of ids from the boundary
+    // that was met last to the end.
     let mut counted: Vec<u64> = Vec::new();
-    for (after, id) in (1u64..).zip(ids.iter().rev()) {
+    // `to_end` is the number of ids from this one to the end.
+    for (to_end, id) in (1u64..).zip(ids.iter().rev()) {
         let own = ranking.level(*id);
         if counted.len() < usize::from(own) {
             counted.resize(usize::from(own), 0);
         }
         for (level, counted) in (1..=own).zip(&mut counted) {
             let key = RankKey { account, listing, level, boundary: *id };
-            out.insert(key, after.saturating_sub(*counted));
-            *counted = after;
+            out.insert(key, to_end.saturating_sub(*counted));
+            *counted = to_end;
         }
     }
     out
 }
 
+/// Adds an id to the rank rows of a listing that has ranks.
 fn insert(
     txn: &mut Txn<'_>,
     listing: Listing,
@@ -167,6 +175,7 @@ fn insert(
     Ok(())
 }
 
+/// Removes an id from the rank rows of a listing that has ranks.
 fn remove(
     txn: &mut Txn<'_>,
     listing: Listing,
@@ -178,6 +187,7 @@ fn remove(
     }
     let own = txn.ranking.level(id);
     if id == *front {
+        // No boundary is before it, so only its own rows count it.
         (1..=own).for_each(|level| txn.delete::<MailboxRank>(&key(txn, listing, level, id)));
         *front = next_after(txn, listing, 1, id)?.unwrap_or(NO_FRONT);
         return Ok(());
@@ -208,6 +218,7 @@ fn set(txn: &mut Txn<'_>, listing: Listing, level: u8, boundary: EmailId, count:
     txn.put::<MailboxRank>(&key(txn, listing, level, boundary), &RankCount(count));
 }
 
+/// Returns the last boundary of a level before an id, and its count.
 fn last_before(
     txn: &Txn<'_>,
     listing: Listing,
@@ -219,6 +230,7 @@ fn last_before(
     Ok(found.map(|(key, RankCount(count))| (key.boundary, count)))
 }
 
+/// Returns the first boundary of a level after an id.
 fn next_after(
     txn: &Txn<'_>,
     listing: Listing,
@@ -303,6 +315,7 @@ mod tests {
                     at as u64,
                     "of {emails}"
                 );
+                // No email of the listing: the ids have gaps.
                 let between = EmailId(id.0 + 1);
                 assert_eq!(
                     snapshot.listing_position(account, listing, stats, between).unwrap(),

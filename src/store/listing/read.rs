@@ -59,6 +59,7 @@ pub(in crate::store) fn top_level(total: u64) -> u8 {
     u8::try_from(digits / FANOUT_BITS).unwrap_or(u8::MAX).max(1)
 }
 
+/// Whether a walk still stands on this level, before the boundary `end` (`None`: to its end).
 fn is_within(key: &RankKey, level: u8, end: Option<EmailId>) -> bool {
     key.level == level && end.is_none_or(|end| key.boundary < end)
 }
@@ -113,9 +114,9 @@ impl Snapshot<'_> {
             .is_some())
     }
 
-    /// Returns up to `limit` emails of a listing from a position on, newest first. `near` is an
-    /// email (`None`: the end of the listing), which need not be in the listing, and the number of
-    /// emails before it: the search may begin there.
+    /// Returns up to `limit` emails of a listing from a position on (0: the first), newest first.
+    /// `near` is an email (`None`: the end of the listing), which need not be in the listing, and
+    /// the number of emails before it: the search may begin there.
     pub fn listing_page(
         &self,
         account: AccountId,
@@ -294,8 +295,8 @@ impl Snapshot<'_> {
         Ok((rows <= limit).then_some(moves))
     }
 
-    /// Returns the newest or the oldest email of a thread that a filter on emails shows in a
-    /// mailbox and that `is_wanted` accepts. The listing must be maintained and whole.
+    /// Returns an email of a thread that a filter on emails shows in a mailbox and that `is_wanted`
+    /// accepts: the newest, or the oldest if `oldest`. The listing must be maintained and whole.
     pub fn thread_end_in_listing(
         &self,
         account: AccountId,

@@ -1,7 +1,7 @@
 //! What queries ask upkeep to do with listings.
 //!
-//! Requests are bounded and held in memory alone. One that is lost is made again by the next query
-//! that the listing would serve.
+//! Requests are bounded (`limits::MAX_LISTING_REQUESTS`) and held in memory alone. One that is lost
+//! is made again by the next query that the listing would serve.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -36,9 +36,11 @@ pub(in crate::store) struct ListingRequests {
     listeners: RwLock<Vec<RequestListener>>,
 }
 
+/// The requests that nobody has taken yet.
 #[derive(Debug, Default)]
 struct WaitingRequests {
     by_account: BTreeMap<AccountId, BTreeSet<ListingRequest>>,
+    /// The number of requests of all accounts.
     count: usize,
 }
 
@@ -100,22 +102,23 @@ impl Store {
         }
     }
 
-    /// Takes the next request that waits for an account; `MarkUsed` comes before `Extend`.
+    /// Takes the next request that waits for an account; `MarkUsed` comes before `Extend`. `None`
+    /// if none waits.
     #[must_use]
     pub fn take_listing_request(&self, account: AccountId) -> Option<ListingRequest> {
         self.listing_requests().waiting.lock().take(account)
     }
 
     /// Calls `listener` with the account whenever a query asks for something and requests of the
-    /// account wait, from the thread of the query: it must be quick.
+    /// account wait. It runs on the thread of the query, so it must be quick.
     pub fn on_listing_request(&self, listener: impl Fn(AccountId) + Send + Sync + 'static) {
         self.listing_requests().listeners.write().push(Box::new(listener));
     }
 }
 
 impl Txn<'_> {
-    /// Does what a request asks for, in one step of at most `limit` emails. Returns whether that
-    /// finished the listing; false also if it was whole before.
+    /// Does what a request asks for, in one step of at most `limit` emails. Returns whether this
+    /// step made the listing whole. `false` for `MarkUsed`, and if the listing was whole before.
     ///
     /// # Errors
     /// `NotFound` if the mailbox is gone.

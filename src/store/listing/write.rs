@@ -50,8 +50,8 @@ pub(in crate::store) fn matches_filter(
 }
 
 impl Txn<'_> {
-    /// Updates all maintained listings of a mailbox after a change of one email. The caller stores
-    /// `listings` afterwards.
+    /// Updates all maintained listings of a mailbox, or of all mail, after a change of one email.
+    /// The caller stores `listings` afterwards.
     pub(in crate::store) fn write_listings(
         &mut self,
         uid: MailboxUid,
@@ -59,7 +59,7 @@ impl Txn<'_> {
         change: &EmailChange<'_>,
     ) -> Result<(), Error> {
         // The exemplars of the filter `Every` before and after the change, if they were looked up.
-        // A listing of a filter on threads has the same.
+        // A listing of a filter on threads shows the same ones, if it shows the thread.
         let mut exemplars = None;
         for entry in listings.iter_mut().filter(|entry| entry.filter.is_email_filter()) {
             let Some(frontier) = entry.frontier() else { continue };
@@ -124,7 +124,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Adds an email to the shape `Emails` of a listing if it matches now, or removes it. Does
+    /// Adds an email to the shape `Emails` of a listing if it matches now, or else removes it. Does
     /// nothing beyond the frontier.
     fn move_email(
         &mut self,
@@ -154,7 +154,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Replaces the exemplar of a thread in the shape `Threads` of a listing, up to the frontier.
+    /// Replaces the exemplar of a thread in the shape `Threads` of a listing. `None`, or an email
+    /// beyond the frontier: the listing did not show the thread, or will not.
     pub(in crate::store) fn replace_exemplar(
         &mut self,
         uid: MailboxUid,
@@ -179,7 +180,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Returns the exemplar of a thread for a filter on emails, by `MailboxThreadIndex`.
+    /// Returns the exemplar of a thread for a filter on emails, by `MailboxThreadIndex`; `None` if
+    /// no email of the thread matches.
     pub(in crate::store) fn newest_of_thread(
         &self,
         uid: MailboxUid,
@@ -200,7 +202,8 @@ impl Txn<'_> {
     }
 
     /// Adds an email to a listing, in which it must not be yet. It is shown since the change
-    /// `added`, by which no other email entered the listing.
+    /// `added`. No other email that the listing shows may have entered by the same change: the
+    /// history has one row for it.
     pub(in crate::store) fn enter_listing(
         &mut self,
         listing: Listing,

@@ -14,7 +14,9 @@ use crate::store::table::{
 };
 
 impl Checker<'_> {
-    /// Checks the tables of queued actions, and counts the actions in the census.
+    /// Checks the tables of queued actions, and counts the actions in the census. Of `outbox_due`
+    /// and `outbox_blobs`, which all accounts share, finds rows that are missing or wrong;
+    /// `check_hints` finds those that should not exist.
     pub(in crate::store) fn check_actions(&mut self) -> Result<(), Error> {
         let account = self.account;
         let mut same: Vec<(SameActionKey, ActionId)> = Vec::new();
@@ -73,7 +75,7 @@ impl Checker<'_> {
             self.report_extra(Table::OutboxMessages, &stray.key)?;
         }
         same.sort_unstable();
-        // Of two equal actions the older one counts.
+        // Of two equal open actions, the row names the older one.
         same.dedup_by(|later, first| later.0 == first.0);
         self.expect_rows::<OutboxSame>(same.into_iter().map(|(key, id)| (key, SameAction(id))))
     }

@@ -1,4 +1,4 @@
-//! Queued actions and the submissions that they come from.
+//! Queued actions, and the submissions that some of them carry.
 
 pub(in crate::store) mod check;
 pub(in crate::store) mod read;

@@ -15,7 +15,8 @@ use crate::store::table::keys::{ActionKey, DueKey, SiteKey, WakeClassPrefix, Wak
 use crate::store::table::{AccountState, Outbox, OutboxDue, OutboxMessages, Site, Table as _};
 use crate::store::txn::snapshot::Snapshot;
 
-/// A wake-up of an action, with the digests of its next recipient (`row::Destination`).
+/// A wake-up of an action, with the digests of its next recipient: the first that still waits, or
+/// the first of all if none waits (`row::Destination`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wakeup {
     pub wake: WakeCondition,
@@ -25,10 +26,12 @@ pub struct Wakeup {
     pub domain: Digest,
 }
 
+/// What `Snapshot::audit_queue` found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueueAudit {
-    /// The first problems that were found. Empty if the queue is whole.
+    /// The first problems that were found, at most 20. Empty if the queue is whole.
     pub problems: Vec<String>,
+    /// The number of actions in all accounts, except those in repair.
     pub actions: u64,
 }
 
@@ -73,7 +76,7 @@ impl Snapshot<'_> {
     /// Returns the bytes that an action sends: its own, then the message that it names.
     ///
     /// # Errors
-    /// `Corrupt` if they are missing.
+    /// `Corrupt` if the message is missing, or if the action's own bytes are not `own_bytes` many.
     pub fn action_message(&self, account: AccountId, action: &Action) -> Result<Vec<u8>, Error> {
         let key = ActionKey { account, action: action.id };
         let missing = || Error::Corrupt {
@@ -97,7 +100,8 @@ impl Snapshot<'_> {
         Ok(bytes)
     }
 
-    /// Returns how many bytes `action_message` returns. A missing message counts as empty.
+    /// Returns how many bytes `action_message` returns, without reading them. A missing message,
+    /// for which `action_message` fails, counts as empty.
     pub fn action_size(&self, action: &Action) -> Result<u64, Error> {
         let message = action.blob.as_ref().map(|blob| length(&*self.read, blob)).transpose()?;
         Ok(action.own_bytes.saturating_add(message.flatten().unwrap_or(0)))
@@ -135,8 +139,8 @@ impl Snapshot<'_> {
     }
 
     /// Compares the number of actions with each account's count, and the number of those that
-    /// should wake with the number of wake-ups. Leaves out the accounts `in_repair`, whose rows may
-    /// be half written.
+    /// should wake with the number of wake-ups. Reports damaged rows of actions, too. Leaves out
+    /// the accounts `in_repair`, whose rows may be half written.
     ///
     /// # Errors
     /// `Corrupt` if the state of an account cannot be read.
@@ -145,8 +149,8 @@ impl Snapshot<'_> {
         let mut should_wake = 0u64;
         let mut expected: Vec<(AccountId, u64)> = Vec::new();
         self.read.keys_or_damage::<AccountState>(&KeyRange::under(&()), |key, value| {
-            // If the key of a state is damaged, its account lacks it, and so the actions are too
-            // many.
+            // An account whose state has a damaged key should have no actions, by this count: those
+            // that it has are reported below.
             if let Ok(key) = key
                 && !in_repair.contains(&key.account)
             {
@@ -218,7 +222,7 @@ impl Snapshot<'_> {
     }
 }
 
-/// Adds a problem, unless there are many already: if a table is lost, every account has one.
+/// Adds a problem, unless there are many already: if a table is lost, every account has a problem.
 fn add_problem(problems: &mut Vec<String>, what: String) {
     const MAX_PROBLEMS: usize = 20;
     if problems.len() < MAX_PROBLEMS {

@@ -1,7 +1,7 @@
 //! Submissions and the actions that carry them (RFC 8621 §7).
 //!
-//! - A submission becomes final when the relay took the message for some recipient, or when it is
-//!   queued for none any more. It never becomes pending again.
+//! - A submission becomes final when the relay took the message for some recipient, or when the
+//!   message waits for no recipient any more. It never becomes pending again.
 //! - Destroying a submission does not change its action.
 
 use crate::model::{
@@ -14,9 +14,10 @@ use crate::store::txn::Txn;
 impl Txn<'_> {
     /// Creates a submission and queues the action that carries it, with bytes of the action's own.
     /// `message` is given if no email of this account holds the message that is sent: it is stored.
+    /// The action's duplicate key is ignored, so that it is not taken for an equal one.
     ///
     /// # Errors
-    /// Those of `create_object` and `queue_action`.
+    /// Those of `create_object`, `queue_action` and `put_blob`.
     pub fn submit(
         &mut self,
         submission: &EmailSubmission,
@@ -39,7 +40,7 @@ impl Txn<'_> {
     }
 
     /// Cancels a submission and removes its action, if nothing was sent yet and no attempt is under
-    /// way. Returns whether the submission is canceled now.
+    /// way. Returns whether the submission is canceled now; also `true` if it was canceled before.
     ///
     /// # Errors
     /// `NotFound`.
@@ -77,7 +78,8 @@ impl Txn<'_> {
     }
 
     /// Writes the outcome of a report into the submission that the report is about. `email` is the
-    /// report; `None` if it was not stored. Returns whether the submission changed.
+    /// report; `None` if it was not stored. Returns whether the submission changed: `false` also if
+    /// it does not exist, or the report is about another message.
     pub fn report_submission(
         &mut self,
         id: ObjectId,
@@ -95,8 +97,9 @@ impl Txn<'_> {
         }
     }
 
-    /// Writes the outcome of an action, which may be about to be removed, into its submission, if
-    /// there is one that is not canceled.
+    /// Writes the outcome of an action into its submission. Does nothing if the action has none, or
+    /// if it is canceled. `is_removed` says that the action is not sent any more: recipients that
+    /// still wait are given up.
     pub(in crate::store) fn update_submission_status(
         &mut self,
         action: &Action,

@@ -31,15 +31,16 @@ impl Txn<'_> {
     /// `own_bytes` of `action` are ignored.
     ///
     /// If an equal action (`Action::duplicate_key`) is queued already, returns its id and queues
-    /// nothing. An action that depends on another one (`Action::after`) is blocked until that one
-    /// is done, unless that one is gone already.
+    /// nothing. An action that depends on another one (`Action::after`) is blocked until the other
+    /// is done, but not if the other is sent or gone already.
     ///
     /// A message that the action names must be stored by this commit, or be held by an email of
     /// this account.
     ///
     /// # Errors
-    /// `QueueFull`; `Conflict` if the action has no recipient,
-    /// or the action on which it depends has failed.
+    /// `QueueFull` if the account has `limits::MAX_QUEUED_ACTIONS` actions (for a report: twice as
+    /// many); `Conflict` if the action has no recipient, or the action on which it depends has
+    /// failed.
     pub fn queue_action(&mut self, action: Action, bytes: &[u8]) -> Result<ActionId, Error> {
         if action.recipients.is_empty() {
             return Err(Error::Conflict("an action needs a recipient".into()));
@@ -50,7 +51,7 @@ impl Txn<'_> {
         {
             return Ok(queued);
         }
-        // A report is about another action or a delivery, so there may be as many in addition.
+        // A report must also be queued if the actions that are reported on fill the queue.
         let limit = if action.kind == ActionKind::Report {
             2 * limits::MAX_QUEUED_ACTIONS
         } else {
@@ -109,8 +110,7 @@ impl Txn<'_> {
     }
 
     /// Replaces an action that was read as `read` by `new`, which has the same id. A sent action
-    /// loses its bytes and its message. One that is not open any more no longer stops equal ones
-    /// from being queued.
+    /// loses its bytes and its message. Once an action is not open, an equal one can be queued.
     ///
     /// # Errors
     /// `NotFound` if the action was removed since it was read, `Conflict` if it was changed.
@@ -180,6 +180,7 @@ impl Txn<'_> {
         self.remove_action(id)
     }
 
+    /// Lets the actions go on that are blocked by an action, up to `MAX_CHAIN`.
     pub fn release_dependants(&mut self, id: ActionId) -> Result<(), Error> {
         for next in self.dependants(id)? {
             let action = self.action(next)?;
@@ -236,9 +237,9 @@ impl Txn<'_> {
         Ok(old)
     }
 
-    /// Moves the due time of waiting actions to `until`. Actions that are due later, or whose
-    /// wake-up is not the one that the caller saw, are left as they are. Takes no change number: no
-    /// attempt was made.
+    /// Moves the due time of waiting actions to `until`. Leaves an action as it is if it is due
+    /// then or later, or if its wake-up is not the one that the caller saw. Takes no change number:
+    /// no attempt was made.
     pub fn defer_actions(
         &mut self,
         seen: &[(ActionId, WakeCondition)],
@@ -309,6 +310,7 @@ impl Txn<'_> {
         self.touch(DataType::Outbox);
     }
 
+    /// Sets or deletes the wake-up of an action, if it has one.
     pub(in crate::store) fn wake(&mut self, action: &Action, is_set: bool) {
         let Some(wake) = wake_condition(action) else { return };
         let key = DueKey { wake, account: self.account, action: action.id };

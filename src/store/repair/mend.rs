@@ -17,7 +17,7 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// The data types whose earlier states are refused after a repair.
+/// The data types whose earlier states are refused after a repair that begins the history anew.
 const REPAIRED_TYPES: [DataType; 8] = [
     DataType::Email,
     DataType::EmailDelivery,
@@ -34,8 +34,9 @@ impl Txn<'_> {
         self.put_bytes::<Site>(&SiteKey::Repair(self.account), scope.row());
     }
 
-    /// Writes the right rows; a row without a value is deleted. The account's own state row
-    /// replaces the transaction's state.
+    /// Stages the right rows; a row without a value is deleted. If the account's state is among
+    /// them, it becomes the state of this transaction. Each row of the directory is a change of
+    /// `DataType::Account`.
     pub(in crate::store) fn mend(
         &mut self,
         rows: impl IntoIterator<Item = (Table, Vec<u8>, Option<Vec<u8>>)>,
@@ -88,9 +89,8 @@ impl Txn<'_> {
         self.delete::<Site>(&SiteKey::Repair(self.account));
     }
 
-    /// Looks at these references and hints again, now under the account's lock, and deletes those
-    /// that still name nothing; and those whose keys are damaged, which no account can have.
-    /// Returns how many.
+    /// Looks at these references and hints again, now under the account's lock. Deletes those that
+    /// still name nothing, and all whose keys are damaged. Returns how many rows it deleted.
     pub(in crate::store) fn drop_strays(
         &mut self,
         rows: &[(Table, Vec<u8>)],
@@ -123,6 +123,8 @@ impl Txn<'_> {
         self.stage_row(table, key.to_vec(), None);
     }
 
+    /// Deletes a row of `blob_refs` of this account that names no email. Returns whether it did;
+    /// the functions below likewise, for their tables.
     fn drop_blob_ref(&mut self, bytes: &[u8]) -> Result<bool, Error> {
         let Ok(key) = decode_key::<BlobRefs>(bytes) else { return Ok(false) };
         let is_stray =
@@ -156,6 +158,7 @@ impl Txn<'_> {
     fn drop_shared(&mut self, bytes: &[u8]) -> Result<bool, Error> {
         let Ok(key) = decode_key::<Shared>(bytes) else { return Ok(false) };
         let SharedKey { user: with, account: owner } = key;
+        // A row whose owner is gone belongs to nobody, so any account may delete it.
         let is_mine = owner == self.account || self.snapshot().account(owner)?.is_none();
         let is_stray = is_mine
             && !(shares_of(self, owner)?.contains(&with)

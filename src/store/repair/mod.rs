@@ -2,9 +2,10 @@
 //! (`docs/storage.md`, "Decide which row is right").
 //!
 //! - A repair first marks the account, by a row of the site. Until the mark is gone, other commits
-//!   to the account are refused, and the tables that a repair rewrites
-//!   (`RepairMethod::closes_account`) cannot be read.
-//! - A marked account is checked in rounds, each of which writes the rows that it finds wrong.
+//!   to the account are refused, and snapshots do not read the account's rows in the tables that a
+//!   repair rewrites (`RepairMethod::closes_account`).
+//! - A marked account is checked in rounds, each of which writes the rows that it finds wrong, or
+//!   leaves some of them to a round with wider options.
 //! - A repair may be killed at any point: the mark stays, and a later repair goes on.
 //! - If clients may have seen something that was wrong, the account's history begins anew, and
 //!   earlier states are refused.
@@ -25,24 +26,33 @@ pub use crate::store::row::RepairScope;
 use crate::store::table::RepairMethod;
 use crate::store::version;
 
+/// What `Store::repair` did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RepairReport {
+    /// The number of accounts that were checked.
     pub accounts: usize,
     /// The accounts that were marked, and those of which rows in the shared tables were deleted.
     pub repaired: Vec<AccountId>,
     /// The accounts of `repaired` whose history begins anew.
     pub history_restarted: Vec<AccountId>,
+    /// The number of rows that were written or deleted, without the marks.
     pub written: u64,
-    /// The first `MAX_LISTED` faults of `unrepaired_count`.
+    /// The first `MAX_LISTED` of the faults that `unrepaired_count` counts.
     pub unrepaired: Vec<Breach>,
     /// The number of faults whose right row the store does not have (`RowFix::Nothing`). Faults in
     /// the shared tables are not counted.
     pub unrepaired_count: u64,
 }
 
+/// The most rounds over one account, but for one more if its history must begin anew. Each round
+/// writes what it finds, so few are needed. The bound ends a repair whose fixes contradict each
+/// other: what is wrong then stays so, and the account is opened again.
 const MAX_ROUNDS: u32 = 8;
+/// The most unrepaired faults that a report lists.
 const MAX_LISTED: usize = 1000;
 
+/// Whether a repair of this scope concerns itself with a fault. `Reindex` is for the search index
+/// and the counters in the account's state that belong to it, which clients do not see.
 fn covers(scope: RepairScope, fault: &RowFault) -> bool {
     scope != RepairScope::Reindex
         || match fault.table.repair() {
@@ -52,6 +62,7 @@ fn covers(scope: RepairScope, fault: &RowFault) -> bool {
         }
 }
 
+/// The rows that the next commit of a repair writes.
 #[derive(Default)]
 struct RepairBatch {
     /// Without a value, the row is deleted.
@@ -60,19 +71,23 @@ struct RepairBatch {
     bytes: usize,
 }
 
+/// What one check of an account found, of the faults that the scope covers.
 #[derive(Default)]
 struct RepairRound {
     /// The number of faults that the repair can fix.
     repairable: u64,
+    /// Whether clients may have seen one of these.
     seen_by_clients: bool,
+    /// Whether one of these is in the search index.
     is_index_faulty: bool,
-    /// The first `MAX_LISTED` faults of `unrepaired_count`.
+    /// The first `MAX_LISTED` of the faults that `unrepaired_count` counts.
     unrepaired: Vec<Breach>,
     unrepaired_count: u64,
 }
 
 impl Store {
-    /// Repairs the named accounts, or all (`None`). `make_rows` makes the rows of a message again.
+    /// Repairs the named accounts, or all (`None`), and then their rows in the tables that all
+    /// accounts share; a `Reindex` leaves these out. `make_rows` makes the rows of a message again.
     /// Returns when everything that it wrote is durable.
     ///
     /// # Errors
@@ -167,6 +182,8 @@ impl Store {
                 run,
             )?;
             rounds += 1;
+            // Another round, until one finds nothing to fix. If a fault of the search index or one
+            // that clients may have seen was found, the next rounds have wider options.
             if round.is_index_faulty && !refold && rounds < MAX_ROUNDS {
                 refold = true;
             } else if round.seen_by_clients && scope == RepairScope::Repair {
@@ -212,6 +229,7 @@ impl Store {
         Ok(round)
     }
 
+    /// Checks the account once, and writes the fixes that these options and this scope allow.
     fn repair_round(
         &self,
         account: AccountId,
@@ -280,7 +298,8 @@ impl Store {
     }
 
     /// Deletes rows of the tables that all accounts share: of the `named` accounts, or of all
-    /// (`None`). Only a repair of all accounts deletes the rows whose keys are damaged.
+    /// (`None`). Rows whose keys are damaged are reported for the site, so only a repair of all
+    /// accounts deletes them.
     fn repair_shared(
         &self,
         named: Option<&[AccountId]>,
@@ -303,7 +322,7 @@ impl Store {
         self.drop_strays(&mut strays, run, done)
     }
 
-    /// Deletes these rows, each in a commit of its account, and empties `strays`. A row stays if
+    /// Deletes these rows, those of one account in one commit, and empties `strays`. A row stays if
     /// what it leads to exists by then.
     fn drop_strays(
         &self,
@@ -328,8 +347,8 @@ impl Store {
 }
 
 impl RepairRound {
-    /// Counts a fault that the scope covers. Returns whether the scope covers it and the repair can
-    /// fix it.
+    /// Counts a fault that the scope covers. Returns whether it is to be fixed: it is covered, and
+    /// has a fix.
     fn note_fault(&mut self, fault: &RowFault, scope: RepairScope) -> bool {
         if !covers(scope, fault) {
             return false;

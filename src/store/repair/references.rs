@@ -1,7 +1,7 @@
 //! Tells whether the object that a reference or a hint names exists.
 //!
 //! If the object's row cannot be read, the reference counts as right, so that a repair keeps it.
-//! Shares are an exception.
+//! Shares are an exception (`shares_of`). A reference whose own key cannot be read names nothing.
 
 use std::collections::BTreeSet;
 
@@ -18,6 +18,7 @@ use crate::store::table::{
     EmailMetadata, Mailboxes, Outbox, OutboxBlobs, Table as _, UploadBlobs, Uploads, decode_key,
 };
 
+/// Whether an email, or its tombstone, has the message `blob`.
 pub(in crate::store) fn is_email_blob(
     read: &dyn RowReader,
     account: AccountId,
@@ -28,6 +29,7 @@ pub(in crate::store) fn is_email_blob(
     Ok(found.is_some_and(|found| found.map_or(true, |email| email.blob == *blob)))
 }
 
+/// Whether an action is queued, and `hint` is the key of its row in `outbox_due`.
 pub(in crate::store) fn is_wakeup(
     read: &dyn RowReader,
     account: AccountId,
@@ -41,6 +43,7 @@ pub(in crate::store) fn is_wakeup(
     Ok(found.map_or(true, |found| wake_condition(&found).is_some_and(is_hint)))
 }
 
+/// Whether the action that a key of `outbox_blobs` names is queued, and sends that message.
 pub(in crate::store) fn is_action_blob(read: &dyn RowReader, hold: &[u8]) -> Result<bool, Error> {
     let Ok(ActionBlobKey { account, action, blob }) = decode_key::<OutboxBlobs>(hold) else {
         return Ok(false);
@@ -49,6 +52,7 @@ pub(in crate::store) fn is_action_blob(read: &dyn RowReader, hold: &[u8]) -> Res
     Ok(found.is_some_and(|found| found.map_or(true, |found| found.blob == Some(blob))))
 }
 
+/// Whether the upload that a key of `upload_blobs` names exists.
 pub(in crate::store) fn is_upload_blob(read: &dyn RowReader, hold: &[u8]) -> Result<bool, Error> {
     let Ok(UploadBlobKey { account, user, blob }) = decode_key::<UploadBlobs>(hold) else {
         return Ok(false);
@@ -56,7 +60,8 @@ pub(in crate::store) fn is_upload_blob(read: &dyn RowReader, hold: &[u8]) -> Res
     Ok(read.bytes::<Uploads>(&UploadKey { account, user, blob })?.is_some())
 }
 
-/// Mailboxes that cannot be read are left out.
+/// Returns the users with whom an account shares mailboxes. Mailboxes that cannot be read are left
+/// out.
 pub(in crate::store) fn shares_of(
     read: &dyn RowReader,
     owner: AccountId,

@@ -34,7 +34,8 @@ mod scripts;
 const ANN: AccountId = AccountId(1);
 const BOB: AccountId = AccountId(2);
 
-/// Makes the rows of a message. Its only token is its first 20 characters.
+/// Makes the rows of a message. Its only token is its first 20 characters, and its thread key
+/// follows from its length.
 fn make_rows(raw: &[u8]) -> MessageRows {
     let text = String::from_utf8_lossy(raw);
     let mut rows = MessageRows {
@@ -48,12 +49,14 @@ fn make_rows(raw: &[u8]) -> MessageRows {
     rows
 }
 
+/// Opens a store in which every listing that is not empty has ranks.
 fn open(engine: Arc<dyn Engine>) -> Store {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     Store::open_engine(engine, &Options { ranked_above: Some(0), ..Options::small() }, clock)
         .unwrap()
 }
 
+/// Commits a change, and waits until it is durable.
 fn done<T>(
     store: &Store,
     account: AccountId,
@@ -64,6 +67,7 @@ fn done<T>(
     value
 }
 
+/// Makes an account with Inbox (mailbox 1), Trash (2) and Archive (3).
 fn make(store: &Store, account: AccountId, name: &str) {
     let primary = Address::from_parts(name, "example.org");
     done(store, AccountId::SITE, |txn| {
@@ -86,6 +90,7 @@ fn make(store: &Store, account: AccountId, name: &str) {
     });
 }
 
+/// Delivers message `n`, below 256, to mailbox 1, 2 or 3.
 fn deliver(store: &Store, account: AccountId, n: u32) -> Result<EmailId, Error> {
     // Message 7 is long enough to be stored in frames.
     let body = "long ".repeat(if n == 7 { 30_000 } else { 1 });
@@ -112,7 +117,8 @@ fn deliver(store: &Store, account: AccountId, n: u32) -> Result<EmailId, Error> 
     Ok(id)
 }
 
-/// Makes two accounts with a row in every table.
+/// Makes two accounts with rows in every table: 40 emails, of which two are destroyed, and one is
+/// purged.
 fn fill(store: &Store) {
     make(store, ANN, "ann");
     make(store, BOB, "bob");
@@ -179,6 +185,7 @@ fn fill(store: &Store) {
     }
 }
 
+/// Folds the token rows once.
 fn fold(store: &Store, account: AccountId) {
     let sizes = FoldSizes {
         rows: 6,
@@ -192,11 +199,13 @@ fn fold(store: &Store, account: AccountId) {
     assert!(done(store, account, |txn| txn.write_folds(&piece)));
 }
 
+/// Sets or deletes a row in the engine, past the store.
 fn write(engine: &dyn Engine, table: Table, key: &[u8], value: Option<Vec<u8>>) {
     let puts = vec![Put { table, key: key.to_vec(), value }];
     engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
 }
 
+/// Returns the rows that an account has in a table, or all rows if the keys name no account.
 fn rows_of(engine: &MemoryEngine, table: Table, account: AccountId) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut rows = engine.rows(table);
     // Where the id of the account begins in the key.
@@ -213,6 +222,7 @@ fn rows_of(engine: &MemoryEngine, table: Table, account: AccountId) -> Vec<(Vec<
     rows
 }
 
+/// Returns the breaches that a deep check finds.
 fn deep(store: &Store) -> Vec<Breach> {
     store.check_deep(Some(&make_rows), &mut |_| true).unwrap().breaches
 }
@@ -221,6 +231,7 @@ fn repair(store: &Store, scope: RepairScope) -> RepairReport {
     store.repair(scope, None, &make_rows, &mut |_| true).unwrap()
 }
 
+/// Deletes every third row of some tables of Ann, and alters a count of a mailbox.
 fn damage_ann(engine: &dyn Engine, memory: &MemoryEngine) {
     for table in [
         Table::EmailByModseq,

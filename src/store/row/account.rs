@@ -161,6 +161,7 @@ pub struct AccountStateRow {
 }
 
 impl AccountStateRow {
+    /// The state of an account in which nothing has changed yet.
     #[must_use]
     pub fn fresh() -> Self {
         Self {

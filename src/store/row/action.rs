@@ -140,12 +140,13 @@ fn read_target(input: &mut FieldReader<'_>) -> Result<Target, RowError> {
     })
 }
 
-/// The position of a variant among all variants.
+/// The number that stands for a variant in rows: its position in `all`. So `all` must keep its
+/// order, and new variants come last.
 pub(super) fn variant_number<T: PartialEq + Copy>(all: &[T], variant: T) -> u64 {
     all.iter().position(|other| *other == variant).unwrap_or_default() as u64
 }
 
-/// Fails with `bad` if there is no such variant.
+/// Reads the number of a variant, and returns the variant. Fails with `bad` if there is none.
 pub(super) fn read_variant_number<T: Copy>(
     all: &[T],
     input: &mut FieldReader<'_>,
@@ -154,6 +155,7 @@ pub(super) fn read_variant_number<T: Copy>(
     usize::try_from(input.num()?).ok().and_then(|at| all.get(at)).copied().ok_or(RowError(bad))
 }
 
+/// Returns a row of `outbox_messages`: the version, then the bytes that an action sends.
 #[must_use]
 pub fn encode_outbox_message(bytes: &[u8]) -> Vec<u8> {
     let mut value = Vec::with_capacity(bytes.len().saturating_add(1));
@@ -162,6 +164,10 @@ pub fn encode_outbox_message(bytes: &[u8]) -> Vec<u8> {
     value
 }
 
+/// Returns the bytes in a row of `outbox_messages`.
+///
+/// # Errors
+/// `Corrupt`.
 pub fn decode_outbox_message<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Error> {
     match value.split_first() {
         Some((1, bytes)) => Ok(bytes),
@@ -189,13 +195,16 @@ pub fn wake_condition(action: &Action) -> Option<WakeCondition> {
 /// A row of `outbox_due`. If two digests collide, their actions only wait for each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Destination {
-    /// Digest of the account and the recipient, whose actions are sent in order.
+    /// Digest of the account and the recipient (`lane_digest`): the actions of a lane are sent in
+    /// order.
     pub(crate) lane: Digest,
+    /// Digest of the recipient's domain (`domain_digest`).
     pub(crate) domain: Digest,
 }
 
 impl Destination {
-    /// The destination of the next recipient of an action; zeros if no recipient is left.
+    /// The destination of an action's first recipient that still waits, or of the first of all if
+    /// none waits. Zeros for an action without recipients, which `queue_action` refuses.
     pub(crate) fn of(account: AccountId, action: &Action) -> Self {
         let to = action.next_recipient().map(|target| target.address.folded());
         match &to {

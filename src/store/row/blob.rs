@@ -1,6 +1,6 @@
 //! The rows of a message as received. The row of a message says where its bytes are: in a segment,
-//! in the row itself if there are few, or in rows of their own, the frames. Only earlier versions
-//! and engines without segments write frames and long rows.
+//! in the row itself if they are few, or in rows of their own, the frames. Only earlier versions,
+//! and engines without segments, write frames and long rows.
 
 use super::{FieldReader, FieldWriter, RowError, decode_with};
 use crate::model::{BlobHash, UtcMillis};
@@ -13,7 +13,8 @@ use crate::store::table::keys::BlobFrameKey;
 const INLINE: u8 = 0;
 const FRAMED: u8 = 1;
 const LOCATED: u8 = 2;
-/// Bytes of a frame. Where messages are in rows, one of at most this size is one row.
+/// Bytes of a frame; the last one may have fewer. A message in rows that has no more bytes than
+/// this has no frames.
 pub const FRAME_BYTES: usize = 128 << 10;
 
 /// A row of `blobs`.

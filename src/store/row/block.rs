@@ -6,10 +6,13 @@
 //!   read without the block before it:
 //!
 //! ```text
-//! version kind:1 { token ordinal fields positions }*
+//! version kind { token ordinal fields positions }*
+//! version = a byte, 1
+//! kind    = a byte: 1 for words, 2 for texts
 //! token   = a word: the difference from the word before (0: the same word), the first from 0
 //!         | a text: how many of its first bytes are those of the text before; then the rest
 //! ordinal = the difference from the ordinal before, if the token is the same; else the ordinal
+//! fields  = `Posting::fields`
 //! positions = their number, then each as the difference from the one before, the first from 0
 //! ```
 
@@ -18,6 +21,7 @@ use crate::model::{Positions, Token};
 use crate::store::engine::Table;
 use crate::store::error::Error;
 
+/// One token in one email.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Posting {
     pub token: Token,
@@ -36,7 +40,7 @@ impl Posting {
     }
 }
 
-/// A finished block, with the sort key of its first posting.
+/// A block as it is stored in `value`. The other fields are the sort key of its first posting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
     pub token: Token,
@@ -45,11 +49,13 @@ pub struct Block {
     pub value: Vec<u8>,
 }
 
+/// Writes postings into blocks.
 #[derive(Debug)]
 pub struct BlockWriter {
     max_bytes: usize,
     finished: Vec<Block>,
     finished_bytes: usize,
+    /// The block that is being written; `None` before the first posting.
     open: Option<Block>,
     /// The token and the ordinal of the last posting.
     last: Option<(Token, u32)>,
@@ -62,6 +68,7 @@ impl BlockWriter {
         Self { max_bytes, finished: Vec::new(), finished_bytes: 0, open: None, last: None }
     }
 
+    /// Returns the bytes of all blocks so far, with the one that is not finished.
     #[must_use]
     pub fn byte_len(&self) -> usize {
         self.finished_bytes.saturating_add(self.open.as_ref().map_or(0, |block| block.value.len()))
@@ -70,7 +77,8 @@ impl BlockWriter {
     /// Adds a posting, which must not sort before the last one (`Posting::sort_key`). `positions`
     /// must ascend.
     pub fn push(&mut self, token: &Token, ordinal: u32, fields: u16, positions: &[u32]) {
-        // A position takes at most 5 bytes, and 320 bytes suffice for the rest of the posting.
+        // A position takes at most 5 bytes. 320 bytes suffice for the rest of the posting: only
+        // words have positions.
         let max_positions = (self.max_bytes.saturating_sub(320) / 5).max(1);
         let mut rest = positions;
         loop {
@@ -186,12 +194,16 @@ pub fn read_block(
     Ok(())
 }
 
+/// A cursor over the postings of a block.
 #[derive(Debug)]
 pub struct BlockReader<B> {
     bytes: B,
+    /// Where the next posting begins in `bytes`.
     at: usize,
+    /// The token and the ordinal of the last posting that was read or passed over.
     token: Token,
     ordinal: u32,
+    /// Whether there was no such posting yet.
     first: bool,
 }
 

@@ -82,7 +82,8 @@ pub fn decode_content(key: &[u8], bytes: &[u8]) -> Result<(Vec<u8>, EmailContent
     })
 }
 
-/// Returns the trace prefix of an `email_content` row, even if the rest cannot be decoded.
+/// Returns the trace prefix of an `email_content` row, even if the rest cannot be decoded; `None`
+/// if the prefix or the version cannot be read.
 #[must_use]
 pub fn content_prefix(bytes: &[u8]) -> Option<Vec<u8>> {
     let (version, rest) = bytes.split_first()?;
@@ -90,13 +91,14 @@ pub fn content_prefix(bytes: &[u8]) -> Option<Vec<u8>> {
     prefix.filter(|_| (1..=CONTENT_VERSION).contains(version)).map(<[u8]>::to_vec)
 }
 
-/// Whether an `email_content` row was made by older rules than those of this version.
+/// Whether an `email_content` row was made by older rules for the content than this version has.
 #[must_use]
 pub fn is_content_outdated(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|version| (1..CONTENT_RULES_VERSION).contains(version))
 }
 
-/// Whether the tokens of an email with this `email_content` row may have been made by older rules.
+/// Whether the tokens of an email with this `email_content` row may have been made by older rules
+/// than this version has.
 #[must_use]
 pub fn are_tokens_outdated(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|version| (1..CONTENT_VERSION).contains(version))
@@ -209,8 +211,8 @@ fn read_content(input: &mut FieldReader<'_>) -> Result<EmailContent, RowError> {
 fn write_tokens(out: &mut FieldWriter, tokens: &Tokens) {
     let mut last = 0;
     out.list(tokens.words.iter(), |out, word| {
-        // Most words occur once. Then the lowest bit, below the difference of the hashes, is 0, and
-        // no count is written.
+        // The lowest bit says whether a count of positions follows. Above it is the difference to
+        // the hash before. Most words occur once, and have no count.
         let step = u64::from(word.hash.saturating_sub(last)) << 1;
         last = word.hash;
         if let [at] = word.positions {

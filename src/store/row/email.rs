@@ -85,6 +85,7 @@ pub struct Thread {
     pub flagged: u32,
     /// Unread emails that are not only in the Trash.
     pub unread_outside_trash: u32,
+    /// Unread emails in the Trash, also if they are in other mailboxes, too.
     pub unread_in_trash: u32,
     /// The number of emails in each mailbox. A mailbox without any has no entry.
     pub members: BTreeMap<MailboxUid, u32>,
@@ -101,7 +102,7 @@ impl Thread {
         self.tally(&boxes, flags, trash, add);
     }
 
-    /// Does as `count`, by the email's mailboxes, each once, and its flags.
+    /// Does as `count` for an email with these mailboxes, each once, and these flags.
     pub(in crate::store) fn tally(
         &mut self,
         boxes: &[MailboxUid],

@@ -9,6 +9,7 @@ use crate::store::engine::Table;
 use crate::store::error::Error;
 use crate::store::table::folds::FoldId;
 
+/// The list of an account's folds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Folds {
     /// The highest number that a fold of the account was ever given; 0 if there was none.
@@ -21,6 +22,7 @@ pub struct Folds {
     pub dropped: Vec<FoldId>,
 }
 
+/// A fold, without its emails and postings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fold {
     pub id: FoldId,
@@ -28,7 +30,7 @@ pub struct Fold {
     /// id of one of them and was created later is another email.
     pub created_upto: ModSeq,
     pub emails: u32,
-    /// The newest email; 0 while a merge has written no email yet.
+    /// The newest email. This and `oldest` are 0 while a merge has written no email yet.
     pub newest: EmailId,
     pub oldest: EmailId,
     /// Whether the tokens say of every email where it was delivered (`model::delivered_to`). Not so
@@ -36,6 +38,7 @@ pub struct Fold {
     pub knows_delivery: bool,
 }
 
+/// An unfinished merge of folds into a new one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoldMerge {
     pub sources: Vec<FoldId>,
@@ -44,6 +47,7 @@ pub struct FoldMerge {
     pub next: MergePosition,
 }
 
+/// What a merge writes next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MergePosition {
     /// The emails of the new fold, from this one on. The postings come after the last email.
@@ -251,6 +255,7 @@ mod tests {
             dropped: vec![fold(2, 4).id],
         };
         assert_eq!(Folds::decode(b"key", &folds.encode()), Ok(folds.clone()));
+        // Fold 1 of level 0 is the source of a merge.
         let free: Vec<u64> = folds.free(0).iter().map(|fold| fold.id.number).collect();
         assert_eq!(free, [2, 3]);
     }

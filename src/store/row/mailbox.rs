@@ -70,7 +70,8 @@ impl Row for Mailbox {
     }
 }
 
-/// For the rows of mailboxes, and for the listings of all mail in the state row of the account.
+/// Writes maintained listings: those of a mailbox into its row, those of all mail into the state
+/// row of the account.
 pub(super) fn write_listings(out: &mut FieldWriter, listings: &[MaintainedListing]) {
     out.list(listings.iter(), |out, listing| {
         out.num(listing.filter as u8);

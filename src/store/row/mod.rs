@@ -4,7 +4,8 @@
 //!   (`email_by_modseq`, `thread_by_modseq`, `object_by_modseq`, `active_script`). Versions count
 //!   from 1. Older versions are read; a newer one, and 0, is an error.
 //! - In most rows, numbers are LEB128, signed ones zigzag, and texts and byte strings have their
-//!   length before them.
+//!   length before them. The numbers in rows of listings, ranks and `thread_refs` have a fixed
+//!   width.
 //! - Any bytes decode to a row or to an error. Bytes after the last field are an error.
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
@@ -156,6 +157,7 @@ impl RowFormat for Present {
     }
 }
 
+/// Why bytes are no row, or no key. `of` makes it an `Error::Corrupt`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowError(pub &'static str);
 
@@ -165,10 +167,12 @@ impl RowError {
     }
 }
 
+/// Appends the fields of a row.
 #[derive(Debug, Clone)]
 pub struct FieldWriter(pub Vec<u8>);
 
 impl FieldWriter {
+    /// Begins a row with the version of its format.
     #[must_use]
     pub fn new(version: u8) -> Self {
         let mut out = Vec::with_capacity(128);
@@ -237,6 +241,7 @@ impl FieldWriter {
     }
 }
 
+/// The bytes of a row that are not read yet. Each function reads one field from their front.
 #[derive(Debug, Clone, Copy)]
 pub struct FieldReader<'a>(pub &'a [u8]);
 

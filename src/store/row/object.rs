@@ -14,8 +14,10 @@ use crate::model::{
 use crate::store::engine::Table;
 use crate::store::error::Error;
 
+/// A kind of small objects, stored in `ObjectRow`.
 pub trait Object: Clone + PartialEq {
     const KIND: ObjectKind;
+    /// The most objects of the kind that an account may have, without destroyed ones.
     const MAX_OBJECTS: usize;
 
     fn write(&self, out: &mut FieldWriter);
@@ -28,6 +30,7 @@ pub trait Object: Clone + PartialEq {
 pub struct ObjectRow<T> {
     /// The change that created the object.
     pub created: ModSeq,
+    /// The last change of the object.
     pub updated: ModSeq,
     /// `None` if the object is destroyed.
     pub object: Option<T>,
@@ -53,14 +56,15 @@ impl<T: Object> Row for ObjectRow<T> {
     }
 }
 
-/// Whether a row is of an object that is not destroyed. Does not decode the object. A row that is
-/// too short counts as that of a destroyed object.
+/// Whether a row is of an object that is not destroyed. Reads only the byte behind the version
+/// (`ObjectRow::write`). A row that is too short counts as that of a destroyed object.
 #[must_use]
 pub fn is_live_object(row: &[u8]) -> bool {
     row.get(1) == Some(&1)
 }
 
-/// Returns the marks in a row of this kind, and whether the object lives.
+/// Decodes a row of this kind, and returns its marks. `object` is `Some(())` if the object is not
+/// destroyed.
 ///
 /// # Errors
 /// `Corrupt`.

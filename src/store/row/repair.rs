@@ -1,4 +1,4 @@
-//! The mark of an account that is being repaired.
+//! The mark of an account that is being repaired, a row of `site`: the version 1, and the scope.
 
 /// The rows that a repair writes anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

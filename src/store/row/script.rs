@@ -21,7 +21,8 @@ impl Row for ScriptSource {
     }
 }
 
-/// A row of `script_errors`: the last failed runs of an account, oldest first.
+/// A row of `script_errors`: the last failed runs of an account, oldest first, at most
+/// `limits::MAX_SCRIPT_ERRORS`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScriptErrorsRow(pub Vec<ScriptError>);
 
@@ -52,9 +53,10 @@ impl Row for ScriptErrorsRow {
     }
 }
 
-/// A row of `duplicates`: when the `duplicate` test forgets a message.
+/// A row of `duplicates`: a message that the `duplicate` test remembers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DuplicateRow {
+    /// From this time on, the message is forgotten.
     pub until: UtcMillis,
 }
 
@@ -83,6 +85,7 @@ impl Row for RuleHits {
     }
 }
 
+/// Writes the steps of a decision (`row::vacation`).
 pub(super) fn write_steps(out: &mut FieldWriter, steps: &[FilterStep]) {
     out.list(steps.iter(), |out, step| {
         out.text(&step.script);

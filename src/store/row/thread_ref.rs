@@ -15,6 +15,7 @@ use crate::store::error::Error;
 
 const ENTRY_BYTES: usize = 16;
 
+/// A thread that a key names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadRef {
     pub thread: ThreadId,
@@ -27,6 +28,7 @@ pub struct ThreadRef {
 pub struct ThreadRefRow(pub Vec<ThreadRef>);
 
 impl ThreadRefRow {
+    /// The most threads of a row.
     pub const MAX: usize = 16;
 
     #[must_use]
@@ -40,9 +42,12 @@ impl ThreadRefRow {
         self.is_full() || self.0.iter().any(|named| named.thread == thread)
     }
 
-    /// Adds a thread at the end. If the row is full, first removes one thread: a dead one, or else
-    /// the longest unseen one behind the first. If the row is not full, first removes the `dead`
-    /// threads, and returns the newest of these if it is newer than all that the row then names.
+    /// Adds a thread at the end. `dead` are threads of the row that are destroyed.
+    ///
+    /// - If the row is full, first removes one thread: a dead one, or else the longest unseen one
+    ///   behind the first. Returns `None`.
+    /// - If not, first removes the dead threads. Returns the newest of them if it is newer than all
+    ///   that the row then names, for `SweepRow::thread`.
     pub fn add(&mut self, new: ThreadRef, dead: &[ThreadId]) -> Option<ThreadId> {
         let is_dead = |named: &ThreadRef| dead.contains(&named.thread);
         if self.is_full() {
@@ -60,8 +65,8 @@ impl ThreadRefRow {
         newest_dead.filter(|dead| self.0.iter().all(|named| named.thread < *dead))
     }
 
-    /// Adds a thread that is missing from the row, before the first newer one: a guest's thread is
-    /// newer than the threads that the guest could not join.
+    /// Adds a thread that a check misses in the row, before the first newer one: a guest's thread
+    /// is newer than the threads that the guest could not join. The row must not be full.
     pub fn restore(&mut self, missing: ThreadRef) {
         let position = self.0.iter().position(|named| named.thread > missing.thread);
         self.0.insert(position.unwrap_or(self.0.len()), missing);

@@ -29,7 +29,8 @@ pub struct SweepRow {
     pub next: Vec<u8>,
     /// Only for references to threads: those last seen at this time or before may be missing.
     pub upto: UtcMillis,
-    /// Only for references to threads: the newest dead thread whose references were removed.
+    /// Only for references to threads: the newest dead thread whose references were removed; 0 if
+    /// there was none.
     pub thread: ThreadId,
 }
 

@@ -6,6 +6,7 @@ use crate::store::engine::Table;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UploadRow {
+    /// The number of bytes.
     pub size: u64,
     /// The media type that was given with the last upload of these bytes. At most
     /// `limits::MAX_MEDIA_TYPE_BYTES`, without control characters.

@@ -1,4 +1,4 @@
-//! The rows of the vacation response and of what deliveries leave.
+//! The rows of the vacation response, told senders, LMTP transactions and decisions.
 
 use super::account::{read_address, write_address};
 use super::content::{read_addresses, read_person, write_addresses, write_person};
@@ -139,11 +139,12 @@ fn read_excluded_sender(input: &mut FieldReader<'_>) -> Result<ExcludedSender, R
 pub struct ToldRow {
     /// The generation of the response; `None` if a Sieve script sent the reply.
     pub generation: Option<u32>,
+    /// When the reply was decided on, and this row written.
     pub at: UtcMillis,
     /// The envelope sender of the message that was answered.
     pub sender: Address,
-    /// When the row expires (`Txn::expire_told`). `None` for a reply of the response: such a row
-    /// expires after the response ends.
+    /// From when on the row is expired (`Txn::expire_told`). `None` for a reply of the response:
+    /// such a row expires some time after the response ends.
     pub until: Option<UtcMillis>,
 }
 
@@ -220,13 +221,14 @@ impl DeliveryRow {
         self.at.after(limits::DELIVERY_RETENTION) > now
     }
 
-    /// Returns the first email that was filed.
+    /// Returns the first email that was filed; `None` if the message was stored for nobody.
     #[must_use]
     pub fn first_email(&self) -> Option<EmailId> {
         self.emails.first().map(|filed| filed.email)
     }
 
-    /// Returns what became of a recipient; `None` if the transaction was not served for it.
+    /// Returns what became of a recipient; `None` if the transaction was not served for it, or the
+    /// row had no room for it.
     #[must_use]
     pub fn outcome(&self, address: &Address) -> Option<RecipientOutcome<'_>> {
         if self.accepted.contains(address) {
@@ -236,7 +238,8 @@ impl DeliveryRow {
         refusal.map(|refusal| RecipientOutcome::Refused(&refusal.text))
     }
 
-    /// Adds an email, unless the row has one with the same version or as many as it may have.
+    /// Adds an email, unless the row has one with the same version, or has
+    /// `limits::MAX_DELIVERY_RECIPIENTS` emails.
     pub fn add_email(&mut self, filed: DeliveredEmail) {
         let is_known = self.emails.iter().any(|known| known.version == filed.version);
         if !is_known && self.emails.len() < limits::MAX_DELIVERY_RECIPIENTS {
@@ -244,8 +247,9 @@ impl DeliveryRow {
         }
     }
 
-    /// Adds a recipient, unless the row has it, has as many as it may have, or has no room for the
-    /// text of its refusal.
+    /// Adds a recipient. Leaves it out if the row has it, if the row has
+    /// `limits::MAX_DELIVERY_RECIPIENTS` recipients, or if a new text of a refusal would bring the
+    /// texts over `limits::MAX_DELIVERY_REFUSAL_BYTES`.
     pub fn add_recipient(&mut self, address: &Address, outcome: RecipientOutcome<'_>) {
         let refused: usize = self.refusals.iter().map(|refusal| refusal.recipients.len()).sum();
         let count = self.accepted.len().saturating_add(refused);

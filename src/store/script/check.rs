@@ -14,9 +14,10 @@ use crate::store::table::{
 };
 
 impl Checker<'_> {
-    /// Says what is wrong with the source of a script, whose row of `objects` this is, and what to
-    /// do with that row; `None` if nothing is wrong, or the script is destroyed. A source that was
-    /// altered is kept for its owner, with the hash that it has now.
+    /// Compares a script with its source. `key` and `row` are those of the script in `objects`.
+    /// Returns what is wrong, and what to do with that row; `None` if nothing is wrong, or the
+    /// script is destroyed. A source that was altered is kept for its owner: the script gets the
+    /// hash and the size that the source has now.
     pub(in crate::store) fn script_fault(
         &self,
         script: ObjectId,
@@ -43,8 +44,9 @@ impl Checker<'_> {
         })
     }
 
-    /// Checks the rows of scripts beside `objects`. `scripts` are those that exist, ascending;
-    /// `altered` are those of them whose source was altered, so that they cannot be active.
+    /// Checks the rows of scripts that are not in `objects`: sources, the active script, failed
+    /// runs, hits and duplicates. `scripts` are those that exist, ascending. `altered` are those
+    /// whose source was altered: they must not be active.
     pub(in crate::store) fn check_scripts(
         &self,
         scripts: &[ObjectId],
@@ -74,7 +76,7 @@ impl Checker<'_> {
 
     fn check_script_hits(&self, exists: &dyn Fn(&ObjectId) -> bool) -> Result<(), Error> {
         let mut rows = self.rows::<ScriptHits>();
-        // The length of the source of the last script.
+        // The script of the previous row, and the length of its source (0: it cannot be read).
         let mut source: Option<(ObjectId, usize)> = None;
         while let Some(found) = rows.next()? {
             let Some(key) = found.id().filter(|key| exists(&key.script)) else {

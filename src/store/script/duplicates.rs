@@ -1,4 +1,7 @@
 //! Writes what the `duplicate` test of Sieve scripts remembers (RFC 7352 §3).
+//!
+//! A message is known by the hash of the handle and the value of the test
+//! (`restante_sieve::DupKey`). A record is expired from its `until` on.
 
 use crate::model::UtcMillis;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -9,12 +12,13 @@ use crate::store::table::keys::{DuplicateKey, DuplicateTimeKey};
 use crate::store::table::{DuplicateByTime, Duplicates, Present};
 use crate::store::txn::Txn;
 
-/// The most expired records that a new one deletes, so that busy accounts need no upkeep.
+/// The most expired records that are deleted when one is written. It is more than one, so that
+/// busy accounts leave little to upkeep (`expire_duplicates`).
 const EXPIRED_PER_RECORD: usize = 4;
 
 impl Txn<'_> {
     /// Remembers a message until a time. A later call for the same message replaces the time.
-    /// Writes nothing if the time is over.
+    /// Writes nothing if `until` is not in the future.
     pub fn remember_duplicate(&mut self, hash: &[u8; 32], until: UtcMillis) -> Result<(), Error> {
         if until <= self.now() {
             return Ok(());
@@ -29,9 +33,11 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Deletes up to `limit` expired records. Returns whether more may be left.
+    /// Deletes up to `limit` expired records, oldest first; `limit` is at least 1. Returns whether
+    /// more may be left.
     pub fn expire_duplicates(&mut self, limit: usize) -> Result<bool, Error> {
         let account = self.account();
+        // Also those whose `until` is now.
         let before = UtcMillis(self.now().0.saturating_add(1));
         let mut expired = Vec::new();
         self.keys(

@@ -1,8 +1,9 @@
 //! Counts how often each rule of a script fired.
 //!
-//! - A rule is known by the byte of the source at which it begins. The caller says which parts of a
-//!   script are rules.
-//! - The rows belong to one source: they go when the script is destroyed or its source is replaced.
+//! - A rule is known by the byte of the source at which it begins, counted from 0. The caller says
+//!   which parts of a script are rules.
+//! - The rows belong to one source: `destroy_script` deletes them, and `replace_script` if the new
+//!   source differs.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +16,12 @@ use crate::store::txn::Txn;
 use crate::store::txn::snapshot::Snapshot;
 
 impl Txn<'_> {
-    /// Counts a message for each of the `rules`, which must be different. Does nothing if the
-    /// script is gone, or has another source than the one with the hash `source`, which was run.
+    /// Counts a message for each of the `rules`, which must not name a rule twice. `source` is the
+    /// hash of the source that was run. Counts nothing if the script has another source by now, is
+    /// gone, or its row is damaged.
     ///
     /// # Errors
-    /// Those of reading. A damaged row counts as missing, as it must not keep mail from being
+    /// Those of reading. A damaged count begins anew at 1: it must not keep mail from being
     /// delivered.
     pub fn count_script_hits(
         &mut self,
@@ -52,8 +54,8 @@ impl Txn<'_> {
 }
 
 impl Snapshot<'_> {
-    /// Returns the hits of a script by the byte at which each rule begins, without rules that never
-    /// fired.
+    /// Returns the hits of the rules of a script, by the byte at which each rule begins. Rules that
+    /// never fired are left out.
     pub fn script_hits(
         &self,
         account: AccountId,

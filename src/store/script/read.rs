@@ -12,8 +12,8 @@ use crate::store::table::{ActiveScript, Duplicates, ScriptErrors, ScriptSources}
 use crate::store::txn::snapshot::Snapshot;
 
 impl Snapshot<'_> {
-    /// Returns the scripts of an account in the order of their creation. By id alone, use
-    /// `Snapshot::object`.
+    /// Returns the scripts of an account in the order of their creation. A script whose id is known
+    /// is read by `Snapshot::object`.
     pub fn scripts(&self, account: AccountId) -> Result<Vec<(ObjectId, SieveScript)>, Error> {
         self.objects::<SieveScript>(account)
     }
@@ -27,7 +27,8 @@ impl Snapshot<'_> {
         Ok(self.scripts(account)?.into_iter().find(|(_, script)| script.name == name))
     }
 
-    /// Returns the source of a script, byte for byte as it was stored.
+    /// Returns the source of a script, byte for byte as it was stored; `None` if there is no such
+    /// script.
     pub fn script_source(
         &self,
         account: AccountId,
@@ -37,8 +38,8 @@ impl Snapshot<'_> {
         Ok(row.map(|ScriptSource(source)| source))
     }
 
-    /// Returns the first script whose source has this hash. Reads all scripts of the account,
-    /// without their sources.
+    /// Returns the script whose source has this hash; of several, the one that was created first.
+    /// Reads all scripts of the account, without their sources.
     pub fn script_by_hash(
         &self,
         account: AccountId,
@@ -47,8 +48,8 @@ impl Snapshot<'_> {
         Ok(self.scripts(account)?.into_iter().find(|(_, script)| script.hash == *hash))
     }
 
-    /// Returns the bytes of a source in a range, as far as there are any; `None` if the script no
-    /// longer has the source with this hash.
+    /// Returns the bytes of a source in a range, as far as there are any; `None` if the script does
+    /// not exist, or has no longer the source with this hash.
     pub fn script_part(
         &self,
         account: AccountId,
@@ -64,12 +65,12 @@ impl Snapshot<'_> {
         Ok(source.map(|source| part(&source, &range).to_vec()))
     }
 
-    /// Returns the active script of an account.
+    /// Returns the active script of an account; `None` if no script is active.
     pub fn active_script(&self, account: AccountId) -> Result<Option<ObjectId>, Error> {
         self.read.row::<ActiveScript>(&AccountKey { account })
     }
 
-    /// Returns the last failed runs of an account, newest first.
+    /// Returns the failed runs that are recorded, newest first (`Txn::add_script_error`).
     pub fn script_errors(&self, account: AccountId) -> Result<Vec<ScriptError>, Error> {
         let row = self.read.row::<ScriptErrors>(&AccountKey { account })?;
         let ScriptErrorsRow(mut errors) = row.unwrap_or_default();
@@ -77,7 +78,8 @@ impl Snapshot<'_> {
         Ok(errors)
     }
 
-    /// Whether the `duplicate` test remembers a message at `now`.
+    /// Whether the `duplicate` test remembers a message at `now`. `hash` is that of the handle and
+    /// the value of the test (`restante_sieve::DupKey`).
     pub fn is_duplicate(
         &self,
         account: AccountId,

@@ -1,10 +1,11 @@
 //! Writes the Sieve scripts of an account (RFC 5804, RFC 9661).
 //!
 //! - A script is an object (`SieveScript`) and a row with its source. The source is stored as it
-//!   was given; whether it is a valid script is for the caller to check.
+//!   was given, also with errors. Callers check it before (`filter::check`), except an import.
 //! - One row names the active script; an account without it has none. The change numbers of the
 //!   scripts that become active or inactive rise.
-//! - No two scripts of an account have the same name.
+//! - No two scripts of an account have the same name. Names are compared byte by byte; it is for
+//!   callers to normalize them.
 
 use crate::model::{
     BlobHash, DataType, ObjectId, ScriptError, SieveScript, is_script_name, limits,
@@ -40,8 +41,8 @@ impl Txn<'_> {
         Ok(id)
     }
 
-    /// Replaces the source of a script. An active script stays active. Returns whether the source
-    /// is another one; then the hits of its rules are forgotten.
+    /// Replaces the source of a script, and forgets the hits of its rules. An active script stays
+    /// active. If the script has this source already, changes nothing and returns `false`.
     ///
     /// # Errors
     /// `NotFound`; `Script` if the source is too large.
@@ -60,7 +61,7 @@ impl Txn<'_> {
         Ok(is_changed)
     }
 
-    /// Gives a script another name. Returns whether the name is another one.
+    /// Gives a script another name. Returns `false` if the script has this name already.
     ///
     /// # Errors
     /// `NotFound`; `Script` if the name is not allowed or taken.
@@ -69,11 +70,11 @@ impl Txn<'_> {
         self.update_object(id, |script: &mut SieveScript| name.clone_into(&mut script.name))
     }
 
-    /// Makes a script the active one; with `None`, no script is active. Returns whether that was
-    /// not so before.
+    /// Makes a script the active one; with `None`, no script is active. Returns `false`, and
+    /// changes nothing, if that was so already.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound` if the script to activate does not exist.
     pub fn activate_script(&mut self, id: Option<ObjectId>) -> Result<bool, Error> {
         let key = self.account_key();
         let before = self.row::<ActiveScript>(&key)?;
@@ -84,7 +85,7 @@ impl Txn<'_> {
             self.renumber_object::<SieveScript>(id)?;
         }
         match before.map(|before| self.renumber_object::<SieveScript>(before)) {
-            // A damaged store may name a script that does not exist.
+            // In a damaged store, the row may name a script that does not exist.
             None | Some(Ok(()) | Err(Error::NotFound(_))) => {}
             Some(Err(error)) => return Err(error),
         }
@@ -110,10 +111,11 @@ impl Txn<'_> {
         Ok(script)
     }
 
-    /// Records that a run failed. The oldest record makes room.
+    /// Records that a run failed. Keeps the newest `limits::MAX_SCRIPT_ERRORS` records, and cuts
+    /// the message off after `limits::MAX_SCRIPT_ERROR_BYTES`.
     pub fn add_script_error(&mut self, error: &ScriptError) -> Result<(), Error> {
         let key = self.account_key();
-        // A damaged row must not keep mail from being delivered.
+        // A damaged row must not keep mail from being delivered: it is replaced.
         let row = self.row_if_any::<ScriptErrors>(&key)?;
         let ScriptErrorsRow(mut errors) = row.and_then(Result::ok).unwrap_or_default();
         let surplus = (errors.len() + 1).saturating_sub(limits::MAX_SCRIPT_ERRORS);
@@ -129,7 +131,7 @@ impl Txn<'_> {
         ScriptKey { account: self.account(), script }
     }
 
-    /// Checks a new name of the script `own`, or of a new script.
+    /// Checks a name for the script `own`, which may have it already, or for a new script (`None`).
     fn check_script_name(&self, own: Option<ObjectId>, name: &str) -> Result<(), Error> {
         if !is_script_name(name) {
             return Err(Error::Script(ScriptFault::Name));

@@ -214,6 +214,7 @@ impl Checker<'_> {
     }
 }
 
+/// The reader of a check, for a `Snapshot`, which must own its reader.
 struct BorrowedReader<'a>(&'a dyn RowReader);
 
 impl RowReader for BorrowedReader<'_> {
@@ -237,16 +238,17 @@ impl RowReader for BorrowedReader<'_> {
     }
 }
 
-/// Returns the live emails whose tokens in the index differ from those that `make_rows` makes.
-/// Tokens that were made by the rules of an earlier version are left out, unless
-/// `check_earlier_tokens`.
+/// Returns the live emails whose tokens in the index differ from those that `make_tokens` makes of
+/// their message, by a digest. Tokens that were made by the rules of an earlier version are left
+/// out, unless `check_earlier_tokens`.
 fn emails_with_other_tokens(
     snapshot: &Snapshot<'_>,
     account: AccountId,
     check_earlier_tokens: bool,
-    mut make_rows: impl FnMut(&[u8]) -> Tokens,
+    mut make_tokens: impl FnMut(&[u8]) -> Tokens,
 ) -> Result<Vec<EmailId>, Error> {
     let (read, mut different) = (snapshot.reader(), Vec::new());
+    // `found` is the digest of the email's tokens in the index.
     let mut one = |id: EmailId, found: u64| -> Result<(), Error> {
         let key = EmailKey { account, email: id };
         let Some(email) = read.row::<table::EmailMetadata>(&key)? else { return Ok(()) };
@@ -255,10 +257,11 @@ fn emails_with_other_tokens(
             return Ok(());
         }
         let Some(raw) = snapshot.raw_message(&email.blob)? else { return Ok(()) };
+        // The index also has the address to which this email was delivered.
         let own = DeliveredTo::parse(&content_prefix(&content).unwrap_or_default()).search_text();
         let own =
             own.map_or(0, |text| token_digest(&Token::Text(text), field::DELIVERED_HERE, &[]));
-        if digest(&make_rows(&raw)).wrapping_add(own) != found {
+        if digest(&make_tokens(&raw)).wrapping_add(own) != found {
             different.push(id);
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! - A fold is made of token rows, which are inverted into blocks.
 //! - When a level has `FoldSizes::fan` folds, they are merged into one fold of the next level,
 //!   piece by piece, without emails that no longer exist. Folds of the last level are not merged.
-//! - Folding comes before merging, unless many folds wait.
+//! - Folding comes before merging, unless four times `fan` folds of the first level wait.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub struct FoldSizes {
     pub fan: usize,
     /// Bytes after which a piece of a merge ends; it may be some blocks larger.
     pub piece: usize,
-    /// The level whose folds are not merged.
+    /// The level whose folds are not merged. The first level is 0.
     pub last_level: u8,
 }
 
@@ -49,17 +49,20 @@ impl Default for FoldSizes {
 }
 
 impl FoldSizes {
-    /// The number of emails in one row of a fold's emails.
+    /// The most emails in one row of a fold's emails: so many that the row is about as large as a
+    /// block, with 8 bytes for an email.
     pub(in crate::store) fn emails_of_row(&self) -> usize {
         (self.block / 8).max(1)
     }
 }
 
-/// A change of an account's folds, with the rows to write.
+/// A change of the list of an account's folds from `before` to `after`, with the rows to write. It
+/// is only written if the list is still `before`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoldPiece {
     pub(in crate::store) before: Folds,
     pub(in crate::store) after: Folds,
+    /// Rows of `search_folds` to write, without the list.
     pub(in crate::store) puts: Vec<(FoldKey, Vec<u8>)>,
     pub(in crate::store) deletes: Vec<FoldKey>,
     /// Emails whose token rows are deleted.
@@ -179,6 +182,7 @@ impl Snapshot<'_> {
         Ok(Some(piece))
     }
 
+    /// Makes a piece that deletes rows of a merged fold.
     fn drop_rows(
         &self,
         account: AccountId,
@@ -187,7 +191,7 @@ impl Snapshot<'_> {
         sizes: &FoldSizes,
     ) -> Result<FoldPiece, Error> {
         let mut piece = FoldPiece::of(folds);
-        // One row for each 512 bytes that a piece of a merge writes.
+        // So that the piece costs about as much as a piece of a merge: a row counts as 512 bytes.
         let limit = (sizes.piece / 512).max(1);
         self.read.keys::<SearchFolds>(&KeyRange::under(&(account, dropped)), |key, _| {
             piece.deletes.push(key);
@@ -200,6 +204,8 @@ impl Snapshot<'_> {
     }
 }
 
+/// Returns the blocks with the postings of these token rows. The position of a row is the ordinal
+/// of its email.
 fn invert(rows: &[(EmailId, Tokens)], block_bytes: usize) -> Vec<Block> {
     let mut words: Vec<(u32, u32, SearchWord<'_>)> = Vec::new();
     let mut texts: BTreeMap<&str, Vec<(u32, u16)>> = BTreeMap::new();

@@ -112,8 +112,8 @@ impl Snapshot<'_> {
         Ok(())
     }
 
-    /// Adds the postings from a position on to a piece: token, ordinal in the new fold, and
-    /// position in the text. After the last posting, the new fold replaces its sources.
+    /// Adds the next postings to a piece, from the place `from` on: a token, an ordinal in the new
+    /// fold, and a position in the text. After the last posting, the new fold replaces its sources.
     fn merge_postings(
         &self,
         account: AccountId,
@@ -223,6 +223,7 @@ struct PostingStream {
     /// For each ordinal of the source fold, the email's ordinal in the new fold; `None` if the
     /// email is not in it, or is there from a newer source.
     ordinals: Vec<Option<u32>>,
+    /// The blocks that were not read yet; `None` if the postings do not come from blocks.
     rest: Option<KeyRange<SearchFolds>>,
     /// The remaining postings of the block that was read, last first.
     ahead: Vec<Posting>,
@@ -287,6 +288,7 @@ impl PostingStream {
 /// The next posting of a stream, ordered by token, ordinal and position, then by stream.
 struct NextPosting {
     posting: Posting,
+    /// The position of its stream in the list of all.
     stream: usize,
 }
 

@@ -11,6 +11,7 @@ use crate::store::table::folds::{FoldId, FoldKey, FoldRows};
 use crate::store::txn::snapshot::Snapshot;
 
 impl Snapshot<'_> {
+    /// Returns a cursor over the postings of a token in a fold. It reads nothing before `seek`.
     #[must_use]
     pub fn postings(&self, account: AccountId, fold: FoldId, token: Token) -> Postings<'_> {
         Postings {
@@ -33,6 +34,7 @@ pub struct Postings<'v> {
     account: AccountId,
     fold: FoldId,
     token: Token,
+    /// The block that is being read, with its key.
     block: Option<(FoldKey, BlockReader<Vec<u8>>)>,
     /// Whether later blocks may have postings of the token.
     has_more: bool,
@@ -43,8 +45,8 @@ pub struct Postings<'v> {
 }
 
 impl Postings<'_> {
-    /// Returns the first posting whose ordinal is at least `ordinal`. Ordinals must not descend
-    /// from call to call.
+    /// Returns the first posting whose ordinal is at least `ordinal`; `None` if there is none.
+    /// Ordinals must not descend from call to call.
     pub fn seek(&mut self, ordinal: u32) -> Result<Option<&Posting>, Error> {
         while self.current.as_ref().is_none_or(|posting| posting.ordinal < ordinal) {
             self.current = match self.ahead.take().filter(|posting| posting.ordinal >= ordinal) {
@@ -60,6 +62,7 @@ impl Postings<'_> {
         Ok(self.current.as_ref())
     }
 
+    /// Returns the posting that `seek` returned last; `None` before the first call, or at the end.
     #[must_use]
     pub fn current(&self) -> Option<&Posting> {
         self.current.as_ref()

@@ -16,6 +16,7 @@ use crate::store::table::{self, EmailTokens, SearchFolds};
 use crate::store::txn::snapshot::Snapshot;
 
 impl Snapshot<'_> {
+    /// Returns the list of an account's folds. It is empty if nothing was folded yet.
     pub fn folds(&self, account: AccountId) -> Result<Folds, Error> {
         Ok(self
             .read
@@ -60,6 +61,7 @@ impl Snapshot<'_> {
         Ok(ids)
     }
 
+    /// Returns a cursor that translates the ordinals of a fold into emails, and back.
     #[must_use]
     pub fn fold_ordinals(&self, account: AccountId, fold: Fold) -> Ordinals<'_> {
         Ordinals { snapshot: self, account, fold, first: 0, ids: Vec::new() }
@@ -186,7 +188,7 @@ fn more_texts(
 }
 
 /// An ordinal that is less than this far behind the row that was read last is looked for in the
-/// next row: most rows have this many emails.
+/// next row: most rows have this many emails (`FoldSizes::emails_of_row`).
 const NEXT_ROW_DISTANCE: u32 = 1024;
 
 /// A cursor over the rows with the emails of one fold.
@@ -197,11 +199,12 @@ pub struct Ordinals<'v> {
     fold: Fold,
     /// The ordinal of the first email of `ids`.
     first: u32,
+    /// The emails of the row that was read last; empty before.
     ids: Vec<EmailId>,
 }
 
 impl Ordinals<'_> {
-    /// Returns the email of an ordinal; `None` behind the last.
+    /// Returns the email of an ordinal; `None` behind the last. Ordinals may come in any order.
     pub fn email(&mut self, ordinal: u32) -> Result<Option<EmailId>, Error> {
         if self.loaded(ordinal).is_none() && ordinal < self.fold.emails {
             if ordinal.checked_sub(self.end()).is_some_and(|gap| gap < NEXT_ROW_DISTANCE) {
@@ -214,8 +217,8 @@ impl Ordinals<'_> {
         Ok(self.loaded(ordinal))
     }
 
-    /// Returns the first ordinal whose email is not before `id`. Ids must not descend from call to
-    /// call.
+    /// Returns the first ordinal whose email has an id of at least `id`; `None` if there is none.
+    /// Ids must not descend from call to call.
     pub fn seek(&mut self, id: EmailId) -> Result<Option<u32>, Error> {
         for _ in 0..self.snapshot.thresholds.fold_scan_rows {
             if self.reaches(id) || self.end() >= self.fold.emails {
@@ -255,10 +258,12 @@ impl Ordinals<'_> {
         if low < self.fold.emails { self.load(low) } else { Ok(()) }
     }
 
+    /// The ordinal behind the last email of `ids`.
     fn end(&self) -> u32 {
         self.first.saturating_add(u32::try_from(self.ids.len()).unwrap_or(u32::MAX))
     }
 
+    /// Reads the row behind the one that was read last.
     fn load_next(&mut self) -> Result<(), Error> {
         self.first = self.end();
         let key = FoldKey::emails(self.account, self.fold.id, self.first);
@@ -267,6 +272,7 @@ impl Ordinals<'_> {
         Ok(())
     }
 
+    /// Reads the row that has an ordinal.
     fn load(&mut self, ordinal: u32) -> Result<(), Error> {
         let all = (self.account, self.fold.id, FoldRows::Emails);
         let range = KeyRange::through(&all, &FoldKey::emails(self.account, self.fold.id, ordinal));

@@ -13,8 +13,8 @@ use crate::store::table::{EmailTokens, SearchFolds};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Stages the rows of a piece. Returns false and stages nothing if, since the piece was made,
-    /// the folds have changed or an email that is folded has lost its token row.
+    /// Stages the rows of a piece. Returns `false` and stages nothing if the piece is out of date:
+    /// since it was made, the folds have changed, or an email that it folds has lost its token row.
     pub fn write_folds(&mut self, piece: &FoldPiece) -> Result<bool, Error> {
         let own = FoldKey::list(self.account);
         if self.row_with::<SearchFolds, _>(&own, Folds::decode)?.unwrap_or_default() != piece.before

@@ -33,19 +33,26 @@ pub(crate) enum RepairMethod {
 /// What the rows of a table with `RepairMethod::Strays` name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StrayKind {
+    /// An email or a tombstone that has a message.
     EmailBlob,
+    /// An action that sends a message.
     ActionBlob,
+    /// An upload that has bytes in `blobs`.
     UploadBlob,
+    /// An action that is to be woken.
     WakeUp,
+    /// An account that shares a mailbox with a user.
     Share,
 }
 
 impl RepairMethod {
+    /// Whether nobody else can read these rows of an account while it is repaired.
     pub(crate) const fn closes_account(self) -> bool {
         matches!(self, Self::Rows | Self::SearchIndex)
     }
 }
 
+/// How the rows of a table are written and read. A table may have several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tuning {
     /// Rows are deleted in about the order in which they were added, and readers look for the
@@ -59,7 +66,7 @@ pub(crate) enum Tuning {
     ByKey,
     /// Values have some kilobytes, and are read one at a time.
     LargeValues,
-    /// Values may be messages of an earlier version: large, and written once.
+    /// Values may be messages, as earlier versions stored them: large, and written once.
     Messages,
     Incompressible,
     /// Among rows whose keys have this many first bytes in common, new rows come in the order of

@@ -14,6 +14,7 @@ use crate::model::{
 };
 use crate::store::row::RowError;
 
+/// A field of a key, or a whole key.
 pub(crate) trait KeyPart: Sized {
     /// The number of bytes of every value; 0 if it varies. In the sum of a key, a field whose width
     /// varies is not counted.
@@ -296,7 +297,8 @@ macro_rules! key {
     )*};
 }
 
-/// Implements [`Prefix`] for each tuple of leading fields, except for all fields.
+/// Implements [`Prefix`] for each tuple of leading fields, except for that of all fields: the key
+/// itself is one.
 macro_rules! prefixes {
     ($name:ident; $($done:ident: $part:ty),*; $last:ident: $end:ty) => {};
     ($name:ident; $($done:ident: $part:ty),*; $next:ident: $new:ty, $($left:ident: $rest:ty),+) => {

@@ -92,6 +92,8 @@ impl KeyPart for FoldKey {
     }
 
     fn read(input: &mut &[u8]) -> Result<Self, RowError> {
+        // Behind account, level and number, `FoldEmailsKey` has a 0, and `FoldBlockKey` a token,
+        // which begins with 1 or 2.
         const KIND: usize = AccountId::WIDTH + u8::WIDTH + u64::WIDTH;
         match (input.get(KIND), input.len() > AccountId::WIDTH) {
             (None, false) => AccountKey::read(input).map(Self::List),
@@ -117,11 +119,13 @@ impl Prefix<FoldKey> for (AccountId, FoldId) {
     }
 }
 
+/// Rows of one fold that are neighbours.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FoldRows<'a> {
     Emails,
     /// The blocks that begin with a word.
     Words,
+    /// The blocks that begin with this token.
     Token(&'a Token),
     /// The blocks that begin with a text that has this prefix.
     Texts(&'a str),

@@ -14,7 +14,7 @@ use crate::model::{
 use crate::store::row::RowError;
 
 key! {
-    /// In tables with one row for each account.
+    /// The key of tables with one row for each account.
     AccountKey { account: AccountId }
 
     /// An email of an account, newest first.
@@ -75,7 +75,8 @@ key! {
     /// A sender who was sent a reply, oldest reply first.
     ToldTimeKey { account: AccountId, at: KeyTime, told: ToldKey }
 
-    /// A decision of the vacation responder about an email, newest first.
+    /// A decision on a message, newest first. If the message was not stored, `email` is a number
+    /// that is free (`Txn::add_decision`).
     DecisionKey { account: AccountId, at: Reverse<KeyTime>, email: EmailId }
 
     /// A destroyed email, by the time when it was destroyed, oldest first.
@@ -87,7 +88,7 @@ key! {
     /// within a class the next wake-up comes first.
     DueKey { wake: WakeCondition, account: AccountId, action: ActionId }
 
-    /// The `duplicate_key` of an open action. While it is open, no equal action is queued.
+    /// The `duplicate_key` of an open action. While the action is open, no equal one is queued.
     SameActionKey { account: AccountId, hash: [u8; 16] }
 
     ActionBlobKey { blob: BlobHash, account: AccountId, action: ActionId }
@@ -167,6 +168,7 @@ impl KeyPart for AddressKey {
 
 impl Key for AddressKey {}
 
+/// The keys of the rows of the site.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SiteKey {
     /// Says whether the queue may send.
@@ -182,6 +184,7 @@ impl SiteKey {
     const REPAIR: &[u8] = b"repair:";
     const STORE: &[u8] = b"store";
 
+    /// Whether these bytes are the key of the account's `Repair` row.
     pub(crate) fn is_repair_of(key: &[u8], account: AccountId) -> bool {
         key == Prefix::<Self>::encode(&Self::Repair(account))
     }
@@ -218,6 +221,7 @@ impl KeyPart for SiteKey {
 
 impl Key for SiteKey {}
 
+/// The prefix of all `SiteKey::Repair`.
 pub(crate) struct RepairsPrefix;
 
 impl Prefix<SiteKey> for RepairsPrefix {
@@ -233,6 +237,7 @@ pub enum WakeCondition {
     Attempting(UtcMillis),
     /// The action is due at this time, and goes before others because a person waits for it.
     Urgent(UtcMillis),
+    /// The action is due at this time.
     Due(UtcMillis),
     /// Another action of the account must end first.
     After(ActionId),

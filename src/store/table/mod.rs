@@ -111,6 +111,8 @@ macro_rules! table {
                 match self { $(Self::$name => &[$(Tuning::$tuning $(($ordered))?),*]),* }
             }
 
+            /// Decodes a key, which must use all bytes, and drops it.
+            ///
             /// # Errors
             /// `Corrupt` if the bytes are not a key of the table.
             pub(crate) fn check_key(self, key: &[u8]) -> Result<(), Error> {
@@ -268,7 +270,7 @@ table! {
         key: ToldTimeKey, row: Present, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: [Queue, OrderedAfter(4)]
     }
-    /// The decisions of the vacation responder about each email, newest first.
+    /// What the vacation responder and scripts decided on each message, newest first.
     Decisions = 28 "decisions" {
         key: DecisionKey, row: Decision, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: [Queue, OrderedAfter(4)]

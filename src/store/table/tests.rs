@@ -89,7 +89,9 @@ fn assert_round_trip_and_order<T: Table<Key: Ord + Clone + Debug>>(
     assert_eq!(left.cmp(&right), first.cmp(second), "{first:?} {second:?}");
     assert_eq!(decode_key::<T>(&left).as_ref(), Ok(first));
     assert_eq!(T::ID.check_key(&right), Ok(()));
+    // Without its last byte, it is no key or another one.
     assert!(left.is_empty() || decode_key::<T>(&left[..left.len() - 1]).as_ref() != Ok(first));
+    // An address ends where the key ends.
     if T::ID != TableId::Addresses {
         assert!(
             decode_key::<T>(&[left.as_slice(), &[0]].concat()).is_err(),
@@ -302,6 +304,7 @@ proptest! {
         if let Ok(key) = decode_key::<SearchFolds>(&bytes) {
             prop_assert_eq!(key.encode(), bytes.clone());
         }
+        // Times that `UtcMillis` cannot have are read as its greatest.
         if let Ok(key) = decode_key::<OutboxDue>(&bytes) {
             prop_assert_eq!(decode_key::<OutboxDue>(&key.encode()), Ok(key));
         }
@@ -346,7 +349,8 @@ fn folds_of_a_level_sort_newest_first() {
     assert!(at(9, 0) < AccountKey { account: AccountId(2) }.encode());
 }
 
-/// If a number or a name changed, existing stores could not be read.
+/// If a number or a name changed, existing stores could not be read. Later formats have only added
+/// tables, at the end.
 #[test]
 fn numbers_and_names_are_those_of_format_1() {
     let listed: Vec<String> =

@@ -23,6 +23,7 @@ fn an_unreferenced_message_is_collected_after_its_retention() {
     assert_eq!(collect(), CollectResult::default());
     fixture.clock.advance(MS);
     let bytes = raw(1).len() as u64;
+    // Bob's email refers to the shared message, which is no candidate any more.
     assert_eq!(collect(), CollectResult { blobs: 1, bytes, has_more: false });
     assert_eq!((fixture.rows(Table::Blobs), fixture.rows(Table::BlobPurge)), (1, 0));
     assert!(fixture.store.snapshot().message(bob, there).unwrap().is_some());
@@ -119,6 +120,7 @@ fn a_message_is_written_only_with_a_reference_and_a_sweep_finds_unreferenced_one
     puts.sort_by(|one, other| one.key.cmp(&other.key));
     fixture.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
     let held = fixture.deliver(3, &[]);
+    // Of the five messages, an email refers to one.
     assert_eq!(fixture.store.check().unwrap().len(), 4);
     let sweep = || fixture.on(AccountId::SITE, |txn| txn.sweep_blobs(30 * DAY, 2)).unwrap();
     let mut steps = 1;
@@ -179,6 +181,7 @@ fn told_rows_expire_once_the_response_is_over() {
     assert!(!expire());
     assert_eq!(fixture.rows(Table::VacationTold), 3, "the rows stay while the response lasts");
     fixture.clock.advance(MS);
+    // Three rows, of which a call deletes two at most.
     assert!(expire() && !expire());
     assert_eq!(fixture.rows(Table::VacationTold), 0);
     // A row that is written after the end is kept for the retention.
@@ -218,6 +221,7 @@ fn told_rows_of_a_script_expire_at_their_own_time() {
             txn.set_vacation(&VacationResponse { subject: Some("x".into()), ..response.clone() })
         })
         .unwrap();
+    // A new generation deletes the row of the response, and leaves that of the script.
     assert_eq!((fixture.rows(Table::VacationTold), fixture.rows(Table::ToldByTime)), (1, 1));
     assert_clean(&fixture.store);
     fixture.clock.advance(7 * DAY - MS);
@@ -259,6 +263,7 @@ fn the_oldest_told_row_is_deleted_when_there_are_too_many() {
             .unwrap()
             .is_some()
     };
+    // The oldest thousand have the same time, and of these the lowest key comes first.
     assert!(!told(0) && told(1) && told(limit - 1) && told(limit));
     assert_eq!(fixture.rows(Table::VacationTold) as u64, limit);
 }
@@ -280,6 +285,7 @@ fn deliveries_and_decisions_of_an_account_without_mail_expire() {
                     verdict,
                     steps: Vec::new(),
                 })?;
+                // With a hash of zeros, it would delete expired records itself.
                 txn.remember_delivery(&[n + 1; 32], &[], [])
             })
             .unwrap();

@@ -5,6 +5,7 @@ use super::*;
 use crate::model::{DataType, ModSeq};
 
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
+/// How long a destroyed email can be restored (`Fixture::restore`).
 pub(super) const GRACE: Duration = Duration::from_secs(60 * 24 * 3600);
 pub(super) const MS: Duration = Duration::from_millis(1);
 pub(super) const PREFIX: &[u8] = b"Delivered-To: ann@example.org\r\n";
@@ -25,6 +26,7 @@ pub(super) fn fixture() -> Fixture {
 }
 
 impl Fixture {
+    /// Commits a change of an account, and waits until it is durable.
     pub(super) fn on<T>(
         &self,
         account: AccountId,
@@ -35,6 +37,7 @@ impl Fixture {
         Ok(value)
     }
 
+    /// Commits a change of `ACCOUNT`, and waits until it is durable.
     pub(super) fn done<T>(
         &self,
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
@@ -47,6 +50,7 @@ impl Fixture {
         self.deliver_to(ACCOUNT, n, keys).unwrap()
     }
 
+    /// Does as `deliver` for any account.
     pub(super) fn deliver_to(
         &self,
         account: AccountId,
@@ -73,6 +77,7 @@ impl Fixture {
         self.done(|txn| txn.destroy_email(id)).unwrap();
     }
 
+    /// Restores a destroyed email, whose message is message `n`.
     pub(super) fn restore(&self, id: EmailId, n: u32) -> Result<EmailId, Error> {
         self.done(|txn| txn.restore_email(id, &message(n, &[]).0, GRACE)).map(|(id, _)| id)
     }
@@ -82,6 +87,7 @@ impl Fixture {
         self.clock.now().before(retention)
     }
 
+    /// Returns the number of rows of a table, of all accounts.
     pub(super) fn rows(&self, table: Table) -> usize {
         self.engine.inner().rows(table).len()
     }
@@ -108,6 +114,7 @@ impl Fixture {
     }
 }
 
+/// Returns the bytes of message `n` (`message`).
 pub(super) fn raw(n: u32) -> Vec<u8> {
     format!("Subject: {n}\r\n\r\n{n}\r\n").into_bytes()
 }

@@ -86,9 +86,11 @@ fn restoring_respects_grace_time_quota_and_mailboxes() {
             })
             .unwrap();
     };
+    // Two are restored already.
     quota(2);
     assert_eq!(fixture.restore(ids[1], 1), Err(Error::Quota));
     quota(9);
+    // An email whose own mailbox exists needs no Inbox.
     fixture.done(|txn| txn.update_mailbox(MailboxUid(1), |row| row.role = None).map(drop)).unwrap();
     fixture.restore(ids[1], 1).unwrap();
     fixture.clock.advance(MS);
@@ -196,6 +198,7 @@ fn a_purge_deletes_expired_emails_and_moves_the_low_marks() {
     fixture.clock.advance(DAY);
     assert_eq!(purge(1), PurgeResult { emails: 1, threads: 1, has_more: true });
     assert_eq!((fixture.low(DataType::Email), fixture.low(DataType::Thread)), (second, second));
+    // A purge takes no change number. Email `apart` is left.
     let state = fixture.store.snapshot().account_state(ACCOUNT).unwrap();
     assert_eq!((state.modseq, state.unfolded, state.emails), (second, 1, 1));
     assert_eq!(
@@ -425,6 +428,7 @@ fn the_store_is_valid_after_a_failure_at_any_write_and_upkeep_goes_on() {
 #[test]
 fn notes_and_sweeps_that_a_wrong_clock_dated_in_the_future_do_not_stop_later_ones() {
     let fixture = fixture();
+    // A sweep with a number that no other has. It has no rows to read, so it is finished at once.
     let sweep = || {
         fixture.on(AccountId::SITE, |txn| txn.begin_or_resume_sweep::<table::Blobs>(9, &(), DAY))
     };

@@ -58,7 +58,8 @@ enum ListingAct {
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// `boxes` has the mailboxes that the numbers 0 to 3 of the operations mean; 0 is all mail.
+/// `boxes` has the mailboxes that the numbers 0 to 3 of the acts mean; 0 is all mail. `which` is
+/// the position of an email, newest first, modulo their number.
 struct ListingWorld {
     store: Store,
     clock: Arc<FixedClock>,
@@ -251,6 +252,7 @@ fn naive(store: &Store, listing: Listing) -> Vec<EmailId> {
         .collect()
 }
 
+/// The emails that each listing showed after each change.
 type Histories = BTreeMap<Listing, BTreeMap<ModSeq, Vec<EmailId>>>;
 
 fn compare(world: &ListingWorld, histories: &mut Histories) {
@@ -271,6 +273,7 @@ fn compare(world: &ListingWorld, histories: &mut Histories) {
                 let history = histories.entry(listing).or_default();
                 history.retain(|since, _| *since >= entry.stats(*shape).low);
                 history.insert(modseq, wanted.clone());
+                // Since its newest change, a listing shows the same emails.
                 let state = snapshot.listing_state(ACCOUNT, listing, &entry).unwrap();
                 assert!(
                     state <= modseq
@@ -409,6 +412,7 @@ fn positions_are_right_with_several_levels_of_ranks() {
     let listing =
         Listing { uid: MailboxUid(1), filter: ListingFilter::Every, shape: Shape::Emails };
     let second_level = Prefix::<RankKey>::encode(&(ACCOUNT, listing, 2));
+    // Times in no order.
     let mut times = (0i64..).map(|n| n * 7919 % 10_007);
     // About one email in 256 is a boundary of the second level.
     while !engine.rows(Table::MailboxRank).iter().any(|(key, _)| key.starts_with(&second_level)) {
@@ -450,7 +454,8 @@ fn positions_are_right_with_several_levels_of_ranks() {
 
 #[test]
 fn changes_on_both_sides_of_a_frontier_reach_the_listing() {
-    // A newer exemplar within the frontier replaces one beyond it, and the reverse.
+    // A newer exemplar within the frontier replaces one beyond it, and the reverse. Keywords: 1 is
+    // `$seen`, 2 is `$flagged`, 3 is both.
     let deliver = |key: u8, at: i64| ListingAct::Deliver { keys: vec![key], at, mailbox: 1 };
     for uid in [0, 1] {
         for filter in 0..6 {

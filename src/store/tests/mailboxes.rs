@@ -57,6 +57,7 @@ fn attributes_are_stored_bounded_and_reported_as_a_change_of_the_mailbox() {
     let many = |count: u32, bytes: usize| {
         (0..count).map(|n| (format!("a{n:02}"), "v".repeat(bytes))).collect()
     };
+    // More than 16 attributes, and more than 1,024 bytes together.
     assert!(set(many(17, 1)).is_err() && set(many(5, 255)).is_err());
     assert_eq!(known().len(), 2);
     assert_eq!(set(many(16, 61)), Ok(true), "1,024 bytes with the names");

@@ -47,6 +47,7 @@ fn cases(usual: u32) -> u32 {
     usual.saturating_mul(times.unwrap_or(1))
 }
 
+/// Opens a store over an engine, and makes `ACCOUNT`. Listings of more than two emails have ranks.
 fn store_over(engine: Arc<dyn Engine>) -> Store {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let options = Options { ranked_above: Some(2), ..Options::small() };
@@ -55,6 +56,7 @@ fn store_over(engine: Arc<dyn Engine>) -> Store {
     store
 }
 
+/// Commits a small change that creates no email, and returns its ticket.
 fn rename(store: &Store, account: AccountId, name: &str) -> Ticket {
     let change = |txn: &mut Txn<'_>| {
         let row = txn.snapshot().account(txn.account())?.ok_or(Error::NotFound("account"))?;
@@ -64,6 +66,7 @@ fn rename(store: &Store, account: AccountId, name: &str) -> Ticket {
     store.commit(account, change).unwrap().1
 }
 
+/// Makes an account that may have 500 emails, with Inbox (mailbox 1), Trash (2) and Archive (3).
 fn make_account(store: &Store, account: AccountId) {
     let row = AccountRow {
         quota_emails: Some(500),
@@ -103,6 +106,7 @@ fn message(n: u32, keys: &[u8]) -> (EncodedMessage, Vec<u8>) {
     (EncodedMessage::new(&rows), raw)
 }
 
+/// Delivers message `n` to the Inbox, as received at `at` milliseconds.
 fn deliver_to(
     store: &Store,
     account: AccountId,
@@ -136,6 +140,8 @@ fn assert_clean(store: &Store) {
     );
 }
 
+/// A change of the account. `which` is the position of a live email, modulo their number; without
+/// any, nothing is done. The bits of `keywords` stand for $seen, $flagged and $draft.
 #[derive(Debug, Clone)]
 enum StoreOp {
     Deliver { keys: Vec<u8>, at: i64 },
@@ -154,6 +160,7 @@ fn ops() -> impl Strategy<Value = Vec<StoreOp>> {
     proptest::collection::vec(op, 1..40)
 }
 
+/// Makes the changes, and then checks the store and which emails it has.
 fn run(store: &Store, ops: &[StoreOp]) {
     let mut live: Vec<EmailId> = Vec::new();
     for (n, op) in ops.iter().enumerate() {
@@ -213,7 +220,7 @@ proptest! {
 }
 
 #[test]
-fn a_check_reports_a_missing_row_in_each_derived_table() {
+fn a_check_reports_a_row_that_is_missing_although_others_need_it() {
     for table in [
         Table::EmailByModseq,
         Table::EmailByThread,
@@ -327,6 +334,7 @@ fn parts_of_a_long_message_are_read_and_a_lost_frame_is_reported() {
     }
 }
 
+/// A waiting reply to bob@example.net, for `queue_action`.
 pub(super) fn action() -> Action {
     Action {
         id: crate::model::ActionId(0),
@@ -397,6 +405,7 @@ fn a_page_is_newest_first_and_collapses_threads() {
     };
     assert_eq!(page(Shape::Emails, None, 2), [ids[5], ids[4]]);
     assert_eq!(page(Shape::Emails, Some(ids[4]), 2), [ids[3], ids[2]]);
+    // The newest email of each of the two threads.
     assert_eq!(page(Shape::Threads, None, 9), [ids[5], ids[4]]);
     let (_, inbox) = store.snapshot().find_mailbox(ACCOUNT, "inbox").unwrap().unwrap();
     assert_eq!((inbox.counts.total_emails, inbox.counts.unread_threads), (6, 2));
@@ -470,6 +479,7 @@ fn quota_is_enforced_and_an_account_can_be_erased() {
     }
     assert_eq!(deliver_to(&store, ACCOUNT, 501, &[], 1), Err(Error::Quota));
     assert_clean(&store);
+    // Up to 700 rows in each step.
     while {
         let (left, ticket) = store.commit(ACCOUNT, |txn| txn.erase(700)).unwrap();
         ticket.wait_blocking().unwrap();

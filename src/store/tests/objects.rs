@@ -44,6 +44,7 @@ impl ObjectClient {
             return false;
         };
         assert!(changes.created.len() + changes.updated.len() + changes.destroyed.len() <= limit);
+        // An object that is known is only reported as created while the client catches up.
         for id in &changes.created {
             assert!(
                 !self.known.contains_key(id)
@@ -240,6 +241,7 @@ fn own_identities_follow_the_addresses_and_move_the_state() {
         .unwrap()
         .unwrap();
     assert_eq!((changes.created, changes.updated.len(), changes.destroyed), (vec![], 2, vec![]));
+    // The identity of the removed address stays, as the user changed it. It is the user's own now.
     let found: Vec<(String, bool)> =
         all().into_iter().map(|(_, one)| (one.name.clone(), one.may_delete())).collect();
     assert_eq!(found, [("Ann Lee".into(), false), ("Ann".into(), true)]);

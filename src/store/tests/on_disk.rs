@@ -100,7 +100,8 @@ fn a_cut_last_frame_is_dropped_and_a_store_with_a_flipped_bit_does_not_open() {
     let (cut, flipped) = (crash(dir.path()), crash(dir.path()));
     drop(store);
 
-    // An incomplete last frame was never acknowledged. It is dropped; all before it stays.
+    // The last frame has more than 9 bytes. An incomplete last frame was never acknowledged. It is
+    // dropped; all before it stays.
     let log = segments_of(cut.path()).pop().unwrap();
     let mut bytes = std::fs::read(&log).unwrap();
     std::fs::write(&log, &bytes[..bytes.len() - 9]).unwrap();

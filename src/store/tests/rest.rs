@@ -74,6 +74,7 @@ fn every_position(key: u8, is_in_both: impl Fn(u64) -> bool) {
             rest.len(),
             both.len()
         );
+        // Far fewer than the rows of both listings.
         assert!(
             rows < 1_500,
             "{rows} rows from {at} of {}, {} in both listings",

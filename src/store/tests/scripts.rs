@@ -12,7 +12,8 @@ fn fault<T: std::fmt::Debug>(result: Result<T, Error>) -> ScriptFault {
     }
 }
 
-/// Returns the ids that /changes reports since a state: created, updated, destroyed.
+/// Returns the ids that /changes reports since a state: created, updated, destroyed, each in the
+/// order of the last changes.
 fn changes(fixture: &Fixture, since: ModSeq) -> [Vec<ObjectId>; 3] {
     let snapshot = fixture.store.snapshot();
     let changes = snapshot
@@ -106,6 +107,7 @@ fn newest_failed_runs_are_kept() {
     }
     let errors = fixture.store.snapshot().script_errors(ACCOUNT).unwrap();
     let lines: Vec<u32> = errors.iter().map(|error| error.line).collect();
+    // The newest `limits::MAX_SCRIPT_ERRORS`, which are 50.
     assert_eq!(lines, (10..60).rev().collect::<Vec<u32>>());
     assert!(errors.iter().all(|error| error.message.len() == limits::MAX_SCRIPT_ERROR_BYTES));
 }
@@ -129,6 +131,7 @@ fn duplicates_are_remembered_until_their_time() {
     assert!(fixture.store.check().unwrap().is_empty());
     fixture.clock.advance(DAY);
     assert!(!seen(1));
+    // Records 1 and 2 are left.
     assert_eq!(fixture.done(|txn| txn.expire_duplicates(1)), Ok(true));
     assert_eq!(fixture.done(|txn| txn.expire_duplicates(1)), Ok(true));
     assert_eq!(fixture.done(|txn| txn.expire_duplicates(1)), Ok(false));
@@ -158,7 +161,8 @@ fn hits_are_counted_for_the_source_that_ran_and_go_with_it() {
     let second = fixture.clock.now();
     assert_eq!(hits(id), [(0, 1, first), (6, 2, second)]);
 
-    // Neither another source, nor no rule, nor a script that does not exist writes anything.
+    // Nothing is written for another source, for an empty list of rules, or for a script that does
+    // not exist.
     let rows = || fixture.engine.inner().rows(Table::ScriptHits).len();
     count(id, new, &[0]);
     count(id, old, &[]);
@@ -188,5 +192,6 @@ fn a_row_of_hits_has_few_bytes() {
     fixture.done(|txn| txn.count_script_hits(id, &hash, &[0])).unwrap();
     let rows = fixture.engine.inner().rows(Table::ScriptHits);
     let [(key, value)] = <[(Vec<u8>, Vec<u8>); 1]>::try_from(rows).unwrap();
+    // The key: account (4), script (8), rule (4). The row: version (1), hits (1), time (6).
     assert_eq!((key.len(), value.len()), (16, 8));
 }

@@ -68,6 +68,8 @@ fn invalid_shares_are_refused() {
     let fixture = three();
     let many: Vec<(AccountId, u16)> =
         (0..=limits::MAX_SHARES).map(|n| (AccountId(u32::try_from(n).unwrap() + 9), 1)).collect();
+    // With the owner, with the site, without rights, with an unknown right, with an account that
+    // does not exist, with too many.
     for wrong in [
         &[(ACCOUNT, 1)][..],
         &[(AccountId::SITE, 1)],

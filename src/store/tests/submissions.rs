@@ -61,7 +61,8 @@ fn a_submission_shows_the_outcome_of_its_action() {
         (recipient_states(&fixture, id)[0].clone(), read(&fixture, id).undo),
         ((DeliveryState::Queued, "451 4.4.0 no route".into()), UndoStatus::Pending)
     );
-    // One recipient has the message: the submission is final, but has not ended.
+    // One recipient has the message: the submission is final, but has not ended. The action may
+    // have the recipients in another order.
     change(&fixture, action, |action| {
         action.recipients.reverse();
         action.recipients[0].state = RecipientState::Sent("250 2.6.0 taken".into());

@@ -24,7 +24,7 @@ const STEPS: usize = 30;
 
 type Facts = (BTreeSet<MailboxUid>, BTreeSet<String>);
 
-/// What a commit read, and what it wrote.
+/// What a commit read, and what it wrote. `emails` is the number of emails before a delivery.
 #[derive(Debug, Clone)]
 enum CommitRecord {
     Delivered { id: EmailId, emails: u64 },
@@ -36,6 +36,7 @@ enum CommitRecord {
     Counted { before: u64 },
 }
 
+/// Makes the rows of a message. The digits in its first line are its thread keys.
 fn rows_of(raw: &[u8]) -> MessageRows {
     let keys = raw.split(|byte| *byte == b'\r').next().unwrap_or_default();
     MessageRows {
@@ -50,6 +51,7 @@ fn rows_of(raw: &[u8]) -> MessageRows {
     }
 }
 
+/// Returns the number that `Actor::raise_counter` stores as the name of an account.
 fn count_of(row: &AccountRow) -> u64 {
     row.display_name.as_deref().and_then(|name| name.parse().ok()).unwrap_or(0)
 }

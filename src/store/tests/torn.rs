@@ -37,11 +37,13 @@ fn a_torn_write_loses_only_unacknowledged_commits() {
     for (at, pair) in acknowledged.windows(2).enumerate() {
         let [(before, emails_before), (behind, _)] = pair else { continue };
         assert!(before < behind);
+        // Cut at the beginning of the last frame, in its header, in its middle, before its end.
         for (case, cut) in
             [*before, before + 1, before + 6, before + 7, (before + behind) / 2, behind - 1]
                 .iter()
                 .enumerate()
         {
+            // The file system may have made the file longer again, with zeros.
             for zeros in [0, (behind - cut - 1).min(100), (behind - cut) / 4 * 4] {
                 let torn = root.path().join(format!("torn-{at}-{case}-{zeros}"));
                 copy_store(&dir, &torn);
@@ -75,6 +77,7 @@ fn a_store_with_a_flipped_bit_in_its_log_does_not_open() {
         deliver_to(&store, ACCOUNT, n, &[1], 5).unwrap();
     }
     let whole = fs::read(log(&dir)).unwrap();
+    // Flips a bit near the beginning of the first of these frames, and in the last byte.
     for (case, at) in
         [usize::try_from(begin).unwrap() + 40, whole.len() - 1].into_iter().enumerate()
     {

@@ -15,6 +15,8 @@ struct MailboxSettings {
     subscribed: bool,
 }
 
+/// `which` and `parent` are the position of a mailbox or an email, by uid or id. The bits of
+/// `boxes` stand for mailboxes (`TreeWorld::some`), those of `keywords` for $seen and $draft.
 #[derive(Debug, Clone)]
 enum TreeAct {
     Create { name: &'static str, parent: Option<usize>, role: Option<Role> },
@@ -83,6 +85,7 @@ struct TreeWorld {
     recounted: Vec<ModSeq>,
     /// When each destroyed mailbox that is not purged yet was destroyed.
     ended: Vec<ModSeq>,
+    /// The low mark of mailboxes that the account should have.
     low: ModSeq,
 }
 
@@ -124,6 +127,7 @@ impl TreeWorld {
         self.boxes.iter().find(|(_, one)| one.role == Some(Role::Trash)).map(|(uid, _)| *uid)
     }
 
+    /// Whether a mailbox (`None`: a new one) may have these settings.
     fn may(&self, uid: Option<MailboxUid>, settings: &MailboxSettings) -> bool {
         let mut others = self.boxes.iter().filter(|(other, _)| Some(**other) != uid);
         if others.any(|(_, one)| {
@@ -170,6 +174,7 @@ impl TreeWorld {
         }
     }
 
+    /// Returns the mailboxes whose bit is set. From the sixth on, they share the bits of the first.
     fn some(&self, bits: u8) -> BTreeSet<MailboxUid> {
         self.boxes
             .keys()

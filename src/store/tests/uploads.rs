@@ -5,12 +5,14 @@ use super::*;
 use crate::model::limits;
 
 const BOB: AccountId = AccountId(2);
+/// The most bytes that the uploads of a user may have together.
 const ROOM: u64 = 100;
 
 fn hash(raw: &[u8]) -> BlobHash {
     BlobHash(*blake3::hash(raw).as_bytes())
 }
 
+/// Uploads bytes to `ACCOUNT`, a millisecond after the last upload.
 fn put(fixture: &Fixture, user: AccountId, raw: &[u8]) -> Result<UploadRow, Error> {
     fixture.clock.advance(MS);
     fixture.done(|txn| txn.put_upload(user, &hash(raw), raw, "text/plain", ROOM))

@@ -36,13 +36,15 @@ impl ClientState {
         Self { mark, base: mark, last: u32::MAX }
     }
 
-    /// Whether the mailbox with this number, last changed at `at`, is still to be told.
+    /// Whether the client is still to be told of a mailbox: of the one with the uid `number`, last
+    /// changed by the change `at`.
     #[must_use]
     pub fn is_before(&self, at: ModSeq, number: u32) -> bool {
         (self.mark, self.last) < (at, number)
     }
 }
 
+/// The changes by which an object was created and last changed.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct ChangeMarks {
     pub(in crate::store) created: ModSeq,
@@ -56,6 +58,7 @@ pub(in crate::store) struct ChangeIndex<T: Table> {
     pub(in crate::store) modseq: fn(&T::Key) -> ModSeq,
 }
 
+/// An answer of /changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changes<Id> {
     pub created: Vec<Id>,
@@ -63,9 +66,11 @@ pub struct Changes<Id> {
     pub destroyed: Vec<Id>,
     /// The state of the client once it has this answer.
     pub state: ClientState,
+    /// Whether there are changes after `state`.
     pub has_more: bool,
 }
 
+/// An answer of Mailbox/changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailboxChanges {
     pub changes: Changes<MailboxUid>,

@@ -1,8 +1,8 @@
-//! The committer: one thread that writes all queued batches with one sync and redeems their
-//! tickets. A commit that comes alone is written by its caller (`alone`).
+//! The committer: one thread that writes the queued batches in groups, each with one sync, and
+//! redeems their tickets. A commit that comes alone is written by its caller (`alone`).
 //!
-//! - A batch is queued under the account's lock, so the queue is in the order of the change
-//!   numbers.
+//! - A batch is queued under the account's lock, so the batches of an account are queued in the
+//!   order of their change numbers.
 //! - If the write of a batch fails, every batch that was built on its rows must fail, too. Each
 //!   account counts its failures, and a batch that was built before a failure is refused.
 //! - `Full` and `Away` fail one group of commits. Any other failed write poisons the store.
@@ -36,17 +36,19 @@ use crate::store::table::{BlobRefs, Home, OutboxBlobs};
 use crate::store::txn::Txn;
 use crate::store::{Options, Thresholds, version};
 
+/// How often a change that another process overtook is run again, at most.
 const MAX_REPEATS: u32 = 8;
 
 #[derive(Debug, Default)]
 struct AccountQueue {
+    /// The account's lock: held while a change is made and queued.
     lock: Mutex<()>,
     queued: Mutex<QueuedBatches>,
 }
 
 #[derive(Debug, Default)]
 struct QueuedBatches {
-    /// How often a batch of the account was not written. Those dropped because of it do not count.
+    /// How often a batch was not written, without batches that were dropped for an earlier one.
     failures: u64,
     /// Queued or being written, oldest first.
     batches: VecDeque<Arc<Batch>>,
@@ -55,7 +57,7 @@ struct QueuedBatches {
 /// The changes of one or several accounts that share a ticket.
 struct QueuedCommit {
     parts: Vec<AccountChange>,
-    /// Taken before the changes read their first row.
+    /// Taken before the changes read their first row: their rows may name extents.
     _guard: Option<SegmentGuard>,
     result: oneshot::Sender<WriteResult>,
 }
@@ -74,15 +76,18 @@ pub type CommitResults<T> = (Vec<(AccountId, Result<T, Error>)>, Ticket);
 
 type ChangeListener = Box<dyn Fn(&Change) + Send + Sync>;
 
+/// The store's handle on the committer. Dropping it waits until the queue is written.
 pub(in crate::store) struct Committer {
     shared: Arc<CommitterState>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
+/// What the callers of commits and the committer's thread share.
 struct CommitterState {
     engine: Arc<dyn Engine>,
     accounts: RwLock<HashMap<AccountId, Arc<AccountQueue>>>,
     queue: Mutex<CommitQueue>,
+    /// The number of commits that are queued or being written.
     in_flight: AtomicUsize,
     wake: Condvar,
     listeners: RwLock<Vec<ChangeListener>>,
@@ -117,6 +122,7 @@ struct CommitQueue {
     is_writing: bool,
     /// The number of commits in the last group.
     last_len: usize,
+    /// Whether no further commit is queued: the store is being closed, or the committer panicked.
     closed: bool,
 }
 
@@ -192,7 +198,8 @@ impl Committer {
         self.shared.under_repair.write().remove(&account);
     }
 
-    /// Commits a step of a repair. From then on, other commits of the account are refused.
+    /// Commits a step of a repair. From then on, until `end_repair`, other commits of the account
+    /// are refused, also if this step fails.
     pub(in crate::store) fn commit_repair<T>(
         &self,
         now: UtcMillis,
@@ -238,7 +245,8 @@ impl Committer {
         self.commit_as(CommitKind::Together, now, accounts, &none, change)
     }
 
-    /// If the engine is shared, waits for the write and runs overtaken changes again.
+    /// Runs `commit_once` for the accounts, each named once. If the engine is shared, waits for the
+    /// write, and runs overtaken changes again, up to `MAX_REPEATS` times.
     fn commit_as<T>(
         &self,
         kind: CommitKind,
@@ -376,6 +384,7 @@ fn with_message_rows(mut batch: Batch, message_rows: Option<&Arc<Vec<Put>>>) -> 
     batch
 }
 
+/// Makes one batch of the batches of all accounts, so that it is written whole or not at all.
 fn merge_batches(parts: &mut [AccountChange]) {
     let batches: Vec<Arc<Batch>> = parts
         .iter()
@@ -399,6 +408,7 @@ fn merge_batches(parts: &mut [AccountChange]) {
     }
 }
 
+/// Returns the message to which a row belongs; `None` if the row is of another table.
 fn message_hash(put: &Put) -> Option<BlobHash> {
     if put.table.home() == Home::Message {
         BlobHash::read(&mut put.key.as_slice()).ok()

@@ -14,8 +14,8 @@ use crate::store::table::{History, MailboxEmailList};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Notes how far the account's changes have come, if there is no note yet, or if the account
-    /// changed since the last note and that is at least `every` old. Returns whether it did.
+    /// Notes how far the account's changes have come. Does so if there is no note yet, or if the
+    /// last note is at least `every` old and the account has changed since. Returns whether it did.
     pub fn note_history(&mut self, every: Duration) -> Result<bool, Error> {
         let last = self.last_note(self.now)?;
         let is_current = last
@@ -30,7 +30,8 @@ impl Txn<'_> {
     }
 
     /// Deletes at most `limit` rows of history that ended, as the notes say, at `upto` or before.
-    /// Returns whether more may be left. The low marks of listings move to the last deleted change.
+    /// Returns whether more may be left. The low marks of the listings and data types move to the
+    /// last deleted change.
     pub fn purge_history(&mut self, upto: UtcMillis, limit: usize) -> Result<bool, Error> {
         let Some((at, bound)) = self.last_note(upto)? else { return Ok(false) };
         let mut rows = self.purge_listings(bound, limit)?;

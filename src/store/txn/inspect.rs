@@ -24,6 +24,7 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
+    /// Returns the newest `limit` decisions, newest first.
     pub fn decisions(&self, account: AccountId, limit: usize) -> Result<Vec<Decision>, Error> {
         let mut out = Vec::new();
         if limit > 0 {
@@ -35,7 +36,7 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// In the order of their hashes.
+    /// Returns the records of LMTP transactions, in the order of their hashes.
     pub fn deliveries(&self, account: AccountId) -> Result<Vec<DeliveryRow>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Deliveries>(&KeyRange::under(&(account,)), |_, row| {
@@ -73,7 +74,8 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns the newest change of a listing.
+    /// Returns the number of the newest change that a listing still tells of, or its low mark if
+    /// that is higher.
     pub fn listing_state(
         &self,
         account: AccountId,

@@ -40,6 +40,7 @@ use crate::store::txn::snapshot::Snapshot;
 /// A change of one account, made under the account's lock.
 pub struct Txn<'s> {
     pub(in crate::store) account: AccountId,
+    /// The time of the commit. It stays the same if the change is run again.
     pub(in crate::store) now: UtcMillis,
     pub(in crate::store) engine: &'s dyn Engine,
     /// The state to read if other processes write to the same store. `None` if not: then the newest
@@ -51,10 +52,13 @@ pub struct Txn<'s> {
     pub(in crate::store) pending: Vec<Arc<Batch>>,
     /// `Base::version` of the account on which the change is based.
     pub(in crate::store) base: u64,
+    /// The rows that the change has written or deleted so far.
     pub(in crate::store) stage: StagedRows,
+    /// Rows that must be as they are here when the batch is written (`assert_unchanged`).
     pub(in crate::store) asserts: Vec<Put>,
+    /// The account's state as the change leaves it. `finish` stages it if it changed.
     pub(in crate::store) state: AccountStateRow,
-    /// The bytes of the account's state when the transaction began.
+    /// The bytes of the account's state when the transaction began; `None` if it had none.
     pub(in crate::store) state_before: Option<Vec<u8>>,
     /// For notifications to guests (`take_share_changes`).
     pub(in crate::store) share_changes: Vec<ShareChange>,
@@ -160,8 +164,8 @@ impl<'s> Txn<'s> {
         Snapshot::of(Box::new(self), self.thresholds)
     }
 
-    /// Takes and returns the next change number. The caller marks the data types that it concerns
-    /// (`touch`).
+    /// Takes and returns the next change number. The caller then marks the data types that the
+    /// change concerns (`touch`).
     pub(in crate::store) fn next_modseq(&mut self) -> ModSeq {
         self.state.modseq = self.state.modseq.next();
         self.state.modseq
@@ -262,7 +266,7 @@ impl<'s> Txn<'s> {
     }
 
     /// Asserts that a row has this value when the batch is written. If not, nothing is written, and
-    /// the ticket fails with `Overtaken`.
+    /// the ticket fails with `Overtaken`, or the change is run again (`Engine::is_shared`).
     pub(in crate::store) fn assert_unchanged<T: table::Table>(
         &mut self,
         key: &T::Key,

@@ -23,13 +23,13 @@ pub(in crate::store) const BLOBS: u8 = 2;
 
 impl Txn<'_> {
     /// Runs a step of the sweep that removes references to threads: those last seen at `upto` or
-    /// before, and those to dead threads. A step reads at most `limit` rows. Once a sweep is done,
-    /// steps do nothing until `every` has passed since it began.
+    /// before, and those to dead threads. A step reads at most `limit` rows, at least one. Once a
+    /// sweep is done, steps do nothing until `every` has passed since it began.
     ///
     /// Returns how many references were removed, and whether the sweep has more rows. A damaged row
-    /// is deleted, and counts as one reference. The row in
-    /// `sweeps` notes what may have been removed, for the check. A full row of references is only
-    /// deleted as a whole, once all of them were last seen at `upto` or before (`row::thread_ref`).
+    /// is deleted, and counts as one reference. A full row is only deleted as a whole, once all its
+    /// references were last seen at `upto` or before (`row::thread_ref`). The row in `sweeps` notes
+    /// what may have been removed, so that a check does not miss it.
     ///
     /// # Errors
     /// Those of reading.

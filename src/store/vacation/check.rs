@@ -14,6 +14,8 @@ use crate::store::table::{
 };
 
 impl Checker<'_> {
+    /// Checks the vacation response, told rows, the records of transactions, `thread_refs`, the
+    /// decisions, and the queued actions. Also notes the actions that decisions name.
     pub(in crate::store) fn check_delivery_records(&mut self) -> Result<(), Error> {
         self.check_told_rows()?;
         self.check_deliveries()?;
@@ -50,6 +52,7 @@ impl Checker<'_> {
             Some(Err(error)) => {
                 let what = format!("{error}: set the response anew");
                 self.report(Table::Vacation, &own, what, RowFix::Nothing)?;
+                // Without a response, the generations of told rows are not compared.
                 None
             }
         };
@@ -91,7 +94,8 @@ impl Checker<'_> {
             };
             by_time.push(DeliveryTimeKey { account, at: delivery.at.into(), hash: key.hash });
             // The record of a delivery may stay longer than its email, so that a retry is still
-            // answered.
+            // answered. So a missing email is a fault only if no email was purged so far. A state
+            // that cannot be read does not tell.
             let has_purged = self
                 .found_state
                 .as_ref()

@@ -1,5 +1,7 @@
-//! Records which LMTP transactions were served, so that a retry is answered and not filed again. A
-//! record is valid for `limits::DELIVERY_RETENTION`.
+//! Records which LMTP transactions were served, so that a retry is answered and not filed again.
+//!
+//! - A transaction is known by a hash of its envelope sender and its message (`deliver::apply`).
+//! - A record is valid for `limits::DELIVERY_RETENTION` after the transaction was first served.
 
 use std::cmp::Reverse;
 
@@ -25,12 +27,12 @@ impl Txn<'_> {
     }
 
     /// Records that a transaction was served for these recipients, and which emails it filed
-    /// (none: the message was not stored). A valid record keeps its time and what it has, and gets
-    /// what is new.
+    /// (none: the message was not stored). If there is a valid record, adds to it and keeps its
+    /// time; an expired one is replaced.
     ///
-    /// A record has at most `limits::MAX_DELIVERY_RECIPIENTS` recipients, and as many emails. A
-    /// retry for a recipient that it does not have is served again: it joins the known emails, but
-    /// what scripts send is sent again.
+    /// What does not fit into the record is left out (`DeliveryRow::add_email`, `add_recipient`). A
+    /// retry for a recipient that was left out is served again: it joins the emails of the record,
+    /// but what scripts send is sent again.
     pub fn remember_delivery<'a>(
         &mut self,
         hash: &[u8; 32],
@@ -76,11 +78,13 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Deletes up to `limit` expired records of transactions, and as many expired decisions, oldest
-    /// first. Returns whether more may be left.
+    /// Deletes up to `limit` expired records of transactions, and up to `limit` decisions older
+    /// than `limits::DECISION_RETENTION`, oldest first; `limit` is at least 1. Returns whether more
+    /// may be left.
     pub fn expire_deliveries_and_decisions(&mut self, limit: usize) -> Result<bool, Error> {
         let account = self.account;
         let mut expired: Vec<[u8; 32]> = Vec::new();
+        // Also those that expire now (`DeliveryRow::is_valid`).
         let before = UtcMillis(self.now.before(limits::DELIVERY_RETENTION).0.saturating_add(1));
         self.keys(
             &KeyRange::<DeliveryByTime>::before(&(account,), &(account, KeyTime::from(before))),

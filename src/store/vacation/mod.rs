@@ -1,4 +1,4 @@
-//! The vacation response, the senders who were told, and the transactions that were served.
+//! The vacation response, told rows, decisions, and the records of LMTP transactions.
 
 pub(in crate::store) mod check;
 pub(in crate::store) mod deliveries;

@@ -1,10 +1,11 @@
 //! Writes the vacation response, told rows and decisions.
 //!
-//! - A change of what the replies say or when they are sent, and switching the response on or off,
-//!   begin a new generation (`VacationResponse::differs_from`). The told rows of the response are
-//!   deleted then.
-//! - Told rows of Sieve scripts have no generation.
-//! - An account has `limits::MAX_TOLD_SENDERS` told rows at most; the oldest make room.
+//! - A change of what the replies say or when they are sent begins a new generation
+//!   (`VacationResponse::differs_from`); so does switching the response on or off. The told rows of
+//!   the response are deleted then.
+//! - Told rows of Sieve scripts have no generation, so they stay.
+//! - An account has at most `limits::MAX_TOLD_SENDERS` told rows, both kinds together. A further
+//!   one replaces the oldest.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -23,8 +24,8 @@ use crate::store::table::{Decisions, Present, ToldByTime, Vacation, VacationTold
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Sets the response. Returns whether anything changed. The generation and the absence of
-    /// `response` are ignored.
+    /// Sets the response. Returns whether anything changed. The generation and the absence that
+    /// `response` has are ignored: they follow from the stored response.
     pub fn set_vacation(&mut self, response: &VacationResponse) -> Result<bool, Error> {
         let key = self.account_key();
         let old = self.row::<Vacation>(&key)?.unwrap_or_default();
@@ -45,8 +46,12 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// Returns the absence after a change of the response. A correction while the response is on,
-    /// or saving it again after its end, goes on with the same absence.
+    /// Returns the absence after a change of the response.
+    ///
+    /// - An absence begins when the response is switched on, or begins a new generation after its
+    ///   end.
+    /// - It ends when the response is switched off before its end.
+    /// - Otherwise it stays as it is, for instance if a text is corrected while the response is on.
     fn absence(
         &self,
         old: &VacationResponse,
@@ -63,8 +68,9 @@ impl Txn<'_> {
         }
     }
 
-    /// Notes that the report of the response's last absence was filed. Returns false if the stored
-    /// response is not `expected` any more, or the report is not due.
+    /// Notes that the report of the response's last absence was filed. Returns `false`, and notes
+    /// nothing, if the stored response is not `expected` any more, or if no report is due: it was
+    /// filed before or is not wanted, or the response is not over.
     pub fn mark_absence_reported(&mut self, expected: &VacationResponse) -> Result<bool, Error> {
         let key = self.account_key();
         let stored = self.row::<Vacation>(&key)?.unwrap_or_default();
@@ -103,8 +109,9 @@ impl Txn<'_> {
         Ok(rows.len() as u64)
     }
 
-    /// Writes the told row of a sender, whose key is `who`, in place of an earlier one. Writes
-    /// nothing if the lifetime is zero.
+    /// Writes the told row of a sender, whose key is `who`, in place of an earlier one. If the
+    /// account has `limits::MAX_TOLD_SENDERS` others, deletes the oldest. Does nothing at all if
+    /// the lifetime is zero.
     pub fn remember_told(
         &mut self,
         who: &ToldKey,
@@ -131,6 +138,7 @@ impl Txn<'_> {
         Ok(())
     }
 
+    /// Deletes the told row with this key. Returns whether there was one.
     pub fn remove_told(&mut self, who: &ToldKey) -> Result<bool, Error> {
         let account = self.account;
         let key = VacationToldKey { account, told: *who };
@@ -143,9 +151,12 @@ impl Txn<'_> {
         Ok(told.is_some())
     }
 
-    /// Deletes up to `limit` expired told rows. Returns whether more may be left. A told row of the
-    /// response expires if it was written at `upto` or before and the response is off or over; one
-    /// of a script expires at its `until`.
+    /// Deletes up to `limit` expired told rows; `limit` is at least 1. Returns whether more may be
+    /// left.
+    ///
+    /// - A told row of the response is expired if it was written at `upto` or before, and the
+    ///   response is off or past its `to_date`.
+    /// - A told row of a script is expired from its `until` on.
     pub fn expire_told(&mut self, upto: UtcMillis, limit: usize) -> Result<bool, Error> {
         let (account, now) = (self.account, self.now);
         let response = self.row::<Vacation>(&self.account_key())?.unwrap_or_default();
@@ -171,8 +182,8 @@ impl Txn<'_> {
         Ok(senders.len() >= limit)
     }
 
-    /// Writes what was decided of a message. A message that was not stored has no id: its decision
-    /// has the first key that is free.
+    /// Writes what was decided of a message. If the message was not stored, the decision has no
+    /// email id: it gets the first key of its time that is free, counted from id 0.
     pub fn add_decision(&mut self, decision: &Decision) -> Result<(), Error> {
         let mut key = self.decision_key(decision.at, decision.email.unwrap_or_default());
         while decision.email.is_none() && self.bytes::<Decisions>(&key)?.is_some() {
@@ -186,8 +197,9 @@ impl Txn<'_> {
         DecisionKey { account: self.account, at: Reverse(at.into()), email }
     }
 
-    /// Corrects the decision on a message whose queued reply was not sent. Does nothing if the
-    /// action is not a reply, or the decision is no longer stored.
+    /// Corrects the decision on a message whose queued reply, the `action`, was not sent: the
+    /// decision becomes `Silent`. Does nothing if the action is not a reply, answers no stored
+    /// email, or is not the one that the stored decision names.
     pub fn take_back_answer(
         &mut self,
         action: &Action,

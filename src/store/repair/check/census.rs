@@ -8,14 +8,18 @@ use crate::model::{
 };
 use crate::store::row::Thread;
 
+/// What a check keeps in memory of an email or a tombstone.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct CensusEmail {
     pub(in crate::store) id: EmailId,
     pub(in crate::store) thread: ThreadId,
+    /// The number of the change that created the email.
     pub(in crate::store) created: u64,
+    /// The number of its last change.
     pub(in crate::store) updated: u64,
     /// The position in `Census::sets` of the set of its mailboxes.
     mailbox_set: u32,
+    /// The sum of those of the constants below that apply.
     marks: u8,
 }
 
@@ -33,7 +37,8 @@ impl CensusEmail {
         self.marks & UNREAD != 0
     }
 
-    /// Whether the email matches a filter on emails in a mailbox that it is in.
+    /// Whether the email matches a filter, in a mailbox that it is in. False for a tombstone, and
+    /// for the filters on threads, which `Census::threads` answers.
     pub(in crate::store) fn matches(self, filter: ListingFilter) -> bool {
         self.is_live()
             && match filter {
@@ -55,9 +60,11 @@ pub(in crate::store) struct Census {
     sets: Vec<Vec<MailboxUid>>,
     /// The position of each set in `sets`.
     set_positions: HashMap<Vec<MailboxUid>, u32>,
-    /// In the order of `mails`, with the time of destruction.
+    /// The tombstones, in the order of `mails`, with the time of destruction.
     pub(in crate::store) dead: Vec<(UtcMillis, EmailId)>,
+    /// Bytes of the live emails.
     pub(in crate::store) bytes: u64,
+    /// The number of live emails.
     pub(in crate::store) live: u64,
     /// The mailboxes as they should be, as far as the check has come.
     pub(in crate::store) mailboxes: BTreeMap<MailboxUid, Mailbox>,
@@ -65,16 +72,21 @@ pub(in crate::store) struct Census {
     pub(in crate::store) trash: MailboxUid,
     /// 0 if there is none.
     pub(in crate::store) inbox: MailboxUid,
-    /// The highest change number in use.
+    /// The highest change number in use, as far as the check has come.
     pub(in crate::store) high: u64,
+    /// The number of the last change of an email; `newest_thread` and `newest_mailbox` likewise.
     pub(in crate::store) newest_email: ModSeq,
     pub(in crate::store) newest_thread: ModSeq,
     pub(in crate::store) newest_mailbox: ModSeq,
-    /// Change numbers of the other data types.
+    /// The last change of each small object that has a data type.
     pub(in crate::store) marks: Vec<(DataType, ModSeq)>,
+    /// The highest id of a thread in use.
     pub(in crate::store) last_thread: u64,
+    /// The highest id of an action that a row names (`Checker::note_action`).
     pub(in crate::store) last_action: u64,
+    /// The number of told rows.
     pub(in crate::store) told: u64,
+    /// The number of queued actions.
     pub(in crate::store) queued: u64,
     /// The number of token rows.
     pub(in crate::store) unfolded: u64,
@@ -91,7 +103,7 @@ pub(in crate::store) struct Census {
 }
 
 impl Census {
-    /// Adds an email or a tombstone. Called in ascending order of ids: newest first.
+    /// Adds an email or a tombstone. Must be called in ascending order of ids: newest first.
     pub(in crate::store) fn add(&mut self, id: EmailId, email: &EmailMetadata) {
         let live = email.destroyed.is_none();
         let marks = [
@@ -139,6 +151,7 @@ impl Census {
         });
     }
 
+    /// Returns the email at a position in `mails`.
     pub(in crate::store) fn mail(&self, at: u32) -> Option<CensusEmail> {
         self.mails.get(usize::try_from(at).ok()?).copied()
     }
@@ -150,10 +163,12 @@ impl Census {
             .map_or(&[], Vec::as_slice)
     }
 
+    /// Whether there is an email with this id, or its tombstone.
     pub(in crate::store) fn has_email(&self, id: EmailId) -> bool {
         self.mails.binary_search_by_key(&id, |mail| mail.id).is_ok()
     }
 
+    /// Adds a live email to the counters of its thread.
     pub(in crate::store) fn count(&self, mail: CensusEmail, thread: &mut Thread) {
         let has = |mark: u8| mail.marks & mark != 0;
         thread.tally(

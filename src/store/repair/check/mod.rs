@@ -2,7 +2,8 @@
 //! Writes nothing.
 //!
 //! Each table of an account is read in key order, beside the rows that should stand there (`rows`),
-//! which come from the account's `census`. Each fault names its fix, which `repair` writes.
+//! which come from the account's `census`. Each fault names its fix, which `repair` writes, or
+//! `RowFix::Nothing`.
 
 pub(in crate::store) mod census;
 pub(in crate::store) mod rows;
@@ -24,6 +25,7 @@ use crate::store::table::keys::AccountKey;
 use crate::store::table::{self, AccountState, Accounts};
 use crate::store::version;
 
+/// A place where an invariant does not hold, as a check reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breach {
     pub account: AccountId,
@@ -39,10 +41,13 @@ impl fmt::Display for Breach {
     }
 }
 
+/// How far a check or a repair has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// The position of the account in the run: 1 for the first.
+    /// The position of the account in the run: 1 for the first. The tables that all accounts share
+    /// come last, as account 0, with the next number.
     pub number: usize,
+    /// The number of accounts in the run, without account 0.
     pub accounts: usize,
     pub account: AccountId,
     pub table: &'static str,
@@ -52,24 +57,29 @@ pub struct Progress {
     pub written: u64,
 }
 
-/// Gets the progress from time to time; returns whether to go on.
+/// Gets the progress at the first row of each table and every 512 rows; returns whether to go on.
 pub type ProgressFn<'a> = dyn FnMut(&Progress) -> bool + 'a;
 
 /// Makes the rows of a message that is given as received (`message::rows_of_any`).
 pub type MakeRowsFn<'a> = dyn Fn(&[u8]) -> MessageRows + 'a;
 
+/// What `Store::check_deep` found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// The first `MAX_REPORTED_BREACHES` breaches.
     pub breaches: Vec<Breach>,
     /// The number of all breaches.
     pub count: u64,
+    /// The number of accounts that were checked.
     pub accounts: usize,
+    /// The number of rows that were read in the order of their keys.
     pub rows: u64,
 }
 
+/// The most breaches that a report lists, so that the report of a ruined store fits into memory.
 pub(in crate::store) const MAX_REPORTED_BREACHES: usize = 10_000;
 
+/// A row that is wrong, missing or should not be there, and what to do with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) struct RowFault {
     pub(in crate::store) account: AccountId,
@@ -81,8 +91,10 @@ pub(in crate::store) struct RowFault {
     pub(in crate::store) seen_by_clients: bool,
 }
 
+/// How a repair corrects a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) enum RowFix {
+    /// It writes this value.
     Put(Vec<u8>),
     Delete,
     /// A repair leaves the row as it is: the store does not have what the row should say, or a
@@ -90,8 +102,10 @@ pub(in crate::store) enum RowFix {
     Nothing,
 }
 
+/// Gets each fault that a check finds. Its error ends the check.
 pub(in crate::store) type FaultFn<'a> = dyn FnMut(RowFault) -> Result<(), Error> + 'a;
 
+/// How an account is checked. In a plain check, every `bool` is `false`.
 #[derive(Clone, Copy)]
 pub(in crate::store) struct CheckOptions<'a> {
     /// In a deep check, the function by which the rows of each message are made again.
@@ -109,7 +123,9 @@ pub(in crate::store) struct CheckOptions<'a> {
     pub(in crate::store) thresholds: Thresholds,
 }
 
+/// Is told how far a check has come, and may end it.
 pub(in crate::store) trait CheckObserver {
+    /// Called when the check of an account begins; account 0 stands for the shared tables.
     fn enter(&self, account: AccountId);
 
     /// Called after each row.
@@ -119,6 +135,7 @@ pub(in crate::store) trait CheckObserver {
     fn step(&self, table: Table) -> Result<(), Error>;
 }
 
+/// Counts the rows of a check or a repair, and passes the counts on to the caller.
 pub(in crate::store) struct CheckRun<'a> {
     pub(in crate::store) on_progress: RefCell<&'a mut ProgressFn<'a>>,
     pub(in crate::store) at: Cell<Progress>,
@@ -164,6 +181,7 @@ impl CheckObserver for CheckRun<'_> {
     }
 }
 
+/// The check of one account.
 pub(in crate::store) struct Checker<'a> {
     pub(in crate::store) read: &'a dyn RowReader,
     pub(in crate::store) run: &'a dyn CheckObserver,
@@ -176,8 +194,9 @@ pub(in crate::store) struct Checker<'a> {
     pub(in crate::store) refs: Refs,
 }
 
-/// Returns the accounts that have a row in `accounts`, a state, or mailboxes and an address; and
-/// the addresses that lead to each. `check_unplaced_rows` reports rows whose keys are damaged.
+/// Returns all accounts, ascending, and the addresses that lead to each. An account is one that has
+/// a row in `accounts`, or has a state, or has both an address and a mailbox. Rows whose keys are
+/// damaged are skipped: `check_unplaced_rows` reports them.
 pub(in crate::store) fn accounts_with_rows(
     read: &dyn RowReader,
 ) -> Result<(Vec<AccountId>, AddressesByAccount), Error> {
@@ -276,8 +295,9 @@ pub(in crate::store) fn check_account<'a>(
     checker.check_state()
 }
 
-/// Finds hints and references that name nothing, in the tables that all accounts share, and rows of
-/// accounts whose keys name no account.
+/// Finds what `Store::repair` mends after the accounts: hints and references that name nothing, in
+/// the tables that all accounts share; and rows in `accounts`, `account_state` and `vacation` whose
+/// keys are damaged.
 pub(in crate::store) fn check_shared_tables(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
@@ -333,7 +353,7 @@ impl Checker<'_> {
         on_fault(fault)
     }
 
-    /// `None` if there is no such row or it cannot be read.
+    /// Returns the row under a key; `None` if there is no such row or it cannot be decoded.
     pub(in crate::store) fn readable<T: table::Table<Row: RowFormat>>(
         &self,
         key: &T::Key,
@@ -341,6 +361,7 @@ impl Checker<'_> {
         Ok(self.read.row_if_any::<T>(key)?.and_then(Result::ok))
     }
 
+    /// Returns the account's state as it is stored, or that of a new account if it cannot be read.
     pub(in crate::store) fn state_or_fresh(&self) -> AccountStateRow {
         self.found_state.clone().unwrap_or_else(AccountStateRow::fresh)
     }

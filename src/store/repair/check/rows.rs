@@ -22,6 +22,7 @@ const MAX_PAGE_BYTES: usize = 1 << 20;
 /// Bytes of a row that a breach quotes.
 const MAX_QUOTED_BYTES: usize = 48;
 
+/// A key and its value.
 pub(in crate::store) type Pair = (Vec<u8>, Vec<u8>);
 
 /// A row as it is stored. Key and value may be damaged.
@@ -77,7 +78,7 @@ impl<'a, T: Table> RowCursor<'a, T> {
         Ok(self.raw.next()?.map(Found::new))
     }
 
-    /// Returns the next row and moves on, if its key is below this one.
+    /// Returns the next row and moves on, if its key is less than `key`.
     pub(in crate::store) fn below(&mut self, key: &[u8]) -> Result<Option<Found<T>>, Error> {
         Ok(self.raw.below(key)?.map(Found::new))
     }
@@ -96,7 +97,7 @@ pub(in crate::store) struct RawRows<'a> {
     from: Vec<u8>,
     to: Vec<u8>,
     page: VecDeque<Pair>,
-    /// Whether the last page was read.
+    /// Whether `page` has, or had, the last rows of the range.
     is_last_page: bool,
 }
 
@@ -144,7 +145,7 @@ impl<'a> RawRows<'a> {
         Ok(row)
     }
 
-    /// Returns the next row and moves on, if its key is below this one.
+    /// Returns the next row and moves on, if its key is less than `key`.
     pub(in crate::store) fn below(&mut self, key: &[u8]) -> Result<Option<Pair>, Error> {
         if self.peek()?.is_some_and(|(next, _)| next.as_slice() < key) {
             self.next()
@@ -153,7 +154,7 @@ impl<'a> RawRows<'a> {
         }
     }
 
-    /// Returns the value of the next row and moves on, if its key is this one.
+    /// Returns the value of the next row and moves on, if its key is `key`.
     pub(in crate::store) fn at(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         if self.peek()?.is_some_and(|(next, _)| next.as_slice() == key) {
             Ok(self.next()?.map(|(_, value)| value))
@@ -204,8 +205,8 @@ impl<'a> Checker<'a> {
         self.expect_raw_rows_under(&mut self.rows::<T>().raw, &(self.account,).encode(), wanted)
     }
 
-    /// Reports where the rows under a prefix, at which `found` stands, differ from `wanted`, which
-    /// is in key order. Leaves `found` behind the last of them.
+    /// Reports where the rows under a prefix differ from `wanted`, which is in key order. `found`
+    /// stands at the first of these rows, and is left behind the last.
     pub(in crate::store) fn expect_rows_under<T: Table<Row: RowFormat>>(
         &self,
         found: &mut RowCursor<'_, T>,
@@ -236,7 +237,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// Reports it if the row under a key differs from `row`.
+    /// Reports a fault if the row under a key differs from `row`, or is missing.
     pub(in crate::store) fn expect_row<T: Table<Row: RowFormat>>(
         &self,
         key: &T::Key,
@@ -246,7 +247,7 @@ impl<'a> Checker<'a> {
         self.expect(T::ID, &key.encode(), found.as_deref(), row.to_bytes())
     }
 
-    /// Reports it if the stored value `found` differs from `value`.
+    /// Reports a fault if the stored value `found` differs from `value`, or is missing (`None`).
     pub(in crate::store) fn expect(
         &self,
         table: TableId,

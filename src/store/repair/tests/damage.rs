@@ -6,10 +6,13 @@ use crate::store::engine::RowReader as _;
 use crate::store::row::{BlobBytes, BlobRow};
 use crate::store::txn::Txn;
 
+/// What is done to one row of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Damage {
     Delete,
+    /// One byte is added at its end, so that it cannot be read.
     Alter,
+    /// It is copied to another key.
     Add,
 }
 
@@ -25,7 +28,7 @@ fn is_repairable(table: Table, damage: Damage) -> bool {
         | Table::Blobs
         | Table::BlobFrames
         | Table::BlobPurge => false,
-        // No other row names a decision.
+        // No other row names a decision: only one that cannot be read is deleted.
         Table::Decisions => damage == Damage::Alter,
         // Nothing says whose mail an added mailbox would have, which message an added email would
         // hold, or which of two primary addresses is right.
@@ -94,6 +97,7 @@ fn damage_in_every_table_is_reported_and_derived_rows_are_repaired() {
                     if let Some(last) = key.last_mut() {
                         *last = last.wrapping_add(101);
                     }
+                    // In these, it would be the row of another account.
                     if matches!(
                         table,
                         Table::Accounts
@@ -107,6 +111,7 @@ fn damage_in_every_table_is_reported_and_derived_rows_are_repaired() {
                     write(&*copy, *table, &key, Some(value));
                 }
             }
+            // No check reads the first row of this table, the mark of the queue.
             if *table == Table::Site {
                 continue;
             }
@@ -228,7 +233,7 @@ fn a_repair_of_listings_refuses_states_and_one_of_the_search_index_does_not() {
     );
 }
 
-/// The tables whose rows are read for all accounts at once.
+/// Adds a row with a damaged key to each table that is read for all accounts at once.
 #[test]
 fn damaged_key_does_not_stop_what_reads_all_accounts() {
     for table in [
@@ -259,6 +264,7 @@ fn damaged_key_does_not_stop_what_reads_all_accounts() {
         assert!(snapshot.queue_counts().is_ok() && snapshot.directory().is_ok(), "{table}");
         assert!(snapshot.pending_absence_reports().is_ok(), "{table}");
         let problems = snapshot.audit_queue(&[]).unwrap().problems;
+        // Of these keys, the audit of the queue reports only that of an action.
         assert_eq!(problems.is_empty(), table != Table::Outbox, "{table}: {problems:?}");
         drop(snapshot);
         let named = deep(&store);
@@ -272,7 +278,8 @@ fn damaged_key_does_not_stop_what_reads_all_accounts() {
     }
 }
 
-/// The sweep over all messages and the collection of those that nobody holds serve all accounts.
+/// The sweep over all messages, and the collection of those that nobody holds, serve all accounts.
+/// So one damaged row must not end them.
 #[test]
 fn damaged_rows_do_not_stop_the_collection_of_messages() {
     let engine = Arc::new(MemoryEngine::new());

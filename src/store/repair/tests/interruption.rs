@@ -14,6 +14,7 @@ fn a_repair_that_fails_at_any_write_is_finished_by_the_next_one() {
         let done = store.repair(RepairScope::Repair, None, &make_rows, &mut |_| true);
         engine.heal();
         if done.is_ok() {
+            // The mark, the end, and several batches between.
             assert!(writes >= 4, "the repair made too few writes");
             return;
         }
@@ -35,7 +36,7 @@ fn a_repair_that_fails_at_any_write_is_finished_by_the_next_one() {
             "after {writes}"
         );
         deliver(&store, ANN, 202).unwrap();
-        // 40 were delivered and 3 destroyed by `fill`.
+        // `fill` delivered 40 and destroyed 3, and one was delivered now.
         assert_eq!(store.snapshot().emails(ANN, None, 99).unwrap().len(), 38);
     }
     panic!("the repair never succeeds");

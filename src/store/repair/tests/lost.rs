@@ -26,8 +26,8 @@ fn emails(engine: &MemoryEngine) -> Vec<(Vec<u8>, EmailMetadata)> {
     rows.map(|(key, row)| (key.clone(), EmailMetadata::decode(&key, &row).unwrap())).collect()
 }
 
-/// Without keywords other than `$flagged`: only the listings that a tombstone left say which it
-/// had.
+/// Takes away all keywords but `$flagged`. Of a lost email, only listings tell which keywords it
+/// had, and the only one that is always maintained for all mail is that of flagged emails.
 fn only_flagged(email: &EmailMetadata) -> EmailMetadata {
     let keywords = email.keywords.iter().filter(|word| *word == "$flagged").cloned().collect();
     EmailMetadata { keywords, ..email.clone() }
@@ -41,6 +41,7 @@ fn a_lost_email_is_recovered_as_it_was() {
     assert!(before.iter().any(|(_, email)| email.destroyed.is_some()));
     for (at, (key, email)) in before.iter().enumerate() {
         let copy = copy_of(&engine);
+        // The row is deleted or, of every other email, cannot be read.
         let broken = (at % 2 == 1).then(|| b"\x01?".to_vec());
         write(&*copy, Table::EmailMetadata, key, broken);
         let store = open(copy.clone());
@@ -213,6 +214,7 @@ fn a_lost_email_that_no_mailbox_names_is_recovered_into_the_inbox() {
             (back.mailboxes, snapshot.message(ANN, id).unwrap()),
             (BTreeSet::from([inbox]), text)
         );
+        // If all mailboxes were lost, only the Inbox is made again.
         assert_eq!(snapshot.mailboxes(ANN).unwrap().len(), if homeless { 1 } else { 3 });
         drop(snapshot);
         deliver(&store, BOB, 200).unwrap();

@@ -41,6 +41,7 @@ fn a_lost_mailbox_and_a_lost_state_are_recovered_with_their_mail() {
         ]
     );
     let after = snapshot.account_state(ANN).unwrap();
+    // The numbers go on far above those in use, as clients may know higher ones.
     assert!(after.modseq.0 > before.modseq.0 + (1 << 31) && after.last_thread > before.last_thread);
     assert!(after.last_mailbox > before.last_mailbox && after.last_action > before.last_action);
 }
@@ -94,6 +95,7 @@ fn a_damaged_change_index_is_reported_as_corrupt() {
         let mut rows = rows_of(&engine, table, ANN);
         rows.retain(|(key, _)| table != Table::ObjectByModseq || key.starts_with(&kind));
         let (key, value) = rows.pop().unwrap();
+        // The id of another object or of none: rows of these tables are bare ids of 8 bytes.
         let mut other = value.clone();
         other[7] ^= 1;
         for damaged in [vec![], value[..7].to_vec(), [&value[..], &[0]].concat(), other] {
@@ -104,6 +106,7 @@ fn a_damaged_change_index_is_reported_as_corrupt() {
                 "{} {damaged:?}: {told:?}",
                 table.name()
             );
+            // `emails_since` does not read the emails, so it cannot notice another id.
             if table == Table::EmailByModseq && damaged.len() != 8 {
                 let told = store.snapshot().emails_since(ANN, from(DataType::Email).mark, 99);
                 assert!(matches!(told, Err(Error::Corrupt { .. })), "{damaged:?}: {told:?}");

@@ -110,6 +110,7 @@ fn a_lost_reference_is_reported_and_written_again() {
     bed.deliver("BD");
     for key in *b"ABCD" {
         bed.lose(key);
+        // Two emails have the key B.
         let missed = if key == b'B' { 2 } else { 1 };
         assert_eq!((bed.named(), bed.repair()), (missed, missed as u64));
     }
@@ -137,12 +138,13 @@ fn a_reference_dropped_with_a_dead_thread_is_no_fault() {
     assert_eq!((bed.sweep(UtcMillis(0)), bed.has(b'B'), bed.named()), (1, false, 0));
     // C cannot have been dropped: its thread began with this message.
     let (_, new) = bed.deliver("C");
+    // If one reference of an email is surely lost, those that may be lost are written, too: two
+    // emails miss A, and the second one also B, which the repair of A brings back.
     for key in *b"AC" {
         bed.lose(key);
         assert_eq!((bed.named(), bed.has(b'B')), (if key == b'A' { 3 } else { 1 }, key == b'C'));
         bed.repair();
     }
-    // If one reference is surely lost, those that may be lost are written, too.
     assert!(bed.has(b'B'));
     assert_eq!((bed.deliver("C").1, bed.deliver("B").1), (new, old));
 }
@@ -163,6 +165,7 @@ fn a_reference_that_moved_to_an_older_thread_is_no_fault() {
             bed.done(|txn| txn.destroy_email(id));
         }
     }
+    // The references Z and K are dropped with the oldest thread.
     assert_eq!((bed.sweep(UtcMillis(0)), bed.has(b'K'), bed.named()), (2, false, 0));
     bed.lose(b'A');
     assert!(bed.named() > 0);
@@ -201,7 +204,7 @@ fn a_reference_dropped_for_its_age_is_no_fault() {
     assert_eq!(bed.named(), 1);
     bed.repair();
     assert!(bed.has(b'B') && !bed.has(b'A'));
-    // A recovered reference is as old as the lost one: it expires at the same time.
+    // A recovered reference is as old as the lost one: it expires at the same time. X expires, too.
     assert_eq!((bed.sweep(now), bed.named()), (2, 0));
 }
 

@@ -16,6 +16,7 @@ fn altered_source_stays_and_is_not_active() {
     let at = row.windows(5).position(|bytes| bytes == b"keep;").unwrap();
     row[at] = b'K';
     write(&*engine, Table::ScriptSources, &key, Some(row));
+    // The script has another hash than its source, and so must not be active.
     assert_eq!(deep(&store).len(), 2, "{:?}", deep(&store));
     repair(&store, RepairScope::Repair);
     assert_eq!(deep(&store), []);

@@ -18,12 +18,13 @@ fn a_streamed_message_is_stored_once_and_only_if_it_is_the_message() {
         bed.mail.insert(id, raw);
     }
     assert_eq!(count(), before, "the second file is deleted");
-    // What was streamed has bytes before the header that are no part of the message.
+    // What was streamed has bytes before the header that are no part of the message. So it is
+    // deleted, and the message is stored like one that was not streamed.
     let raw_4 = raw(4, 20_000);
     let other = stream(&bed.store, &[b"\r\n", &raw_4[..]].concat());
     let id = file_streamed(&bed.store, 4, &raw_4, Some(other));
     bed.mail.insert(id, raw_4);
-    // A short one belongs into its row.
+    // A message of fewer bytes than `min_segment_value` belongs into its row.
     bed.deliver_streamed(5, 100);
     assert_eq!(count(), before);
     assert_has(&bed.store, &bed.mail);
@@ -40,6 +41,7 @@ fn streamed_messages_stay_where_they_are_until_they_are_dead() {
     bed.deliver(99, 2000);
     let before = segment_files(dir.path());
     assert_eq!(bed.reclaim(|_| false).moved, 0);
+    // The 12 files of streamed messages, and the segment of message 99.
     assert!(before.iter().filter(|path| path.exists()).count() >= 13);
     // Dead ones are deleted, and nothing is written again.
     large.iter().take(7).for_each(|id| bed.delete(*id));

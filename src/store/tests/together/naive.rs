@@ -10,7 +10,9 @@ use crate::store::Store;
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Naive {
     emails: BTreeMap<EmailId, Facts>,
+    /// When each action is due.
     actions: BTreeMap<ActionId, UtcMillis>,
+    /// The number of `count_of`.
     count: u64,
 }
 

@@ -21,7 +21,7 @@ impl CommitterState {
     }
 
     /// Takes the queued commits, up to `MAX_GROUP_BYTES`. Waits while the queue is empty or a
-    /// caller writes; returns `None` when the queue is empty and the store is closed.
+    /// caller writes; returns `None` if the store is closed then.
     ///
     /// If the last group had several commits, or several are queued, more are likely to come within
     /// `Options::hold`, and the write waits for them.
@@ -60,6 +60,7 @@ impl CommitterState {
         }
     }
 
+    /// Writes a group of commits, and redeems their tickets.
     pub(super) fn write(&self, group: Vec<QueuedCommit>) {
         // In order, because a commit that fails makes later ones of its accounts fail, too.
         let mut current = Vec::with_capacity(group.len());
@@ -109,6 +110,7 @@ impl CommitterState {
         let mut overtaken = Vec::new();
         for part in &mut commit.parts {
             let mut queued = part.queue.queued.lock();
+            // A change that staged nothing is overtaken if a batch failed that it may have read.
             let is_stale = match &part.rows {
                 Some((batch, _)) => stale.iter().any(|one| Arc::ptr_eq(one, batch)),
                 None => queued.failures != part.failures,

@@ -7,7 +7,9 @@ use crate::store::engine::segments::{SegmentGuard, Segments};
 use crate::store::engine::{Engine, Put};
 use crate::store::error::Error;
 
+/// The rows of a message, or none, with a guard that holds its bytes.
 pub(in crate::store) struct SharedRows {
+    /// `None` if the changes have no message in common.
     pub(super) rows: Option<Arc<Vec<Put>>>,
     /// Taken before the rows were made, which may name an extent.
     pub(super) guard: Option<SegmentGuard>,

@@ -38,6 +38,7 @@ impl Ticket {
     /// # Errors
     /// - `Overtaken`: nothing was written of at least one of the accounts.
     /// - `Full`, `Away`, `Poisoned` or an error of the engine: nothing of the commit was written.
+    /// - `Io` also if the store was closed, or the committer panicked: the commit may be written.
     pub async fn wait(self) -> Result<(), Error> {
         all_written(self.overtaken_accounts().await)
     }
@@ -46,8 +47,8 @@ impl Ticket {
     /// written, because another change came first or an earlier one failed.
     ///
     /// # Errors
-    /// `Full`, `Away`, `Poisoned` or an error of the engine: nothing of the commit was written. If
-    /// other processes share the engine, an earlier attempt may have written some of the accounts.
+    /// Those of `wait`, except `Overtaken`. If other processes share the engine, an earlier attempt
+    /// may have written some of the accounts.
     pub async fn overtaken_accounts(self) -> WriteResult {
         match self.0 {
             TicketState::Ended(result) => result,
@@ -55,10 +56,10 @@ impl Ticket {
         }
     }
 
-    /// Blocks the thread. Must not be called from an asynchronous task.
+    /// Does as `wait`, but blocks the thread. Must not be called from an asynchronous task.
     ///
     /// # Errors
-    /// As `wait`.
+    /// Those of `wait`.
     pub fn wait_blocking(self) -> Result<(), Error> {
         all_written(self.overtaken_accounts_blocking())
     }

@@ -14,6 +14,7 @@ impl Fixture {
         self.file(keys, mailbox, Some(&[mailbox].into()))
     }
 
+    /// Moves an email to another mailbox.
     fn refile(&self, id: EmailId, mailbox: MailboxUid) {
         self.done(|txn| txn.update_email(id, [mailbox].into(), BTreeSet::new()));
     }
@@ -27,6 +28,7 @@ impl Fixture {
             .1
     }
 
+    /// Returns the threads that a key names, in their order.
     fn threads(&self, key: u8) -> Vec<ThreadId> {
         decode(&self.row(key)).unwrap().0.iter().map(|named| named.thread).collect()
     }
@@ -55,7 +57,7 @@ fn a_guest_that_files_mail_does_not_change_the_owners_references() {
 }
 
 #[test]
-fn a_key_of_a_dead_owners_thread_names_the_guests_thread() {
+fn a_key_of_a_dead_thread_of_the_owner_names_the_guests_thread() {
     for is_swept in [false, true] {
         let bed = bed();
         let (id, _) = bed.deliver("A");
@@ -133,11 +135,13 @@ fn the_threads_of_one_key_are_bounded_and_a_displaced_one_is_no_fault() {
         filed[filed.len() - (ThreadRefRow::MAX - 1)..].iter().map(|(_, thread)| *thread).collect();
     assert_eq!(bed.threads(b'A'), [&[owners], &newest[..]].concat());
     assert_eq!((bed.deliver("A").1, bed.named()), (owners, 0));
-    // The row of dead threads stays, since displaced threads still live.
+    // The guest's threads that the row names are dead now. The row stays as it is, since displaced
+    // threads still live.
     for (id, _) in &filed[4..] {
         bed.done(|txn| txn.destroy_email(*id));
     }
     assert_eq!((bed.sweep(UtcMillis(0)), bed.named()), (0, 0));
+    // The guest of another mailbox gets a new thread.
     assert_eq!((bed.deliver("A").1, bed.guest("A", TRASH).1 > newest[0]), (owners, true));
     assert_eq!(
         (bed.threads(b'A').len(), bed.threads(b'A')[0], bed.named()),
