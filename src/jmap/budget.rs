@@ -37,7 +37,9 @@ struct RemainingBudget {
     storable: AtomicU64,
     /// Bytes that further answers may take.
     answer: AtomicUsize,
+    /// Bytes of the answer under construction.
     answer_so_far: AtomicUsize,
+    /// Bytes that may be searched, and rows over which walks may go.
     searches: Allowance,
 }
 
@@ -103,7 +105,8 @@ impl Budget {
     /// `RateLimit` if the request would store more than it may.
     pub(super) fn charge_stored(&self, bytes: u64) -> Result<(), SetError> {
         let before = self.0.storable.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-            Some(if left == 0 { 0 } else { left.saturating_sub(bytes) })
+            // A refused charge takes all that is left, so that the next one is refused, too.
+            Some(left.saturating_sub(bytes))
         });
         let left = before.unwrap_or_else(|left| left);
         if left > 0 && bytes <= left {
