@@ -41,7 +41,8 @@ pub(super) fn newest_visible_state(
 }
 
 /// Returns all changes of emails since a state; `None` if they are more than `max_changes`, or
-/// cannot be calculated.
+/// cannot be calculated. They cannot from an intermediate state, whose `base` is not its `mark`: a
+/// guest gets none for emails and threads.
 pub(super) fn email_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,
@@ -57,7 +58,8 @@ pub(super) fn email_changes(
 }
 
 /// Returns all changes of threads since a state; `None` if they are more than `max_changes`, or
-/// cannot be calculated.
+/// cannot be calculated, as in `email_changes`. A thread is reported if one of its emails became
+/// visible to the guest or is no longer visible.
 pub(super) fn thread_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,
@@ -140,6 +142,8 @@ pub(super) fn mailbox_changes(
     Ok(Some(Changes { created: Vec::new(), updated, destroyed: Vec::new(), state, has_more: more }))
 }
 
+/// Returns an answer without changes, whose state is the newest one of emails. It is that of
+/// threads, too (`newest_change`).
 fn no_changes<Id>(
     snapshot: &Snapshot<'_>,
     account: &Account,
@@ -168,8 +172,10 @@ fn count<Id>(changes: &Changes<Id>) -> usize {
     changes.created.len() + changes.updated.len() + changes.destroyed.len()
 }
 
-/// Returns the scope of the guest, and the changes of emails in it since `since.base`; `None` if
-/// they cannot be calculated.
+/// Returns the scope of the guest, and the changes of emails in it since `since.base`. Returns
+/// `None` if they cannot be calculated: if the history does not go back so far, the state is not
+/// one of this account, a share has changed since, or too many emails would have to be read
+/// (`Scope::changes`). Also for the owner, who has no scope.
 fn scope_and_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,

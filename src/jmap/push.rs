@@ -116,9 +116,9 @@ impl PushState {
         format!("{:x}{}", self.epoch, marks.collect::<String>())
     }
 
-    /// Returns the changes after the marks as a `StateChange`, and moves the marks to the newest
-    /// changes. Changes of types that are not in `types` are skipped for good. `None` if there is
-    /// nothing to report.
+    /// Returns the changes after the marks as a `StateChange`, or `None` if there is nothing to
+    /// report. Moves the marks to the newest changes. With `types`, changes of other types are
+    /// skipped for good.
     ///
     /// # Errors
     /// Those of reading.

@@ -1,6 +1,6 @@
 //! Quota (RFC 9425): how many bytes and emails an account may hold, and how many it holds. For each
 //! of the two limits that is set, there is a quota. The state string has all values, so the changes
-//! since any state can be calculated.
+//! since any state can be calculated, however old it is.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -143,10 +143,14 @@ struct QuotaChanges {
     created: Vec<&'static str>,
     updated: Vec<&'static str>,
     destroyed: Vec<&'static str>,
-    /// Whether no limit of an updated quota changed. True if no quota was updated.
+    /// Whether the updated quotas changed only in `used`. Also true if none was updated.
     only_used: bool,
 }
 
+/// Compares the quotas of a state string with those of now.
+///
+/// # Errors
+/// `CannotCalculateChanges` if the state is malformed.
 fn changes_since(now: &AccountQuotas, state: &str) -> Result<QuotaChanges, MethodError> {
     let old = AccountQuotas::parse_state(state).ok_or(MethodError::CannotCalculateChanges)?;
     let find = |all: &[Quota], id: &str| all.iter().find(|quota| quota.id == id).copied();

@@ -58,7 +58,7 @@ pub(super) fn session_state(context: &Context) -> Result<SessionState, MethodErr
 }
 
 /// Returns a number that changes with any other member of the session, except the unread totals of
-/// inboxes. It is the same after a restart.
+/// inboxes. After a restart of the same version with the same settings, it is the same.
 fn state_of(context: &Context, accounts: &[Account]) -> SessionState {
     let mut digest = blake3::Hasher::new();
     digest.update(&*CONSTANT_PART).update(&context.uploads.max.to_be_bytes());
@@ -248,7 +248,8 @@ fn account_capability(
 fn script_capability(settings: &filter::Settings) -> Value {
     let words = |text: String| text.split(' ').map(Value::from).collect::<Value>();
     json!({
-        // Of four bytes each, which RFC 9661 requires for the names of ManageSieve.
+        // In bytes: a character has up to four. RFC 9661 requires at least 512, for the names of
+        // 128 characters that ManageSieve allows.
         "maxSizeScriptName": limits::MAX_SCRIPT_NAME_CHARS * 4,
         "maxSizeScript": settings.max_script_bytes,
         "maxNumberScripts": settings.max_scripts,

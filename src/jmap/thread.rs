@@ -36,8 +36,8 @@ impl ThreadProperty {
     }
 }
 
-/// Returns the number of unread emails, and the newest email of a thread, given its emails, newest
-/// first.
+/// Returns the number of unread emails and the newest email of a thread. `emails` are its emails,
+/// newest first. Without emails, or if the newest one cannot be found, there is no newest email.
 pub(super) fn summary(
     snapshot: &Snapshot<'_>,
     account: AccountId,
@@ -101,6 +101,7 @@ impl GetObjects for ThreadObjects {
         Ok(())
     }
 
+    /// Returns at most one thread more than a /get may return, which is enough to refuse the call.
     fn ids(reader: &ThreadReader<'_>) -> Result<Vec<ThreadId>, MethodError> {
         match reader.rights {
             Rights::Owner => {

@@ -1,13 +1,13 @@
 //! Sieve/dryRun and Sieve/apply: run a script over stored mail. Each call does one *step*, which is
 //! a limited number of emails. (The `steps` of an email are something else: what the script did.)
 //!
-//! - A step takes the emails of a mailbox that follow the email `after`, or the first ones, from
-//!   newest to oldest. It runs the script over each of them, on one snapshot. Sieve/dryRun ends
-//!   there.
+//! - A step goes through a mailbox from newest to oldest. It begins with the email that follows
+//!   `after`, or without `after` with the newest. It runs the script over each email, on one
+//!   snapshot. Sieve/dryRun ends there.
 //! - Sieve/apply then changes the emails of the step in one commit. It leaves alone an email that
 //!   somebody changed since the snapshot.
-//! - A step only moves emails and adds keywords. When it is repeated, also after a kill, the script
-//!   runs over the mailbox as it is now, and what was done already is no change.
+//! - A step only moves and copies emails, and adds keywords. When it is repeated, also after a
+//!   kill, the script runs over the mailbox as it is now, and what was done already is no change.
 //! - Only the given script is run, without those of the site. Nothing is sent, no rule is counted,
 //!   the `duplicate` test is false, and nothing is remembered for it.
 

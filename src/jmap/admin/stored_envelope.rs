@@ -19,8 +19,8 @@ impl StoredEnvelope {
     /// Finds the envelope of an email.
     ///
     /// - With the decision that the delivery logged, sender and recipient are those of it.
-    /// - Without one, the sender is the address in Return-Path. It is unknown if the field is
-    ///   missing or has no address, unless it is `<>`.
+    /// - Without one, the sender is the address in Return-Path; there is none if the field is `<>`
+    ///   or empty. The sender is unknown if the field is missing, or has something else.
     /// - Without a decision, the recipient is the address in Delivered-To. If that is missing or
     ///   not one of the owner's, it is the one in X-Original-To, with the same condition, or else
     ///   the primary address.

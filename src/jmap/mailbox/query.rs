@@ -57,6 +57,7 @@ impl QueryObjects for Mailbox {
 
     /// Returns destroyed mailboxes, and those of which anything but the counts changed, with all
     /// their descendants. The others match as before, and keep their order among each other.
+    /// Returns `None` if this is not known; for a guest, also after any change but of counts.
     fn changed_ids(
         reader: &MailboxReader<'_>,
         since: &str,
@@ -69,6 +70,7 @@ impl QueryObjects for Mailbox {
     }
 }
 
+/// Does what `changed_ids` says, if the tree of a guest is unchanged.
 fn affected_ids(
     reader: &MailboxReader<'_>,
     since: ModSeq,
@@ -118,7 +120,7 @@ fn results(visible: &VisibleMailboxes, query: &ObjectQuery<Mailbox>) -> Vec<Stri
     found.iter().map(|(uid, _)| uid.to_string()).collect()
 }
 
-/// Orders a mailbox among its siblings.
+/// Orders a mailbox among its siblings: by the comparators of the query, then by its number.
 struct SiblingPosition<'p> {
     uid: MailboxUid,
     mailbox: &'p Mailbox,

@@ -22,7 +22,7 @@ use crate::wire::jmap::primitive::UnsignedInt;
 use crate::wire::jmap::{MethodError, names};
 
 names! {
-    /// RFC 8621 §4.1.4.
+    /// The properties of a body part (RFC 8621 §4.1.4), apart from `header:` properties.
     enum PartField {
         PartId = "partId",
         BlobId = "blobId",
@@ -39,7 +39,7 @@ names! {
     }
 }
 
-/// RFC 8621 §4.2.
+/// The default of `bodyProperties` (RFC 8621 §4.2).
 const DEFAULT_FIELDS: [PartField; 10] = [
     PartField::PartId,
     PartField::BlobId,
@@ -141,6 +141,7 @@ impl MessageRenderer {
         Ok(renderer)
     }
 
+    /// Makes a renderer for a call without arguments about the body.
     pub(in crate::jmap::email) fn with_defaults(context: &Context) -> Self {
         Self {
             fields: DEFAULT_FIELDS.to_vec(),
@@ -217,6 +218,7 @@ impl MessageRenderer {
         })
     }
 
+    /// Returns `bodyValues`. A part that is no text has none.
     fn body_values(
         &self,
         message: &Message<'_>,
@@ -280,6 +282,8 @@ impl MessageRenderer {
             object.insert(field.as_str().to_owned(), value);
         }
         let without_children = Value::Object(object);
+        // Values of header fields are counted twice: each alone, before the next one is made, and
+        // here with the other properties.
         self.count(&without_children)?;
         let mut object = members(without_children);
         if part.is_multipart && deep {

@@ -1,4 +1,6 @@
-//! Email/set (RFC 8621 §4.6).
+//! Email/set (RFC 8621 §4.6): the creations, then the updates, then the destructions. Each creation
+//! is a commit of its own. Up to `EMAILS_PER_COMMIT` updates share a commit, and so do as many
+//! destructions.
 
 use std::collections::BTreeSet;
 
@@ -92,6 +94,7 @@ fn create_email(
     let mut problems = InvalidProperties::default();
     let context = call.context;
     let filing = Filing::read(call.created, object, &mut problems)?;
+    // Refuses the email before its message is built if nothing more may be stored.
     context.budget.charge_stored(0)?;
     let now = context.store.clock().now();
     let raw = create::build_message(context, account, object, now, problems)?;
@@ -142,6 +145,9 @@ impl EmailSetCall<'_> {
     /// Runs `change` for each object, [`EMAILS_PER_COMMIT`] of them in one commit, and passes the
     /// outcomes to `record`. `change` may be run more than once, and must refuse an object before
     /// it writes.
+    ///
+    /// # Errors
+    /// Those of the first commit of the call. If a later one fails, its objects are refused.
     fn change_each<O, T>(
         &self,
         commits: &mut Commits,
