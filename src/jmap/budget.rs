@@ -118,7 +118,7 @@ impl Budget {
         )))
     }
 
-    /// Checks that the answer under construction may grow by `bytes`.
+    /// Checks that the answer under construction may grow by `bytes`. Counts nothing.
     ///
     /// # Errors
     /// `RequestTooLarge` if it may not.
@@ -139,7 +139,8 @@ impl Budget {
         self.add_bytes_to_answer(weight(object))
     }
 
-    /// Counts an object before it is made.
+    /// Does what `add_to_answer` does for an object of which only the weight is known, such as one
+    /// that is not made yet.
     ///
     /// # Errors
     /// `RequestTooLarge` if the answer may not grow so much.
@@ -149,6 +150,7 @@ impl Budget {
         Ok(())
     }
 
+    /// Begins a new answer, which has no bytes so far.
     pub(super) fn begin_answer(&self) {
         self.0.answer_so_far.store(0, Ordering::Relaxed);
     }

@@ -1,5 +1,8 @@
 //! What a method works with: the caller, the accounts that the caller may use, and the services of
 //! the site.
+//!
+//! A standard method finds its account by `accessible_account`, through `Call::account` or
+//! `Call::managed_account`. A vendor method finds it by `account_of`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,7 +23,7 @@ use crate::wire::jmap::admin::AccountRef;
 use crate::wire::smtp::Reply;
 use crate::{filter, vacation};
 
-/// Who makes a request. `user` and `account` are not both set; with neither, the caller has no
+/// Who makes a request. At most one of `user` and `account` is set. Without both, the caller has no
 /// account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Caller {
@@ -54,6 +57,7 @@ pub struct Context {
     pub jobs: Jobs,
     /// When push subscriptions were created lately.
     pub subscription_times: SubscriptionTimes,
+    /// `None` while the relay can be reached.
     pub relay: LiveValue<Option<RelayTrouble>>,
     pub uploads: Arc<UploadSettings>,
     pub upload_rates: UploadRates,
@@ -239,7 +243,7 @@ pub struct Account {
     pub guest: Option<AccountId>,
 }
 
-/// Objects with the creation ids under which a request names them, in the order of the request.
+/// Objects with the creation ids under which a request names them, in the order of these.
 pub(super) type NamedObjects = Vec<(String, Map<String, Value>)>;
 
 /// Drops repeated texts. The others keep their order.

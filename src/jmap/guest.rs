@@ -72,7 +72,7 @@ pub(super) fn thread_changes(
     let mut changes = no_changes(snapshot, account, from)?;
     let appeared_or_left = changed.values().filter(|email| email.was_visible != email.is_visible);
     let threads: BTreeSet<ThreadId> = appeared_or_left.map(|email| email.thread).collect();
-    // An email that was visible and is purged is no longer in the rows of its thread.
+    // Also of purged emails, which are no longer in the rows of their threads.
     let had_visible: BTreeSet<ThreadId> =
         changed.values().filter(|email| email.was_visible).map(|email| email.thread).collect();
     for thread in threads {
@@ -96,6 +96,8 @@ pub(super) fn thread_changes(
 
 /// Returns up to `max_changes` mailboxes whose counts may differ; `None` if they cannot be
 /// calculated. The caller has checked that the tree is unchanged, so mailboxes are only updated.
+/// They come in the order of their changes. If there are more, the answer has an intermediate
+/// state, from which a further /changes goes on.
 ///
 /// A mailbox is reported if a changed email is in it or has left it, or if another email of the
 /// thread of a changed email is in it. Only emails that the guest sees or saw count.
@@ -127,6 +129,7 @@ pub(super) fn mailbox_changes(
     }
     let mut reported: Vec<(ModSeq, MailboxUid)> =
         touched.into_iter().map(|(uid, at)| (at, uid)).collect();
+    // Those that an earlier answer reported, before the intermediate state `from`, are left out.
     reported.retain(|(at, uid)| from.is_before(*at, uid.0));
     reported.sort_unstable();
     let more = reported.len() > max_changes;

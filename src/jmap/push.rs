@@ -96,7 +96,7 @@ impl PushState {
         Some(Self { epoch: store.epoch(), marks: accounts.iter().map(known_mark).collect() })
     }
 
-    /// Replaces the accounts. An added one starts at 0, so its states are reported next.
+    /// Replaces the accounts. An added one starts at 0, so that `catch_up` reports its states.
     pub fn set_accounts(&mut self, accounts: &[ObservedAccount]) {
         let mark = |one: &ObservedAccount| (*one, self.marks.get(one).copied().unwrap_or_default());
         self.marks = accounts.iter().map(mark).collect();

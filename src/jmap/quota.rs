@@ -87,7 +87,8 @@ impl AccountQuotas {
         })
     }
 
-    /// Returns `None` if the text is malformed. `resource` and `name` of the quotas are left empty.
+    /// Parses a text that `state` returned; `None` if it is malformed. `resource` and `name` of the
+    /// quotas are left empty.
     fn parse_state(state: &str) -> Option<Vec<Quota>> {
         let read = |one: &str| {
             let mut parts = one.split('.');
@@ -202,7 +203,7 @@ impl ObjectChanges for Quota {
     }
 }
 
-/// RFC 9425 §4.4.
+/// A condition of Quota/query (RFC 9425 §4.4).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum QuotaCondition {

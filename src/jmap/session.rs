@@ -53,6 +53,7 @@ pub fn session(context: &Context) -> Result<SessionObject, MethodError> {
     })
 }
 
+/// Returns the state of the caller's session, without making the session.
 pub(super) fn session_state(context: &Context) -> Result<SessionState, MethodError> {
     Ok(state_of(context, &context.accessible_accounts()?))
 }
@@ -179,7 +180,7 @@ fn server_capability(name: &str, base: &str, uploads: &UploadSettings) -> Value 
     }
 }
 
-/// RFC 8621 §4.4.2.
+/// The properties by which Email/query sorts (RFC 8621 §4.4.2).
 const SORT_OPTIONS: [&str; 9] = [
     "receivedAt",
     "sentAt",
@@ -244,7 +245,7 @@ fn account_capability(
     Some((name, value))
 }
 
-/// RFC 9661 §1.2.1.
+/// Returns the capability of an account for Sieve scripts (RFC 9661 §1.2.1).
 fn script_capability(settings: &filter::Settings) -> Value {
     let words = |text: String| text.split(' ').map(Value::from).collect::<Value>();
     json!({

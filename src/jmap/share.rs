@@ -183,7 +183,8 @@ fn unchangeable() -> SetError {
     SetError::Forbidden("share notifications can only be destroyed".into())
 }
 
-/// RFC 9670 §3.6.1. A date that is null matches all notifications.
+/// A condition of ShareNotification/query (RFC 9670 §3.6.1). A date that is null matches all
+/// notifications.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum ShareNotificationCondition {

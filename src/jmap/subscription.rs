@@ -41,7 +41,7 @@ properties! {
 }
 
 impl PushSubscriptionProperty {
-    /// RFC 8620 §7.2.1: clients never get these.
+    /// Whether clients never get the property (RFC 8620 §7.2.1).
     fn is_secret(self) -> bool {
         matches!(self, Self::Url | Self::Keys)
     }

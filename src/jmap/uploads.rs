@@ -3,8 +3,8 @@
 //! - The upload URL and Blob/upload refuse some media types, and uploads beyond a size. Blob/copy
 //!   does not.
 //! - Each user but an administrator has a rate: a number of uploads and of bytes in a minute. Since
-//!   the size of an upload is known only when it is complete, the last one may exceed the rate; the
-//!   next one must then wait longer.
+//!   the size of an upload is known only when it is complete, an upload may exceed the rate. The
+//!   user must then wait longer before another one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -118,9 +118,9 @@ impl UploadRates {
         let due = usage.uploads.max(now) + MINUTE / settings.per_minute.max(1);
         let latest = now + MINUTE;
         // One millisecond is added so that the wait is never zero.
-        let bytes = (usage.bytes >= latest)
+        let wait_for_bytes = (usage.bytes >= latest)
             .then(|| usage.bytes.saturating_sub(latest) + Duration::from_millis(1));
-        let wait = due.saturating_sub(latest).max(bytes.unwrap_or_default());
+        let wait = due.saturating_sub(latest).max(wait_for_bytes.unwrap_or_default());
         if wait > Duration::ZERO {
             return Err(UploadRateExceeded(wait));
         }

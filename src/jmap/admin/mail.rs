@@ -86,6 +86,10 @@ pub(super) fn row(
     Ok(EmailRow { email, thread, snippet: None })
 }
 
+/// Reads an email, and returns its facts.
+///
+/// # Errors
+/// `ServerFail` if the email, which a listing has, does not exist; those of reading.
 fn describe(
     snapshot: &Snapshot<'_>,
     account: AccountId,
@@ -102,7 +106,7 @@ fn describe(
     Ok(facts(id, thread, email, content))
 }
 
-/// Returns the facts of an email or of a tombstone.
+/// Returns the facts of an email or of a tombstone, whose rows the caller has read.
 pub(super) fn facts(
     id: EmailId,
     thread: ThreadId,

@@ -229,9 +229,9 @@ impl AdminMethod for MailboxChange {
 /// null and for a value without names, ends the share.
 ///
 /// # Errors
-/// `InvalidArguments` if there is no right of such a name, and for an account that does not exist,
-/// that is `account` itself, or with which the caller may not share. An account that has a share of
-/// the mailbox already may always be named. Those of reading.
+/// `InvalidArguments` for an unknown right, and for an account that does not exist, that is
+/// `account` itself, or with which the caller may not share. An account that has a share of the
+/// mailbox already may always be named. Those of reading.
 fn shares(
     context: &Context,
     account: AccountId,

@@ -128,7 +128,8 @@ fn script(
     Ok((name, source.into()))
 }
 
-/// Runs the script over the emails of one step. Writes nothing.
+/// Runs the script over the emails of one step. Writes nothing. A `limit` of 0 counts as 1, and one
+/// beyond `EMAILS_PER_STEP` as that.
 fn plan_step(
     context: &Context,
     account: AccountId,

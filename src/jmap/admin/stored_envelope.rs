@@ -21,9 +21,8 @@ impl StoredEnvelope {
     /// - With the decision that the delivery logged, sender and recipient are those of it.
     /// - Without one, the sender is the address in Return-Path; there is none if the field is `<>`
     ///   or empty. The sender is unknown if the field is missing, or has something else.
-    /// - Without a decision, the recipient is the address in Delivered-To. If that is missing or
-    ///   not one of the owner's, it is the one in X-Original-To, with the same condition, or else
-    ///   the primary address.
+    /// - Without a decision, the recipient is the address in Delivered-To if it is the owner's, or
+    ///   else the address in X-Original-To if it is the owner's, or else the primary address.
     ///
     /// `prefix` is the trace prefix, which the delivery wrote, and `header` that of the message. A
     /// field is read in `header` only if it is not in `prefix`.

@@ -14,7 +14,8 @@ use crate::wire::jmap::admin::decisions::{
 use crate::wire::jmap::{MethodError, With};
 
 impl AdminMethod for ToldList {
-    /// Returns the newest ones, up to `limit` and never more than `limits::MAX_TOLD_SENDERS`.
+    /// Returns the senders who were told last: up to `limit`, and never more than
+    /// `limits::MAX_TOLD_SENDERS`.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<ToldListArguments>,

@@ -92,8 +92,9 @@ fn upload(
 ) -> Result<SetResponse, MethodError> {
     let mut done = SetResponse::default();
     let mut has_created = false;
-    // An upload may refer to another one of the same call, in any order. Each round makes those
-    // that refer to none that is still waiting. If there are no such uploads, it tries all others.
+    // An upload may refer to another one of the same call, in any order. Each round makes the
+    // uploads that refer to no waiting one. If there are none, the references form a circle: the
+    // last round tries all waiting uploads, and those that lack a source are refused.
     loop {
         let names: BTreeSet<String> = waiting.keys().cloned().collect();
         let (ready, rest): (BTreeMap<_, _>, BTreeMap<_, _>) = waiting

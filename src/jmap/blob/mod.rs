@@ -5,8 +5,9 @@
 //! - A blob id says where the bytes are (`model::BlobId`). They are read in pieces.
 //! - To find a part of an upload, or of a message within a message, the whole message is read and
 //!   parsed.
-//! - Bytes that a method reads are charged to the request (`budget`) before they are read. For a
-//!   download (`net::http`), only what must be read to find the blob is charged.
+//! - Bytes that a method reads are charged to the request (`budget`) before they are read: the
+//!   functions of `Context` do that, the public ones of `Blob` do not. For a download
+//!   (`net::http`), only what must be read to find the blob is charged.
 
 mod copy;
 mod management;
@@ -27,7 +28,7 @@ use super::rights::Rights;
 use super::uploads::UploadRateExceeded;
 use crate::wire::jmap::MethodError;
 
-/// RFC 5228 §6.
+/// The media type of Sieve scripts (RFC 5228 §6).
 const SCRIPT_MEDIA_TYPE: &str = "application/sieve";
 /// How many bytes are read from the store at once: as many as have one checksum in a segment.
 const READ_CHUNK: u64 = 128 * 1024;

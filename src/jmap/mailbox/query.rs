@@ -13,7 +13,7 @@ use crate::query::Collation;
 use crate::store::ClientState;
 use crate::wire::jmap::MethodError;
 
-/// RFC 8621 §2.3.
+/// A condition of Mailbox/query (RFC 8621 §2.3).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) enum MailboxCondition {
@@ -56,8 +56,9 @@ impl QueryObjects for Mailbox {
     }
 
     /// Returns destroyed mailboxes, and those of which anything but the counts changed, with all
-    /// their descendants. The others match as before, and keep their order among each other.
-    /// Returns `None` if this is not known; for a guest, also after any change but of counts.
+    /// their descendants. All other mailboxes match or do not match as before, and keep their
+    /// order. Returns `None` if this is not known. For a guest it is known only if nothing but
+    /// counts changed.
     fn changed_ids(
         reader: &MailboxReader<'_>,
         since: &str,

@@ -126,8 +126,8 @@ pub(super) struct MailboxSetCall<'a> {
 }
 
 impl MailboxSetCall<'_> {
-    /// Runs every operation that can succeed. Returns the mailboxes that are still to be destroyed
-    /// together with their emails.
+    /// Runs every operation that can succeed, and records the outcomes in the answer. Returns the
+    /// mailboxes that are still to be destroyed together with their emails.
     fn run_all(
         &mut self,
         txn: &mut Txn<'_>,

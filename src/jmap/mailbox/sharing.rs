@@ -61,8 +61,8 @@ impl MailboxSetCall<'_> {
     /// children in it.
     ///
     /// # Errors
-    /// `invalidProperties` if the guest sees no such mailbox; `forbidden` without the right, and at
-    /// the top; errors of the store.
+    /// `invalidProperties` if the guest sees no such mailbox; `forbidden` without `mayCreateChild`
+    /// in it, and for a mailbox without a parent; errors of the store.
     pub(super) fn require_parent_right(
         &self,
         txn: &Txn<'_>,

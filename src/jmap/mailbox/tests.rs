@@ -20,6 +20,7 @@ fn context_and_account() -> (crate::jmap::Context, String) {
     (context, id)
 }
 
+/// Returns the mailboxes of an account, by name.
 fn get(context: &crate::jmap::Context, account: &str) -> BTreeMap<String, Value> {
     let (_, answer) = call(context, "Mailbox/get", &json!({"accountId": account, "ids": null}));
     let list = answer["list"].as_array().unwrap().clone();

@@ -34,7 +34,7 @@ pub(in crate::jmap) struct MdnSend;
 pub(in crate::jmap) struct MdnSendArgs {
     account_id: String,
     identity_id: Option<String>,
-    /// By creation id.
+    /// The MDN objects, by creation id.
     send: Option<BTreeMap<String, JsonObject>>,
     /// Patches of the emails, by `#` and the creation id of the MDN.
     #[serde(default)]
@@ -45,9 +45,9 @@ pub(in crate::jmap) struct MdnSendArgs {
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) struct MdnSendAnswer {
     account_id: String,
-    /// The properties that the client did not give, by creation id.
+    /// What `properties_not_given` returned, by creation id.
     sent: Option<JsonObject>,
-    /// By creation id.
+    /// The errors, by creation id.
     not_sent: Option<JsonObject>,
 }
 
@@ -197,9 +197,9 @@ impl MdnSender<'_> {
     /// the message was sent.
     ///
     /// # Errors
-    /// `forbiddenFrom` if the address of the identity is not the account's any more, and if the one
-    /// that the client names is not. `invalidProperties` if that is no address, or if the client
-    /// names none and none is found. `serverFail` if the directory cannot be read.
+    /// `forbiddenFrom` if the address of the identity, or the one that the client names, is not the
+    /// account's. `invalidProperties` if the client names something that is no address, or names
+    /// none and none is found. `serverFail` if the directory cannot be read.
     fn final_recipient(&self, mdn: &MdnObject, request: &MdnRequest) -> Result<Address, SetError> {
         if !self.senders.may_use(&self.identity)? {
             let not_own = format!("{} is no longer an address of the account", self.identity.email);

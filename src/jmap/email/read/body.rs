@@ -178,7 +178,8 @@ impl MessageRenderer {
         properties.add_header_values(&fields, object, &|value| self.count(value))
     }
 
-    /// Adds the requested properties that no row has and that are read from a message.
+    /// Adds the requested properties that no row has: those of `add_header`, and those that are
+    /// read from the whole message.
     ///
     /// # Errors
     /// `requestTooLarge` if the answer has no room for them; `serverFail` if the parser panicked.

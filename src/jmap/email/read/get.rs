@@ -1,7 +1,7 @@
 //! Email/get and Email/changes (RFC 8621 §4.2, §4.3).
 //!
-//! Properties that a row has are taken from the row. The message is read once for the others: only
-//! its header, if no property of the body is requested.
+//! Properties that a row has are taken from the row. For the other properties the message is read
+//! once: only its header, if no property of the body is requested.
 
 use serde_json::Value;
 

@@ -56,7 +56,8 @@ names! {
     }
 }
 
-/// Those that Email/get and Email/parse return by default (RFC 8621 §4.2, §4.9).
+/// The properties of the message that Email/get and Email/parse return by default (RFC 8621 §4.2,
+/// §4.9).
 const DEFAULT_MESSAGE_PROPERTIES: [MessageProperty; 4] = [
     MessageProperty::BodyValues,
     MessageProperty::TextBody,

@@ -18,7 +18,7 @@ use crate::wire::jmap::standard::{
 };
 use crate::wire::jmap::{MethodError, With};
 
-/// RFC 8621 §4.4.3.
+/// The further argument of Email/query and Email/queryChanges (RFC 8621 §4.4.3).
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) struct CollapseArgs {

@@ -40,7 +40,8 @@ impl Commits {
     }
 
     /// Runs one commit, and waits until it is durable. The transaction must first call the function
-    /// that `commit` gets, and change nothing if that returns `None`.
+    /// that `commit` gets. If that returns `None`, the state is not the expected one, and the
+    /// transaction must change nothing.
     ///
     /// # Errors
     /// `stateMismatch` or another error of the call in the first commit; in a later one, an error

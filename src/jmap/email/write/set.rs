@@ -142,9 +142,9 @@ struct EmailSetCall<'a> {
 }
 
 impl EmailSetCall<'_> {
-    /// Runs `change` for each object, [`EMAILS_PER_COMMIT`] of them in one commit, and passes the
-    /// outcomes to `record`. `change` may be run more than once, and must refuse an object before
-    /// it writes.
+    /// Runs `change` for each object, up to [`EMAILS_PER_COMMIT`] of them in one commit, and passes
+    /// the outcomes to `record`. `change` may be run more than once, and must refuse an object
+    /// before it writes.
     ///
     /// # Errors
     /// Those of the first commit of the call. If a later one fails, its objects are refused.

@@ -1,11 +1,11 @@
 //! Builds the body of an email that a client creates, from `bodyStructure`, or from `textBody`,
 //! `htmlBody` and `attachments`.
 //!
-//! RFC 8621 §4.6 leaves the arrangement of the latter three to the server:
+//! RFC 8621 §4.6 leaves the arrangement of these three lists to the server:
 //!
 //! - The text and the HTML become a multipart/alternative.
-//! - An attachment with a Content-ID becomes a multipart/related with the HTML (RFC 2387), unless
-//!   its disposition is `attachment`.
+//! - If there is HTML, it and the attachments with a Content-ID become a multipart/related
+//!   (RFC 2387), except attachments whose disposition is `attachment`.
 //! - The other attachments follow in a multipart/mixed.
 
 use std::collections::BTreeMap;
@@ -444,7 +444,7 @@ impl PartProperties {
 /// Gives a disposition to each part that has a name but no disposition, because a reader that
 /// follows RFC 2183 looks for the name there. The disposition is what RFC 8621 §4.1.4 would make of
 /// the part. `multipart` is the subtype of the parent, and `is_first` is whether the part counts as
-/// the first in it.
+/// the first in it: the root, the text and the HTML do, a part of `attachments` does not.
 fn set_missing_dispositions(part: &mut PartDraft, multipart: &str, is_first: bool) {
     let media_type = part.media_type.as_str();
     let is_media = ["image/", "audio/", "video/"].iter().any(|top| media_type.starts_with(top));
