@@ -98,7 +98,7 @@ impl Budget {
     }
 
     /// Charges bytes that are about to be stored. Once a charge was refused or nothing is left,
-    /// every further charge is refused, even one of 0 bytes, with which a caller asks before it
+    /// every further charge is refused, even one of 0 bytes, with which a method asks before it
     /// builds a message.
     ///
     /// # Errors

@@ -95,9 +95,9 @@ pub(super) fn thread_changes(
 }
 
 /// Returns up to `max_changes` mailboxes whose counts may differ; `None` if they cannot be
-/// calculated. The caller has checked that the tree is unchanged, so mailboxes are only updated.
-/// They come in the order of their changes. If there are more, the answer has an intermediate
-/// state, from which a further /changes goes on.
+/// calculated. Mailbox/changes has checked that the tree is unchanged, so mailboxes are only
+/// updated. They come in the order of their changes. If there are more, the answer has an
+/// intermediate state, from which a further /changes goes on.
 ///
 /// A mailbox is reported if a changed email is in it or has left it, or if another email of the
 /// thread of a changed email is in it. Only emails that the guest sees or saw count.

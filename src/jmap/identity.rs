@@ -131,6 +131,7 @@ pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), Method
     let own = context.directory.own_addresses(account.id)?;
     let name = identity.name.as_deref().unwrap_or_default();
     let stored = context.store.snapshot().objects::<SenderIdentity>(account.id)?;
+    // Only identities that the service gave have a default name.
     let from_account = stored.iter().filter(|(_, identity)| identity.default_name.is_some());
     let from_account =
         from_account.filter_map(|(_, identity)| Address::parse(&identity.email).ok());

@@ -200,6 +200,7 @@ fn set(
     }
     let resolve = |id: &str| call.created.resolve(id).and_then(|id| id.parse::<ObjectId>().ok());
     let now = context.store.clock().now();
+    // The latest time at which a subscription may expire: that of the token, if it has one.
     let expires = credential
         .as_ref()
         .map(|credential| context.directory.expires(account, credential))

@@ -417,6 +417,7 @@ fn mail_methods_report_the_outcome_of_each_email() {
     );
     let listed = ask("Mail/destroyed", json!({}));
     assert_eq!(listed["list"].as_array().unwrap().len(), 2);
+    // 60 days (`DESTROYED_EMAIL_RETENTION`) after the time of `context`.
     assert_eq!(listed["list"][0]["restorableUntil"], "2027-01-20T09:00:00Z");
     let back = ask("Mail/restore", json!({"ids": [ids[1], ids[2]]}));
     let new = back["restored"][&ids[1]].as_str().unwrap();

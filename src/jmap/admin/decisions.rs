@@ -52,8 +52,9 @@ impl DecisionFilter {
         Ok(Self { since, until, answered, reason, sender: sender.map(|text| text.to_lowercase()) })
     }
 
-    /// Whether a decision meets the condition, except for `since`, which is not checked. The caller
-    /// goes from the newest decision to the oldest, and stops at the first one before `since`.
+    /// Whether a decision meets the condition, except for `since`, which is not checked:
+    /// Decision/list goes from the newest decision to the oldest, and stops at the first one before
+    /// `since`.
     fn matches(&self, decision: &Decision) -> bool {
         let answered = matches!(decision.verdict, Verdict::Answered(_));
         let reason = match &decision.verdict {

@@ -106,7 +106,7 @@ fn describe(
     Ok(facts(id, thread, email, content))
 }
 
-/// Returns the facts of an email or of a tombstone, whose rows the caller has read.
+/// Makes the facts of an email or of a tombstone from its rows.
 pub(super) fn facts(
     id: EmailId,
     thread: ThreadId,

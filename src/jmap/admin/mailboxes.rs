@@ -345,7 +345,7 @@ impl AdminMethod for MailboxEnsure {
     }
 }
 
-/// Does what `MailboxEnsure` says. The caller checks that the path is not empty.
+/// Does what `MailboxEnsure` says. It must not be called without `inbox` and names.
 fn ensure(
     txn: &mut Txn<'_>,
     inbox: bool,

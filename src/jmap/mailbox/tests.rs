@@ -62,6 +62,7 @@ fn mailbox_get_returns_all_properties() {
         (&inbox["myRights"]["mayDelete"], &inbox["myRights"]["mayReadItems"]),
         (&json!(false), &json!(true))
     );
+    // RFC 8621 §2 defines nine rights.
     assert_eq!(inbox["myRights"].as_object().unwrap().len(), 9);
 
     let id = inbox["id"].clone();

@@ -71,6 +71,7 @@ impl Fixture {
         run(&self.context, request).unwrap().json()["methodResponses"].clone()
     }
 
+    /// Returns all answers of one call, which has this budget.
     fn within(&self, budget: Budget, call: &Value) -> Value {
         let request = json!({"using": CAPABILITIES, "methodCalls": [call]});
         let request =

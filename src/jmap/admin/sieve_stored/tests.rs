@@ -212,6 +212,7 @@ fn apply_can_be_interrupted_and_repeated() {
     let context = Context { store, directory, ..crate::jmap::tests::context() };
     let mut after = Value::Null;
     let mut outcomes = BTreeMap::new();
+    // Ten emails are left in the Inbox, which are three steps.
     for _ in 0..4 {
         let step = run(&context, "Sieve/apply", &json!({"limit": 4, "after": after}));
         for row in step["list"].as_array().unwrap() {

@@ -94,7 +94,8 @@ pub(in crate::jmap::email) struct MessageRenderer {
     fetch_all: bool,
     /// Zero for no limit.
     max_value_bytes: usize,
-    /// The size in bytes of the object under construction. The caller charges the finished object.
+    /// The size in bytes of the object under construction. Email/get and Email/parse charge the
+    /// finished object.
     object_bytes: Cell<usize>,
     budget: Budget,
 }
