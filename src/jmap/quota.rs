@@ -40,6 +40,7 @@ pub(super) struct Quota {
     id: &'static str,
     resource: &'static str,
     name: &'static str,
+    /// Bytes for the quota `octets`, a number of emails for `emails`; the limit, too.
     used: u64,
     limit: u64,
 }
@@ -54,6 +55,7 @@ impl Quota {
             QuotaProperty::Scope => "account".into(),
             QuotaProperty::Name => self.name.into(),
             QuotaProperty::Types => ["Email"].into_iter().collect(),
+            // Nine tenths of the limit.
             QuotaProperty::WarnLimit => self.limit.saturating_sub(self.limit / 10).into(),
             QuotaProperty::SoftLimit | QuotaProperty::Description => Value::Null,
         })

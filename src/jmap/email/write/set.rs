@@ -191,6 +191,7 @@ impl EmailSetCall<'_> {
         Ok(())
     }
 
+    /// Destroys an email. A guest must see it, and have `mayRemoveItems` in all of its mailboxes.
     fn destroy(&self, txn: &mut Txn<'_>, id: &str) -> TxnResult<()> {
         let id: EmailId = id.parse().map_err(|_| SetError::NotFound)?;
         let rights = Rights::in_account(&txn.snapshot(), self.account)?;
@@ -296,6 +297,7 @@ impl EmailSetCall<'_> {
     }
 }
 
+/// What a patch makes of an email.
 struct EmailUpdate {
     mailboxes: BTreeSet<MailboxUid>,
     keywords: BTreeSet<String>,

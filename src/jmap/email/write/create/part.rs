@@ -136,6 +136,7 @@ impl<'a> PartBuilder<'a> {
         json.as_array().map_or(&[], Vec::as_slice)
     }
 
+    /// Builds the only part of `textBody` or `htmlBody`.
     fn single_part(
         &mut self,
         name: &str,
@@ -154,8 +155,9 @@ impl<'a> PartBuilder<'a> {
         Ok(Some(part))
     }
 
-    /// Builds a part and the parts within. With an empty `default_type`, the default follows from
-    /// the content.
+    /// Builds a part and the parts within. `path` names the part in errors. The root of a
+    /// `bodyStructure` has depth 0, a part of a list depth 1. With an empty `default_type`, the
+    /// default follows from the content.
     fn part(
         &mut self,
         json: &'a Value,
