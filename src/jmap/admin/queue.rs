@@ -27,7 +27,7 @@ const ACTIONS_PER_BATCH: usize = 256;
 struct QueueFilter {
     kind: Option<ActionKind>,
     state: Option<ActionState>,
-    /// If set, at least one recipient has this domain, which is folded.
+    /// If set, at least one recipient has this domain, in the form of `fold_domain`.
     domain: Option<String>,
     /// If set, the action was queued at this time or before.
     until: Option<UtcMillis>,
@@ -380,7 +380,8 @@ fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> 
                             dropped += 1;
                         }
                     } else {
-                        // Writes the wake-up again, and removes the text that the action is held.
+                        // Writes the row again that says when the action is due (its wake-up), and
+                        // removes the text that the queue is held.
                         let is_other_error = action.last_error.as_deref() != Some(HELD);
                         let last_error = action.last_error.clone().filter(|_| is_other_error);
                         txn.update_action(&action, &Action { last_error, ..action.clone() })?;

@@ -221,6 +221,7 @@ impl ScriptRun<'_> {
             // Tests of the time have the results that they had when the message was delivered.
             now: email.received_at,
             is_stored: true,
+            // Edited versions are not stored here, so only the bound that every run has remains.
             max_versions: u16::MAX,
         };
         let run = || filter::run_alone(&self.cache, &request, self.name, self.source);
